@@ -81,7 +81,7 @@ def test_clicking_a_slice_selects_its_node_and_opens_its_scopes(browser: WebDriv
 def test_clicking_a_scope_opens_it_and_its_title_closes_it(browser: WebDriver, page: Ask) -> None:
     scope = page(
         "[...Array(simviz.model.scopes).keys()].find((s) => s && simviz.model.tree.parent[s] === 0"
-        " && simviz.model.tree.column[s] >= 0)"
+        " && simviz.model.flows[s] && simviz.graph.boxInWorld(s).item === s && !simviz.graph.isOpen(s))"
     )
     box = page("simviz.graph.boxOnScreen(arguments[0])", scope)
     click(browser, "graph", box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)

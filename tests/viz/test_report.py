@@ -112,13 +112,13 @@ def test_the_same_scene_gives_the_same_bytes_under_any_hash_seed() -> None:
     assert len(digests) == 1
 
 
-def test_every_item_has_a_place_and_only_hubs_and_idle_ones_are_on_the_shelf() -> None:
+def test_the_tree_has_a_parent_and_an_order_for_every_item() -> None:
     found = shown(example())
-    tree, runs = found["tree"], found["nodes"]["runs"]
-    scopes = len(tree["labels"])
-    for node, runs_now in enumerate(runs):
-        assert (tree["column"][scopes + node] >= 0) == (bool(runs_now) and node not in tree["hubs"])
-    assert len(tree["column"]) == len(tree["row"]) == len(tree["parent"]) == scopes + len(runs)
+    tree, names = found["tree"], found["nodes"]["names"]
+    items = len(tree["labels"]) + len(names)
+    assert len(tree["parent"]) == items
+    assert sorted(tree["order"]) == list(range(items))
+    assert len(tree["folded"]) == len(tree["host"]) == len(set(tree["folded"]))
 
 
 def test_every_edge_that_crosses_names_the_transfer_that_carries_it() -> None:

@@ -1,202 +1,272 @@
-// The place of every visible box, given the open scopes. Columns and rows come from viz/page/boxes.py. Here boxes get
-// sizes, open scopes push their neighbours aside, and edges are bundled between visible boxes.
-// Needs format.js, model.js.
+// The boxes that are visible with some scopes open, with their sizes and places. A scope's items stand in columns, and columns
+// in lines, as words in a text; between the lines run corridors, in which routes.js leads edges.
+// Needs format.js, canvas.js, model.js, layers.js, edges.js, routes.js.
 
 const BOX = {
-  op: 26, scope: 46, rowUnit: 44, gapX: 36, gapY: 12, pad: 16, title: 28, shelfGap: 22,
-  narrow: 92, wide: 190, letter: 6.7, rowSteps: 20,
+  op: 26, scope: 46, held: 14, gutter: 34, gapY: 10, pad: 20, title: 26, corridor: 12, track: 6,
+  narrow: 64, wide: 230, dummy: 14, longest: 8, // columns that an edge may pass between boxes; a longer one takes a corridor
 };
+const FONTS = { title: "600 12px", op: "11.5px", small: "11px" };
+const SMALLEST = 11; // of these, in the units of boxes
 
-function layoutBoxes(model, open, showIdle) {
+// room: the width and height that the picture should have, by which lines break.
+function layoutBoxes(model, open, showIdle, room) {
   const boxes = [];
-  const root = measured(model, open, showIdle, 0);
-  place(root, 0, 0, 0, boxes);
-  const boxOf = new Map(boxes.map((box) => [box.item, box]));
-  return { boxes, boxOf, root, width: root.width, height: root.height, edges: visibleEdges(model, boxOf) };
+  const root = visibleBox(model, open, showIdle, 0, null, boxes);
+  const boxOf = new Map();
+  for (const box of boxes) for (const item of [...box.via, box.item]) boxOf.set(item, box);
+  const shown = shownBoxes(model, boxOf);
+  const bundles = visibleEdges(model, shown, boxes);
+  for (const bundle of bundles) bundle.ways = waysOf(bundle);
+  measure(model, root, room);
+  place(root, 0, 0);
+  const ways = boxes.flatMap((box) => (box.open ? routed(box) : []));
+  for (const way of ways) sumUp(model, way);
+  markPorts(bundles);
+  return { boxes, boxOf, root, shown, bundles, ways };
 }
 
-// A box with the sizes of everything in it; x and y of its content are relative to it.
-function measured(model, open, showIdle, item) {
-  if (!open.has(item)) return closedBox(model, item);
+// The children of a scope that are drawn: those in the flow of the step, and those below it. Hubs that run are always
+// below; what does not run is there only when it is asked for, and what is folded into a reader is in no place.
+function childrenOf(model, scope, showIdle) {
   const flow = [];
   const shelf = [];
-  for (const child of rowsIn(model.children, item)) {
-    if (model.tree.column[child] >= 0) flow.push(measured(model, open, showIdle, child));
-    else if (showIdle || onShelf(model, child)) shelf.push(measured(model, open, showIdle, child));
+  for (const child of rowsIn(model.children, scope)) {
+    const node = child - model.scopes;
+    if (model.flows[child]) flow.push(child);
+    else if (node >= 0 && model.hostOf[node] >= 0) continue;
+    else if (showIdle || (isScope(model, child) ? totalsOf(model, child).hubs > 0 : model.nodes.runs[node])) shelf.push(child);
   }
-  const inside = inColumns(model, flow);
-  if (shelf.length) onto(inside, shelf);
-  const top = item === 0 ? 0 : BOX.title;
-  const pad = item === 0 ? 0 : BOX.pad;
-  for (const child of inside.boxes) {
-    child.x += pad;
-    child.y += pad + top;
-  }
-  const width = Math.max(inside.width + 2 * pad, closedWidth(model, item) + 30);
-  return { item, open: true, x: 0, y: 0, width, height: inside.height + 2 * pad + top, content: inside.boxes, shelfTop: inside.shelfTop + pad + top };
+  const inOrder = (items) => items.sort((a, b) => model.tree.order[a] - model.tree.order[b]);
+  return { flow: inOrder(flow), shelf: inOrder(shelf) };
 }
 
-// Hubs that run are always shown; what does not run only when it is asked for.
-const onShelf = (model, item) => (isScope(model, item) ? totalsOf(model, item).running > 0 : model.nodes.runs[item - model.scopes] === 1);
-
-function closedWidth(model, item) {
-  const text = labelOf(model, item).length * BOX.letter + 28;
-  return Math.min(BOX.wide, Math.max(isScope(model, item) ? 132 : BOX.narrow, Math.ceil(text)));
-}
-function closedBox(model, item) {
-  return { item, open: false, x: 0, y: 0, width: closedWidth(model, item), height: isScope(model, item) ? BOX.scope : BOX.op, content: [] };
-}
-
-function inColumns(model, boxes) {
-  const columns = new Map();
-  for (const box of boxes) {
-    const column = model.tree.column[box.item];
-    if (!columns.has(column)) columns.set(column, []);
-    columns.get(column).push(box);
+// A box without a size. A scope with one child is passed through: the box is that of the child.
+function visibleBox(model, open, showIdle, item, parent, boxes) {
+  const via = [];
+  let held = null;
+  while (isScope(model, item)) {
+    held = childrenOf(model, item, showIdle);
+    if (item === 0 || held.flow.length + held.shelf.length !== 1) break;
+    via.push(item);
+    [item] = [...held.flow, ...held.shelf];
   }
-  let x = 0;
-  let top = Infinity;
-  let bottom = -Infinity;
-  for (const column of [...columns.keys()].sort((a, b) => a - b)) {
-    const members = columns.get(column).sort((a, b) => model.tree.row[a.item] - model.tree.row[b.item] || a.item - b.item);
-    const width = Math.max(...members.map((box) => box.width));
-    const wishes = members.map((box) => (model.tree.row[box.item] / BOX.rowSteps) * BOX.rowUnit);
-    spread(wishes, members.map((box) => box.height + BOX.gapY)).forEach((middle, index) => {
-      const box = members[index];
-      box.x = x + (width - box.width) / 2;
-      box.y = middle - box.height / 2;
-      top = Math.min(top, box.y);
-      bottom = Math.max(bottom, box.y + box.height);
-    });
-    x += width + BOX.gapX;
-  }
-  for (const box of boxes) box.y -= top;
-  return { boxes, width: Math.max(0, x - BOX.gapX), height: boxes.length ? bottom - top : 0, shelfTop: 0 };
-}
-
-// Put boxes that take no part in the flow into lines below it.
-function onto(inside, shelf) {
-  const limit = Math.max(inside.width, 640);
-  let x = 0;
-  let y = inside.height + (inside.boxes.length ? BOX.shelfGap : 0);
-  inside.shelfTop = y;
-  let line = 0;
-  for (const box of shelf) {
-    if (x > 0 && x + box.width > limit) {
-      x = 0;
-      y += line + BOX.gapY;
-      line = 0;
-    }
-    box.x = x;
-    box.y = y;
-    x += box.width + 16;
-    line = Math.max(line, box.height);
-    inside.width = Math.max(inside.width, x - 16);
-    inside.boxes.push(box);
-  }
-  inside.height = y + line;
-}
-
-// Places in the given order, at least half the sum of two sizes apart, nearest to the wishes: pool adjacent violators.
-function spread(wishes, sizes) {
-  const offsets = [];
-  let reached = 0;
-  for (const size of sizes) {
-    offsets.push(reached + size / 2);
-    reached += size;
-  }
-  const pools = [];
-  wishes.forEach((wish, index) => {
-    let pool = [wish - offsets[index], 1];
-    while (pools.length && pools[pools.length - 1][0] * pool[1] >= pool[0] * pools[pools.length - 1][1]) {
-      const before = pools.pop();
-      pool = [pool[0] + before[0], pool[1] + before[1]];
-    }
-    pools.push(pool);
-  });
-  return pools.flatMap(([total, members]) => Array(members).fill(total / members)).map((at, index) => at + offsets[index]);
-}
-
-// Absolute places, outer boxes before inner ones.
-function place(box, x, y, depth, boxes) {
-  box.x += x;
-  box.y += y;
-  box.depth = depth;
+  const isOpen = isScope(model, item) && open.has(item);
+  const box = { item, via, parent, open: isOpen, depth: parent ? parent.depth + 1 : 0, index: boxes.length, x: 0, y: 0, content: [], ways: new Map(), ports: 0 };
+  box.label = [...via, item].map((one) => labelOf(model, one)).filter((label, at, all) => label !== all[at - 1]).join("/");
   boxes.push(box);
-  for (const child of box.content) place(child, box.x, box.y, depth + 1, boxes);
+  if (isOpen) {
+    const inner = (child, shelved) => Object.assign(visibleBox(model, open, showIdle, child, box, boxes), { shelved });
+    box.content = [...held.flow.map((child) => inner(child, false)), ...held.shelf.map((child) => inner(child, true))];
+  }
+  return box;
 }
 
-// Edges between visible boxes: each with how many edges of the graph it stands for, and what it carries across devices.
-function visibleEdges(model, boxOf) {
-  const shown = shownItems(model, boxOf);
-  const { src, dst, tensor, transfer } = model.edges;
-  const found = new Map();
-  for (let edge = 0; edge < src.length; edge++) {
-    const from = shown[src[edge]];
-    const to = shown[dst[edge]];
-    if (from === to || from < 0 || to < 0) continue;
-    const key = from * model.items + to;
-    let bundle = found.get(key);
-    if (!bundle) found.set(key, (bundle = { from, to, count: 0, transfers: null, data: false, back: true, hub: true, idle: true }));
-    bundle.count++;
-    if (tensor[edge] >= 0) bundle.data = true;
-    if (!model.isBack[edge]) bundle.back = false;
-    if (!model.isHub[src[edge]] && !model.isHub[dst[edge]]) bundle.hub = false;
-    if (model.nodes.runs[src[edge]] && model.nodes.runs[dst[edge]]) bundle.idle = false;
-    if (transfer[edge] >= 0) (bundle.transfers ??= new Set()).add(transfer[edge]);
-  }
-  const critical = criticalKeys(model, shown);
-  for (const key of critical) {
-    // No edge: the later one waited for the device or the link that the earlier one held. Shown with the path alone.
-    const [from, to] = [Math.floor(key / model.items), key % model.items];
-    if (!found.has(key)) found.set(key, { from, to, count: 0, transfers: null, data: false, back: false, hub: false, idle: true });
-  }
-  const bundles = [...found.values()];
-  for (const bundle of bundles) {
-    bundle.critical = critical.has(bundle.from * model.items + bundle.to);
-    bundle.bytes = 0;
-    for (const row of bundle.transfers ?? []) for (const each of repeats(model, row)) bundle.bytes += Math.max(0, model.transfers.bytes[each]);
-    if (bundle.transfers) bundle.said = carriedBy(model, [...bundle.transfers], bundle.bytes);
-  }
-  return bundles;
-}
-
-// For each node the innermost visible item that is the node or holds it; -1 if none is drawn.
-function shownItems(model, boxOf) {
-  const shown = new Int32Array(model.items).fill(-1);
-  for (const box of boxOf.values()) {
+// For each node the innermost visible box that is the node or holds it; null if none is drawn.
+function shownBoxes(model, boxOf) {
+  const shown = Array(model.count).fill(null);
+  for (const box of new Set(boxOf.values())) {
     if (box.open) continue;
     const pending = [box.item];
     while (pending.length) {
       const item = pending.pop();
-      shown[item] = box.item;
       if (isScope(model, item)) pending.push(...rowsIn(model.children, item));
+      else shown[item - model.scopes] = box;
     }
   }
-  return shown.subarray(model.scopes);
+  model.hostOf.forEach((host, node) => {
+    if (host < 0) return;
+    shown[node] = shown[host];
+    const box = boxOf.get(itemOfNode(model, host));
+    if (box) boxOf.set(itemOfNode(model, node), box);
+  });
+  return shown;
 }
 
-// The transfer of every iteration, where an edge names that of the first.
-const repeats = (model, transfer) => rowsIn(model.transfersOf, model.transfers.pair[transfer]);
+// ---- sizes
 
-// "1.2 MiB · 3": how much, in how many transfers; what is of unknown size is more than that, and control is no value.
-function carriedBy(model, transfers, bytes) {
-  const { tensor, bytes: sizes } = model.transfers;
-  const size = transfers.every((row) => tensor[row] < 0) ? "control" : showBytes(bytes);
-  const more = transfers.some((row) => sizes[row] < 0) ? "≥ " : "";
-  const count = transfers.reduce((sum, row) => sum + repeats(model, row).length, 0);
-  return more + size + (count > 1 ? ` · ${showCount(count)}` : "");
-}
-
-// Keys of the visible pairs of boxes that follow each other on the critical path, transfers left out.
-function criticalKeys(model, shown) {
-  const keys = new Set();
-  let before = -1;
-  for (const row of model.critical ?? []) {
-    if (row < 0) continue;
-    const at = shown[model.slices.node[row]];
-    if (before >= 0 && at >= 0 && before !== at) keys.add(before * model.items + at);
-    before = at;
+let measuring = null;
+const widths = new Map();
+function textWidth(said, font) {
+  const key = font + said;
+  if (!widths.has(key)) {
+    measuring ??= document.createElement("canvas").getContext("2d");
+    measuring.font = `${font} ${readTheme().sans}`;
+    widths.set(key, Math.ceil(measuring.measureText(said.slice(0, 80)).width));
   }
-  return keys;
+  return widths.get(key);
+}
+
+function sizeClosed(model, box) {
+  const scope = isScope(model, box.item);
+  const lines = scope ? [[box.label, FONTS.title], [contentOf(model, box.item), FONTS.small]] : [[box.label, FONTS.op], [heldBy(model, box), FONTS.small]];
+  const text = Math.max(...lines.map(([said, font]) => textWidth(said, font)));
+  box.held = scope ? "" : lines[1][0];
+  box.width = Math.min(BOX.wide, Math.max(BOX.narrow, text + 26));
+  box.height = scope ? BOX.scope : BOX.op + (box.held ? BOX.held : 0);
+  box.arrives = box.leaves = box.height / 2;
+}
+
+const contentOf = (model, scope) => {
+  const { running, ops, nanos } = totalsOf(model, scope);
+  return running ? `${plural(running, "op")} · ${showNanos(nanos)}` : `${plural(ops, "op")}, not run`;
+};
+
+// The variables that a node reads from its own device: "kernel [3, 3, 64, 64]", or the number of several.
+function heldBy(model, box) {
+  const held = [...new Set([...rowsIn(model.heldBy, box.item - model.scopes)].map((node) => variableOf(model, node)))].filter((node) => node >= 0);
+  if (!held.length) return "";
+  const [first] = held;
+  const name = model.nodes.names[first].split("/").pop();
+  return held.length > 1 ? `${name} + ${held.length - 1} more` : [name, shapeOfVariable(model, first)].filter(Boolean).join(" ");
+}
+
+// ---- lines of columns
+
+// Give the box a size and everything in it a place relative to it, from the inside out.
+function measure(model, box, room) {
+  if (!box.open) return sizeClosed(model, box);
+  const isRoot = box.parent === null;
+  const pad = BOX.pad;
+  const inner = { width: room.width - 2 * pad, height: room.height };
+  for (const child of box.content) measure(model, child, inner);
+  box.lines = linesOf(model, box, inner);
+  box.content.forEach((child) => (child.after = child.column));
+  const width = Math.max(0, ...box.lines.map((line) => line.width));
+  box.inner = { left: pad, right: pad + width };
+  box.title = isRoot ? 0 : BOX.title;
+  const titled = isRoot ? 0 : textWidth(box.label, FONTS.title) + 110;
+  box.width = Math.max(width + 2 * pad, Math.min(titled, BOX.wide + 110));
+  planRoutes(box); // tells each corridor how many tracks it needs
+  let y = box.title;
+  box.lines.forEach((line, at) => {
+    y += box.corridors[at].height;
+    line.y = y;
+    for (const child of line.columns.flat()) {
+      child.x = pad + line.left[child.column] + (line.widths[child.column] - child.width) / 2;
+      child.y = y + child.top;
+    }
+    y += line.height;
+  });
+  box.height = y + box.corridors[box.lines.length].height;
+  meetPorts(box);
+}
+
+function linesOf(model, box, room) {
+  const flow = box.content.filter((child) => !child.shelved);
+  const rowOf = new Map(flow.map((child, at) => [child, at]));
+  const pairs = [...box.ways.values()].filter((way) => way.usual && !way.back && rowOf.has(way.from) && rowOf.has(way.to)).map((way) => [rowOf.get(way.from), rowOf.get(way.to)]);
+  const rank = ranksOf(flow.length, pairs, flow.map((_, at) => at));
+  const joined = new Set(pairs.flat());
+  const columns = [];
+  const linked = flow.filter((_, at) => joined.has(at));
+  for (const child of linked) (columns[rank[rowOf.get(child)]] ??= []).push(child);
+  const lines = inLines(columns.filter(Boolean).flatMap((column) => dealt(column, Math.max(room.height * 0.8, 320))), room, pairs.map(([a, b]) => [flow[a], flow[b]]));
+  const loose = flow.filter((_, at) => !joined.has(at));
+  if (loose.length) lines.push(inGrid(loose, room));
+  const shelf = box.content.filter((child) => child.shelved);
+  const starts = brokenLines(shelf.map((child) => child.width), BOX.gutter, Math.max(room.width, 480));
+  starts.forEach((start, at) => lines.push(stacked(shelf.slice(start, starts[at + 1]).map((child) => [child]), true)));
+  lines.forEach((line, at) => line.columns.forEach((column, number) => column.forEach((child) => Object.assign(child, { line: at, column: number }))));
+  return lines;
+}
+
+// A column in as many of equal length as it takes for none to be higher than the limit.
+function dealt(column, limit) {
+  const height = column.reduce((sum, child) => sum + child.height + BOX.gapY, 0);
+  const count = Math.min(column.length, Math.ceil(height / limit));
+  const size = Math.ceil(column.length / count);
+  return count < 2 ? [column] : [...Array(Math.ceil(column.length / size)).keys()].map((at) => column.slice(at * size, (at + 1) * size));
+}
+
+const widthOf = (column) => Math.max(...column.map((child) => child.width));
+
+// The lines of a flow: columns broken like words, each line with its edges within it as straight as can be.
+function inLines(columns, room, pairs) {
+  const starts = brokenLines(columns.map(widthOf), BOX.gutter, room.width);
+  return starts.map((start, at) => settledLine(columns.slice(start, starts[at + 1]), pairs));
+}
+
+function settledLine(columns, pairs) {
+  const boxes = columns.flat();
+  const rowOf = new Map(boxes.map((box, row) => [box, row]));
+  const column = new Map(columns.flatMap((members, at) => members.map((box) => [box, at])));
+  const left = boxes.map(() => []);
+  const right = boxes.map(() => []);
+  const rows = columns.map((members) => members.map((box) => rowOf.get(box)));
+  const join = (a, b) => {
+    right[a].push(b);
+    left[b].push(a);
+  };
+  const passing = new Map(); // "source column" -> the dummy there; edges of one source share them
+  for (const [from, to] of pairs) {
+    if (!rowOf.has(from) || !rowOf.has(to)) continue;
+    const [first, last] = [column.get(from), column.get(to)];
+    if (last <= first || last - first > BOX.longest) continue;
+    let behind = rowOf.get(from);
+    for (let at = first + 1; at < last; at++) {
+      const key = `${rowOf.get(from)} ${at}`;
+      if (!passing.has(key)) {
+        passing.set(key, left.length);
+        rows[at].push(left.length);
+        left.push([]);
+        right.push([]);
+        join(behind, left.length - 1);
+      }
+      behind = passing.get(key);
+    }
+    join(behind, rowOf.get(to));
+  }
+  sweep(rows, left, right);
+  const sizeOf = (row) => (row < boxes.length ? boxes[row].height + BOX.gapY : BOX.dummy);
+  const sizes = left.map((_, row) => sizeOf(row));
+  const arrives = left.map((_, row) => (row < boxes.length ? boxes[row].arrives - boxes[row].height / 2 : 0));
+  const leaves = left.map((_, row) => (row < boxes.length ? boxes[row].leaves - boxes[row].height / 2 : 0));
+  const places = settledPlaces(rows, left, right, sizes, arrives, leaves);
+  const top = Math.min(...places.map((middle, row) => middle - (sizes[row] - (row < boxes.length ? BOX.gapY : 0)) / 2));
+  boxes.forEach((box, row) => (box.top = places[row] - box.height / 2 - top));
+  const bottom = Math.max(...places.map((middle, row) => middle + (sizes[row] - (row < boxes.length ? BOX.gapY : 0)) / 2));
+  const passes = new Map([...passing].map(([key, row]) => [`${boxes[+key.split(" ")[0]].index} ${key.split(" ")[1]}`, places[row] - top]));
+  return finished(rows.map((members) => members.filter((row) => row < boxes.length).map((row) => boxes[row])), bottom - top, { passes });
+}
+
+// Boxes that no edge joins: rows and columns, to be read line by line.
+function inGrid(boxes, room) {
+  const width = widthOf(boxes) + BOX.gutter;
+  const height = Math.max(...boxes.map((box) => box.height)) + BOX.gapY;
+  const most = Math.max(1, Math.floor((room.width + BOX.gutter) / width));
+  const wanted = Math.ceil(Math.sqrt((boxes.length * room.width * height) / (room.height * width)));
+  const count = Math.min(boxes.length, most, Math.max(wanted, 3));
+  return stacked([...Array(count).keys()].map((at) => boxes.filter((_, row) => row % count === at)), false);
+}
+
+function stacked(columns, isShelf) {
+  let height = 0;
+  for (const column of columns) {
+    let y = 0;
+    for (const box of column) {
+      box.top = y;
+      y += box.height + BOX.gapY;
+    }
+    height = Math.max(height, y - BOX.gapY);
+  }
+  return finished(columns, height, { isShelf });
+}
+
+function finished(columns, height, more) {
+  const widths = columns.map(widthOf);
+  let x = 0;
+  const left = widths.map((width) => {
+    const at = x;
+    x += width + BOX.gutter;
+    return at;
+  });
+  return { columns, widths, left, width: x - BOX.gutter, height, y: 0, passes: new Map(), ...more };
+}
+
+// Absolute places.
+function place(box, x, y) {
+  box.x += x;
+  box.y += y;
+  for (const child of box.content) place(child, box.x, box.y);
 }

@@ -28,7 +28,7 @@ function rounded(context, x, y, width, height, radius) {
 // One line of text, vertically centred, cut with an ellipsis where it is too long; nothing where it would be too small.
 function text(pen, said, x, y, width, colour, font) {
   const { context, theme, scale } = pen;
-  if (width < 8 || parseFloat(font.slice(font.indexOf(" ") + 1)) * scale < 5) return;
+  if (width < 8 || parseFloat(/[0-9.]+px/.exec(font)[0]) * scale < (pen.smallest ?? 5)) return;
   context.font = font + " " + theme.sans;
   context.fillStyle = colour;
   context.textBaseline = "middle";

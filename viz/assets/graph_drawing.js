@@ -1,5 +1,5 @@
 // The drawing of boxes and edges of the graph. Each function draws with a pen: the context, the model, the theme, the scale.
-// Needs format.js, model.js, boxes.js.
+// Needs format.js, model.js, boxes.js, routes.js.
 
 // The parts of a box's bar: [colour, share], by device, or by category or time on request.
 function barOf(pen, item) {
@@ -28,7 +28,7 @@ function isFaded(pen, item) {
 }
 
 function drawOpenScope(pen, box) {
-  const { context, theme, model } = pen;
+  const { context, theme } = pen;
   context.globalAlpha = 1;
   rounded(context, box.x, box.y, box.width, box.height, 9);
   context.fillStyle = box.depth % 2 ? theme.raised : theme.paper;
@@ -38,19 +38,25 @@ function drawOpenScope(pen, box) {
 
 // The title bar of an open scope, over the edges that pass behind it.
 function drawScopeTitle(pen, box) {
-  const { context, theme, model } = pen;
+  const { context, theme } = pen;
   const bar = Math.min(54, box.width / 4);
-  if (BOX.title * pen.scale <= 9) return drawBar(pen, box, box.x + 10, box.y + 6, bar, 5);
+  const size = letters(pen, 12, BOX.title - 6);
+  box.titled = box.width;
+  if (!size) return drawBar(pen, box, box.x + 10, box.y + 6, bar, 5);
   const left = box.x + 18 + bar;
   const room = box.x + box.width - left - 26;
-  context.font = "600 12px " + theme.sans;
-  const said = cut(context, labelOf(model, box.item), room);
-  context.fillStyle = box.depth % 2 ? theme.raised : theme.paper;
-  rounded(context, box.x + 6, box.y + 2, bar + 18 + context.measureText(said).width, 16, 4);
-  context.fill();
-  drawBar(pen, box, box.x + 10, box.y + 8, bar, 5);
-  text(pen, said, left, box.y + 10.5, room + 4, theme.quiet, "600 12px");
-  text(pen, "−", box.x + box.width - 18, box.y + 10, 12, theme.faint, "600 13px");
+  context.font = `600 ${size}px ` + theme.sans;
+  const said = cut(context, box.label, room);
+  box.titled = bar + 28 + context.measureText(said).width;
+  drawBar(pen, box, box.x + 10, box.y + 10, bar, 5);
+  text(pen, said, left, box.y + 13, room + 4, theme.quiet, `600 ${size}px`);
+  text(pen, "−", box.x + box.width - 18, box.y + 12, 12, theme.faint, "600 13px");
+}
+
+// The size of letters that stay readable when the picture gets small, up to the height that there is; 0 where there is none.
+function letters(pen, size, most) {
+  const wanted = Math.max(size, pen.smallest / pen.scale);
+  return wanted <= most ? wanted : 0;
 }
 
 function drawClosedBox(pen, box) {
@@ -73,34 +79,29 @@ function drawClosedBox(pen, box) {
   if (scope) drawScope(pen, box, bar);
   else drawOp(pen, box, bar[0][0]);
   outline(pen, box, theme.edge, scope ? 7 : 5);
+  drawPorts(pen, box);
   context.globalAlpha = 1;
 }
 
 function drawScope(pen, box, bar) {
   const { context, theme, model } = pen;
-  if (pen.scale < 0.25) {
-    fillParts(context, bar, box.x, box.y, box.width, box.height);
-    return;
-  }
-  fillParts(context, bar, box.x + 9, box.y + box.height - 10, box.width - 18, 5);
-  const total = totalsOf(model, box.item);
+  const size = letters(pen, 12, box.height - 18);
+  if (!size) return fillParts(context, bar, box.x, box.y, box.width, box.height);
+  fillParts(context, bar, box.x + 9, box.y + box.height - 9, box.width - 18, 4);
   const width = box.width - 18;
-  const roomy = pen.scale > 0.62;
-  const size = roomy ? 12 : Math.min(9.5 / pen.scale, 23);
-  text(pen, labelOf(model, box.item), box.x + 9, box.y + (roomy ? 12 : 18), width, theme.ink, `600 ${size}px`);
-  if (roomy) {
-    const said = total.running ? `${plural(total.running, "op")} · ${showNanos(total.nanos)}` : `${plural(total.ops, "op")}, not run`;
-    text(pen, said, box.x + 9, box.y + 27, width, theme.quiet, "10.5px");
-  }
+  const roomy = letters(pen, 11, 13);
+  text(pen, box.label, box.x + 9, box.y + (roomy ? 12 : (box.height - 9) / 2), width, theme.ink, `600 ${size}px`);
+  if (roomy) text(pen, contentOf(model, box.item), box.x + 9, box.y + 27, width, theme.quiet, `${roomy}px`);
 }
 
 function drawOp(pen, box, colour) {
   const { context, theme, model } = pen;
+  const size = letters(pen, 11.5, box.height - 5);
   context.save();
   rounded(context, box.x, box.y, box.width, box.height, 5);
   context.clip();
   context.fillStyle = colour;
-  if (pen.scale < 0.3) context.fillRect(box.x, box.y, box.width, box.height);
+  if (!size) context.fillRect(box.x, box.y, box.width, box.height);
   else {
     context.globalAlpha *= 0.16;
     context.fillRect(box.x, box.y, box.width, box.height);
@@ -108,8 +109,30 @@ function drawOp(pen, box, colour) {
     context.fillRect(box.x, box.y, 5, box.height);
   }
   context.restore();
-  const hub = model.isHub[box.item - model.scopes];
-  text(pen, (hub ? "⤳ " : "") + labelOf(model, box.item), box.x + 12, box.y + box.height / 2, box.width - 18, theme.ink, `${pen.scale > 0.7 ? 11.5 : Math.min(8.5 / pen.scale, 20)}px`);
+  const hub = model.isHub[box.item - model.scopes] ? `${showCount(neighbours(model, box.item - model.scopes))} ⤳ ` : "";
+  const held = box.held && letters(pen, 11, 13);
+  text(pen, hub + box.label, box.x + 12, box.y + (held ? BOX.op / 2 + 1 : box.height / 2), box.width - 18, theme.ink, `${size}px`);
+  if (held) text(pen, box.held, box.x + 12, box.y + BOX.op + 4, box.width - 18, theme.quiet, `${held}px`);
+}
+
+// The other nodes that a hub reads or feeds.
+const neighbours = (model, node) =>
+  new Set([...[...rowsIn(model.inEdges, node)].map((edge) => model.edges.src[edge]), ...[...rowsIn(model.outEdges, node)].map((edge) => model.edges.dst[edge])]).size;
+
+// Small rings where a hub is read (at the left) or fed (at the right): its edges are drawn on demand alone.
+function drawPorts(pen, box) {
+  const { context, theme } = pen;
+  if (!box.ports || pen.scale < 0.5 || box.shelved) return;
+  context.lineWidth = 1.2;
+  context.strokeStyle = theme.faint;
+  context.fillStyle = theme.paper;
+  for (const [bit, x] of [[2, box.x], [1, box.x + box.width]]) {
+    if (!(box.ports & bit)) continue;
+    context.beginPath();
+    context.arc(x, box.y + 6, 2.6, 0, 2 * Math.PI);
+    context.fill();
+    context.stroke();
+  }
 }
 
 function drawBar(pen, box, x, y, width, height) {
@@ -129,119 +152,97 @@ function fillParts(context, parts, x, y, width, height) {
 function outline(pen, box, quiet, radius) {
   const { context, theme, state, model } = pen;
   const critical = state.critical && totalsOf(model, box.item).critical > 0;
-  const selected = box.item === pen.selected;
+  const selected = box === pen.selected;
   rounded(context, box.x, box.y, box.width, box.height, radius);
   context.lineWidth = (selected ? 3 : critical && !box.open ? 2.2 : 1) / Math.min(1, Math.max(pen.scale, 0.4));
-  context.strokeStyle = selected ? theme.accent : critical ? theme.ink : box.item === pen.hovered ? theme.quiet : quiet;
+  context.strokeStyle = selected ? theme.accent : critical ? theme.ink : box === pen.hovered ? theme.quiet : quiet;
   context.stroke();
 }
 
-function drawEdges(pen, bundles) {
+function drawWays(pen, ways) {
   const { context, state } = pen;
-  const faint = [];
-  const strong = [];
-  for (const bundle of bundles) {
-    if (!isDrawn(pen, bundle) || !edgeInSight(pen, bundle)) continue;
-    (bundle.transfers || isEmphasised(pen, bundle) ? strong : faint).push(bundle);
+  const [faint, strong] = [[], []];
+  for (const way of ways) {
+    if (!isDrawn(pen, way) || !inSight(pen, way)) continue;
+    (way.transfers.length || isEmphasised(pen, way) ? strong : faint).push(way);
   }
-  context.globalAlpha = state.critical ? 0.3 : faint.length > 1500 ? 0.45 : 0.9;
-  for (const bundle of faint) strokeEdge(pen, bundle);
-  for (const bundle of strong) {
-    context.globalAlpha = state.critical && !isEmphasised(pen, bundle) ? 0.25 : 1;
-    strokeEdge(pen, bundle);
+  strong.sort((a, b) => isEmphasised(pen, a) - isEmphasised(pen, b));
+  context.globalAlpha = state.critical ? 0.35 : faint.length > 1500 ? 0.5 : 1;
+  for (const way of faint) strokeWay(pen, way);
+  for (const way of strong) {
+    context.globalAlpha = (state.critical || pen.marked.size) && !isEmphasised(pen, way) ? 0.35 : 1;
+    strokeWay(pen, way);
   }
   context.globalAlpha = 1;
 }
 
-const touchesItem = (pen, bundle, item) => item > 0 && (bundle.from === item || bundle.to === item);
-const isEmphasised = (pen, bundle) => isTouched(pen, bundle) || isCriticalEdge(pen, bundle);
+const isEmphasised = (pen, way) => pen.marked.has(way) || isCritical(pen, way);
 // Edges of hubs and of what does not run would hide all others: only on demand.
-const isDrawn = (pen, bundle) => !(bundle.hub || bundle.idle) || isCriticalEdge(pen, bundle) || (bundle.count > 0 && isTouched(pen, bundle));
-const isTouched = (pen, bundle) => touchesItem(pen, bundle, pen.selected) || touchesItem(pen, bundle, pen.hovered);
+const isDrawn = (pen, way) => way.usual || isEmphasised(pen, way);
+const isCritical = (pen, way) => pen.state.critical && way.critical;
 
-const isCriticalEdge = (pen, bundle) => pen.state.critical && bundle.critical;
-
-function edgeInSight(pen, bundle) {
-  const from = pen.boxOf.get(bundle.from);
-  const to = pen.boxOf.get(bundle.to);
-  const { visible } = pen;
-  if (Math.max(from.x + from.width, to.x + to.width) < visible.left || Math.min(from.x, to.x) > visible.right) return false;
-  return Math.max(from.y + from.height, to.y + to.height) >= visible.top && Math.min(from.y, to.y) <= visible.bottom;
+function inSight({ visible }, way) {
+  const { left, top, right, bottom } = boundsOf(way);
+  return left <= visible.right && right >= visible.left && top <= visible.bottom && bottom >= visible.top;
 }
 
-function curveOf(pen, bundle) {
-  const from = pen.boxOf.get(bundle.from);
-  const to = pen.boxOf.get(bundle.to);
-  const x0 = from.x + from.width;
-  const y0 = from.y + from.height / 2;
-  const x1 = to.x;
-  const y1 = to.y + to.height / 2;
-  const bend = x1 > x0 ? Math.min(Math.max((x1 - x0) / 2, 12), 160) : Math.min(60 + (x0 - x1) / 8, 160);
-  return [x0, y0, x0 + bend, y0, x1 - bend, y1, x1, y1];
-}
-
-function strokeEdge(pen, bundle) {
+function strokeWay(pen, way) {
   const { context, theme, model } = pen;
-  const curve = curveOf(pen, bundle);
   const thin = 1 / Math.max(pen.scale, 0.6);
-  const [first] = bundle.transfers ?? [];
-  const emphasised = isEmphasised(pen, bundle);
-  context.strokeStyle = isCriticalEdge(pen, bundle) ? theme.ink : touchesItem(pen, bundle, pen.selected) ? theme.accent
-    : first !== undefined ? model.cluster.colours[model.transfers.src[first]] : emphasised ? theme.quiet : theme.edge;
-  context.lineWidth = thin * (bundle.transfers ? 1.6 + Math.min(2.6, Math.log10(1 + bundle.bytes) / 3.4) : emphasised ? 1.8 : 1);
-  context.setLineDash(bundle.data ? [] : [4 * thin, 3 * thin]);
+  const strong = isEmphasised(pen, way);
+  context.strokeStyle = pen.chosen.has(way) ? theme.accent : isCritical(pen, way) ? theme.ink
+    : way.transfers.length ? model.cluster.colours[way.device] : strong ? theme.quiet : theme.edge;
+  context.lineWidth = thin * (way.transfers.length ? 1.6 + Math.min(2.6, Math.log10(1 + way.bytes) / 3.4) : strong ? 1.8 : 1);
+  context.setLineDash(way.data ? [] : [4 * thin, 3 * thin]);
   context.beginPath();
-  context.moveTo(curve[0], curve[1]);
-  context.bezierCurveTo(...curve.slice(2));
+  for (const [kind, ...values] of way.path) {
+    if (kind === "M") context.moveTo(...values);
+    else if (kind === "L") context.lineTo(...values);
+    else context.bezierCurveTo(...values);
+  }
   context.stroke();
   context.setLineDash([]);
-  if (pen.scale > 0.35) {
-    context.fillStyle = context.strokeStyle;
-    context.beginPath();
-    context.moveTo(curve[6], curve[7]);
-    context.lineTo(curve[6] - 7, curve[7] - 3.4);
-    context.lineTo(curve[6] - 7, curve[7] + 3.4);
-    context.fill();
-  }
+  if (pen.scale > 0.35 && way.to && !way.to.open) drawHead(context, ...way.path[way.path.length - 1].slice(-2));
+}
+
+function drawHead(context, x, y) {
+  context.fillStyle = context.strokeStyle;
+  context.beginPath();
+  context.moveTo(x, y);
+  context.lineTo(x - 6, y - 3);
+  context.lineTo(x - 6, y + 3);
+  context.fill();
 }
 
 // What crosses devices: bytes and number of transfers, the largest first, none over a box, a title or another label.
-function drawEdgeLabels(pen, bundles, inSight) {
+function drawWayLabels(pen, ways, boxes) {
   const { context, theme } = pen;
   if (pen.scale < 0.3) return;
-  const size = Math.min(26, Math.max(10, 9 / pen.scale)); // small on a small picture, but never too small to read
-  const crossing = bundles.filter((bundle) => bundle.transfers && isDrawn(pen, bundle) && edgeInSight(pen, bundle));
-  crossing.sort((a, b) => b.bytes - a.bytes || b.transfers.size - a.transfers.size);
-  const taken = inSight.map((box) => (box.open ? { x: box.x, y: box.y, width: Math.min(box.width, 180), height: 20 } : box));
+  const size = Math.min(26, Math.max(10.5, 9.2 / pen.scale)); // small on a small picture, but never too small to read
+  const crossing = ways.filter((way) => way.from && way.to && way.transfers.length && isDrawn(pen, way) && inSight(pen, way));
+  crossing.sort((a, b) => b.bytes - a.bytes || b.transfers.length - a.transfers.length);
+  const taken = boxes.map((box) => (box.open ? { x: box.x, y: box.y, width: box.titled ?? box.width, height: BOX.title } : box));
   context.font = `600 ${size}px ` + theme.sans;
-  for (const bundle of crossing.slice(0, 150)) {
-    const label = freePlace(curveOf(pen, bundle), context.measureText(bundle.said).width + size, size * 1.6, taken, pen.visible);
+  for (const way of crossing.slice(0, 150)) {
+    const label = freePlace(way, context.measureText(way.said).width + size, size * 1.5, taken, pen.visible);
     if (!label) continue;
     taken.push(label);
-    drawPill(pen, label, bundle.said);
+    drawPill(pen, label, way.said);
   }
 }
 
-// A place for a label on its curve, or just above or below it; nothing where there is none.
-function freePlace(curve, width, height, taken, visible) {
+// A place for a label on its course, or just above or below it; nothing where there is none.
+function freePlace(way, width, height, taken, visible) {
+  const points = pointsOf(way);
   for (const share of [0.5, 0.35, 0.65, 0.2, 0.8]) {
-    const [x, y] = pointOn(curve, share);
-    for (const rows of [0, -1.1, 1.1, -1.5, 1.5]) {
+    const [x, y] = alongPoints(points, share);
+    for (const rows of [0, -0.8, 0.8, -1.4, 1.4]) {
       const place = { x: x - width / 2, y: y + (rows - 0.5) * height, width, height };
       const area = { left: place.x - 2, right: place.x + width + 2, top: place.y - 1, bottom: place.y + height + 1 };
       if (touches(place, visible) && !taken.some((other) => touches(other, area))) return place;
     }
   }
   return null;
-}
-
-function pointOn([x0, y0, x1, y1, x2, y2, x3, y3], t) {
-  const s = 1 - t;
-  const weights = [s * s * s, 3 * s * s * t, 3 * s * t * t, t * t * t];
-  return [
-    weights[0] * x0 + weights[1] * x1 + weights[2] * x2 + weights[3] * x3,
-    weights[0] * y0 + weights[1] * y1 + weights[2] * y2 + weights[3] * y3,
-  ];
 }
 
 function drawPill(pen, place, said) {

@@ -1,18 +1,46 @@
 // The graph on its canvas: boxes, edges, what is selected, the critical path; pan, zoom, open and close.
-// Needs format.js, model.js, boxes.js, canvas.js, graph_drawing.js.
+// Needs format.js, model.js, boxes.js, edges.js, routes.js, canvas.js, graph_drawing.js.
+
+const READABLE = 9; // pixels of the smallest letters that Fit leaves
+const FITTED = { least: READABLE / SMALLEST, most: 1.3, border: 10 };
+const MOST_OPENED = 60; // boxes up to which scopes open by themselves
+const DOMINATING = 0.25; // the share of the step's ops or time from which a scope may
+const NEAR = 6; // pixels from an edge at which the pointer is on it
 
 // One closure, as long as it is: what is open, where the reader looks and what was drawn last are nobody else's.
 function graphView(canvas, model, state, tip) {
   const context = canvas.getContext("2d");
   const open = new Set([0]);
   const view = { x: 0, y: 0, scale: 1 };
+  let density = 1; // the scale for which lines are broken
+  let fitted = true; // until the reader moves or zooms
   let picture = null;
   let theme = null;
-  let hovered = -1;
+  let hovered = null; // a box or a way
+  let emphasis = null; // {marked, chosen}: ways, found when first needed
+
+  const paneRoom = (scale) => ({ width: Math.max(120, canvas.clientWidth - 2 * FITTED.border) / scale, height: Math.max(120, canvas.clientHeight - 2 * FITTED.border) / scale });
+  const fits = (one, scale) => one.root.width <= paneRoom(scale).width + 1 && one.root.height <= paneRoom(scale).height + 1;
+
+  // The picture whose letters are largest of those that fit the pane whole; if none does, the one with most in a line.
+  function bestPicture() {
+    let best = null;
+    for (const scale of [1, 0.9, FITTED.least]) {
+      best = { scale, picture: layoutBoxes(model, open, state.showIdle, paneRoom(scale)) };
+      if (fits(best.picture, scale)) break;
+    }
+    return best;
+  }
+
+  function use(next) {
+    picture = next;
+    emphasis = null;
+    hovered = null;
+  }
 
   function relayout(anchor) {
     const before = picture?.boxOf.get(anchor);
-    picture = layoutBoxes(model, open, state.showIdle);
+    use(layoutBoxes(model, open, state.showIdle, paneRoom(density)));
     const after = picture.boxOf.get(anchor);
     if (before && after) {
       view.x += (before.x - after.x) * view.scale;
@@ -21,25 +49,45 @@ function graphView(canvas, model, state, tip) {
     draw();
   }
 
-  function fit(item = 0) {
-    const box = picture.boxOf.get(item) ?? picture.root;
-    const scale = Math.min((canvas.clientWidth - 40) / box.width, (canvas.clientHeight - 40) / box.height, 1.1);
-    view.scale = Math.max(scale, 0.02);
-    view.x = canvas.clientWidth / 2 - (box.x + box.width / 2) * view.scale;
-    view.y = canvas.clientHeight / 2 - (box.y + box.height / 2) * view.scale;
+  // The whole picture if it can be read, else its beginning.
+  function fit() {
+    const best = bestPicture();
+    density = best.scale;
+    use(best.picture);
+    const { width, height } = picture.root;
+    const room = paneRoom(1);
+    view.scale = Math.min(Math.max(Math.min(room.width / width, room.height / height), FITTED.least), FITTED.most);
+    view.x = FITTED.border + Math.max(0, room.width - width * view.scale) / 2;
+    view.y = FITTED.border + Math.max(0, room.height - height * view.scale) / 2;
+    fitted = true;
     draw();
   }
+
+  // What is fitted stays so; else the middle of the pane stays where it is.
+  let size = [0, 0];
+  function resize() {
+    const now = [canvas.clientWidth, canvas.clientHeight];
+    const [dx, dy] = [now[0] - size[0], now[1] - size[1]];
+    size = now;
+    if (!dx && !dy) return draw();
+    if (fitted) return fit();
+    if (dx) relayout(boxInMiddle());
+    move(dx / 2, dy / 2);
+  }
+  const boxInMiddle = () => hit(canvas.clientWidth / 2, canvas.clientHeight / 2)?.item ?? 0;
 
   function zoom(factor, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) {
     const scale = Math.min(4, Math.max(0.01, view.scale * factor));
     view.x = x - ((x - view.x) / view.scale) * scale;
     view.y = y - ((y - view.y) / view.scale) * scale;
     view.scale = scale;
+    fitted = false;
     draw();
   }
   function move(dx, dy) {
     view.x += dx;
     view.y += dy;
+    fitted = false;
     draw();
   }
 
@@ -47,26 +95,39 @@ function graphView(canvas, model, state, tip) {
     if (open.has(scope)) open.delete(scope);
     else open.add(scope);
     relayout(scope);
+    const box = picture.boxOf.get(scope);
+    if (fitted && fits(picture, view.scale)) fit();
+    else if (box?.open) bringIn(box);
   }
   function closeAll() {
     open.clear();
     open.add(0);
-    relayout(0);
     fit();
+  }
+
+  // Move as little as it takes for a box to be in sight, or for its beginning if it is larger than the pane.
+  function bringIn(box) {
+    const seen = screenOf(box);
+    const by = (at, length, pane) => (at < 8 || length > pane - 16 ? 8 - at : Math.min(0, pane - 8 - (at + length)));
+    const [dx, dy] = [by(seen.x, seen.width, canvas.clientWidth), by(seen.y, seen.height, canvas.clientHeight)];
+    if (dx || dy) move(dx, dy);
   }
 
   // Open what lies around an item and bring it into the middle.
   function reveal(item) {
-    for (const scope of pathTo(model, item).slice(0, -1)) open.add(scope);
-    if (!isScope(model, item) && !model.nodes.runs[item - model.scopes]) state.set({ showIdle: true });
-    relayout(item);
-    const box = picture.boxOf.get(item);
+    const host = hostItem(item);
+    for (const scope of pathTo(model, host).slice(0, -1)) open.add(scope);
+    if (!isScope(model, item) && !model.nodes.runs[item - model.scopes] && !state.showIdle) state.set({ showIdle: true });
+    relayout(host);
+    const box = picture.boxOf.get(host);
     if (!box) return;
     if (view.scale < 0.7) view.scale = 1;
     view.x = canvas.clientWidth / 2 - (box.x + box.width / 2) * view.scale;
     view.y = canvas.clientHeight / 2 - (box.y + Math.min(box.height, canvas.clientHeight) / 2) * view.scale;
+    fitted = false;
     draw();
   }
+  const hostItem = (item) => (isScope(model, item) || model.hostOf[item - model.scopes] < 0 ? item : itemOfNode(model, model.hostOf[item - model.scopes]));
   // The same, but only if the item is out of sight: a click must not move what it hit.
   function show(item) {
     const box = picture.boxOf.get(item);
@@ -76,11 +137,11 @@ function graphView(canvas, model, state, tip) {
   }
 
   const screenOf = (box) => ({ x: box.x * view.scale + view.x, y: box.y * view.scale + view.y, width: box.width * view.scale, height: box.height * view.scale });
+  const worldOf = (x, y) => [(x - view.x) / view.scale, (y - view.y) / view.scale];
 
   // The innermost box at a point; an open scope counts only at its title.
   function hit(x, y) {
-    const px = (x - view.x) / view.scale;
-    const py = (y - view.y) / view.scale;
+    const [px, py] = worldOf(x, y);
     for (let index = picture.boxes.length - 1; index > 0; index--) {
       const box = picture.boxes[index];
       if (px < box.x || py < box.y || px > box.x + box.width || py > box.y + box.height) continue;
@@ -89,12 +150,49 @@ function graphView(canvas, model, state, tip) {
     }
     return null;
   }
+  // The drawn way nearest to a point, if it is near.
+  function hitWay(x, y) {
+    const [px, py] = worldOf(x, y);
+    const pen = penNow();
+    let [nearest, least] = [null, NEAR / view.scale];
+    for (const way of picture.ways) {
+      const { left, right, top, bottom } = boundsOf(way);
+      if (px < left - least || px > right + least || py < top - least || py > bottom + least || !isDrawn(pen, way)) continue;
+      const distance = distanceTo(way, px, py);
+      if (distance < least) [nearest, least] = [way, distance];
+    }
+    return nearest;
+  }
 
-  function selectedItem() {
+  function selectedBox() {
     const { selection } = state;
-    if (!selection) return -1;
-    if (selection.kind === "scope") return selection.id;
-    return itemOfNode(model, selection.kind === "node" ? selection.id : model.transferNode[selection.id]);
+    if (!selection || selection.kind === "edges") return null;
+    const item = selection.kind === "scope" ? selection.id : itemOfNode(model, selection.kind === "node" ? selection.id : model.transferNode[selection.id]);
+    return picture.boxOf.get(item) ?? null;
+  }
+
+  // The ways of what is selected, and of what is under the pointer.
+  function emphasised() {
+    const chosen = new Set();
+    const marked = new Set();
+    const edges = new Set(state.selection?.kind === "edges" ? state.selection.id : []);
+    const box = selectedBox();
+    for (const bundle of picture.bundles) {
+      if (!bundle.edges.length) continue;
+      const touched = (one) => one && bundle.ways.some((way) => way.from === one || way.to === one) && (bundle.usual || bundle.from === one || bundle.to === one);
+      if (touched(box) || (edges.size && bundle.edges.some((edge) => edges.has(edge)))) for (const way of bundle.ways) chosen.add(way).has(marked.add(way));
+      if (hovered && (touched(hovered) || (hovered.bundles && bundle.ways.includes(hovered)))) for (const way of bundle.ways) marked.add(way);
+    }
+    return { chosen, marked };
+  }
+
+  function penNow() {
+    emphasis ??= emphasised();
+    const visible = {
+      left: -view.x / view.scale, top: -view.y / view.scale,
+      right: (canvas.clientWidth - view.x) / view.scale, bottom: (canvas.clientHeight - view.y) / view.scale,
+    };
+    return { context, model, state, theme, scale: view.scale, smallest: READABLE, visible, selected: selectedBox(), hovered, ...emphasis };
   }
 
   let waiting = false;
@@ -113,17 +211,20 @@ function graphView(canvas, model, state, tip) {
     context.clearRect(0, 0, canvas.clientWidth, canvas.clientHeight);
     context.translate(view.x, view.y);
     context.scale(view.scale, view.scale);
-    const visible = {
-      left: -view.x / view.scale, top: -view.y / view.scale,
-      right: (canvas.clientWidth - view.x) / view.scale, bottom: (canvas.clientHeight - view.y) / view.scale,
-    };
-    const pen = { context, model, state, theme, scale: view.scale, visible, selected: selectedItem(), hovered, boxOf: picture.boxOf };
-    const inSight = picture.boxes.filter((box) => box.item > 0 && touches(box, visible));
-    for (const box of inSight) if (box.open) drawOpenScope(pen, box);
-    drawEdges(pen, picture.edges);
-    for (const box of inSight) if (box.open) drawScopeTitle(pen, box);
-    for (const box of inSight) if (!box.open) drawClosedBox(pen, box);
-    drawEdgeLabels(pen, picture.edges, inSight);
+    const pen = penNow();
+    const seen = picture.boxes.filter((box) => box.item > 0 && touches(box, pen.visible));
+    for (const box of seen) if (box.open) drawOpenScope(pen, box);
+    drawWays(pen, picture.ways);
+    for (const box of seen) if (box.open) drawScopeTitle(pen, box);
+    for (const box of seen) if (!box.open) drawClosedBox(pen, box);
+    drawWayLabels(pen, picture.ways, seen);
+  }
+
+  function hover(found) {
+    if (found === hovered) return;
+    hovered = found;
+    emphasis = null;
+    draw();
   }
 
   watchPointer(canvas, {
@@ -131,22 +232,21 @@ function graphView(canvas, model, state, tip) {
     wheel: (x, y, turn) => zoom(Math.exp(-turn * 0.0016), x, y),
     hover: (x, y, event) => {
       const box = hit(x, y);
-      canvas.style.cursor = box ? "pointer" : "grab";
-      const item = box?.item ?? -1;
-      if (item >= 0) tip.show(event, ...describeItem(model, item));
+      const way = box ? null : hitWay(x, y);
+      canvas.style.cursor = box || way ? "pointer" : "grab";
+      if (box) tip.show(event, ...describeItem(model, box.item));
+      else if (way) tip.show(event, ...describeWay(model, way));
       else tip.hide();
-      if (item !== hovered) {
-        hovered = item;
-        draw();
-      }
+      hover(box ?? way);
     },
     leave: () => {
       tip.hide();
-      hovered = -1;
-      draw();
+      hover(null);
     },
     click: (x, y) => {
       const box = hit(x, y);
+      const way = box ? null : hitWay(x, y);
+      if (way) return state.select({ kind: "edges", id: edgesOf(way), ends: endsOf(way) }, "graph");
       if (!box) return state.select(null);
       if (isScope(model, box.item)) {
         toggle(box.item);
@@ -157,23 +257,38 @@ function graphView(canvas, model, state, tip) {
     },
   });
 
-  // A graph whose only flowing box is one scope opens it: an only box says nothing.
-  function openLoneScopes() {
-    for (let scope = 0; ; ) {
-      const flowing = [...rowsIn(model.children, scope)].filter((child) => model.tree.column[child] >= 0);
-      if (flowing.length !== 1 || !isScope(model, flowing[0])) return;
-      open.add((scope = flowing[0]));
+  // Open what dominates the step, the largest first, as long as the whole picture can still be read.
+  function openDominating() {
+    const [whole] = [totalsOf(model, 0)];
+    const shareOf = (item) => Math.max(totalsOf(model, item).nanos / (whole.nanos || 1), totalsOf(model, item).running / (whole.running || 1));
+    const tried = new Set();
+    let now = bestPicture().picture;
+    for (let attempts = 0; attempts < 12; attempts++) {
+      const closed = now.boxes.filter((box) => !box.open && isScope(model, box.item) && !tried.has(box.item) && shareOf(box.item) >= DOMINATING);
+      if (!closed.length) return;
+      const { item } = closed.reduce((most, box) => (shareOf(box.item) > shareOf(most.item) ? box : most));
+      tried.add(item);
+      open.add(item);
+      const next = bestPicture();
+      if (fits(next.picture, next.scale) && next.picture.boxes.length <= MOST_OPENED) now = next.picture;
+      else open.delete(item);
     }
   }
 
-  openLoneScopes();
-  relayout(0);
+  openDominating();
+  size = [canvas.clientWidth, canvas.clientHeight];
   fit();
   return {
-    draw, fit, zoom, move, reveal, show, toggle, closeAll, relayout,
+    draw, fit, zoom, move, reveal, show, toggle, closeAll, relayout, resize,
+    changed: () => {
+      emphasis = null;
+      draw();
+    },
     isOpen: (item) => open.has(item),
     boxOnScreen: (item) => (picture.boxOf.has(item) ? screenOf(picture.boxOf.get(item)) : null),
     boxInWorld: (item) => picture.boxOf.get(item) ?? null,
+    picture: () => picture,
+    onScreen: ([x, y]) => [x * view.scale + view.x, y * view.scale + view.y],
     retheme: () => {
       theme = null;
       draw();
@@ -193,4 +308,23 @@ function describeItem(model, item) {
   const device = model.cluster.devices[model.nodes.device[node]].short;
   const how = model.nodes.fed.includes(node) ? "fed by the client" : model.nodes.runs[node] ? showNanos(total.nanos) : "does not run in this step";
   return [model.nodes.names[node], `${opOf(model, node)} on ${device}`, how];
+}
+
+// The edges that take a way, and the words for its ends: of the way's own, or of all that pass a border.
+const edgesOf = (way) => way.bundles.filter((bundle) => bundle.usual || !way.usual).flatMap((bundle) => bundle.edges);
+function endsOf(way) {
+  const named = (box, others) => {
+    if (box) return box.label;
+    const labels = [...new Set(others.map((other) => other.label))];
+    return labels.length > 1 ? `${labels[0]} and ${labels.length - 1} more` : labels[0];
+  };
+  return [named(way.from, way.bundles.map((bundle) => bundle.from)), named(way.to, way.bundles.map((bundle) => bundle.to))];
+}
+
+function describeWay(model, way) {
+  const carried = carriedOn(model, edgesOf(way));
+  const said = [`${plural(carried.tensors.length, "tensor")}, ${showBytes(carried.bytes)}`];
+  if (carried.controls) said.push(plural(carried.controls, "control edge"));
+  if (way.transfers.length) said.push(`crosses devices: ${way.said}`);
+  return [endsOf(way).join(" → "), carried.tensors.length ? said[0] : null, ...said.slice(1)].filter(Boolean);
 }

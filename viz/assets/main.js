@@ -5,7 +5,7 @@ const byId = (id) => document.getElementById(id);
 function makeState() {
   const listeners = [];
   return {
-    selection: null, // null, or {kind: "node" | "scope" | "transfer", id}
+    selection: null, // null, or {kind: "node" | "scope" | "transfer", id}, or {kind: "edges", id: rows, ends: two names}
     critical: false,
     colourBy: "device",
     showIdle: false,
@@ -63,11 +63,15 @@ function writeTrainingHeader(model) {
   );
 }
 
+// The item that is selected or made what is; 0, the whole, where there is none.
+function itemSelected(model, selection) {
+  if (selection === null || selection.kind === "edges") return 0;
+  if (selection.kind === "scope") return selection.id;
+  return itemOfNode(model, selection.kind === "node" ? selection.id : model.transferNode[selection.id]);
+}
+
 function writeCrumbs(model, state) {
-  const { selection } = state;
-  const item = selection === null ? 0
-    : selection.kind === "scope" ? selection.id
-    : itemOfNode(model, selection.kind === "node" ? selection.id : model.transferNode[selection.id]);
+  const item = itemSelected(model, state.selection);
   byId("crumbs").replaceChildren(
     ...pathTo(model, item).flatMap((part, depth) => {
       const button = element("button", "", isolated(labelOf(model, part)));
@@ -92,14 +96,11 @@ function wire(model, state, graph, timeline, panel) {
     if ("selection" in changes) {
       panel.draw();
       writeCrumbs(model, state);
-      const { selection } = state;
-      if (selection && from !== "graph") {
-        const item = selection.kind === "scope" ? selection.id : itemOfNode(model, selection.kind === "node" ? selection.id : model.transferNode[selection.id]);
-        graph.show(item);
-      }
+      const item = itemSelected(model, state.selection);
+      if (item && from !== "graph") graph.show(item);
       if (from !== "timeline") timeline.showSelection();
     }
-    graph.draw();
+    graph.changed();
     timeline.draw();
   });
   byId("show-idle").addEventListener("change", (event) => state.set({ showIdle: event.target.checked }));
@@ -183,7 +184,7 @@ async function start() {
       else graph.fit();
     });
   }
-  new ResizeObserver(() => graph.draw()).observe(byId("graph"));
+  new ResizeObserver(() => graph.resize()).observe(byId("graph"));
   new ResizeObserver(() => timeline.draw()).observe(byId("timeline"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     graph.retheme();

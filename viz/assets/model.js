@@ -22,6 +22,16 @@ function indexed(scene) {
   model.isBack = new Uint8Array(edges.src.length);
   for (const edge of edges.back) model.isBack[edge] = 1;
 
+  // Nodes that are shown in the box of a reader, and the items in the flow of the step: what runs, but for these and hubs.
+  model.hostOf = new Int32Array(count).fill(-1);
+  tree.folded.forEach((node, at) => (model.hostOf[node] = tree.host[at]));
+  model.heldBy = grouped(edges.src.map((src, edge) => (model.hostOf[src] >= 0 && nodes.runs[edges.dst[edge]] ? edges.dst[edge] : -1)), count, edges.src);
+  model.flows = new Uint8Array(model.items);
+  for (let node = 0; node < count; node++) {
+    if (!nodes.runs[node] || model.isHub[node] || model.hostOf[node] >= 0) continue;
+    for (let item = scopes + node; item >= 0 && !model.flows[item]; item = tree.parent[item]) model.flows[item] = 1;
+  }
+
   model.children = grouped(tree.parent, scopes);
   model.inEdges = grouped(edges.dst, count);
   model.outEdges = grouped(edges.src, count);
@@ -40,21 +50,22 @@ function indexed(scene) {
   model.idleDevices = new Set([...cluster.devices.keys()].filter((device) => !busy.has(device) && !scene.memory.curves[device].time_ns.length));
   model.namesIdle = model.idleDevices.size <= 8;
 
+  model.stateCategory = model.categories.names.indexOf("state");
   model.criticalSlices = new Set(timeline.critical);
   model.totals = new Map();
   model.longestNs = timeline.task.reduce((most, _, slice) => (laneOf(timeline, slice)[0] === "device" ? Math.max(most, lasts(timeline, slice)) : most), 1);
   return model;
 }
 
-// Rows by group, as a compressed table: rowsIn(table, group) are the rows whose group is that.
-function grouped(group, count) {
+// Rows by group, as a compressed table: rowsIn(table, group) are the rows whose group is that, or what `values` has for them.
+function grouped(group, count, values = null) {
   const start = new Int32Array(count + 1);
   for (const g of group) if (g >= 0) start[g + 1]++;
   for (let g = 0; g < count; g++) start[g + 1] += start[g];
   const row = new Int32Array(start[count]);
   const next = start.slice();
   group.forEach((g, r) => {
-    if (g >= 0) row[next[g]++] = r;
+    if (g >= 0) row[next[g]++] = values ? values[r] : r;
   });
   return { start, row };
 }
@@ -79,6 +90,23 @@ const labelOf = (model, item) =>
   isScope(model, item) ? model.tree.labels[item] : leafOf(model.nodes.names[item - model.scopes]);
 const opOf = (model, node) => model.nodes.ops[model.nodes.op[node]];
 const categoryOf = (model, node) => model.nodes.category[model.nodes.op[node]];
+
+// The variable behind a read, or -1 behind a constant; its name and shape are those that its readers see.
+function variableOf(model, node) {
+  let at = node;
+  for (let steps = 0; steps < 8; steps++) {
+    const before = [...rowsIn(model.inEdges, at)].find((edge) => model.edges.tensor[edge] >= 0);
+    if (before === undefined) break;
+    at = model.edges.src[before];
+  }
+  return categoryOf(model, at) === model.stateCategory ? at : -1;
+}
+function shapeOfVariable(model, node) {
+  const pending = [node];
+  for (const at of pending.slice()) for (const edge of rowsIn(model.outEdges, at)) if (model.hostOf[model.edges.dst[edge]] >= 0) pending.unshift(model.edges.dst[edge]);
+  const { ptr, shape, shapes, bytes } = model.tensors;
+  return shapes[shape[ptr[pending.find((at) => ptr[at + 1] > ptr[at] && bytes[ptr[at]] >= 0)]]] ?? "";
+}
 
 // "node:port" or "^node" of a row of the tensor columns, or of -1 - node for a control edge.
 function tensorName(model, tensor) {
@@ -121,7 +149,7 @@ function pathTo(model, item) {
 function totalsOf(model, item) {
   const known = model.totals.get(item);
   if (known) return known;
-  const total = { ops: 0, running: 0, nanos: 0, critical: 0, byDevice: new Map(), byCategory: new Map() };
+  const total = { ops: 0, running: 0, hubs: 0, nanos: 0, critical: 0, byDevice: new Map(), byCategory: new Map() };
   if (isScope(model, item)) {
     for (const child of rowsIn(model.children, item)) addTotals(total, totalsOf(model, child));
   } else {
@@ -134,6 +162,7 @@ function totalsOf(model, item) {
 function countNode(model, total, node) {
   total.ops = 1;
   total.running = model.nodes.runs[node];
+  total.hubs = total.running && model.hostOf[node] < 0 ? model.isHub[node] : 0;
   const kind = categoryOf(model, node);
   for (const row of rowsIn(model.slicesOf, node)) {
     const nanos = lasts(model.timeline, row);
@@ -148,7 +177,7 @@ function countNode(model, total, node) {
 }
 
 function addTotals(total, part) {
-  for (const key of ["ops", "running", "nanos", "critical"]) total[key] += part[key];
+  for (const key of ["ops", "running", "hubs", "nanos", "critical"]) total[key] += part[key];
   for (const [device, nanos] of part.byDevice) total.byDevice.set(device, (total.byDevice.get(device) ?? 0) + nanos);
   for (const [kind, nanos] of part.byCategory) total.byCategory.set(kind, (total.byCategory.get(kind) ?? 0) + nanos);
 }

@@ -1,5 +1,5 @@
 // The side panel: tables of the step while nothing is selected, else the facts of the selection.
-// Needs format.js, model.js, cards.js, devices.js, transfer_panel.js.
+// Needs format.js, model.js, cards.js, devices.js, edge_panel.js, transfer_panel.js.
 
 function sidePanel(root, model, state) {
   return {
@@ -9,6 +9,7 @@ function sidePanel(root, model, state) {
         selection === null ? overviewCards(model, state)
         : selection.kind === "node" ? nodeCards(model, state, selection.id)
         : selection.kind === "scope" ? scopeCards(model, state, selection.id)
+        : selection.kind === "edges" ? edgeCards(model, state, selection)
         : transferCards(model, state, selection.id);
       root.replaceChildren(...(selection === null ? [] : [backButton(state)]), ...cards.filter(Boolean));
       root.scrollTop = 0;

@@ -21,8 +21,9 @@ from simulator.execution.memory import out_of_memory
 from simulator.graph import dtypes
 from simulator.training.disturbances.disturbance import Disturbance
 from viz import agreement, figures, training_figures
-from viz.page.boxes import arrange_items
+from viz.page.boxes import item_order
 from viz.page.folding import Folding, fold
+from viz.page.hosts import hosts
 from viz.page.time_content import Json, recorded_contents, step_contents, steps_contents
 from viz.palette import CATEGORY_COLOURS, HUES, PACKING, device_colour, device_colours
 from viz.scene import Scene, Trained
@@ -196,14 +197,16 @@ def _edges(scene: Scene) -> Json:
 
 
 def _tree(scene: Scene, folding: Folding) -> Json:
-    column, row = arrange_items(scene, folding)
+    host = hosts(scene)
+    folded = np.flatnonzero(host >= 0)
     return {
         "labels": list(folding.labels),
         "series": np.flatnonzero(folding.series).tolist(),
         "parent": folding.parent.tolist(),
         "hubs": np.flatnonzero(folding.hub).tolist(),
-        "column": column,
-        "row": row,
+        "order": item_order(scene.graph.topological, folding).tolist(),
+        "folded": folded.tolist(),
+        "host": host[folded].tolist(),
     }
 
 

@@ -1,0 +1,127 @@
+"""The page: how well the graph reads when it opens, how soon it is there, how large the file is.
+
+    python benchmarks/page.py FOLDER...          every graph in the folders, at 1920, 1400, 800 and 500 pixels
+
+The score (page.js) listens to the canvas: whatever the page strokes is an edge, whatever it writes is a label. So it
+asks nothing of the code that it judges, and an older page can be measured by the same rule:
+
+- *foreign*: edges that run through a box at neither of their ends;
+- *overlaps*: pairs of labels whose ink overlaps;
+- *font*: the smallest letters, in pixels of the screen;
+- *pane*: the share of the pane that the picture spans, and the share that boxes cover;
+- *bends*: right angles that an edge turns by, on average;
+- *cut*: labels that end in an ellipsis.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from simulator.errors import SimvizError
+from tests.viz.conftest import started
+from viz import draw_report
+from viz.command.request import Request
+from viz.command.stages import run
+
+SIZES = ((1920, 1080), (1400, 900), (800, 700), (500, 900))
+SUFFIXES = (".pb", ".pbtxt", ".meta")
+REPEATS = 5
+
+# Runs before the page does: the time from the start of the navigation to the first picture.
+FIRST = """
+new MutationObserver((_, watching) => {
+  if (!document.documentElement?.dataset.ready) return;
+  watching.disconnect();
+  requestAnimationFrame(() => requestAnimationFrame(() => (window.firstPicture = performance.now())));
+}).observe(document, { subtree: true, attributes: true, childList: true });
+"""
+
+SCORE = Path(__file__).with_suffix(".js").read_text("utf-8")
+
+
+def graphs(folders: list[Path]) -> Iterator[Path]:
+    """Files of the folders with a suffix of graphs, in order of their names."""
+    for folder in folders:
+        yield from sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES)
+
+
+def cluster_of(path: Path) -> str | None:
+    """The machine that a published graph was made for, by the number of GPUs in its name; None: simviz chooses."""
+    parts = path.stem.split("_")
+    if path.parent.name != "published":
+        return None
+    return f"{parts[1]}p100" if len(parts) > 3 and parts[1].isdigit() else "1p100"
+
+
+def reports(paths: Iterator[Path], folder: Path) -> Iterator[tuple[str, int, Path, float]]:
+    """Name, nodes, page and seconds of Python for the page of each graph that can be drawn."""
+    for path in paths:
+        cluster = cluster_of(path)
+        how: dict[str, Any] = {"cluster": cluster} if cluster else {}
+        try:
+            scene = run(Request(str(path), algorithm="tensorflow" if cluster else "requested", **how))
+        except SimvizError:
+            continue  # no graph, or one that is refused
+        before = time.perf_counter()
+        text = draw_report(scene)
+        took = time.perf_counter() - before
+        page = folder / f"{path.name}.html"
+        page.write_text(text, "utf-8", "replace")
+        yield path.stem, len(scene.graph), page, took
+
+
+def visit(browser: Any, page: Path) -> float:
+    """Seconds from the start of the navigation to the first picture."""
+    browser.get(page.as_uri())
+    while not (took := browser.execute_script("return window.firstPicture")):
+        time.sleep(0.01)
+    return float(took) / 1000
+
+
+def main(folders: list[Path]) -> None:
+    """Print a row per graph and width, then a row per graph."""
+    with TemporaryDirectory() as scratch:
+        browser = started(Path(scratch) / "profile")
+        try:
+            browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": FIRST})
+            pages = list(reports(graphs(folders), Path(scratch)))
+            print("| graph | width | boxes | edges | foreign | overlaps | font px | spanned | covered | bends | cut |")
+            print("|---|---|---|---|---|---|---|---|---|---|---|")
+            for width, height in SIZES:
+                size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+                browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+                for name, _, page, _ in pages:
+                    visit(browser, page)
+                    print(row(name, width, browser.execute_async_script(SCORE)), flush=True)
+            browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+            print("\n| graph | nodes | Python s | file KiB | KiB per 10k nodes | first picture s |")
+            print("|---|---|---|---|---|---|")
+            for name, nodes, page, took in pages:
+                first = statistics.median(visit(browser, page) for _ in range(REPEATS))
+                size_kib = page.stat().st_size / 1024
+                print(
+                    f"| {name} | {nodes} | {took:.2f} | {size_kib:.0f} | {size_kib * 1e4 / nodes:.0f} | {first:.2f} |"
+                )
+        finally:
+            browser.quit()
+
+
+def row(name: str, width: int, found: dict[str, Any]) -> str:
+    """A line of the table of scores."""
+    font = "" if found["font"] is None else f"{found['font']:.1f}"
+    if found["lying"]:
+        print(name, width, found["lying"], file=sys.stderr)
+    return (
+        f"| {name} | {width} | {found['boxes']} | {found['edges']} | {found['foreign']} | {found['overlaps']} | {font} "
+        f"| {found['spanned']:.0%} | {found['covered']:.0%} | {found['bends']:.1f} | {found['cut']} |"
+    )
+
+
+if __name__ == "__main__":
+    main([Path(argument) for argument in sys.argv[1:]])

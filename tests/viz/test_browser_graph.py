@@ -1,0 +1,147 @@
+"""The picture of the graph in Chromium: nothing covers anything, edges keep clear of boxes, each edge can be asked."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from selenium.webdriver.chrome.webdriver import WebDriver
+
+from tests.viz.browsing import Ask, click, complaints, opened, press, settled
+from tests.viz.scenes import example
+from viz import draw_report
+from viz.command.request import Request
+from viz.command.stages import run
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # selenium leaves its own sockets to the collector
+]
+
+FAULTS = Path(__file__).with_name("faults.js").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def shown(browser: WebDriver, tmp_path_factory: pytest.TempPathFactory) -> Ask:
+    return opened(browser, tmp_path_factory.mktemp("graph"), example())
+
+
+@pytest.fixture
+def page(browser: WebDriver, tmp_path: Path) -> Ask:
+    return opened(browser, tmp_path, example())
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), width=st.sampled_from([180, 330, 640, 900]), idle=st.booleans())
+def test_no_box_and_no_edge_covers_a_box(
+    browser: WebDriver, shown: Ask, data: st.DataObject, width: int, idle: bool
+) -> None:
+    scopes = range(1, shown("simviz.model.scopes"))
+    open_scopes = data.draw(st.lists(st.sampled_from(scopes), unique=True, max_size=len(scopes)))
+    assert browser.execute_script(FAULTS, open_scopes, width, idle) == []
+
+
+def test_everything_open_is_still_a_picture(browser: WebDriver, shown: Ask) -> None:
+    scopes = list(range(1, shown("simviz.model.scopes")))
+    assert browser.execute_script(FAULTS, scopes, 900, True) == []
+    assert complaints(browser) == []
+
+
+def longest_way(page: Ask) -> Any:
+    """An edge of the picture that carries transfers, and a point of it on the canvas."""
+    return page(
+        "(() => { const { ways } = simviz.graph.picture();"
+        "const [way] = ways.filter((way) => way.usual && way.from && way.to && way.transfers.length)"
+        ".sort((a, b) => b.bytes - a.bytes);"
+        "const [x, y] = simviz.graph.onScreen(way.path.at(-1).slice(-2));"
+        "return { x: x - 14, y, edges: way.bundles.flatMap((bundle) => bundle.edges),"
+        " ends: [way.from.label, way.to.label] }; })()"
+    )
+
+
+def test_an_edge_opens_into_its_tensors(browser: WebDriver, page: Ask) -> None:
+    way = longest_way(page)
+    click(browser, "graph", way["x"], way["y"])
+    assert page("simviz.state.selection.kind") == "edges"
+    assert set(page("simviz.state.selection.id")) >= set(way["edges"][:1])
+    panel = page("document.getElementById('panel').innerText")
+    for said in ("Edge", way["ends"][1], "Tensors (", "longest takes"):
+        assert said in panel
+    browser.find_element("css selector", "#panel tbody tr").click()
+    assert page("simviz.state.selection.kind") == "transfer"
+    assert complaints(browser) == []
+
+
+def test_an_edge_under_the_pointer_says_what_it_carries(browser: WebDriver, page: Ask) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    way = longest_way(page)
+    canvas = browser.find_element("id", "graph")
+    half = canvas.size["width"] / 2, canvas.size["height"] / 2
+    ActionChains(browser).move_to_element_with_offset(
+        canvas, round(way["x"] - half[0]), round(way["y"] - half[1])
+    ).perform()
+    settled(browser)
+    said = page("document.getElementById('tip').innerText")
+    assert "→" in said
+    assert "crosses devices" in said
+
+
+@pytest.mark.parametrize("size", [(1920, 1080), (1400, 900), (800, 700), (500, 900)])
+def test_the_first_picture_is_whole_and_readable_in_every_window(
+    browser: WebDriver, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        page = opened(browser, tmp_path, example())
+        root = page("simviz.graph.boxOnScreen(0)")
+        pane = page("[document.getElementById('graph').clientWidth, document.getElementById('graph').clientHeight]")
+        scale = root["width"] / page("simviz.graph.boxInWorld(0).width")
+        assert 11 * scale >= 9 - 1e-6
+        assert root["width"] <= pane[0]
+        assert page("document.documentElement.scrollWidth") <= size[0]
+        assert complaints(browser) == []
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_picture_follows_its_pane(browser: WebDriver, page: Ask) -> None:
+    press(browser, "0")
+    wide = page("simviz.graph.boxOnScreen(0)")
+    page("document.getElementById('board').style.gridTemplateColumns = 'minmax(0, 400px) 1fr'")
+    settled(browser)
+    settled(browser)
+    narrow = page("simviz.graph.boxOnScreen(0)")
+    assert narrow["width"] <= 400 < wide["width"]
+
+
+def test_a_hub_is_a_port_until_it_is_selected(browser: WebDriver, tmp_path: Path) -> None:
+    source = tmp_path / "hub.pbtxt"
+    nodes = ['node { name: "hub" op: "NoOp" }']
+    nodes += [f'node {{ name: "r{chr(97 + i // 6)}{chr(97 + i % 6)}" op: "NoOp" input: "^hub" }}' for i in range(36)]
+    ends = "".join(f' input: "^r{chr(97 + i // 6)}{chr(97 + i % 6)}"' for i in range(36))
+    source.write_text("\n".join([*nodes, f'node {{ name: "end" op: "NoOp" {ends} }}']))
+    page = opened(browser, tmp_path, run(Request(str(source), cluster="cpu=1", fetches=("end",))))
+    page("[...Array(simviz.model.scopes).keys()].forEach((s) => simviz.graph.isOpen(s) || simviz.graph.toggle(s))")
+    usual = "simviz.graph.picture().ways.filter((way) => way.usual).length"
+    assert page(usual) == 0
+    assert page("simviz.graph.picture().boxes.filter((box) => box.ports).length") >= 36
+    page("simviz.state.select({kind: 'node', id: simviz.model.nodes.names.indexOf('hub')}, 'graph')")
+    settled(browser)
+    assert complaints(browser) == []
+
+
+def test_a_variable_is_found_in_the_box_of_its_reader(browser: WebDriver, page: Ask) -> None:
+    node = page("simviz.model.tree.folded[0]")
+    page("simviz.state.select({kind: 'node', id: arguments[0]})", node)
+    settled(browser)
+    box = "simviz.graph.boxInWorld(simviz.model.scopes + {})"
+    host = box.format("simviz.model.hostOf[arguments[0]]")
+    assert page(f"{host} !== null && {host} === {box.format('arguments[0]')}", node)
+
+
+def test_the_file_is_small() -> None:
+    scene = example()
+    assert len(draw_report(scene)) < 1_000_000
