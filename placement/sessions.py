@@ -21,7 +21,7 @@ from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.graph.step import choose_step
 from simulator.partitioning import Partitions, partition
-from simulator.training.clients.workload import Client
+from simulator.training.clients.client_tables import Client
 from simulator.training.programs.filters import seen
 from simulator.training.programs.program import Program, between_steps_ns
 

@@ -27,7 +27,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.shapes import Infer
 from simulator.graph.step import Step
 from simulator.partitioning import Partitions
-from simulator.training.clients.workload import Client
+from simulator.training.clients.client_tables import Client
 from simulator.training.inputs.finding import inputs_of
 from simulator.training.inputs.pipeline import SECOND_NS
 from simulator.training.programs.program import Program, between_steps_ns

@@ -19,7 +19,7 @@ from simulator.training.answers.answers import Answers
 from simulator.training.answers.bottleneck import Bottleneck
 from simulator.training.answers.memory_bounds import MemoryBounds
 from simulator.training.answers.scaling import Row
-from simulator.training.clients.workload import Client
+from simulator.training.clients.client_tables import Client
 from simulator.training.disturbances.disturbed import Disturbed
 from simulator.training.regimes import Regime
 from simulator.training.training import Training

@@ -51,7 +51,7 @@ TRAINING = CompiledSources(
     (
         *STEP.parts,
         "training/control",
-        "training/clients/workload.py",
+        "training/clients/operations.py",
         "training/disturbances/noise.py",
         "training/disturbances/pauses.py",
         "training/regimes.py",

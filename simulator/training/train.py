@@ -12,10 +12,10 @@ from simulator.columns import Ints, ids, ints
 from simulator.execution.caching import TRAINING
 from simulator.execution.choosing import choose
 from simulator.execution.options import SimulationOptions
-from simulator.training.clients.assembly import combine_tables, workload_of
 from simulator.training.clients.background import background
+from simulator.training.clients.client_tables import Client, CombinedTables, combine_tables
 from simulator.training.clients.session_starts import Starts, starts
-from simulator.training.clients.workload import Client, CombinedTables, Workload
+from simulator.training.clients.workload import Workload, workload_of
 from simulator.training.control.recording import trace_of
 from simulator.training.control.results import Outcome, StopCondition
 from simulator.training.control.run import LoweredClients, prepare, run

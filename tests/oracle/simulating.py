@@ -14,7 +14,7 @@ from simulator.costs.calibration import calibrate
 from simulator.costs.measured import MeasuredTimes, Sample
 from simulator.execution.options import SimulationOptions
 from simulator.graph.messages import GraphDef
-from simulator.training.clients.workload import Client
+from simulator.training.clients.client_tables import Client
 from simulator.training.disturbances.disturbance import Disturbance, Noise
 from simulator.training.programs.distributed import distributed
 from simulator.training.programs.program import Program

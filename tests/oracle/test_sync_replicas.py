@@ -16,8 +16,8 @@ from simulator.costs.estimate import estimate
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph
 from simulator.graph.importer import read_graph
+from simulator.training.clients.operations import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.clients.resources import find, joined
-from simulator.training.clients.workload import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.programs.distributed import distributed
 from simulator.training.programs.program_regime import regime_of
 from simulator.training.recognition.sync_replicas import sync_replicas

@@ -19,21 +19,9 @@ from simulator.errors import DeadlockError
 from simulator.execution.options import SimulationOptions
 from simulator.graph.graph import Graph
 from simulator.partitioning import partition
-from simulator.training.clients.workload import (
-    APPLY,
-    COUNT,
-    DEQUEUE,
-    DRAW,
-    ENQUEUE,
-    READ,
-    TAKE,
-    Client,
-    CombinedTables,
-    Producers,
-    SyncOps,
-    SyncResources,
-    Workload,
-)
+from simulator.training.clients.client_tables import Client, CombinedTables
+from simulator.training.clients.operations import APPLY, COUNT, DEQUEUE, DRAW, ENQUEUE, READ, TAKE
+from simulator.training.clients.workload import Producers, SyncOps, SyncResources, Workload
 from simulator.training.control import run as control
 from simulator.training.control.results import Outcome
 from simulator.training.control.run import prepare, run
@@ -87,7 +75,7 @@ def with_sync_ops(random: Random, made: Workload) -> Workload:
     columns = np.array(rows, np.int64).reshape(len(rows), 5).T
     return replace(
         made,
-        sources=drawn_sources(random, inputs, int(made.task_of.max()) + 1),
+        producers=drawn_producers(random, inputs, int(made.task_of.max()) + 1),
         sync_ops=SyncOps(ids(columns[0]), ids(columns[1]), ids(columns[2]), ints(columns[3]), ints(columns[4])),
         sync_resources=SyncResources(
             names=tuple(f"object {row}" for row in range(len(queue))),
@@ -99,7 +87,7 @@ def with_sync_ops(random: Random, made: Workload) -> Workload:
     )
 
 
-def drawn_sources(random: Random, count: int, tasks: int) -> Producers:
+def drawn_producers(random: Random, count: int, tasks: int) -> Producers:
     """Inputs of which some are always ahead, and some never."""
     capacity = [random.choice([-1, 1, 2, 5]) for _ in range(count)]
     return Producers(
@@ -130,8 +118,8 @@ def disturbed(random: Random, made: Workload, on: Cluster) -> Workload:
     met = disturb([read_disturbance(text) for text in texts], on)
     if random.random() < 0.3:
         met = replace(met, noise=ints(np.where(np.arange(QUANTILES) % 3, 1 << 17, 0)[None].repeat(len(met.noise), 0)))
-    keeps = flags([random.random() < 0.8 for _ in on.tasks])
-    return replace(made, disturbed=met, seed=random.randrange(2**64), keeps=keeps)
+    keeps_variables = flags([random.random() < 0.8 for _ in on.tasks])
+    return replace(made, disturbed=met, seed=random.randrange(2**64), keeps_variables=keeps_variables)
 
 
 def noted(

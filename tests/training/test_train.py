@@ -21,7 +21,7 @@ from simulator.execution.trace import Trace
 from simulator.execution.transfers import transfers_of
 from simulator.graph.graph import Graph
 from simulator.partitioning import Partitions, partition
-from simulator.training.clients.workload import Client
+from simulator.training.clients.client_tables import Client
 from simulator.training.programs.program import Program
 from simulator.training.train import train
 from simulator.training.training import Training

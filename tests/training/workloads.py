@@ -11,8 +11,8 @@ from simulator.execution.options import SimulationOptions
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.partitioning import partition
-from simulator.training.clients.assembly import combine_tables, workload_of
-from simulator.training.clients.workload import Client, CombinedTables, Workload
+from simulator.training.clients.client_tables import Client, CombinedTables, combine_tables
+from simulator.training.clients.workload import Workload, workload_of
 from simulator.training.control.results import Outcome
 from simulator.training.control.run import prepare, run
 from simulator.training.programs.program import Program, Role

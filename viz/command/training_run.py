@@ -23,7 +23,7 @@ from simulator.training.answers.memory_bounds import MemoryBounds, memory_bounds
 from simulator.training.answers.reliefs import FASTER, Relief, relieve
 from simulator.training.answers.scaling import Row, scale
 from simulator.training.clients.background import background
-from simulator.training.clients.workload import Client
+from simulator.training.clients.client_tables import Client
 from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbed import disturb, present
 from simulator.training.inputs.finding import inputs_of

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import short_task
 from simulator.columns import Ints
-from simulator.training.clients.workload import Client
+from simulator.training.clients.client_tables import Client
 from simulator.training.training import Training
 from simulator.wording import counted
 from viz import figures

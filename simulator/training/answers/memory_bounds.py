@@ -17,7 +17,7 @@ import numpy as np
 from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids, Ints, ids, ints
 from simulator.execution.trace import Trace
-from simulator.training.clients.workload import Client
+from simulator.training.clients.client_tables import Client
 from simulator.training.recognition.variables import VARIABLES
 
 _Key: TypeAlias = tuple[object, ...]  # of bytes that are resident once

@@ -22,7 +22,7 @@ from simulator.graph.building import build
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
 from simulator.partitioning import partition
-from simulator.training.clients.workload import Client
+from simulator.training.clients.client_tables import Client
 from simulator.training.disturbances.disturbed import Disturbed
 from simulator.training.programs.program import Program
 from simulator.units import Bytes, Nanos, show_nanos, show_rate

@@ -16,8 +16,11 @@ from simulator.graph.const_values import elements
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import SENDS
-from simulator.training.clients.workload import APPLY, DEQUEUE, ENQUEUE, TAKE
 
+# The kinds of synchronisation ops. Four use accumulators and queues. TAKE and DEQUEUE block until they get what they
+# ask for. COUNT counts an update of the global step when it ends. READ takes the value of a variable that its client
+# trains. DRAW waits for elements of an input.
+APPLY, TAKE, ENQUEUE, DEQUEUE, COUNT, READ, DRAW = range(7)
 UNKNOWN = -1  # what the graph does not tell
 
 _KINDS = (  # tensorflow/core/ops/data_flow_ops.cc

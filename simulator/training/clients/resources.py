@@ -17,8 +17,7 @@ from simulator.columns import Flags, Ids, Ints, ids, ints
 from simulator.errors import UnsupportedError
 from simulator.graph.graph import Graph
 from simulator.partitioning.partitions import RECVS, SENDS, Partitions
-from simulator.training.clients.operations import UNKNOWN, Operation, operations, origins
-from simulator.training.clients.workload import APPLY, DEQUEUE, ENQUEUE, TAKE
+from simulator.training.clients.operations import APPLY, DEQUEUE, ENQUEUE, TAKE, UNKNOWN, Operation, operations, origins
 from simulator.wording import some
 
 UNBOUNDED = -1  # the capacity of a queue without one, and of an accumulator

@@ -22,7 +22,7 @@ from simulator.execution.arrays import ASKS, AT_ONCE, EXECUTOR, FIFO
 from simulator.execution.backend import Backend
 from simulator.execution.event_loop import meld_of
 from simulator.execution.hooks import Hooks
-from simulator.training.clients.workload import COUNT, DRAW, READ
+from simulator.training.clients.operations import COUNT, DRAW, READ
 from simulator.training.control.arrays import (
     ACTED,
     ASLEEP,

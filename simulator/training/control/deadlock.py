@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.errors import DeadlockError
-from simulator.training.clients.workload import TAKE
+from simulator.training.clients.operations import TAKE
 from simulator.training.control.arrays import GLOBAL_STEP, SINCE_UPDATE
 from simulator.wording import counted, some
 

@@ -11,7 +11,7 @@ from simulator.columns import Ids, flags, ids, ints
 from simulator.execution.arrays import ASKS, NOWHERE, Tasks
 from simulator.execution.flattening import rigid
 from simulator.execution.routes import discipline
-from simulator.training.clients.workload import COUNT, DEQUEUE, TAKE
+from simulator.training.clients.operations import COUNT, DEQUEUE, TAKE
 from simulator.training.control import clocks
 from simulator.training.control.arrays import (
     COLUMNS,
@@ -196,17 +196,17 @@ def _sync_resources(workload: Workload) -> SyncResourceRows:
 
 
 def _inputs(workload: Workload) -> Inputs:
-    sources = workload.sources
+    producers = workload.producers
     return Inputs(
-        period_ns=sources.period_ns,
-        item=sources.item,
-        capacity=sources.capacity,
-        reserve=sources.reserve,
-        task=sources.task,
-        kept_by=sources.kept_by,
-        start_ns=sources.start_ns,
-        thread_ptr=ids(np.append(0, np.cumsum(sources.threads))),
-        place_ptr=ids(np.append(0, np.cumsum(np.maximum(sources.capacity, 0)))),
+        period_ns=producers.period_ns,
+        item=producers.item,
+        capacity=producers.capacity,
+        reserve=producers.reserve,
+        task=producers.task,
+        kept_by=producers.kept_by,
+        start_ns=producers.start_ns,
+        thread_ptr=ids(np.append(0, np.cumsum(producers.threads))),
+        place_ptr=ids(np.append(0, np.cumsum(np.maximum(producers.capacity, 0)))),
     )
 
 
@@ -220,7 +220,7 @@ def _disturbances(workload: Workload, tables: Tables, lowered: TaskGraph, owner:
         )
     hit = _stopped_clients(workload, tables, lowered, owner) if len(disturbed.crash_task) else []
     every, when, task = disturbed.crash_checkpoint_ns, disturbed.crash_at_ns, disturbed.crash_task
-    keeps = np.zeros(tasks, bool) if workload.keeps is None else np.asarray(workload.keeps)
+    keeps = np.zeros(tasks, bool) if workload.keeps_variables is None else np.asarray(workload.keeps_variables)
     saves = (every > 0) & keeps[task]
     return DisturbanceRows(
         crash_task=task,

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from simulator.execution.arrays import State, Tasks
     from simulator.execution.engine import Column
     from simulator.execution.task_graph import TaskGraph
-    from simulator.training.clients.workload import Client, CombinedTables, Workload
+    from simulator.training.clients.client_tables import Client, CombinedTables
+    from simulator.training.clients.workload import Workload
     from simulator.units import Nanos
 
 MAX_ROWS = 2_000_000  # tasks that are recorded at most, over all steps

@@ -42,7 +42,8 @@ from simulator.training.training import WAITING, Usage
 
 if TYPE_CHECKING:
     from simulator.execution.tables import Tables
-    from simulator.training.clients.workload import CombinedTables, Workload
+    from simulator.training.clients.client_tables import CombinedTables
+    from simulator.training.clients.workload import Workload
 
 LATEST = 2**61  # a time above this is left to the plain loop
 _MANY_ROUNDS = 2**30  # after so many they are counted anew, as 32 bits hold them
@@ -174,7 +175,7 @@ def _until(control: Control, limit: int) -> Control:
 def _is_countable(workload: Workload, lowered: TaskGraph) -> bool:
     """Whether 64 bits hold all times."""
     longest, disturbed = int(lowered.tasks.length.max(initial=0)), workload.disturbed
-    longest = max(longest, int(workload.sources.period_ns.max(initial=0)))
+    longest = max(longest, int(workload.producers.period_ns.max(initial=0)))
     latest = int(max(workload.start_ns.max(initial=0), workload.gap_ns.max(initial=0)))
     if disturbed is None:
         return latest < LATEST

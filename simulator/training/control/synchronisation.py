@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from simulator.execution.backend import Backend
-from simulator.training.clients.workload import DEQUEUE, DRAW, ENQUEUE, TAKE
+from simulator.training.clients.operations import DEQUEUE, DRAW, ENQUEUE, TAKE
 from simulator.training.control.arrays import DROPPED, FILLED, GLOBAL_STEP, TOUCHED
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ import numpy as np
 
 from simulator.errors import SimvizError
 from simulator.graph.shapes import Infer
-from simulator.training.clients.operations import origins
+from simulator.training.clients.operations import DEQUEUE, ENQUEUE, origins
 from simulator.training.clients.resources import Key, crossing, find, key_of
-from simulator.training.clients.workload import DEQUEUE, ENQUEUE
 from simulator.training.inputs.core_costs import processor
 from simulator.training.inputs.datasets import Datasets
 from simulator.training.inputs.pipeline import (
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
     from simulator.partitioning import Partitions
-    from simulator.training.clients.workload import Client
+    from simulator.training.clients.client_tables import Client
     from simulator.training.programs.program import Program
 
 GIVEN_BUFFER = 2  # elements that an iterator of given rate has room for

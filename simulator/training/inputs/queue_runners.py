@@ -18,8 +18,7 @@ import numpy as np
 
 from simulator.cluster.devicespec import parse
 from simulator.graph.traversal import PLACEHOLDERS, fan_in
-from simulator.training.clients.operations import UNKNOWN, Operation, operations
-from simulator.training.clients.workload import DEQUEUE, ENQUEUE
+from simulator.training.clients.operations import DEQUEUE, ENQUEUE, UNKNOWN, Operation, operations
 from simulator.training.inputs.core_costs import RUN_NS, Processor, core_ns, hidden, work
 from simulator.training.inputs.pipeline import Producer, UnknownRateError, together
 from simulator.units import Nanos

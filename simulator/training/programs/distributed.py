@@ -21,8 +21,7 @@ from simulator.cluster.master import short_task
 from simulator.errors import ClusterError, GraphError, InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step, choose_step
-from simulator.training.clients.operations import operations
-from simulator.training.clients.workload import APPLY, ENQUEUE, TAKE
+from simulator.training.clients.operations import APPLY, ENQUEUE, TAKE, operations
 from simulator.training.programs.accumulators import with_accumulators
 from simulator.training.programs.filters import check_seen
 from simulator.training.programs.program import Program, updates_of

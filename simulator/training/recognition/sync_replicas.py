@@ -17,8 +17,7 @@ import numpy as np
 from simulator.errors import UnsupportedError
 from simulator.graph.graph import Graph
 from simulator.graph.traversal import fan_in, fan_out
-from simulator.training.clients.operations import UNKNOWN, Operation, operations
-from simulator.training.clients.workload import APPLY, DEQUEUE, ENQUEUE, TAKE
+from simulator.training.clients.operations import APPLY, DEQUEUE, ENQUEUE, TAKE, UNKNOWN, Operation, operations
 from simulator.training.recognition.dataflow import readers
 
 _ASSIGNS = frozenset(("Assign", "AssignVariableOp"))

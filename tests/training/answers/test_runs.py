@@ -17,7 +17,7 @@ from simulator.training.answers.answers import answers, until_ci
 from simulator.training.answers.bottleneck import Bottleneck, bottleneck
 from simulator.training.answers.reliefs import Relief, relieve
 from simulator.training.answers.scaling import scale
-from simulator.training.clients.workload import Client
+from simulator.training.clients.client_tables import Client
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.programs.program import Program
 from simulator.training.regimes import Regime, read_regime

@@ -13,7 +13,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids, ids
 from simulator.errors import DeadlockError, SimvizError
 from simulator.execution.options import SimulationOptions
-from simulator.training.clients.workload import Client
+from simulator.training.clients.client_tables import Client
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.disturbances.noise import entry, lognormal, scaled
 from simulator.training.train import train

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from simulator.columns import ids, ints
 from simulator.execution.backend import PYTHON
 from simulator.execution.options import SimulationOptions
-from simulator.training.clients.workload import CombinedTables, Producers, Workload
+from simulator.training.clients.client_tables import CombinedTables
+from simulator.training.clients.workload import Producers, Workload
 from simulator.training.control import layout
 from simulator.training.control import run as control
 from simulator.training.control.durations import durations_of
@@ -65,11 +66,11 @@ class Feeders:
         return list(self.control.input_state.for_ns)
 
 
-def fed(sources: Producers, clients: int = 1) -> tuple[Workload, CombinedTables]:
+def fed(producers: Producers, clients: int = 1) -> tuple[Workload, CombinedTables]:
     """Clients that have these inputs."""
     on = apart(1)
     made, combined = workload([chain(on, f"worker:{k}", [(0, 10)]) for k in range(clients)], on, steps=1)
-    return replace(made, sources=sources), combined
+    return replace(made, producers=producers), combined
 
 
 class _World:

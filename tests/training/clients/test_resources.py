@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from simulator.errors import GraphError, UnsupportedError
-from simulator.training.clients.operations import UNKNOWN
+from simulator.training.clients.operations import APPLY, DEQUEUE, ENQUEUE, TAKE, UNKNOWN
 from simulator.training.clients.resources import UNBOUNDED, Key, Synchronising, find, joined, moved
-from simulator.training.clients.workload import APPLY, DEQUEUE, ENQUEUE, TAKE
 from tests.strategies import INT32, Rows, shapes_attr, type_attr
 from tests.training.queues import INT64, PS, accumulator, apply, const, cut, gradient, number, queue, take, text, types
 

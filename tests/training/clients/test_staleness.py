@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster
 from simulator.execution.options import SimulationOptions
 from simulator.partitioning import partition
-from simulator.training.clients.assembly import reads
-from simulator.training.clients.workload import READ
+from simulator.training.clients.operations import READ
+from simulator.training.clients.workload import reads
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.train import train
 from simulator.training.training import Training

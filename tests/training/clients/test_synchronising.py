@@ -9,7 +9,7 @@ import pytest
 
 from simulator.execution.backend import PYTHON
 from simulator.execution.running import filled, listed
-from simulator.training.clients.workload import APPLY, DEQUEUE, ENQUEUE, TAKE
+from simulator.training.clients.operations import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.control.arrays import (
     DROPPED,
     GLOBAL_STEP,

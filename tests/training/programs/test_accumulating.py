@@ -12,8 +12,8 @@ from simulator.graph.graph import Graph
 from simulator.graph.importer import read_graph
 from simulator.graph.shapes import with_shapes
 from simulator.graph.step import choose_step
+from simulator.training.clients.operations import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.clients.resources import find, joined
-from simulator.training.clients.workload import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.programs.distributed import distributed
 from simulator.training.programs.program import Program
 from simulator.training.programs.program_regime import regime_of

@@ -17,7 +17,7 @@ from simulator import choose_step, estimate, load_cluster, partition
 from simulator.errors import GraphError, SimvizError
 from simulator.graph.editor import Endpoint, Output, edited
 from simulator.graph.graph import Graph
-from simulator.training.programs.collectives import COLLECTIVES, Reduced, buckets, reduce_together
+from simulator.training.programs.allreduce import COLLECTIVES, Reduced, buckets, reduce_together
 from simulator.training.programs.replicated import replicate
 from simulator.training.regimes import read_regime
 from tests.strategies import Rows, type_attr, typed

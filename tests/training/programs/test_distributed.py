@@ -11,8 +11,8 @@ from simulator.errors import ClusterError, GraphError, InfeasibleError, SimvizEr
 from simulator.graph.editor import edited
 from simulator.graph.graph import Graph
 from simulator.graph.importer import read_graph
+from simulator.training.clients.operations import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.clients.resources import find, joined
-from simulator.training.clients.workload import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.programs.distributed import distributed
 from simulator.training.programs.program import Program
 from simulator.training.recognition.variables import variable_of
