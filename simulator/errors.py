@@ -8,9 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from simulator.wording import brief
+
 
 class SimvizError(Exception):
-    """The base of all deliberate errors, which the user can understand and mend."""
+    """The base of all deliberate errors, which the user can understand and mend.
+
+    The message leaves out the middle of a name or a quotation that is longer than a sentence can carry.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(brief(message))
 
 
 class GraphError(SimvizError):

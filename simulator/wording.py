@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 MAX_NEAR = 200  # characters: the comparison of longer names costs their square
 MAX_COMPARED = 5000  # names
 MOST_NEAR = 3  # names that a question can carry
 LISTED = 8  # names that a sentence can carry
+MAX_WORD = 120  # characters of a name in a sentence: paths and names of nodes are rarely longer
+# A quotation begins behind no letter, as an apostrophe does. It holds no other quotation mark.
+_LONG = re.compile(rf"(?<!\w)(['\"])(?:(?!\1)[^\n]){{{MAX_WORD},}}\1(?!\w)|\S{{{MAX_WORD + 1},}}")
 
 
 def near(name: str, names: Sequence[str]) -> str:
@@ -45,6 +49,11 @@ def by_count(counts: Mapping[str, int], most: int = LISTED) -> str:
 def counted(number: int, noun: str) -> str:
     """ "1 node", "3,000 nodes"."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def brief(text: str) -> str:
+    """The text without the middle of each word or quotation that is longer than MAX_WORD."""
+    return _LONG.sub(lambda found: f"{found[0][: MAX_WORD * 2 // 3]}...{found[0][-MAX_WORD // 4 :]}", text)
 
 
 def printable(text: str, *, keep: str = "") -> str:

@@ -1,6 +1,9 @@
 """Parts of sentences."""
 
-from simulator.wording import MAX_COMPARED, MAX_NEAR, by_count, counted, near, printable, some
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.wording import MAX_COMPARED, MAX_NEAR, MAX_WORD, brief, by_count, counted, near, printable, some
 
 
 def test_a_long_list_says_how_much_is_left_out() -> None:
@@ -24,6 +27,15 @@ def test_near_names_are_proposed() -> None:
     assert near("nothing", ("bias", "weights")) == ""
     assert near("x" * (MAX_NEAR + 1), ("x" * MAX_NEAR,)) == ""
     assert near("node_10", [f"node_{row}" for row in range(MAX_COMPARED + 1)]).startswith(" Did you mean 'node_10'")
+
+
+@given(st.lists(st.text("ab '", max_size=400)).map(" ".join))
+def test_a_word_or_a_quotation_has_an_end(text: str) -> None:
+    assert max(map(len, brief(text).split()), default=0) <= MAX_WORD
+    said = "the node '" + "n " * 5000 + "' isn't there, and it doesn't matter"
+    assert len(brief(said)) < MAX_WORD + 50
+    assert brief(said).endswith("n ' isn't there, and it doesn't matter")
+    assert brief("short 'quotations' stay") == "short 'quotations' stay"
 
 
 def test_a_terminal_is_told_nothing_by_a_name() -> None:

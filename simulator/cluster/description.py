@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -22,6 +23,8 @@ from simulator.wording import near
 
 NO_DEVICES = "4gpu"  # the cluster of a graph that names none
 MAX_FILE_BYTES = 4 * 2**20
+_FORM = 'TF_CONFIG looks like {"cluster": {"worker": ["host:2222"]}}'
+_NUMBER = re.compile(r"[0-9]{1,10}\Z")  # of a task
 
 
 def presets() -> tuple[str, ...]:
@@ -43,9 +46,7 @@ def load_cluster(source: str | os.PathLike[str] | Mapping[str, object] | Cluster
     if isinstance(source, Cluster):
         return source
     if isinstance(source, Mapping):
-        import json
-
-        return read_tf_config(json.dumps({"cluster": dict(source)}), "the mapping")
+        return _read_spec(source, "the mapping")
     if not isinstance(source, str | os.PathLike):
         raise ClusterError(f"{source!r} describes no cluster: give a string, a path or a ClusterSpec as a mapping")
     text = os.fspath(source)
@@ -92,24 +93,35 @@ def read_tf_config(text: str, source: str) -> Cluster:
     """
     try:
         document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ClusterError(f"{source} is not JSON: {error}", line=getattr(error, "lineno", None)) from None
-    jobs = document.get("cluster") if isinstance(document, dict) else None
-    if not isinstance(jobs, dict) or not jobs:
-        raise ClusterError(
-            f'{source} has no "cluster" with jobs; TF_CONFIG looks like {{"cluster": {{"worker": ["host:2222"]}}}}'
-        )
+    except RecursionError:
+        raise ClusterError(f"{source} is nested too deeply to be TF_CONFIG; {_FORM}") from None
+    except json.JSONDecodeError as error:
+        raise ClusterError(f"{source} is not JSON: {error}", line=error.lineno) from None
+    except ValueError:  # Python reads no number of so many digits
+        raise ClusterError(f"{source} has a number of thousands of digits; {_FORM}") from None
+    return _read_spec(document.get("cluster") if isinstance(document, dict) else None, source)
+
+
+def _read_spec(jobs: object, source: str) -> Cluster:
+    """The cluster of a ClusterSpec: addresses of tasks by job, as a list or by number."""
+    if not isinstance(jobs, Mapping) or not jobs:
+        raise ClusterError(f'{source} has no "cluster" with jobs; {_FORM}')
     addresses: list[tuple[str, int, str]] = []
     for job, tasks in jobs.items():
         numbered = dict(enumerate(tasks)) if isinstance(tasks, list) else tasks
-        if not isinstance(numbered, dict) or not all(isinstance(a, str) for a in numbered.values()):
+        if not isinstance(numbered, Mapping) or not all(isinstance(a, str) for a in numbered.values()):
             raise ClusterError(f'{source}: job {job!r} must list addresses, such as ["host:2222"]')
         for number, address in numbered.items():
-            if not str(number).isdecimal() or len(addresses) >= MAX_DEVICES:
-                raise ClusterError(f"{source}: job {job!r} has a task {number!r} that is no number, or too many tasks")
-            addresses.append((job, int(number), address.removeprefix("grpc://").rsplit(":", 1)[0]))
+            if not _NUMBER.match(str(number)):
+                raise ClusterError(f"{source}: job {job!r} has a task {number!r}; give a number, such as 0")
+            if len(addresses) >= MAX_DEVICES:
+                raise ClusterError(f"{source} has more than the {MAX_DEVICES} tasks that simviz takes")
+            addresses.append((str(job), int(number), address.removeprefix("grpc://").rsplit(":", 1)[0]))
     cpu = find_model(DEFAULT_CPU)
     hosts = [Host(name, cpu) for name in dict.fromkeys(host for _, _, host in addresses)]
     on_hosts = [Task(job, number, host) for job, number, host in addresses]
     said = "TF_CONFIG names no GPUs: each task has CPU:0 (a TOML file can say more)"
-    return connect(hosts, on_hosts, name=source, notes=[said])
+    try:
+        return connect(hosts, on_hosts, name=source, notes=[said])
+    except ClusterError as error:
+        raise ClusterError(f"{source}: {error}") from None

@@ -46,6 +46,11 @@ _COMPONENT = re.compile(
 )
 
 
+def is_job(text: str) -> bool:
+    """Whether a device string can name a job so."""
+    return re.fullmatch(_NAME, text) is not None
+
+
 def _number(text: str | None) -> int | None:
     """A decimal number, or None for "*" and for nothing."""
     return None if text is None or text == "*" else int(text)

@@ -20,7 +20,7 @@ from simulator.errors import ClusterError
 from simulator.units import show_rate
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_ROW = re.compile(r"\s*GPU(\d+)\s+(?=\S)(?!GPU\d)(?!.*\bAffinity)(.*)")  # not the head of the columns
+_ROW = re.compile(r"\s*GPU([0-9]{1,4})\s+(?=\S)(?!GPU\d)(?!.*\bAffinity)(.*)")  # not the head of the columns
 _CELL = re.compile(r"(X|SYS|SOC|NODE|PHB|PXB|PIX|NV[0-9]{1,3})\Z")  # SOC: SYS in drivers before 2017
 _CPUS = re.compile(r"\d+-\d+(,\d+(-\d+)?)*\Z")  # "0-23,96-119"
 _MOST_NVLINKS = 18  # of any GPU so far: Hopper, Blackwell

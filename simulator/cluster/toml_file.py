@@ -255,6 +255,11 @@ def read_toml(text: str, source: str, *, name: str | None = None) -> Cluster:
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"line (\d+)", str(error))
         raise ClusterError(f"{source} is not TOML: {error}", line=int(found[1]) if found else None) from None
+    except RecursionError:
+        raise ClusterError(f"{source} is nested too deeply to describe a cluster") from None
+    except ValueError:  # Python reads no number of so many digits
+        raise ClusterError(f"{source} has a number of thousands of digits; a number in TOML has 64 bits") from None
+    _check_numbers(document, source)
     reader = Reader(text, source)
     top = reader.keys(document, _TOP, "")
     own = _models(reader, top.get("model", {}))
@@ -279,6 +284,15 @@ def read_toml(text: str, source: str, *, name: str | None = None) -> Cluster:
         return connect(hosts, tasks, name=title, notes=said, protocol=protocol, racks=racks)
     except ClusterError as error:
         raise ClusterError(f"{source}: {error}") from None
+
+
+def _check_numbers(value: object, source: str) -> None:
+    """Raise ClusterError for an integer of more than 64 bits, which TOML does not have."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ClusterError(f"{source} has the number {value:#x}; a number in TOML has 64 bits")
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for one in inner:
+        _check_numbers(one, source)
 
 
 def _models(reader: Reader, tables: object) -> dict[str, Model]:

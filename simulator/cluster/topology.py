@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from simulator.cluster.cluster import Cluster, Contention, Device, Link
+from simulator.cluster.devicespec import MAX_NUMBER, is_job
 from simulator.cluster.models import Model
 from simulator.cluster.protocols import GRPC, Protocol, spoken
 from simulator.errors import ClusterError
@@ -103,7 +104,8 @@ def connect(
 
     The CPU devices of a host share its processor and memory evenly. A host in no rack has no uplink. The notes of the
     cluster are the figures assumed of its hosts, `notes`, and the protocol. Raises ClusterError where a host or GPU
-    does not exist, a GPU belongs to two tasks, a host to two racks, or there are more than MAX_DEVICES devices.
+    does not exist, a GPU belongs to two tasks, a host to two racks, no device string can name a task, or there are more
+    than MAX_DEVICES devices.
     """
     machines = {host.name: host for host in hosts}
     _check(machines, tasks)
@@ -148,6 +150,11 @@ def _check(machines: Mapping[str, Host], tasks: Sequence[Task]) -> None:
     if total > MAX_DEVICES:
         raise ClusterError(f"the cluster has {total} devices; simviz takes at most {MAX_DEVICES}")
     for task in tasks:
+        if not is_job(task.job) or not 0 <= task.number <= MAX_NUMBER:
+            raise ClusterError(
+                f"there can be no task {task.number} of the job {task.job!r}: a job's name is of letters, digits and "
+                f"_, and a task's number is from 0 to {MAX_NUMBER}"
+            )
         if task.name in seen:
             raise ClusterError(f"the cluster names {task.name} twice")
         seen.add(task.name)

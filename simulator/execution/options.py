@@ -14,6 +14,7 @@ Choice: TypeAlias = bool | float | int
 ORDERS = ("auto", "fifo", "priority", "tensorflow")  # how a device chooses among its ready ops
 CONTENTIONS = ("serial", "fair", "none")  # how transfers use a link that does not say it itself
 ENGINES = ("auto", "python", "compiled")  # which event loop runs
+MAX_SEED = 2**64 - 1  # noise draws from 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,8 @@ class SimulationOptions:
         ):
             if value not in known:
                 raise UnsupportedError(f"{name}={value!r} is not modelled; choose {' or '.join(map(repr, known))}.")
-        if not is_whole(self.seed) or self.seed < 0:
-            raise SimvizError(f"A seed is a whole number, 0 or more, not {self.seed!r}.")
+        if not is_whole(self.seed) or not 0 <= self.seed <= MAX_SEED:
+            raise SimvizError(f"A seed is a whole number from 0 to 2^64 - 1, not {self.seed!r}.")
         for name, given, wanted in (
             ("trips", self.trips, "loops to counts"),
             ("branches", self.branches, "predicates to their values"),

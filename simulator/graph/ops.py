@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from simulator.errors import GraphError
 from simulator.graph import registry
-from simulator.graph.dtypes import INT32, REF, RESOURCE, STRING
+from simulator.graph.dtypes import INT32, NAMES, REF, RESOURCE, STRING
 from simulator.graph.graph import Attrs
 from simulator.graph.messages import Proto
 from simulator.graph.registry import Argument, FunctionMessage, Kernel, OpFacts, Plain
@@ -231,8 +231,15 @@ def _types(given: OpFacts, side: str, found: Values) -> Types | None:
         else:
             types = (value.get(argument.type_attr) if argument.type_attr else argument.dtype,) * (last - first)
         reference = REF if argument.is_ref else 0
-        flat += [dtype + reference if isinstance(dtype, int) and dtype else 0 for dtype in types]
+        flat += [_type(dtype, reference) for dtype in types]
     return tuple(flat)
+
+
+def _type(dtype: Plain, reference: int) -> int:
+    """The type with the mark of a reference; 0 for a number that is no type's, of which a file may have any."""
+    if not isinstance(dtype, int) or not dtype or dtype not in NAMES:
+        return 0
+    return dtype if dtype > REF else dtype + reference
 
 
 # --- kernels ---------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from simulator.graph import ops
 from simulator.graph.graph import Graph
 from simulator.wording import some
 
-SHOWN = 3  # members, devices and tasks that a refusal names; its attributes hold them all
+SHOWN = 3  # members and devices that a refusal names; its attributes hold them all
 
 
 def malformed(graph: Graph, node: int, error: ClusterError | None) -> GraphError:
@@ -61,13 +61,21 @@ def no_device(
     """The error for a group that no device can take; `node` is the member that TensorFlow would place first."""
     allows = {graph.names[member]: _allows(graph, cluster, specs, member) for member in members}
     reason = _reason(graph, cluster, specs[node], node, requested)
+    message = f"Cannot assign a device for operation {graph.names[node]}: {reason}"
+    if not _has(cluster, requested._replace(type=None, id=None)):  # so nothing else can be to blame
+        return InfeasibleError(message, node=graph.names[node], members=tuple(allows), allows=allows)
     strictest = sorted(allows, key=lambda name: len(allows[name]))[:SHOWN]  # they are to blame
     listed = [f"  {name} ({graph.ops[graph.row(name)]!r}): {_allowed(cluster, allows[name])}" for name in strictest]
     if len(allows) > SHOWN:
         listed.append(f"  and {len(allows) - SHOWN} more")
     tied = "It allows" if len(allows) == 1 else f"The {len(allows)} nodes that must share its device allow"
-    message = f"Cannot assign a device for operation {graph.names[node]}: {reason}\n{tied}:\n" + "\n".join(listed)
+    message = "\n".join([message, f"{tied}:", *listed])
     return InfeasibleError(message, node=graph.names[node], members=tuple(allows), allows=allows)
+
+
+def _has(cluster: Cluster, requested: DeviceSpec) -> bool:
+    """Whether a device of the cluster is one that is asked for."""
+    return any(matches(requested, parse(device.name)) for device in cluster.devices)
 
 
 def _allows(graph: Graph, cluster: Cluster, specs: Sequence[DeviceSpec], node: int) -> tuple[str, ...]:
@@ -88,16 +96,16 @@ def _shown(devices: Sequence[str]) -> str:
 
 def _reason(graph: Graph, cluster: Cluster, own: DeviceSpec, node: int, requested: DeviceSpec) -> str:
     """The placer's reason: the device, the kernel, or the agreement within the group."""
-    available = f"[ {_shown(sorted(device.name for device in cluster.devices))} ]"
     if own != requested:
         wanted = (
             f"could not satisfy explicit device specification {str(own)!r}" if own != ANYWHERE else "no device left"
         )
         return (
             f"{wanted} because the node was colocated with a group of nodes that required incompatible device "
-            f"{str(requested)!r}. Available devices are {available}.{_help(graph, cluster, requested)}"
+            f"{str(requested)!r}.{_help(graph, cluster, requested)}"
         )
-    if not any(matches(requested, parse(device.name)) for device in cluster.devices):
+    if not _has(cluster, requested):
+        available = f"[ {_shown(sorted(device.name for device in cluster.devices))} ]"
         return (
             f"it was explicitly assigned to {graph.requested[node]} but available devices are {available}."
             f"{_help(graph, cluster, requested)}"
@@ -110,20 +118,19 @@ def _reason(graph: Graph, cluster: Cluster, own: DeviceSpec, node: int, requeste
 
 def _help(graph: Graph, cluster: Cluster, requested: DeviceSpec) -> str:
     """The part that the cluster lacks, and a cluster that holds the graph."""
-    devices = [parse(device.name) for device in cluster.devices]
     place = requested._replace(type=None, id=None)
-    if any(matches(requested, device) for device in devices):
+    if _has(cluster, requested):
         return " Allow soft placement, or ask for other devices."
-    if any(matches(place, device) for device in devices):
+    if _has(cluster, place):
         advice = " Allow soft placement, or use a cluster that has this device."
     else:
-        jobs = {device.job for device in devices}
+        jobs = {parse(device.name).job for device in cluster.devices}
         lacks = (
             f"the task {str(place)!r}" if requested.job is None or requested.job in jobs else f"the job {place.job!r}"
         )
         advice = (
-            f" The cluster {cluster.name!r} lacks {lacks}; its tasks are {some(cluster.tasks, SHOWN)}. Soft placement "
-            "never moves a node to another task; --ignore-devices drops the strings."
+            f" The cluster {cluster.name!r} lacks {lacks}. Soft placement never moves a node to another task; "
+            "--ignore-devices drops the strings."
         )
     return advice + _proposal(graph, requested)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from simulator.cluster.description import load_cluster, presets
 from simulator.cluster.device_strings import default_cluster, named_cluster
@@ -176,6 +178,59 @@ def test_tf_config_puts_tasks_of_one_address_on_one_host(monkeypatch: pytest.Mon
     assert [d.host for d in cluster.devices] == ["a", "a", "b"]
     assert names(cluster, 0, 1) == ["a loopback"]
     assert load_cluster(spec).index == cluster.index
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(("a:1", "0", "1" * 5000)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+JOBS = st.dictionaries(
+    st.sampled_from(("ps", "worker", "a/b", "", ":", "1")) | st.text(max_size=5), ANYTHING, max_size=3
+)
+
+
+@given(st.one_of(ANYTHING, st.fixed_dictionaries({"cluster": JOBS | ANYTHING, "task": ANYTHING})))
+def test_tf_config_of_any_shape_is_a_cluster_or_a_sentence(document: object) -> None:
+    refused = ""
+    try:
+        shown = [device.short for device in load_cluster("{" + json.dumps(document).removeprefix("{")).devices]
+    except ClusterError as error:
+        refused = str(error)
+    assert 0 < len(refused) < 600 or shown
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"cluster": {"a/b": ["h:1"]}}', "no task 0 of the job 'a/b': a job's name is of letters"),
+        ('{"cluster": {"ps": {"2147483648": "h:1"}}}', "task 2147483648 of the job 'ps'"),
+        ('{"cluster": {"ps": {"%s": "h:1"}}}' % ("1" * 5000), "has a task '1+...1+'; give a number"),
+        ('{"cluster": {"ps": ["h:1"]}, "task": %s}' % ("1" * 5000), "a number of thousands of digits"),
+        ('{"a":' * 100_000, "nested too deeply"),
+    ],
+)
+def test_a_tf_config_that_names_no_tasks_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ClusterError, match=words) as caught:
+        load_cluster(text)
+    assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a = " + "1" * 5000, "a number of thousands of digits"),
+        ("a = 0x1" + "0" * 5000, "a number in TOML has 64 bits"),
+        ("a = [{b = [9223372036854775808]}]", "0x8000000000000000; a number in TOML has 64 bits"),
+        ("a = " + "[" * 100_000, "nested too deeply"),
+        ('[[host]]\n[[task]]\njob = "ps"\ntask = 2147483648', "no task 2147483648 of the job 'ps'"),
+        ('[[host]]\nnic = { bandwidth = "%s GB/s" }' % ("1" * 5000), "is not a bandwidth such as"),
+    ],
+)
+def test_a_number_or_a_nest_without_end_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(ClusterError, match=words) as caught:
+        load_cluster(written(tmp_path, text))
+    assert len(str(caught.value)) < 600
 
 
 MATRIX = """\

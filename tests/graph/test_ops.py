@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from simulator.errors import GraphError
 from simulator.graph import ops, registry
+from simulator.graph.dtypes import NAMES, REF
 from simulator.graph.messages import AttrValue, FunctionDef, NodeDef
 from tests.strategies import type_attr, types_attr
 
@@ -110,6 +111,14 @@ def test_a_signature_that_counts_by_an_attribute_of_an_odd_kind_is_unknown() -> 
 def test_absurd_numbers_of_arguments_are_refused(count: int) -> None:
     with pytest.raises(GraphError, match="num_split"):
         ops.outputs("Split", {"T": type_attr(FLOAT), "num_split": AttrValue(i=count)}, {})
+
+
+@given(dtype=st.integers(-(2**31), 2**31 - 1) | st.integers(-1, 210), op=st.sampled_from(("VariableV2", "Identity")))
+def test_a_number_that_is_no_type_s_is_unknown(dtype: int, op: str) -> None:
+    attr = {"VariableV2": "dtype", "Identity": "T"}[op]
+    (found,) = ops.outputs(op, {attr: type_attr(dtype)}, {}) or (0,)
+    assert found in (0, dtype, dtype + REF)
+    assert found == 0 or found in NAMES
 
 
 def test_a_negative_number_of_arguments_is_none() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import hypothesis
 import pytest
 from google.protobuf import text_format
+from hypothesis import strategies as st
 
 from simulator.errors import SimvizError
 from simulator.graph.building import build
@@ -85,6 +87,18 @@ def test_readers_of_a_reference_share_nothing_and_read_after_their_other_inputs(
         assert pieces.graph.node(recv).attrs["_start_time"].i == 0
         assert pieces.graph.node(recv).attrs["tensor_type"].type == 1
     assert pieces.tensor.tolist() == [0, 0]
+
+
+@hypothesis.given(op=st.sampled_from(("Assign", "AssignAdd", "RefIdentity", "RefExit")), count=st.integers(0, 6))
+def test_a_reader_may_have_more_inputs_than_its_op_declares_or_fewer(op: str, count: int) -> None:
+    rows = Rows()
+    for name in ("own", "other"):
+        rows.add(name, "VariableV2", [], **typed("VariableV2", (17,)))
+    rows.add("reads", op, ["own"] + ["other"] * count, T=type_attr())
+    pieces = cut(rows, [1, 0, 1])
+    assert pieces.tensor.tolist() == [1] * count
+    assert listed(pieces)["reads"][2][0] == "own"
+    assert len(set(listed(pieces)["reads"][2])) == 1 + count  # readers of a reference share nothing
 
 
 def test_a_small_constant_is_copied_to_its_readers() -> None:

@@ -358,11 +358,11 @@ def test_a_refusal_lists_what_each_member_allows() -> None:
 
 def test_long_groups_are_cut_in_the_message_and_whole_in_the_error() -> None:
     rows = Rows()
-    rows.add("n0", "Task", device="/job:ps")
+    rows.add("n0", "Task", device="/device:GPU:7")
     for at in range(1, 30):
         rows.add(f"n{at}", "Task", _class=colocation("n0"))
     with pytest.raises(InfeasibleError, match="and 27 more") as caught:
-        places(rows, "1gpu")
+        places(rows, "1gpu", soft=False)
     assert len(caught.value.members) == 30
 
 

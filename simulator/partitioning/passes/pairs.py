@@ -181,10 +181,13 @@ def _attrs(
 
 
 def _takes_reference(nodes: CutNodes, node: int, slot: int) -> bool:
-    """Whether an input is one for a reference: of a pair within a device, as what a reference ties is on one."""
+    """Whether an input is one for a reference: of a pair within a device, as what a reference ties is on one.
+
+    An input beyond those that the op declares is none: such a node can be cut, though TensorFlow would refuse it.
+    """
     graph = nodes.graph
     wanted = ops.inputs(nodes.ops[node], nodes.attrs[node], graph.library) if node < len(graph) else None
-    return wanted is not None and wanted[slot] >= REF
+    return wanted is not None and slot < len(wanted) and wanted[slot] >= REF
 
 
 def pair_edges(given: CutEdges, ends: EdgeEnds, pairs: Pairs) -> CutEdges:

@@ -1,0 +1,94 @@
+"""The fuzzer itself, and a short run of it: whatever comes in, a sentence or a result comes out, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from simulator.graph.messages import GraphDef
+from tests.fuzzing import judging
+from tests.fuzzing.cases import GRAPH, SMALL, SORTS, Case, draw, read
+from tests.fuzzing.graphs import seeds
+from tests.fuzzing.judging import ACCEPTED, FAULT, REFUSED, judged, outcomes
+from tests.fuzzing.texts import Chance
+
+PER_SORT = 12
+# Faults that the fuzzer found stay as cases; each is refused or accepted since.
+CORPUS = sorted(Path(__file__).with_name("corpus").glob("*.json"))
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_no_input_brings_the_command_down(sort: str) -> None:
+    cases = [draw(sort, Chance(f"test:{number}")) for number in range(PER_SORT)]
+    assert [(case.arguments, found.said) for case, found in outcomes(cases) if found.verdict == FAULT] == []
+
+
+def test_what_was_found_once_is_no_fault_any_more() -> None:
+    cases = [read(path.read_text(encoding="utf-8")) for path in CORPUS]
+    assert len(cases) > 3
+    assert [(case.arguments, found.said) for case, found in outcomes(cases) if found.verdict == FAULT] == []
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_a_number_gives_the_same_case_again_and_a_case_can_be_written(sort: str) -> None:
+    case = draw(sort, Chance("7"))
+    assert draw(sort, Chance("7")) == case == read(case.written())
+    assert len({draw(sort, Chance(str(number))).written() for number in range(30)}) > 10
+
+
+def test_the_seeds_are_good_graphs() -> None:
+    cases = [Case("seed", ("input",), {"input": raw}) for raw in (*seeds()["graph"], *seeds()["saved model"])]
+    assert [found.verdict for _, found in outcomes(cases)] == [ACCEPTED] * len(cases)
+
+
+def call(*arguments: str) -> Case:
+    return Case("call", (GRAPH, *arguments), {GRAPH: SMALL})
+
+
+def test_a_case_is_accepted_refused_or_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert judged(call()).verdict == ACCEPTED
+    found = judged(call("--cluster", "99999999gpu"))
+    assert (found.verdict, found.kind[:40]) == (REFUSED, "refused: _ in the cluster _ makes more t")
+    for broken, said in ((ValueError("told"), "ValueError in"), (MemoryError(), "too large for this machine")):
+        monkeypatch.setattr("viz.command.stages.run", raising(broken))
+        assert judged(call()).verdict == FAULT
+        assert said in judged(call()).said
+
+
+def raising(error: BaseException) -> object:
+    def run(*_: object) -> None:
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [("dies", "the process died of code 3"), ("hangs", "more than 2 s"), ("takes", f"{GRAPH}: too large for this")],
+)
+def test_a_child_that_is_lost_is_a_fault_and_the_next_case_has_another_child(
+    way: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(*_: object) -> object:
+        if way == "dies":
+            os._exit(3)
+        time.sleep(600 if way == "hangs" else 0)
+        return bytearray(2 * judging.MOST_BYTES)
+
+    monkeypatch.setattr("viz.command.stages.run", work)
+    ((_, found),) = outcomes([call()], most_seconds=2 if way == "hangs" else 60)
+    monkeypatch.undo()
+    ((_, after),) = outcomes([call()], most_seconds=60)
+    assert (found.verdict, after.verdict) == (FAULT, ACCEPTED)
+    assert found.said.startswith(said)
+
+
+def test_messages_are_changed_and_stay_messages() -> None:
+    raw = seeds()["graph"][0]
+    made = {SORTS["GraphDef, binary"](Chance(str(number))) for number in range(30)}
+    assert len(made) > 25
+    assert GraphDef.FromString(raw).node
