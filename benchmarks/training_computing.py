@@ -194,10 +194,10 @@ def report(rounds: Mapping[str, Sequence[float]], ours: Mapping[str, float], cro
     print("\n| faster by | pairs | told apart | in our order |\n|---|---|---|---|")
     for low, high in zip((1.0, *FACTORS), FACTORS, strict=False):
         all_of = [pair for pair in pairs if low <= pair.factor < high]
-        told = [pair for pair in all_of if pair in apart]
-        right = sum(pair.ours > 1 for pair in told)
+        on_progress = [pair for pair in all_of if pair in apart]
+        right = sum(pair.ours > 1 for pair in on_progress)
         until = f"up to {high:g}" if high < math.inf else f"more than {low:g}"
-        print(f"| {until} | {len(all_of)} | {len(told)} | {right} |")
+        print(f"| {until} | {len(all_of)} | {len(on_progress)} | {right} |")
     wrong = [pair for pair in apart if pair.ours <= 1]
     print(f"\n{len(apart)} of {len(pairs)} pairs are told apart, {len(apart) - len(wrong)} in our order.")
     for pair in wrong:

@@ -26,7 +26,7 @@ FREE, BOUNDED = range(2)
 
 
 class ClockRule(NamedTuple):
-    """How workers wait for the slowest of them between steps (`control.clocks`)."""
+    """A rule by which workers wait between steps for the slowest of them (`control.clocks`)."""
 
     code: int = FREE
     ahead: int = 0  # steps that a clock may be ahead of the slowest, at most, when its worker begins a step
@@ -49,7 +49,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """Who waits for whom between steps; a number that is None takes its default. `str()` writes it as it is read.
+    """A rule for updates and waiting; a number that is None takes its default. `str()` writes it as it is read.
 
     Raises SimvizError for an unknown kind, a number out of its range, or one that the kind does not have.
 
@@ -91,7 +91,7 @@ class Regime:
 
     @property
     def clock_rule(self) -> ClockRule:
-        """How its workers wait for the slowest clock."""
+        """The rule by which its workers wait for the slowest clock."""
         return KINDS[self.kind].clock_rule(self)
 
 
@@ -143,7 +143,7 @@ def settled(regime: Regime, workers: int) -> Regime:
 
 
 def tokens_per_update(regime: Regime) -> int:
-    """How many tokens the chief hands out after an update, of a settled synchronous regime."""
+    """The number of tokens that the chief hands out after an update, of a settled synchronous regime."""
     return max(regime.aggregate or 0, regime.total or 0)
 
 

@@ -49,8 +49,8 @@ def train(
     disturbances: Sequence[Disturbance] = (),
     record: int = 2,
     most: int = 0,
-    further: Callable[[Training, int], int] | None = None,
-    told: Callable[[int, int], None] | None = None,
+    extend: Callable[[Training, int], int] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
     inputs: Pipelines | None = None,
 ) -> Training:
     """Run the clients until each worker has taken `steps` steps on average, or there were as many common updates.
@@ -72,12 +72,12 @@ def train(
     result, to the nanosecond. `record` is how many steps of each client, the first ones, stand op by op in
     `Training.trace`.
 
-    `further` is asked when these steps are taken, with the training so far, how many there are to be, up to `most`; it
-    goes on as if it had been asked for them at first, and is over when `further` wants no more. `told` hears now and
-    then how many updates there are, and are to be.
+    When these steps are taken, `extend` gets the training so far and returns how many steps there are to be, up to
+    `most`. The run goes on as if it had been asked for them at first, and ends when there are to be no more.
+    `on_progress` gets now and then the number of updates that are made, and of those to be made.
 
-    Raises what `simulate` raises, SimvizError and GraphError for a regime that the clients contradict, ClusterError for
-    a disturbance of what the cluster does not have, and DeadlockError where the clients wait for each other for ever.
+    Raises what `simulate` raises. Raises SimvizError and GraphError for a regime that the clients contradict,
+    ClusterError for a disturbance of what the cluster lacks, and DeadlockError where clients wait for ever.
     """
     inputs = inputs_of(clients, cluster, costs) if inputs is None else inputs
     disturbed = disturb(disturbances, cluster)
@@ -106,16 +106,16 @@ def train(
 
     def stop() -> StopCondition:
         def more(outcome: Outcome) -> int:
-            assert further is not None
-            return each * min(most, further(_training(cluster, begins, workload, outcome), made.limit // each))
+            assert extend is not None
+            return each * min(most, extend(_training(cluster, begins, workload, outcome), made.limit // each))
 
-        made = StopCondition(each * steps, None if further is None else more, told)
+        made = StopCondition(each * steps, None if extend is None else more, on_progress)
         return made
 
     if choose(options.engine, (1 + 3 * (most > steps)) * steps * _effort(combined, given), TRAINING):
         outcome = run(workload, combined, given, record=record, stop=stop(), compiled=True)
     how["engine"] = "python" if outcome is None else "compiled"
-    if outcome is None:  # or it hangs, or its times are more than the compiled loop can count
+    if outcome is None:  # a deadlock, or times that the compiled loop can't count
         outcome = run(workload, combined, given, record=record, stop=stop())
         assert outcome is not None
     busy_ns = outcome.usage.device_busy_ns.tolist()
@@ -133,7 +133,7 @@ def train(
 
 
 def _effort(combined: CombinedTables, given: LoweredClients) -> int:
-    """What a step of each client costs the plain loop, in events of a single step.
+    """The cost of a step of each client in the plain loop, in events of a single step.
 
     A flow that begins or ends has it find the rates of all others: for both 0.4 ms with 16 workers and 8 ps tasks.
     """
@@ -142,7 +142,7 @@ def _effort(combined: CombinedTables, given: LoweredClients) -> int:
 
 
 def _notes(pieces: Sequence[Partitions]) -> tuple[str, ...]:
-    """What is assumed of these pieces, one of each client."""
+    """Assumptions about these pieces, one of each client."""
     unknown = sum(int((one.nbytes < 0).sum()) for one in pieces)
     if not unknown:
         return ()
@@ -162,7 +162,7 @@ def _priority(clients: Sequence[Client], combined: CombinedTables) -> Ints | Non
 
 
 def _training(cluster: Cluster, begins: Starts, workload: Workload, outcome: Outcome) -> Training:
-    """What was noted, as columns."""
+    """The results as columns."""
     log = outcome.log
     steps = np.array(log.steps, np.int64).reshape(len(log.steps), 6)
     steps = steps[np.lexsort((steps[:, 0], steps[:, 3]))].T

@@ -29,7 +29,7 @@ COMPUTING, HANDLING, SENDING, WAITING = range(4)
 
 
 class Usage(NamedTuple):
-    """What was done in a run's first part, or in another: how the time went. Axes: K tasks, D devices, L links."""
+    """The use of tasks, devices and links in a part of a run. Axes: K tasks, D devices, L links."""
 
     updates: int  # of the global step
     ns: Nanos  # that it lasts
@@ -40,7 +40,7 @@ class Usage(NamedTuple):
     link_busy_ns: Ints  # [L] time in which bytes were on it; latencies are no such time
 
     def since(self, earlier: Usage) -> Usage:
-        """What was done after an earlier moment of the same run."""
+        """The use after an earlier moment of the same run."""
         return Usage(
             updates=self.updates - earlier.updates,
             ns=self.ns - earlier.ns,
@@ -66,9 +66,8 @@ class CutShort(NamedTuple):
 class Training:
     """A run from time 0, at which the clients ask for their sessions, to `end_ns`, the last update that was asked for.
 
-    A step that was cut short by a crash is no row of steps, nor is one that was under way at the end; both are listed
-    apart. Updates
-    that a parameter server lost are rows of updates: their time was spent.
+    Rows of steps are those that ended; steps cut short by a crash, or under way at the end, are listed apart. Updates
+    that a parameter server lost are rows of updates, as they took their time.
     """
 
     regime: str  # "sync:aggregate=8,total=10,tokens=10", as read_regime reads it

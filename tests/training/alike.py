@@ -14,9 +14,9 @@ from simulator.training.training import Training, Usage
 def anew(run: Callable[[int], Training], steps: int) -> Callable[[Callable[[Training, int], int]], Training]:
     """A run that begins anew with as many steps as there are to be; from `steps` on."""
 
-    def asking(further: Callable[[Training, int], int]) -> Training:
+    def asking(extend: Callable[[Training, int], int]) -> Training:
         taken, made = steps, run(steps)
-        while (more := further(made, taken)) > taken:
+        while (more := extend(made, taken)) > taken:
             taken, made = more, run(more)
         return made
 

@@ -65,13 +65,13 @@ class _Setup:
         cluster: Cluster | None = None,
         costs: Sequence[CostTable] | None = None,
         record: int = 0,
-        further: Callable[[Training, int], int] | None = None,
-        told: Callable[[int, int], None] | None = None,
+        extend: Callable[[Training, int], int] | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
         inputs: Pipelines | None = None,
     ) -> Training:
         """Run the steps, on another cluster with its costs if given. The trace has the first `record` of each client.
 
-        `further` and `told` are those of `train`.
+        `extend` and `on_progress` are those of `train`.
         """
         return train(
             self.clients,
@@ -82,9 +82,9 @@ class _Setup:
             options=self.request.simulation,
             disturbances=disturbances,
             record=record,
-            most=steps if further is None else max(steps, MOST_STEPS),
-            further=further,
-            told=told,
+            most=steps if extend is None else max(steps, MOST_STEPS),
+            extend=extend,
+            on_progress=on_progress,
             inputs=self.inputs if inputs is None else inputs,
         )
 
@@ -113,12 +113,12 @@ def trained(
     what = f"training, {counted(len(setup.clients), 'client')}"
     if wanted.until_ci is None:
         say(f"{what}, {counted(steps, 'step')}")
-        training = setup.run(steps, wanted.disturbances, record=RECORDED, told=_telling(say, what))
+        training = setup.run(steps, wanted.disturbances, record=RECORDED, on_progress=_telling(say, what))
     else:
         what += ", until steps per second are known"
         reached = until_ci(
-            lambda further: setup.run(
-                steps, wanted.disturbances, record=RECORDED, further=further, told=_telling(say, what)
+            lambda extend: setup.run(
+                steps, wanted.disturbances, record=RECORDED, extend=extend, on_progress=_telling(say, what)
             ),
             relative=wanted.until_ci,
             steps=steps,

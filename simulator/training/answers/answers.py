@@ -126,7 +126,7 @@ def until_ci(
 ) -> Reached:
     """Continue a run until half of the 95 % confidence interval of steps/s is below `relative`.
 
-    `run` gets a function that is asked after `steps` steps, then after twice as many, and so on (`further` of `train`).
+    `run` gets a function that is asked after `steps` steps, then after twice as many, and so on (`extend` of `train`).
     An interval of a run that has not settled does not count. The run stops at `most` steps. Raises SimvizError for an
     impossible share or numbers.
     """
@@ -139,12 +139,12 @@ def until_ci(
     def narrow(found: Answers) -> bool:
         return found.half_width is not None and found.settled and found.half_width <= relative
 
-    def further(training: Training, now: int) -> int:
+    def extend(training: Training, now: int) -> int:
         nonlocal taken
         taken = now
         return now if narrow(answers(training)) else min(2 * now, most)
 
-    training = run(further)
+    training = run(extend)
     found = answers(training)
     return Reached(training, found, taken, narrow(found))
 

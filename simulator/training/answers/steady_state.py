@@ -39,9 +39,9 @@ class WarmUp(NamedTuple):
 def warm_up(series: Ints, *, cycle: int = 1, least: int = 0) -> WarmUp:
     """The cut that makes the mean of the rest most certain, at least `least`, at most half of the series.
 
-    MSER: of the means of rounds of `cycle` observations, leave out the first d such that the standard error of the
-    rest's mean is smallest (White, "An effective truncation heuristic for bias reduction in simulation output",
-    Simulation 69(6), 1997). In a short series noise often looks small somewhere by chance. So the cut is made only
+    This is MSER (White, "An effective truncation heuristic for bias reduction in simulation output", Simulation 69(6),
+    1997). It leaves out the first d means of rounds of `cycle` observations, for the d that makes the standard error of
+    the rest's mean smallest. In a short series noise often looks small somewhere by chance. So the cut is made only
     where the beginning differs clearly from the rest, by `CLEARLY` standard errors; else it is `least`. At least five
     rounds remain. Ties go to the shortest cut; sums are of integers, so nothing depends on rounding.
     """
@@ -81,12 +81,13 @@ def batch_means(series: Ints, *, cycle: int = 1, most: int = BATCHES[0]) -> Mean
     """The mean of a steady series, with its confidence from the spread of the means of equal batches.
 
     Batches are whole rounds of `cycle` observations; the first observations, too few for one more round, count for the
-    mean alone. With batches much longer than the series' memory their means are nearly independent and nearly normal,
-    and Student's t holds (Schmeiser, "Batch size effects in the analysis of simulation output", Operations Research
-    30(3), 1982). The length of the memory is unknown: of 20, 10 and 5 batches, no more than `most`, the number with the
-    widest interval counts. Few rounds widen it (`FEW`), and so does skewness, by Hall's correction ("On the removal of
-    skewness by transformation", Journal of the Royal Statistical Society B 54(1), 1992) at both ends. Raises ValueError
-    for an empty series.
+    mean alone. With batches much longer than the series' memory their means are nearly independent and normal, so that
+    Student's t holds. The source is Schmeiser, "Batch size effects in the analysis of simulation output", Operations
+    Research 30(3), 1982. The length of the memory is unknown: of 20, 10 and 5 batches, no more than `most`, the number
+    with the widest interval counts. Few rounds widen it (`FEW`). Skewness widens it at both ends (Hall, "On the removal
+    of skewness by transformation", Journal of the Royal Statistical Society B 54(1), 1992).
+
+    Raises ValueError for an empty series.
     """
     count = len(series)
     if not count:
@@ -163,8 +164,8 @@ def cycle_of(training: Training) -> Cycle | None:
 def repetition(pattern: Sequence[Hashable]) -> tuple[int, int] | None:
     """Period and begin of the longest end of a pattern that repeats at least twice; None: there is none.
 
-    By the failure function of Knuth, Morris and Pratt ("Fast pattern matching in strings", SIAM Journal on Computing
-    6(2), 1977), of the pattern read from its end: the smallest period of its first n is n less the longest border.
+    The failure function of Knuth, Morris and Pratt ("Fast pattern matching in strings", SIAM Journal on Computing 6(2),
+    1977) is taken of the pattern read from its end. The smallest period of its first n is n less the longest border.
     """
     back = pattern[::-1]
     border = [0] * len(back)

@@ -42,8 +42,8 @@ def background(disturbed: Disturbed) -> Background:
     """The senders of a run.
 
     A message begins every period where it finds its route free. One that waits delays those after it, as a sender's
-    window of one message does, so that a full link carries less than was asked for, and so does a free one where a
-    message is longer under way than its period; `notes` say that. Raises ClusterError for a target that is not
+    window of one message does. So a full link carries less than was asked for. So does a free link where a message is
+    longer under way than its period; `notes` say that. Raises ClusterError for a target that is not
     the CPU by which its task gets messages.
     """
     cluster, clients, notes = disturbed.cluster, [], []

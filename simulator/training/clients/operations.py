@@ -114,7 +114,7 @@ def _amount(graph: Graph, row: int, kind: int, across: Mapping[int, int]) -> int
 
 
 def _leading(graph: Graph, row: int, across: Mapping[int, int]) -> int:
-    """How many elements are enqueued at once: the first dimension of the first component, or of a barrier's keys."""
+    """The elements enqueued at once: the first dimension of the first component, or of a barrier's keys."""
     if _source(graph, row, 1) < 0:
         return UNKNOWN
     shape = graph.tensor_shape[graph.edge_tensor[graph.in_ptr[row] + 1]]

@@ -26,7 +26,7 @@ _SETS_STEP = re.compile(r"(Resource)?AccumulatorSetGlobalStep")
 
 
 class Key(NamedTuple):
-    """What an object is found by; two clients share it when their keys are equal."""
+    """The key by which an object is found; two clients share it when their keys are equal."""
 
     container: str
     name: str
@@ -55,9 +55,9 @@ class Synchronising:
 def find(partitions: Partitions) -> Synchronising:
     """The synchronising ops of the pieces.
 
-    Readers of files and staging areas count as never empty, which the notes say. Raises UnsupportedError for
-    an object that the graph does not tell, a barrier of more than one component, and an accumulator whose step is set
-    within the step; GraphError for a take of fewer than one gradient.
+    Readers of files and staging areas count as never empty, which the notes say. Raises UnsupportedError for an unknown
+    object, a barrier of more than one component, and an accumulator whose step is set within the step. Raises
+    GraphError for a take of fewer than one gradient.
     """
     graph, across = partitions.graph, crossing(partitions)
     found = operations(graph, across)
@@ -168,7 +168,7 @@ def _check(graph: Graph, one: Operation, across: Mapping[int, int]) -> None:
 
 
 def key_of(graph: Graph, owner: int, family: str, device: str) -> Key:
-    """What the object is found by that a node on that device makes."""
+    """The key of the object that a node on that device makes."""
     attrs = graph.attrs[owner]
     text = {name: attrs[name].s.decode("latin-1") if name in attrs else "" for name in ("container", "shared_name")}
     return Key(text["container"], text["shared_name"] or graph.names[owner], device, family)

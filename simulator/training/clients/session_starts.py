@@ -1,7 +1,7 @@
 """The start of each session: once every task has answered that its device_filters do not leave out.
 
-A master that is asked for a session first asks all workers of its cluster for their devices, and says "CreateSession
-still waiting for response from worker" for as long as one does not answer. Source: `DeviceFinder` in TensorFlow's
+A master that is asked for a session first asks all workers of its cluster for their devices. As long as one does not
+answer, it logs "CreateSession still waiting for response from worker". Source: `DeviceFinder` in TensorFlow's
 `core/distributed_runtime/master.cc`.
 """
 
@@ -29,7 +29,7 @@ class Starts:
 
 
 def starts(programs: Sequence[Program], cluster: Cluster, up_ns: Ints) -> Starts:
-    """When the session of each program starts, given when each task of the cluster comes up ([K], in its order).
+    """The time at which the session of each program starts; `up_ns` [K] has the time at which each task comes up.
 
     A client asks for its session at once, in vain while its own task is not up. Of tasks that come up together the
     first counts as the last. Raises ClusterError for a program at a task that the cluster lacks, and for a device
@@ -64,7 +64,7 @@ def _of_task(text: str) -> DeviceSpec:
 
 
 def _last(specs: Sequence[DeviceSpec], up_ns: Ints, filters: tuple[str, ...], own: int) -> tuple[int, int]:
-    """When the last of the tasks comes up, and which that is."""
+    """The time at which the last of the tasks comes up, and that task; -1: all are up from the start."""
     asked = [k for k, spec in enumerate(specs) if k == own or waits_for(spec, filters)]
     last = asked[int(np.argmax(up_ns[asked]))]
     return int(up_ns[last]), last if up_ns[last] > 0 else -1

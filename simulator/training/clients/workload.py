@@ -45,7 +45,7 @@ class SyncOps(NamedTuple):
 
 
 class SyncResources(NamedTuple):
-    """What clients share besides devices and links. Axis: H accumulators and queues."""
+    """Accumulators and queues, which clients share. Axis: H of them."""
 
     names: tuple[str, ...]  # for messages
     queue: Flags  # a queue of tokens; not: an accumulator
@@ -81,7 +81,7 @@ class ClockLatency(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """Whose rows are whose, and what the controller must know of them. Axes: C clients, D devices."""
+    """All clients of a run, and all that they wait for. Axes: C clients, D devices, K tasks of the cluster."""
 
     names: tuple[str, ...]  # [C]
     op_ptr: Ids  # [C+1] rows of the combined tables; the last of each client is its END
@@ -119,12 +119,12 @@ def workload_of(
     clock_rule: ClockRule = NO_RULE,
     inputs: Pipelines = NO_INPUTS,
 ) -> Workload:
-    """Who of these clients does what, until each has taken `steps` steps on average, or there were as many updates.
+    """The workload of these clients, until each has taken `steps` steps on average, or made as many common updates.
 
-    Where a client makes the updates for others, it alone counts them; else each worker's step is one, or whatever its
-    program says. `tokens` are in the queues from which workers take what such a client adds, `inputs` what may run dry.
-    Raises SimvizError where
-    nobody counts, or by a node that does not run.
+    A client that makes the updates for others alone counts them. Without one, each worker's step is an update, or each
+    run of the nodes that its program names. `tokens` are at first in the queues from which workers take what such a
+    client adds; `inputs` may run dry. Raises SimvizError where no client counts, or where a node that counts does not
+    run.
     """
     roles = [client.program.role for client in clients]
     apart = "updates" in roles
@@ -275,7 +275,7 @@ def _keeps_variables(clients: Sequence[Client], cluster: Cluster) -> Flags:
 
 
 def synchronisers(clients: Sequence[Client], cluster: Cluster) -> tuple[Synchronising, ...]:
-    """What each client waits for, on its own devices."""
+    """The synchronising ops of each client, with the resources on its own devices."""
     known: dict[int, Synchronising] = {}
     found = []
     for client in clients:
@@ -298,7 +298,7 @@ def reads(partitions: Partitions) -> Ids:
 
     A variable with a handle is read by the ops for that. One with a reference is read by whoever takes its value and
     not the reference: mostly an Identity beside it, but also a Send, where the reader is on another device. So a value
-    is as old as the op on the variable's device that took it, however long it is on the way or waits to be asked for.
+    is as old as the op on the variable's device that took it, however long it is on its way.
     """
     graph, found = partitions.graph, set()
     for variable in trained(graph):

@@ -19,7 +19,7 @@ DONE, MORE, HUNG = 1, 2, 3  # why the loop stopped: enough updates; to be emptie
 
 
 class Clients(NamedTuple):
-    """Whose rows are whose; part of `Rules`."""
+    """The rows and the times of each client; part of `Rules`."""
 
     op_ptr: Ids  # [C+1]
     own_ptr: Ids  # [C+1]
@@ -90,7 +90,7 @@ class Inputs(NamedTuple):
 
 
 class DisturbanceRows(NamedTuple):
-    """What disturbs the run; part of `Rules`."""
+    """Crashes, noise and pauses; part of `Rules`."""
 
     crash_task: Ids  # [Z]
     crash_at_ns: Ints  # [Z]
@@ -159,7 +159,7 @@ class SyncState(NamedTuple):
 
 
 class InputState(NamedTuple):
-    """What each input holds and makes (`control.inputs`); part of `Control`. Axis: I inputs."""
+    """The elements in each input (`control.inputs`); part of `Control`. Axis: I inputs."""
 
     made_ns: Annotated[Ints, "threads"]  # when each thread's item is made
     taken_at: Annotated[Ints, "places"]  # rings: when what had each place was taken
@@ -176,7 +176,7 @@ class InputState(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Where each client is; part of `Control`."""
+    """The step of each client, and the log; part of `Control`."""
 
     progress: Annotated[
         Ints, "6"
@@ -232,7 +232,7 @@ class Steps(NamedTuple):
 
 
 class Counters(NamedTuple):
-    """What tasks, devices and links do; part of `Control`."""
+    """The use of tasks, devices and links; part of `Control`."""
 
     under_way: Annotated[Ints, "3K"]  # [kind, K] how much
     task_ns: Annotated[Ints, "3K"]  # [kind, K]

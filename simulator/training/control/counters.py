@@ -1,9 +1,8 @@
 """Busy-time counters per task, device and link. Events of one instant may be counted in any order: no time passes
 between them.
 
-A serial link is busy while it is reserved; another one while bytes are on it, not while latencies go by. On a link
-without contention bytes are for as long as they take on the slowest link of their route, from when their first one
-begins with them.
+A serial link is busy while it is reserved; another one while bytes are on it, not while latencies go by. Without
+contention, bytes are on each link of a route for as long as the slowest of them takes, from the same moment on.
 """
 
 from __future__ import annotations

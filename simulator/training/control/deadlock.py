@@ -35,7 +35,7 @@ def hangs(workload: Workload, control: Control, limit: int) -> DeadlockError:
 
 
 def _waiting(workload: Workload, control: Control) -> dict[int, list[str]]:
-    """What each client waits for, and what that holds."""
+    """The resources that each client waits for, and what they hold."""
     sync_ops, sync, found = control.rules.sync_ops, control.sync, dict[int, list[str]]()
     for row, queue in enumerate(workload.sync_resources.queue.tolist()):
         for first in (sync.first_taker[row], sync.first_adder[row]):
@@ -52,7 +52,7 @@ def _waiting(workload: Workload, control: Control) -> dict[int, list[str]]:
 
 
 def _owed(workload: Workload) -> str:
-    """What a chief that dies may leave all waiting for: its new session has the first tokens, and its own gradient.
+    """A hint for a chief that dies: its new session has only the first tokens, and its own gradient.
 
     TensorFlow hangs there as well: its chief runs no more than `init_tokens_op` again.
     """

@@ -291,7 +291,7 @@ def sizes_of(rules: Rules, tables: Tables) -> dict[str, int]:
 
 
 def events_of(rules: Rules) -> int:
-    """How many events may be pending at once: of each task its start and its end, and timers that crashes put off."""
+    """The most events that may be pending at once: start and end of each task, and timers that crashes put off."""
     clients, sync_ops, crashes = len(rules.clients.gap_ns), len(rules.sync_ops.op), len(rules.disturbances.crash_at_ns)
     return 2 * len(rules.work.owner) + clients * (2 + 2 * crashes) + sync_ops * (2 + crashes) + crashes + 1
 

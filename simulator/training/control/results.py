@@ -28,7 +28,7 @@ Row: TypeAlias = tuple[int, int, int, int, int, int]
 
 
 class Outcome(NamedTuple):
-    """What is known when a run is over."""
+    """The results of a run."""
 
     log: StepLog
     dropped: int  # gradients
@@ -83,11 +83,11 @@ MOST = 128
 
 
 class Samples:
-    """First every update is one; whenever there are too many, every second is forgotten and half as many follow."""
+    """Samples of a run. At first every update is one; of too many every second is dropped, and half as many follow."""
 
     def __init__(self) -> None:
         self.kept: list[Usage] = []
-        self.every, self.next = 1, 1  # updates: between two of them, and until that which follows
+        self.every, self.next = 1, 1  # updates between two samples, and at the next one
 
     def note(self, usage: Usage) -> None:
         """Keep what was done until now; there are `next` updates or, where several come at once, more."""
@@ -106,17 +106,17 @@ class StopCondition:
     """
 
     limit: int
-    further: Callable[[Outcome], int] | None = None  # asked then: how many there are to be; the run ends if not more
-    told: Callable[[int, int], None] | None = None  # told now and then: updates made, and updates to be made
+    extend: Callable[[Outcome], int] | None = None  # returns how many there are to be; the run ends if no more
+    on_progress: Callable[[int, int], None] | None = None  # gets updates made, and updates to be made
 
     def put_off(self, outcome: Callable[[], Outcome]) -> bool:
         """Whether there are to be more than those that are made."""
-        more = self.limit if self.further is None else self.further(outcome())
+        more = self.limit if self.extend is None else self.extend(outcome())
         goes_on = more > self.limit
         self.limit = max(self.limit, more)
         return goes_on
 
-    def tell(self, updates: int) -> None:
+    def report(self, updates: int) -> None:
         """Report how many updates have been made."""
-        if self.told is not None:
-            self.told(updates, self.limit)
+        if self.on_progress is not None:
+            self.on_progress(updates, self.limit)

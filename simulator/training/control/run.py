@@ -68,7 +68,7 @@ def prepare(combined: CombinedTables, priority: Ints | None, options: Simulation
 
 
 class Run(NamedTuple):
-    """What the loop reads and writes."""
+    """The arrays, or lists, that the loop reads and writes."""
 
     tasks: Tasks
     state: State
@@ -120,7 +120,7 @@ def run(
         if steps.totals[COUNTED] >= taken.next:
             taken.note(usage(log, made, workload, tables))
             steps.totals[NEXT_SAMPLE] = taken.next
-            stop.tell(int(steps.totals[COUNTED]))
+            stop.report(int(steps.totals[COUNTED]))
         if why == DONE and stop.put_off(outcome):
             why = MORE
             steps.progress[4] = 0

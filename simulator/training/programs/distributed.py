@@ -60,8 +60,9 @@ def distributed(
     loop and is no worker. `fetches` are those of a worker's step, `batch` its examples where the graph does not say.
     `filters` are the device_filters of the session of the graph's own task; each worker's name takes that task's place.
 
-    Raises GraphError for a graph without gradients, InfeasibleError for a task that a graph names and the cluster or
-    the filters leave out, ClusterError for a graph of a task that does not exist, and as `regime_of`.
+    Raises GraphError for a graph without gradients, and ClusterError for a graph of a task that does not exist. Raises
+    InfeasibleError for a task that a graph names and the cluster or the filters leave out. Also raises what `regime_of`
+    raises.
     """
     if isinstance(graph, Graph):
         check_devices(graph)

@@ -16,9 +16,9 @@ def regime_of(regime: Regime | None, programs: Sequence[Program]) -> Regime | No
     """The regime that these programs train in, settled; refuse what contradicts them or can never go on.
 
     Without a regime it is the graph's own. Graphs that hold accumulators and a token queue take only `sync` with their
-    own numbers; without these nobody waits for gradients, and `sync` can only be a single worker's. Raises SimvizError
-    for numbers that are not the workers', GraphError for a regime that a graph contradicts, DeadlockError for more
-    gradients or tokens than can ever arrive.
+    own numbers. In other graphs no worker waits for gradients, so that only a single worker can train by `sync`. Raises
+    SimvizError for numbers that are not the workers', and GraphError for a regime that a graph contradicts. Raises
+    DeadlockError for more gradients or tokens than can ever arrive.
     """
     workers = workers_of(programs)
     held = next((found for one in workers if one.like is None and (found := sync_replicas(one.graph))), None)

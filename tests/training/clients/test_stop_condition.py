@@ -31,11 +31,11 @@ def test_a_run_that_goes_on_is_one_long_run(engine: str, seed: int, first: int, 
     pauses: list[Training] = []
     heard: list[tuple[int, int]] = []
 
-    def further(training: Training, steps: int) -> int:
+    def extend(training: Training, steps: int) -> int:
         pauses.append(training)
         return min(steps + more, first + 2 * more)
 
-    long = run(first, most=first + 2 * more, further=further, told=lambda *far: heard.append(far))
+    long = run(first, most=first + 2 * more, extend=extend, on_progress=lambda *far: heard.append(far))
     assert_alike(long, run(first + 2 * more))
     for steps, pause in zip((first, first + more), pauses, strict=False):
         plain = run(steps)
