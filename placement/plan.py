@@ -19,7 +19,7 @@ from simulator.errors import ClusterError, InfeasibleError, SimvizError
 from simulator.execution.choosing import choose
 from simulator.execution.evaluate import evaluate, evaluate_with_peaks
 from simulator.units import Nanos
-from simulator.wording import counted, some
+from simulator.wording import counted, repr_of, some
 
 _PLANS = 6  # judged until a graph is placed: those of the search, of some single devices, and the better ones
 
@@ -38,6 +38,9 @@ class Plan:
     why: list[int] | None = None  # [N] row of assignment.RULES, where nodes of a group have rules of their own
     log_order: list[int] | None = None  # [N] as TensorFlow's placer would log the nodes of the graph
     notes: tuple[str, ...] = ()  # sentences for the reader of the result
+
+    def __repr__(self) -> str:
+        return repr_of(self, f"{counted(len(self.device), 'group')} on {counted(len(set(self.device)), 'device')}")
 
 
 Algorithm: TypeAlias = Callable[[Problem], Plan]

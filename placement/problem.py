@@ -24,6 +24,7 @@ from simulator.execution.tables import Tables
 from simulator.graph.graph import Graph
 from simulator.placer.constraints import Constraints
 from simulator.units import Bytes, Nanos, show_bytes
+from simulator.wording import counted, repr_of
 
 NEVER: Nanos = 2**61  # arrival where there is no route: later than everything, and safe to add to
 
@@ -60,6 +61,10 @@ class Problem:
     home: list[int]  # [D] CPU of the device's task
     seen: Mapping[int, int]  # node of the graph -> device that TensorFlow chose; of use where its choice is by chance
     flavour: str  # as in `partition`: how it would be cut
+
+    def __repr__(self) -> str:
+        sizes = [counted(len(self.group), "op"), counted(len(self.ops), "group"), counted(len(self.cluster), "device")]
+        return repr_of(self, *sizes)
 
     @property
     def tables(self) -> Tables:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simulator.columns import Ids, Ints
+from simulator.wording import counted, repr_of
 
 if TYPE_CHECKING:
     from simulator.placer.constraints import Constraints
@@ -47,6 +48,10 @@ class Assignment:
 
     def __len__(self) -> int:
         return len(self.device)
+
+    def __repr__(self) -> str:
+        used = f"{len(set(self.device.tolist()))} of {counted(len(self.devices), 'device')}"
+        return repr_of(self, f"{counted(len(self), 'node')} on {used}", f"by {self.used}")
 
     def name_of(self, node: int) -> str:
         """Full name of the device that runs a node."""

@@ -46,6 +46,17 @@ def by_count(counts: Mapping[str, int], most: int = LISTED) -> str:
     return some([f"{name} {count}" for name, count in ranked], most)
 
 
+def repr_of(value: object, *facts: str) -> str:
+    """ "<Graph: 3 nodes, 2 edges>": what `repr` says of a table, whose columns nobody could read in one line."""
+    return f"<{type(value).__name__}: {', '.join(shortened(fact) for fact in facts)}>"
+
+
+def shortened(text: str, most: int = 80) -> str:
+    """The text printable and in one line, cut in the middle where it is longer than `most`."""
+    shown = printable(text[: 4 * most] + text[-most:] if len(text) > 5 * most else text)
+    return shown if len(shown) <= most else f"{shown[: most - most // 3]}…{shown[-(most // 3 - 1) :]}"
+
+
 def counted(number: int, noun: str) -> str:
     """ "1 node", "3,000 nodes"."""
     return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -1,7 +1,9 @@
 """Colours: one per device, the same in every picture, and distinct for colour-blind readers.
 
-The eight hues are those of Okabe and Ito, "Color Universal Design" (2008); a grey that shows on a dark page replaces
-black. A larger cluster repeats them lighter and darker. Every picture also names the device.
+The first eight hues are those of Okabe and Ito, "Color Universal Design" (2008); a grey that shows on a dark page
+replaces black. The other eight were searched for: each is at least 21 apart from all others in CIE L*a*b*, to normal
+eyes, without red and without green. A larger cluster repeats them lighter and darker. The selection's colours
+(`--chosen` in report.css) are further from all of them. Every picture also names the device.
 """
 
 from __future__ import annotations
@@ -21,9 +23,12 @@ from simulator.costs.rules import (
     STATE,
 )
 
-HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#666e7a", "#f0e442")
+HUES = (
+    *("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#666e7a", "#f0e442"),
+    *("#ccee99", "#882200", "#7788ff", "#0044aa", "#334466", "#bbaa55", "#77ddaa", "#773333"),
+)
 GREY = 6  # of these
-# (towards, how far) of each further round of the eight hues
+# (towards, how far) of each further round of the hues
 ROUNDS = (("#ffffff", 0.0), ("#ffffff", 0.45), ("#000000", 0.35), ("#ffffff", 0.7), ("#000000", 0.6))
 PACKING, UNPACKING = "packing", "unpacking"  # the work of CPUs for transfers
 CATEGORY_COLOURS: Mapping[str, str] = {
@@ -54,7 +59,7 @@ def mixed(colour: str, towards: str, share: float) -> str:
 
 
 def device_colour(row: int) -> str:
-    """Colour of a device by its row in the cluster; after forty devices the colours repeat."""
+    """Colour of a device by its row in the cluster; after eighty devices the colours repeat."""
     towards, share = ROUNDS[row // len(HUES) % len(ROUNDS)]
     return mixed(HUES[row % len(HUES)], towards, share)
 

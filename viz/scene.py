@@ -23,6 +23,8 @@ from simulator.training.clients.client_tables import Client
 from simulator.training.disturbances.disturbed import Disturbed
 from simulator.training.regimes import Regime
 from simulator.training.training import Training
+from simulator.units import show_figure, show_nanos
+from simulator.wording import counted, repr_of
 from viz.command.training_request import TrainingRequest
 from viz.hints import Pinned
 
@@ -44,6 +46,11 @@ class Trained:
     steps: int  # simulated steps
     narrow: bool | None = None  # the confidence interval is as narrow as requested; None: none was requested
     scaling: tuple[Row, ...] = ()
+
+    def __repr__(self) -> str:
+        rate = self.answers.steps_per_s
+        said = "no rate" if rate is None else f"{show_figure(rate)} steps/s"
+        return repr_of(self, self.training.regime, counted(self.workers, "worker"), said)
 
     @property
     def workers(self) -> int:
@@ -69,3 +76,7 @@ class Scene:
     training: Trained | None = None  # many steps of this program and others; None: one step is all
     check: Mapping[str, Any] | None = None  # Any: the JSON object of --check, as docs/json.md describes it
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        took = f"a step takes {show_nanos(self.trace.makespan)}"
+        return repr_of(self, self.title, f"on {self.cluster.name}", f"placed by {self.assignment.used}", took)

@@ -26,6 +26,7 @@ from simulator.cluster.protocols import (
 from simulator.columns import Ids, ids
 from simulator.errors import ClusterError
 from simulator.units import Bytes, Nanos, is_whole
+from simulator.wording import counted, repr_of
 
 if TYPE_CHECKING:
     import networkx
@@ -130,6 +131,10 @@ class Cluster:
 
     def __len__(self) -> int:
         return len(self.devices)
+
+    def __repr__(self) -> str:
+        tasks, devices = counted(len(self.tasks), "task"), counted(len(self), "device")
+        return repr_of(self, self.name, tasks, devices, counted(len(self.links), "link"))
 
     @cached_property
     def index(self) -> Mapping[str, int]:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from simulator.columns import Ids, Ints
 from simulator.units import Nanos
+from simulator.wording import counted, repr_of, some
 
 STATIC, MEASURED, FALLBACK = 0, 1, 2  # CostTable.source
 SOURCES = ("static", "measured", "fallback")
@@ -30,3 +31,6 @@ class CostTable:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def __repr__(self) -> str:
+        return repr_of(self, counted(len(self), "node"), f"on {some(self.kinds)}")

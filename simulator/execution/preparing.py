@@ -13,6 +13,7 @@ from simulator.errors import SimvizError
 from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_step
 from simulator.partitioning import moves_of_step
+from simulator.wording import counted, repr_of
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -40,6 +41,9 @@ class Prepared:
     moves: tuple[tuple[int, int], ...]  # control-flow node, the one whose device it takes in the cut; N + c: a client's
     given: Given | None = None  # None: tables alone, which can't be cut
     options: SimulationOptions = SimulationOptions()
+
+    def __repr__(self) -> str:
+        return repr_of(self, counted(len(self.tables), "op"), counted(len(self.names), "node"))
 
     def under(self, options: SimulationOptions) -> Prepared:
         """The same step, to be run by other options. Raises SimvizError where these change its loops or branches."""

@@ -48,6 +48,7 @@ from simulator.execution.table_columns import (
 from simulator.graph.dtypes import REF
 from simulator.graph.op_classes import refuse_calls
 from simulator.graph.step import exchange
+from simulator.wording import counted, repr_of
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -101,6 +102,9 @@ class Tables:
 
     def __len__(self) -> int:
         return len(self.node)
+
+    def __repr__(self) -> str:
+        return repr_of(self, counted(len(self), "op"), counted(len(self.tensor_op), "tensor"))
 
     def placed(self, device: Ids) -> Ids:
         """[n] the device of each op, given one per graph row: what the client hands in or gets is on the client's."""

@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simulator.columns import Flags, Ids, Ints
-from simulator.units import Nanos
+from simulator.units import Nanos, show_nanos
+from simulator.wording import counted, repr_of
 
 # A transfer is a chain of stretches. Its place in `Trace.critical` is one number below zero for each of them.
 REQUEST, PACK, WIRE, LATENCY, UNPACK = range(5)
@@ -45,6 +46,9 @@ class Allocations:
     end_ns: Ints  # [A]
     nbytes: Ints  # [A]
 
+    def __repr__(self) -> str:
+        return repr_of(self, f"{len(self.nbytes):,} stretches of memory")
+
 
 @dataclass(frozen=True, eq=False)
 class Residents:
@@ -53,6 +57,9 @@ class Residents:
     node: Ids  # [R] row of Partitions.graph
     device: Ids  # [R]
     nbytes: Ints  # [R]
+
+    def __repr__(self) -> str:
+        return repr_of(self, counted(len(self.nbytes), "node"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,3 +118,7 @@ class Trace:
     peak_ns: Ints | None = None  # [D] when the peak was reached first
     allocations: Allocations | None = None  # whose memory it was
     residents: Residents | None = None  # whose memory it was before the step began
+
+    def __repr__(self) -> str:
+        ops, transfers = counted(len(self.node), "op"), counted(len(self.transfer), "transfer")
+        return repr_of(self, show_nanos(self.makespan), ops, transfers)

@@ -22,7 +22,7 @@ from simulator.columns import Flags, Ids, Ints, ids
 from simulator.errors import GraphError
 from simulator.graph.creation import Creation, creation_of
 from simulator.graph.messages import Proto
-from simulator.wording import near
+from simulator.wording import counted, near, repr_of
 
 if TYPE_CHECKING:
     import networkx
@@ -115,6 +115,10 @@ class Graph:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def __repr__(self) -> str:
+        edges, tensors = counted(len(self.edge_src), "edge"), counted(len(self.tensor_node), "tensor")
+        return repr_of(self, counted(len(self), "node"), edges, tensors, f"from {self.source}")
 
     @cached_property
     def index(self) -> Mapping[str, int]:
@@ -243,3 +247,6 @@ class Lowered:
     creation: Creation
     topological: Ids  # [N] the smallest topological order by row, back edges ignored
     by_chance: Flags  # [E] created in the order of a set of pointers: its rank is one of many possible ones
+
+    def __repr__(self) -> str:
+        return repr_of(self, counted(len(self.topological), "node"))

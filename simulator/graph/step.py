@@ -17,7 +17,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.purposes import apply_nodes, computes, filling_nodes
 from simulator.graph.set_cover import smallest_cover
 from simulator.graph.traversal import PLACEHOLDERS, fan_in, fan_out, sinks
-from simulator.wording import counted, some
+from simulator.wording import counted, repr_of, some
 
 SERVING = "serving_default"
 INIT_SIGNATURE = "__saved_model_init_op"  # run once after loading; tensorflow/cc/saved_model/constants.h
@@ -35,6 +35,11 @@ class Step:
     fetches: tuple[str, ...]  # "node:port" for a tensor, "node" for a node that only has to run; sorted
     runs: Flags  # [N]
     rule: str  # a sentence: the rule that chose the step
+
+    def __repr__(self) -> str:
+        runs = f"{int(self.runs.sum()):,} of {counted(len(self.runs), 'node')} run"
+        feeds, fetches = some(self.feeds, 2) or "nothing", some(self.fetches, 2) or "nothing"
+        return repr_of(self, runs, f"feeds {feeds}", f"fetches {fetches}")
 
 
 def choose_step(
@@ -230,6 +235,10 @@ class Exchange:
     fed_place: Ids  # [F] position among the step's feeds
     fetched: Ids  # [R] tensor, in order of the step's fetches
     of_edge: Ids  # [E] row of `fed` where the client replaces the source, -1: the source stays, or the edge is pruned
+
+    def __repr__(self) -> str:
+        return repr_of(self, f"{len(self.fed)} fed", f"{len(self.fetched)} fetched")
+
     edges: Ids  # [..] the edges of the step, ascending
     replaced: Flags  # [N] fed placeholders: the client replaces their control edges too
 

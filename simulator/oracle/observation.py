@@ -29,6 +29,7 @@ from simulator.graph.step import is_tensor
 from simulator.oracle import child
 from simulator.oracle.child import Asking, pack, unpack
 from simulator.oracle.machine import gpus
+from simulator.wording import counted, repr_of
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -59,6 +60,10 @@ class Observation:
     refusal: str | None = None  # TensorFlow's own sentence; placement and partitions are then empty or partial
     added_task: str | None = None  # the task that was added to the cluster, to hold the master
     bodies: int = 0  # lines of the log about bodies of calls, which TensorFlow's runtime places by itself
+
+    def __repr__(self) -> str:
+        placed = self.refusal or f"{counted(len(self.placement), 'node')} placed"
+        return repr_of(self, f"TensorFlow {self.tensorflow} with {self.oracle}", placed)
 
 
 def ask(question: bytes, timeout_s: float) -> bytes:

@@ -13,6 +13,7 @@ from simulator.errors import GraphError
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.graph_def import graph_def, to_text, untie
 from simulator.partitioning.cut_graph import as_graph, edges_of, nodes_of, waits
+from simulator.wording import counted, repr_of
 
 SENDS, RECVS = frozenset({"_Send", "_HostSend"}), frozenset({"_Recv", "_HostRecv"})  # ops; the host's: in its memory
 _ARG = re.compile(r"_arg_(.*)_(\d+)_\d+", re.DOTALL)  # how `passes.client` names what a local session hands in
@@ -53,6 +54,10 @@ class Partitions:
     priority: Ints | None = None  # [N'] that of the node's origin in the assignment; None: it gave none
     refused: str | None = None  # what TensorFlow says instead of cutting this; None: it cuts it
     notes: tuple[str, ...] = ()  # what the reader of the result should know
+
+    def __repr__(self) -> str:
+        pieces = counted(len(set(self.device.tolist())), "piece")
+        return repr_of(self, f"{counted(len(self.device), 'node')} in {pieces}", counted(len(self.key), "transfer"))
 
 
 def fed_name(name: str, attrs: Attrs) -> str:

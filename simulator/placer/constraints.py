@@ -22,6 +22,7 @@ from simulator.graph.dtypes import REF
 from simulator.graph.graph import Graph
 from simulator.placer.colocation import DeviceTypes, Groups, colocate
 from simulator.placer.refusals import no_device
+from simulator.wording import counted, repr_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +41,9 @@ class Constraints:
     specs: tuple[DeviceSpec, ...]  # [N] what the node itself asks for
     dropped: tuple[tuple[int, str], ...] = ()  # (node, key): `_class` entries that soft placement gave up
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return repr_of(self, f"{counted(len(self.group), 'node')} in {counted(len(self.members), 'group')}")
 
 
 def constrain(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Constraints:

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, ints
 from simulator.training.disturbances.disturbance import Upsets
-from simulator.units import Nanos
+from simulator.units import Nanos, show_nanos
+from simulator.wording import counted, repr_of
 
 if TYPE_CHECKING:
     from simulator.execution.trace import Trace
@@ -111,3 +112,7 @@ class Training:
     partitions: tuple[Partitions, ...] = ()  # by client; the trace's rows refer to its client's
     upsets: Upsets = field(default_factory=Upsets)
     notes: tuple[str, ...] = ()  # what was assumed
+
+    def __repr__(self) -> str:
+        clients, updates = counted(len(self.clients), "client"), counted(len(self.update_ns), "update")
+        return repr_of(self, self.regime, clients, f"{updates} in {show_nanos(self.end_ns)}")

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from selenium.webdriver.chrome.webdriver import WebDriver
 
-from tests.viz.browsing import Ask, click, complaints, opened, press, settled
+from tests.viz.browsing import Ask, click, complaints, opened, press, settled, until
 from tests.viz.scenes import example
 from viz import draw_report
 from viz.command.request import Request
@@ -140,6 +140,26 @@ def test_a_variable_is_found_in_the_box_of_its_reader(browser: WebDriver, page: 
     box = "simviz.graph.boxInWorld(simviz.model.scopes + {})"
     host = box.format("simviz.model.hostOf[arguments[0]]")
     assert page(f"{host} !== null && {host} === {box.format('arguments[0]')}", node)
+
+
+def test_a_link_opens_the_page_at_a_node(browser: WebDriver, page: Ask, tmp_path: Path) -> None:
+    name = "dense/MatMul"
+    node = example().graph.index[name]
+    page("simviz.state.select({kind: 'node', id: arguments[0]})", node)
+    address = page("location.href")
+    assert address.endswith("#node=dense%2FMatMul")
+    browser.get("about:blank")
+    browser.get(address)
+    until(lambda: page("document.documentElement.dataset.ready"), "the page")
+    assert page("simviz.state.selection") == {"kind": "node", "id": node}
+    assert page("simviz.graph.boxInWorld(simviz.model.scopes + arguments[0]) !== null", node)
+    for fragment, kind in (("#node=dense", "scope"), ("#node=%E0%A4%A", "scope"), ("#node=nothing", "scope")):
+        page("(location.hash = arguments[0])", fragment)
+        settled(browser)
+        assert page("simviz.state.selection.kind") == kind
+    page("simviz.state.select(null)")
+    assert "#" not in page("location.href")
+    assert complaints(browser) == []
 
 
 def test_the_file_is_small() -> None:

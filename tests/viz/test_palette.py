@@ -1,6 +1,8 @@
 """One colour per device: told apart by everybody, with readable text on it."""
 
 import itertools
+import re
+from importlib import resources
 from typing import Any
 
 import pytest
@@ -30,14 +32,25 @@ def lab(colour: str, seen: Any = NORMAL) -> tuple[float, float, float]:
 
 
 @pytest.mark.parametrize("seen", [NORMAL, PROTANOPIA, DEUTERANOPIA], ids=["normal", "protanopia", "deuteranopia"])
-def test_the_first_eight_devices_are_told_apart(seen: Any) -> None:
+def test_sixteen_devices_are_told_apart(seen: Any) -> None:
+    assert len(HUES) == 16
     for a, b in itertools.combinations(HUES, 2):
         distance = sum((p - q) ** 2 for p, q in zip(lab(a, seen), lab(b, seen), strict=True)) ** 0.5
         assert distance > 12, (a, b)  # 2.3 is a just noticeable difference
 
 
-def test_forty_devices_have_forty_colours() -> None:
-    assert len(set(device_colours(range(40)))) == 40
+@pytest.mark.parametrize("seen", [NORMAL, PROTANOPIA, DEUTERANOPIA], ids=["normal", "protanopia", "deuteranopia"])
+def test_the_selection_is_apart_from_every_device(seen: Any) -> None:
+    style = resources.files("viz").joinpath("assets/report.css").read_text("utf-8")
+    chosen = re.findall(r"--chosen: (#[0-9a-f]{6});", style)
+    assert len(chosen) == 2  # on the light page and on the dark one
+    for colour, device in itertools.product(chosen, HUES):
+        distance = sum((p - q) ** 2 for p, q in zip(lab(colour, seen), lab(device, seen), strict=True)) ** 0.5
+        assert distance > 25, (colour, device)
+
+
+def test_eighty_devices_have_eighty_colours() -> None:
+    assert len(set(device_colours(range(80)))) == 80
 
 
 def test_a_device_keeps_its_colour_in_a_larger_cluster() -> None:
@@ -45,7 +58,7 @@ def test_a_device_keeps_its_colour_in_a_larger_cluster() -> None:
     assert device_colour(3) == device_colours(range(5))[3]
 
 
-@pytest.mark.parametrize("row", range(40))
+@pytest.mark.parametrize("row", range(80))
 def test_text_on_a_device_is_readable(row: int) -> None:
     """In black or in white, whichever the page chooses."""
     light = sum(share * part for share, part in zip((0.2126, 0.7152, 0.0722), linear(device_colour(row)), strict=True))

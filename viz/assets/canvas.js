@@ -4,7 +4,8 @@ function readTheme() {
   const style = getComputedStyle(document.documentElement);
   const named = (name) => style.getPropertyValue("--" + name).trim();
   const theme = { sans: named("sans") };
-  for (const name of ["ground", "paper", "raised", "line", "soft", "ink", "quiet", "faint", "edge", "accent", "bad"]) theme[name] = named(name);
+  for (const name of ["ground", "paper", "raised", "line", "soft", "ink", "quiet", "faint", "edge", "bad"]) theme[name] = named(name);
+  theme.accent = named("chosen"); // of what is selected: apart from the colours of devices
   return theme;
 }
 

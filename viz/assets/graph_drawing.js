@@ -239,7 +239,8 @@ function freePlace(way, width, height, taken, visible) {
     for (const rows of [0, -0.8, 0.8, -1.4, 1.4]) {
       const place = { x: x - width / 2, y: y + (rows - 0.5) * height, width, height };
       const area = { left: place.x - 2, right: place.x + width + 2, top: place.y - 1, bottom: place.y + height + 1 };
-      if (touches(place, visible) && !taken.some((other) => touches(other, area))) return place;
+      if (area.left < visible.left || area.right > visible.right || area.top < visible.top || area.bottom > visible.bottom) continue;
+      if (!taken.some((other) => touches(other, area))) return place;
     }
   }
   return null;

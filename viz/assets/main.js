@@ -97,6 +97,7 @@ function wire(model, state, graph, timeline, panel) {
       panel.draw();
       writeCrumbs(model, state);
       const item = itemSelected(model, state.selection);
+      if (from !== "link") writeLink(model, state.selection);
       if (item && from !== "graph") graph.show(item);
       if (from !== "timeline") timeline.showSelection();
     }
@@ -162,6 +163,37 @@ function wireSplitter(wanted) {
   });
 }
 
+// "#node=tower/Conv2D" in the address opens the page at a node or a scope.
+function followLink(model, state) {
+  const path = linkedPath();
+  if (!path) return;
+  const node = model.nodes.names.indexOf(path);
+  if (node >= 0) return state.select({ kind: "node", id: node }, "link");
+  for (let scope = 1; scope < model.scopes; scope++) {
+    if (pathTo(model, scope).map((part) => model.tree.labels[part]).join("/") === path) return state.select({ kind: "scope", id: scope }, "link");
+  }
+}
+
+function linkedPath() {
+  const [, written] = /^#node=(.*)$/s.exec(location.hash) ?? [];
+  try {
+    return written ? decodeURIComponent(written) : "";
+  } catch {
+    return ""; // the address is nobody's: its % are no escapes
+  }
+}
+
+// Write the selection into the address, so that it can be handed on.
+function writeLink(model, selection) {
+  const kinds = { node: () => model.nodes.names[selection.id], scope: () => pathTo(model, selection.id).map((part) => model.tree.labels[part]).join("/") };
+  const said = kinds[selection?.kind]?.();
+  try {
+    history.replaceState(null, "", said ? "#node=" + encodeURIComponent(said) : location.pathname + location.search);
+  } catch {
+    // a frame without an address of its own, as in a notebook, or a name with half a character
+  }
+}
+
 async function start() {
   const model = await readScene();
   const state = makeState();
@@ -192,6 +224,8 @@ async function start() {
     steps?.retheme();
   });
   wireKeys(model, state, graph, timeline, steps);
+  followLink(model, state);
+  addEventListener("hashchange", () => followLink(model, state));
   window.simviz = { model, state, graph, timeline, steps }; // for the console and the tests
   document.documentElement.dataset.ready = "yes";
 }

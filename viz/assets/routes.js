@@ -16,9 +16,13 @@ const ROUND = 7; // radius of a corner, in the units of boxes
 // How each way goes, and how many tracks each corridor needs. Sets plan on ways, and corridors on the box.
 function planRoutes(box) {
   const corridors = Array.from({ length: box.lines.length + 1 }, () => ({ groups: new Map(), tracks: 0, height: 0, y: 0 }));
+  const degree = new Map(); // ways in corridors by their ends
   for (const way of box.ways.values()) {
     way.plan = planOf(box, way);
-    for (const [at, from, to] of way.plan.runs ?? []) claim(corridors[at], way, Math.min(from, to), Math.max(from, to));
+    if (way.plan.runs) for (const end of [way.from, way.to]) degree.set(end, (degree.get(end) ?? 0) + 1);
+  }
+  for (const way of box.ways.values()) {
+    for (const [at, from, to] of way.plan.runs ?? []) claim(corridors[at], way, degree, Math.min(from, to), Math.max(from, to));
   }
   corridors.forEach((corridor, at) => {
     assignTracks(corridor);
@@ -71,9 +75,9 @@ function gutterX(box, line, column) {
   return box.inner.left + Math.max(end, -BOX.pad) + (column === 0 ? BOX.pad : BOX.gutter) / 2;
 }
 
-// Ways with one source, or with one target where that has more of them, share a track.
-function claim(corridor, way, from, to) {
-  const key = !way.from ? "in" : !way.to ? "out" : `s${way.from.index}`;
+// Ways with one source share a track, or ways with one target where that has more of them.
+function claim(corridor, way, degree, from, to) {
+  const key = !way.from ? "in" : !way.to ? "out" : degree.get(way.to) > degree.get(way.from) ? `to ${way.to.index}` : `from ${way.from.index}`;
   const group = corridor.groups.get(key) ?? { from, to, usual: false, track: 0 };
   Object.assign(group, { from: Math.min(group.from, from), to: Math.max(group.to, to), usual: group.usual || way.usual });
   corridor.groups.set(key, group);

@@ -19,6 +19,7 @@ import numpy as np
 
 from simulator.columns import Flags, Ids, flags, ids
 from simulator.graph.graph import Graph
+from simulator.wording import counted, repr_of
 
 MAX_DEPTH = 24  # scopes inside scopes; deeper ones stay part of the last label
 SERIES = 4  # as many numbered siblings become a series
@@ -37,6 +38,9 @@ class Folding:
     parent: Ids  # [I] scope that holds the item; -1 for the root
     series: Flags  # [B] made by folding siblings, not a scope of the file
     hub: Flags  # [N]
+
+    def __repr__(self) -> str:
+        return repr_of(self, counted(self.scopes, "scope"), counted(len(self.hub), "node"))
 
     @property
     def scopes(self) -> int:

@@ -16,8 +16,8 @@ from simulator.columns import Flags, Ints, flags, ints
 from simulator.errors import SimvizError
 from simulator.training.answers.steady_state import Cycle, batch_means, cycle_of, warm_up
 from simulator.training.training import WAITING, Training, Usage
-from simulator.units import Nanos, show_nanos
-from simulator.wording import counted
+from simulator.units import Nanos, show_figure, show_nanos
+from simulator.wording import counted, repr_of
 
 MOST_STEPS = 10_000  # of a run that goes on until its rate is known
 QUANTILES = (50, 90, 99)  # percent
@@ -47,6 +47,10 @@ class Answers:
     cut_ns: Nanos  # the end of the warm-up
     settled: bool  # False: the run is too short for its warm-up
     updates: int
+
+    def __repr__(self) -> str:
+        rate = "no rate" if self.steps_per_s is None else f"{show_figure(self.steps_per_s)} steps/s"
+        return repr_of(self, rate, counted(self.updates, "update"))
 
     @property
     def warm_up(self) -> str:

@@ -14,6 +14,7 @@ from simulator.training.disturbances.disturbance import MAX_TIME, Crash, Disturb
 from simulator.training.disturbances.pauses import Pauses
 from simulator.training.training import Training
 from simulator.units import Nanos, show_figure
+from simulator.wording import repr_of
 
 MOST_TRIED = 4
 MOST_TOGETHER = 4  # of those
@@ -42,6 +43,9 @@ class Bottleneck:
     relief: Relief | None  # None: nothing that was tried is worth while
     gain: float  # 1 where there is none
     tried: tuple[Tried, ...] = ()
+
+    def __repr__(self) -> str:
+        return repr_of(self, self.sentence)
 
 
 def bottleneck(

@@ -19,6 +19,7 @@ from simulator.columns import Ids, Ints, ids, ints
 from simulator.execution.trace import Trace
 from simulator.training.clients.client_tables import Client
 from simulator.training.recognition.variables import VARIABLES
+from simulator.wording import counted, repr_of
 
 _Key: TypeAlias = tuple[object, ...]  # of bytes that are resident once
 _ANONYMOUS = b"cd2c89b7-88b7-44c8-ad83-06c2a9158347"  # of a variable of its own: core/framework/resource_handle.h
@@ -31,6 +32,9 @@ class MemoryBounds:
     clients: Ids  # [D] number of clients whose steps allocate there
     resident_bytes: Ints  # [D] all the time
     most_bytes: Ints  # [D] at any moment at most
+
+    def __repr__(self) -> str:
+        return repr_of(self, counted(len(self.clients), "device"))
 
 
 def memory_bounds(clients: Sequence[Client], cluster: Cluster, step_of: Callable[[Client], Trace]) -> MemoryBounds:

@@ -34,7 +34,7 @@ from simulator.training.disturbances.disturbance import (
 from simulator.training.disturbances.noise import QUANTILES
 from simulator.training.disturbances.pauses import Pauses
 from simulator.units import show_nanos
-from simulator.wording import near, some
+from simulator.wording import counted, near, repr_of, some
 
 ALL, JOB, TASK, DEVICE = range(4)  # how exactly a target is named
 _Row = TypeVar("_Row")
@@ -62,6 +62,10 @@ class Disturbed:
     traffic_target: Ids  # [B] device
     traffic_bytes: Ints  # [B] of one message
     traffic_period_ns: Ints  # [B] from one message to the next, rounded up
+
+    def __repr__(self) -> str:
+        crashes, senders = len(self.crash_task), len(self.traffic_source)
+        return repr_of(self, self.cluster.name, counted(crashes, "crash event"), counted(senders, "background sender"))
 
 
 def disturb(disturbances: Sequence[Disturbance], cluster: Cluster) -> Disturbed:
