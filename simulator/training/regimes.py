@@ -37,7 +37,7 @@ NO_RULE = ClockRule()
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class RegimeArgument:
     """A number of a regime and its range."""
 
     symbol: str  # in the help
@@ -174,7 +174,7 @@ class RegimeKind:
 
     summary: str  # for the help
     sentence: Callable[[Regime, int], str]  # explains a settled regime, for a number of workers
-    arguments: Mapping[str, Argument] = field(default_factory=dict)  # by the name of the field of `Regime`
+    arguments: Mapping[str, RegimeArgument] = field(default_factory=dict)  # by the name of the field of `Regime`
     averages: bool = False  # its updates average gradients, by accumulators and a token queue
     clock_rule: Callable[[Regime], ClockRule] = lambda regime: NO_RULE
 
@@ -220,17 +220,17 @@ KINDS: dict[str, RegimeKind] = {
         "the first update (default: A = T = all workers, K = A)",
         _synchronous,
         {
-            "aggregate": Argument("A", 1, 10_000, example=8),
-            "total": Argument("T", 1, 10_000, example=10),
+            "aggregate": RegimeArgument("A", 1, 10_000, example=8),
+            "total": RegimeArgument("T", 1, 10_000, example=10),
             # All but A of the first tokens cause a step whose gradients come too late: with many, a run hardly ends.
-            "tokens": Argument("K", 0, 10_000, example=4),
+            "tokens": RegimeArgument("K", 0, 10_000, example=4),
         },
         averages=True,
     ),
     "ssp": RegimeKind(
         "as async, but no worker is more than B steps ahead",
         _bounded,
-        {"bound": Argument("B", 0, 10**6, example=3, required=True)},
+        {"bound": RegimeArgument("B", 0, 10**6, example=3, required=True)},
         clock_rule=lambda regime: ClockRule(BOUNDED, regime.bound or 0),
     ),
 }

@@ -17,7 +17,7 @@ from simulator.training.clients.client_tables import Client, CombinedTables, com
 from simulator.training.clients.session_starts import Starts, starts
 from simulator.training.clients.workload import Workload, workload_of
 from simulator.training.control.recording import trace_of
-from simulator.training.control.results import Outcome, StopCondition
+from simulator.training.control.results import RunResult, StopCondition
 from simulator.training.control.run import LoweredClients, prepare, run
 from simulator.training.disturbances.disturbance import Upsets
 from simulator.training.disturbances.disturbed import disturb, slowed, upsets_of
@@ -102,25 +102,25 @@ def train(
     priority = _priority(clients, combined)
     given = prepare(combined, priority, options)
     how = {"order": options.order_for(priority), "contention": options.contention}
-    outcome, each = None, workload.limit // max(steps, most)
+    result, each = None, workload.limit // max(steps, most)
 
     def stop() -> StopCondition:
-        def more(outcome: Outcome) -> int:
+        def more(result: RunResult) -> int:
             assert extend is not None
-            return each * min(most, extend(_training(cluster, begins, workload, outcome), made.limit // each))
+            return each * min(most, extend(_training(cluster, begins, workload, result), made.limit // each))
 
         made = StopCondition(each * steps, None if extend is None else more, on_progress)
         return made
 
     if choose(options.engine, (1 + 3 * (most > steps)) * steps * _effort(combined, given), TRAINING):
-        outcome = run(workload, combined, given, record=record, stop=stop(), compiled=True)
-    how["engine"] = "python" if outcome is None else "compiled"
-    if outcome is None:  # a deadlock, or times that the compiled loop can't count
-        outcome = run(workload, combined, given, record=record, stop=stop())
-        assert outcome is not None
-    busy_ns = outcome.usage.device_busy_ns.tolist()
-    trace = trace_of(outcome.recorder, clients, combined, given.lowered, how, busy_ns, outcome.end_ns)
-    made = _training(cluster, begins, workload, outcome)
+        result = run(workload, combined, given, record=record, stop=stop(), compiled=True)
+    how["engine"] = "python" if result is None else "compiled"
+    if result is None:  # a deadlock, or times that the compiled loop can't count
+        result = run(workload, combined, given, record=record, stop=stop())
+        assert result is not None
+    busy_ns = result.usage.device_busy_ns.tolist()
+    trace = trace_of(result.recorder, clients, combined, given.lowered, how, busy_ns, result.end_ns)
+    made = _training(cluster, begins, workload, result)
     pieces = tuple(client.partitions for client in clients)
     return replace(
         made,
@@ -161,9 +161,9 @@ def _priority(clients: Sequence[Client], combined: CombinedTables) -> Ints | Non
     return ints(np.concatenate(parts))
 
 
-def _training(cluster: Cluster, begins: Starts, workload: Workload, outcome: Outcome) -> Training:
+def _training(cluster: Cluster, begins: Starts, workload: Workload, result: RunResult) -> Training:
     """The results as columns."""
-    log = outcome.log
+    log = result.log
     steps = np.array(log.steps, np.int64).reshape(len(log.steps), 6)
     steps = steps[np.lexsort((steps[:, 0], steps[:, 3]))].T
     updates = np.array(log.updates, np.int64).reshape(len(log.updates), 5).T
@@ -188,15 +188,15 @@ def _training(cluster: Cluster, begins: Starts, workload: Workload, outcome: Out
         update_staleness=ids(updates[2]),
         update_gradients=ids(updates[3]),
         update_examples=ints(updates[4]),
-        dropped=outcome.dropped,
+        dropped=result.dropped,
         lost_updates=sum(log.lost),
         device_lanes=ids([device.lanes for device in cluster.devices]),
-        usage=outcome.usage,
-        end_ns=outcome.end_ns,
-        samples=outcome.samples,
-        under_way=outcome.under_way,
+        usage=result.usage,
+        end_ns=result.end_ns,
+        samples=result.samples,
+        under_way=result.under_way,
         lost_by_crash=ints(log.lost),
         upsets=upsets_of(workload.disturbed) if workload.disturbed is not None else Upsets(),
         cut_short=tuple(log.cut),
-        input_ns=outcome.input_ns,
+        input_ns=result.input_ns,
     )

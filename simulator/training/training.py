@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 COMPUTING, HANDLING, SENDING, WAITING = range(4)
 
 
-class Usage(NamedTuple):
+class ResourceUsage(NamedTuple):
     """The use of tasks, devices and links in a part of a run. Axes: K tasks, D devices, L links."""
 
     updates: int  # of the global step
@@ -40,9 +40,9 @@ class Usage(NamedTuple):
     link_bytes: Ints  # [L] of the transfers that have crossed it
     link_busy_ns: Ints  # [L] time in which bytes were on it; latencies are no such time
 
-    def since(self, earlier: Usage) -> Usage:
+    def since(self, earlier: ResourceUsage) -> ResourceUsage:
         """The use after an earlier moment of the same run."""
-        return Usage(
+        return ResourceUsage(
             updates=self.updates - earlier.updates,
             ns=self.ns - earlier.ns,
             task_ns=self.task_ns - earlier.task_ns,
@@ -100,13 +100,13 @@ class Training:
     lost_updates: int  # updates that fell behind the last checkpoint of a parameter server that died
 
     device_lanes: Ids  # [D]
-    usage: Usage  # by the whole run
+    usage: ResourceUsage  # by the whole run
     end_ns: Nanos
-    samples: tuple[Usage, ...] = ()  # by its first part, at some of its updates, ascending: no more than 128
+    samples: tuple[ResourceUsage, ...] = ()  # by its first part, at some of its updates, ascending: no more than 128
     under_way: tuple[tuple[int, int, Nanos], ...] = ()  # steps that the end cut off: (client, number, start), by client
     lost_by_crash: Ints = field(default_factory=lambda: ints([]))  # [Z] of `lost_updates`; crashes as in `Disturbed`
     cut_short: tuple[CutShort, ...] = ()  # in order of (crash, client)
-    input_ns: Ints = field(default_factory=lambda: ints([]))  # [I] that all who drew from each input waited for it
+    input_ns: Ints = field(default_factory=lambda: ints([]))  # [I] that clients waited for each input
     inputs: tuple[Pipeline, ...] = ()  # [I] what the clients take their examples from, where it may run dry
     trace: Trace | None = None  # of the recorded steps
     partitions: tuple[Partitions, ...] = ()  # by client; the trace's rows refer to its client's

@@ -8,7 +8,7 @@ from dataclasses import fields
 import numpy as np
 
 from simulator.execution.trace import Trace
-from simulator.training.training import Training, Usage
+from simulator.training.training import ResourceUsage, Training
 
 
 def anew(run: Callable[[int], Training], steps: int) -> Callable[[Callable[[Training, int], int]], Training]:
@@ -41,7 +41,7 @@ def assert_alike(plain: object, other: object) -> None:
             assert one == two, name
 
 
-def assert_spent_alike(plain: Sequence[Usage], other: Sequence[Usage]) -> None:
+def assert_spent_alike(plain: Sequence[ResourceUsage], other: Sequence[ResourceUsage]) -> None:
     """As many moments, and what was done until each."""
     assert len(plain) == len(other)
     for one, two in zip(plain, other, strict=True):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster
 from simulator.columns import flags, ids, ints
 from simulator.costs.table import CostTable
-from simulator.training.training import WAITING, Training, Usage
+from simulator.training.training import WAITING, ResourceUsage, Training
 
 
 def made(ends: Sequence[int], /, **changed: Any) -> Training:
@@ -56,7 +56,7 @@ def made(ends: Sequence[int], /, **changed: Any) -> Training:
     columns |= {name: value for name, value in changed.items() if name not in usage}
     columns.setdefault("step_input_ns", ints([0] * len(columns["step_client"])))
     usage |= {name: value for name, value in changed.items() if name in usage} | {"ns": columns["end_ns"]}
-    return Training(**{"usage": Usage(**usage), **columns})
+    return Training(**{"usage": ResourceUsage(**usage), **columns})
 
 
 def costs_of(cluster: Cluster, *rows: tuple[int, ...]) -> CostTable:

@@ -23,7 +23,7 @@ from simulator.training.clients.client_tables import Client, CombinedTables
 from simulator.training.clients.operations import APPLY, COUNT, DEQUEUE, DRAW, ENQUEUE, READ, TAKE
 from simulator.training.clients.workload import Producers, SyncOps, SyncResources, Workload
 from simulator.training.control import run as control
-from simulator.training.control.results import Outcome
+from simulator.training.control.results import RunResult
 from simulator.training.control.run import prepare, run
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.disturbances.disturbed import disturb
@@ -124,7 +124,7 @@ def disturbed(random: Random, made: Workload, on: Cluster) -> Workload:
 
 def noted(
     made: Workload, combined: CombinedTables, priority: Sequence[int] | None, how: SimulationOptions, record: int
-) -> list[Outcome | None]:
+) -> list[RunResult | None]:
     """The results over lists and over arrays; None: it hangs."""
     ready = prepare(combined, None if priority is None else ints(priority), how)
     try:
@@ -134,7 +134,7 @@ def noted(
     return [plain, run(made, combined, ready, record=record, compiled=True)]
 
 
-def assert_noted_alike(plain: Outcome | None, other: Outcome | None) -> None:
+def assert_noted_alike(plain: RunResult | None, other: RunResult | None) -> None:
     assert (plain is None) == (other is None)
     if plain is None or other is None:
         return

@@ -13,7 +13,7 @@ from simulator.graph.messages import AttrValue
 from simulator.partitioning import partition
 from simulator.training.clients.client_tables import Client, CombinedTables, combine_tables
 from simulator.training.clients.workload import Workload, workload_of
-from simulator.training.control.results import Outcome
+from simulator.training.control.results import RunResult
 from simulator.training.control.run import prepare, run
 from simulator.training.programs.program import Program, Role
 from simulator.training.regimes import read_regime
@@ -181,14 +181,14 @@ def updating(
 
 def ran(
     given: Sequence[Priced], on: Cluster, *, order: str = "fifo", contention: str = "serial", **options: object
-) -> Outcome:
+) -> RunResult:
     """Let the clients run to their limit."""
     together, combined = workload(given, on, **options)  # type: ignore[arg-type]
-    outcome = run(together, combined, prepare(combined, None, SimulationOptions(order=order, contention=contention)))
-    assert outcome is not None
-    return outcome
+    result = run(together, combined, prepare(combined, None, SimulationOptions(order=order, contention=contention)))
+    assert result is not None
+    return result
 
 
-def spans(outcome: Outcome, client: int) -> list[tuple[int, int]]:
+def spans(result: RunResult, client: int) -> list[tuple[int, int]]:
     """Start and end of the steps of a client."""
-    return [step[2:4] for step in outcome.log.steps if step[0] == client]
+    return [step[2:4] for step in result.log.steps if step[0] == client]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from simulator.columns import Flags, Ints, flags, ints
 from simulator.errors import SimvizError
 from simulator.training.answers.steady_state import Cycle, batch_means, cycle_of, warm_up
-from simulator.training.training import WAITING, Training, Usage
+from simulator.training.training import WAITING, ResourceUsage, Training
 from simulator.units import Nanos, show_figure, show_nanos
 from simulator.wording import counted, repr_of
 
@@ -37,7 +37,7 @@ class Answers:
     step_ns: Mapping[int, Nanos]  # quantile in percent -> time of a training step; empty: none ended
     staleness: Mapping[int, int]  # updates by others in between -> updates, ascending; all of the run
     dropped: int
-    usage: Usage  # after the warm-up
+    usage: ResourceUsage  # after the warm-up
     shares: npt.NDArray[np.float64]  # [K, 4] of that time, as `Spent.task_ns`; a row's sum is 1
     gate_share: float  # of the time of training steps that begin after the warm-up: waiting for tokens
     input_share: float  # of the same time: waiting for inputs that had run dry

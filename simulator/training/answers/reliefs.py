@@ -19,15 +19,13 @@ from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbed import disturb, singled_out, slowed, slower_devices
 from simulator.training.inputs.pipeline import FEED
 from simulator.training.regimes import read_regime
-from simulator.training.training import SENDING, Training, Usage
+from simulator.training.training import SENDING, ResourceUsage, Training
 from simulator.wording import some
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
-    from simulator.cluster.cluster import Cluster
     from simulator.partitioning import Partitions
-    from simulator.training.training import Training
 
 
 FASTER = 2  # how much faster a link or device is made
@@ -149,7 +147,7 @@ def candidates(
 class _Traffic:
     """The traffic of a run, and the devices at both ends of each link. Axes: L links, D devices."""
 
-    def __init__(self, training: Training, cluster: Cluster, usage: Usage) -> None:
+    def __init__(self, training: Training, cluster: Cluster, usage: ResourceUsage) -> None:
         self.training, self.cluster, self.usage = training, cluster, usage
         self.end = max(1, self.usage.ns)
         self.senders: list[set[int]] = [set() for _ in cluster.links]  # [L] devices

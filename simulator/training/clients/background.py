@@ -35,7 +35,7 @@ class Background(NamedTuple):
 
     clients: tuple[Client, ...]
     costs: tuple[CostTable, ...]
-    notes: tuple[str, ...]  # who sends less than was asked for, though nobody is in the way
+    notes: tuple[str, ...]  # senders that send less than was asked for on a free route
 
 
 def background(disturbed: Disturbed) -> Background:
@@ -89,7 +89,7 @@ def _sender(name: str, source: int, target: int, nbytes: Bytes, gap_ns: Nanos, c
 
 
 def _free(cluster: Cluster) -> CostTable:
-    """Nothing takes time but the way."""
+    """Costs of 0: only the transfer takes time."""
     nothing = ints(np.zeros(1))
     run_ns = np.zeros((1, len(cluster.kinds)), np.int64)
     return CostTable(cluster.kinds, run_ns, nothing, nothing, ids(nothing), nothing, nothing)

@@ -56,9 +56,9 @@ class Operation:
     amount: int  # gradients to take, elements to add or to take; UNKNOWN
 
 
-def operations(graph: Graph, crossing: Mapping[int, int] | None = None) -> tuple[Operation, ...]:
-    """The ops on accumulators, queues and barriers, in ascending order; `crossing` has the Send of each Recv."""
-    across = crossing or {}
+def operations(graph: Graph, sends_of_recvs: Mapping[int, int] | None = None) -> tuple[Operation, ...]:
+    """The ops on accumulators, queues and barriers, in ascending order; `sends_of_recvs` has the Send of each Recv."""
+    across = sends_of_recvs or {}
     found = []
     kinds = {op: kind for op in set(graph.ops) for kind, pattern in _KINDS if pattern.fullmatch(op)}
     for row, op in enumerate(graph.ops):

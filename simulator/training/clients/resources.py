@@ -59,7 +59,7 @@ def find(partitions: Partitions) -> Synchronising:
     object, a barrier of more than one component, and an accumulator whose step is set within the step. Raises
     GraphError for a take of fewer than one gradient.
     """
-    graph, across = partitions.graph, crossing(partitions)
+    graph, across = partitions.graph, sends_of_recvs(partitions)
     found = operations(graph, across)
     for one in found:
         _check(graph, one, across)
@@ -133,7 +133,7 @@ def _joined(found: Synchronising, live: set[Key]) -> Synchronising:
     )
 
 
-def crossing(partitions: Partitions) -> dict[int, int]:
+def sends_of_recvs(partitions: Partitions) -> dict[int, int]:
     """The Send of each Recv: of a transfer's row, or, within a device, the one that the Recv waits for."""
     graph = partitions.graph
     across = dict(zip(partitions.recv.tolist(), partitions.send.tolist(), strict=True))

@@ -178,7 +178,7 @@ def _sync_ops(
 ) -> tuple[SyncOps, SyncResources]:
     row_of: dict[Key, int] = {}
     capacity: list[int] = []
-    users: list[set[tuple[str, int]]] = []  # who does what with each: role and kind
+    users: list[set[tuple[str, int]]] = []  # of each: roles of clients, with kinds of their ops
     rows: list[_SyncOp] = []
     known: dict[int, Ids] = {}
     for c, (client, found, names) in enumerate(zip(clients, synchronising, counting, strict=True)):

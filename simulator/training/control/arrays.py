@@ -178,9 +178,7 @@ class InputState(NamedTuple):
 class Steps(NamedTuple):
     """The step of each client, and the log; part of `Control`."""
 
-    progress: Annotated[
-        Ints, "6"
-    ]  # now, size of the event queue, round, whether it is under way, why it stops, tasks that are ready
+    progress: Annotated[Ints, "6"]  # now, size of the event queue, round, whether under way, why it stops, ready tasks
     totals: Annotated[Ints, "totals"]  # GLOBAL_STEP ..
     going_on_ns: Annotated[Ints, "M"]  # -1: it does not
     acted: Annotated[Ints, "M+C"]  # synchronisation ops that ended in this round

@@ -122,7 +122,7 @@ def rules_of(
             disturbances=_disturbances(workload, tables, lowered, owner),
             task_of=workload.task_of,
             on_ptr=_pointers(links),
-            on=ids([link for of_way in links for link in of_way]),
+            on=ids([link for of_route in links for link in of_route]),
             numbers=ints(np.array([workload.limit, seed, patience_of(workload), record, timers, activity])),
         )
     )
@@ -146,11 +146,11 @@ def _work(
     owner: np.ndarray,
     links: Sequence[Sequence[int]],
 ) -> Work:
-    crossing = lowered.transfers
+    transfers = lowered.transfers
     role, sync_op_of = np.zeros(len(tasks.length), np.int64), np.full(len(tasks.length), -1)
     flows = tasks.resource[lowered.arrive] >= len(tables.devices) + len(tables.routes.link_names)
-    wire_ns = np.where(flows, 0, crossing.wire_ns)
-    watched = np.array([len(of_way) > 0 for of_way in links], bool)[crossing.route] & (flows | (wire_ns > 0))
+    wire_ns = np.where(flows, 0, transfers.wire_ns)
+    watched = np.array([len(of_route) > 0 for of_route in links], bool)[transfers.route] & (flows | (wire_ns > 0))
     role[lowered.wire] += FIRST
     role[lowered.arrive] += LAST
     role[np.where(flows, lowered.arrive, lowered.wire)[watched]] += WATCHED
@@ -165,10 +165,10 @@ def _work(
         needs=tasks.needs,
         request_ns=ints(np.append(request_ns, np.zeros(len(role) - len(request_ns)))),
         sync_op_of=ids(sync_op_of),
-        source=ids(workload.task_of[crossing.source]),
-        target=ids(workload.task_of[crossing.target]),
-        route=crossing.route,
-        nbytes=ints(tables.tensor_bytes[crossing.tensor]),
+        source=ids(workload.task_of[transfers.source]),
+        target=ids(workload.task_of[transfers.target]),
+        route=transfers.route,
+        nbytes=ints(tables.tensor_bytes[transfers.tensor]),
         wire_ns=ints(wire_ns),
         flows=flags(flows),
     )
@@ -243,9 +243,9 @@ def _stopped_clients(workload: Workload, tables: Tables, lowered: TaskGraph, own
     their session there.
     """
     assert workload.disturbed is not None
-    clients, crossing = len(workload), lowered.transfers
+    clients, transfers = len(workload), lowered.transfers
     of_op, of_transfer = owner[: len(tables)], owner[lowered.first]
-    works = (lowered.device, tables.home[crossing.source], tables.home[crossing.target])
+    works = (lowered.device, tables.home[transfers.source], tables.home[transfers.target])
     task = np.concatenate([*(workload.task_of[device] for device in works), workload.task]).astype(np.int64)
     client = np.concatenate([of_op, of_transfer, of_transfer, np.arange(clients)])
     found = np.unique(task * clients + client)

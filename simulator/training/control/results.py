@@ -1,4 +1,4 @@
-"""Results of a run: steps, updates, and how its time was used, also at samples on the way.
+"""Results of a run: steps, updates, and the use of its time, also at samples in between.
 
 All but steps and updates are sums, so that memory grows by a few numbers per step and update, whatever the graph.
 """
@@ -14,20 +14,19 @@ import numpy.typing as npt
 
 from simulator.columns import Ints, ints
 from simulator.execution.routes import Routes
-from simulator.training.training import CutShort, Usage
+from simulator.training.training import CutShort, ResourceUsage
 
 if TYPE_CHECKING:
     from simulator.training.clients.workload import Workload
     from simulator.training.control.recording import Recorder
-    from simulator.training.training import Usage
     from simulator.units import Nanos
 
 
 # Client, number, start, end, time in which an op waited for a token or a gradient, time in which one did for an input.
-Row: TypeAlias = tuple[int, int, int, int, int, int]
+StepRow: TypeAlias = tuple[int, int, int, int, int, int]
 
 
-class Outcome(NamedTuple):
+class RunResult(NamedTuple):
     """The results of a run."""
 
     log: StepLog
@@ -35,9 +34,9 @@ class Outcome(NamedTuple):
     recorder: Recorder
     end_ns: Nanos
     under_way: tuple[tuple[int, int, int], ...]  # (client, number, start) of steps that the end of the run cut off
-    usage: Usage
-    samples: tuple[Usage, ...]  # at some updates before
-    input_ns: Ints  # [I] that all who drew from each input waited for it
+    usage: ResourceUsage
+    samples: tuple[ResourceUsage, ...]  # at some updates before
+    input_ns: Ints  # [I] that clients waited for each input
 
 
 def under_way(
@@ -54,7 +53,7 @@ class StepLog:
     def __init__(self, workload: Workload, routes: Routes) -> None:
         pairs = [(route, link) for route, links in enumerate(routes.links) for link in links]
         self.links = np.array(pairs, np.int64).reshape(len(pairs), 2).T  # [2, pairs]
-        self.steps: list[Row] = []
+        self.steps: list[StepRow] = []
         self.updates: list[tuple[int, int, int, int, int]] = []  # time, client, staleness, gradients, examples
         self.lost = [0] * (0 if workload.disturbed is None else len(workload.disturbed.crash_task))  # [Z] updates
         self.cut: list[CutShort] = []
@@ -67,7 +66,7 @@ class StepLog:
         busy_ns: tuple[Sequence[int] | Ints, Sequence[int] | Ints],
         carried: Sequence[int] | Ints,
         link_ns: Sequence[int] | Ints,
-    ) -> Usage:
+    ) -> ResourceUsage:
         """Counters as columns. `task_ns` [kind, K] is without waiting; `busy_ns` is that of all jobs, and of the
         work for transfers alone; `carried` [W] is by route.
         """
@@ -76,7 +75,7 @@ class StepLog:
         np.add.at(link_bytes, link, np.asarray(carried, np.int64)[route])
         tasks = np.concatenate([task_ns, now - task_ns.sum(axis=0, keepdims=True)]).T.copy()
         tasks.setflags(write=False)
-        return Usage(updates, now, tasks, ints(busy_ns[0]), ints(busy_ns[1]), ints(link_bytes), ints(link_ns))
+        return ResourceUsage(updates, now, tasks, ints(busy_ns[0]), ints(busy_ns[1]), ints(link_bytes), ints(link_ns))
 
 
 MOST = 128
@@ -86,10 +85,10 @@ class Samples:
     """Samples of a run. At first every update is one; of too many every second is dropped, and half as many follow."""
 
     def __init__(self) -> None:
-        self.kept: list[Usage] = []
+        self.kept: list[ResourceUsage] = []
         self.every, self.next = 1, 1  # updates between two samples, and at the next one
 
-    def note(self, usage: Usage) -> None:
+    def note(self, usage: ResourceUsage) -> None:
         """Keep what was done until now; there are `next` updates or, where several come at once, more."""
         self.kept.append(usage)
         if len(self.kept) == MOST:
@@ -106,12 +105,12 @@ class StopCondition:
     """
 
     limit: int
-    extend: Callable[[Outcome], int] | None = None  # returns how many there are to be; the run ends if no more
+    extend: Callable[[RunResult], int] | None = None  # returns how many there are to be; the run ends if no more
     on_progress: Callable[[int, int], None] | None = None  # gets updates made, and updates to be made
 
-    def put_off(self, outcome: Callable[[], Outcome]) -> bool:
+    def put_off(self, result: Callable[[], RunResult]) -> bool:
         """Whether there are to be more than those that are made."""
-        more = self.limit if self.extend is None else self.extend(outcome())
+        more = self.limit if self.extend is None else self.extend(result())
         goes_on = more > self.limit
         self.limit = max(self.limit, more)
         return goes_on

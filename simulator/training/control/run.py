@@ -35,10 +35,10 @@ from simulator.training.control.controller import controller_of
 from simulator.training.control.deadlock import hangs
 from simulator.training.control.durations import durations_of
 from simulator.training.control.recording import Recorder
-from simulator.training.control.results import Outcome, Samples, StepLog, StopCondition, under_way
+from simulator.training.control.results import RunResult, Samples, StepLog, StopCondition, under_way
 from simulator.training.disturbances.noise import MAX_FACTOR, entry, scaled
 from simulator.training.disturbances.pauses import stretched
-from simulator.training.training import WAITING, Usage
+from simulator.training.training import WAITING, ResourceUsage
 
 if TYPE_CHECKING:
     from simulator.execution.tables import Tables
@@ -63,8 +63,8 @@ def prepare(combined: CombinedTables, priority: Ints | None, options: Simulation
     tables, code, contention = combined.tables, CODES[options.order_for(priority)], options.contention
     device = checked(tables, combined.device)
     place = ranks(tables, priority) if code == PRIORITY and priority is not None else ()
-    crossing = transfers_of(tables, device)
-    return LoweredClients(lower(tables, device, crossing, contention, code, place, combined.op_ptr), code, contention)
+    transfers = transfers_of(tables, device)
+    return LoweredClients(lower(tables, device, transfers, contention, code, place, combined.op_ptr), code, contention)
 
 
 class Run(NamedTuple):
@@ -86,7 +86,7 @@ def run(
     record: int = 0,
     stop: StopCondition | None = None,
     compiled: bool = False,
-) -> Outcome | None:
+) -> RunResult | None:
     """Let the clients work until their limit, or until `stop`.
 
     None for what compiled code leaves to the plain loop: times that it can't count, or a run that hangs. Raises
@@ -104,13 +104,13 @@ def run(
     play = _compiled() if compiled else _plain
     why, taken, steps = MORE, Samples(), made.control.steps
 
-    def outcome() -> Outcome:
+    def result() -> RunResult:
         end_ns = int(steps.progress[0])
         log.lost, log.cut = list(map(int, steps.lost)), layout.cut_short(rules, steps)
         left = under_way(list(steps.running), list(steps.number), list(steps.begin_ns), end_ns)
         whole, samples = usage(log, made, workload, tables), tuple(taken.kept)
         waits = ints(made.control.input_state.for_ns)
-        return Outcome(log, int(steps.totals[DROPPED]), recorder, end_ns, left, whole, samples, waits)
+        return RunResult(log, int(steps.totals[DROPPED]), recorder, end_ns, left, whole, samples, waits)
 
     while why == MORE:
         made = made._replace(control=_until(made.control, stop.limit))
@@ -121,11 +121,11 @@ def run(
             taken.note(usage(log, made, workload, tables))
             steps.totals[NEXT_SAMPLE] = taken.next
             stop.report(int(steps.totals[COUNTED]))
-        if why == DONE and stop.put_off(outcome):
+        if why == DONE and stop.put_off(result):
             why = MORE
             steps.progress[4] = 0
     if why == DONE:
-        return outcome()
+        return result()
     if compiled:
         return None
     raise hangs(workload, made.control, stop.limit)
@@ -208,7 +208,7 @@ def _take_away(made: Run, log: StepLog, recorder: Recorder, *, own_lanes: bool) 
             column[:] = [0] * len(column)
 
 
-def usage(log: StepLog, made: Run, workload: Workload, tables: Tables) -> Usage:
+def usage(log: StepLog, made: Run, workload: Workload, tables: Tables) -> ResourceUsage:
     """The counters until now, work under way included."""
     counters, steps, state = made.control.counters, made.control.steps, made.state
     now, size = int(steps.progress[0]), int(steps.progress[1])

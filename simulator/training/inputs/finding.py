@@ -16,7 +16,7 @@ import numpy as np
 from simulator.errors import SimvizError
 from simulator.graph.shapes import Infer
 from simulator.training.clients.operations import DEQUEUE, ENQUEUE, origins
-from simulator.training.clients.resources import Key, crossing, find, key_of
+from simulator.training.clients.resources import Key, find, key_of, sends_of_recvs
 from simulator.training.inputs.core_costs import processor
 from simulator.training.inputs.datasets import Datasets
 from simulator.training.inputs.pipeline import (
@@ -251,7 +251,7 @@ class _InputSearch:
 
 def _ops(pieces: Partitions) -> list[_Op]:
     """The ops that take from queues and iterators, and that add to queues."""
-    graph, across, made_by = pieces.graph, crossing(pieces), find(pieces)
+    graph, across, made_by = pieces.graph, sends_of_recvs(pieces), find(pieces)
     columns = (made_by.kind, made_by.rows, made_by.owner, made_by.device, made_by.amount)
     rows = zip(made_by.key, *(column.tolist() for column in columns), strict=True)
     found = [

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
-from simulator.training.control.results import Outcome
+from simulator.training.control.results import RunResult
 from tests.execution.cases import apart
 from tests.training.workloads import Priced, chain, pushing, ran, updating
 
@@ -21,7 +21,7 @@ Made = Callable[[int, int], Priced]  # a worker, on the task under whose number 
 
 def renumbered(
     made: Made, on: Cluster, random: Random, more: Sequence[Priced] = (), **options: object
-) -> list[tuple[Outcome, list[str]]]:
+) -> list[tuple[RunResult, list[str]]]:
     """Two runs, and the names of their clients: workers as they are, and under other numbers."""
     count = len(on) - 1
     runs, start = [], [random.randrange(LONG) for _ in range(count)]
@@ -33,7 +33,7 @@ def renumbered(
     return runs
 
 
-def done(run: Outcome, names: list[str]) -> list[tuple[object, ...]]:
+def done(run: RunResult, names: list[str]) -> list[tuple[object, ...]]:
     """All updates and all steps that ended before the run did, by their makers' names."""
     end = run.log.updates[-1][0]
     updates = [("update", names[client], now, *rest) for now, client, *rest in run.log.updates]

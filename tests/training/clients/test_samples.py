@@ -18,15 +18,15 @@ from simulator.training.answers.answers import answers
 from simulator.training.control.results import MOST, Samples
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.train import train
-from simulator.training.training import COMPUTING, HANDLING, SENDING, WAITING, Training, Usage
+from simulator.training.training import COMPUTING, HANDLING, SENDING, WAITING, ResourceUsage, Training
 from tests.execution.cases import apart
 from tests.training.clients.test_crashes import drawn
 from tests.training.workloads import Priced, chain
 
 
-def usage(updates: int) -> Usage:
+def usage(updates: int) -> ResourceUsage:
     nothing = ints([])
-    return Usage(updates, updates, np.zeros((0, 4), np.int64), nothing, nothing, nothing, nothing)
+    return ResourceUsage(updates, updates, np.zeros((0, 4), np.int64), nothing, nothing, nothing, nothing)
 
 
 @given(st.lists(st.integers(1, 7), max_size=2000))
