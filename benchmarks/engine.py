@@ -123,7 +123,7 @@ def peers(cases: list[Described]) -> Iterator[str]:
     for one in cases:
         case = one.case
         tables, device = case.prepared.tables, case.device
-        events = engine.run(tables, device).events
+        events = len(tables) + len(engine.run(tables, device).transfers)
         turns = in_turn(partial(engine.makespan, tables, device), evaluated(case), repeats=5)
         plain, mine = median(turns[:, 0]), median(turns[:, 1]) / len(case.rows)
         call_s = grappler_s(one) if case.ops <= GRAPPLER_UP_TO else None

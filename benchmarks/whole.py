@@ -54,7 +54,7 @@ def loop(graph: Graph) -> float:
     placed = place(graph, cluster, costs, step=step)
     tables = of_step(graph, step, cluster, costs)
     device = tables.placed(placed.device)
-    events = len(tables) + len(run(tables, device).transfer_end_ns)
+    events = len(tables) + len(run(tables, device).transfers)
     return events / statistics.median(seconds(lambda: run(tables, device)) for _ in range(REPEATS))
 
 

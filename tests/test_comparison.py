@@ -416,8 +416,10 @@ def test_two_traces_are_compared_slice_by_slice() -> None:
     costs = estimate(BRANCHES, CPUS)
     trace = simulate(ours, CPUS, costs)
     same = compare(trace, trace, graph=ours.graph)
-    assert (same.agree, same.of, same.differences) == (len(trace.node), len(trace.node), ())
-    later = replace(trace, end_ns=ints(trace.end_ns + (trace.node == ours.graph.row("sum"))))
+    assert (same.agree, same.of, same.differences) == (len(trace.ops.node), len(trace.ops.node), ())
+    end_ns = trace.tasks.end_ns.copy()
+    end_ns[trace.ops.task[trace.ops.node == ours.graph.row("sum")]] += 1
+    later = replace(trace, tasks=replace(trace.tasks, end_ns=ints(end_ns)))
     (one,) = compare(trace, later, graph=ours.graph).differences
     assert (one.node, one.ours != one.theirs) == ("sum", True)
 

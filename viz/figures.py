@@ -17,7 +17,7 @@ from simulator.costs.rules import category
 from simulator.costs.table import FALLBACK, MEASURED
 from simulator.execution.memory import KINDS, Live, at_peak
 from simulator.execution.receiving import copies_held
-from simulator.execution.trace import LATENCY, PACK, REQUEST, UNPACK, WIRE, transfer_of
+from simulator.execution.trace import Kind
 from simulator.graph import ops, shapes
 from simulator.graph.op_classes import calling
 from simulator.graph.step import exchange
@@ -60,7 +60,7 @@ class Share:
 
 def slice_nodes(scene: Scene) -> Ids:
     """[S] the row of `scene.graph` that each slice of the trace runs."""
-    return scene.partitions.origin[scene.trace.node]
+    return scene.partitions.origin[scene.trace.ops.node]
 
 
 def fed_nodes(scene: Scene) -> Ids:
@@ -101,8 +101,8 @@ class TransferFigures:
 
 def transfers(scene: Scene) -> TransferFigures:
     """The tensor, ends and size of each transfer of the trace."""
-    cut, row = scene.partitions, scene.trace.transfer
-    nbytes = ints(np.where(scene.trace.transfer_dead, 0, cut.nbytes[row]))
+    cut, row = scene.partitions, scene.trace.transfers.row
+    nbytes = ints(np.where(scene.trace.transfers.dead, 0, cut.nbytes[row]))
     return TransferFigures(ids(cut.tensor[row]), ids(cut.src_device[row]), ids(cut.dst_device[row]), nbytes)
 
 
@@ -110,8 +110,8 @@ def bytes_by_pair(scene: Scene) -> Ints:
     """Per transfer of the partitions the bytes of all iterations; -1 where their number is unknown."""
     took = transfers(scene)
     total = np.zeros(len(scene.partitions.key), np.int64)
-    np.add.at(total, scene.trace.transfer, np.maximum(took.nbytes, 0))
-    total[scene.trace.transfer[took.nbytes < 0]] = -1
+    np.add.at(total, scene.trace.transfers.row, np.maximum(took.nbytes, 0))
+    total[scene.trace.transfers.row[took.nbytes < 0]] = -1
     return ints(total)
 
 
@@ -133,7 +133,7 @@ def tensor_label(scene: Scene, tensor: int) -> str:
 def devices(scene: Scene) -> list[DeviceRow]:
     """One row per device, in the cluster's order."""
     trace, rows = scene.trace, []
-    ops = np.bincount(trace.device, minlength=len(scene.cluster))
+    ops = np.bincount(trace.ops.device, minlength=len(scene.cluster))
     for row, device in enumerate(scene.cluster.devices):
         busy, whole = int(trace.busy_ns[row]), trace.makespan * device.lanes
         share = busy / whole if whole else 0.0
@@ -141,32 +141,40 @@ def devices(scene: Scene) -> list[DeviceRow]:
     return rows
 
 
+_OF_KIND: Mapping[int, str] = {
+    Kind.REQUEST: "waiting",
+    Kind.PACK: PACKING,
+    Kind.LINK: "transfers",
+    Kind.FLOW: "transfers",
+    Kind.LATENCY: "transfers",
+    Kind.UNPACK: UNPACKING,
+}
+
+
 def time_by_category(scene: Scene) -> dict[str, list[int]]:
     """Category -> time of each device in which its ops ran, and in which it packed and unpacked what is sent.
 
     The largest total comes first; ties go by name.
     """
-    trace, count = scene.trace, len(scene.cluster)
+    tasks, ops, count = scene.trace.tasks, scene.trace.ops, len(scene.cluster)
     of_op = {op: category(op) for op in dict.fromkeys(scene.graph.ops)}
     kinds = [of_op[scene.graph.ops[node]] for node in slice_nodes(scene).tolist()]
-    home, cut = scene.cluster.home, transfers(scene)
+    work = tasks.rows(Kind.PACK, Kind.UNPACK)
+    kinds += [_OF_KIND[kind] for kind in tasks.kind[work].tolist()]
+    shown = np.concatenate([ops.task, work])
+    took = tasks.end_ns[shown] - tasks.start_ns[shown]
     rows: dict[str, list[int]] = {}
-    for names, devices, took in (
-        (kinds, trace.device, trace.end_ns - trace.start_ns),
-        ([PACKING] * len(cut.tensor), home[cut.src_device], trace.pack_end_ns - trace.pack_start_ns),
-        ([UNPACKING] * len(cut.tensor), home[cut.dst_device], trace.unpack_end_ns - trace.unpack_start_ns),
-    ):
-        for name, device, nanos in zip(names, devices.tolist(), took.tolist(), strict=True):
-            if nanos:
-                rows.setdefault(name, [0] * count)[device] += nanos
+    for name, device, nanos in zip(kinds, tasks.resource[shown].tolist(), took.tolist(), strict=True):
+        if nanos:
+            rows.setdefault(name, [0] * count)[device] += nanos
     return dict(sorted(rows.items(), key=lambda row: (-sum(row[1]), row[0])))
 
 
 def longest_transfers(scene: Scene, count: int = 10) -> list[TransferRow]:
     """The transfers that took longest for their bytes and latency, waiting left out, ties in order of start."""
     trace = scene.trace
-    took = trace.crossing_ns + trace.transfer_end_ns - trace.wire_end_ns
-    order = np.lexsort((trace.transfer_start_ns, -took))[:count]
+    took = trace.stages.crossing_ns + trace.stages.arrived_ns - trace.stages.through_ns
+    order = np.lexsort((trace.stages.sent_ns, -took))[:count]
     cut = transfers(scene)
     columns = (cut.src_device, cut.dst_device, cut.nbytes, took)
     tags = trace.iterations
@@ -174,7 +182,7 @@ def longest_transfers(scene: Scene, count: int = 10) -> list[TransferRow]:
         TransferRow(
             int(row),
             int(cut.tensor[row]),
-            tags[trace.transfer_iteration[row]],
+            tags[trace.transfers.iteration[row]],
             *(int(column[row]) for column in columns),
         )
         for row in order
@@ -183,11 +191,8 @@ def longest_transfers(scene: Scene, count: int = 10) -> list[TransferRow]:
 
 def largest_ops(scene: Scene, count: int = 10) -> list[int]:
     """The slices that ran longest, ties in order of start."""
-    took = scene.trace.end_ns - scene.trace.start_ns
+    took = scene.trace.ops.end_ns - scene.trace.ops.start_ns
     return [int(row) for row in np.lexsort((np.arange(len(took)), -took))[:count]]
-
-
-_OF_STRETCH = {REQUEST: "waiting", PACK: PACKING, WIRE: "transfers", LATENCY: "transfers", UNPACK: UNPACKING}
 
 
 def critical_shares(scene: Scene) -> list[Share]:
@@ -195,13 +200,14 @@ def critical_shares(scene: Scene) -> list[Share]:
 
     The shares add up to the makespan; until a request has arrived all is waiting.
     """
-    trace = scene.trace
-    if trace.critical is None or trace.critical_ns is None or not len(trace.critical):
+    trace, tasks = scene.trace, scene.trace.tasks
+    if trace.critical is None:
         return []
-    nodes, ops = slice_nodes(scene), scene.graph.ops
     shares: Counter[str] = Counter()
-    for row, took in zip(trace.critical.tolist(), trace.critical_ns.tolist(), strict=True):
-        shares[category(ops[nodes[row]]) if row >= 0 else _OF_STRETCH[transfer_of(row)[1]]] += took
+    for row in trace.critical.tolist():
+        kind, node = int(tasks.kind[row]), trace.instances.node[tasks.of[row]] if tasks.kind[row] == Kind.OP else 0
+        what = _OF_KIND.get(kind) or category(scene.graph.ops[scene.partitions.origin[node]])
+        shares[what] += int(tasks.end_ns[row] - tasks.start_ns[row])
     return [Share(what, took) for what, took in sorted(shares.items(), key=lambda item: (-item[1], item[0])) if took]
 
 

@@ -22,7 +22,7 @@ from simulator.columns import Flags, flags
 from simulator.costs.rules import category
 from simulator.costs.table import CostTable
 from simulator.errors import SimvizError
-from simulator.execution.trace import Trace, transfer_of
+from simulator.execution.trace import Kind, Trace
 from simulator.graph.graph import Graph
 from simulator.graph.shapes import Infer
 from simulator.graph.step import Step
@@ -72,7 +72,7 @@ def pinned(
     """Find ops that device strings hold on CPUs; None if they are no noticeable part of the critical path."""
     asks = _asking(graph, step)
     beside = _beside_gpus(cluster)
-    if not asks or trace.critical is None or trace.critical_ns is None:
+    if not asks or trace.critical is None:
         return None
     holds = np.isin(assignment.why, (REQUESTED, COLOCATED)) & beside[assignment.device] & step.runs
     own = np.zeros(len(graph), bool)
@@ -81,8 +81,7 @@ def pinned(
     if not holds[own].any():
         return None
     places = np.unique(assignment.device[holds])
-    path = zip(trace.critical.tolist(), trace.critical_ns.tolist(), strict=True)
-    shares = _shares(graph, holds, places.tolist(), partitions, trace, path)
+    shares = _shares(graph, holds, places.tolist(), partitions, trace, trace.critical.tolist())
     if sum(shares.values()) * NOTICEABLE < trace.makespan:
         return None
     ranked = sorted(shares.items(), key=lambda entry: (-entry[1], entry[0]))
@@ -93,7 +92,7 @@ def pinned(
 
 def affordable(assignment: Assignment, trace: Trace) -> bool:
     """Whether placing and simulating the step once more is cheap: a small step, and no algorithm of the user's own."""
-    return assignment.asked in tuple(ALGORITHMS) and len(trace.node) + len(trace.transfer) <= MOST_TASKS
+    return assignment.asked in tuple(ALGORITHMS) and len(trace.ops) + len(trace.transfers) <= MOST_TASKS
 
 
 def _asking(graph: Graph, step: Step) -> list[int]:
@@ -122,17 +121,19 @@ def _shares(
     places: Sequence[int],
     partitions: Partitions,
     trace: Trace,
-    path: Iterable[tuple[int, int]],
+    path: Iterable[int],
 ) -> Counter[str]:
     """Category, or "transfers" -> nanoseconds on the critical path of held ops and of their transfers."""
     found: Counter[str] = Counter()
-    for task, nanos in path:
-        if task >= 0:
-            node = int(partitions.origin[trace.node[task]])
+    tasks = trace.tasks
+    for task in path:
+        of, nanos = int(tasks.of[task]), int(tasks.end_ns[task] - tasks.start_ns[task])
+        if tasks.kind[task] == Kind.OP:
+            node = int(partitions.origin[trace.instances.node[of]])
             if node < len(graph) and holds[node]:
                 found[category(graph.ops[node])] += nanos
         else:
-            row = int(trace.transfer[transfer_of(task)[0]])
+            row = int(trace.transfers.row[of])
             if int(partitions.src_device[row]) in places or int(partitions.dst_device[row]) in places:
                 found["transfers"] += nanos
     return found

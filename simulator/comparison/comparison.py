@@ -113,7 +113,7 @@ def _slices(trace: Trace, graph: Graph | None) -> dict[str, str]:
     """Each slice by its node; one of several slices of a node (in a loop, in several steps) by its turn, too."""
     turns: Counter[int] = Counter()
     found = {}
-    columns = (trace.node, trace.device, trace.lane, trace.start_ns, trace.end_ns)
+    columns = (trace.ops.node, trace.ops.device, trace.ops.lane, trace.ops.start_ns, trace.ops.end_ns)
     for node, device, lane, start, end in zip(*(column.tolist() for column in columns), strict=True):
         turns[node] += 1
         item = _name(graph, node) + (f" ({turns[node]})" if turns[node] > 1 else "")

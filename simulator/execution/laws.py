@@ -6,7 +6,7 @@ the inputs of a node in one iteration of its loop, ops that the cut inserted in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from simulator.execution.trace import Trace
+from simulator.execution.trace import Event, Kind, Trace, TraceTasks
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, TRIGGERS
 
 if TYPE_CHECKING:
@@ -25,100 +25,82 @@ if TYPE_CHECKING:
 def check_trace(trace: Trace, partitions: Partitions, cluster: Cluster) -> list[str]:
     """Sentences about what is wrong, none if all laws hold.
 
-    No two jobs overlap in a lane, and no two transfers on a serial link; a transfer holds the serial links of its route
-    in order, each for its bytes at the link's own rate, and joins the line of each when the one before begins with it;
-    no such link idles while somebody is in its line, and who joined first is first; a shared link never carries more
-    than its rate over any interval; no transfer is faster than its route allows, and only lines and shared links make
-    one slower: its bytes are through when the last of its links has had its time with them; nobody starts before its
-    last needed input arrived (a Merge needs its first); no lane is busier than the makespan, the end of what ends
-    last; memory is never below what is resident and ends there; the recorded peak is the curve's, or more for what
-    lived for no time.
+    No two tasks overlap in a lane or on a serial link, and each starts when it is ready or its resource is free; a
+    transfer holds the serial links of its route in order, each for its bytes at the link's own rate; no such link idles
+    while somebody is in its line, and who joined first is first; a shared link never carries more than its rate over
+    any interval; no transfer is faster than its route allows, and only lines and shared links make one slower: its
+    bytes are through when the last of its links has had its time with them; nobody starts before its last needed input
+    arrived (a Merge needs its first); no lane is busier than the makespan, the end of what ends last, which the
+    critical path explains; memory is never below what is resident and ends there; the recorded peak is the curve's, or
+    more for what lived for no time.
     """
     return [
-        *_lanes(trace, partitions, cluster),
-        *_links(trace, partitions, cluster),
-        *_stretches(trace, partitions, cluster),
+        *task_laws(trace.tasks, _named(trace, partitions)),
+        *_devices(trace, partitions, cluster),
+        *_transfers(trace, partitions, cluster),
         *order_laws(trace, partitions, cluster),
-        *_totals(trace, partitions, cluster),
+        *_totals(trace, cluster),
         *_memory(trace, cluster),
     ]
 
 
-def _overlaps(rows: list[tuple[int, int, str]]) -> Iterator[tuple[str, str]]:
-    """Neighbours in time that overlap, of (start, end, name); what takes no time overlaps nothing."""
-    lasting = sorted(row for row in rows if row[1] > row[0])
-    for before, after in pairwise(lasting):
-        if after[0] < before[1]:
-            yield before[2], after[2]
+def task_laws(tasks: TraceTasks, name: Callable[[int], str] = str) -> Iterator[str]:
+    """Sentences about what is wrong with tasks of one step, whatever they are; `name` says what a row is.
+
+    A task is ready with the last event that it needs. It starts then, or when its resource is free. No two overlap in a
+    lane or on a serial link.
+    """
+    length = tasks.end_ns - tasks.start_ns
+    for row in np.flatnonzero((tasks.start_ns < tasks.ready_ns) | (length < 0)).tolist():
+        yield f"{name(row)} starts before it is ready, or ends before it starts."
+    came = np.where(tasks.event == Event.START, tasks.start_ns[tasks.need], tasks.end_ns[tasks.need])
+    for row, (first, last) in enumerate(pairwise(tasks.need_ptr.tolist())):
+        gates = tasks.event[first:last] == Event.FIRST
+        needed = came[first:last][~gates].max(initial=0)
+        needed = max(needed, came[first:last][gates].min()) if gates.any() else needed
+        if last > first and tasks.ready_ns[row] != needed:
+            yield f"{name(row)} is ready at {tasks.ready_ns[row]} ns, but what it needs has come at {needed} ns."
+    lasting = (tasks.resource >= 0) & (length > 0)
+    left = set(zip(tasks.resource[lasting].tolist(), tasks.end_ns[lasting].tolist(), strict=True))
+    waits = np.flatnonzero(tasks.start_ns > tasks.ready_ns).tolist()
+    for row in waits:
+        if (int(tasks.resource[row]), int(tasks.start_ns[row])) not in left:
+            yield f"{name(row)} waits until {tasks.start_ns[row]} ns, when nothing leaves its resource."
+    held = np.flatnonzero(lasting & (tasks.lane >= 0))
+    held = held[np.lexsort((tasks.start_ns[held], tasks.lane[held], tasks.resource[held]))]
+    for before, after in pairwise(held.tolist()):
+        same = tasks.resource[before] == tasks.resource[after] and tasks.lane[before] == tasks.lane[after]
+        if same and tasks.start_ns[after] < tasks.end_ns[before]:
+            yield f"{name(before)} and {name(after)} overlap in lane {tasks.lane[after]} of their resource."
 
 
-def _lanes(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
-    lanes: dict[tuple[int, int], list[tuple[int, int, str]]] = {}
-    columns = (trace.node, trace.device, trace.lane, trace.start_ns, trace.end_ns)
-    for node, device, lane, start, end in zip(*(column.tolist() for column in columns), strict=True):
-        name = partitions.graph.names[node]
-        lanes.setdefault((device, lane), []).append((start, end, name))
-        if not 0 <= lane < cluster.devices[device].lanes:
-            yield f"{name!r} runs in lane {lane} of {cluster.devices[device].name}, which it does not have."
+def _named(trace: Trace, partitions: Partitions) -> Callable[[int], str]:
+    """The function that names a task."""
+
+    def name(row: int) -> str:
+        kind, of = Kind(trace.tasks.kind[row]), int(trace.tasks.of[row])
+        if kind == Kind.OP:
+            return repr(partitions.graph.names[trace.instances.node[of]])
+        return f"{kind.name.lower()} of {partitions.key[trace.transfers.row[of]]!r}"
+
+    return name
+
+
+def _devices(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
+    ops, names = trace.ops, partitions.graph.names
+    for node, device in zip(ops.node.tolist(), ops.device.tolist(), strict=True):
         if device != partitions.device[node]:
-            yield f"{name!r} runs on {cluster.devices[device].name}, where it was not placed."
-    for end_of, devices, lane_of, starts, ends in (
-        ("packing", partitions.src_device[trace.transfer], trace.pack_lane, trace.pack_start_ns, trace.pack_end_ns),
-        (
-            "unpacking",
-            partitions.dst_device[trace.transfer],
-            trace.unpack_lane,
-            trace.unpack_start_ns,
-            trace.unpack_end_ns,
-        ),
-    ):
-        work = zip(cluster.home[devices].tolist(), lane_of.tolist(), starts.tolist(), ends.tolist(), strict=True)
-        for transfer, (device, lane, start, end) in zip(trace.transfer.tolist(), work, strict=True):
-            lanes.setdefault((device, lane), []).append((start, end, f"{end_of} {partitions.key[transfer]}"))
-    for (device, lane), rows in lanes.items():
-        for before, after in _overlaps(rows):
-            yield f"{before!r} and {after!r} overlap in lane {lane} of {cluster.devices[device].name}."
-
-
-def _links(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
-    lines: dict[int, list[_Turn]] = {}
-    shared: dict[int, list[tuple[int, int, int]]] = {}  # (bytes from, to, how many)
-    rows = zip(trace.transfer.tolist(), _sizes(trace, partitions), _times(trace), _holds(trace), strict=True)
-    for transfer, nbytes, (packed, start, through, end), holds in rows:
-        key, source, target = (
-            partitions.key[transfer], int(partitions.src_device[transfer]), int(partitions.dst_device[transfer])
-        )  # fmt: skip
-        least, latency = cluster.transfer_ns(source, target, nbytes), cluster.latency_ns(source, target, nbytes)
-        route = cluster.routes[source][target] or ()
-        kinds = {link: cluster.links[link].contention or trace.contention for link in route}
-        if [link for link, _, _ in holds] != [link for link in route if kinds[link] == "serial"]:
-            yield f"The transfer {key!r} does not hold the serial links of its route."
-        begins = [begin for _, begin, _ in holds]
-        if begins != sorted(begins) or start != min(begins, default=start):
-            yield f"The transfer {key!r} is on its links out of order."
-        leaves = max([start + least - latency, *(until for _, _, until in holds)])
-        if end < leaves + latency or (end > leaves + latency and "fair" not in kinds.values()):
-            yield f"The transfer {key!r} takes {end - start} ns instead of {leaves + latency - start}."
-        leaves = end if not route or ("fair" in kinds.values() and nbytes) else leaves
-        if through != leaves:
-            yield f"The bytes of the transfer {key!r} are through at {through} ns instead of {leaves}."
-        for (link, begin, until), joined in zip(holds, [packed, *begins], strict=False):
-            lines.setdefault(link, []).append(_Turn(joined, begin, until, key))
-            takes = -(-nbytes * 10**9 // cluster.links[link].bytes_per_s)
-            if until - begin != takes:
-                name = cluster.links[link].name
-                yield f"The transfer {key!r} holds link {name!r} for {until - begin} ns instead of {takes}."
-        for link in [link for link in route if kinds[link] == "fair"]:
-            shared.setdefault(link, []).append((start + latency, end, nbytes))
-    for link, turns in lines.items():
-        yield from _line(turns, cluster.links[link].name)
-    for link, flows in shared.items():
-        if _too_much(np.array(flows), cluster.links[link].bytes_per_s):
-            yield f"Link {cluster.links[link].name!r} carries more than its rate."
+            yield f"{names[node]!r} runs on {cluster.devices[device].name}, where it was not placed."
+    tasks, name = trace.tasks, _named(trace, partitions)
+    rows = np.flatnonzero((tasks.resource >= 0) & (tasks.resource < len(cluster)))
+    lanes = np.array([device.lanes for device in cluster.devices])
+    for row in rows[tasks.lane[rows] >= lanes[tasks.resource[rows]]].tolist():
+        device = cluster.devices[tasks.resource[row]].name
+        yield f"{name(row)} runs in lane {tasks.lane[row]} of {device}, which it does not have."
 
 
 class _Turn(NamedTuple):
-    """Workings: a transfer in the line of a serial link."""
+    """Workings: a transfer on a serial link."""
 
     joined: int
     begin: int
@@ -126,37 +108,91 @@ class _Turn(NamedTuple):
     key: str
 
 
+def _transfers(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
+    """What is wrong with each transfer, and with the links that they hold or share."""
+    lines: dict[int, list[_Turn]] = {}
+    shared: dict[int, list[tuple[int, int, int]]] = {}  # (bytes from, to, how many)
+    tasks, stages, held = trace.tasks, trace.stages, _held(trace)
+    moments = (
+        stages.asked_ns, stages.packed_ns, stages.sent_ns, stages.through_ns, stages.arrived_ns, stages.unpacked_ns
+    )  # fmt: skip
+    works = _works(trace)
+    for at, (row, nbytes) in enumerate(zip(trace.transfers.row.tolist(), _sizes(trace, partitions), strict=True)):
+        times, key = [int(column[at]) for column in moments], partitions.key[row]
+        _, _, start, through, end, _ = times
+        source, target = int(partitions.src_device[row]), int(partitions.dst_device[row])
+        least, latency = cluster.transfer_ns(source, target, nbytes), cluster.latency_ns(source, target, nbytes)
+        work = [cluster.pack_ns(source, target, nbytes), cluster.unpack_ns(source, target, nbytes)]
+        route = cluster.routes[source][target] or ()
+        kinds = {link: cluster.links[link].contention or trace.contention for link in route}
+        if times != sorted(times):
+            yield f"The stretches of transfer {key!r} are out of order."
+        if works[at] != work:
+            yield f"The work for transfer {key!r} does not take {work[0]} and {work[1]} ns."
+        if set(held[at]) != {link for link in route if kinds[link] == "serial"}:
+            yield f"The transfer {key!r} does not hold the serial links of its route."
+        turns = [(link, held[at][link]) for link in route if link in held[at]]
+        begins = [int(tasks.start_ns[task]) for _, task in turns]
+        if begins != sorted(begins) or start != min(begins, default=start):
+            yield f"The transfer {key!r} is on its links out of order."
+        leaves = max([start + least - latency, *(int(tasks.end_ns[task]) for _, task in turns)])
+        if end < leaves + latency or (end > leaves + latency and "fair" not in kinds.values()):
+            yield f"The transfer {key!r} takes {end - start} ns instead of {leaves + latency - start}."
+        leaves = end if not route or ("fair" in kinds.values() and nbytes) else leaves
+        if through != leaves:
+            yield f"The bytes of the transfer {key!r} are through at {through} ns instead of {leaves}."
+        for link, task in turns:
+            begin, until = int(tasks.start_ns[task]), int(tasks.end_ns[task])
+            lines.setdefault(link, []).append(_Turn(int(tasks.ready_ns[task]), begin, until, key))
+            takes = -(-nbytes * 10**9 // cluster.links[link].bytes_per_s)
+            if until - begin != takes:
+                name = cluster.links[link].name
+                yield f"The transfer {key!r} holds link {name!r} for {until - begin} ns instead of {takes}."
+        for link in [link for link in route if kinds[link] == "fair"]:
+            shared.setdefault(link, []).append((start + latency, end, nbytes))
+    for link, waited in lines.items():
+        yield from _line(waited, cluster.links[link].name)
+    for link, flows in shared.items():
+        if _too_much(np.array(flows), cluster.links[link].bytes_per_s):
+            yield f"Link {cluster.links[link].name!r} carries more than its rate."
+
+
 def _line(turns: list[_Turn], name: str) -> Iterator[str]:
-    """What is wrong with a serial link: nobody shares it or overtakes in its line, and it never idles beside one."""
+    """What is wrong with the queue of a serial link: nobody overtakes in it, and the link never idles beside one."""
     for earlier, later in pairwise(sorted(turns)):  # in order of joining
         if later.joined > earlier.joined and later.begin < earlier.begin:
             yield f"The transfer {later.key!r} overtakes {earlier.key!r} in the line of link {name!r}."
-    until, last = 0, ""
+    until = 0
     for turn in sorted(turns, key=lambda turn: (turn.begin, turn.end)):
-        if turn.begin < until:
-            yield f"The transfers {last!r} and {turn.key!r} overlap on link {name!r}."
         if turn.begin > max(until, turn.joined):
             yield f"Link {name!r} idles before {turn.begin} ns, though {turn.key!r} is in its line."
-        if turn.end >= until:
-            until, last = turn.end, turn.key
+        until = max(until, turn.end)
 
 
 def _sizes(trace: Trace, partitions: Partitions) -> list[int]:
     """[X] bytes of each transfer; of those that are dead, or of unknown size, none."""
-    sizes: list[int] = np.where(trace.transfer_dead, 0, np.maximum(partitions.nbytes[trace.transfer], 0)).tolist()
+    known = np.maximum(partitions.nbytes[trace.transfers.row], 0)
+    sizes: list[int] = np.where(trace.transfers.dead, 0, known).tolist()
     return sizes
 
 
-def _times(trace: Trace) -> list[tuple[int, int, int, int]]:
-    columns = (trace.pack_end_ns, trace.transfer_start_ns, trace.wire_end_ns, trace.transfer_end_ns)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+def _held(trace: Trace) -> list[dict[int, int]]:
+    """[X] link -> the task in which each transfer holds it."""
+    tasks, found = trace.tasks, [dict[int, int]() for _ in range(len(trace.transfers))]
+    rows = tasks.rows(Kind.LINK)
+    for row, of, link in zip(rows.tolist(), tasks.of[rows].tolist(), tasks.links(rows).tolist(), strict=True):
+        found[of][link] = row
+    return found
 
 
-def _holds(trace: Trace) -> list[list[tuple[int, int, int]]]:
-    """[X] (link, from, to) of what each transfer holds."""
-    rows = zip(trace.hold_link.tolist(), trace.hold_start_ns.tolist(), trace.hold_end_ns.tolist(), strict=True)
-    every = list(rows)
-    return [every[a:b] for a, b in pairwise(trace.hold_ptr.tolist())]
+def _works(trace: Trace) -> list[list[int]]:
+    """[X] for how long each transfer is packed and unpacked."""
+    tasks, found = trace.tasks, np.zeros((len(trace.transfers), 2), np.int64)
+    for at, kind in enumerate((Kind.PACK, Kind.UNPACK)):
+        rows = tasks.rows(kind)
+        found[tasks.of[rows], at] = tasks.end_ns[rows] - tasks.start_ns[rows]
+    both: list[list[int]] = found.tolist()
+    return both
 
 
 def _too_much(flows: npt.NDArray[np.int64], bytes_per_s: int) -> bool:
@@ -169,37 +205,23 @@ def _too_much(flows: npt.NDArray[np.int64], bytes_per_s: int) -> bool:
     return False
 
 
-def _stretches(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
-    """A transfer's stretches follow each other, and its work takes as long as its protocol says."""
-    columns = (
-        trace.transfer_ready_ns, trace.pack_start_ns, trace.pack_end_ns, trace.transfer_start_ns,
-        trace.wire_end_ns, trace.transfer_end_ns, trace.unpack_start_ns, trace.unpack_end_ns,
-    )  # fmt: skip
-    rows = zip(trace.transfer.tolist(), _sizes(trace, partitions), strict=True)
-    for (transfer, nbytes), times in zip(rows, zip(*(column.tolist() for column in columns), strict=True), strict=True):
-        source, target = int(partitions.src_device[transfer]), int(partitions.dst_device[transfer])
-        if list(times) != sorted(times):
-            yield f"The stretches of transfer {partitions.key[transfer]!r} are out of order."
-        work = cluster.pack_ns(source, target, nbytes), cluster.unpack_ns(source, target, nbytes)
-        if (times[2] - times[1], times[7] - times[6]) != work:
-            yield f"The work for transfer {partitions.key[transfer]!r} does not take {work[0]} and {work[1]} ns."
-
-
-def _totals(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
-    last = max(trace.end_ns.max(initial=0), trace.unpack_end_ns.max(initial=0))
+def _totals(trace: Trace, cluster: Cluster) -> Iterator[str]:
+    tasks = trace.tasks
+    last = tasks.end_ns.max(initial=0)
     if trace.makespan != last:
         yield f"The makespan is {trace.makespan} ns, but the last end is at {last} ns."
+    on = np.flatnonzero((tasks.resource >= 0) & (tasks.resource < len(cluster)))
     busy = np.zeros(len(cluster), np.int64)
-    np.add.at(busy, trace.device, trace.end_ns - trace.start_ns)
-    np.add.at(busy, cluster.home[partitions.src_device[trace.transfer]], trace.pack_end_ns - trace.pack_start_ns)
-    np.add.at(busy, cluster.home[partitions.dst_device[trace.transfer]], trace.unpack_end_ns - trace.unpack_start_ns)
+    np.add.at(busy, tasks.resource[on], tasks.end_ns[on] - tasks.start_ns[on])
     for device, spent in enumerate(busy.tolist()):
         room = trace.makespan * cluster.devices[device].lanes
         if spent != trace.busy_ns[device] or spent > room:
             name = cluster.devices[device].name
             yield f"{name} is busy for {trace.busy_ns[device]} ns; its ops take {spent} of {room} ns."
-    if (trace.ready_ns > trace.start_ns).any() or (trace.transfer_ready_ns > trace.transfer_start_ns).any():
-        yield "Something starts before it is ready."
+    if trace.critical is not None and len(trace.critical):
+        explained = int((tasks.end_ns[trace.critical] - tasks.start_ns[trace.critical]).sum())
+        if explained != trace.makespan:
+            yield f"The critical path explains {explained} of {trace.makespan} ns."
 
 
 def _memory(trace: Trace, cluster: Cluster) -> Iterator[str]:
@@ -236,14 +258,16 @@ def order_laws(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterat
     """Sentences about what starts before what it needs, or without it, and transfers that are not asked for in time."""
     record = _record(trace, partitions)
     names, tags = partitions.graph.names, trace.iterations
-    for node, tag, start in zip(trace.node.tolist(), trace.iteration.tolist(), trace.start_ns.tolist(), strict=True):
+    ops = trace.ops
+    for node, tag, start in zip(ops.node.tolist(), ops.iteration.tolist(), ops.start_ns.tolist(), strict=True):
         needed = _needed(record, (node, tags[tag]))
         where = f" in iteration {list(tags[tag])}" if tags[tag] else ""
         if needed is None:
             yield f"{names[node]!r} runs{where}, though something that it waits for never comes."
         elif start < needed:
             yield f"{names[node]!r} starts at {start} ns{where}, before its inputs are there at {needed} ns."
-    columns = (trace.transfer, trace.transfer_iteration, trace.transfer_dead, trace.transfer_ready_ns)
+    moved = trace.transfers
+    columns = (moved.row, moved.iteration, moved.dead, trace.stages.asked_ns)
     for transfer, tag, dead, asked in zip(*(column.tolist() for column in columns), strict=True):
         sent = _done(record, (int(partitions.send[transfer]), tags[tag]))
         posted = _needed(record, (int(partitions.recv[transfer]), tags[tag]))
@@ -260,9 +284,10 @@ def order_laws(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterat
 
 def _record(trace: Trace, partitions: Partitions) -> _RecordedStep:
     tags = trace.iterations
-    rows = zip(trace.node.tolist(), trace.iteration.tolist(), trace.end_ns.tolist(), strict=True)
+    own, moved = trace.ops, trace.transfers
+    rows = zip(own.node.tolist(), own.iteration.tolist(), own.end_ns.tolist(), strict=True)
     done: dict[Instance, int | None] = {(node, tags[tag]): end for node, tag, end in rows}
-    columns = (trace.transfer, trace.transfer_iteration, trace.transfer_dead, trace.unpack_end_ns)
+    columns = (moved.row, moved.iteration, moved.dead, trace.stages.unpacked_ns)
     arrived = zip(*(column.tolist() for column in columns), strict=True)
     ops = partitions.graph.ops
     return _RecordedStep(

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, ids, ints
 from simulator.execution.buffers import RESIDENT
-from simulator.execution.engine import Outcome
+from simulator.execution.engine import StepRun
 from simulator.execution.tables import Tables
 from simulator.execution.trace import Allocations, Residents
 from simulator.execution.transfers import copied
@@ -40,10 +40,10 @@ class Usage:
     resident_bytes: Ints  # [D]
 
 
-def usage(tables: Tables, outcome: Outcome, held: Allocations) -> Usage:
+def usage(tables: Tables, ran: StepRun, held: Allocations) -> Usage:
     """The memory curve and the peak of each device. A peak counts what lives for no time, too."""
     devices = len(tables.devices)
-    always = residents(tables, outcome.device)
+    always = residents(tables, ran.device)
     resident = np.zeros(devices, np.int64)
     np.add.at(resident, always.device, always.nbytes)
     # within an instant: what ends, what begins, and then the end of what also began there
@@ -81,20 +81,20 @@ def residents(tables: Tables, device: Ids) -> Residents:
     )
 
 
-def allocations(tables: Tables, outcome: Outcome) -> Allocations:
+def allocations(tables: Tables, ran: StepRun) -> Allocations:
     """The life of every buffer, received copy and scratch."""
-    crossing = outcome.transfers
+    crossing = ran.transfers
     count = len(tables.tensor_op)
-    copy = _copies(tables, outcome)
-    owner = _owners(tables, outcome, copy)
+    copy = _copies(tables, ran)
+    owner = _owners(tables, ran, copy)
     fed = tables.bound[tables.tensor_op] >= 0  # there from the beginning, whenever an executor comes to it
-    start = np.concatenate([np.where(fed, 0, outcome.start_ns[tables.tensor_op]), outcome.transfer_start_ns])
-    end = np.concatenate([outcome.end_ns[tables.tensor_op], outcome.unpack_end_ns])
+    start = np.concatenate([np.where(fed, 0, ran.start_ns[tables.tensor_op]), ran.stages.sent_ns])
+    end = np.concatenate([ran.end_ns[tables.tensor_op], ran.stages.unpacked_ns])
     np.maximum.at(end, owner, end.copy())
     client = tables.bound[tables.consumer] >= 0  # what it gets is kept until the step ends
-    np.maximum.at(end, owner[copy], np.where(client, outcome.makespan, outcome.end_ns[tables.consumer]))
-    np.maximum.at(end, owner[crossing.tensor], outcome.transfer_end_ns)
-    device = np.concatenate([outcome.device[tables.tensor_op], crossing.target])
+    np.maximum.at(end, owner[copy], np.where(client, ran.makespan, ran.end_ns[tables.consumer]))
+    np.maximum.at(end, owner[crossing.tensor], ran.stages.arrived_ns)
+    device = np.concatenate([ran.device[tables.tensor_op], crossing.target])
     tensor = np.concatenate([np.arange(count), crossing.tensor])
     transfer = np.concatenate([np.full(count, -1), np.arange(len(crossing))])
     real = (owner == np.arange(len(owner))) & (tables.tensor_bytes[tensor] > 0)
@@ -103,28 +103,28 @@ def allocations(tables: Tables, outcome: Outcome) -> Allocations:
     return Allocations(
         tensor=ids(np.concatenate([tables.tensor_row[tensor[rows]], -1 - tables.node[scratch]])),
         transfer=ids(np.concatenate([transfer[rows], np.full(len(scratch), -1)])),
-        device=ids(np.concatenate([device[rows], outcome.device[scratch]])),
-        start_ns=ints(np.concatenate([start[rows], outcome.start_ns[scratch]])),
-        end_ns=ints(np.concatenate([end[rows], outcome.end_ns[scratch]])),
+        device=ids(np.concatenate([device[rows], ran.device[scratch]])),
+        start_ns=ints(np.concatenate([start[rows], ran.start_ns[scratch]])),
+        end_ns=ints(np.concatenate([end[rows], ran.end_ns[scratch]])),
         nbytes=ints(np.concatenate([tables.tensor_bytes[tensor[rows]], tables.scratch_bytes[scratch]])),
     )
 
 
-def _copies(tables: Tables, outcome: Outcome) -> npt.NDArray[np.int64]:
+def _copies(tables: Tables, ran: StepRun) -> npt.NDArray[np.int64]:
     """[E] which copy each consumer reads: the tensor itself, or T + the transfer that brought it."""
-    arrived = outcome.transfers.of_edge.astype(np.int64)
+    arrived = ran.transfers.of_edge.astype(np.int64)
     return np.where(arrived < 0, tables.edge_tensor, len(tables.tensor_op) + arrived)
 
 
-def _owners(tables: Tables, outcome: Outcome, copy: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _owners(tables: Tables, ran: StepRun, copy: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """[T + X] whose buffer each tensor and received copy really is: its own, or the one that was passed on."""
-    crossing = outcome.transfers
+    crossing = ran.transfers
     count = len(tables.tensor_op)
     owner = np.arange(count + len(crossing))
     handed = np.array([not links for links in tables.routes.links], bool)[crossing.route]
     owner[count:][handed] = crossing.tensor[handed]
     passing = np.flatnonzero(tables.forwards >= 0)
-    owner[passing] = _views(tables, outcome, copy, passing)
+    owner[passing] = _views(tables, ran, copy, passing)
     while True:  # follow chains of views; their length halves each time
         further = owner[owner]
         if (further == owner).all():
@@ -133,13 +133,24 @@ def _owners(tables: Tables, outcome: Outcome, copy: npt.NDArray[np.int64]) -> np
 
 
 def _views(
-    tables: Tables, outcome: Outcome, copy: npt.NDArray[np.int64], passing: npt.NDArray[np.intp]
+    tables: Tables, ran: StepRun, copy: npt.NDArray[np.int64], passing: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.int64]:
     """The copy that each of these tensors is a view of; a Merge passes on the input that woke it."""
     n = len(tables)
     op = tables.tensor_op[passing].astype(np.int64)
     pairs = tables.edge_tensor.astype(np.int64) * n + tables.consumer  # sorted
     edge = np.searchsorted(pairs, tables.forwards[passing].astype(np.int64) * n + op)
-    first = outcome.first[op]
+    first = woken_by(tables, ran)[op]
     found: npt.NDArray[np.int64] = copy[np.where(first >= 0, first, edge)]
     return found
+
+
+def woken_by(tables: Tables, ran: StepRun) -> Ids:
+    """[n] the edge whose value a Merge passes on: the data input that came first, of several the lowest; else -1."""
+    found = np.full(len(tables), -1)
+    edge = np.flatnonzero(tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0))
+    by, here = ran.transfers.of_edge[edge], ran.end_ns[tables.tensor_op[tables.edge_tensor[edge]]]
+    came = np.where(by < 0, here, np.append(ran.stages.unpacked_ns, 0)[by])
+    order = np.lexsort((edge, came, tables.consumer[edge]))[::-1]  # the first of each comes last and stays
+    found[tables.consumer[edge[order]]] = edge[order]
+    return ids(found)

@@ -1,4 +1,4 @@
-"""Links under an assignment: transfers that occupy them in turn, transfers that share them, and the ends of bytes."""
+"""Links under an assignment: transfers that occupy them in turn, and transfers that share them."""
 
 from __future__ import annotations
 
@@ -37,20 +37,6 @@ def holds(tables: Tables, crossing: Transfers, held: Sequence[tuple[int, ...]]) 
 def flowing(tables: Tables, crossing: Transfers, rule: Discipline) -> Flags:
     """[X] transfers that share links; what has no bytes only takes its latency."""
     return flags(rule.flows[crossing.route] & (tables.tensor_bytes[crossing.tensor] > 0))
-
-
-def wire_end(tables: Tables, route: Ids, latency_ns: Ints, flows: Flags, came: Ints) -> Ints:
-    """[X] when the bytes were through of transfers that came then.
-
-    A latency earlier; a flow has its latency before its bytes, and a hand-over is over when it arrives.
-    """
-    wires = ~flows & (tables.routes.bytes_per_s[route] > 0)
-    return ints(came - np.where(wires, latency_ns, 0))
-
-
-def crossing_ns(wire_ns: Ints, hold_ptr: Ids, sent: Ints, through: Ints) -> Ints:
-    """[X] how long the bytes of each take without a wait; of those that hold no link, all the time until through."""
-    return ints(np.where(np.diff(hold_ptr) > 0, wire_ns, through - sent))
 
 
 def check_flows(tables: Tables, crossing: Transfers, flows: Flags, nbytes: Ints) -> None:

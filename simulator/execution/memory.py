@@ -105,7 +105,7 @@ def _held(trace: Trace, partitions: Partitions) -> _Held:
     if trace.allocations is None or trace.residents is None:
         raise SimvizError("This trace does not say whose memory it holds; take one that `simulate` made.")
     rows = trace.allocations
-    arrived = np.append(trace.transfer, -1)[rows.transfer]  # the last answers for what was made here
+    arrived = np.append(trace.transfers.row, -1)[rows.transfer]  # the last answers for what was made here
     return _Held(replace(rows, transfer=ids(arrived)), trace.residents, partitions)
 
 

@@ -26,14 +26,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ids, ids
-from simulator.execution.slack import Slack, slack
-from simulator.execution.trace import Trace
+from simulator.columns import Ids, Ints, ids
+from simulator.execution.slack import latest_ends
+from simulator.execution.trace import Kind, Trace
 from simulator.graph.op_classes import ENTERS, MERGES, SWITCHES
 from simulator.partitioning.partitions import with_waits
 from simulator.units import Nanos
@@ -129,40 +129,54 @@ def _edges(partitions: Partitions, waits: list[_Wait]) -> list[tuple[int, int]]:
 
 def _waits(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[_Wait]:
     """For each Recv that could be posted later the op after which it should be."""
-    times = slack(trace, partitions, cluster)
-    graph = partitions.graph
-    ops = _ends(times, partitions)
-    begun = trace.transfer_start_ns - (trace.pack_end_ns - trace.pack_start_ns)  # or could have been
-    often = np.bincount(trace.transfer, minlength=len(partitions.recv))
-    for taken in np.flatnonzero(often[trace.transfer] == 1).tolist():
-        row = int(trace.transfer[taken])
+    graph, tasks, stages = partitions.graph, trace.tasks, trace.stages
+    latest, first = latest_ends(tasks), _first_tasks(trace)
+    latest_asked = latest[first] - tasks.end_ns[first] + tasks.start_ns[first]
+    ops = _ends(trace, latest, partitions)
+    begun = stages.sent_ns - (stages.packed_ns - tasks.start_ns[first]) * (tasks.kind[first] == Kind.PACK)
+    often = np.bincount(trace.transfers.row, minlength=len(partitions.recv))
+    for taken in np.flatnonzero(often[trace.transfers.row] == 1).tolist():
+        row = int(trace.transfers.row[taken])
         recv = partitions.recv[row]
         source, target = int(partitions.src_device[row]), int(partitions.dst_device[row])
         nbytes = int(partitions.nbytes[row])
-        lasts = trace.transfer_end_ns[taken] > trace.transfer_start_ns[taken]
+        lasts = stages.arrived_ns[taken] > stages.sent_ns[taken]
         posted_at_once = graph.in_ptr[recv] == graph.in_ptr[recv + 1]
         if nbytes <= 0 or not cluster.routes[source][target] or not lasts or not posted_at_once:
             continue
         request = cluster.protocol(source, target).request_ns
-        found = _last_before(ops.get(target), times.latest_asked_ns[row] - request)
-        if found is not None and times.end_ns[found] + request > begun[taken]:
-            yield _Wait(row, found, nbytes * (times.end_ns[found] + request - int(begun[taken])))
+        found = _last_before(ops.get(target), int(latest_asked[taken]) - request)
+        if found is not None and found[0] + request > begun[taken]:
+            yield _Wait(row, found[1], nbytes * (found[0] + request - int(begun[taken])))
 
 
-def _ends(times: Slack, partitions: Partitions) -> dict[int, tuple[list[Nanos], list[int]]]:
+def _first_tasks(trace: Trace) -> Ids:
+    """[X] the task with which each transfer begins once it is asked for."""
+    tasks, found = trace.tasks, np.full(len(trace.transfers), -1)
+    moved = np.flatnonzero((tasks.kind != Kind.OP) & (tasks.kind != Kind.REQUEST))
+    order = np.lexsort((tasks.kind[moved], tasks.ready_ns[moved]))[::-1]  # the first of each comes last and stays
+    found[tasks.of[moved[order]]] = moved[order]
+    return ids(found)
+
+
+_End: TypeAlias = tuple[Nanos, int]  # of an op, and its node
+
+
+def _ends(trace: Trace, latest: Ints, partitions: Partitions) -> dict[int, tuple[list[Nanos], list[_End]]]:
     """Per device latest ends, ascending, and for each the op that ended last of those that must have ended by then."""
-    free = _unconditional(partitions)
-    rows = [row for row, runs in enumerate(times.runs) if runs == 1 and free[row] and not partitions.inserted[row]]
-    found: dict[int, tuple[list[Nanos], list[int]]] = {}
-    for row in sorted(rows, key=lambda row: (times.latest_ns[row], row)):
-        latest, last = found.setdefault(int(partitions.device[row]), ([], []))
-        ahead = not last or times.end_ns[row] > times.end_ns[last[-1]]
-        latest.append(times.latest_ns[row])
-        last.append(row if ahead else last[-1])
+    ops, once = trace.ops, np.bincount(trace.ops.node, minlength=len(partitions.graph)) == 1
+    rows = np.flatnonzero((once & np.array(_unconditional(partitions), bool))[ops.node])
+    by = latest[ops.task]
+    found: dict[int, tuple[list[Nanos], list[_End]]] = {}
+    for row in rows[np.lexsort((ops.node[rows], by[rows]))].tolist():
+        moments, last = found.setdefault(int(ops.device[row]), ([], []))
+        own = (int(ops.end_ns[row]), int(ops.node[row]))
+        moments.append(int(by[row]))
+        last.append(own if not last or own[0] > last[-1][0] else last[-1])
     return found
 
 
-def _last_before(ends: tuple[list[Nanos], list[int]] | None, moment: Nanos) -> int | None:
+def _last_before(ends: tuple[list[Nanos], list[_End]] | None, moment: Nanos) -> _End | None:
     """The op of `_ends` for that moment."""
     place = bisect_right(ends[0], moment) if ends else 0
     return ends[1][place - 1] if ends and place else None

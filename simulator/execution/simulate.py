@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from simulator.columns import Ids, Ints, flags, ids, ints
+from simulator.columns import Ints, ids, ints
 from simulator.execution.choosing import choose
 from simulator.execution.critical import critical_path
-from simulator.execution.engine import Outcome, run
+from simulator.execution.engine import StepRun, run
 from simulator.execution.lifetimes import allocations, residents, usage
-from simulator.execution.links import crossing_ns
 from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_partitions
-from simulator.execution.trace import Trace
+from simulator.execution.trace import Kind, Trace, TraceTasks
+from simulator.execution.trace_tasks import trace_of
 from simulator.execution.transfers import no_route
 from simulator.graph.op_classes import calling
 from simulator.graph.shapes import unsized
@@ -59,9 +59,9 @@ def simulate(
     _check_routes(partitions, tables)
     compiled = choose(options.engine, len(tables) + len(partitions.send))
     own = None if partitions.priority is None else partitions.priority[tables.node]
-    outcome = run(tables, device, own, options, compiled=compiled)
+    ran = run(tables, device, own, options, compiled=compiled)
     how = {"order": order, "contention": options.contention, "engine": "compiled" if compiled else "python"}
-    return _trace(partitions, tables, outcome, how)
+    return _trace(partitions, tables, ran, how)
 
 
 def _check_routes(partitions: Partitions, tables: Tables) -> None:
@@ -74,88 +74,41 @@ def _check_routes(partitions: Partitions, tables: Tables) -> None:
         raise no_route(partitions.devices[here[row]], partitions.devices[there[row]], what)
 
 
-def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, how: Mapping[str, str]) -> Trace:
-    shown = np.flatnonzero(~(partitions.inserted[tables.node] | tables.silent))
-    device, lane, start = outcome.device, outcome.lane, outcome.start_ns
-    rows = shown[np.lexsort((shown, lane[shown], device[shown], start[shown]))]
-    nothing = ids(np.zeros(len(rows), np.int32))
-    sender = tables.tensor_op[outcome.transfers.tensor]
-    transfer_of = np.full(len(partitions.graph), -1)
-    transfer_of[partitions.send] = np.arange(len(partitions.send))
-    held = allocations(tables, outcome)
-    used = usage(tables, outcome, held)
-    critical, critical_ns = _critical(tables, outcome, rows)
-    return Trace(
-        node=ids(tables.node[rows]),
-        iteration=ids(tables.iteration[rows]),
-        device=ids(device[rows]),
-        lane=ids(lane[rows]),
-        client=nothing,
-        step=nothing,
-        ready_ns=ints(outcome.ready_ns[rows]),
-        start_ns=ints(start[rows]),
-        end_ns=ints(outcome.end_ns[rows]),
-        transfer=ids(transfer_of[tables.node[sender]]),
-        transfer_iteration=ids(tables.iteration[sender]),
-        transfer_dead=flags(tables.silent[sender]),
-        transfer_client=ids(np.zeros(len(sender))),
-        transfer_step=ids(np.zeros(len(sender))),
-        transfer_ready_ns=outcome.transfer_ready_ns,
-        pack_start_ns=outcome.pack_start_ns,
-        pack_end_ns=outcome.pack_end_ns,
-        transfer_start_ns=outcome.transfer_start_ns,
-        wire_end_ns=outcome.wire_end_ns,
-        crossing_ns=crossing_ns(
-            outcome.transfers.wire_ns, outcome.hold_ptr, outcome.transfer_start_ns, outcome.wire_end_ns
-        ),
-        transfer_end_ns=outcome.transfer_end_ns,
-        unpack_start_ns=outcome.unpack_start_ns,
-        unpack_end_ns=outcome.unpack_end_ns,
-        pack_lane=outcome.pack_lane,
-        unpack_lane=outcome.unpack_lane,
-        hold_ptr=outcome.hold_ptr,
-        hold_link=outcome.hold_link,
-        hold_start_ns=outcome.hold_start_ns,
-        hold_end_ns=outcome.hold_end_ns,
+def _trace(partitions: Partitions, tables: Tables, ran: StepRun, how: Mapping[str, str]) -> Trace:
+    held = allocations(tables, ran)
+    used = usage(tables, ran, held)
+    made = trace_of(
+        tables,
+        ran.lowered,
+        [ran.times],
+        ran.tasks,
+        [partitions],
+        ids([0, len(tables)]),
+        makespan=ran.makespan,
+        busy_ns=_busy(tables, ran.tasks),
         memory_device=used.device,
         memory_time_ns=used.time_ns,
         memory_bytes=used.nbytes,
         peak_bytes=used.peak_bytes,
         resident_bytes=used.resident_bytes,
-        busy_ns=_busy(tables, outcome),
-        makespan=outcome.makespan,
-        iterations=tables.iterations,
         **how,
-        critical=critical,
-        critical_ns=critical_ns,
         notes=_notes(partitions.graph, partitions, tables),
         dead_fetches=tables.dead_fetches,
         peak_ns=used.peak_ns,
         allocations=held,
-        residents=residents(tables, device),
+        residents=residents(tables, ran.device),
     )
+    path = critical_path(ran.tasks)
+    of_cut = (made.tasks.kind[path] == Kind.OP) & ~np.append(made.instances.shown, True)[made.tasks.of[path]]
+    return replace(made, critical=ids(path[~of_cut]))
 
 
-def _busy(tables: Tables, outcome: Outcome) -> Ints:
+def _busy(tables: Tables, tasks: TraceTasks) -> Ints:
     """[D] time of lanes in which ops ran and transfers were packed and unpacked."""
-    busy, home, crossing = np.zeros(len(tables.devices), np.int64), tables.home, outcome.transfers
-    np.add.at(busy, outcome.device, outcome.end_ns - outcome.start_ns)
-    np.add.at(busy, home[crossing.source], outcome.pack_end_ns - outcome.pack_start_ns)
-    np.add.at(busy, home[crossing.target], outcome.unpack_end_ns - outcome.unpack_start_ns)
+    busy = np.zeros(len(tables.devices), np.int64)
+    rows = np.flatnonzero((tasks.lane >= 0) & (tasks.resource < len(busy)))
+    np.add.at(busy, tasks.resource[rows], tasks.end_ns[rows] - tasks.start_ns[rows])
     return ints(busy)
-
-
-def _critical(tables: Tables, outcome: Outcome, rows: npt.NDArray[np.intp]) -> tuple[Ids, Ints]:
-    """The critical path in rows of slices and transfers, and how long each; what the cut inserted is left out."""
-    slice_of = np.full(len(tables), -1)
-    slice_of[rows] = np.arange(len(rows))
-    path = critical_path(tables, outcome)
-    task = np.array([task for task, _ in path], np.int64)
-    begins = np.array([begin for _, begin in path], np.int64)
-    lasts = np.diff(begins, append=outcome.makespan)
-    shown = np.where(task < 0, task, slice_of[np.maximum(task, 0)] if len(slice_of) else -1)
-    kept = (task < 0) | (shown >= 0)
-    return ids(shown[kept]), ints(lasts[kept])
 
 
 def _notes(graph: Graph, partitions: Partitions, tables: Tables) -> tuple[str, ...]:

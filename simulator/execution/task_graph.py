@@ -28,13 +28,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ids, ids, ints
+from simulator.columns import Ids, Ints, ids, ints, stable_order
 from simulator.errors import SimvizError
 from simulator.execution.arrays import AT_ONCE, EXECUTOR, NOWHERE, PRIORITY, Tasks
 from simulator.execution.links import check_flows, flowing, holds
 from simulator.execution.routes import discipline
 from simulator.execution.table_columns import pointers
 from simulator.execution.tables import Tables
+from simulator.execution.trace import Kind
 from simulator.execution.transfers import MAX_NS, Transfers
 
 Rows = npt.NDArray[np.int64]
@@ -43,7 +44,7 @@ _NONE = -1
 
 @dataclass(frozen=True, eq=False)
 class TaskGraph:
-    """Tasks, and the ones that stand for each stretch of a transfer. Axes: n ops, X transfers, H holds of links."""
+    """Tasks, and the stretch of a transfer for which each stands. Axes: J tasks, n ops, X transfers."""
 
     tasks: Tasks
     transfers: Transfers
@@ -52,12 +53,9 @@ class TaskGraph:
     pack: Ids  # [X] -1: no work
     wire: Ids  # [X] the first on the wires
     arrive: Ids  # [X] its end is the arrival
-    unpack: Ids  # [X] -1: no work
-    last: Ids  # [X] it tells the readers
-    hold_ptr: Ids  # [X+1]
-    hold_link: Ids  # [H]
-    hold: Ids  # [H] task
+    kind: Ids  # [J] `Kind` of each task; of the beginnings, which come last, that of an op
     transfer: Ids  # [J] of each task; -1: it is none of a transfer
+    tail_ns: Ints  # [J] latency with which its time ends, after its bytes
 
 
 class _Chains:
@@ -65,7 +63,7 @@ class _Chains:
 
     def __init__(self, begin: int) -> None:
         self.count = begin
-        self.parts: list[tuple[Rows, Rows, Rows]] = []  # tasks, lengths, resources
+        self.parts: list[tuple[Kind, Rows, Rows, Rows, Rows]] = []  # of tasks: lengths, resources, transfers
         self.edges: list[tuple[Rows, Rows]] = []
 
     def number(self, there: npt.NDArray[np.bool_]) -> Rows:
@@ -75,11 +73,13 @@ class _Chains:
         self.count += int(there.sum())
         return found
 
-    def describe(self, task: Rows, length: npt.ArrayLike, resource: npt.ArrayLike) -> None:
-        """Length and resource of the tasks that are there."""
+    def describe(
+        self, kind: Kind, task: Rows, length: npt.ArrayLike, resource: npt.ArrayLike, transfer: npt.ArrayLike
+    ) -> None:
+        """Length, resource and transfer of the tasks that are there."""
         own = np.flatnonzero(task >= 0)
-        ns, where = (np.broadcast_to(np.asarray(column), task.shape)[own] for column in (length, resource))
-        self.parts.append((task[own], ns, where))
+        ns, where, whose = (np.broadcast_to(np.asarray(one), task.shape)[own] for one in (length, resource, transfer))
+        self.parts.append((kind, task[own], ns, where, whose))
 
     def follow(self, task: Rows, other: Rows) -> None:
         """The end of each task is an event for the other, where both are there."""
@@ -142,16 +142,18 @@ def lower(
     at_once = tables.instant
     if order == EXECUTOR:
         at_once = at_once & ~(tables.threaded & tables.cpu[device])
-    made.describe(np.arange(n), run_ns, np.where(at_once, AT_ONCE, device))
-    made.describe(pack, crossing.pack_ns, tables.home[crossing.source])
-    made.describe(unpack, crossing.unpack_ns, tables.home[crossing.target])
-    made.describe(link, hold.ns, devices + hold.link)
-    made.describe(flow, nbytes, devices + len(routes.link_names) + crossing.route)
-    made.describe(rest, crossing.wire_ns - head, NOWHERE)
-    made.describe(arrive, crossing.latency_ns, NOWHERE)
-    made.describe(delay, crossing.latency_ns + np.where(flows, 0, crossing.wire_ns), NOWHERE)
-    made.describe(request, request_ns, NOWHERE)
-    made.describe(np.arange(begin, count), 0, NOWHERE)
+    each = np.arange(len(crossing))
+    made.describe(Kind.OP, np.arange(n), run_ns, np.where(at_once, AT_ONCE, device), _NONE)
+    made.describe(Kind.PACK, pack, crossing.pack_ns, tables.home[crossing.source], each)
+    made.describe(Kind.UNPACK, unpack, crossing.unpack_ns, tables.home[crossing.target], each)
+    made.describe(Kind.LINK, link, hold.ns, devices + hold.link, owner)
+    made.describe(Kind.FLOW, flow, nbytes, devices + len(routes.link_names) + crossing.route, each)
+    made.describe(Kind.FLOW, rest, crossing.wire_ns - head, NOWHERE, each)
+    made.describe(Kind.LATENCY, arrive, crossing.latency_ns, NOWHERE, each)
+    made.describe(Kind.LATENCY, np.where(flows, delay, _NONE), crossing.latency_ns, NOWHERE, each)
+    made.describe(Kind.FLOW, np.where(flows, _NONE, delay), crossing.latency_ns + crossing.wire_ns, NOWHERE, each)
+    made.describe(Kind.REQUEST, request, request_ns, NOWHERE, each)
+    made.describe(Kind.OP, np.arange(begin, count), 0, NOWHERE, _NONE)
 
     gate = tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0)
     reader = np.where(gate, ~tables.consumer.astype(np.int64), tables.consumer)
@@ -169,11 +171,14 @@ def lower(
     made.follow(end, unpack)
     made.edges.append((out[crossing.of_edge[crosses]], reader[crosses]))
 
-    length, resource = np.zeros(count, np.int64), np.full(count, NOWHERE, np.int64)
-    for task, ns, where in made.parts:
-        length[task], resource[task] = ns, where
-    lag, release, onward = np.zeros(count, np.int64), np.zeros(count, np.int64), np.full(count, _NONE, np.int64)
+    length, resource, kinds, transfer, lag, release = (np.zeros(count, np.int64) for _ in range(6))
+    for kind, task, *columns in made.parts:
+        kinds[task] = kind
+        length[task], resource[task], transfer[task] = columns
+    onward = np.full(count, _NONE, np.int64)
     lag[first_link[alone]] = crossing.latency_ns[alone]
+    tail, lately = lag.copy(), (links == 0) & ~flows & (routes.bytes_per_s[crossing.route] > 0)  # not handed over
+    tail[delay[lately]] = crossing.latency_ns[lately]
     release[first[poster < 0]] = request_ns[poster < 0]
     onward[link[np.flatnonzero(place_on > 0) - 1]] = link[place_on > 0]
 
@@ -186,7 +191,7 @@ def lower(
     needs[begin:] = 1
     beginning = begin + np.searchsorted(bounds, roots, side="right") - 1
     source, target = np.append(source, beginning), np.append(target, roots)
-    by_source = np.argsort(source, kind="stable")
+    by_source = stable_order(source)
     ptr = pointers(ids(source), count)
     _check_total(length, resource, crossing, devices + len(routes.link_names))
     ranks = np.zeros(count, np.int64)
@@ -215,23 +220,10 @@ def lower(
         pack=ids(pack),
         wire=ids(wire),
         arrive=ids(end),
-        unpack=ids(unpack),
-        last=ids(out),
-        hold_ptr=hold.ptr,
-        hold_link=hold.link,
-        hold=ids(link),
-        transfer=_transfers(count, (pack, unpack, flow, rest, arrive, delay, request), link, owner),
+        kind=ids(kinds),
+        transfer=ids(transfer),
+        tail_ns=ints(tail),
     )
-
-
-def _transfers(count: int, columns: Sequence[Rows], link: Rows, owner: Rows) -> Ids:
-    """[J] the transfer of each task, given columns of a task per transfer, and those of links."""
-    found = np.full(count, _NONE, np.int64)
-    for column in columns:
-        there = np.flatnonzero(column >= 0)
-        found[column[there]] = there
-    found[link] = owner
-    return ids(found)
 
 
 def _check_total(length: Rows, resource: Rows, crossing: Transfers, routes: int) -> None:

@@ -1,35 +1,154 @@
-"""The trace: what ran when, what crossed when, and what memory held, as columns.
+"""The trace: every task that ran, of an op or of a transfer, and what memory held, as columns.
+
+A task is an op, or a stretch of a transfer: the request of its Recv, packing, links, latency, unpacking. It waits for
+events, which are ends or starts of other tasks, and may wait for its resource after that. All else about time is read
+from this one table. `Trace.ops` and `Trace.stages` show it by op and by transfer.
 
 A lane is one queue of one device, numbered within the device. Nodes that only stand for communication (Send, Recv and
-the dummies of control edges) take no lane and are not slices. Other nodes that take no time (fed nodes, Const, NoOp)
-are slices of no length on lane 0. What is dead does not run and is no slice. A node in a loop has one per iteration.
-
-A hold is the time for which a transfer occupies a serial link of its route: as long as its bytes take there. A transfer
-takes one link after the other, the next beginning no earlier, and later where others are before it in that link's
-queue.
+the dummies of control edges) take no lane and are not shown. Other nodes that take no time (fed nodes, Const, NoOp) are
+shown on lane 0. What is dead does not run and is not shown. A node in a loop runs once per iteration.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
 
-from simulator.columns import Flags, Ids, Ints
+import numpy as np
+
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.units import Nanos, show_nanos
 from simulator.wording import counted, repr_of
 
-# A transfer is a chain of stretches. Its place in `Trace.critical` is one number below zero for each of them.
-REQUEST, PACK, WIRE, LATENCY, UNPACK = range(5)
-STRETCHES = 5
+
+class Kind(IntEnum):
+    """The work of a task. All but the first are stretches of a transfer."""
+
+    OP = 0
+    REQUEST = 1  # from the posted Recv until the sender knows of it
+    PACK = 2  # the processor at the source works
+    LINK = 3  # it has a serial link to itself
+    FLOW = 4  # its bytes are on links that others may use at the same time, or are handed over in memory
+    LATENCY = 5
+    UNPACK = 6  # the processor at the target works
 
 
-def transfer_task(transfer: int, stretch: int) -> int:
-    """The number in `Trace.critical` of a stretch of a transfer."""
-    return -1 - (STRETCHES * transfer + stretch)
+class Event(IntEnum):
+    """The event of another task for which a task waits."""
+
+    END = 0
+    START = 1
+    FIRST = 2  # the end of a data input of a Merge, of which the first alone counts
 
 
-def transfer_of(task: int) -> tuple[int, int]:
-    """The transfer and the stretch that a number below zero in `Trace.critical` stands for."""
-    return divmod(-1 - task, STRETCHES)
+@dataclass(frozen=True, eq=False)
+class TraceTasks:
+    """Tasks, step by step in order of (client, step). Axes: J tasks, E events that they wait for."""
+
+    kind: Ids  # [J] `Kind`
+    of: Ids  # [J] of an op: row of `Trace.instances`; else row of `Trace.transfers`
+    resource: Ids  # [J] row of Cluster.devices, or their number + row of Cluster.links; -1: none
+    lane: Ids  # [J] lane within its device, 0 on a link; -1: it takes none
+    ready_ns: Ints  # [J] the last event for which it waits
+    start_ns: Ints  # [J]
+    end_ns: Ints  # [J]
+    need_ptr: Ids  # [J+1]
+    need: Ids  # [E] the task whose event it is
+    event: Ids  # [E] `Event`
+    devices: int  # of the cluster
+
+    def rows(self, *kinds: Kind) -> Ids:
+        """The tasks of these kinds, ascending."""
+        return ids(np.flatnonzero(np.isin(self.kind, kinds)))
+
+    def links(self, rows: Ids) -> Ids:
+        """The link of each of these tasks of the kind LINK."""
+        return ids(self.resource[rows] - self.devices)
+
+    @cached_property
+    def stages(self) -> Stages:
+        """The moments of each transfer."""
+        return _stages(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Stages:
+    """The moments of each transfer. Axis: X rows of `Trace.transfers`."""
+
+    asked_ns: Ints  # [X] the value is there and asked for
+    packed_ns: Ints  # [X] as before where the protocol asks for no work
+    sent_ns: Ints  # [X] on the wire: its first link begins with it; of what shares links: its latency begins
+    crossing_ns: Ints  # [X] how long its bytes take on the slowest link; where links are shared, since it was sent
+    through_ns: Ints  # [X] its bytes are through all of its links
+    arrived_ns: Ints  # [X] a latency later; at once what shares links, whose latency comes first
+    unpacked_ns: Ints  # [X] the readers have it
+
+
+def _stages(tasks: TraceTasks) -> Stages:
+    kind, of, start, end = tasks.kind, tasks.of, tasks.start_ns, tasks.end_ns
+    count = int(of[kind != Kind.OP].max(initial=-1)) + 1
+    moved = np.flatnonzero((kind != Kind.OP) & (kind != Kind.REQUEST))
+    wires, sent = tasks.rows(Kind.LINK, Kind.FLOW), tasks.rows(Kind.LINK, Kind.FLOW, Kind.LATENCY)
+    never = np.iinfo(np.int64).max
+    asked_ns, sent_ns = np.full(count, never), np.full(count, never)
+    through_ns, arrived_ns, crossing_ns = (np.zeros(count, np.int64) for _ in range(3))
+    np.minimum.at(asked_ns, of[moved], tasks.ready_ns[moved])
+    np.minimum.at(sent_ns, of[sent], start[sent])
+    np.maximum.at(through_ns, of[wires], end[wires])
+    np.maximum.at(arrived_ns, of[sent], end[sent])
+    since = np.where(kind[wires] == Kind.LINK, start[wires], sent_ns[of[wires]])
+    np.maximum.at(crossing_ns, of[wires], end[wires] - since)
+    packed_ns, unpacked_ns = asked_ns.copy(), arrived_ns.copy()
+    for found, wanted in ((packed_ns, Kind.PACK), (unpacked_ns, Kind.UNPACK)):
+        rows = tasks.rows(wanted)
+        found[of[rows]] = end[rows]
+    columns = (asked_ns, packed_ns, sent_ns, crossing_ns, through_ns, arrived_ns, unpacked_ns)
+    return Stages(*map(ints, columns))
+
+
+@dataclass(frozen=True, eq=False)
+class OpInstances:
+    """The ops of the tasks, in their order. Axis: O."""
+
+    node: Ids  # [O] row of Partitions.graph
+    iteration: Ids  # [O] row of `Trace.iterations`
+    shown: Flags  # [O] not made by the cut, and not dead
+    client: Ids  # [O] 0 while there is one client
+    step: Ids  # [O] 0 while there is one step
+
+
+@dataclass(frozen=True, eq=False)
+class TraceTransfers:
+    """The transfers of the tasks, in order of (client, step, iteration, transfer of the partitions). Axis: X."""
+
+    row: Ids  # [X] row of the partitions' transfers
+    iteration: Ids  # [X] row of `Trace.iterations`
+    dead: Flags  # [X] only says that there is no value: takes no bytes
+    client: Ids  # [X]
+    step: Ids  # [X]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True, eq=False)
+class OpRuns:
+    """The ops that are shown, in order of (start, device, lane), ties as in `Tables`. Axis: S."""
+
+    task: Ids  # [S] row of `Trace.tasks`
+    node: Ids  # [S] row of Partitions.graph
+    iteration: Ids  # [S] row of `Trace.iterations`
+    client: Ids  # [S]
+    step: Ids  # [S]
+    device: Ids  # [S] row of Cluster.devices
+    lane: Ids  # [S] within the device
+    ready_ns: Ints  # [S]
+    start_ns: Ints  # [S]
+    end_ns: Ints  # [S]
+
+    def __len__(self) -> int:
+        return len(self.node)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,55 +183,23 @@ class Residents:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One simulated step.
+    """One simulated step, or the recorded steps of a training. Axes: M memory events, D devices, I iterations."""
 
-    Axes: S slices in order of (start, device, lane), ties as in `Tables`, X transfers in order of (iteration, transfer
-    of the partitions), H holds in order of (transfer, place of the link on its route), M memory events, D devices, I
-    iterations.
-    """
-
-    node: Ids  # [S] row of Partitions.graph
-    iteration: Ids  # [S] row of `iterations`
-    device: Ids  # [S] row of Cluster.devices
-    lane: Ids  # [S] lane within the device
-    client: Ids  # [S] 0 while there is one client
-    step: Ids  # [S] 0 while there is one step
-    ready_ns: Ints  # [S]
-    start_ns: Ints  # [S]
-    end_ns: Ints  # [S]
-    transfer: Ids  # [X] row of the partitions' transfers
-    transfer_iteration: Ids  # [X] row of `iterations`
-    transfer_dead: Flags  # [X] only says that there is no value: takes no bytes
-    transfer_client: Ids  # [X] as `client`
-    transfer_step: Ids  # [X] as `step`
-    transfer_ready_ns: Ints  # [X] the value is there and asked for
-    pack_start_ns: Ints  # [X] the processor at the source works; no length where the protocol asks for no work
-    pack_end_ns: Ints  # [X]
-    transfer_start_ns: Ints  # [X] on the wire: its first link begins with it
-    wire_end_ns: Ints  # [X] its bytes are through all of its links
-    crossing_ns: Ints  # [X] how long that takes on the slowest link; where links are shared, since it was sent
-    transfer_end_ns: Ints  # [X] arrived: a latency later; at once what shares links, whose latency comes first
-    unpack_start_ns: Ints  # [X] the processor at the target works
-    unpack_end_ns: Ints  # [X] the readers have it
-    pack_lane: Ids  # [X] lane of the CPU that stands for the source, 0 where there is no work
-    unpack_lane: Ids  # [X]
-    hold_ptr: Ids  # [X+1] first hold of each transfer; it has none without serial links
-    hold_link: Ids  # [H] row of Cluster.links
-    hold_start_ns: Ints  # [H]
-    hold_end_ns: Ints  # [H]
+    tasks: TraceTasks
+    instances: OpInstances
+    transfers: TraceTransfers
+    makespan: Nanos
+    busy_ns: Ints  # [D] lane time in which ops ran and transfers were packed and unpacked
     memory_device: Ids  # [M] one row per change, in order of time
     memory_time_ns: Ints  # [M]
     memory_bytes: Ints  # [M] in use on that device from that moment
     peak_bytes: Ints  # [D]
     resident_bytes: Ints  # [D] before the step begins and after it ends
-    busy_ns: Ints  # [D] lane time in which ops ran and transfers were packed and unpacked
-    makespan: Nanos
     iterations: tuple[tuple[int, ...], ...] = ((),)  # [I] iteration of each loop around, outermost first
     order: str = "fifo"  # how a device chose among ready ops
     contention: str = "serial"  # how transfers shared a link that does not say it itself
     engine: str = "python"  # which loop ran it
-    critical: Ids | None = None  # [..] what set the makespan, in order: rows of slices, `transfer_task`s
-    critical_ns: Ints | None = None  # [..] for how long each did
+    critical: Ids | None = None  # [..] tasks that set the makespan, in order; each ends when the next starts
     notes: tuple[str, ...] = ()  # loops run once, ...
     dead_fetches: tuple[str, ...] = ()  # what the client never gets, whatever is chosen: TensorFlow refuses the step
     peak_ns: Ints | None = None  # [D] when the peak was reached first
@@ -120,5 +207,56 @@ class Trace:
     residents: Residents | None = None  # whose memory it was before the step began
 
     def __repr__(self) -> str:
-        ops, transfers = counted(len(self.node), "op"), counted(len(self.transfer), "transfer")
+        ops, transfers = counted(len(self.ops), "op"), counted(len(self.transfers), "transfer")
         return repr_of(self, show_nanos(self.makespan), ops, transfers)
+
+    @property
+    def stages(self) -> Stages:
+        """The moments of each transfer."""
+        return self.tasks.stages
+
+    @cached_property
+    def ops(self) -> OpRuns:
+        """The ops that ran: a row for each iteration and step."""
+        tasks, known = self.tasks, self.instances
+        rows = tasks.rows(Kind.OP)[known.shown]  # instances are in the order of their tasks
+        lane = np.maximum(tasks.lane[rows], 0)
+        order = np.lexsort((rows, lane, tasks.resource[rows], tasks.start_ns[rows]))
+        rows = rows[order]
+        of = tasks.of[rows]
+        return OpRuns(
+            task=ids(rows),
+            node=ids(known.node[of]),
+            iteration=ids(known.iteration[of]),
+            client=ids(known.client[of]),
+            step=ids(known.step[of]),
+            device=ids(tasks.resource[rows]),
+            lane=ids(lane[order]),
+            ready_ns=ints(tasks.ready_ns[rows]),
+            start_ns=ints(tasks.start_ns[rows]),
+            end_ns=ints(tasks.end_ns[rows]),
+        )
+
+    @cached_property
+    def client(self) -> Ids:
+        """[J] of each task."""
+        return self._whose(self.instances.client, self.transfers.client)
+
+    @cached_property
+    def step(self) -> Ids:
+        """[J] of each task."""
+        return self._whose(self.instances.step, self.transfers.step)
+
+    def _whose(self, of_op: Ids, of_transfer: Ids) -> Ids:
+        """[J] given columns of instances and of transfers."""
+        tasks = self.tasks
+        both = np.concatenate([of_op, of_transfer])
+        return ids(both[np.where(tasks.kind == Kind.OP, tasks.of, len(of_op) + tasks.of)])
+
+    @cached_property
+    def on_critical_path(self) -> Flags:
+        """[J] whether each task is on the critical path."""
+        found = np.zeros(len(self.tasks.kind), bool)
+        if self.critical is not None:
+            found[self.critical] = True
+        return flags(found)

@@ -16,7 +16,7 @@ from simulator.training.clients.background import background
 from simulator.training.clients.client_tables import Client, CombinedTables, combine_tables
 from simulator.training.clients.session_starts import Starts, starts
 from simulator.training.clients.workload import Workload, workload_of
-from simulator.training.control.recording import trace_of
+from simulator.training.control.recording import recorded_trace
 from simulator.training.control.results import RunResult, StopCondition
 from simulator.training.control.run import LoweredClients, prepare, run
 from simulator.training.disturbances.disturbance import Upsets
@@ -119,7 +119,7 @@ def train(
         result = run(workload, combined, given, record=record, stop=stop())
         assert result is not None
     busy_ns = result.usage.device_busy_ns.tolist()
-    trace = trace_of(result.recorder, clients, combined, given.lowered, how, busy_ns, result.end_ns)
+    trace = recorded_trace(result.recorder, clients, combined, given.lowered, how, busy_ns, result.end_ns)
     made = _training(cluster, begins, workload, result)
     pieces = tuple(client.partitions for client in clients)
     return replace(

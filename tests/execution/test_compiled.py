@@ -29,6 +29,7 @@ from simulator.execution.options import CONTENTIONS, SimulationOptions
 from simulator.execution.preparing import Prepared, prepare
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import Tables, of_partitions, of_step
+from simulator.execution.trace import Kind, TraceTasks
 from simulator.graph.graph import Graph
 from simulator.partitioning import partition
 from tests.execution.cases import (
@@ -52,7 +53,7 @@ from tests.execution.cases import (
 from tests.partitioning.cases import random_graph
 from tests.strategies import Rows, graphs
 
-FIELDS = [field.name for field in dataclasses.fields(engine.Outcome) if field.name not in ("makespan", "transfers")]
+FIELDS = [field.name for field in dataclasses.fields(TraceTasks) if field.name != "devices"]
 
 
 def check_equal(
@@ -66,8 +67,8 @@ def check_equal(
         return
     assert ours.makespan == theirs.makespan
     for name in FIELDS:
-        assert getattr(ours, name).dtype == getattr(theirs, name).dtype
-        assert getattr(ours, name).tolist() == getattr(theirs, name).tolist(), name
+        assert getattr(ours.tasks, name).dtype == getattr(theirs.tasks, name).dtype
+        assert getattr(ours.tasks, name).tolist() == getattr(theirs.tasks, name).tolist(), name
     used = usage(tables, theirs, allocations(tables, theirs))
     prepared = Prepared(replace(tables, node=ids(range(len(tables)))), tables.names, (), options=options)
     priorities = priority if options.order_for(priority) == "priority" else None
@@ -79,8 +80,8 @@ def check_equal(
 
 
 def outcome_of(
-    run: Callable[..., engine.Outcome], tables: Tables, device: Any, priority: Any, options: SimulationOptions
-) -> tuple[engine.Outcome | None, str]:
+    run: Callable[..., engine.StepRun], tables: Tables, device: Any, priority: Any, options: SimulationOptions
+) -> tuple[engine.StepRun | None, str]:
     """The outcome, or what is said instead."""
     try:
         return run(tables, device, priority, options), ""
@@ -149,7 +150,8 @@ def test_a_message_without_bytes_keeps_its_place_before_one_that_begins_when_it_
     times = [{"y": 20, "x": 10}.get(name, 5) for name in graph.names]
     tables, rows = of_step(graph, whole(graph), on, costs(graph, on, times)), [int("_" in name) for name in graph.names]
     check_equal(tables, rows)
-    assert engine.run(tables, rows, compiled=True).hold_start_ns.tolist() == [0, 0, 400, 400, 400, 400]
+    tasks = engine.run(tables, rows, compiled=True).tasks
+    assert tasks.start_ns[tasks.kind == Kind.LINK].tolist() == [400, 0, 0, 400, 400, 400]  # first that of no bytes
 
 
 def test_thousands_of_transfers_in_lines_are_the_same() -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Link
 from simulator.execution.critical import critical_path
-from simulator.execution.engine import Outcome, run
-from simulator.execution.tables import Tables, of_step
-from simulator.execution.trace import LATENCY, WIRE, transfer_of
-from tests.execution.cases import apart, attrs_of, cluster, costs, crowded, dags, runs, whole
+from simulator.execution.engine import StepRun, run
+from simulator.execution.laws import task_laws
+from simulator.execution.tables import of_step
+from simulator.execution.trace import Kind
+from tests.execution.cases import apart, attrs_of, cluster, costs, crowded, dags, whole, worlds
 from tests.execution.test_engine import story
 from tests.strategies import Rows
 
@@ -21,51 +22,26 @@ from tests.strategies import Rows
 @given(st.data())
 def test_each_task_on_the_path_ends_when_the_next_starts(data: st.DataObject) -> None:
     graph = data.draw(dags())
-    on, priced, rows = data.draw(runs(graph))
+    on, priced, rows, how = data.draw(worlds(graph))
     tables = of_step(graph, whole(graph), on, priced)
-    outcome = run(tables, rows)
-    path = critical_path(tables, outcome)
-
-    assert_explains(tables, outcome, path)
+    assert_explains(run(tables, rows, options=how))
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_so_it_is_where_transfers_wait_for_one_link_after_the_other(data: st.DataObject) -> None:
     graph, on, times, rows = data.draw(crowded())
-    tables = of_step(graph, whole(graph), on, costs(graph, on, times))
-    outcome = run(tables, rows)
-    assert_explains(tables, outcome, critical_path(tables, outcome))
+    assert_explains(run(of_step(graph, whole(graph), on, costs(graph, on, times)), rows))
 
 
-def assert_explains(tables: Tables, outcome: Outcome, path: list[tuple[int, int]]) -> None:
-    """Each begins where the one before ends, the first with the step; a wire with the hold of one of its links."""
-    nexts = [*(begin for _, begin in path[1:]), outcome.makespan]
-    assert path[0][1] == 0
-    for (task, begin), end in zip(path, nexts, strict=True):
-        spans = [times_of(tables, outcome, task)]
-        if task < 0 and transfer_of(task)[1] == WIRE:
-            a, b = outcome.hold_ptr[transfer_of(task)[0] :][:2]
-            spans += zip(outcome.hold_start_ns[a:b].tolist(), outcome.hold_end_ns[a:b].tolist(), strict=True)
-        assert (begin, end) in spans
-    tasks = Counter(task for task, _ in path)
-    assert all(count == 1 or (task < 0 and transfer_of(task)[1] == WIRE) for task, count in tasks.items())
-
-
-def times_of(tables: Tables, outcome: Outcome, task: int) -> tuple[int, int]:
-    if task >= 0:
-        return int(outcome.start_ns[task]), int(outcome.end_ns[task])
-    transfer, stretch = transfer_of(task)
-    asked, route = outcome.transfer_ready_ns, outcome.transfers.route
-    begins = (
-        asked - tables.routes.request_ns[route],
-        outcome.pack_start_ns,
-        outcome.transfer_start_ns,
-        outcome.wire_end_ns,
-        outcome.unpack_start_ns,
-    )
-    ends = asked, outcome.pack_end_ns, outcome.wire_end_ns, outcome.transfer_end_ns, outcome.unpack_end_ns
-    return int(begins[stretch][transfer]), int(ends[stretch][transfer])
+def assert_explains(ran: StepRun) -> None:
+    """The first starts with the step, the last ends with it, and each ends when the next starts."""
+    path, tasks = critical_path(ran.tasks).tolist(), ran.tasks
+    assert list(task_laws(tasks)) == []
+    assert tasks.start_ns[path[0]] == 0
+    assert tasks.end_ns[path[-1]] == ran.makespan
+    assert all(tasks.end_ns[task] == tasks.start_ns[after] for task, after in pairwise(path))
+    assert len(set(path)) == len(path)
 
 
 def test_a_busy_lane_and_a_busy_link_are_to_blame() -> None:
@@ -74,10 +50,12 @@ def test_a_busy_lane_and_a_busy_link_are_to_blame() -> None:
     on = apart(2)
     tables = of_step(graph, whole(graph), on, costs(graph, on, [0, 10, 20, 5, 5]))
     outcome = run(tables, [0, 0, 0, 1, 1])
+    tasks = outcome.tasks
     # b waits for a's lane; b's transfer for the bytes of a's on the link (30 < 110), and not for its latency
-    path = critical_path(tables, outcome)
-    assert [tables.names[task] for task, _ in path if task >= 0] == ["x", "a", "d"]
-    assert [transfer_of(task) for task, _ in path if task < 0] == [(0, WIRE), (1, WIRE), (1, LATENCY)]
+    path = critical_path(tasks)
+    assert tasks.kind[path].tolist() == [Kind.OP, Kind.OP, Kind.LINK, Kind.LINK, Kind.LATENCY, Kind.OP]
+    assert [tables.names[op] for op in path[[0, 1, 5]]] == ["x", "a", "d"]
+    assert tasks.of[path[2:5]].tolist() == [0, 1, 1]
     assert outcome.makespan == 10 + 100 + 100 + 100 + 5
 
 
@@ -94,8 +72,8 @@ def test_a_transfer_may_be_on_the_path_for_two_of_its_links() -> None:
     tables = of_step(graph, whole(graph), on, costs(graph, on, 0))
     outcome = run(tables, [rows[name] for name in graph.names])
     senders = tables.tensor_op[outcome.transfers.tensor]
-    path = critical_path(tables, outcome)
-    wires = [tables.names[senders[transfer_of(task)[0]]] for task, _ in path if task < 0]
+    path = critical_path(outcome.tasks)
+    wires = [tables.names[senders[outcome.tasks.of[task]]] for task in path if outcome.tasks.kind[task] == Kind.LINK]
     assert wires == ["x", "y", "x"]  # a until 100, b until 348, b until 448
     assert outcome.makespan == 100 + 248 + 100
-    assert_explains(tables, outcome, path)
+    assert_explains(outcome)

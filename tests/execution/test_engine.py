@@ -13,7 +13,7 @@ from simulator.cluster.cluster import Cluster, Link
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ids
 from simulator.errors import ClusterError, DeadlockError, InfeasibleError, SimvizError
-from simulator.execution.engine import Outcome, makespan, run
+from simulator.execution.engine import StepRun, makespan, run
 from simulator.execution.tables import Tables, of_step
 from tests.execution.cases import apart, attrs_of, cluster, costs, dags, runs, steps, whole
 from tests.strategies import Rows, graphs, shapes_attr, type_attr, typed
@@ -34,7 +34,7 @@ def table(draft: Rows, on: Cluster, run_ns: object = 10) -> Tables:
     return of_step(graph, whole(graph), on, costs(graph, on, run_ns))  # type: ignore[arg-type]  # times as a test has them
 
 
-def ends(tables: Tables, outcome: Outcome) -> dict[str, int]:
+def ends(tables: Tables, outcome: StepRun) -> dict[str, int]:
     return dict(zip(tables.names, outcome.end_ns.tolist(), strict=True))
 
 
@@ -53,7 +53,7 @@ def test_lanes_run_side_by_side_and_the_lowest_idle_one_is_taken() -> None:
     tables = table(story("x = Const", *(f"n{i} = Neg x" for i in range(3))), apart(1, lanes=2), [0, 7, 3, 5])
     outcome = run(tables, [0] * 4)
     assert outcome.start_ns.tolist() == [0, 0, 0, 3]
-    assert outcome.lane.tolist() == [0, 0, 1, 1]
+    assert outcome.tasks.lane[:4].tolist() == [-1, 0, 1, 1]
 
 
 def test_a_transfer_takes_latency_and_bytes() -> None:
@@ -65,7 +65,7 @@ def test_readers_on_one_device_share_a_transfer() -> None:
     tables = table(story("x = Const", "a = Neg x", "b = Neg a", "c = Neg a", "d = Neg a"), apart(3, shared=True))
     outcome = run(tables, [0, 0, 1, 1, 2])
     assert outcome.transfers.target.tolist() == [1, 2]
-    assert outcome.transfer_start_ns.tolist() == [10, 110]  # one after the other on the shared link
+    assert outcome.stages.sent_ns.tolist() == [10, 110]  # one after the other on the shared link
     assert outcome.end_ns.tolist() == [0, 10, 220, 230, 320]
 
 
@@ -76,8 +76,8 @@ def test_transfers_of_one_instant_go_by_tensor_then_device() -> None:
     # x to device 1 at once; at 10 the bus is taken till 100: then a to 2, a's control to 1, and, as that holds nothing,
     # b to 1
     assert outcome.transfers.target.tolist() == [1, 2, 1, 1]
-    assert outcome.transfer_ready_ns.tolist() == [0, 10, 10, 10]
-    assert outcome.transfer_start_ns.tolist() == [0, 100, 200, 200]
+    assert outcome.stages.asked_ns.tolist() == [0, 10, 10, 10]
+    assert outcome.stages.sent_ns.tolist() == [0, 100, 200, 200]
 
 
 def test_a_route_holds_each_of_its_links_for_its_own_time() -> None:
@@ -86,8 +86,8 @@ def test_a_route_holds_each_of_its_links_for_its_own_time() -> None:
     names = ["a:0/CPU:0", "b:0/CPU:0", "c:0/CPU:0"]
     tables = table(story("x = Const", "b = Neg x", "c = Neg x"), cluster(names, links, routes))
     outcome = run(tables, [0, 1, 2])
-    assert outcome.transfer_start_ns.tolist() == [0, 100]  # the first link has had its time with the first by then
-    assert outcome.transfer_end_ns.tolist() == [1000 + 20, 100 + 100 + 20]
+    assert outcome.stages.sent_ns.tolist() == [0, 100]  # the first link has had its time with the first by then
+    assert outcome.stages.arrived_ns.tolist() == [1000 + 20, 100 + 100 + 20]
 
 
 def test_the_latency_of_a_transfer_keeps_no_link_from_others() -> None:
@@ -103,7 +103,7 @@ def test_the_latency_of_a_transfer_keeps_no_link_from_others() -> None:
     rows = [0 if name.startswith("x") else 1 + int(name[1:]) % 2 for name in graph.names]
     nbytes = graph.tensor_bytes.max()
     outcome = run(of_step(graph, whole(graph), on, costs(graph, on, 0)), rows)
-    assert outcome.transfer_start_ns.tolist() == [nbytes * at for at in range(200)]
+    assert outcome.stages.sent_ns.tolist() == [nbytes * at for at in range(200)]
     assert outcome.makespan == 200 * nbytes + 110_000
 
 
@@ -169,7 +169,7 @@ def test_search_gets_the_makespan_of_the_record(data: st.DataObject) -> None:
     priority = data.draw(st.none() | st.lists(st.integers(0, 3), min_size=len(tables), max_size=len(tables)))
     outcome = run(tables, device, priority)
     assert makespan(tables, device, priority) == outcome.makespan
-    assert outcome.makespan == max(outcome.end_ns.max(initial=0), outcome.unpack_end_ns.max(initial=0))
+    assert outcome.makespan == max(outcome.end_ns.max(initial=0), outcome.stages.unpacked_ns.max(initial=0))
 
 
 @settings(deadline=None, max_examples=60)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
+from itertools import chain
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster, Link
-from simulator.execution.engine import Outcome, run
+from simulator.execution.engine import StepRun, run
 from simulator.execution.laws import check_trace
 from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import of_step
 from simulator.graph.graph import Graph
 from simulator.partitioning import partition
+from tests.execution import tasks
 from tests.execution.cases import assigned, attrs_of, cluster, costs, crowded, whole
 from tests.strategies import Rows
 
@@ -24,8 +25,8 @@ Crowd = tuple[Graph, Cluster, list[int], list[int]]
 
 
 def sent(
-    on: Cluster, messages: dict[str, tuple[int, int, int]], engine: Callable[..., Outcome] = run
-) -> tuple[Outcome, list[str]]:
+    on: Cluster, messages: dict[str, tuple[int, int, int]], engine: Callable[..., StepRun] = run
+) -> tuple[StepRun, list[str]]:
     """Messages that are there from the beginning: (source, target, ns on the wire at 1 GB/s, or 0: control); names."""
     made = Rows()
     for name, (_, _, length) in messages.items():
@@ -38,11 +39,9 @@ def sent(
     return outcome, [tables.names[op] for op in tables.tensor_op[outcome.transfers.tensor].tolist()]
 
 
-def held(outcome: Outcome, names: list[str]) -> dict[str, list[tuple[int, int, int]]]:
+def held(outcome: StepRun, names: list[str]) -> dict[str, list[tuple[int, int, int]]]:
     """(link, from, to) of each message."""
-    columns = (outcome.hold_link, outcome.hold_start_ns, outcome.hold_end_ns)
-    rows = list(zip(*(column.tolist() for column in columns), strict=True))
-    return {name: rows[a:b] for name, (a, b) in zip(names, pairwise(outcome.hold_ptr.tolist()), strict=True)}
+    return dict(zip(names, tasks.held(outcome.tasks, len(names)), strict=True))
 
 
 def test_a_source_goes_on_with_the_next_while_a_target_is_busy() -> None:
@@ -55,8 +54,8 @@ def test_a_source_goes_on_with_the_next_while_a_target_is_busy() -> None:
         "b": [(1, 0, 100), (2, 100, 200)],  # buffered before s
         "c": [(1, 100, 200), (3, 100, 200)],
     }
-    assert outcome.transfer_start_ns.tolist() == [0, 0, 100]
-    assert outcome.wire_end_ns.tolist() == [100, 200, 200]
+    assert outcome.stages.sent_ns.tolist() == [0, 0, 100]
+    assert outcome.stages.through_ns.tolist() == [100, 200, 200]
     assert outcome.makespan == 200 + 20
 
 
@@ -101,13 +100,12 @@ def test_no_serial_link_idles_while_somebody_stands_in_its_line(crowd: Crowd) ->
     tables = of_step(graph, whole(graph), on, costs(graph, on, times))
     outcome = run(tables, rows)
     lines: dict[int, list[tuple[int, int, int]]] = {}
-    for transfer, (a, b) in enumerate(pairwise(outcome.hold_ptr.tolist())):
-        joined = int(outcome.pack_end_ns[transfer])
-        for hold in range(a, b):
-            begin, link = int(outcome.hold_start_ns[hold]), int(outcome.hold_link[hold])
+    for transfer, found in enumerate(tasks.held(outcome.tasks, len(outcome.transfers))):
+        joined = int(outcome.stages.packed_ns[transfer])
+        for link, begin, until in found:
             nbytes = int(tables.tensor_bytes[outcome.transfers.tensor[transfer]])
             lasts = -(-nbytes * 10**9 // on.links[link].bytes_per_s)
-            assert outcome.hold_end_ns[hold] == begin + lasts
+            assert until == begin + lasts
             lines.setdefault(link, []).append((joined, begin, lasts))
             joined = begin
     for line in lines.values():
@@ -145,7 +143,7 @@ def test_ten_slow_workers_send_into_one_fast_server_at_once() -> None:
     on = spoked(10, {(1 + at, 0): (1 + at, 0) for at in range(10)}, links)
     outcome, names = sent(on, {f"m{at}": (1 + at, 0, 100) for at in range(10)})
     assert held(outcome, names) == {f"m{at}": [(1 + at, 0, 1000), (0, 100 * at, 100 * at + 100)] for at in range(10)}
-    assert outcome.wire_end_ns.tolist() == [1000] * 10
+    assert outcome.stages.through_ns.tolist() == [1000] * 10
     assert outcome.makespan == 1000 + 20
 
 
@@ -157,7 +155,7 @@ def test_a_fast_server_sends_to_ten_slow_workers_at_its_own_rate() -> None:
     assert held(outcome, names) == {
         f"m{at}": [(0, 100 * at, 100 * at + 100), (1 + at, 100 * at, 100 * at + 1000)] for at in range(10)
     }
-    assert outcome.wire_end_ns.tolist() == [100 * at + 1000 for at in range(10)]
+    assert outcome.stages.through_ns.tolist() == [100 * at + 1000 for at in range(10)]
 
 
 def test_an_uplink_of_a_rack_serves_its_hosts_by_its_own_rate() -> None:
@@ -170,7 +168,7 @@ def test_an_uplink_of_a_rack_serves_its_hosts_by_its_own_rate() -> None:
         "a": [(1, 0, 100), (0, 0, 50), (6, 0, 100)],
         "b": [(3, 0, 100), (0, 50, 100), (8, 50, 150)],
     }
-    assert outcome.wire_end_ns.tolist() == [100, 150]
+    assert outcome.stages.through_ns.tolist() == [100, 150]
 
 
 def test_bytes_are_not_through_before_a_link_upstream_has_had_its_time_with_them() -> None:
@@ -179,10 +177,10 @@ def test_bytes_are_not_through_before_a_link_upstream_has_had_its_time_with_them
     on = cluster([f"{name}:0/CPU:0" for name in "pqr"], links, {(0, 2): (0, 1), (1, 2): (2, 1)})
     outcome, names = sent(on, {"a": (1, 2, 960), "b": (0, 2, 100)})
     assert held(outcome, names) == {"a": [(2, 0, 960), (1, 0, 960)], "b": [(0, 0, 1000), (1, 960, 1060)]}
-    assert outcome.wire_end_ns.tolist() == [960, 1060]
+    assert outcome.stages.through_ns.tolist() == [960, 1060]
     outcome, names = sent(on, {"a": (1, 2, 400), "b": (0, 2, 100)})
     assert held(outcome, names)["b"] == [(0, 0, 1000), (1, 400, 500)]
-    assert outcome.wire_end_ns.tolist() == [400, 1000]
+    assert outcome.stages.through_ns.tolist() == [400, 1000]
 
 
 def test_a_slow_link_on_which_nobody_waits_lets_what_is_small_overtake() -> None:
@@ -192,7 +190,7 @@ def test_a_slow_link_on_which_nobody_waits_lets_what_is_small_overtake() -> None
     for engine in (run, partial(run, compiled=True)):
         outcome, names = sent(on, {"a": (0, 1, 100), "b": (0, 1, 40)}, engine)
         assert held(outcome, names) == {"a": [(0, 0, 100)], "b": [(0, 100, 140)]}
-        assert outcome.wire_end_ns.tolist() == [1000, 500]
+        assert outcome.stages.through_ns.tolist() == [1000, 500]
 
 
 @settings(deadline=None, max_examples=80)
@@ -204,16 +202,14 @@ def test_nobody_is_earlier_than_alone_and_links_carry_their_bytes(crowd: Crowd) 
     crossing = outcome.transfers
     nbytes = tables.tensor_bytes[crossing.tensor].tolist()
     spent = [0] * len(on.links)
-    for link, lasts in zip(
-        outcome.hold_link.tolist(), (outcome.hold_end_ns - outcome.hold_start_ns).tolist(), strict=True
-    ):
-        spent[link] += lasts
+    for link, begin, until in chain.from_iterable(tasks.held(outcome.tasks, len(crossing))):
+        spent[link] += until - begin
     owed = [0] * len(on.links)
     last: dict[tuple[int, int], int] = {}  # when the one before arrived, by way
-    order = sorted(range(len(crossing)), key=lambda row: (int(outcome.transfer_start_ns[row]), row))
+    order = sorted(range(len(crossing)), key=lambda row: (int(outcome.stages.sent_ns[row]), row))
     for row in order:
         source, target = int(crossing.source[row]), int(crossing.target[row])
-        start, end = int(outcome.transfer_start_ns[row]), int(outcome.transfer_end_ns[row])
+        start, end = int(outcome.stages.sent_ns[row]), int(outcome.stages.arrived_ns[row])
         assert end - start >= on.transfer_ns(source, target, nbytes[row])
         route = on.routes[source][target] or ()
         rates = {link: on.links[link].bytes_per_s for link in route if on.links[link].contention is None}
@@ -239,5 +235,5 @@ def test_alike_workers_may_change_their_places(workers: int, sizes: list[int], d
             on,
             {f"m{at}_{size}": (1 + order[at], 0, sizes[size]) for at in range(workers) for size in range(len(sizes))},
         )
-        found.append((sorted(outcome.wire_end_ns.tolist()), outcome.makespan))
+        found.append((sorted(outcome.stages.through_ns.tolist()), outcome.makespan))
     assert found[0] == found[1]

@@ -241,4 +241,4 @@ def test_a_merge_keeps_the_buffer_that_came_first(order: str) -> None:
     first = trace.allocations.tensor.tolist().index(
         int(cut.tensor_ptr[cut.row("a")])
     )  # a ends at 10, m reads it, then c
-    assert trace.end_ns[trace.node.tolist().index(cut.row("c"))] == trace.allocations.end_ns[first]
+    assert trace.ops.end_ns[trace.ops.node.tolist().index(cut.row("c"))] == trace.allocations.end_ns[first]

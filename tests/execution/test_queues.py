@@ -13,23 +13,25 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import Protocol
 from simulator.errors import SimvizError
-from simulator.execution.engine import Outcome, makespan, run
+from simulator.execution.engine import StepRun, makespan, run
 from simulator.execution.executor import INEXPENSIVE_NS
 from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_step
+from simulator.execution.trace import Kind
 from tests.execution.cases import apart, cluster, costs, dags, runs, whole
+from tests.execution.tasks import starts
 from tests.execution.test_engine import story
 
 LONG = INEXPENSIVE_NS + 1
 
 
-def played(on: Cluster, times: list[int], rows: list[int], *nodes: str) -> tuple[Tables, Outcome]:
+def played(on: Cluster, times: list[int], rows: list[int], *nodes: str) -> tuple[Tables, StepRun]:
     graph = story(*nodes).built()
     tables = of_step(graph, whole(graph), on, costs(graph, on, times))
     return tables, run(tables, rows, options=SimulationOptions(order="tensorflow"))
 
 
-def in_order(tables: Tables, outcome: Outcome) -> str:
+def in_order(tables: Tables, outcome: StepRun) -> str:
     """The names of ops that take time, in order of their starts."""
     ops = np.flatnonzero(~tables.instant)
     return " ".join(tables.names[op] for op in ops[np.argsort(outcome.start_ns[ops], kind="stable")].tolist())
@@ -78,18 +80,18 @@ def test_a_send_waits_for_its_thread_which_goes_on_with_what_else_it_made_ready(
     times, rows = [0] + [LONG] * 5, [0, 0, 1, 0, 0, 0]
     tables, outcome = played(on, times, rows, *nodes)
     assert in_order(tables, outcome) == "a a1 a2 a3 far"
-    assert outcome.transfer_ready_ns.tolist() == [LONG]
-    assert outcome.pack_start_ns.tolist() == [4 * LONG]
+    assert outcome.stages.asked_ns.tolist() == [LONG]
+    assert starts(outcome.tasks, Kind.PACK) == [4 * LONG]
     # An inexpensive reader at home is no better: its thread does not come back to the pool before the chain has ended.
     tables, outcome = played(on, [0, LONG, LONG, 1, LONG, LONG], rows, *nodes)
-    assert outcome.pack_start_ns.tolist() == [3 * LONG + 1]
+    assert starts(outcome.tasks, Kind.PACK) == [3 * LONG + 1]
 
 
 def test_a_send_with_which_an_op_ends_is_made_at_once_and_of_several_the_last() -> None:
     nodes = ("x = Const", "z = Neg x", "a = Neg x", "far = Neg a", "farther = Neg a")
     on = replace(apart(3), between_tasks=Protocol("busy", send_ns=7))
     _, outcome = played(on, [0] + [LONG] * 4, [0, 0, 0, 1, 2], *nodes)
-    assert outcome.pack_start_ns.tolist() == [LONG + 7, LONG]  # the first stands in front of the pool
+    assert starts(outcome.tasks, Kind.PACK) == [LONG + 7, LONG]  # the first stands in front of the pool
     assert outcome.start_ns[1] == LONG + 14  # z was there before
 
 
@@ -98,10 +100,10 @@ def test_a_request_that_comes_after_the_value_is_answered_from_the_end_of_the_po
     on = replace(apart(2), between_tasks=Protocol("busy", send_ns=7, request_ns=LONG + 1))
     _, outcome = played(on, [0] + [LONG] * 4, [0, 0, 0, 0, 1], *nodes)
     assert outcome.start_ns[1:4].tolist() == [2 * LONG, LONG, 0]
-    assert outcome.pack_start_ns.tolist() == [3 * LONG]
+    assert starts(outcome.tasks, Kind.PACK) == [3 * LONG]
     on = replace(apart(2), between_tasks=Protocol("busy", send_ns=7, request_ns=LONG))
     _, outcome = played(on, [0] + [LONG] * 4, [0, 0, 0, 0, 1], *nodes)
-    assert outcome.pack_start_ns.tolist() == [LONG]  # it has come: the thread goes on with the Send
+    assert starts(outcome.tasks, Kind.PACK) == [LONG]  # it has come: the thread goes on with the Send
 
 
 @pytest.mark.parametrize("several", [{"lanes": 2}, {"cores": 2}])
@@ -110,7 +112,7 @@ def test_another_thread_sends_where_there_is_one(several: dict[str, Any]) -> Non
     nodes = ("x = Const", "a = Neg x", "far = Neg a", "a1 = Neg a", "a2 = Neg a1")
     on = replace(apart(2, **several), between_tasks=Protocol("busy", send_ns=8))
     tables, outcome = played(on, [0] + [LONG] * 4, [0, 0, 1, 0, 0], *nodes)
-    assert outcome.pack_start_ns.tolist() == [LONG]
+    assert starts(outcome.tasks, Kind.PACK) == [LONG]
     assert in_order(tables, outcome) == "a a1 far a2"
 
 
@@ -119,7 +121,7 @@ def test_threads_have_queues_of_their_own_and_share_the_pool() -> None:
     _, outcome = played(apart(1, lanes=2), [0, LONG, 2 * LONG, LONG, LONG, LONG], [0] * 6, *nodes)
     # thread 0 keeps b, thread 1 takes a from the pool and keeps a2; a1 waits there until both have ended theirs
     assert outcome.start_ns.tolist()[1:] == [0, 0, 2 * LONG, LONG, 2 * LONG]
-    assert outcome.lane.tolist()[1:] == [1, 0, 1, 1, 0]
+    assert outcome.tasks.lane[1:6].tolist() == [1, 0, 1, 1, 0]
 
 
 def test_a_stream_runs_what_was_launched_first() -> None:

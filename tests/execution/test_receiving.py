@@ -17,7 +17,7 @@ from simulator.execution.laws import check_trace
 from simulator.execution.options import SimulationOptions
 from simulator.execution.receiving import Received, copies_held, receive_late
 from simulator.execution.simulate import simulate
-from simulator.execution.slack import slack
+from simulator.execution.slack import latest_ends
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
@@ -204,7 +204,7 @@ def test_what_is_outside_of_loops_may_wait_and_what_is_inside_stays(seed: int) -
     assert broken == []
     assert check_trace(found.trace, found.partitions, on) == []
     assert found.trace.makespan <= found.without.makespan
-    often = np.bincount(found.without.transfer, minlength=len(found.cut.send)) > 1
+    often = np.bincount(found.without.transfers.row, minlength=len(found.cut.send)) > 1
     assert not often[found.delayed].any()
 
 
@@ -249,12 +249,8 @@ def test_latest_times_lie_between_the_end_and_the_makespan_and_what_is_critical_
     on, priced, rows, how = data.draw(worlds(graph))
     pieces = partition(graph, assigned(on, rows), on, legal=False, step=data.draw(steps(graph)))
     trace = simulate(pieces, on, priced, how)
-    found = slack(trace, pieces, on)
-    for end, latest in zip(found.end_ns, found.latest_ns, strict=True):
-        assert end <= latest <= trace.makespan
-    for row, latest in enumerate(found.latest_asked_ns):
-        assert trace.transfer_ready_ns[row] <= latest
+    latest = latest_ends(trace.tasks)
+    assert (trace.tasks.end_ns <= latest).all()
+    assert (latest <= trace.makespan).all()
     assert trace.critical is not None
-    for row in trace.critical.tolist():
-        if row >= 0:
-            assert found.latest_ns[trace.node[row]] == trace.end_ns[row]
+    assert (latest[trace.critical] == trace.tasks.end_ns[trace.critical]).all()

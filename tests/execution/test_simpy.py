@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import CONTENTIONS, Cluster, Contention, Link
 from simulator.costs.table import CostTable
-from simulator.execution.engine import Outcome, run
+from simulator.execution.engine import StepRun, run
 from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_step
 from simulator.graph.graph import Graph
 from tests.execution import simpy_reference
 from tests.execution.cases import PROTOCOLS, attrs_of, cluster, costs, crowded, dags, runs, whole
+from tests.execution.tasks import held
 from tests.strategies import Rows
 
 RATES = st.sampled_from([10**8, 7 * 10**8, 10**9, 3 * 10**9])
@@ -87,21 +87,21 @@ def some_without_contention(on: Cluster) -> Cluster:
     )
 
 
-def transfers(graph: Graph, tables: Tables, outcome: Outcome) -> dict[tuple[str, int], simpy_reference.Sent]:
+def transfers(graph: Graph, tables: Tables, outcome: StepRun) -> dict[tuple[str, int], simpy_reference.Sent]:
     """When each value was on the wire to each device, and when its readers had it."""
-    columns = (outcome.transfer_start_ns, outcome.transfer_end_ns, outcome.unpack_end_ns)
+    columns = (outcome.stages.sent_ns, outcome.stages.arrived_ns, outcome.stages.unpacked_ns)
     spans = zip(*(column.tolist() for column in columns), strict=True)
     return dict(zip(named(graph, tables, outcome), spans, strict=True))
 
 
-def holds(graph: Graph, tables: Tables, outcome: Outcome) -> dict[tuple[str, int], simpy_reference.Holds]:
+def holds(graph: Graph, tables: Tables, outcome: StepRun) -> dict[tuple[str, int], simpy_reference.Holds]:
     """The links that each value took to each device, and when each began."""
-    rows = list(zip(outcome.hold_link.tolist(), outcome.hold_start_ns.tolist(), strict=True))
-    found = [rows[a:b] for a, b in pairwise(outcome.hold_ptr.tolist())]
+    every = held(outcome.tasks, len(outcome.transfers))
+    found = [[(link, begin) for link, begin, _ in rows] for rows in every]
     return dict(zip(named(graph, tables, outcome), found, strict=True))
 
 
-def named(graph: Graph, tables: Tables, outcome: Outcome) -> list[tuple[str, int]]:
+def named(graph: Graph, tables: Tables, outcome: StepRun) -> list[tuple[str, int]]:
     """What each transfer brings, and to which device."""
     crossing = outcome.transfers
     rows = tables.tensor_row[crossing.tensor].tolist()

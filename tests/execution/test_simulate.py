@@ -14,7 +14,7 @@ from simulator.columns import ints
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
-from simulator.execution.trace import LATENCY, WIRE, transfer_task
+from simulator.execution.trace import Kind
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.shapes import unknown_shapes
@@ -32,12 +32,13 @@ def test_the_trace_shows_the_ops_of_the_graph_and_not_what_was_inserted() -> Non
     graph, on = story(*NODES).built(), apart(2)
     pieces = partition(graph, assigned(on, [0, 0, 0, 1]), on, step=whole(graph))
     trace = simulate(pieces, on, costs(graph, on, 10))
-    assert [pieces.graph.names[row] for row in trace.node] == ["x", "a", "b", "c"]
+    assert [pieces.graph.names[row] for row in trace.ops.node] == ["x", "a", "b", "c"]
     assert trace.busy_ns.tolist() == [20, 10]
     assert (trace.order, trace.contention, trace.notes) == ("fifo", "serial", ())
     assert trace.critical is not None
-    path = [0, 1, 2, transfer_task(0, WIRE), transfer_task(0, LATENCY), 3]  # x, a in the lane, b, its transfer, c
-    assert trace.critical.tolist() == path
+    kinds = [Kind.OP] * 3 + [Kind.LINK, Kind.LATENCY, Kind.OP]  # x, a in the lane, b, its transfer, c
+    assert trace.tasks.kind[trace.critical].tolist() == kinds
+    assert trace.critical[[0, 1, 2, 5]].tolist() == trace.ops.task.tolist()
 
 
 def test_priorities_are_those_of_the_graph_that_was_cut() -> None:
@@ -51,7 +52,7 @@ def test_priorities_are_those_of_the_graph_that_was_cut() -> None:
     ):
         trace = simulate(pieces, on, costs(graph, on, 10), SimulationOptions(order=order))
         assert trace.order == shown
-        assert [pieces.graph.names[row] for row in trace.node] == list(names)
+        assert [pieces.graph.names[row] for row in trace.ops.node] == list(names)
 
 
 @pytest.mark.parametrize(
@@ -118,4 +119,4 @@ def test_an_empty_step_gives_an_empty_trace() -> None:
     graph, on = Rows().built(), apart(2)
     pieces = partition(graph, assigned(on, []), on, step=whole(graph))
     trace = simulate(pieces, on, costs(graph, on))
-    assert (trace.makespan, len(trace.node), trace.peak_bytes.tolist()) == (0, 0, [0, 0])
+    assert (trace.makespan, len(trace.ops.node), trace.peak_bytes.tolist()) == (0, 0, [0, 0])

@@ -55,9 +55,9 @@ class Recount:
         self.queued = queued
         self.graph = pieces.graph
         self.transfer = {recv: row for row, recv in enumerate(pieces.recv.tolist())}
-        nodes = trace.node.tolist()
-        self.begin: dict[int, int] = dict(zip(nodes, trace.start_ns.tolist(), strict=True))
-        self.end: dict[int, int] = dict(zip(nodes, trace.end_ns.tolist(), strict=True))
+        nodes = trace.ops.node.tolist()
+        self.begin: dict[int, int] = dict(zip(nodes, trace.ops.start_ns.tolist(), strict=True))
+        self.end: dict[int, int] = dict(zip(nodes, trace.ops.end_ns.tolist(), strict=True))
         # all graphs here have one predicate; it holds, unless a fetch needs the other side
         self.dead_port = int(any("taken false" in note for note in trace.notes))
         self.died: dict[int, bool] = {}
@@ -79,7 +79,7 @@ class Recount:
         if row not in self.end:
             came = [self.times(node) for node, _ in self.inputs(row)]
             if row in self.transfer:
-                came.append(int(self.trace.unpack_end_ns[self.transfer[row]]))
+                came.append(int(self.trace.stages.unpacked_ns[self.transfer[row]]))
             ready = max(came, default=0)
             self.begin[row] = self.end[row] = self.queued.get(row, ready)
             assert self.end[row] >= ready
@@ -117,7 +117,7 @@ class Recount:
         if row in self.transfer:
             crossing = self.transfer[row]
             if self.on.routes[self.pieces.src_device[crossing]][self.pieces.dst_device[crossing]]:
-                start, end = self.trace.transfer_start_ns, self.trace.unpack_end_ns
+                start, end = self.trace.stages.sent_ns, self.trace.stages.unpacked_ns
                 return Buffer(device, nbytes, int(start[crossing]), [int(end[crossing])])
             node, port = self.inputs(int(self.pieces.send[crossing]))[0]  # handed over
             return self.buffer(node, port)
@@ -141,7 +141,7 @@ class Recount:
         until = self.trace.makespan if self.pieces.endpoint[row] >= 0 else self.end[row]
         if row in self.pieces.send:
             crossing = self.pieces.send.tolist().index(row)
-            until = max(until, int(self.trace.transfer_end_ns[crossing]))
+            until = max(until, int(self.trace.stages.arrived_ns[crossing]))
         for node, port in self.inputs(row):
             held = self.buffer(node, port) if port >= 0 else None
             if held is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 
 import numpy as np
 from hypothesis import assume, given, settings
@@ -15,6 +16,7 @@ from simulator.execution.engine import run
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.options import CONTENTIONS, Choice, SimulationOptions
 from simulator.execution.tables import of_partitions, of_step
+from simulator.execution.trace import Stages
 from simulator.execution.transfers import copied
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
@@ -75,8 +77,8 @@ def check(
             for column in ("ready_ns", "start_ns", "end_ns"):
                 assert getattr(ours, column)[op] == getattr(theirs, column)[place[key]], (key, column)
     assert found == place.keys()
-    for column in ("transfer_ready_ns", "pack_start_ns", "transfer_start_ns", "transfer_end_ns", "unpack_end_ns"):
-        assert getattr(ours, column).tolist() == getattr(theirs, column).tolist()
+    for field in fields(Stages):
+        assert getattr(ours.stages, field.name).tolist() == getattr(theirs.stages, field.name).tolist()
     if not {"Switch", "Enter"} & set(graph.ops):
         assert theirs.transfers.target.tolist() == pieces.dst_device.tolist()
     peaks = [usage(t, o, allocations(t, o)).peak_bytes.tolist() for t, o in ((tables, ours), (cut, theirs))]

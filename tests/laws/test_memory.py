@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
 from simulator.execution.engine import run
+from simulator.execution.lifetimes import woken_by
 from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import of_partitions
@@ -66,9 +67,9 @@ def told(
     """What a trace does not say and the engine does: see Recount."""
     tables, device = of_partitions(pieces, on, priced)
     outcome = run(tables, device, options=how)
-    took = {}
-    for op in np.flatnonzero(outcome.first >= 0).tolist():
-        tensor = int(tables.edge_tensor[outcome.first[op]])
+    took, first = {}, woken_by(tables, outcome)
+    for op in np.flatnonzero(first >= 0).tolist():
+        tensor = int(tables.edge_tensor[first[op]])
         node, row = int(tables.node[tables.tensor_op[tensor]]), int(tables.tensor_row[tensor])
         took[int(tables.node[op])] = node, int(pieces.graph.tensor_port[row])
     node, end = tables.node.tolist(), outcome.end_ns.tolist()

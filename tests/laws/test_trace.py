@@ -13,7 +13,7 @@ from simulator.bounds import lower_bound
 from simulator.execution.laws import check_trace
 from simulator.execution.options import CONTENTIONS, SimulationOptions
 from simulator.execution.simulate import simulate
-from simulator.execution.trace import Trace
+from simulator.execution.trace import Kind, Trace
 from simulator.partitioning import FLAVOURS, Partitions, partition
 from tests.execution.cases import apart, assigned, costs, runs, steps, whole
 from tests.strategies import Rows, graphs, loop, typed
@@ -35,7 +35,7 @@ def test_every_trace_is_lawful_and_no_faster_than_the_bound(data: st.DataObject)
     assert trace.order == order
     assert check_trace(trace, pieces, on) == []
     assert lower_bound(graph, on, priced, step=step) <= trace.makespan
-    assert (np.lexsort((trace.lane, trace.device, trace.start_ns)) == np.arange(len(trace.node))).all()
+    assert (np.lexsort((trace.ops.lane, trace.ops.device, trace.ops.start_ns)) == np.arange(len(trace.ops.node))).all()
 
 
 @settings(deadline=None, max_examples=50)
@@ -59,7 +59,7 @@ def test_a_send_may_wait_for_the_executors_thread() -> None:
     graph, on = draft.built(), apart(2)
     pieces = partition(graph, assigned(on, [0, 0, 1]), on, step=whole(graph))
     trace = simulate(pieces, on, costs(graph, on, 10), SimulationOptions(order="tensorflow"))
-    assert trace.transfer_ready_ns.tolist() == [10]  # v is first in the queue of the one thread
+    assert trace.stages.asked_ns.tolist() == [10]  # v is first in the queue of the one thread
     assert check_trace(trace, pieces, on) == []
 
 
@@ -75,27 +75,44 @@ def example() -> tuple[Trace, Partitions]:
 
 
 @pytest.mark.parametrize(
+    ("kind", "column", "row", "value", "sentence"),
+    [
+        (Kind.OP, "start_ns", 2, 500, "before its inputs are there"),
+        (Kind.OP, "start_ns", 2, 999, "overlap in lane"),
+        (Kind.OP, "start_ns", 3, 1201, "when nothing leaves its resource"),
+        (Kind.OP, "lane", 1, 3, "which it does not have"),
+        (Kind.OP, "resource", 1, 1, "where it was not placed"),
+        (Kind.OP, "ready_ns", 2, 10**6, "before it is ready"),
+        (Kind.OP, "ready_ns", 2, 999, "but what it needs has come at 1000 ns"),
+        (Kind.LATENCY, "end_ns", 0, 1100, "takes 100 ns instead of 200"),
+        (Kind.LATENCY, "kind", 0, Kind.UNPACK, "does not take 0 and 0 ns"),
+        (Kind.LINK, "start_ns", 0, 900, "are out of order"),
+        (Kind.LINK, "end_ns", 0, 1150, "for 150 ns instead of 100"),
+        (Kind.LINK, "kind", 0, Kind.FLOW, "does not hold the serial links of its route"),
+        (Kind.LINK, "ready_ns", 0, 900, "is not asked for when it can be"),
+    ],
+)
+def test_a_broken_task_is_seen(kind: Kind, column: str, row: int, value: int, sentence: str) -> None:
+    trace, pieces = example()
+    assert check_trace(trace, pieces, apart(2)) == []
+    broken = getattr(trace.tasks, column).copy()
+    broken[(trace.ops.task if kind == Kind.OP else trace.tasks.rows(kind))[row]] = value
+    changed = replace(trace, tasks=replace(trace.tasks, **{column: broken}))
+    assert any(sentence in found for found in check_trace(changed, pieces, apart(2)))
+
+
+@pytest.mark.parametrize(
     ("column", "row", "value", "sentence"),
     [
-        ("start_ns", 2, 500, "before its inputs are there"),
-        ("start_ns", 2, 999, "overlap in lane"),
-        ("lane", 1, 3, "which it does not have"),
-        ("device", 1, 1, "where it was not placed"),
-        ("transfer_end_ns", 0, 1100, "takes 100 ns instead of 200"),
-        ("transfer_start_ns", 0, 900, "are out of order"),
-        ("wire_end_ns", 0, 1150, "are through at 1150 ns instead of 1100"),
-        ("transfer_ready_ns", 0, 900, "is not asked for when it can be"),
-        ("pack_start_ns", 0, 900, "does not take 0 and 0 ns"),
         ("busy_ns", 0, 1, "is busy for 1 ns"),
+        ("critical", 0, 1, "The critical path explains 3200 of 2200 ns."),
         ("memory_bytes", -1, 1, "ends with 1 bytes"),
         ("memory_bytes", 0, -1, "less than the 0"),
         ("peak_bytes", 0, 0, "peak of"),
-        ("ready_ns", 2, 10**6, "before it is ready"),
     ],
 )
 def test_a_broken_trace_is_seen(column: str, row: int, value: int, sentence: str) -> None:
     trace, pieces = example()
-    assert check_trace(trace, pieces, apart(2)) == []
     broken = getattr(trace, column).copy()
     broken[row] = value
     assert any(sentence in found for found in check_trace(replace(trace, **{column: broken}), pieces, apart(2)))

@@ -84,8 +84,8 @@ def simulated(
     """Start and end of every op in our simulation; where one runs several times, of its last run."""
     pieces = partition(graph, assigned(on, rows), on, legal=False, step=choose_step(graph, fetches=[fetch]))
     trace = simulate(pieces, on, priced, SimulationOptions(trips=trips or {}))
-    spans = zip(trace.start_ns.tolist(), trace.end_ns.tolist(), strict=True)
-    return dict(zip((pieces.graph.names[row] for row in trace.node.tolist()), spans, strict=True))
+    spans = zip(trace.ops.start_ns.tolist(), trace.ops.end_ns.tolist(), strict=True)
+    return dict(zip((pieces.graph.names[row] for row in trace.ops.node.tolist()), spans, strict=True))
 
 
 def both(graph: Graph, on: Cluster, rows: Sequence[int], fetch: str, asking: Asking) -> tuple[Times, Times]:

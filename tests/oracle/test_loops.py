@@ -122,7 +122,7 @@ def test_every_node_runs_as_often_as_in_tensorflow(case: Callable[[], Rows]) -> 
 
 
 def ran(trace: Trace, pieces: Partitions) -> Counter[str]:
-    return Counter(pieces.graph.names[row] for row in trace.node.tolist())
+    return Counter(pieces.graph.names[row] for row in trace.ops.node.tolist())
 
 
 @pytest.fixture(scope="module")

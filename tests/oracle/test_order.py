@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from simulator.execution.engine import Outcome, run
+from simulator.execution.engine import StepRun, run
 from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_step
 from simulator.graph.graph import Graph
@@ -44,7 +44,7 @@ def drawn(seed: int, count: int) -> Graph:
     return draft.built()
 
 
-def timed_ops(graph: Graph, tables: Tables, outcome: Outcome) -> list[str]:
+def timed_ops(graph: Graph, tables: Tables, outcome: StepRun) -> list[str]:
     """The ops that the real session times, in the order of our starts."""
     order = np.argsort(outcome.start_ns, kind="stable").tolist()
     nodes = [int(tables.node[op]) for op in order if tables.bound[op] < 0]

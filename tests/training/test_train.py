@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from hypothesis import assume, given, settings
@@ -14,10 +15,11 @@ from simulator.cluster.cluster import Cluster, Contention
 from simulator.columns import ints
 from simulator.costs.table import CostTable
 from simulator.errors import ClusterError
+from simulator.execution.laws import task_laws
 from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import of_partitions
-from simulator.execution.trace import Trace
+from simulator.execution.trace import Kind, Trace
 from simulator.execution.transfers import transfers_of
 from simulator.graph.graph import Graph
 from simulator.partitioning import Partitions, partition
@@ -26,22 +28,10 @@ from simulator.training.programs.program import Program
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, assigned, dags, whole, worlds
+from tests.execution.tasks import held
 from tests.strategies import Rows
 from tests.training import queues
 from tests.training.workloads import chain, client
-
-TRANSFERS = (
-    *("transfer", "transfer_iteration", "transfer_dead", "transfer_ready_ns", "pack_start_ns", "pack_end_ns"),
-    *(
-        "transfer_start_ns",
-        "wire_end_ns",
-        "transfer_end_ns",
-        "unpack_start_ns",
-        "unpack_end_ns",
-        "pack_lane",
-        "unpack_lane",
-    ),
-)
 
 
 @settings(max_examples=40)
@@ -74,15 +64,11 @@ def test_a_client_alone_repeats_the_step_that_is_simulated(graph: Graph, data: s
 
 def handled(trace: Trace, pieces: Partitions, on: Cluster) -> list[int]:
     """[D] how long the processors that stand for the ends of transfers pack and unpack them."""
-    worked = [0] * len(on)
-    for row, packing, unpacking in zip(
-        trace.transfer.tolist(),
-        (trace.pack_end_ns - trace.pack_start_ns).tolist(),
-        (trace.unpack_end_ns - trace.unpack_start_ns).tolist(),
-        strict=True,
-    ):
-        worked[on.home[pieces.src_device[row]]] += packing
-        worked[on.home[pieces.dst_device[row]]] += unpacking
+    worked, tasks = [0] * len(on), trace.tasks
+    for row in tasks.rows(Kind.PACK, Kind.UNPACK).tolist():
+        pair = trace.transfers.row[tasks.of[row]]
+        end = pieces.src_device[pair] if tasks.kind[row] == Kind.PACK else pieces.dst_device[pair]
+        worked[on.home[end]] += int(tasks.end_ns[row] - tasks.start_ns[row])
     return worked
 
 
@@ -101,17 +87,17 @@ def busy_links(trace: Trace, pieces: Partitions, on: Cluster, priced: CostTable)
     """How long some bytes were on each link, from one moment at which some come or go to the next."""
     latency_ns = transfers_of(*of_partitions(pieces, on, priced)).latency_ns.tolist()  # what other cores work included
     spans: list[list[tuple[int, int]]] = [[] for _ in on.links]
-    lasts = trace.crossing_ns.tolist()
-    held = list(zip(trace.hold_link.tolist(), trace.hold_start_ns.tolist(), trace.hold_end_ns.tolist(), strict=True))
-    for row, transfer in enumerate(trace.transfer.tolist()):
+    lasts = trace.stages.crossing_ns.tolist()
+    every = held(trace.tasks, len(trace.transfers))
+    for row, transfer in enumerate(trace.transfers.row.tolist()):
         source, target = int(pieces.src_device[transfer]), int(pieces.dst_device[transfer])
         route = on.routes[source][target] or ()
-        start, end = int(trace.transfer_start_ns[row]), int(trace.wire_end_ns[row])
+        start, end = int(trace.stages.sent_ns[row]), int(trace.stages.through_ns[row])
         if any((on.links[link].contention or trace.contention) == "fair" for link in route):
             start = min(start + latency_ns[row], end)
         elif route:
             end = start + lasts[row]  # it may wait for others of its links after that
-        serial = {link: (a, b) for link, a, b in held[trace.hold_ptr[row] : trace.hold_ptr[row + 1]]}
+        serial = {link: (a, b) for link, a, b in every[row]}
         for link in route:
             spans[link].append(serial.get(link, (start, end)))
     found = []
@@ -125,18 +111,28 @@ def check_repeats(run: Training, trace: Trace, steps: int) -> None:
     """Each recorded step is the trace, later."""
     recorded = run.trace
     assert recorded is not None
+    assert list(task_laws(recorded.tasks)) == []
     for step in range(min(steps, 2)):
-        mine, wires = recorded.step == step, recorded.transfer_step == step
-        for name in ("node", "iteration", "device", "lane", "ready_ns", "start_ns", "end_ns"):
+        ops, moved = recorded.ops.step == step, recorded.transfers.step == step
+        check_later(recorded.ops, trace.ops, ops, step * trace.makespan, ("task", "step"))
+        check_later(recorded.transfers, trace.transfers, moved, 0, ("step",))
+        check_later(recorded.stages, trace.stages, moved, step * trace.makespan, ("crossing_ns",))
+        assert recorded.stages.crossing_ns[moved].tolist() == trace.stages.crossing_ns.tolist()
+        mine = np.flatnonzero((recorded.step == step) & (recorded.tasks.kind != Kind.OP))
+        assert recorded.tasks.kind[mine].tolist() == trace.tasks.kind[trace.tasks.kind != Kind.OP].tolist()
+        links, theirs = mine[recorded.tasks.kind[mine] == Kind.LINK], trace.tasks.rows(Kind.LINK)
+        for name in ("resource", "start_ns", "end_ns"):
             shift = step * trace.makespan if name.endswith("_ns") else 0
-            assert getattr(recorded, name)[mine].tolist() == (getattr(trace, name) + shift).tolist(), name
-        for name in TRANSFERS:
-            shift = step * trace.makespan if name.endswith("_ns") else 0
-            assert getattr(recorded, name)[wires].tolist() == (getattr(trace, name) + shift).tolist(), name
-        held = np.repeat(wires, np.diff(recorded.hold_ptr))
-        assert recorded.hold_link[held].tolist() == trace.hold_link.tolist()
-        for name in ("hold_start_ns", "hold_end_ns"):
-            assert getattr(recorded, name)[held].tolist() == (getattr(trace, name) + step * trace.makespan).tolist()
+            assert (
+                getattr(recorded.tasks, name)[links].tolist() == (getattr(trace.tasks, name)[theirs] + shift).tolist()
+            )
+
+
+def check_later(ours: Any, theirs: Any, rows: Any, shift: int, but: tuple[str, ...]) -> None:  # Any: tables of a trace
+    """The rows are the other table, its times that much later; some columns are not compared."""
+    for name in (field.name for field in fields(theirs) if field.name not in but):
+        later = shift if name.endswith("_ns") else 0
+        assert getattr(ours, name)[rows].tolist() == (getattr(theirs, name) + later).tolist(), name
 
 
 def test_asynchronous_workers_queue_at_the_parameter_server() -> None:

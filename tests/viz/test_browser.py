@@ -32,7 +32,7 @@ def page(browser: WebDriver, tmp_path: Path) -> Ask:
 def slowest(scene: Scene) -> int:
     """The node that runs longest."""
     trace = scene.trace
-    return int(scene.partitions.origin[trace.node[(trace.end_ns - trace.start_ns).argmax()]])
+    return int(scene.partitions.origin[trace.ops.node[(trace.ops.end_ns - trace.ops.start_ns).argmax()]])
 
 
 def test_it_opens_without_a_complaint_and_shows_the_figures(browser: WebDriver, page: Ask) -> None:

@@ -9,7 +9,7 @@ import pytest
 from selenium.webdriver.chrome.webdriver import WebDriver
 
 from simulator.execution.options import SimulationOptions
-from simulator.execution.trace import PACK, UNPACK, WIRE, transfer_of
+from simulator.execution.trace import Kind
 from tests.viz.browsing import click, complaints, opened, settled
 from tests.viz.scenes import EXAMPLE, loop
 from viz.command.request import Request
@@ -55,7 +55,7 @@ def test_packing_is_in_the_lane_of_the_processor_and_leads_to_its_transfer(brows
     longest = max(work(scene), key=lambda row: slices.end_ns[row] - slices.start_ns[row])
     place = page("simviz.timeline.placeOf(arguments[0])", longest)
     click(browser, "timeline", place["x"], place["y"])
-    assert page("simviz.state.selection") == {"kind": "transfer", "id": int(-1 - slices.task[longest])}
+    assert page("simviz.state.selection") == {"kind": "transfer", "id": int(slices.transfer[longest])}
     said = page(PANEL)
     for words in ("requested", "packed", "on the wire", "unpacked", "by ps:0/CPU:0", "on the critical path"):
         assert words in said
@@ -68,14 +68,14 @@ def test_packing_is_in_the_lane_of_the_processor_and_leads_to_its_transfer(brows
 def test_the_page_marks_the_stretches_of_the_critical_path(browser: WebDriver, tmp_path: Path) -> None:
     scene = shared()
     page = opened(browser, tmp_path, scene)
-    path, drawn = scene.trace.critical.tolist(), step_timeline(scene)
-    stretches = {transfer_of(row) for row in path if row < 0}
-    assert {stretch for _, stretch in stretches} >= {PACK, WIRE, UNPACK}
-    stretch_of = {"packing": PACK, "unpacking": UNPACK, "transfer": WIRE}
-    expected = {row for row in path if row >= 0}
-    for row, task in enumerate(drawn.slices.task.tolist()):
-        kind = drawn.labels[drawn.slices.label[row]].kind
-        if task < 0 and (-1 - task, stretch_of[kind]) in stretches:
+    drawn, tasks = step_timeline(scene), scene.trace.tasks
+    path = scene.trace.critical.tolist()
+    kinds = {Kind.PACK: "packing", Kind.LINK: "transfer", Kind.FLOW: "transfer", Kind.UNPACK: "unpacking"}
+    stretches = {(int(tasks.of[row]), kinds.get(tasks.kind[row], "")) for row in path if tasks.kind[row] != Kind.OP}
+    assert {kind for _, kind in stretches} >= {"packing", "transfer", "unpacking"}
+    expected = {row for row, task in enumerate(scene.trace.ops.task.tolist()) if task in path}
+    for row, transfer in enumerate(drawn.slices.transfer.tolist()):
+        if (transfer, drawn.labels[drawn.slices.label[row]].kind) in stretches:
             expected.add(row)
     assert set(page("[...simviz.model.criticalSlices]")) == expected
 
@@ -92,7 +92,7 @@ def test_no_bars_or_transfers_overlap_in_a_row(browser: WebDriver, tmp_path: Pat
     assert overlaps == []
     links = page("simviz.timeline.rows.filter((row) => row.kind === 'link').flatMap((row) => row.rows).length")
     routes, cut = scene().cluster.routes, scene().partitions
-    pairs = [(int(cut.src_device[row]), int(cut.dst_device[row])) for row in scene().trace.transfer.tolist()]
+    pairs = [(int(cut.src_device[row]), int(cut.dst_device[row])) for row in scene().trace.transfers.row.tolist()]
     assert links == sum(len(routes[src][dst] or (-1,)) for src, dst in pairs)
 
 
@@ -108,7 +108,7 @@ def test_iterations_are_told_apart_and_counted(browser: WebDriver, tmp_path: Pat
     tensor, tags = scene.graph.tensor_ptr[scene.graph.index["body"]], scene.trace.iterations
     transfer = next(
         row
-        for row, (pair, tag) in enumerate(zip(scene.trace.transfer, scene.trace.transfer_iteration, strict=True))
+        for row, (pair, tag) in enumerate(zip(scene.trace.transfers.row, scene.trace.transfers.iteration, strict=True))
         if scene.partitions.tensor[pair] == tensor and tags[tag] == (5,)
     )
     page("simviz.state.select({kind: 'transfer', id: arguments[0]})", transfer)
@@ -116,8 +116,8 @@ def test_iterations_are_told_apart_and_counted(browser: WebDriver, tmp_path: Pat
     assert "Transfer of body:0#5" in said
     assert "iteration 5" in said
     assert "far" in said.partition("Read by")[2]
-    tasks = step_timeline(scene).slices.task
-    own = [row for row in work(scene) if tasks[row] == -1 - transfer]
+    of = step_timeline(scene).slices.transfer
+    own = [row for row in work(scene) if of[row] == transfer]
     assert len(own) == 2
     assert sorted(page("simviz.timeline.marked()")) == own
     assert complaints(browser) == []

@@ -31,7 +31,7 @@ def test_what_crosses_is_labelled_with_all_its_transfers() -> None:
     scene = example()
     source = draw_graph(scene, max_nodes=10**6)
     crossing = re.findall(r'-> i\d+ \[.*label="([^"]*)", color="(#[0-9a-f]{6})"', source)
-    assert len(crossing) >= len(scene.trace.transfer)
+    assert len(crossing) >= len(scene.trace.transfers.row)
     assert {colour for _, colour in crossing} <= {device_colour(row) for row in range(len(scene.cluster))}
     assert moved_bytes(scene) > 0
 

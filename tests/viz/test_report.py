@@ -136,7 +136,7 @@ def test_every_edge_that_crosses_names_the_transfer_that_carries_it() -> None:
     readers = set(cut.graph.edge_src[cut.endpoint[cut.graph.edge_dst] >= 0].tolist())
     inside = ~np.isin(cut.recv, list(readers))  # the others bring the client what it fetches
     assert set(edges["transfer"]) - {-1} == set(np.flatnonzero(inside).tolist())
-    assert carried >= len(scene.trace.transfer) == len(cut.recv)
+    assert carried >= len(scene.trace.transfers.row) == len(cut.recv)
 
 
 def test_the_tables_add_up() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from simulator.columns import ints
 from simulator.execution.options import SimulationOptions
-from simulator.execution.trace import LATENCY, transfer_of
+from simulator.execution.trace import Kind
 from tests.viz.scenes import EXAMPLE, HOSTILE, example, hostile, loop
 from viz import draw_timeline
 from viz.command.request import Request
@@ -93,8 +93,8 @@ def test_slices_are_those_of_the_trace_to_the_nanosecond(
 ) -> None:
     trace = example().trace
     ops = [e for e in spans_of(drawn) if "op" in e["args"]]
-    assert [nanos(e["ts"]) for e in ops] == trace.start_ns.tolist()
-    assert [nanos(reach(e)[1]) for e in ops] == trace.end_ns.tolist()
+    assert [nanos(e["ts"]) for e in ops] == trace.ops.start_ns.tolist()
+    assert [nanos(reach(e)[1]) for e in ops] == trace.ops.end_ns.tolist()
 
 
 @pytest.mark.parametrize("scene", [example, shared], ids=lambda scene: scene.__name__)  # the loop has no such ops
@@ -111,7 +111,7 @@ def test_a_transfer_is_on_every_link_of_its_route(
 ) -> None:
     scene = example()
     cut, routes = scene.partitions, scene.cluster.routes
-    took = scene.trace.transfer_start_ns >= 0
+    took = scene.trace.stages.sent_ns >= 0
     pairs = zip(cut.src_device[took].tolist(), cut.dst_device[took].tolist(), strict=True)
     expected = sum(len(routes[src][dst]) or 1 for src, dst in pairs)
     assert sum(e["cat"] == "transfer" for e in spans_of(drawn)) == expected > 0
@@ -138,14 +138,13 @@ def test_processors_pack_and_unpack_in_their_lanes(scene: Any) -> None:
             verb = {"packing": "send ", "unpacking": "receive "}[event["cat"]]
             assert event["name"].startswith(verb)
             told[event["cat"]].append((nanos(event["ts"]), nanos(reach(event)[1])))
-    for kind, start, end in (
-        ("packing", trace.pack_start_ns, trace.pack_end_ns),
-        ("unpacking", trace.unpack_start_ns, trace.unpack_end_ns),
-    ):
-        assert sorted(told[kind]) == sorted((a, b) for a, b in zip(start.tolist(), end.tolist(), strict=True) if b > a)
-        assert told[kind]
+    for name, kind in (("packing", Kind.PACK), ("unpacking", Kind.UNPACK)):
+        rows = trace.tasks.rows(kind)
+        spans = zip(trace.tasks.start_ns[rows].tolist(), trace.tasks.end_ns[rows].tolist(), strict=True)
+        assert sorted(told[name]) == sorted(spans)
+        assert told[name]
     by_device = sum(end - start for spans in told.values() for start, end in spans)
-    by_device += int((trace.end_ns - trace.start_ns).sum())
+    by_device += int((trace.ops.end_ns - trace.ops.start_ns).sum())
     assert by_device == trace.busy_ns.sum()
 
 
@@ -170,9 +169,10 @@ def test_what_is_marked_as_critical_covers_the_critical_path(scene: Any) -> None
             longest[span] = max(longest.get(span, 0), nanos(reach(event)[1]) - nanos(event["ts"]))
     marked = sum(longest.values())
     waiting = sum(share.nanos for share in critical_shares(scene) if share.what == "waiting")
-    path = [transfer_of(row) for row in scene.trace.critical.tolist() if row < 0]
-    latent = [transfer for transfer, stretch in path if stretch == LATENCY]
-    latency = int((scene.trace.transfer_end_ns - scene.trace.wire_end_ns)[latent].sum())  # on no link
+    path, tasks = scene.trace.critical, scene.trace.tasks
+    latent = path[tasks.kind[path] == Kind.LATENCY]
+    latent = latent[tasks.start_ns[latent] >= scene.trace.stages.through_ns[tasks.of[latent]]]  # after its bytes
+    latency = int((tasks.end_ns[latent] - tasks.start_ns[latent]).sum())  # on no link
     assert marked == scene.trace.makespan - waiting - latency
 
 
@@ -266,12 +266,10 @@ def test_the_bound_on_the_size_holds_and_what_is_missing_is_said() -> None:
 def test_transfers_that_overlap_on_a_link_get_tracks_of_their_own() -> None:
     scene = example()
     trace = scene.trace
-    early = np.arange(len(trace.transfer_start_ns)) * 1000
-    stretched = replace(
-        trace,
-        transfer_start_ns=ints(np.maximum(0, trace.transfer_start_ns - early)),
-        hold_start_ns=ints(np.maximum(0, trace.hold_start_ns - np.repeat(early, np.diff(trace.hold_ptr)))),
-    )
+    tasks, start = trace.tasks, trace.tasks.start_ns.copy()
+    wires = tasks.rows(Kind.LINK, Kind.FLOW)
+    start[wires] = np.maximum(0, start[wires] - 1000 * tasks.of[wires])
+    stretched = replace(trace, tasks=replace(tasks, start_ns=ints(start)))
     lanes = defaultdict(list)
     for event in of_phase(events(replace(scene, trace=stretched)), "X"):
         lanes[event["pid"], event["tid"]].append((nanos(event["ts"]), nanos(reach(event)[1])))

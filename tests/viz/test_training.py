@@ -345,7 +345,7 @@ def test_arrows_follow_each_recorded_transfer_from_its_maker_to_its_reader() -> 
             spans.setdefault((one["pid"], one["tid"]), []).append((one["ts"], one["ts"] + one.get("dur", 0), one))
         if one["ph"] in "stf":
             arrows.setdefault(one["id"], []).append(one)
-    assert len(arrows) == len(training.trace.transfer)
+    assert len(arrows) == len(training.trace.transfers.row)
     chains = []
     for stops in arrows.values():
         assert [one["ph"] for one in stops] == ["s", *"t" * (len(stops) - 2), "f"]
@@ -371,7 +371,7 @@ def test_what_was_recorded_is_on_the_clients_own_devices() -> None:
             assert "/job:ps/" in task or task == clients_of[client].program.task
     trace = known(scene).training.trace
     assert trace is not None
-    whole = len(trace.start_ns)
+    whole = len(trace.ops.start_ns)
     worked = sum(drawn.labels[row].kind == "packing" for row in ran.label.tolist())
     assert len(ran.start_ns) >= whole + worked > whole
 

@@ -36,8 +36,8 @@ function indexed(scene) {
   model.inEdges = grouped(edges.dst, count);
   model.outEdges = grouped(edges.src, count);
   model.slicesOf = grouped(slices.node, count);
-  model.slicesOfTransfer = grouped(timeline.task.map((task) => (task >= 0 ? -1 : -1 - task)), transfers.tensor.length);
-  model.packs = new Uint8Array(timeline.task.length);
+  model.slicesOfTransfer = grouped(timeline.transfer, transfers.tensor.length);
+  model.packs = new Uint8Array(timeline.lane.length);
   for (const slice of timeline.packs) model.packs[slice] = 1;
   model.isDead = new Uint8Array(transfers.tensor.length);
   for (const row of transfers.dead) model.isDead[row] = 1;
@@ -46,14 +46,14 @@ function indexed(scene) {
   model.transferNode = transfers.tensor.map((tensor) => (tensor >= 0 ? nodeOfTensor(model, tensor) : -1 - tensor));
 
   // Devices without a slice or a byte; where there are many, the views name their number alone.
-  const busy = new Set(timeline.task.flatMap((_, slice) => { const [kind, device] = laneOf(timeline, slice); return kind === "device" ? [device] : []; }));
+  const busy = new Set(timeline.lane.flatMap((_, slice) => { const [kind, device] = laneOf(timeline, slice); return kind === "device" ? [device] : []; }));
   model.idleDevices = new Set([...cluster.devices.keys()].filter((device) => !busy.has(device) && !scene.memory.curves[device].time_ns.length));
   model.namesIdle = model.idleDevices.size <= 8;
 
   model.stateCategory = model.categories.names.indexOf("state");
   model.criticalSlices = new Set(timeline.critical);
   model.totals = new Map();
-  model.longestNs = timeline.task.reduce((most, _, slice) => (laneOf(timeline, slice)[0] === "device" ? Math.max(most, lasts(timeline, slice)) : most), 1);
+  model.longestNs = timeline.lane.reduce((most, _, slice) => (laneOf(timeline, slice)[0] === "device" ? Math.max(most, lasts(timeline, slice)) : most), 1);
   return model;
 }
 
@@ -123,10 +123,10 @@ function tagOf(model, iteration) {
 const transferName = (model, row) => tensorName(model, model.transfers.tensor[row]) + tagOf(model, model.transfers.iteration[row]);
 // The name of a slice: of its node, or the verb and the transfer.
 function sliceName(model, slice) {
-  const task = model.timeline.task[slice];
-  if (task >= 0) return model.nodes.names[model.slices.node[slice]] + tagOf(model, model.slices.iteration[slice]);
+  const transfer = model.timeline.transfer[slice];
+  if (transfer < 0) return model.nodes.names[model.slices.node[slice]] + tagOf(model, model.slices.iteration[slice]);
   const [kind] = laneOf(model.timeline, slice);
-  return (kind === "link" ? "" : model.packs[slice] ? "send " : "receive ") + transferName(model, -1 - task);
+  return (kind === "link" ? "" : model.packs[slice] ? "send " : "receive ") + transferName(model, transfer);
 }
 
 // The slices of a transfer on links, in the order of its route.

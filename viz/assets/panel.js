@@ -74,7 +74,7 @@ function transfersCard(model, state) {
     const ends = element("span", "", chip(cluster.colours[transfers.src[row]]), "→ ", chip(cluster.colours[transfers.dst[row]]));
     const name = transferName(model, row);
     const title = `${name}\n${cluster.devices[transfers.src[row]].short} → ${cluster.devices[transfers.dst[row]].short}`;
-    return [[ends, tailOf(name), showBytes(transfers.bytes[row]), showNanos(transfers.crossing_ns[row] + transfers.came_ns[row] - transfers.end_ns[row])], () => state.select({ kind: "transfer", id: row }), title];
+    return [[ends, tailOf(name), showBytes(transfers.bytes[row]), showNanos(transfers.crossing_ns[row] + transfers.arrived_ns[row] - transfers.through_ns[row])], () => state.select({ kind: "transfer", id: row }), title];
   });
   if (!rows.length) return null;
   return card("Longest transfers", table(["", "tensor", "size#", "time#"], ["58px", "", "23%", "21%"], rows));

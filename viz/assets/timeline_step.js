@@ -3,8 +3,7 @@
 
 function stepTimeline(canvas, model, state, tip, onRange) {
   const { timeline, cluster, transfers } = model;
-  const isOp = (slice) => timeline.task[slice] >= 0;
-  const transferOf = (slice) => -1 - timeline.task[slice];
+  const isOp = (slice) => timeline.transfer[slice] < 0;
 
   const subject = {
     top: 0,
@@ -25,7 +24,7 @@ function stepTimeline(canvas, model, state, tip, onRange) {
     describe: (row, entry, time) => (entry !== undefined ? describeSlice(model, row, entry) : row.kind === "memory" ? describeMemory(model, row.device, time) : null),
     select(slice) {
       if (slice === undefined) return state.select(null);
-      return state.select(isOp(slice) ? { kind: "node", id: model.slices.node[slice] } : { kind: "transfer", id: transferOf(slice) }, "timeline");
+      return state.select(isOp(slice) ? { kind: "node", id: model.slices.node[slice] } : { kind: "transfer", id: timeline.transfer[slice] }, "timeline");
     },
   };
   const view = timelineView(canvas, timeline, subject, tip, onRange);
@@ -76,14 +75,14 @@ function markedSlices(model, state) {
 // The end of an op's name; of packing and unpacking the verb comes first.
 function sliceText(model, slice) {
   const name = sliceName(model, slice);
-  return model.timeline.task[slice] >= 0 ? leafOf(name) : `${name.slice(0, name.indexOf(" "))} ${leafOf(name)}`;
+  return model.timeline.transfer[slice] < 0 ? leafOf(name) : `${name.slice(0, name.indexOf(" "))} ${leafOf(name)}`;
 }
 
 // A transfer has the colours of both ends: the source above, the target below. Packing and unpacking have that of their
 // device, paler, with the transfer's other end in a strip below.
 function sliceColours(pen, model, state, slice, row) {
   const { timeline, transfers, cluster, categories } = model;
-  const transfer = -1 - timeline.task[slice];
+  const transfer = timeline.transfer[slice];
   if (row.kind === "link") return { above: cluster.colours[transfers.src[transfer]], below: cluster.colours[transfers.dst[transfer]], split: row.height / 2 - 1 };
   if (state.colourBy === "time") return { above: heat(pen.theme, lasts(timeline, slice) / model.longestNs) };
   if (transfer < 0) return { above: state.colourBy === "category" ? categories.colours[categoryOf(model, model.slices.node[slice])] : cluster.colours[row.device] };
@@ -98,11 +97,11 @@ function describeSlice(model, row, slice) {
   const { devices } = model.cluster;
   const took = showNanos(lasts(timeline, slice));
   const from = `from ${showNanos(timeline.start_ns[slice])}`;
-  if (timeline.task[slice] >= 0) return [sliceName(model, slice), `${opOf(model, model.slices.node[slice])} on ${devices[row.device].short}`, `${took}, ${from}`];
-  const transfer = -1 - timeline.task[slice];
+  if (timeline.transfer[slice] < 0) return [sliceName(model, slice), `${opOf(model, model.slices.node[slice])} on ${devices[row.device].short}`, `${took}, ${from}`];
+  const transfer = timeline.transfer[slice];
   const [source, target] = [devices[transfers.src[transfer]].short, devices[transfers.dst[transfer]].short];
   const bytes = showBytes(transfers.bytes[transfer]);
-  if (row.kind === "link") return [transferName(model, transfer), `${source} → ${target}`, `${bytes} in ${took}, ${from}`, `arrives at ${showNanos(transfers.came_ns[transfer])}`];
+  if (row.kind === "link") return [transferName(model, transfer), `${source} → ${target}`, `${bytes} in ${took}, ${from}`, `arrives at ${showNanos(transfers.arrived_ns[transfer])}`];
   const here = devices[row.device].short;
   return [sliceName(model, slice), model.packs[slice] ? `${bytes} packed by ${here} for ${target}` : `${bytes} unpacked by ${here} from ${source}`, `${took}, ${from}`];
 }

@@ -13,7 +13,6 @@ function trainingTimeline(canvas, model, tip, onRange) {
   const { devices, links } = model.cluster;
   const alone = ofOneClient(model);
   const recordedUntil = timeline.end_ns.reduce((most, time) => Math.max(most, time), 0);
-  const transferOf = (slice) => -1 - timeline.task[slice];
   const subject = {
     top: STEPS.updates + 6,
     whole: steps.whole_ns,
@@ -36,7 +35,7 @@ function trainingTimeline(canvas, model, tip, onRange) {
     textOf: (slice) => leafOf(timeline.labels[timeline.label[slice]][0]),
     // In the colour of the client's task: a parameter server shows for whom it works. A lone client's slices have the
     // colour of their device, a transfer that of its source.
-    coloursOf: (pen, slice, row) => ({ above: !alone ? steps.clients[timeline.client[slice]][4] : model.cluster.colours[row.kind === "lane" ? row.device : timeline.transfers.src[transferOf(slice)]] }),
+    coloursOf: (pen, slice, row) => ({ above: !alone ? steps.clients[timeline.client[slice]][4] : model.cluster.colours[row.kind === "lane" ? row.device : timeline.transfers.src[timeline.transfer[slice]]] }),
     drawBehind(pen, y) {
       drawWarmUp(pen, steps.cut_ns);
       drawUnrecorded(pen, recordedUntil, y, pen.bottom);
@@ -203,8 +202,8 @@ function describeRecorded(model, row, slice) {
   const whose = `${steps.clients[timeline.client[slice]][0]}, step ${timeline.step[slice]}`;
   const when = `${showNanos(lasts(timeline, slice))}, from ${showNanos(timeline.start_ns[slice])}`;
   if (row.kind === "lane") return [name, `${op} on ${devices[row.device].short}, for ${whose}`, when];
-  const { src, dst, bytes, came_ns: came } = timeline.transfers;
-  const transfer = -1 - timeline.task[slice];
+  const { src, dst, bytes, arrived_ns: came } = timeline.transfers;
+  const transfer = timeline.transfer[slice];
   const ends = `${devices[src[transfer]].short} → ${devices[dst[transfer]].short}`;
   return [name, `${ends}, for ${whose}`, `${showBytes(bytes[transfer])} in ${when}`, `arrives at ${showNanos(came[transfer])}`];
 }

@@ -2,7 +2,7 @@
 
 // The stretches of a transfer, one after the other.
 function stretchFacts(model, transfer) {
-  const { ready_ns: asked, packed_ns: packed, start_ns: start, end_ns: end, came_ns: came, unpacked_ns: unpacked, bytes } = model.transfers;
+  const { asked_ns: asked, packed_ns: packed, sent_ns: start, through_ns: end, arrived_ns: came, unpacked_ns: unpacked, bytes } = model.transfers;
   const wire = model.transfers.crossing_ns[transfer];
   const critical = (on) => (on ? "on the critical path" : "");
   const waited = (nanos, what) => (nanos > 0 ? `waited ${showNanos(nanos)} for ${what}` : "");

@@ -153,7 +153,7 @@ def _memory_line(scene: Scene) -> str:
 
 
 def _transfers_line(scene: Scene) -> str:
-    count = len(scene.trace.transfer)
+    count = len(scene.trace.transfers.row)
     if not count:
         return "No tensor moves between devices."
     (row,) = figures.longest_transfers(scene, 1)
@@ -350,7 +350,7 @@ def _late(scene: Scene) -> str:
 
 
 def _moved(scene: Scene) -> str:
-    count = len(scene.trace.transfer)
+    count = len(scene.trace.transfers.row)
     if not count:
         return "moved      no tensor moves between devices"
     shown = ", ".join(

@@ -90,8 +90,8 @@ def _device_times(scene: Scene, folding: Folding) -> list[Counter[int]]:
     device = devices_of_nodes(scene).tolist()
     for row in np.flatnonzero(taking_part(scene)).tolist():
         times[scopes + row][device[row]] += 0
-    took = (trace.end_ns - trace.start_ns).tolist()
-    for node, at, nanos in zip(slice_nodes(scene).tolist(), trace.device.tolist(), took, strict=True):
+    took = (trace.ops.end_ns - trace.ops.start_ns).tolist()
+    for node, at, nanos in zip(slice_nodes(scene).tolist(), trace.ops.device.tolist(), took, strict=True):
         times[scopes + node][at] += nanos
     parent = folding.parent.tolist()
     for item in [*range(scopes, len(parent)), *range(scopes - 1, 0, -1)]:  # children before parents

@@ -79,21 +79,21 @@ def _pinned(scene: Scene) -> Mapping[str, Any] | None:
 def transfers(scene: Scene) -> list[Mapping[str, Any]]:
     """The transfers between devices in order of (start, row). Any: JSON."""
     cut, trace = figures.transfers(scene), scene.trace
-    starts, crossing, devices = trace.transfer_start_ns, trace.crossing_ns, scene.partitions.devices
+    starts, crossing, devices = trace.stages.sent_ns, trace.stages.crossing_ns, scene.partitions.devices
     return [
         {
             "tensor": figures.tensor_label(scene, int(cut.tensor[row])),
             "from": devices[int(cut.src_device[row])],
             "to": devices[int(cut.dst_device[row])],
             "bytes": max(0, int(cut.nbytes[row])),
-            "iteration": list(trace.iterations[trace.transfer_iteration[row]]),
-            "asked_ns": int(trace.transfer_ready_ns[row]),
-            "packed_ns": int(trace.pack_end_ns[row]),
+            "iteration": list(trace.iterations[trace.transfers.iteration[row]]),
+            "asked_ns": int(trace.stages.asked_ns[row]),
+            "packed_ns": int(trace.stages.packed_ns[row]),
             "start_ns": int(starts[row]),
             "crossing_ns": int(crossing[row]),
-            "wire_end_ns": int(trace.wire_end_ns[row]),
-            "end_ns": int(trace.transfer_end_ns[row]),
-            "unpacked_ns": int(trace.unpack_end_ns[row]),
+            "wire_end_ns": int(trace.stages.through_ns[row]),
+            "end_ns": int(trace.stages.arrived_ns[row]),
+            "unpacked_ns": int(trace.stages.unpacked_ns[row]),
         }
         for row in np.argsort(starts, kind="stable").tolist()
     ]

@@ -57,7 +57,7 @@ def draw_training(scene: Scene, trained: Trained, *, max_bytes: int = MAX_BYTES)
         "end_ns": training.end_ns,
         "recorded": "ops are those of the first steps of each client",
     }
-    bars, updates, transfers = len(training.step_client), len(training.update_ns), len(training.trace.transfer)
+    bars, updates, transfers = len(training.step_client), len(training.update_ns), len(training.trace.transfers.row)
     if max(bars, updates) > training_lanes.MOST_STEPS:
         other["bars"] = f"the first {training_lanes.MOST_STEPS:,} of {bars:,} steps and of {updates:,} updates"
     if transfers > MOST_ARROWS:

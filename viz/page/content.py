@@ -86,7 +86,7 @@ def _summary(scene: Scene) -> Json:
         "lower_bound_ns": scene.bound.ns,
         "lower_bound_by": scene.bound.why,
         "moved_bytes": figures.moved_bytes(scene),
-        "transfers": len(scene.trace.transfer),
+        "transfers": len(scene.trace.transfers.row),
         "nodes": len(scene.graph),
         "running": int(step.runs.sum()),
         "rule": step.rule,
@@ -184,7 +184,7 @@ def _shown_dtype(dtype: int) -> str:
 
 
 def _edges(scene: Scene) -> Json:
-    graph, taken = scene.graph, scene.trace.transfer[::-1]
+    graph, taken = scene.graph, scene.trace.transfers.row[::-1]
     first = np.full(len(scene.partitions.key) + 1, -1)  # row of the trace, for a loop's of its first iteration
     first[taken] = np.arange(len(taken))[::-1]
     return {

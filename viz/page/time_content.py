@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import TypeAlias
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import short_task
 from simulator.columns import Ints
+from simulator.execution.trace import Stages, Trace
 from simulator.training.clients.client_tables import Client
 from simulator.training.training import Training
 from simulator.wording import counted
@@ -49,7 +51,7 @@ def step_contents(scene: Scene) -> Mapping[str, Json]:
         },
         "slices": {
             "node": figures.slice_nodes(scene).tolist(),
-            "iteration": trace.iteration.tolist(),
+            "iteration": trace.ops.iteration.tolist(),
             "iterations": [list(tag) for tag in trace.iterations],
         },
         "transfers": {
@@ -57,16 +59,10 @@ def step_contents(scene: Scene) -> Mapping[str, Json]:
             "src": cut.src_device.tolist(),
             "dst": cut.dst_device.tolist(),
             "bytes": cut.nbytes.tolist(),
-            "pair": trace.transfer.tolist(),
-            "iteration": trace.transfer_iteration.tolist(),
-            "dead": np.flatnonzero(trace.transfer_dead).tolist(),
-            "ready_ns": trace.transfer_ready_ns.tolist(),
-            "packed_ns": trace.pack_end_ns.tolist(),
-            "start_ns": trace.transfer_start_ns.tolist(),
-            "crossing_ns": trace.crossing_ns.tolist(),
-            "end_ns": trace.wire_end_ns.tolist(),
-            "came_ns": trace.transfer_end_ns.tolist(),
-            "unpacked_ns": trace.unpack_end_ns.tolist(),
+            "pair": trace.transfers.row.tolist(),
+            "iteration": trace.transfers.iteration.tolist(),
+            "dead": np.flatnonzero(trace.transfers.dead).tolist(),
+            **{field.name: getattr(trace.stages, field.name).tolist() for field in fields(Stages)},
             "routes": [[*ends, *(scene.cluster.routes[ends[0]][ends[1]] or ())] for ends in sorted(pairs)],
         },
         "memory": {
@@ -74,17 +70,26 @@ def step_contents(scene: Scene) -> Mapping[str, Json]:
             "peak_bytes": trace.peak_bytes.tolist(),
             "resident_bytes": trace.resident_bytes.tolist(),
         },
-        "critical": None if trace.critical is None else [row for row in trace.critical.tolist() if row >= 0],
+        "critical": _critical_ops(trace),
     }
 
 
+def _critical_ops(trace: Trace) -> Json:
+    """The ops on the critical path, in order of time, as rows of the trace's ops."""
+    if trace.critical is None:
+        return None
+    place = np.full(len(trace.tasks.kind), -1)
+    place[trace.ops.task] = np.arange(len(trace.ops))
+    return [row for row in place[trace.critical].tolist() if row >= 0]
+
+
 def _slices(timeline: Timeline, rows: npt.NDArray[np.intp]) -> dict[str, Json]:
-    """The lanes and these slices; `task` is a row of the trace's slices, or -1 - transfer."""
+    """The lanes and these slices; `transfer` is -1 of an op. Ops come first, in order of the trace's."""
     slices = timeline.slices
     return {
         "lanes": [[lane.kind, lane.row, lane.number] for lane in timeline.lanes],
         "lane": slices.lane[rows].tolist(),
-        "task": slices.task[rows].tolist(),
+        "transfer": slices.transfer[rows].tolist(),
         "start_ns": slices.start_ns[rows].tolist(),
         "end_ns": slices.end_ns[rows].tolist(),
         "critical": np.flatnonzero(slices.critical[rows]).tolist(),
@@ -122,7 +127,7 @@ def recorded_contents(trained: Trained, cluster: Cluster) -> Json:
             "src": moved.source.tolist(),
             "dst": moved.target.tolist(),
             "bytes": moved.nbytes.tolist(),
-            "came_ns": trace.transfer_end_ns.tolist(),
+            "arrived_ns": trace.stages.arrived_ns.tolist(),
         },
         "left_out": len(timeline.slices.lane) - len(rows),
     }

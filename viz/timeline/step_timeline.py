@@ -19,10 +19,10 @@ def step_timeline(scene: Scene) -> Timeline:
     drawn = of_trace(trace, cluster, [DrawnClient(scene.title, graph, scene.partitions)])
 
     def facts(row: int) -> Facts:
-        found, task = drawn.facts(row), int(drawn.slices.task[row])
-        if task < 0:
+        found, op = drawn.facts(row), int(drawn.slices.op[row])
+        if op < 0:
             return found
-        node, iteration = int(scene.partitions.origin[trace.node[task]]), trace.iterations[trace.iteration[task]]
+        node, iteration = int(scene.partitions.origin[trace.ops.node[op]]), trace.iterations[trace.ops.iteration[op]]
         nbytes = graph.tensor_bytes[graph.tensor_ptr[node] : graph.tensor_ptr[node + 1]]
         found["output bytes"] = int(np.maximum(nbytes, 0).sum())
         found["why here"] = RULES[scene.assignment.why[node]]

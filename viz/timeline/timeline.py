@@ -8,7 +8,7 @@ from the op that made a value over its transfer to the first op that reads it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import groupby
@@ -19,7 +19,7 @@ import numpy as np
 from simulator.cluster.cluster import Cluster
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.costs.rules import category
-from simulator.execution.trace import PACK, UNPACK, WIRE, Trace, transfer_of
+from simulator.execution.trace import Kind, Trace
 from simulator.graph.graph import Graph
 from simulator.partitioning import Partitions
 from simulator.units import Nanos
@@ -75,7 +75,8 @@ class Slices:
     label: Ids  # [S] row of `Timeline.labels`
     client: Ids  # [S]
     step: Ids  # [S] of that client
-    task: Ids  # [S] row of the trace's slices; -1 - transfer: work for it, or the transfer itself
+    op: Ids  # [S] row of the trace's ops, -1: no op
+    transfer: Ids  # [S] row of the trace's transfers: work for it, or the transfer itself; -1: neither
     ready_ns: Ints  # [S]
     start_ns: Ints  # [S]
     end_ns: Ints  # [S]
@@ -116,16 +117,16 @@ class DrawnTransfers:
 
 def transfers_of(trace: Trace, clients: Sequence[DrawnClient]) -> DrawnTransfers:
     """The name, the ends and the size of each transfer of a trace."""
-    source, target, nbytes = (np.zeros(len(trace.transfer), np.int64) for _ in range(3))
+    source, target, nbytes = (np.zeros(len(trace.transfers.row), np.int64) for _ in range(3))
     for number, (_, _, pieces, devices) in enumerate(clients):
-        rows = np.flatnonzero(trace.transfer_client == number)
-        own = trace.transfer[rows]
+        rows = np.flatnonzero(trace.transfers.client == number)
+        own = trace.transfers.row[rows]
         place = np.arange(len(pieces.devices)) if devices is None else devices
         source[rows], target[rows] = place[pieces.src_device[own]], place[pieces.dst_device[own]]
         nbytes[rows] = pieces.nbytes[own]
     known: dict[tuple[int, int, int], str] = {}
     names = []
-    columns = (trace.transfer_client, trace.transfer, trace.transfer_iteration)
+    columns = (trace.transfers.client, trace.transfers.row, trace.transfers.iteration)
     for number, row, tag in zip(*(column.tolist() for column in columns), strict=True):
         graph, pieces = clients[number].graph, clients[number].partitions
         key = (id(pieces), row, tag)
@@ -134,30 +135,31 @@ def transfers_of(trace: Trace, clients: Sequence[DrawnClient]) -> DrawnTransfers
             name = graph.tensor_name(tensor) if tensor >= 0 else f"^{graph.names[-1 - tensor]}"
             known[key] = tagged(name, trace.iterations[tag])
         names.append(known[key])
-    return DrawnTransfers(tuple(names), ids(source), ids(target), ints(np.where(trace.transfer_dead, 0, nbytes)))
+    return DrawnTransfers(tuple(names), ids(source), ids(target), ints(np.where(trace.transfers.dead, 0, nbytes)))
 
 
 def of_trace(trace: Trace, cluster: Cluster, clients: Sequence[DrawnClient]) -> Timeline:
     """Lanes, slices and arrows of a trace: ops first, then the work for transfers, then transfers on links."""
     moved = transfers_of(trace, clients)
-    work, spans = _work(trace, cluster, moved), _link_spans(trace, cluster, moved)
+    work, spans = _work(trace), _link_spans(trace, cluster, moved)
     lanes, lane_of = _lanes(trace, cluster, work, spans)
     labels: dict[Label, int] = {}
     number = {name: labels.setdefault(Label(name, "", "transfer"), len(labels)) for name in moved.name}
     carried = ids([number[name] for name in moved.name])
-    parts = (
-        _op_slices(trace, clients, labels, lane_of),
-        _work_slices(trace, moved, work, labels, lane_of),
-        _link_slices(trace, spans, carried, lane_of),
+    slices = joined(
+        (
+            _on_devices(trace, trace.ops.task, _op_labels(trace, clients, labels), lane_of),
+            _on_devices(trace, work, _work_labels(trace, moved, work, labels), lane_of),
+            _on_links(trace, spans, carried, lane_of),
+        )
     )
-    slices = joined(parts)
     texts = tuple(labels)
 
     def facts(row: int) -> Facts:
         return _facts(trace, cluster, moved, texts[slices.label[row]], slices, row)
 
     def arrows(most: int | None) -> Iterator[Arrow]:
-        return _arrows(trace, cluster, clients, moved, slices, lanes, lane_of, most)
+        return _arrows(trace, clients, slices, lanes, _first_links(cluster, moved, slices, lanes), most)
 
     return Timeline(lanes, texts, slices, moved, facts, arrows)
 
@@ -169,19 +171,13 @@ def joined(parts: Sequence[Slices]) -> Slices:
         label=ids(np.concatenate([part.label for part in parts])),
         client=ids(np.concatenate([part.client for part in parts])),
         step=ids(np.concatenate([part.step for part in parts])),
-        task=ids(np.concatenate([part.task for part in parts])),
+        op=ids(np.concatenate([part.op for part in parts])),
+        transfer=ids(np.concatenate([part.transfer for part in parts])),
         ready_ns=ints(np.concatenate([part.ready_ns for part in parts])),
         start_ns=ints(np.concatenate([part.start_ns for part in parts])),
         end_ns=ints(np.concatenate([part.end_ns for part in parts])),
         critical=flags(np.concatenate([part.critical for part in parts])),
     )
-
-
-def _critical(trace: Trace, tasks: Iterable[tuple[int, int]]) -> Flags:
-    """[..] whether each (transfer, stretch) is on the critical path."""
-    rows = () if trace.critical is None else trace.critical.tolist()
-    on_path = {transfer_of(row) for row in rows if row < 0}
-    return flags([task in on_path for task in tasks])
 
 
 # ---- lanes
@@ -190,29 +186,12 @@ def _critical(trace: Trace, tasks: Iterable[tuple[int, int]]) -> Flags:
 _LaneOf: TypeAlias = Mapping[tuple[str, int, int], int]  # (kind, row, number) -> row of the lanes
 
 
-class _Work(NamedTuple):
-    """The packing and unpacking that takes time. Axis: W, in order of (start, device, lane)."""
-
-    transfer: Ids
-    packs: Ids  # 1: at the source; 0: unpacks at the target
-    device: Ids  # the CPU that does it
-    lane: Ids
-    ready_ns: Ints
-    start_ns: Ints
-    end_ns: Ints
-
-
-def _work(trace: Trace, cluster: Cluster, moved: DrawnTransfers) -> _Work:
-    count = len(moved.name)
-    device = np.concatenate([cluster.home[moved.source], cluster.home[moved.target]])
-    lane = np.concatenate([trace.pack_lane, trace.unpack_lane])
-    ready = np.concatenate([trace.transfer_ready_ns, trace.transfer_end_ns])
-    start = np.concatenate([trace.pack_start_ns, trace.unpack_start_ns])
-    end = np.concatenate([trace.pack_end_ns, trace.unpack_end_ns])
-    rows = np.flatnonzero(end > start)
-    rows = rows[np.lexsort((rows, lane[rows], device[rows], start[rows]))]
-    columns = (ids(rows % max(count, 1)), ids(rows < count), ids(device[rows]), ids(lane[rows]))
-    return _Work(*columns, ints(ready[rows]), ints(start[rows]), ints(end[rows]))
+def _work(trace: Trace) -> Ids:
+    """The tasks that pack and unpack, in order of (start, device, lane)."""
+    tasks = trace.tasks
+    rows = tasks.rows(Kind.PACK, Kind.UNPACK)  # without work there is no such task
+    packs = tasks.kind[rows] == Kind.PACK
+    return ids(rows[np.lexsort((tasks.of[rows], ~packs, tasks.lane[rows], tasks.resource[rows], tasks.start_ns[rows]))])
 
 
 class _Span(NamedTuple):
@@ -230,9 +209,16 @@ def _link_spans(trace: Trace, cluster: Cluster, moved: DrawnTransfers) -> list[_
 
     A transfer is on a serial link while it holds that, and on any other from its start for as long as its bytes take.
     """
-    held = _holds(trace)
-    found = []
-    columns = (trace.transfer_start_ns, trace.crossing_ns, moved.source, moved.target)
+    tasks, found = trace.tasks, []
+    on = tasks.rows(Kind.LINK)
+    held = dict(
+        zip(
+            zip(tasks.of[on].tolist(), tasks.links(on).tolist(), strict=True),
+            zip(tasks.start_ns[on].tolist(), tasks.end_ns[on].tolist(), strict=True),
+            strict=True,
+        )
+    )
+    columns = (trace.stages.sent_ns, trace.stages.crossing_ns, moved.source, moved.target)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     for transfer, (first, lasts, source, target) in enumerate(rows):
         for link in cluster.routes[source][target] or (MEMORY,):
@@ -244,14 +230,6 @@ def _link_spans(trace: Trace, cluster: Cluster, moved: DrawnTransfers) -> list[_
         tracks = _tracks([(start, end) for start, end, _ in own])
         spans += [_Span(link, track, *one) for track, one in zip(tracks, own, strict=True)]
     return spans
-
-
-def _holds(trace: Trace) -> dict[tuple[int, int], tuple[Nanos, Nanos]]:
-    """(transfer, link) -> the span of its hold."""
-    of = np.repeat(np.arange(len(trace.transfer)), np.diff(trace.hold_ptr))
-    columns = (of, trace.hold_link, trace.hold_start_ns, trace.hold_end_ns)
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return {(transfer, link): (start, end) for transfer, link, start, end in rows}
 
 
 def _tracks(spans: Sequence[tuple[Nanos, Nanos]]) -> list[int]:
@@ -269,12 +247,11 @@ def _tracks(spans: Sequence[tuple[Nanos, Nanos]]) -> list[int]:
 
 
 def _lanes(
-    trace: Trace, cluster: Cluster, work: _Work, spans: Sequence[_Span]
+    trace: Trace, cluster: Cluster, work: Ids, spans: Sequence[_Span]
 ) -> tuple[tuple[DrawnLane, ...], dict[tuple[str, int, int], int]]:
     """The lanes of devices, then those of links in the cluster's order, and the row of each."""
-    used = np.zeros(len(cluster), np.int64)
-    np.maximum.at(used, trace.device, trace.lane + 1)
-    np.maximum.at(used, work.device, work.lane + 1)
+    used, shown = np.zeros(len(cluster), np.int64), np.concatenate([trace.ops.task, work])
+    np.maximum.at(used, trace.tasks.resource[shown], trace.tasks.lane[shown] + 1)
     lanes = [
         DrawnLane("device", device.task, device.short, row, number)
         for row, device in enumerate(cluster.devices)
@@ -289,10 +266,10 @@ def _lanes(
 # ---- slices
 
 
-def _op_slices(trace: Trace, clients: Sequence[DrawnClient], labels: dict[Label, int], lane_of: _LaneOf) -> Slices:
+def _op_labels(trace: Trace, clients: Sequence[DrawnClient], labels: dict[Label, int]) -> list[int]:
     known: dict[tuple[int, int, int], int] = {}
-    label = []
-    for client, node, tag in zip(trace.client.tolist(), trace.node.tolist(), trace.iteration.tolist(), strict=True):
+    found, ops = [], trace.ops
+    for client, node, tag in zip(ops.client.tolist(), ops.node.tolist(), ops.iteration.tolist(), strict=True):
         graph, pieces = clients[client].graph, clients[client].partitions
         key = (id(pieces), node, tag)
         if key not in known:
@@ -300,59 +277,72 @@ def _op_slices(trace: Trace, clients: Sequence[DrawnClient], labels: dict[Label,
             op = graph.ops[origin]
             made = Label(tagged(graph.names[origin], trace.iterations[tag]), op, category(op))
             known[key] = labels.setdefault(made, len(labels))
-        label.append(known[key])
-    places = zip(trace.device.tolist(), trace.lane.tolist(), strict=True)
-    lane = ids([lane_of["device", device, number] for device, number in places])
-    task = ids(np.arange(len(label)))
-    critical = np.zeros(len(task), bool)
-    if trace.critical is not None:
-        critical[trace.critical[trace.critical >= 0]] = True
-    times = (trace.ready_ns, trace.start_ns, trace.end_ns)
-    return Slices(lane, ids(label), trace.client, trace.step, task, *times, flags(critical))
+        found.append(known[key])
+    return found
 
 
-def _work_slices(
-    trace: Trace, moved: DrawnTransfers, work: _Work, labels: dict[Label, int], lane_of: _LaneOf
-) -> Slices:
-    label = []
-    for transfer, packs in zip(work.transfer.tolist(), work.packs.tolist(), strict=True):
+def _work_labels(trace: Trace, moved: DrawnTransfers, work: Ids, labels: dict[Label, int]) -> list[int]:
+    found = []
+    for transfer, packs in zip(trace.tasks.of[work].tolist(), trace.tasks.kind[work] == Kind.PACK, strict=True):
         verb, kind = ("send", PACKING) if packs else ("receive", UNPACKING)
-        label.append(labels.setdefault(Label(f"{verb} {moved.name[transfer]}", "", kind), len(labels)))
-    places = zip(work.device.tolist(), work.lane.tolist(), strict=True)
-    lane = ids([lane_of["device", device, number] for device, number in places])
-    whose = (trace.transfer_client[work.transfer], trace.transfer_step[work.transfer])
-    stretches = zip(work.transfer.tolist(), [PACK if one else UNPACK for one in work.packs.tolist()], strict=True)
-    times = (work.ready_ns, work.start_ns, work.end_ns)
-    return Slices(lane, ids(label), *whose, ids(-1 - work.transfer), *times, _critical(trace, stretches))
+        found.append(labels.setdefault(Label(f"{verb} {moved.name[transfer]}", "", kind), len(labels)))
+    return found
 
 
-def _link_slices(trace: Trace, spans: Sequence[_Span], carried: Ids, lane_of: _LaneOf) -> Slices:
-    transfer = ids([span.transfer for span in spans])
-    lane = ids([lane_of["link", span.link, span.track] for span in spans])
-    start, end = ints([span.start for span in spans]), ints([span.end for span in spans])
-    whose = (trace.transfer_client[transfer], trace.transfer_step[transfer])
-    critical = _critical(trace, ((span.transfer, WIRE) for span in spans))
-    times = (trace.pack_end_ns[transfer], start, end)
-    return Slices(lane, carried[transfer], *whose, ids(-1 - transfer), *times, critical)
+def _on_devices(trace: Trace, rows: Ids, label: Sequence[int], lane_of: _LaneOf) -> Slices:
+    """Slices of tasks of devices, all of ops or all of transfers."""
+    tasks = trace.tasks
+    is_op, of = tasks.kind[rows] == Kind.OP, np.arange(len(rows))
+    places = zip(tasks.resource[rows].tolist(), np.maximum(tasks.lane[rows], 0).tolist(), strict=True)
+    return Slices(
+        lane=ids([lane_of["device", device, number] for device, number in places]),
+        label=ids(label),
+        client=ids(trace.client[rows]),
+        step=ids(trace.step[rows]),
+        op=ids(np.where(is_op, of, -1)),
+        transfer=ids(np.where(is_op, -1, tasks.of[rows])),
+        ready_ns=ints(tasks.ready_ns[rows]),
+        start_ns=ints(tasks.start_ns[rows]),
+        end_ns=ints(tasks.end_ns[rows]),
+        critical=flags(trace.on_critical_path[rows]),
+    )
+
+
+def _on_links(trace: Trace, spans: Sequence[_Span], carried: Ids, lane_of: _LaneOf) -> Slices:
+    """A transfer is critical on all of its links where it is on one of them."""
+    transfer, tasks = ids([span.transfer for span in spans]), trace.tasks
+    wires = tasks.rows(Kind.LINK, Kind.FLOW)
+    return Slices(
+        lane=ids([lane_of["link", span.link, span.track] for span in spans]),
+        label=carried[transfer],
+        client=trace.transfers.client[transfer],
+        step=trace.transfers.step[transfer],
+        op=ids(np.full(len(spans), -1)),
+        transfer=transfer,
+        ready_ns=trace.stages.packed_ns[transfer],
+        start_ns=ints([span.start for span in spans]),
+        end_ns=ints([span.end for span in spans]),
+        critical=flags(np.isin(transfer, tasks.of[wires[trace.on_critical_path[wires]]])),
+    )
 
 
 def _facts(trace: Trace, cluster: Cluster, moved: DrawnTransfers, label: Label, slices: Slices, row: int) -> Facts:
     """Details of a slice; the wait of a transfer is for all of its links together."""
-    task, waited = int(slices.task[row]), int(slices.start_ns[row] - slices.ready_ns[row])
+    transfer, waited = int(slices.transfer[row]), int(slices.start_ns[row] - slices.ready_ns[row])
     critical: Facts = {"critical path": "yes"} if slices.critical[row] else {}
-    if task >= 0:
+    if transfer < 0:
         return {"op": label.op, "waited ns": waited, **critical}
-    transfer = -1 - task
+    stages = trace.stages
     times = {
-        "asked ns": trace.transfer_ready_ns,
-        "packed ns": trace.pack_end_ns,
-        "on the wire ns": trace.transfer_start_ns,
-        "off the wire ns": trace.wire_end_ns,
-        "arrives ns": trace.transfer_end_ns,
-        "unpacked ns": trace.unpack_end_ns,
+        "asked ns": stages.asked_ns,
+        "packed ns": stages.packed_ns,
+        "on the wire ns": stages.sent_ns,
+        "off the wire ns": stages.through_ns,
+        "arrives ns": stages.arrived_ns,
+        "unpacked ns": stages.unpacked_ns,
     }
     if label.kind == "transfer":
-        waited = int(trace.wire_end_ns[transfer] - trace.crossing_ns[transfer] - trace.pack_end_ns[transfer])
+        waited = int(stages.through_ns[transfer] - stages.crossing_ns[transfer] - stages.packed_ns[transfer])
     return {
         "from": cluster.devices[moved.source[transfer]].name,
         "to": cluster.devices[moved.target[transfer]].name,
@@ -370,53 +360,49 @@ _Ends: TypeAlias = tuple[Mapping[int, Sequence[int]], Mapping[int, Sequence[int]
 
 def _arrows(
     trace: Trace,
-    cluster: Cluster,
     clients: Sequence[DrawnClient],
-    moved: DrawnTransfers,
     slices: Slices,
     lanes: Sequence[DrawnLane],
-    lane_of: _LaneOf,
+    wires: Mapping[int, int],
     most: int | None,
 ) -> Iterator[Arrow]:
     """An arrow for each transfer of a value: maker, packing, first link, unpacking, first reader, as far as they exist.
 
     In a loop the maker is that of the transfer's iteration, else the last that had ended when the transfer was asked
-    for. The reader is the first that starts after the value has come.
+    for. The reader is the first that starts after the value has come. `wires` are the lanes of first links.
     """
-    ran: dict[tuple[int, int, int], list[int]] = {}  # (client, step, node) -> slices in order of start
-    for row, key in enumerate(zip(trace.client.tolist(), trace.step.tolist(), trace.node.tolist(), strict=True)):
+    ops, moved, stages = trace.ops, trace.transfers, trace.stages
+    ran: dict[tuple[int, int, int], list[int]] = {}  # (client, step, node) -> ops in order of start
+    for row, key in enumerate(zip(ops.client.tolist(), ops.step.tolist(), ops.node.tolist(), strict=True)):
         ran.setdefault(key, []).append(row)
-    start, end, tag = trace.start_ns.tolist(), trace.end_ns.tolist(), trace.iteration.tolist()
-    wires = _first_links(cluster, moved, slices, lanes)
+    start, end, tag = ops.start_ns.tolist(), ops.end_ns.tolist(), ops.iteration.tolist()
+    worked: dict[int, list[tuple[Nanos, int]]] = {}  # by transfer: packing, then unpacking
+    for row in np.flatnonzero(slices.transfer >= 0).tolist():
+        if lanes[slices.lane[row]].kind == "device":
+            worked.setdefault(int(slices.transfer[row]), []).append((int(slices.start_ns[row]), int(slices.lane[row])))
     ends: dict[int, _Ends] = {}
-    alive = np.argsort(trace.transfer_start_ns, kind="stable")
-    alive = alive[~trace.transfer_dead[alive]]
+    alive = np.argsort(stages.sent_ns, kind="stable")
+    alive = alive[~moved.dead[alive]]
     for row in alive[:most].tolist():
-        client, step = int(trace.transfer_client[row]), int(trace.transfer_step[row])
+        client, step = int(moved.client[row]), int(moved.step[row])
         pieces = clients[client].partitions
         if id(pieces) not in ends:
             ends[id(pieces)] = _ends(pieces)
-        makers, readers = (of.get(int(trace.transfer[row]), ()) for of in ends[id(pieces)])
-        asked, came = int(trace.transfer_ready_ns[row]), int(trace.unpack_end_ns[row])
+        makers, readers = (of.get(int(moved.row[row]), ()) for of in ends[id(pieces)])
+        asked, came = int(stages.asked_ns[row]), int(stages.unpacked_ns[row])
         made: list[int] = []
         for rows in (ran.get((client, step, node), ()) for node in makers):
             ended = rows[: bisect_right(rows, asked, key=end.__getitem__)]
-            same = [one for one in ended if tag[one] == trace.transfer_iteration[row]]
+            same = [one for one in ended if tag[one] == moved.iteration[row]]
             made += same[-1:] or ended[-1:]
         read: list[int] = []
         for rows in (ran.get((client, step, node), ()) for node in readers):
             read += rows[(at := bisect_left(rows, came, key=start.__getitem__)) : at + 1]
-        stops = []
+        sent, work = int(stages.sent_ns[row]), worked.get(row, ())
+        stops = [*(one for one in work if one[0] < sent), (sent, wires[row]), *(one for one in work if one[0] >= sent)]
         if made:
             maker = max(made, key=lambda one: (end[one], one))
-            stops.append((max(start[maker], end[maker] - 1), int(slices.lane[maker])))
-        if trace.pack_end_ns[row] > trace.pack_start_ns[row]:
-            at = lane_of["device", int(cluster.home[moved.source[row]]), int(trace.pack_lane[row])]
-            stops.append((int(trace.pack_start_ns[row]), at))
-        stops.append((int(trace.transfer_start_ns[row]), wires[row]))
-        if trace.unpack_end_ns[row] > trace.unpack_start_ns[row]:
-            at = lane_of["device", int(cluster.home[moved.target[row]]), int(trace.unpack_lane[row])]
-            stops.append((int(trace.unpack_start_ns[row]), at))
+            stops.insert(0, (max(start[maker], end[maker] - 1), int(slices.lane[maker])))
         if read:
             reader = min(read, key=lambda one: (start[one], one))
             stops.append((start[reader], int(slices.lane[reader])))
@@ -427,11 +413,11 @@ def _arrows(
 def _first_links(cluster: Cluster, moved: DrawnTransfers, slices: Slices, lanes: Sequence[DrawnLane]) -> dict[int, int]:
     """The lane of each transfer on the first link of its route."""
     found = {}
-    for task, at in zip(slices.task.tolist(), slices.lane.tolist(), strict=True):
-        if task < 0 and lanes[at].kind == "link":
-            route = cluster.routes[moved.source[-1 - task]][moved.target[-1 - task]] or (MEMORY,)
+    for transfer, at in zip(slices.transfer.tolist(), slices.lane.tolist(), strict=True):
+        if transfer >= 0 and lanes[at].kind == "link":
+            route = cluster.routes[moved.source[transfer]][moved.target[transfer]] or (MEMORY,)
             if route[0] == lanes[at].row:
-                found[-1 - task] = at
+                found[transfer] = at
     return found
 
 

@@ -67,7 +67,7 @@ def test_traces_of_loops_anywhere_are_lawful(seed: int, on: Cluster, trips: int,
     prepared = prepare(graph, whole(graph), on, costs(graph, on, 10), SimulationOptions(trips={"*": trips}))
     assert lower_bound(graph, on, costs(graph, on, 10), step=whole(graph), prepared=prepared) <= trace.makespan
     there = Counter(
-        pieces.origin[row] for row in trace.node.tolist()
+        pieces.origin[row] for row in trace.ops.node.tolist()
     )  # a constant that was copied has no row of its own left
     here = live_counts(tables_of(graph, trips={"*": trips}))
     assert all(here[graph.names[row]] == count for row, count in there.items())
@@ -122,11 +122,11 @@ def test_what_is_dead_crosses_and_takes_no_bytes() -> None:
     placed = assigned(on, [int(name == "there") for name in graph.requested])
     pieces = partition(graph, placed, on, step=whole(graph), legal=False)  # "there" is no device
     trace = simulate(pieces, on, costs(graph, on, 10), SimulationOptions(branches={"p": True}))
-    assert trace.transfer_dead.tolist() == [True, True]  # there and back
-    assert (trace.transfer_end_ns - trace.transfer_start_ns).tolist() == [100, 100]  # its latency alone
+    assert trace.transfers.dead.tolist() == [True, True]  # there and back
+    assert (trace.stages.arrived_ns - trace.stages.sent_ns).tolist() == [100, 100]  # its latency alone
     assert trace.makespan == 10 + 200  # the Switch and the way
     live = simulate(pieces, on, costs(graph, on, 10), SimulationOptions(branches={"p": False}))
-    assert not live.transfer_dead.any()
+    assert not live.transfers.dead.any()
 
 
 @pytest.mark.parametrize(("parallel", "makespan"), [(1, 4 * 60), (2, 130), (10, 90)])

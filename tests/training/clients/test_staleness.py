@@ -111,10 +111,10 @@ def recount(run: Training, given: list[Priced], on: Cluster) -> int:
     for row in range(len(run.update_ns)):
         client, now = int(run.update_client[row]), int(run.update_ns[row])
         ended = (run.step_client == client) & (run.step_end_ns <= now)
-        begun = (run.trace.client == client) & (run.trace.end_ns <= now)
-        if not (begun & np.isin(run.trace.node, list(reading))).any() or now not in run.step_end_ns[ended]:
+        begun = (run.trace.ops.client == client) & (run.trace.ops.end_ns <= now)
+        if not (begun & np.isin(run.trace.ops.node, list(reading))).any() or now not in run.step_end_ns[ended]:
             continue  # of a step that the end of the run cut off nothing is recorded
-        read = int(run.trace.end_ns[begun & np.isin(run.trace.node, list(reading))].max())
+        read = int(run.trace.ops.end_ns[begun & np.isin(run.trace.ops.node, list(reading))].max())
         others = run.update_ns[run.update_client != client]
         least, most = ((read < others) & (others < now)).sum(), ((read <= others) & (others <= now)).sum()
         assert least <= run.update_staleness[row] <= most
