@@ -1,7 +1,7 @@
 """Make a trace from the times of lowered tasks, for a step and for the recorded steps of a training alike.
 
-A trace has a row for each lowered task, and two more that the event loop does without: the latency with which the time
-of a task on its links ends, and the request of a Recv that is posted when the step begins, which the loop has as the
+A trace has a row for each lowered task. Two kinds of rows more are no tasks of the event loop. The latency of a transfer
+that holds one link is the end of that link's task. The request of a Recv that is posted when the step begins is the
 moment at which a task is released.
 """
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from simulator.execution.trace import Trace
+from simulator.execution.trace import OpInstances, Trace, TraceTasks, TraceTransfers
 from simulator.training.training import ResourceUsage, Training
 
 
@@ -25,10 +25,10 @@ def anew(run: Callable[[int], Training], steps: int) -> Callable[[Callable[[Trai
 
 def assert_alike(plain: object, other: object) -> None:
     """All columns are, but for the name of the engine."""
-    assert isinstance(plain, Training | Trace)
+    assert isinstance(plain, Training | Trace | TraceTasks | OpInstances | TraceTransfers)
     for name in (field.name for field in fields(plain)):
         one, two = getattr(plain, name), getattr(other, name)
-        if isinstance(one, Trace):
+        if isinstance(one, Trace | TraceTasks | OpInstances | TraceTransfers):
             assert_alike(one, two)
         elif name == "usage":
             assert_spent_alike([one], [two])
