@@ -1,8 +1,8 @@
 """Make a trace from the times of lowered tasks, for a step and for the recorded steps of a training alike.
 
-A trace has a row for each lowered task. Two kinds of rows more are no tasks of the event loop. The latency of a transfer
-that holds one link is the end of that link's task. The request of a Recv that is posted when the step begins is the
-moment at which a task is released.
+A trace has a row for each lowered task, and two kinds of rows that the event loop does without. The latency of a
+transfer that holds one link is, in the loop, the end of that link's task. The request of a Recv that is posted when
+the step begins is the moment at which a task is released.
 """
 
 from __future__ import annotations
