@@ -127,7 +127,8 @@ Types: TypeAlias = tuple[int, ...]
 Ranges: TypeAlias = tuple[tuple[str, int, int], ...]
 Library: TypeAlias = Mapping[str, FunctionMessage]
 
-MAX_ARGUMENTS = 65_536  # tensors that one op may take or give; the largest known graphs stay below a thousandth of it
+MAX_ARGUMENTS = 65_536  # tensors that a number in a file may claim; the largest known graphs stay far below it
+MAX_INPUTS = 2**22  # tensors that one op may take where the file writes them out
 _INPUTS, _OUTPUTS = "inputs", "outputs"
 
 
@@ -135,16 +136,36 @@ def inputs(op: str, attrs: Attrs, library: Library) -> Types | None:
     """DataType per data input, +100 for a reference, 0 where unknown.
 
     None: the op is unknown, or an attribute that gives the number of inputs is missing.
-    Raises GraphError when the node claims more than MAX_ARGUMENTS.
+    Raises GraphError when the node claims more than MAX_INPUTS; `check_inputs` has refused a claim without inputs.
     """
     given = _signature(op, library)
     return None if given is None else _types(given, _INPUTS, _values(_signature_attrs(given), attrs))
 
 
 def outputs(op: str, attrs: Attrs, library: Library) -> Types | None:
-    """DataType per output; otherwise as `inputs`."""
+    """DataType per output; otherwise as `inputs`. Raises GraphError when the node claims more than MAX_ARGUMENTS."""
     given = _signature(op, library)
     return None if given is None else _types(given, _OUTPUTS, _values(_signature_attrs(given), attrs))
+
+
+def check_inputs(op: str, attrs: Attrs, count: int) -> None:
+    """Raise GraphError for a node with `count` data inputs that claims more than these and more than MAX_ARGUMENTS.
+
+    So what a node takes to look at grows with its file, and not with a number in it.
+    """
+    given = registry.facts(op)
+    if given is not None and given.inputs:
+        for argument, read in _numbers(given):
+            value = attrs.get(argument.number_attr)
+            number = None if value is None else read(value)
+            if isinstance(number, int) and number > max(MAX_ARGUMENTS, count):
+                raise _too_many(argument, MAX_ARGUMENTS)
+
+
+@lru_cache(maxsize=4096)
+def _numbers(given: OpFacts) -> tuple[tuple[Argument, Reader], ...]:
+    """The input arguments whose number of tensors an attribute gives, with the reader of that attribute."""
+    return tuple((one, _READERS["int"]) for one in given.inputs if one.number_attr)
 
 
 def output_ranges(op: str, attrs: Attrs, library: Library) -> Ranges | None:
@@ -191,22 +212,31 @@ def _count(argument: Argument, value: Mapping[str, Plain]) -> int | None:
     return max(number, 0) if isinstance(number, int) else None
 
 
-def ranges_of(arguments: tuple[Argument, ...], value: Mapping[str, Plain]) -> Ranges | None:
-    """Name, first slot and slot after the last per argument, given the attribute values; None as for `inputs`."""
+def ranges_of(
+    arguments: tuple[Argument, ...], value: Mapping[str, Plain], most: int = MAX_ARGUMENTS
+) -> Ranges | None:
+    """Name, first slot and slot after the last per argument, given the attribute values; None as for `inputs`.
+
+    Raises GraphError for more than `most` in all.
+    """
     ranges = []
     at = 0
     for argument in arguments:
         number = _count(argument, value)
         if number is None:
             return None
-        if at + number > MAX_ARGUMENTS:
-            raise GraphError(
-                f"A node claims more than {MAX_ARGUMENTS:,} tensors for the argument {argument.name!r} of its op; "
-                f"check its attribute {argument.list_attr or argument.number_attr!r}."
-            )
+        if at + number > most:
+            raise _too_many(argument, most)
         ranges.append((argument.name, at, at + number))
         at += number
     return tuple(ranges)
+
+
+def _too_many(argument: Argument, most: int) -> GraphError:
+    return GraphError(
+        f"A node claims more than {most:,} tensors for the argument {argument.name!r} of its op; check its attribute "
+        f"{argument.list_attr or argument.number_attr!r}."
+    )
 
 
 def _arguments(given: OpFacts, side: str) -> tuple[Argument, ...]:
@@ -215,7 +245,9 @@ def _arguments(given: OpFacts, side: str) -> tuple[Argument, ...]:
 
 @lru_cache(maxsize=16_384)
 def _ranges(given: OpFacts, side: str, found: Values) -> Ranges | None:
-    return ranges_of(_arguments(given, side), _by_name(_signature_attrs(given), found))
+    written = side == _INPUTS and registry.facts(given.name) is given  # by `check_inputs`, which knows registered ops
+    most = MAX_INPUTS if written else MAX_ARGUMENTS
+    return ranges_of(_arguments(given, side), _by_name(_signature_attrs(given), found), most)
 
 
 @lru_cache(maxsize=16_384)

@@ -12,7 +12,7 @@ from simulator.errors import GraphError
 from simulator.graph.dtypes import RESOURCE, SIZE, VARIANT, base
 from simulator.graph.graph import Attrs, Shape
 from simulator.graph.messages import Proto
-from simulator.graph.ops import outputs
+from simulator.graph.ops import check_inputs, outputs
 from simulator.units import show_bytes
 from simulator.wording import counted
 
@@ -66,11 +66,13 @@ def tensor_columns(
     dtypes: list[int] = []
     shapes: list[Shape | None] = []
     counts: list[int] = []
+    taken = np.bincount(edges.dst[edges.port >= 0], minlength=len(names)).tolist()  # data inputs
     for row, (op, attr, needed) in enumerate(zip(ops, attrs, used.tolist(), strict=True)):
         given = known.get(row)
         if given is None:
             given = _shapes(attr[SHAPES]) if SHAPES in attr else ()
         try:
+            check_inputs(op, attr, taken[row])
             types = outputs(op, attr, library)
         except GraphError as error:
             raise GraphError(f"{source}: node {names[row]!r}: {error}", node=names[row]) from None

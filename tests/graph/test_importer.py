@@ -319,3 +319,17 @@ def test_bytes_and_text_give_the_same_graph(graph: Graph) -> None:
     binary, text = read_graph(FORMS["binary"](message)), read_graph(FORMS["text"](message))
     assert graph_def(binary) == graph_def(text) == message
     assert binary.order.tolist() == text.order.tolist()
+
+
+@pytest.mark.parametrize("claimed", [70_000, 70_001, 2**62])
+def test_an_op_has_as_many_inputs_as_its_file_writes_out(claimed: int) -> None:
+    message = GraphDef()
+    message.node.add(name="x", op="Placeholder").attr["dtype"].type = 1
+    node = message.node.add(name="sum", op="AddN", input=["x"] * 70_000)
+    node.attr["T"].type = 1
+    node.attr["N"].i = claimed
+    if claimed == 70_000:
+        assert len(read_graph(message).node("sum").inputs) == claimed
+        return
+    with pytest.raises(GraphError, match="'sum': A node claims more than 65,536 tensors for the argument 'inputs'"):
+        read_graph(message)
