@@ -22,7 +22,7 @@ def main() -> int:
     try:
         import signal  # only now: it loads other modules
 
-        listens = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a shell's background job does not
+        listens = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # a shell's background job ignores it
 
         def work() -> None:
             """Let Ctrl-C raise KeyboardInterrupt from now on: there may be processes to end and files to remove."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,14 +22,14 @@ class Holds(NamedTuple):
     ns: Ints  # [H] how long: the bytes at the link's own rate, rounded up
 
 
-def holds(tables: Tables, crossing: Transfers, held: Sequence[tuple[int, ...]]) -> Holds:
-    """A row for each serial link of each transfer; `held` is that of `Discipline`, by route."""
-    each = np.array([len(links) for links in held], np.int64)
-    count, first = each[crossing.route], (np.cumsum(each) - each)[crossing.route]  # first: among those of all routes
+def holds(tables: Tables, crossing: Transfers, rule: Discipline) -> Holds:
+    """A row for each serial link of each transfer."""
+    first = rule.held_ptr[crossing.route]
+    count = rule.held_ptr[crossing.route.astype(np.int64) + 1] - first
     ptr = np.append(0, np.cumsum(count))
     place = np.arange(ptr[-1]) - np.repeat(ptr[:-1], count)
-    every = np.array([link for links in held for link in links], np.int64)
-    link, nbytes = every[np.repeat(first, count) + place], np.repeat(tables.tensor_bytes[crossing.tensor], count)
+    link = rule.held_link[np.repeat(first, count) + place]
+    nbytes = np.repeat(tables.tensor_bytes[crossing.tensor], count)
     return Holds(ids(ptr), ids(link), bytes_ns(tables.routes.link_bytes_per_s[link], ints(nbytes)))
 
 

@@ -57,6 +57,11 @@ class Routes:
     link_contention: tuple[str | None, ...]  # [L] None: as the simulation says
 
     @cached_property
+    def disciplines(self) -> dict[str, Discipline]:
+        """What `discipline` found, by contention: the plans of a search are simulated on the same routes."""
+        return {}
+
+    @cached_property
     def paces(self) -> tuple[Ids, tuple[Pace | None, ...]]:
         """[D, D] the row of the pace between two devices, and the different paces, which are few; None: no route."""
         work = (self.send_ns, self.receive_ns, self.send_ps_per_byte, self.receive_ps_per_byte)
@@ -76,6 +81,16 @@ class Discipline:
     shared: tuple[tuple[int, ...], ...]  # [W] links that all transfers on them share
     cap: tuple[int, ...]  # [W] what the other links let each of those have, bytes per second; 0: no bound
     flows: Flags  # [W] some link is shared
+
+    @cached_property
+    def held_ptr(self) -> Ints:
+        """[W+1] where the held links of each route begin among `held_link`."""
+        return ints(np.append(0, np.cumsum(np.fromiter(map(len, self.held), np.int64, len(self.held)))))
+
+    @cached_property
+    def held_link(self) -> Ints:
+        """The held links of all routes, one route after the other."""
+        return ints(np.fromiter(chain.from_iterable(self.held), np.int64))
 
 
 def alone_ns(pace: Pace, nbytes: Bytes) -> Nanos:
@@ -147,7 +162,19 @@ def discipline(routes: Routes, contention: str) -> Discipline:
     Raises ClusterError for a route on which one link serves in turn and another is shared: what the first would let
     through depends on what the second leaves.
     """
+    found = routes.disciplines.get(contention)
+    if found is None:
+        found = routes.disciplines[contention] = _discipline(routes, contention)
+    return found
+
+
+def _discipline(routes: Routes, contention: str) -> Discipline:
     of_link = [own or contention for own in routes.link_contention]
+    nothing: tuple[tuple[int, ...], ...] = ((),) * len(routes.links)
+    if len(set(of_link)) <= 1:  # of a large cluster the routes are millions
+        alike = of_link[0] if of_link else "none"
+        all_held, all_shared = (routes.links if alike == one else nothing for one in ("serial", "fair"))
+        return Discipline(all_held, all_shared, (0,) * len(routes.links), flags([bool(links) for links in all_shared]))
     held = [tuple(link for link in links if of_link[link] == "serial") for links in routes.links]
     shared = [tuple(link for link in links if of_link[link] == "fair") for links in routes.links]
     for waits, flows in zip(held, shared, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, TypedDict
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -267,8 +268,22 @@ def run_times(ops: Ops, instant: Flags, cluster: Cluster, costs: CostTable) -> n
     return times
 
 
+_OF_CLUSTER: WeakKeyDictionary[Cluster, ClusterColumns] = WeakKeyDictionary()
+
+
 def cluster_columns(cluster: Cluster) -> ClusterColumns:
-    """Devices and the routes between them; lanes are checked here, before any work."""
+    """Devices and the routes between them; lanes are checked here, before any work.
+
+    A cluster is the same for the whole step and for its pieces, and its routes grow with the square of its devices. So
+    its columns are made once.
+    """
+    found = _OF_CLUSTER.get(cluster)
+    if found is None:
+        found = _OF_CLUSTER[cluster] = _cluster_columns(cluster)
+    return found
+
+
+def _cluster_columns(cluster: Cluster) -> ClusterColumns:
     for device in cluster.devices:
         if device.lanes < 1:
             raise ClusterError(f"{device.name} has {device.lanes} lanes; a device that runs ops has at least one.")

@@ -107,7 +107,7 @@ def lower(
     nbytes = tables.tensor_bytes[crossing.tensor]
     flows = flowing(tables, crossing, rule)
     check_flows(tables, crossing, flows, nbytes)
-    hold = holds(tables, crossing, rule.held)
+    hold = holds(tables, crossing, rule)
     links = np.diff(hold.ptr)
     owner = np.repeat(np.arange(len(crossing)), links)
     place_on = np.arange(len(owner)) - hold.ptr[:-1][owner]

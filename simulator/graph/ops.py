@@ -212,9 +212,7 @@ def _count(argument: Argument, value: Mapping[str, Plain]) -> int | None:
     return max(number, 0) if isinstance(number, int) else None
 
 
-def ranges_of(
-    arguments: tuple[Argument, ...], value: Mapping[str, Plain], most: int = MAX_ARGUMENTS
-) -> Ranges | None:
+def ranges_of(arguments: tuple[Argument, ...], value: Mapping[str, Plain], most: int = MAX_ARGUMENTS) -> Ranges | None:
     """Name, first slot and slot after the last per argument, given the attribute values; None as for `inputs`.
 
     Raises GraphError for more than `most` in all.

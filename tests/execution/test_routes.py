@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import cycle, pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from simulator.cluster.cluster import Cluster, Link
+from simulator.cluster.cluster import CONTENTIONS, Cluster, Contention, Link
 from simulator.cluster.description import load_cluster
 from simulator.cluster.protocols import Protocol
-from simulator.execution.routes import AT_ONCE, alone_ns, routes_of
+from simulator.errors import ClusterError
+from simulator.execution.routes import AT_ONCE, alone_ns, discipline, routes_of
 from tests.execution.cases import apart, cluster, with_cores
 
 OWN = Protocol("own", 5, 30, 40, 500, 1250, latency_ns=7)
@@ -53,3 +57,27 @@ def test_the_columns_of_a_route_are_those_of_its_pair(on: Cluster) -> None:
                 ends = on.pack_ns(source, target, nbytes) + on.unpack_ns(source, target, nbytes)
                 assert alone_ns(pace, nbytes) == on.transfer_ns(source, target, nbytes) + ends
     assert list(dict.fromkeys(seen)) == list(range(len(routes.links)))  # numbered in order
+
+
+@given(contention=st.sampled_from(CONTENTIONS), own=st.lists(st.sampled_from((None, *CONTENTIONS)), min_size=1))
+@pytest.mark.parametrize("on", [CLUSTERS["some ways"], CLUSTERS["presets"]], ids=["some ways", "presets"])
+def test_a_link_is_held_or_shared_as_it_says_itself_or_else_as_the_simulation(
+    on: Cluster, contention: Contention, own: list[Contention | None]
+) -> None:
+    links = tuple(replace(link, contention=said) for link, said in zip(on.links, cycle(own), strict=False))
+    routes = routes_of(replace(on, links=links))
+    of = [link.contention or contention for link in links]
+    held, shared = ([tuple(k for k in route if of[k] == one) for route in routes.links] for one in ("serial", "fair"))
+    if any(waits and flows for waits, flows in zip(held, shared, strict=True)):
+        with pytest.raises(ClusterError, match="is serial and"):
+            discipline(routes, contention)
+        return
+    found = discipline(routes, contention)
+    assert (list(found.held), list(found.shared)) == (held, shared)
+    assert found.flows.tolist() == [bool(flows) for flows in shared]
+    others = [[links[k].bytes_per_s for k in route if of[k] != "fair"] for route in routes.links]
+    assert list(found.cap) == [
+        min(rates, default=0) if flows else 0 for rates, flows in zip(others, shared, strict=True)
+    ]
+    assert [found.held_link[a:b].tolist() for a, b in pairwise(found.held_ptr.tolist())] == [*map(list, held)]
+    assert discipline(routes, contention) is found

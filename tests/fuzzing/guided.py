@@ -70,6 +70,11 @@ def _serve(sorts: Sequence[str], arguments: list[str]) -> None:
     """Be libFuzzer's process."""
     import atheris
 
+    from simulator.execution.caching import STEP, TRAINING
+    from simulator.execution.choosing import warm_up
+
+    for loop in (STEP, TRAINING):
+        warm_up(loop)  # first: numba can't compile what counts branches
     with atheris.instrument_imports(include=_PACKAGES, enable_loader_override=False):
         from tests.fuzzing.judging import hide_tensorflow, judged, load
 
