@@ -1,7 +1,7 @@
 """Reference for `training.control.synchronisation`: conditional accumulators, queues of tokens, bounded clocks.
 
-Gates are asked by number, an op or a client, and answer with the numbers that may go on, first come, first served. The
-numbers mean nothing here and nothing knows of time, so that the same machines can stand beside TensorFlow's own ops.
+Resources are asked by number, an op or a client, and answer with the numbers that may go on, first come, first served.
+The numbers mean nothing here. No resource knows of time, so that each can stand beside TensorFlow's own ops.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ def test_random_clients_with_random_synchronisation_ops(data: st.DataObject, see
 @settings(max_examples=60, deadline=None)
 @given(crowded(), st.integers(0, 2**32), st.sampled_from(["fifo", "tensorflow"]))
 def test_lines_before_several_links(crowd: tuple[Graph, Cluster, list[int], list[int]], seed: int, order: str) -> None:
-    """Several clients in the same lines, on links of which one may be degraded, some cut short, ended at any moment."""
+    """Several clients in the same queues, on links one of which may be degraded; some clients are cut short."""
     graph, on, times, _ = crowd
     random = Random(seed)
     if random.random() < 0.5:

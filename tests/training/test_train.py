@@ -42,7 +42,7 @@ def test_a_client_alone_repeats_the_step_that_is_simulated(graph: Graph, data: s
     own: tuple[Contention | None, ...] = data.draw(st.sampled_from([(None,), (None, "none"), ("none", None)]))
     on = replace(
         on, links=tuple(replace(link, contention=own[at % len(own)]) for at, link in enumerate(on.links))
-    )  # so that a transfer may be in line for one link, and on another with others
+    )  # so that a transfer may wait for one link and share another
     placed = assigned(on, rows)
     if priority is not None:
         placed, how = replace(placed, priority=ints(priority)), replace(how, order="priority")

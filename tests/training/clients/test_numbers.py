@@ -1,4 +1,4 @@
-"""Which number a worker has makes no difference, but where several come to one line at the same instant."""
+"""The number of a worker makes no difference, but where several join one queue at the same instant."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def test_asynchronous_workers_and_bounded_clocks(workers: int, regime: str, shar
 @settings(max_examples=50)
 @given(st.integers(2, 5), st.integers(1, 5), st.integers(0, 2), SEEDED)
 def test_synchronous_workers(workers: int, aggregate: int, more: int, random: Random) -> None:
-    """Also backup workers, and such as make several gradients, where no link has a line.
+    """Also backup workers, and such as make several gradients, where no link has a queue.
 
-    Tokens come to several workers at once; where these then meet in a line they go by number.
+    Tokens come to several workers at once; where these then meet in a queue they go by number.
     """
     on = apart(workers + 1, lanes=64)
     work = [random.randrange(LONG) for _ in range(workers)]
