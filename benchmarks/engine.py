@@ -24,7 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numba
+import llvmlite
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the reference is among the tests
@@ -249,7 +249,7 @@ def machine() -> str:
     told = "" if compiler is None else subprocess.check_output([compiler, "--version"], text=True)
     return (
         f"{os.cpu_count()} cores of {models[0] if models else platform.processor()}, {platform.platform()}, Python "
-        f"{platform.python_version()}, numpy {np.__version__}, numba {numba.__version__}, "
+        f"{platform.python_version()}, numpy {np.__version__}, llvmlite {llvmlite.__version__}, "
         f"{told.splitlines()[0] if told else 'no C++ compiler'}; load {os.getloadavg()[0]:.1f}"
     )
 

@@ -33,18 +33,19 @@ ROOMS = {
     },
     "simulator.oracle": {"simulator.graph", "simulator.cluster", "simulator.partitioning"},
 }
-HEAVY = ("tensorflow", "numba", "networkx")  # never loaded by an import of the product
+HEAVY = ("tensorflow", "llvmlite", "networkx")  # never loaded by an import of the product
 COMPILED = (
     "simulator.bounds.compiled",
     "placement.search.compiled",
     "simulator.execution.compiled.",
     "simulator.training.control.compiled",
-)  # rooms that numba compiles, themselves imported inside functions
+)  # rooms that are compiled, themselves imported inside functions
 KERNEL = "simulator.execution.compiled.kernel"
 MAX_FILE, MAX_FUNCTION, MOST_FUNCTIONS = 300, 60, 20  # lines; nine of ten functions are at most MOST_FUNCTIONS long
 
 # What may be longer, and why.
 LONG_FILES: dict[str, str] = {
+    "simulator.execution.compiled.translation": "one walk over Python's syntax, a method for each kind of node",
     "simulator.graph.editor": "one class: nodes, edges in TensorFlow's order, and the graph that they make",
     "simulator.cluster.toml_file": "one file format with all its tables, each value checked where it is read",
     "simulator.cluster.topology": "the links and routes of every kind of wire between two devices",
@@ -59,7 +60,6 @@ LONG_FILES: dict[str, str] = {
     "simulator.training.control.layout": "every column that the controller reads, made once",
     "simulator.training.clients.workload": "a record of all clients, column by column, and how each column is made",
     "simulator.execution.event_loop": "the heart: one function, which keeps the state of the loop in local names",
-    "simulator.execution.sharing": "progressive filling, found anew where a change reaches: functions over one state",
     "simulator.execution.compiled.task_graph": "the two passes of lowering, over edges and over transfers",
     "simulator.training.control.controller": "the heart of a training: its functions call each other over one state",
     "simulator.training.answers.reliefs": "a relief, the run with it, and the candidates, one per kind of resource",
@@ -75,18 +75,11 @@ LONG_FILES: dict[str, str] = {
     "viz.page.content": "a column group of the page's JSON per function, independent of each other",
 }
 LONG_FUNCTIONS: dict[str, str] = {
-    "simulator.bounds.heads.heads_of": "the functions that find heads, with what compiles them around them",
-    "simulator.execution.event_loop.event_loop": "it is nothing but `play`, with its backend around it",
+    "simulator.execution.event_loop.event_loop": "it is nothing but `play`, with its hooks around it",
     "simulator.execution.event_loop.play": "the event loop keeps its state in local names, which is what makes it fast",
-    "simulator.execution.executor.executor_of": "the executor's functions, with their backend around them",
-    "simulator.execution.sharing.sharing_of": "the functions of shared links, with their backend around them",
     "simulator.execution.task_graph.lower": "a column for every stretch of a transfer, each computed from those before",
     "simulator.execution.compiled.task_graph.find": "one pass over the edges, its arrays in local names",
     "simulator.execution.compiled.task_graph.write": "one pass over the transfers, its arrays in local names",
-    "simulator.training.control.controller.controller_of": "the controller's functions, with their backend around them",
-    "simulator.training.control.counters.counters_of": "the counters' functions, with their backend around them",
-    "simulator.training.control.inputs.inputs_of": "the functions of inputs, with their backend around them",
-    "simulator.training.control.synchronisation.synchronisation_of": "all functions, with their backend around them",
 }
 # What may be imported against the order of the rooms, and why.
 ACROSS_ROOMS: dict[str, str] = {
@@ -197,27 +190,40 @@ def test_tensorflow_is_imported_only_behind_its_door_and_inside_functions() -> N
         n for n, found in everywhere.items() if "tensorflow" in found and not n.startswith("simulator.oracle")
     ] == []
     for name in modules():
-        allowed = {"numba"} if name.startswith(COMPILED) else set()
+        allowed = {"llvmlite"} if name == KERNEL else set()
         assert not {m.split(".")[0] for m in imports(name, anywhere=False)} & set(HEAVY) - allowed, name
 
 
-def test_numba_is_imported_by_what_it_compiles_alone_which_is_imported_where_it_is_used() -> None:
+def test_llvm_is_imported_only_behind_its_door_and_what_is_compiled_where_it_is_used() -> None:
     others = [name for name in modules() if not name.startswith(COMPILED)]
-    assert [name for name in others if "numba" in {m.split(".")[0] for m in imports(name)}] == []
+    assert [name for name in modules() if "llvmlite" in {m.split(".")[0] for m in imports(name)}] == [KERNEL]
     assert [name for name in others if any(m.startswith(COMPILED) for m in imports(name, anywhere=False))] == []
 
 
 def test_what_is_compiled_into_a_loop_is_among_the_sources_by_which_its_cache_is_found() -> None:
     """Else an edit there would go unnoticed; a way in may import what it calls outside of the loop."""
-    for sources in (STEP, TRAINING):
+    from simulator.bounds.compiled import SOURCES
+    from simulator.bounds.heads import Room, Waits, heads
+    from simulator.execution.arrays import Flows, SharedLinks, State, Tasks, Threads
+    from simulator.execution.compiled.event_queue import OVER_ARRAYS
+    from simulator.execution.compiled.translation import INT, Array, Module, Table
+    from simulator.execution.event_loop import event_loop
+    from simulator.training.control.arrays import Control
+    from simulator.training.control.controller import HOOKS
+
+    loop = [*map(Table, (Tasks, State, Threads, Flows, SharedLinks)), INT, INT, Array("int64", 1), INT, INT]
+    for sources, function, types in (
+        (STEP, event_loop(), [*loop, ()]),
+        (TRAINING, event_loop(HOOKS), [*loop, Table(Control)]),
+        (SOURCES, heads, [Table(Waits), Table(Room), INT]),
+    ):
         files = [ROOT / "simulator" / part for part in sources.parts]
         inside = {name for name, (path, _, _) in modules().items() if path in files or path.parent in files}
-        arrays = [n for n in inside if KERNEL in imports(n, anywhere=False) and not n.endswith("compiled.engine")]
-        both = [n for n in inside if "(backend: Backend" in modules()[n][1]]
-        outside = {m for n in [*arrays, *both, KERNEL] for m in imports(n, anywhere=False) if m in modules()} - inside
-        assert len(arrays) > 3
-        assert len(both) > 2
-        assert outside <= {"simulator.execution.caching", "simulator.columns"}
+        read = Module(function, types, OVER_ARRAYS).files
+        names = {name for name, (path, _, _) in modules().items() if str(path) in read}
+        assert len(names) == len(read)
+        used = names | {m for name in names for m in imports(name, anywhere=False) if m in modules()}
+        assert used - inside <= {"simulator.columns", "simulator.units"}
 
 
 def test_importing_the_product_loads_nothing_heavy() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.bounds.classes import NEVER, Classes, apart_ns, changes_ns, classes_of, gates
-from simulator.bounds.heads import Room, Waits, heads_of
+from simulator.bounds.heads import Room, Waits, heads
 from simulator.bounds.loads import Load, link_bound, work_bound
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 DEPTH = 64  # the most ancestors of each op that are looked at
 _LOOKS = 12_000  # at ancestors, by default: more take the plain functions longer than the rest
-
-_plain_heads = heads_of(lambda function: function)
 
 
 @dataclass(frozen=True)
@@ -157,13 +155,13 @@ def _heads(
     )
     lengths = (n * count, n * count, n, n, n, n, n, n, n, depth, depth, depth, depth)
     if compiled:
-        from simulator.bounds.compiled import find_heads  # late: it loads numba
+        from simulator.bounds.compiled import find_heads  # late: it loads LLVM
 
         room = Room(*(np.full(length, -1) for length in lengths))  # -1: no op has met another yet
         find_heads(Waits(*(np.array(column, np.int64, order="C") for column in waits)), room, depth)
     else:
         room = Room(*([-1] * length for length in lengths))  # type: ignore[arg-type]  # it runs over lists, too
-        _plain_heads(Waits(*(column.tolist() for column in waits)), room, depth)
+        heads(Waits(*(column.tolist() for column in waits)), room, depth)
     return np.array(room.start_ns, np.int64).reshape(n, count)
 
 

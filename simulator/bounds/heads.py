@@ -10,8 +10,7 @@ The functions run over lists as they stand, and over arrays when they are compil
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from simulator.bounds.classes import NEVER
 from simulator.columns import Ints
@@ -50,167 +49,161 @@ class Room(NamedTuple):
     work_ns: Ints  # [M]
 
 
-def heads_of(inner: Callable[[Any], Any]) -> Callable[[Waits, Room, int], None]:  # Any: functions of every type
-    """The function that finds heads; `inner` compiles a function into its caller, or leaves it as it is."""
+def _rise(heap: Ints, size: int, place: int) -> int:
+    """Add a place to the heap, the largest of which is first: its new size."""
+    at = size
+    while at > 0 and heap[(at - 1) >> 1] < place:
+        heap[at] = heap[(at - 1) >> 1]
+        at = (at - 1) >> 1
+    heap[at] = place
+    return size + 1
 
-    @inner
-    def rise(heap: Ints, size: int, place: int) -> int:
-        """Add a place to the heap, the largest of which is first: its new size."""
-        at = size
-        while at > 0 and heap[(at - 1) >> 1] < place:
-            heap[at] = heap[(at - 1) >> 1]
-            at = (at - 1) >> 1
-        heap[at] = place
-        return size + 1
 
-    @inner
-    def sink(heap: Ints, size: int) -> None:
-        """Put the first of the heap where it belongs."""
-        place, at = heap[0], 0
-        while 2 * at + 1 < size:
-            below = 2 * at + 1
-            if below + 1 < size and heap[below + 1] > heap[below]:
-                below += 1
-            if heap[below] <= place:
-                break
-            heap[at] = heap[below]
-            at = below
-        heap[at] = place
+def _sink(heap: Ints, size: int) -> None:
+    """Put the first of the heap where it belongs."""
+    place, at = heap[0], 0
+    while 2 * at + 1 < size:
+        below = 2 * at + 1
+        if below + 1 < size and heap[below + 1] > heap[below]:
+            below += 1
+        if heap[below] <= place:
+            break
+        heap[at] = heap[below]
+        at = below
+    heap[at] = place
 
-    @inner
-    def come(waits: Waits, room: Room, op: int, classes: int) -> None:
-        """Start the op on each class when all its inputs are there, each from its best class."""
-        change, start, end = waits.change_ns, room.start_ns, room.end_ns
-        mine = op * classes
-        for to in range(classes):
-            latest, opened = 0, -1
-            for edge in range(waits.first[op], waits.first[op + 1]):
-                low, way = waits.op[edge] * classes, (waits.size[edge] * classes + to) * classes
-                came = NEVER
-                for source in range(classes):
-                    one = end[low + source] + change[way + source]
-                    if one < came:
-                        came = one
-                if not waits.gate[edge]:
-                    if came > latest:
-                        latest = came
-                elif opened < 0 or came < opened:
-                    opened = came
-            start[mine + to] = max(latest, opened)
 
-    @inner
-    def reach(waits: Waits, room: Room, op: int, through: int, size: int) -> int:
-        """Meet those for which one op waits, by which another is reached: the new size of the heap.
+def _come(waits: Waits, room: Room, op: int, classes: int) -> None:
+    """Start the op on each class when all its inputs are there, each from its best class."""
+    change, start, end = waits.change_ns, room.start_ns, room.end_ns
+    mine = op * classes
+    for to in range(classes):
+        latest, opened = 0, -1
+        for edge in range(waits.first[op], waits.first[op + 1]):
+            low, way = waits.op[edge] * classes, (waits.size[edge] * classes + to) * classes
+            came = NEVER
+            for source in range(classes):
+                one = end[low + source] + change[way + source]
+                if one < came:
+                    came = one
+            if not waits.gate[edge]:
+                if came > latest:
+                    latest = came
+            elif opened < 0 or came < opened:
+                opened = came
+        start[mine + to] = max(latest, opened)
 
-        An ancestor that is not beside the op has sent something to `through`, or `through` is not beside it either.
-        """
-        for edge in range(waits.first[through], waits.first[through + 1]):
-            if waits.gate[edge]:
-                continue
-            other, far, near = waits.op[edge], waits.apart_ns[edge], waits.forced_ns[edge]
-            if through != op:
-                took = room.shortest_ns[through]
-                far = min(far + took + room.nearby_ns[through], near + took + room.remote_ns[through])
-                near = near + took + room.nearby_ns[through]
-            far, near = min(far, NEVER), min(near, NEVER)
-            if room.mark[other] != op:
-                room.mark[other], room.remote_ns[other], room.nearby_ns[other] = op, far, near
-                size = rise(room.heap, size, room.place[other])
+
+def _reach(waits: Waits, room: Room, op: int, through: int, size: int) -> int:
+    """Meet those for which one op waits, by which another is reached: the new size of the heap.
+
+    An ancestor that is not beside the op has sent something to `through`, or `through` is not beside it either.
+    """
+    for edge in range(waits.first[through], waits.first[through + 1]):
+        if waits.gate[edge]:
+            continue
+        other, far, near = waits.op[edge], waits.apart_ns[edge], waits.forced_ns[edge]
+        if through != op:
+            took = room.shortest_ns[through]
+            far = min(far + took + room.nearby_ns[through], near + took + room.remote_ns[through])
+            near = near + took + room.nearby_ns[through]
+        far, near = min(far, NEVER), min(near, NEVER)
+        if room.mark[other] != op:
+            room.mark[other], room.remote_ns[other], room.nearby_ns[other] = op, far, near
+            size = _rise(room.heap, size, room.place[other])
+        else:
+            if far > room.remote_ns[other]:
+                room.remote_ns[other] = far
+            if near > room.nearby_ns[other]:
+                room.nearby_ns[other] = near
+    return size
+
+
+def _meet(waits: Waits, room: Room, op: int, depth: int) -> int:
+    """Collect the nearest ancestors by falling arrival: how many there are."""
+    size = _reach(waits, room, op, op, 0)
+    met = 0
+    while size > 0 and met < depth:
+        other = waits.order[room.heap[0]]
+        size -= 1
+        if size > 0:
+            room.heap[0] = room.heap[size]
+            _sink(room.heap, size)
+        comes, at = room.earliest_ns[other] + room.remote_ns[other], met
+        while at > 0 and room.comes_ns[at - 1] < comes:
+            room.comes_ns[at], room.who[at] = room.comes_ns[at - 1], room.who[at - 1]
+            at -= 1
+        room.comes_ns[at], room.who[at] = comes, other
+        met += 1
+        size = _reach(waits, room, op, other, size)
+    return met
+
+
+def _alone(waits: Waits, room: Room, op: int, row: int, met: int, known: int) -> int:
+    """How early an op can start on a device of a class, by its ancestors alone; it is `known` that not before.
+
+    Let the j ancestors whose values would arrive last be on its own device and the next one elsewhere. Then it
+    starts when that one's value is there and those j have run. So the least of this over all j is a bound.
+    """
+    classes, lanes = len(waits.lanes), waits.lanes[row]
+    begin, work, least = room.begin_ns, room.work_ns, NEVER
+    longest, total, soonest = 0, 0, NEVER
+    for count in range(met + 1):
+        done = longest
+        if count > 0 and lanes == 1:
+            end = 0
+            for at in range(count):
+                end = max(end, begin[at]) + work[at]
+            done = max(done, end)
+        elif count > 0:
+            done = max(done, soonest + total // lanes)
+        comes = room.comes_ns[count] if count < met else 0
+        least = min(least, max(done, comes))
+        if count == met or done >= least or least <= known:
+            break
+        other = room.who[count]
+        length = waits.run_ns[other * classes + row]
+        if length < 0:
+            break  # it is never on this device
+        start = room.start_ns[other * classes + row]
+        longest = max(longest, start + length + room.nearby_ns[other])
+        total += length
+        soonest = min(soonest, start)
+        at = count
+        while at > 0 and begin[at - 1] > start:
+            begin[at], work[at] = begin[at - 1], work[at - 1]
+            at -= 1
+        begin[at], work[at] = start, length
+    return least
+
+
+def heads(waits: Waits, room: Room, depth: int) -> None:
+    """Fill in `start_ns`; at most `depth` ancestors of each op are looked at, 0: none."""
+    order, first, run = waits.order, waits.first, waits.run_ns
+    classes = len(waits.lanes)
+    for at in range(len(order)):
+        op = order[at]
+        room.place[op] = at
+        shortest = NEVER
+        for row in range(op * classes, op * classes + classes):
+            if 0 <= run[row] < shortest:
+                shortest = run[row]
+        room.shortest_ns[op] = shortest
+    for at in range(len(order)):
+        op = order[at]
+        _come(waits, room, op, classes)
+        if depth > 0 and first[op + 1] > first[op]:
+            met = _meet(waits, room, op, depth)
+            for row in range(classes):
+                if run[op * classes + row] >= 0:
+                    known = room.start_ns[op * classes + row]
+                    room.start_ns[op * classes + row] = max(known, _alone(waits, room, op, row, met, known))
+        least = NEVER
+        for row in range(op * classes, op * classes + classes):
+            if run[row] >= 0:
+                room.end_ns[row] = min(room.start_ns[row] + run[row], NEVER)
+                if room.end_ns[row] < least:
+                    least = room.end_ns[row]
             else:
-                if far > room.remote_ns[other]:
-                    room.remote_ns[other] = far
-                if near > room.nearby_ns[other]:
-                    room.nearby_ns[other] = near
-        return size
-
-    @inner
-    def meet(waits: Waits, room: Room, op: int, depth: int) -> int:
-        """Collect the nearest ancestors by falling arrival: how many there are."""
-        size = reach(waits, room, op, op, 0)
-        met = 0
-        while size > 0 and met < depth:
-            other = waits.order[room.heap[0]]
-            size -= 1
-            if size > 0:
-                room.heap[0] = room.heap[size]
-                sink(room.heap, size)
-            comes, at = room.earliest_ns[other] + room.remote_ns[other], met
-            while at > 0 and room.comes_ns[at - 1] < comes:
-                room.comes_ns[at], room.who[at] = room.comes_ns[at - 1], room.who[at - 1]
-                at -= 1
-            room.comes_ns[at], room.who[at] = comes, other
-            met += 1
-            size = reach(waits, room, op, other, size)
-        return met
-
-    @inner
-    def alone(waits: Waits, room: Room, op: int, row: int, met: int, known: int) -> int:
-        """How early an op can start on a device of a class, by its ancestors alone; it is `known` that not before.
-
-        Let the j ancestors whose values would arrive last be on its own device and the next one elsewhere. Then it
-        starts when that one's value is there and those j have run. So the least of this over all j is a bound.
-        """
-        classes, lanes = len(waits.lanes), waits.lanes[row]
-        begin, work, least = room.begin_ns, room.work_ns, NEVER
-        longest, total, soonest = 0, 0, NEVER
-        for count in range(met + 1):
-            done = longest
-            if count > 0 and lanes == 1:
-                end = 0
-                for at in range(count):
-                    end = max(end, begin[at]) + work[at]
-                done = max(done, end)
-            elif count > 0:
-                done = max(done, soonest + total // lanes)
-            comes = room.comes_ns[count] if count < met else 0
-            least = min(least, max(done, comes))
-            if count == met or done >= least or least <= known:
-                break
-            other = room.who[count]
-            length = waits.run_ns[other * classes + row]
-            if length < 0:
-                break  # it is never on this device
-            start = room.start_ns[other * classes + row]
-            longest = max(longest, start + length + room.nearby_ns[other])
-            total += length
-            soonest = min(soonest, start)
-            at = count
-            while at > 0 and begin[at - 1] > start:
-                begin[at], work[at] = begin[at - 1], work[at - 1]
-                at -= 1
-            begin[at], work[at] = start, length
-        return least
-
-    @inner
-    def heads(waits: Waits, room: Room, depth: int) -> None:
-        """Fill in `start_ns`; at most `depth` ancestors of each op are looked at, 0: none."""
-        order, first, run = waits.order, waits.first, waits.run_ns
-        classes = len(waits.lanes)
-        for at in range(len(order)):
-            op = order[at]
-            room.place[op] = at
-            shortest = NEVER
-            for row in range(op * classes, op * classes + classes):
-                if 0 <= run[row] < shortest:
-                    shortest = run[row]
-            room.shortest_ns[op] = shortest
-        for at in range(len(order)):
-            op = order[at]
-            come(waits, room, op, classes)
-            if depth > 0 and first[op + 1] > first[op]:
-                met = meet(waits, room, op, depth)
-                for row in range(classes):
-                    if run[op * classes + row] >= 0:
-                        known = room.start_ns[op * classes + row]
-                        room.start_ns[op * classes + row] = max(known, alone(waits, room, op, row, met, known))
-            least = NEVER
-            for row in range(op * classes, op * classes + classes):
-                if run[row] >= 0:
-                    room.end_ns[row] = min(room.start_ns[row] + run[row], NEVER)
-                    if room.end_ns[row] < least:
-                        least = room.end_ns[row]
-                else:
-                    room.end_ns[row] = NEVER
-            room.earliest_ns[op] = least
-
-    return heads  # type: ignore[no-any-return]  # whatever compiles it
+                room.end_ns[row] = NEVER
+        room.earliest_ns[op] = least

@@ -1,12 +1,11 @@
-"""Compiled code that numba keeps for later runs, looked up without numba, which takes long to load.
+"""Machine code that is kept for later runs: in which file, and whether it is there.
 
-numba calls the files of a function by its name; ours ends in a digest of all that goes into it.
+The name of its file has a digest of all that goes into it. An edit, or another version of LLVM, asks for another file.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +19,7 @@ class CompiledSources(NamedTuple):
     """What goes into a compiled function."""
 
     what: str  # for messages
-
+    seconds: int  # that it takes to compile, on one core of a usual machine
     module: str  # path of the module that defines it, from the package
     name: str  # of the function
     parts: tuple[str, ...]  # modules and folders of them that are compiled into it, or whose constants are
@@ -28,6 +27,7 @@ class CompiledSources(NamedTuple):
 
 STEP = CompiledSources(
     "The event loop",
+    2,
     "execution/compiled/engine.py",
     "_play",
     (
@@ -39,13 +39,14 @@ STEP = CompiledSources(
         "execution/event_loop.py",
         "execution/executor.py",
         "execution/hooks.py",
-        "execution/backend.py",
+        "execution/event_queue.py",
         "execution/arrays.py",
     ),
 )
 
 TRAINING = CompiledSources(
     "The event loop of many steps",
+    3,
     "training/control/compiled.py",
     "_go_on",
     (
@@ -62,9 +63,9 @@ TRAINING = CompiledSources(
 
 @cache
 def digest(sources: CompiledSources) -> str:
-    """Of the texts of its sources and of numba's version; "" where there is no numba."""
+    """Of the texts of its sources and of the version of llvmlite; "" where there is none."""
     try:
-        made = sha256(version("numba").encode())
+        made = sha256(version("llvmlite").encode())
     except PackageNotFoundError:  # nothing can have been compiled
         return ""
     for part in sources.parts:
@@ -74,18 +75,21 @@ def digest(sources: CompiledSources) -> str:
     return made.hexdigest()[:16]
 
 
-def is_kept(sources: CompiledSources) -> bool:
-    """Whether numba most likely finds it compiled; on a processor of another kind it compiles all the same.
+def file_name(sources: CompiledSources, processor: str) -> str:
+    """The name of the file with the machine code for a processor."""
+    return f"{sources.name.strip('_')}-{digest(sources)}-{processor}.code"
 
-    Its cache is in NUMBA_CACHE_DIR, else beside the module, else among the user's caches.
-    """
-    module = _ROOT / sources.module
-    named = os.environ.get("NUMBA_CACHE_DIR")
-    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "numba"
-    python = f"py{sys.version_info.major}{sys.version_info.minor}"
-    wanted = f"**/{module.stem}.{sources.name}_{digest(sources)}-*.{python}*.nbi"
-    return bool(digest(sources)) and any(
-        True
-        for folder in ([Path(named)] if named else [module.parent / "__pycache__", user])
-        for _ in folder.glob(wanted)
-    )
+
+def folders() -> list[Path]:
+    """Where machine code is looked for, and kept in the first that can be written."""
+    named = os.environ.get("SIMVIZ_CACHE_DIR")
+    if named:
+        return [Path(named)]
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return [_ROOT / "execution" / "compiled" / "__pycache__", user / "simviz"]
+
+
+def is_kept(sources: CompiledSources) -> bool:
+    """Whether it most likely is compiled already; on a processor of another kind it is compiled all the same."""
+    wanted = file_name(sources, "*")
+    return bool(digest(sources)) and any(True for folder in folders() for _ in folder.glob(wanted))

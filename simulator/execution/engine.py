@@ -87,7 +87,7 @@ def run(
     lowered = lower(tables, column, crossing, options.contention, code, _places(tables, priority, code))
     ran = None
     if compiled:
-        from simulator.execution.compiled.engine import run_one  # numba takes longer to load than a small step to run
+        from simulator.execution.compiled.engine import run_one  # LLVM takes longer to load than a small step to run
 
         ran = run_one(tables, lowered, options.contention, code)
     if ran is None:  # or its times are more than compiled code can count

@@ -1,4 +1,4 @@
-"""The event loop: tasks on resources. Written once; it runs over lists, and compiled over arrays (`backend`).
+"""The event loop: tasks on resources. Written once, it runs over lists and, compiled, over arrays.
 
 A task is ready when as many events have come as it needs. It starts when its resource takes it, and ends after its
 length. Its end is an event for its successors; its start is an event for at most one other task (`onward`), so that
@@ -27,9 +27,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from simulator.execution.arrays import ASKS, AT_ONCE, EXECUTOR, FIFO, GIVEN_UP, NEVER, PRIORITY, STUCK
-from simulator.execution.backend import Backend
-from simulator.execution.executor import executor_of
-from simulator.execution.sharing import sharing_of
+from simulator.execution.event_queue import events_of, first, pop, push, replace, sort
+from simulator.execution.executor import assign, enqueue, launch, schedule, touch
+from simulator.execution.sharing import finish, join, settle
 
 if TYPE_CHECKING:
     from simulator.columns import Ids, Ints
@@ -37,44 +37,33 @@ if TYPE_CHECKING:
     from simulator.execution.hooks import Hooks
 
 
-def meld_of(backend: Backend) -> Callable[..., int]:
-    """The function that joins two ready queues by priority, over what that backend runs on."""
-
-    @backend.inner
-    def meld(one: int, other: int, behind: Ids, beside: Ids, rank: Ids) -> int:
-        """The root of the skew heap by rank that two become; -1 is an empty one."""
-        if one < 0:
-            return other
-        if other < 0:
-            return one
-        if rank[other] < rank[one]:
-            one, other = other, one
-        root = one
-        while True:  # along the right sides, which change places with the left ones
-            below = beside[one]
-            beside[one] = behind[one]
-            if below < 0:
-                behind[one] = other
-                return root
-            if rank[other] < rank[below]:
-                below, other = other, below
-            behind[one] = below
-            one = below
-
-    return meld  # type: ignore[no-any-return]  # whatever compiles it
+def meld(one: int, other: int, behind: Ids, beside: Ids, rank: Ids) -> int:
+    """The root of the skew heap by rank that two become; -1 is an empty one."""
+    if one < 0:
+        return other
+    if other < 0:
+        return one
+    if rank[other] < rank[one]:
+        one, other = other, one
+    root = one
+    while True:  # along the right sides, which change places with the left ones
+        below = beside[one]
+        beside[one] = behind[one]
+        if below < 0:
+            behind[one] = other
+            return root
+        if rank[other] < rank[below]:
+            below, other = other, below
+        behind[one] = below
+        one = below
 
 
-def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., int]:
-    """The loop over what that backend runs on. Without hooks there is one step, which begins at once."""
-    inner, whole, events_of, push, pop, replace, first, sort = backend
-    join, finish, settle = sharing_of(backend)
-    touch, launch, schedule, enqueue, assign = executor_of(backend)
-    meld = meld_of(backend)
+def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
+    """The loop with such hooks. Without any there is one step, which begins at once."""
     directed = hooks is not None
-    if hooks is not None:  # numba leaves out code under `if directed` where it is not, if that is all that it asks
+    if hooks is not None:  # what is under `if directed` is left out where it is compiled without
         asked_of, begin_run, ended_, awaits, released_, joins, carries, works, act = hooks
 
-    @inner
     def play(
         tasks: Tasks,
         state: State,
@@ -111,23 +100,23 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
         devices, routes, twice = len(idle), len(idle) + len(free_ns), 2 * count
         fifo, ranked, executor, bounded = order == FIFO, order == PRIORITY, order == EXECUTOR, len(tail) > 0
         released, sharing = tasks.released[0], tasks.shares[0]
-        now, size, turn, instant, left, news, waiting = whole(0), whole(0), whole(0), 0, count - 1, whole(1), 0
+        now, size, turn, instant, left, news, waiting = 0, 0, 0, 0, count - 1, 1, 0
         by, woke, sends = -1, 0, 0  # the executor's
         watched = False  # a controller counts when its bytes are on links
-        asks = whole(0)
+        asks = 0
         if directed:
             asked, progress = asked_of(control)
-            news = whole(0)
+            news = 0
             if progress[3] == 0:
                 progress[1], progress[3] = begin_run(control, state), 1
-            now, size, turn, news = whole(progress[0]), whole(progress[1]), whole(progress[2]), whole(progress[5])
+            now, size, turn, news = progress[0], progress[1], progress[2], progress[5]
         if not directed:
             fresh[0] = count - 1  # the beginning of the step
             ready_ns[count - 1] = 0
         while True:
             # 1. what ends now
             turn += 1
-            ending, starts, touches = whole(0), whole(0), whole(0)
+            ending, starts, touches = 0, 0, 0
             while size > 0:
                 upcoming, task = first(events)
                 if upcoming > now:
@@ -159,7 +148,7 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
                                 threads.free[threads.lane_ptr[where] + threads.lane[task]] = 1
                             else:
                                 idle[where] += 1
-                            touches = touch(whole(where), touched, touched_in, turn, touches)
+                            touches = touch(where, touched, touched_in, turn, touches)
                 size = pop(events, size)
                 batch[ending] = task
                 ending += 1
@@ -175,15 +164,15 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
                 if task >= count:
                     if task >= twice:  # it is released
                         task -= twice
-                        if directed:  # noqa: SIM102  # see above
-                            if released_(control, whole(task), now):
+                        if directed:
+                            if released_(control, task, now):
                                 continue
                         fresh[news] = task
                         news += 1
                         continue
                     task -= count  # a link begins with it
                     if directed:
-                        carries(control, whole(task), now)
+                        carries(control, task, now)
                     if noting:
                         began_in[task] = instant
                     task = onward[task]
@@ -195,8 +184,8 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
                             fresh[news] = task
                             news += 1
                     continue
-                if directed:  # noqa: SIM102  # see above
-                    if ended_(control, tasks, state, threads, whole(task), now, order):
+                if directed:
+                    if ended_(control, tasks, state, threads, task, now, order):
                         continue
                 if noting:
                     ended_in[task] = instant
@@ -205,7 +194,7 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
                     by, woke, sends = task, 0, 0
                 if executor and task >= ops:
                     by = -1
-                    touches = launch(threads, tasks, state, whole(-1), whole(low), whole(high), turn, touches)
+                    touches = launch(threads, tasks, state, -1, low, high, turn, touches)
                 while True:
                     for place in range(low, high):
                         task = successor[place]
@@ -231,7 +220,7 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
                             elif released and release_ns[task] > now:
                                 size = push(events, size, release_ns[task], twice + task)
                                 if directed:
-                                    awaits(control, whole(task))
+                                    awaits(control, task)
                             elif not executor:
                                 fresh[news] = task
                                 news += 1
@@ -250,7 +239,7 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
                     low, high = next_from[task], next_to[task]
                     done += 1
                 if executor:
-                    touches = schedule(threads, tasks, state, whole(by), whole(woke), whole(sends), turn, touches)
+                    touches = schedule(threads, tasks, state, by, woke, sends, turn, touches)
             # 2. what is ready joins its resource
             waiting = 0
             if news > 1:
@@ -258,9 +247,9 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
             for at in range(news):
                 task = fresh[at]
                 where = resource[task]
-                if directed:  # noqa: SIM102  # see above
+                if directed:
                     if where < 0 or where >= devices:
-                        watched = joins(control, tasks, state, whole(task), now)
+                        watched = joins(control, tasks, state, task, now)
                 if devices <= where < routes:
                     begin = free_ns[where - devices]
                     if begin < now:
@@ -273,9 +262,9 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
                         if noting or watched or onward[task] >= 0:
                             size = push(events, size, begin, count + task)
                         continue
-                    if directed:  # noqa: SIM102  # see above
+                    if directed:
                         if watched:
-                            carries(control, whole(task), now)
+                            carries(control, task, now)
                     if noting:
                         began_in[task] = instant
                     task = onward[task]
@@ -288,20 +277,20 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
                             waiting += 1
                 elif where < 0:
                     start_ns[task] = now
-                    if directed:  # noqa: SIM102  # see above
+                    if directed:
                         if watched:
-                            carries(control, whole(task), now)
+                            carries(control, task, now)
                     if noting:
                         began_in[task] = instant
                     size = push(events, size, now + length[task], task)
                 elif where >= routes:
                     start_ns[task] = now
-                    if directed:  # noqa: SIM102  # see above
+                    if directed:
                         if watched:
-                            carries(control, whole(task), now)
+                            carries(control, task, now)
                     if noting:
                         began_in[task] = instant
-                    join(flows, whole(where - routes), whole(task), length[task], now, turn)
+                    join(flows, where - routes, task, length[task], now, turn)
                 elif fifo:
                     if idle[where] > 0 and head[where] < 0:
                         idle[where] -= 1
@@ -317,23 +306,23 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
                 elif ranked:
                     behind[task] = -1
                     beside[task] = -1
-                    head[where] = meld(whole(head[where]), whole(task), behind, beside, rank)
-                    touches = touch(whole(where), touched, touched_in, turn, touches)
+                    head[where] = meld(head[where], task, behind, beside, rank)
+                    touches = touch(where, touched, touched_in, turn, touches)
                 else:
-                    touches = enqueue(threads, state, whole(task), whole(where), turn, touches)
+                    touches = enqueue(threads, state, task, where, turn, touches)
             # 3. idle lanes take from the ready queues
             if touches > 0:
                 for at in range(touches):
                     where = touched[at]
                     if executor:
-                        starts = assign(threads, whole(where), behind, starting, starts)
+                        starts = assign(threads, where, behind, starting, starts)
                     else:
                         while idle[where] > 0 and head[where] >= 0:
                             task = head[where]
                             if fifo:
                                 head[where] = behind[task]
                             else:
-                                head[where] = meld(whole(behind[task]), whole(beside[task]), behind, beside, rank)
+                                head[where] = meld(behind[task], beside[task], behind, beside, rank)
                             idle[where] -= 1
                             starting[starts] = task
                             starts += 1
@@ -347,11 +336,11 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
                         began_in[task] = instant
                     taken = length[task]
                     if directed:
-                        taken = works(control, tasks, whole(task), whole(resource[task]), now)
+                        taken = works(control, tasks, task, resource[task], now)
                     size = push(events, size, now + taken, task)
             if directed:
                 size = act(control, tasks, state, threads, size, now, order, asks)
-                asks = whole(0)
+                asks = 0
             news = waiting
             if waiting > 0:
                 for at in range(waiting):
@@ -384,4 +373,4 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
             state.noted[0] = instant
         return now if left == 0 else STUCK
 
-    return play  # type: ignore[no-any-return]  # whatever compiles it
+    return play

@@ -26,10 +26,9 @@ another device, as in loops of a whole step, is launched when it is ready.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from simulator.execution.backend import Backend
+from simulator.execution.event_queue import sort
 
 if TYPE_CHECKING:
     from simulator.columns import Flags, Ids
@@ -40,163 +39,156 @@ if TYPE_CHECKING:
 INEXPENSIVE_NS = 3200
 
 
-def executor_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: each gives its own
-    """The executor's functions over what that backend runs on: touch, launch, schedule, enqueue, assign."""
-    inner, whole, sort = backend.inner, backend.whole, backend.sort
-
-    @inner
-    def touch(where: int, touched: Ids, touched_in: Ids, turn: int, touches: int) -> int:
-        """Note that a lane or queue of a device changed in this round; how many devices that are now."""
-        if touched_in[where] == turn:
-            return touches
-        touched_in[where] = turn
-        touched[touches] = where
-        return touches + 1
-
-    @inner
-    def append(task: int, at: int, head: Ids, last: Ids, behind: Ids) -> None:
-        """Put a task at the end of a queue."""
-        behind[task] = -1
-        if head[at] < 0:
-            head[at] = task
-        else:
-            behind[last[at]] = task
-        last[at] = task
-
-    @inner
-    def prepend(task: int, at: int, head: Ids, last: Ids, behind: Ids) -> None:
-        """Put a task at the front of a queue."""
-        behind[task] = head[at]
-        if head[at] < 0:
-            last[at] = task
-        head[at] = task
-
-    @inner
-    def launch(
-        threads: Threads, tasks: Tasks, state: State, ready: int, low: int, high: int, turn: int, touches: int
-    ) -> int:
-        """Launch ops of GPUs that nothing else keeps, after an arrival told those successors, and all that follows.
-
-        `ready` is one more op that is launched; -1: none.
-        """
-        resource, successor, inexpensive = tasks.resource, tasks.successor, threads.inexpensive
-        stream, unlaunched, merged, stack = threads.stream, threads.unlaunched, threads.merged, threads.stack
-        done, known, source = 0, 0, -1
-        if ready >= 0:
-            unlaunched[ready] = 0
-            stack[0] = ready
-            known = 1
-            append(ready, whole(resource[ready]), threads.pool_head, threads.pool_last, state.behind)
-            touches = touch(whole(resource[ready]), state.touched, state.touched_in, turn, touches)
-        while True:
-            for place in range(low, high):
-                op = successor[place]
-                data = op < 0
-                if data:
-                    op = ~op
-                if op >= len(inexpensive):
-                    continue
-                here = threads.device[op]
-                if not stream[here] or (source >= 0 and here != source) or (data and merged[op]):
-                    continue
-                if data:
-                    merged[op] = 1
-                unlaunched[op] -= 1
-                if unlaunched[op] == 0:
-                    stack[known] = op
-                    known += 1
-                    if resource[op] >= 0:
-                        append(whole(op), whole(here), threads.pool_head, threads.pool_last, state.behind)
-                        touches = touch(whole(here), state.touched, state.touched_in, turn, touches)
-            if done == known:
-                return touches
-            op = stack[done]
-            low, high, source = tasks.next_from[op], tasks.next_to[op], threads.device[op]
-            done += 1
-
-    @inner
-    def schedule(
-        threads: Threads,
-        tasks: Tasks,
-        state: State,
-        by: int,
-        ops: int,
-        sends: int,
-        turn: int,
-        touches: int,
-    ) -> int:
-        """Queue the ops in `woken`, and the packings in `sending`, that the end of a task made ready.
-
-        `by` is that task if it is an op; -1: an arrival, or the beginning of the step.
-        """
-        resource, woken, sending, behind = tasks.resource, state.woken, threads.sending, state.behind
-        length, inexpensive = tasks.length, threads.inexpensive
-        pool_head, pool_last, stream = threads.pool_head, threads.pool_last, threads.stream
-        here, lane, kept = whole(-1), whole(-1), whole(-1)
-        if by >= 0 and not stream[threads.device[by]]:
-            here = whole(threads.device[by])
-            lane = whole(threads.lane_ptr[here] + threads.lane[by])
-            touches = touch(here, state.touched, state.touched_in, turn, touches)
-        if sends > 1:
-            sort(sending, sends)
-        for at in range(sends):
-            if kept >= 0:
-                prepend(kept, here, pool_head, pool_last, behind)
-            kept = whole(sending[at])
-        for at in range(ops):
-            op = whole(woken[at])
-            where = whole(resource[op])
-            if stream[where]:
-                if threads.unlaunched[op] > 0:  # else the stream has it already
-                    touches = launch(threads, tasks, state, op, whole(0), whole(0), turn, touches)
-            elif where != here:  # reads a copy of a constant, or a signal
-                append(op, where, pool_head, pool_last, behind)
-                touches = touch(where, state.touched, state.touched_in, turn, touches)
-            elif inexpensive[op] or length[op] <= INEXPENSIVE_NS:
-                append(op, lane, threads.own_head, threads.own_last, behind)
-            else:
-                if kept >= 0:
-                    prepend(kept, here, pool_head, pool_last, behind)
-                kept = op
-        if kept >= 0:
-            if threads.own_head[lane] < 0:
-                append(kept, lane, threads.own_head, threads.own_last, behind)
-            else:
-                prepend(kept, here, pool_head, pool_last, behind)
+def touch(where: int, touched: Ids, touched_in: Ids, turn: int, touches: int) -> int:
+    """Note that a lane or queue of a device changed in this round; how many devices that are now."""
+    if touched_in[where] == turn:
         return touches
+    touched_in[where] = turn
+    touched[touches] = where
+    return touches + 1
 
-    @inner
-    def enqueue(threads: Threads, state: State, task: int, where: int, turn: int, touches: int) -> int:
-        """Queue the work of a transfer."""
-        if threads.packs[task]:
-            append(task, where, threads.pool_head, threads.pool_last, state.behind)
+
+def _append(task: int, at: int, head: Ids, last: Ids, behind: Ids) -> None:
+    """Put a task at the end of a queue."""
+    behind[task] = -1
+    if head[at] < 0:
+        head[at] = task
+    else:
+        behind[last[at]] = task
+    last[at] = task
+
+
+def _prepend(task: int, at: int, head: Ids, last: Ids, behind: Ids) -> None:
+    """Put a task at the front of a queue."""
+    behind[task] = head[at]
+    if head[at] < 0:
+        last[at] = task
+    head[at] = task
+
+
+def launch(
+    threads: Threads, tasks: Tasks, state: State, ready: int, low: int, high: int, turn: int, touches: int
+) -> int:
+    """Launch ops of GPUs that nothing else keeps, after an arrival told those successors, and all that follows.
+
+    `ready` is one more op that is launched; -1: none.
+    """
+    resource, successor, inexpensive = tasks.resource, tasks.successor, threads.inexpensive
+    stream, unlaunched, merged, stack = threads.stream, threads.unlaunched, threads.merged, threads.stack
+    done, known, source = 0, 0, -1
+    if ready >= 0:
+        unlaunched[ready] = 0
+        stack[0] = ready
+        known = 1
+        _append(ready, resource[ready], threads.pool_head, threads.pool_last, state.behind)
+        touches = touch(resource[ready], state.touched, state.touched_in, turn, touches)
+    while True:
+        for place in range(low, high):
+            op = successor[place]
+            data = op < 0
+            if data:
+                op = ~op
+            if op >= len(inexpensive):
+                continue
+            here = threads.device[op]
+            if not stream[here] or (source >= 0 and here != source) or (data and merged[op]):
+                continue
+            if data:
+                merged[op] = 1
+            unlaunched[op] -= 1
+            if unlaunched[op] == 0:
+                stack[known] = op
+                known += 1
+                if resource[op] >= 0:
+                    _append(op, here, threads.pool_head, threads.pool_last, state.behind)
+                    touches = touch(here, state.touched, state.touched_in, turn, touches)
+        if done == known:
+            return touches
+        op = stack[done]
+        low, high, source = tasks.next_from[op], tasks.next_to[op], threads.device[op]
+        done += 1
+
+
+def schedule(
+    threads: Threads,
+    tasks: Tasks,
+    state: State,
+    by: int,
+    ops: int,
+    sends: int,
+    turn: int,
+    touches: int,
+) -> int:
+    """Queue the ops in `woken`, and the packings in `sending`, that the end of a task made ready.
+
+    `by` is that task if it is an op; -1: an arrival, or the beginning of the step.
+    """
+    resource, woken, sending, behind = tasks.resource, state.woken, threads.sending, state.behind
+    length, inexpensive = tasks.length, threads.inexpensive
+    pool_head, pool_last, stream = threads.pool_head, threads.pool_last, threads.stream
+    here, lane, kept = -1, -1, -1
+    if by >= 0 and not stream[threads.device[by]]:
+        here = threads.device[by]
+        lane = threads.lane_ptr[here] + threads.lane[by]
+        touches = touch(here, state.touched, state.touched_in, turn, touches)
+    if sends > 1:
+        sort(sending, sends)
+    for at in range(sends):
+        if kept >= 0:
+            _prepend(kept, here, pool_head, pool_last, behind)
+        kept = sending[at]
+    for at in range(ops):
+        op = woken[at]
+        where = resource[op]
+        if stream[where]:
+            if threads.unlaunched[op] > 0:  # else the stream has it already
+                touches = launch(threads, tasks, state, op, 0, 0, turn, touches)
+        elif where != here:  # reads a copy of a constant, or a signal
+            _append(op, where, pool_head, pool_last, behind)
+            touches = touch(where, state.touched, state.touched_in, turn, touches)
+        elif inexpensive[op] or length[op] <= INEXPENSIVE_NS:
+            _append(op, lane, threads.own_head, threads.own_last, behind)
         else:
-            append(task, where, threads.message_head, threads.message_last, state.behind)
-        changed: int = touch(where, state.touched, state.touched_in, turn, touches)
-        return changed
+            if kept >= 0:
+                _prepend(kept, here, pool_head, pool_last, behind)
+            kept = op
+    if kept >= 0:
+        if threads.own_head[lane] < 0:
+            _append(kept, lane, threads.own_head, threads.own_last, behind)
+        else:
+            _prepend(kept, here, pool_head, pool_last, behind)
+    return touches
 
-    @inner
-    def assign(threads: Threads, where: int, behind: Ids, starting: Ids, starts: int) -> int:
-        """Give idle threads of a device their next tasks; how many tasks start now."""
-        free: Flags = threads.free
-        for lane in range(threads.lane_ptr[where], threads.lane_ptr[where + 1]):
-            if not free[lane]:
-                continue
-            task: int = threads.message_head[where]
-            if task >= 0:
-                threads.message_head[where] = behind[task]
-            elif threads.own_head[lane] >= 0:
-                task = threads.own_head[lane]
-                threads.own_head[lane] = behind[task]
-            elif threads.pool_head[where] >= 0:
-                task = threads.pool_head[where]
-                threads.pool_head[where] = behind[task]
-            else:
-                continue
-            free[lane] = 0
-            threads.lane[task] = lane - threads.lane_ptr[where]
-            starting[starts] = task
-            starts += 1
-        return starts
 
-    return touch, launch, schedule, enqueue, assign
+def enqueue(threads: Threads, state: State, task: int, where: int, turn: int, touches: int) -> int:
+    """Queue the work of a transfer."""
+    if threads.packs[task]:
+        _append(task, where, threads.pool_head, threads.pool_last, state.behind)
+    else:
+        _append(task, where, threads.message_head, threads.message_last, state.behind)
+    changed: int = touch(where, state.touched, state.touched_in, turn, touches)
+    return changed
+
+
+def assign(threads: Threads, where: int, behind: Ids, starting: Ids, starts: int) -> int:
+    """Give idle threads of a device their next tasks; how many tasks start now."""
+    free: Flags = threads.free
+    for lane in range(threads.lane_ptr[where], threads.lane_ptr[where + 1]):
+        if not free[lane]:
+            continue
+        task: int = threads.message_head[where]
+        if task >= 0:
+            threads.message_head[where] = behind[task]
+        elif threads.own_head[lane] >= 0:
+            task = threads.own_head[lane]
+            threads.own_head[lane] = behind[task]
+        elif threads.pool_head[where] >= 0:
+            task = threads.pool_head[where]
+            threads.pool_head[where] = behind[task]
+        else:
+            continue
+        free[lane] = 0
+        threads.lane[task] = lane - threads.lane_ptr[where]
+        starting[starts] = task
+        starts += 1
+    return starts

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, ids, ints
 from simulator.execution.arrays import EXECUTOR, NEVER, Flows, SharedLinks, State, Tasks, Threads
-from simulator.execution.backend import PYTHON
 from simulator.execution.declared import columns
 from simulator.execution.event_loop import event_loop
 from simulator.execution.routes import discipline
@@ -19,7 +18,7 @@ from simulator.execution.tables import Tables
 from simulator.execution.task_graph import TaskGraph
 from simulator.units import Nanos
 
-_play = event_loop(PYTHON)
+_play = event_loop()
 
 
 class Ran(NamedTuple):

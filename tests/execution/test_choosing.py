@@ -1,21 +1,21 @@
-"""Which engine runs a step: small steps never wait for numba, and nothing breaks where it is missing."""
+"""Which engine runs a step: small steps never wait for LLVM, and nothing breaks where it is missing."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from simulator.columns import Ints
 from simulator.errors import UnsupportedError
 from simulator.execution import caching, choosing, engine
 from simulator.execution.compiled import engine as compiled
 from simulator.execution.compiled import kernel
+from simulator.execution.compiled.translation import Array
 from simulator.execution.evaluate import evaluate
 from simulator.execution.preparing import Prepared
 from tests.execution.test_compiled import network
@@ -24,22 +24,30 @@ from viz.command.cli import main
 ROOT = Path(__file__).parents[2]
 
 
+def little(found: Ints) -> None:
+    """Stands for what is compiled."""
+    found[0] = 7
+
+
+LITTLE, SMALL = [kernel.Given(Array("int64", 1), (Array,))], caching.CompiledSources("A test", 1, "", "little", ())
+
+
 def test_auto_takes_what_is_loaded_and_else_only_what_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choosing.choose("auto", 1)  # this module has loaded it
     monkeypatch.delitem(sys.modules, "simulator.execution.compiled.engine")
     monkeypatch.setattr(choosing, "loads", lambda loop: True)
     for warm, events, expected in (
-        (True, 10**5, False),
-        (True, 10**6, True),
-        (False, 10**6, False),
-        (False, 10**8, True),
+        (True, 10**4, False),
+        (True, 10**5, True),
+        (False, 10**5, False),
+        (False, 10**7, True),
     ):
         monkeypatch.setattr(choosing, "is_warm", lambda loop, warm=warm: warm)
         assert choosing.choose("auto", events) is expected
     assert not choosing.choose("python", 10**9)
 
 
-def test_a_small_step_loads_no_numba() -> None:
+def test_a_small_step_loads_no_compiler() -> None:
     code = (
         "import sys\n"
         "from tests.execution.test_engine import story\n"
@@ -49,15 +57,15 @@ def test_a_small_step_loads_no_numba() -> None:
         "graph, on = story('x = Const', 'a = Neg x').built(), apart(2)\n"
         "place(graph, on, costs(graph, on, 10), step=whole(graph), algorithm='heft')\n"
         "simulate(partition(graph, assigned(on, [0, 1]), on, step=whole(graph)), on, costs(graph, on, 10))\n"
-        "print('numba' in sys.modules)"
+        "print('llvmlite' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "False"
 
 
-def test_without_numba_only_the_compiled_engine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_llvm_only_the_compiled_engine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "simulator.execution.compiled.engine", None)
-    with pytest.raises(UnsupportedError, match="needs numba"):
+    with pytest.raises(UnsupportedError, match="needs llvmlite"):
         choosing.choose("compiled", 1)
     monkeypatch.delitem(sys.modules, "simulator.execution.compiled.engine")
     monkeypatch.setattr(choosing, "load", _missing)
@@ -70,55 +78,66 @@ def test_without_numba_only_the_compiled_engine_is_refused(monkeypatch: pytest.M
 
 
 def _missing(loop: caching.CompiledSources) -> None:
-    raise UnsupportedError("The compiled engine needs numba, which cannot be loaded: there is none")
+    raise UnsupportedError("The compiled engine needs llvmlite, which cannot be loaded: there is none")
 
 
-def test_where_nothing_can_be_written_it_is_compiled_without_cache(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_where_nothing_can_be_written_it_is_compiled_without_being_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    asked = []
-
-    def compiler(signature: object, *, cache: bool = False, **options: object) -> Callable[..., Callable[..., None]]:
-        asked.append(cache)
-        if cache:
-            raise RuntimeError("cannot cache function 'little': no locator available for file 'here.py'")
-        return lambda function: function
-
-    assert kernel.made(little, None, caching.STEP, compiler) == (little, False)
-    assert asked == [True, False]
-    monkeypatch.setattr(compiled, "kept", False)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SIMVIZ_CACHE_DIR", str(tmp_path / "file"))
+    found = np.zeros(1, np.int64)
+    made = kernel.made(little, LITTLE, SMALL)
+    made(found)
+    assert (made.kept, made.found, found.tolist()) == (None, False, [7])
+    monkeypatch.delenv("SIMVIZ_CACHE_DIR")
+    monkeypatch.setattr(compiled.play, "kept", None)
     assert main(["--warm-up"]) == 1
-    assert "set NUMBA_CACHE_DIR" in capsys.readouterr().out
+    assert "set SIMVIZ_CACHE_DIR" in capsys.readouterr().out
 
 
-def test_another_failure_to_compile_is_not_hidden() -> None:
-    def compiler(*given: object, **options: object) -> Callable[..., Callable[..., None]]:
-        raise RuntimeError("out of registers")
-
-    with pytest.raises(RuntimeError, match="registers"):
-        kernel.made(little, None, caching.STEP, compiler)
+@pytest.mark.parametrize("damage", [b"", b"code", None])
+def test_what_was_kept_is_found_unless_it_is_damaged(
+    damage: bytes | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SIMVIZ_CACHE_DIR", str(tmp_path))
+    first = kernel.made(little, LITTLE, SMALL)
+    assert first.kept is not None
+    assert [first.kept] == list(tmp_path.iterdir())
+    if damage is not None:
+        first.kept.write_bytes(damage + first.kept.read_bytes()[: 40 * len(damage)])
+    again, found = kernel.made(little, LITTLE, SMALL), np.zeros(1, np.int64)
+    again(found)
+    assert (again.found, found.tolist()) == (damage is None, [7])
 
 
 def test_warming_up_says_where_it_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--warm-up"]) == 0
     said = capsys.readouterr().out
     assert "compiled" in said
-    dispatcher: Any = compiled.play  # Any: numba's
-    assert dispatcher.stats.cache_path in said
+    assert str(compiled.play.kept.parent if compiled.play.kept else "") in said
     assert choosing.is_warm()
 
 
+def test_who_waits_for_the_compiler_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "simulator.execution.compiled.engine")
+    monkeypatch.setattr(choosing, "is_warm", lambda loop: False)
+    monkeypatch.setattr(choosing, "import_module", lambda name: compiled)
+    told: list[str] = []
+    with choosing.telling(told.append):
+        choosing.load()
+    choosing.load()
+    assert told == ["compiling the event loop, once: some 2 s", "running the event loop, which is compiled now"]
+
+
 def test_a_cache_of_other_sources_is_cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("SIMVIZ_CACHE_DIR", str(tmp_path))
     assert not choosing.is_warm()
-    python = f"py{sys.version_info.major}{sys.version_info.minor}"
-    folder = tmp_path / "compiled_ab12"
-    folder.mkdir()
-    (folder / f"engine._play_0123456789abcdef-1.{python}.nbi").touch()
+    (tmp_path / "play-0123456789abcdef-processor.code").touch()
     assert not choosing.is_warm()
-    index = folder / f"engine._play_{caching.digest(caching.STEP)}-1.{python}.nbi"
-    index.touch()
-    os.utime(index, (0, 0))  # older than the sources: their texts count
+    kept = tmp_path / f"play-{caching.digest(caching.STEP)}-processor.code"
+    kept.touch()
+    os.utime(kept, (0, 0))  # older than the sources: their texts count
     assert choosing.is_warm()
 
 
@@ -128,7 +147,7 @@ def test_an_edit_in_any_part_changes_the_digest(tmp_path: Path, monkeypatch: pyt
     for file in files:
         file.write_text("same")
     monkeypatch.setattr(caching, "_ROOT", tmp_path)
-    sources = caching.CompiledSources("The loop", "folder/one.py", "play", ("folder", "three.py"))
+    sources = caching.CompiledSources("The loop", 1, "folder/one.py", "play", ("folder", "three.py"))
     seen = {caching.digest.__wrapped__(sources)}
     for file in files:
         file.write_text("other")
@@ -136,7 +155,3 @@ def test_an_edit_in_any_part_changes_the_digest(tmp_path: Path, monkeypatch: pyt
         file.touch()
         assert caching.digest.__wrapped__(sources) in seen
     assert len(seen) == 4
-
-
-def little() -> None:
-    """Stands for what is compiled."""

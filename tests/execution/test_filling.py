@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 
 from simulator.execution.arrays import NEVER, Flows, SharedLinks
-from simulator.execution.backend import PYTHON
 from simulator.execution.running import filled, listed
-from simulator.execution.sharing import sharing_of
+from simulator.execution.sharing import finish, join, settle
 from tests.execution.reference_shares import shares
 
 ROOM = 40  # flows of one route
-JOIN, FINISH, SETTLE = sharing_of(PYTHON)
 
 
 def test_rates_are_those_found_from_nothing_after_every_change() -> None:
@@ -45,11 +44,11 @@ def begin_and_end_flows(chance: random.Random) -> tuple[int, int]:
     known = looked_at = now = 0
     active = [0] * routes
     of_task = dict[int, int]()
-    ended = [0] * (ROOM * routes)
+    ended: Any = [0] * (ROOM * routes)  # Any: a list in the place of an array
     upcoming = NEVER
     for turn in range(1, 60):
         now = upcoming if upcoming < NEVER and chance.random() < 0.6 else min(now + chance.randrange(10**6), upcoming)
-        for at in range(FINISH(flows, now, turn, ended, 0)):
+        for at in range(finish(flows, now, turn, ended, 0)):
             active[of_task.pop(ended[at])] -= 1
         for _ in range(chance.choice([0, 1, 1, 2, 5])):
             route = chance.randrange(routes)
@@ -57,10 +56,10 @@ def begin_and_end_flows(chance: random.Random) -> tuple[int, int]:
                 task = turn * 10 + len(of_task) * 1000
                 while task in of_task:
                     task += 1
-                JOIN(flows, route, task, chance.choice([1, 5, 5, 100]), now, turn)
+                join(flows, route, task, chance.choice([1, 5, 5, 100]), now, turn)
                 of_task[task] = route
                 active[route] += 1
-        upcoming = SETTLE(flows, shared, now, turn)
+        upcoming = settle(flows, shared, now, turn)
         there = {route: count for route, count in enumerate(active) if count}
         assert {route: flows.rate[route] for route in there} == shares(there, on, capacity, cap)
         for one in range(links):

@@ -74,7 +74,7 @@ def _serve(sorts: Sequence[str], arguments: list[str]) -> None:
     from simulator.execution.choosing import warm_up
 
     for loop in (STEP, TRAINING):
-        warm_up(loop)  # first: numba can't compile what counts branches
+        warm_up(loop)  # first: to compile is not what is looked at
     with atheris.instrument_imports(include=_PACKAGES, enable_loader_override=False):
         from tests.fuzzing.judging import hide_tensorflow, judged, load
 

@@ -106,8 +106,10 @@ def test_ctrl_c_ends_every_stage_with_a_line(stage: bytes, options: tuple[str, .
 def test_ctrl_c_ends_compiling_with_a_line(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     options = ("--engine", "compiled", "--steps", "2")
-    stage = rb"(?s)simulating the step.*simulating the step"  # the second picture of it: by now it compiles
-    code, shown, _ = at_terminal(tmp_path, [GRAPH, *TRAINING, *options], stage, NUMBA_CACHE_DIR=str(tmp_path / "empty"))
+    stage = rb"(?s)compiling the event loop.*compiling the event loop"  # the second picture of it: by now it compiles
+    code, shown, _ = at_terminal(
+        tmp_path, [GRAPH, *TRAINING, *options], stage, SIMVIZ_CACHE_DIR=str(tmp_path / "empty")
+    )
     assert code in ENDED
     assert shown.endswith(STOPPED + b"\r\n")
     assert b"Traceback" not in shown

@@ -71,12 +71,11 @@ def main(arguments: Sequence[str] | None = None, *, begin: Callable[[], None] = 
 
 def _warm_up(begin: Callable[[], None]) -> int:
     from simulator.execution.caching import STEP, TRAINING
-    from simulator.execution.choosing import warm_up
+    from simulator.execution.choosing import telling, warm_up
 
     begin()
     try:
-        with _progress(quiet=False) as say:
-            say("compiling the event loops, once: some 35 s")
+        with _progress(quiet=False) as say, telling(say):
             said = [warm_up(loop) for loop in (STEP, TRAINING)]
     except SimvizError as error:
         _complain(str(error))
@@ -132,10 +131,11 @@ def _run(asked: argparse.Namespace, written: list[str], begin: Callable[[], None
 
     request = read_request(asked)
     outputs = _outputs(asked)
-    from viz.command.stages import run  # late: it loads much, and the request may be wrong
+    from simulator.execution.choosing import telling  # late: it loads much, and the request may be wrong
+    from viz.command.stages import run
 
     begin()
-    with _progress(asked.quiet) as say:
+    with _progress(asked.quiet) as say, telling(say):
         scene = run(request, say)
         _write(scene, asked, outputs, say, written)
     if not asked.quiet and asked.json != "-":

@@ -253,7 +253,7 @@ def _add_simulation(group: argparse._ArgumentGroup) -> None:
         "--engine",
         choices=ENGINES,
         default="auto",
-        help="the event loop: python, or compiled by numba. Both agree to the nanosecond. auto (default): compiled "
+        help="the event loop: python, or compiled by LLVM. Both agree to the nanosecond. auto (default): compiled "
         "for steps that are large enough to pay for loading it",
     )
     add(

@@ -13,7 +13,6 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.device_strings import without_devices
 from simulator.comparison.placement_log import Logged
 from simulator.errors import GraphError, InfeasibleError, SimvizError
-from simulator.execution.choosing import is_warm
 from simulator.execution.memory import out_of_memory
 from simulator.execution.receiving import Received, receive_late
 from simulator.execution.simulate import simulate
@@ -126,8 +125,7 @@ def _simulated(
         return partition(graph, assignment, cluster, step=step, flavour=request.flavour, recv_scheduling=late)
 
     def run(pieces: Partitions) -> Trace:
-        first = request.simulation.engine == "compiled" and not is_warm()
-        say(f"simulating the step{' (compiling its event loop once, some 15 s)' if first else ''}")
+        say("simulating the step")
         return simulate(pieces, cluster, given.costs, request.simulation)
 
     pieces = cut()

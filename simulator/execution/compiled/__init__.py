@@ -1,5 +1,5 @@
 """The engine compiled: the same results as `execution.engine`, bit for bit, at the speed of machine code.
 
-`kernel` is numba's door, `engine` the way in. `execution.arrays` and `execution.layouts` describe the arrays.
-Nothing is loaded here: numba takes longer to load than a small step to simulate, so `choosing` does it where that pays.
+`kernel` is LLVM's door, `engine` the way in. `execution.arrays` and `execution.layouts` describe the arrays.
+Nothing is loaded here: LLVM takes longer to load than a small step to simulate, so `choosing` does it where that pays.
 """

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from numba import int32, int64, types, void
 
 from simulator.columns import ids, ints
 from simulator.execution.arrays import (
@@ -22,11 +21,10 @@ from simulator.execution.arrays import (
     Threads,
 )
 from simulator.execution.caching import STEP
-from simulator.execution.compiled.addressing import tuple_of
-from simulator.execution.compiled.backend import ARRAYS
-from simulator.execution.compiled.kernel import inner, made
+from simulator.execution.compiled.kernel import Given, made
 from simulator.execution.compiled.memory_peaks import measure
 from simulator.execution.compiled.task_graph import find, write
+from simulator.execution.compiled.translation import INT, Array, Table
 from simulator.execution.event_loop import event_loop
 from simulator.execution.flattening import arena, laid_out
 from simulator.execution.layouts import Held, Nodes, Places
@@ -39,10 +37,9 @@ if TYPE_CHECKING:
 
     Rows = npt.NDArray[np.int32]
 
-_loop = event_loop(ARRAYS)
+_loop = event_loop()
 
 
-@inner
 def _clear(
     nodes: Nodes, places: Places, tasks: Tasks, state: State, threads: Threads, flows: Flows, found: Found, order: int
 ) -> None:
@@ -54,7 +51,7 @@ def _clear(
     for op in range(len(state.merged) if nodes.merges[0] else 0):
         state.merged[op] = False
     if tasks.shares[0]:
-        base = np.int64(0)
+        base = 0
         for route in range(len(flows.base)):
             flows.base[route], flows.active[route], flows.rank[route], flows.seen[route] = base, 0, -1, 0
             flows.served[route], flows.since_ns[route], flows.rate[route] = 0, 0, 0
@@ -102,7 +99,7 @@ def _play(
     noting = len(peaks) > 0
     for run in range(start, len(devices), step):
         device = devices[run]
-        ranked = ops[min(run, len(ops) - 1)] if order == PRIORITY else device[:0]
+        ranked = ops[min(run, len(ops) - 1)] if order == PRIORITY else device
         transfers = find(nodes, places, shared, tasks, found, device, order)
         makespans[run] = transfers
         if transfers < 0:
@@ -119,15 +116,11 @@ def _play(
                 peaks[run, where] = lives.peak[where]
 
 
-def _signature() -> object:
-    """The one type of `play`."""
-    given = [tuple_of(kind, readonly=True) for kind in (Nodes, Places, SharedLinks, Held)]
-    work = [tuple_of(kind, readonly=False) for kind in (Tasks, State, Threads, Flows, Found, Lives)]
-    rows, tail = types.Array(int32, 2, "C", readonly=True), types.Array(int64, 1, "C", readonly=True)
-    return void(*given, *work, rows, int64, rows, tail, int64, int64, int64, int64[::1], int64[:, ::1])
-
-
-play, kept = made(_play, _signature(), STEP)
+_READ = [Given(Table(kind)) for kind in (Nodes, Places, SharedLinks, Held)]
+_WRITTEN = [Given(Table(kind), (kind,)) for kind in (Tasks, State, Threads, Flows, Found, Lives)]
+_ROWS, _COLUMN, _NUMBER = Given(Array("int32", 2)), Given(Array("int64", 1)), Given(INT)
+_RESULTS = [Given(Array("int64", 1), (Array,)), Given(Array("int64", 2), (Array,))]
+play = made(_play, [*_READ, *_WRITTEN, _ROWS, _NUMBER, _ROWS, _COLUMN, _NUMBER, _NUMBER, _NUMBER, *_RESULTS], STEP)
 
 
 def run_one(tables: Tables, lowered: TaskGraph, contention: str, order: int) -> Ran | None:

@@ -1,49 +1,153 @@
-"""The one door to numba: how functions are compiled, and where the result is kept.
+"""The one door to LLVM: how functions are compiled, where the result is kept, and how it is called.
 
-numba keeps what it has compiled by the file and the name of a function and does not notice an edit in what is compiled
-into it. So one function for each use has a signature and a cache, and its name there ends in a digest of all sources
-(`caching`); whatever it calls is `inner`.
+`translation` makes LLVM's text of a function and of all that it calls. LLVM makes machine code of it, which is kept in
+a file for later runs (`caching`). The file is named by a digest of all sources, and begins with a digest of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+import ctypes
+import faulthandler
+import os
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from numba import config, njit
+import llvmlite.binding as llvm
 
-from simulator.execution.caching import CompiledSources, digest
+from simulator.execution.caching import CompiledSources, file_name, folders
+from simulator.execution.compiled.addressing import table_of, words_of
+from simulator.execution.compiled.event_queue import OVER_ARRAYS
+from simulator.execution.compiled.translation import ENTRY, Array, Module, Table, Type, registers
 
-Compiler = Callable[..., Callable[..., Callable[..., None]]]
+_HEAD = 32  # bytes of a digest
+_PLACES: list[str] = []  # of checks
+_LOADED: list[Any] = []  # Any: LLVM's; what is loaded stays
 
-_F = TypeVar("_F", bound=Callable[..., object])
+
+class Given(NamedTuple):
+    """An argument of a compiled function."""
+
+    type: Type  # INT, an Array or a Table
+    writes: Collection[type] = ()  # kinds of tuples whose arrays are written; `Array`: the argument itself
 
 
-def inner(function: _F) -> _F:
-    """Compiled into what calls it. Nothing is allocated, so that arrays need no reference counts (_nrt)."""
-    compiled: _F = njit(
-        function, nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True
-    )
-    return compiled
+class Compiled:
+    """A compiled function of whole numbers, arrays and tuples of arrays. It runs without Python's lock."""
+
+    def __init__(self, address: int, given: Sequence[Given], *, found: bool, kept: Path | None) -> None:
+        """`found`: it was compiled before; `kept`: in this file."""
+        self.found, self.kept, self._given = found, kept, given
+        many = sum(len(registers(one.type)) for one in given)
+        self._call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * many)(address)
+
+    def __call__(self, *values: Any) -> None:  # Any: they are checked
+        """Run it. Raises TypeError for what is not as it is declared."""
+        numbers: list[int] = []
+        tables = []  # so that they live until it returns
+        for (kind, writes), value in zip(self._given, values, strict=True):
+            if isinstance(kind, Table):
+                tables.append(table_of(value, kind.kind, writes))
+                numbers.append(tables[-1].__array_interface__["data"][0])
+            elif isinstance(kind, Array):
+                numbers += words_of(value, kind, "An argument", written=Array in writes)
+            elif -(2**63) <= value < 2**63:
+                numbers.append(int(value))
+            else:
+                raise TypeError(f"64 bits do not hold {value}.")
+        self._call(*numbers)
 
 
 def made(
-    function: Callable[..., None], signature: object, sources: CompiledSources, compiler: Compiler = njit
-) -> tuple[Callable[..., None], bool]:
-    """The function compiled from these sources, now or taken from numba's cache, and whether it is kept there.
+    function: Callable[..., None],
+    given: Sequence[Given],
+    sources: CompiledSources,
+    instead: Mapping[Any, Any] = MappingProxyType({}),  # Any: functions of Python
+) -> Compiled:
+    """The function compiled from these sources, now or at another time; `instead`: functions that others stand for.
 
-    numba keeps it in NUMBA_CACHE_DIR, else beside its file, else in the user's cache; where none can be written it is
-    compiled again by every process.
+    Where no folder can be written every process compiles it again. With SIMVIZ_CHECKS in the environment it is compiled
+    with checks and not kept. Then the process ends at the first fault, with a line that says where.
     """
-    options = {"nogil": True, "error_model": "numpy", "_nrt": False}
-    function.__qualname__ = f"{function.__name__}_{digest(sources)}"
-    vectorize, config.LOOP_VECTORIZE = config.LOOP_VECTORIZE, 0  # most lists are of two or three: it costs a tenth more
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    processor, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    machine = llvm.Target.from_default_triple().create_target_machine(processor, features, opt=3, jit=True)
+    checks = _COMPLAINS if os.environ.get("SIMVIZ_CHECKS") else 0
+    name = file_name(sources, f"{processor}-{sha256(features.encode()).hexdigest()[:8]}")
+    for path in () if checks else (folder / name for folder in folders()):
+        code = _read(path)
+        if code is not None:
+            return Compiled(_loaded(machine, code), given, found=True, kept=path)
+    types = [one.type for one in given]
+    text = Module(function, types, {**OVER_ARRAYS, **instead}, checks=checks, places=_PLACES).text
+    code = _aside(lambda: _machine_code(machine, text))
+    kept = next((folder / name for folder in folders() if not checks and _write(folder / name, code)), None)
+    return Compiled(_loaded(machine, code), given, found=False, kept=kept)
+
+
+def _aside(work: Callable[[], bytes]) -> bytes:
+    """What takes long inside LLVM, in a thread: so Ctrl-C is heard, and answered at once."""
+    pool = ThreadPoolExecutor(1)
+    made = pool.submit(work)
+    pool.shutdown(wait=False)
+    return made.result()
+
+
+def _machine_code(machine: Any, text: str) -> bytes:
+    """Optimise LLVM's text and compile it."""
+    module = llvm.parse_assembly(text)
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = False  # most lists are of two or three: it costs a tenth more
+    options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    code: bytes = machine.emit_object(module)
+    return code
+
+
+def _loaded(machine: Any, code: bytes) -> int:
+    """The address of the function in memory, where it stays."""
+    library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(ENTRY)
+    linker = llvm.create_lljit_compiler(machine, use_jit_link=False)
+    _LOADED.append((linker, library.link(linker, ENTRY)))
+    address: int = _LOADED[-1][1][ENTRY]
+    return address
+
+
+def _read(path: Path) -> bytes | None:
+    """The machine code in a file, if it is whole."""
     try:
-        compiled = compiler(signature, cache=True, **options)(function)
-    except RuntimeError as error:
-        if "cannot cache" not in str(error):
-            raise
-        return compiler(signature, **options)(function), False
-    finally:
-        config.LOOP_VECTORIZE = vectorize
-    return compiled, True
+        text = path.read_bytes()
+    except OSError:  # it is compiled anew
+        return None
+    code = text[_HEAD:]
+    return code if sha256(code).digest() == text[:_HEAD] else None
+
+
+def _write(path: Path, code: bytes) -> bool:
+    """Keep machine code in a file; whether it can be written. Others never see a part of it."""
+    own = path.with_suffix(f".{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        own.write_bytes(sha256(code).digest() + code)
+        own.replace(path)
+    except OSError:  # the caller goes without
+        return False
+    return True
+
+
+def _complain(place: int) -> None:
+    """End the process: compiled code with checks met a fault."""
+    print(f"compiled code: {_PLACES[place]}", file=sys.stderr, flush=True)
+    faulthandler.dump_traceback(all_threads=True)
+    os._exit(70)
+
+
+_COMPLAIN = ctypes.CFUNCTYPE(None, ctypes.c_int64)(_complain)
+_COMPLAINS = ctypes.cast(_COMPLAIN, ctypes.c_void_p).value or 0  # its address

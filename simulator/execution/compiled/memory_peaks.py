@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from simulator.execution.buffers import RESIDENT
-from simulator.execution.compiled.kernel import inner
 from simulator.execution.layouts import Held, Nodes, Places
 
 if TYPE_CHECKING:
@@ -15,7 +12,6 @@ if TYPE_CHECKING:
     from simulator.execution.arrays import Found, Lives, State
 
 
-@inner
 def measure(
     nodes: Nodes, places: Places, held: Held, state: State, found: Found, lives: Lives, device: Ids, transfers: int
 ) -> None:
@@ -66,23 +62,21 @@ def measure(
     _add_up(lives, final)
 
 
-@inner
 def _first(nodes: Nodes, held: Held, state: State, found: Found, op: int, edge: int) -> int:
     """The edge whose buffer an op passes on: of a Merge the data input that came first; of several the lowest."""
     if not nodes.merges[0]:
         return edge
-    best, when = edge, np.int64(-1)
+    best, when = edge, -1
     for place in range(held.in_ptr[op], held.in_ptr[op + 1]):
         one = held.in_edge[place]
         if nodes.reader[one] < 0:  # a data input of a Merge
             by = found.came_by[one]
-            came = np.int64(state.ended_in[held.tensor_op[nodes.edge_tensor[one]] if by < 0 else found.last_of[by]])
+            came = state.ended_in[held.tensor_op[nodes.edge_tensor[one]] if by < 0 else found.last_of[by]]
             if when < 0 or came < when or (came == when and one < best):
                 best, when = one, came
     return best
 
 
-@inner
 def _lengthen(lives: Lives, copy: int, until: int) -> None:
     """A buffer is needed until then at least."""
     owner = lives.owner
@@ -97,7 +91,6 @@ def _lengthen(lives: Lives, copy: int, until: int) -> None:
         lives.until[last] = until
 
 
-@inner
 def _enter(lives: Lives, one: int) -> None:
     """Note a buffer at the instants at which it is allocated and freed."""
     since, until = lives.since[one], lives.until[one]
@@ -105,7 +98,6 @@ def _enter(lives: Lives, one: int) -> None:
     lives.end_next[one], lives.end_head[until] = lives.end_head[until], one
 
 
-@inner
 def _add_up(lives: Lives, final: int) -> None:
     """Go through the instants: of each, first all that lived before ends, then what begins, then what was brief."""
     level, peak, since = lives.level, lives.peak, lives.since
@@ -128,7 +120,6 @@ def _add_up(lives: Lives, final: int) -> None:
             one = lives.end_next[one]
 
 
-@inner
 def _keep_residents(nodes: Nodes, places: Places, held: Held, lives: Lives, device: Ids) -> None:
     """Begin with what each device holds all the time; every CPU that keeps a copy of a constant holds it."""
     cpu, home, tensor_ptr, tensor_edge = places.cpu, places.home, held.tensor_ptr, held.tensor_edge

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.execution.arrays import AT_ONCE, EXECUTOR, NEVER, NOWHERE, PRIORITY, REFUSED
-from simulator.execution.compiled.heaps import row, sort
-from simulator.execution.compiled.kernel import inner
+from simulator.execution.event_queue import sort
 from simulator.execution.layouts import SAFE_BYTES, Nodes, Places
 from simulator.execution.sharing import MAX_FLOW_BYTES
 
@@ -26,7 +25,6 @@ _LOW = 0xFFFFFFFF
 PACKS, UNPACKS, PASSING, LINKS, FLOWS, RESTS, ARRIVALS, DELAYS, REQUESTS, KINDS = range(10)
 
 
-@inner
 def bytes_ns(nbytes: int, rate: int) -> int:
     """Time of the bytes, rounded up; their number times 10**9 fits 64 bits."""
     # unsigned: one division without the corrections of a signed one
@@ -34,7 +32,6 @@ def bytes_ns(nbytes: int, rate: int) -> int:
     return taken
 
 
-@inner
 def _work_ns(fixed: int, nbytes: int, ps_per_byte: int) -> int:
     """Time of a core for a transfer, rounded up; -1: more than can be counted."""
     if float(nbytes) * float(ps_per_byte) > _COUNTABLE_NS:
@@ -42,13 +39,11 @@ def _work_ns(fixed: int, nbytes: int, ps_per_byte: int) -> int:
     return fixed + (nbytes * ps_per_byte + 999) // 1000
 
 
-@inner
 def _share(work_ns: int, cores: int) -> int:
     """For how long that takes a lane that stands for so many cores, rounded up."""
     return (work_ns + cores - 1) // cores
 
 
-@inner
 def _beside(places: Places, path: int, packed: int, unpacked: int, wire_ns: int) -> int:
     """What the work outside the lanes adds to a message's latency; see `protocols.beside_ns`."""
     sends, receives = places.send_ns[path], places.receive_ns[path]
@@ -60,7 +55,6 @@ def _beside(places: Places, path: int, packed: int, unpacked: int, wire_ns: int)
     return beside
 
 
-@inner
 def place_of(values: Ids, value: int) -> int:
     """Where a value is."""
     for at in range(len(values)):
@@ -69,7 +63,6 @@ def place_of(values: Ids, value: int) -> int:
     return 0
 
 
-@inner
 def find(nodes: Nodes, places: Places, shared: SharedLinks, tasks: Tasks, found: Found, device: Ids, order: int) -> int:
     """The transfers of an assignment, as `transfers_of`; how many there are, or REFUSED. Ops become tasks.
 
@@ -83,14 +76,14 @@ def find(nodes: Nodes, places: Places, shared: SharedLinks, tasks: Tasks, found:
     next_from, next_to = tasks.next_from, tasks.next_to
     counts, across, came_by = found.counts, found.across, found.came_by
     works = places.works[0]
-    transfers, slowest, total = np.int64(0), np.int64(NEVER), 0.0
+    transfers, slowest, total = 0, NEVER, 0.0
     for at in range(KINDS):
         counts[at] = 0
     for path in range(len(found.flows)):
         found.flows[path] = 0
     for op in range(len(device)):
-        here = row(device[op])
-        taken = kind_ns[op, row(kind[here])]
+        here = device[op]
+        taken = kind_ns[op, kind[here]]
         if taken < 0:
             return REFUSED
         length[op] = taken
@@ -99,46 +92,46 @@ def find(nodes: Nodes, places: Places, shared: SharedLinks, tasks: Tasks, found:
             resource[op] = AT_ONCE
         needs[op] = nodes.waits[op]
         total += taken
-        low, high = row(slot[op]), row(slot[op + 1])
+        low, high = slot[op], slot[op + 1]
         next_from[op] = low
-        for group in range(row(group_ptr[op]), row(group_ptr[op + 1])):
-            first, last = row(group_edge[group]), row(group_edge[group + 1])
+        for group in range(group_ptr[op], group_ptr[op + 1]):
+            first, last = group_edge[group], group_edge[group + 1]
             copied = False
-            if replicable[row(edge_tensor[first])] and cpu[here]:
+            if replicable[edge_tensor[first]] and cpu[here]:
                 for edge in range(first + 1, last):
                     copied |= home[device[consumer[edge]]] != home[device[consumer[first]]]
             crossing = 0
             for edge in range(first, last):
-                target = row(device[row(consumer[edge])])
-                source = row(home[target]) if copied else here
-                if source == target or nodes.stays[row(edge_tensor[edge])]:
+                target = device[consumer[edge]]
+                source = home[target] if copied else here
+                if source == target or nodes.stays[edge_tensor[edge]]:
                     successor[low] = reader[edge] if reader[edge] >= 0 else ~consumer[edge]
                     low += 1
                     came_by[edge] = -1
                 else:
-                    across[crossing] = (np.int64(target) << 1 | (cpu[target] or host[edge])) << 32 | edge
+                    across[crossing] = (target << 1 | (cpu[target] or host[edge])) << 32 | edge
                     crossing += 1
             if crossing > 1:
                 sort(across, crossing)
             high -= crossing
-            known, carried = np.int64(-1), np.int64(-1)
+            known, carried = -1, -1
             for at in range(crossing):
                 key, edge = across[at] >> 32, across[at] & _LOW
                 if key != known or edge_tensor[edge] != carried:
-                    known, carried = key, np.int64(edge_tensor[edge])
-                    target = row(key >> 1)
-                    source = row(home[target]) if copied else here
-                    path = np.int64(route_between[source, target])
+                    known, carried = key, edge_tensor[edge]
+                    target = key >> 1
+                    source = home[target] if copied else here
+                    path = route_between[source, target]
                     if path < 0:
                         return REFUSED
-                    nbytes, rate, wire_ns = tensor_bytes[carried], bytes_per_s[path], np.int64(0)
+                    nbytes, rate, wire_ns = tensor_bytes[carried], bytes_per_s[path], 0
                     if rate > 0 and nbytes <= SAFE_BYTES:
                         wire_ns = bytes_ns(nbytes, rate)
                     elif rate > 0:
                         wire_ns = places.big_ns[place_of(places.big, carried), path]
                         if wire_ns < 0:
                             return REFUSED
-                    late, pack, unpack = np.int64(places.latency_ns[path]), np.int64(0), np.int64(0)
+                    late, pack, unpack = places.latency_ns[path], 0, 0
                     if works:
                         pack = _work_ns(places.send_ns[path], nbytes, places.send_ps[path])
                         unpack = _work_ns(places.receive_ns[path], nbytes, places.receive_ps[path])
@@ -184,7 +177,6 @@ def find(nodes: Nodes, places: Places, shared: SharedLinks, tasks: Tasks, found:
     return transfers if total < _COUNTABLE_NS and counts[FLOWS] <= slowest else REFUSED
 
 
-@inner
 def held_ns(places: Places, shared: SharedLinks, tensor: int, nbytes: int, place: int, path: int, wire_ns: int) -> int:
     """How long a link is held; `wire_ns` is the time of the slowest link of the route."""
     rate = shared.capacity[places.held[place]]
@@ -196,16 +188,14 @@ def held_ns(places: Places, shared: SharedLinks, tensor: int, nbytes: int, place
     return places.big_held_ns[place_of(places.big, tensor), place]  # type: ignore[no-any-return]
 
 
-@inner
 def _longest(places: Places, shared: SharedLinks, tensor: int, nbytes: int, path: int, wire_ns: int) -> int:
     """For how long the slowest of its serial links is held."""
-    longest: int = np.int64(0)
+    longest: int = 0
     for place in range(places.held_ptr[path], places.held_ptr[path + 1]):
         longest = max(longest, held_ns(places, shared, tensor, nbytes, place, path, wire_ns))
     return longest
 
 
-@inner
 def write(
     nodes: Nodes,
     places: Places,
@@ -225,7 +215,7 @@ def write(
     devices, own = len(places.lanes), nodes.slot[len(nodes.slot) - 1] + len(nodes.roots)
     routes = devices + len(shared.capacity)
     requests = places.requests[0]
-    begin = np.int64(len(device))
+    begin = len(device)
     for kind in range(KINDS):
         at_number[kind] = begin
         begin += counts[kind]
@@ -238,8 +228,8 @@ def write(
         from_place, to_place = places.held_ptr[path], places.held_ptr[path + 1]
         links, poster = to_place - from_place, nodes.post[tensor]
         # from its end to its beginning: who tells the readers, and who is told by whom before
-        end = np.int64(-1)
-        wire = np.int64(-1)
+        end = -1
+        wire = -1
         if places.flowing[path] and nbytes > 0:
             end = _new(at_number, FLOWS)
             length[end], resource[end], needs[end] = nbytes, routes + path, 1
@@ -258,13 +248,13 @@ def write(
             lag_ns[end], onward[end] = late, -1
             wire = end
         else:
-            rest = np.int64(-1)
+            rest = -1
             if wire_ns > _longest(places, shared, tensor, nbytes, path, wire_ns):
                 rest = _new(at_number, RESTS)
             if rest >= 0 or links > 1:
                 end = _new(at_number, ARRIVALS)
                 length[end], resource[end], needs[end] = late, NOWHERE, links
-            before = np.int64(-1)
+            before = -1
             for place in range(from_place, to_place):
                 one = _new(at_number, PASSING if place > from_place and nbytes == 0 else LINKS)
                 length[one] = held_ns(places, shared, tensor, nbytes, place, path, wire_ns)
@@ -331,15 +321,13 @@ def write(
     return count
 
 
-@inner
 def _new(at_number: Ids, kind: int) -> int:
     """The next task of a kind."""
-    number: int = np.int64(at_number[kind])
+    number: int = at_number[kind]
     at_number[kind] = number + 1
     return number
 
 
-@inner
 def _follow(tasks: Tasks, own: int, task: int, other: int) -> None:
     """The end of a task is an event for one other alone."""
     tasks.next_from[task], tasks.next_to[task] = own + task, own + task + 1

@@ -11,11 +11,9 @@ A rule says how far the slowest clock must be before a worker begins its next st
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from simulator.columns import Flags, Ids, Ints
-from simulator.execution.backend import Backend
 from simulator.training.regimes import FREE
 
 CODE, AHEAD = range(2)  # of `ClockRows.numbers`; further ones are a rule's own
@@ -41,58 +39,52 @@ class Clocks(NamedTuple):
     known_ns: Annotated[Ints, "2A+2"]  # of the last clocks: the server knows that all have come to it
 
 
-def clocks_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: each gives its own
-    """The functions over what that backend runs on: may_begin, knows_ns, advance."""
-    inner, whole = backend.inner, backend.whole
+def needed(rules: ClockRows, clocks: Clocks, client: int) -> int:
+    """The slowest clock with which this client may begin its next step; 0 or less: it need not know of any."""
+    if rules.numbers[CODE] == FREE or not rules.clocked[client]:
+        return 0
+    least: int = clocks.clock[client] - rules.numbers[AHEAD]
+    return least
 
-    @inner
-    def needed(rules: ClockRows, clocks: Clocks, client: int) -> int:
-        """The slowest clock with which this client may begin its next step; 0 or less: it need not know of any."""
-        if rules.numbers[CODE] == FREE or not rules.clocked[client]:
-            return whole(0)
-        return whole(clocks.clock[client] - rules.numbers[AHEAD])
 
-    @inner
-    def may_begin(rules: ClockRows, clocks: Clocks, client: int) -> bool:
-        """Whether a client may begin its next step; if not, it waits."""
-        if needed(rules, clocks, client) <= clocks.totals[SLOWEST]:
-            return True
-        clocks.waiting[clocks.totals[WAITERS]] = client
-        clocks.waits[client] = True
-        clocks.totals[WAITERS] += 1
-        return False
-
-    @inner
-    def knows_ns(rules: ClockRows, clocks: Clocks, client: int, when: int) -> int:
-        """When a client that may begin knows it, at `when` or later. The server tells one after the other."""
-        least = needed(rules, clocks, client)
-        if least <= 0:
-            return whole(when)
-        at = least % len(clocks.known_ns)
-        clocks.known_ns[at] += 1
-        known: int = max(whole(when), clocks.known_ns[at] + rules.from_server_ns[client])
-        return known
-
-    @inner
-    def advance(rules: ClockRows, clocks: Clocks, client: int, now: int) -> bool:
-        """A client has ended a step; whether the slowest clock goes on with that."""
-        totals, clock, clocked = clocks.totals, clocks.clock, rules.clocked
-        if not clocked[client]:
-            return False
-        clock[client] += 1
-        at = clock[client] % len(clocks.known_ns)
-        clocks.known_ns[at] = max(clocks.known_ns[at], now + rules.to_server_ns[client])
-        if clock[client] - 1 > totals[SLOWEST]:
-            return False
-        totals[AT_SLOWEST] -= 1
-        if totals[AT_SLOWEST] > 0:
-            return False
-        totals[SLOWEST] = clock[client]
-        for other in range(len(clocked)):
-            if clocked[other]:
-                totals[SLOWEST] = min(totals[SLOWEST], clock[other])
-        for other in range(len(clocked)):
-            totals[AT_SLOWEST] += clocked[other] and clock[other] == totals[SLOWEST]
+def may_begin(rules: ClockRows, clocks: Clocks, client: int) -> bool:
+    """Whether a client may begin its next step; if not, it waits."""
+    if needed(rules, clocks, client) <= clocks.totals[SLOWEST]:
         return True
+    clocks.waiting[clocks.totals[WAITERS]] = client
+    clocks.waits[client] = True
+    clocks.totals[WAITERS] += 1
+    return False
 
-    return may_begin, knows_ns, advance
+
+def knows_ns(rules: ClockRows, clocks: Clocks, client: int, when: int) -> int:
+    """When a client that may begin knows it, at `when` or later. The server tells one after the other."""
+    least = needed(rules, clocks, client)
+    if least <= 0:
+        return when
+    at = least % len(clocks.known_ns)
+    clocks.known_ns[at] += 1
+    known: int = max(when, clocks.known_ns[at] + rules.from_server_ns[client])
+    return known
+
+
+def advance(rules: ClockRows, clocks: Clocks, client: int, now: int) -> bool:
+    """A client has ended a step; whether the slowest clock goes on with that."""
+    totals, clock, clocked = clocks.totals, clocks.clock, rules.clocked
+    if not clocked[client]:
+        return False
+    clock[client] += 1
+    at = clock[client] % len(clocks.known_ns)
+    clocks.known_ns[at] = max(clocks.known_ns[at], now + rules.to_server_ns[client])
+    if clock[client] - 1 > totals[SLOWEST]:
+        return False
+    totals[AT_SLOWEST] -= 1
+    if totals[AT_SLOWEST] > 0:
+        return False
+    totals[SLOWEST] = clock[client]
+    for other in range(len(clocked)):
+        if clocked[other]:
+            totals[SLOWEST] = min(totals[SLOWEST], clock[other])
+    for other in range(len(clocked)):
+        totals[AT_SLOWEST] += clocked[other] and clock[other] == totals[SLOWEST]
+    return True

@@ -15,12 +15,11 @@ task is back, the client begins a new step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from simulator.execution.arrays import ASKS, AT_ONCE, EXECUTOR, FIFO
-from simulator.execution.backend import Backend
-from simulator.execution.event_loop import meld_of
+from simulator.execution.event_loop import meld
+from simulator.execution.event_queue import events_of, push, sort
 from simulator.execution.hooks import Hooks
 from simulator.training.clients.operations import COUNT, DRAW, READ
 from simulator.training.control.arrays import (
@@ -50,10 +49,24 @@ from simulator.training.control.arrays import (
     UPDATES,
     WOKEN,
 )
-from simulator.training.control.clocks import WAITERS, clocks_of
-from simulator.training.control.counters import counters_of
-from simulator.training.control.inputs import inputs_of
-from simulator.training.control.synchronisation import synchronisation_of
+from simulator.training.control.clocks import WAITERS, advance, knows_ns, may_begin
+from simulator.training.control.counters import activate, arrives, carries, leaves
+from simulator.training.control.counters import joins as counts_joining
+from simulator.training.control.counters import works as counts_work
+from simulator.training.control.durations import lasting
+from simulator.training.control.inputs import begin as begin_inputs
+from simulator.training.control.inputs import restart as restart_inputs
+from simulator.training.control.inputs import take as take_input
+from simulator.training.control.synchronisation import (
+    blocks,
+    cancel,
+    deliver,
+    initialise,
+    may_block,
+    release,
+    request,
+    restore,
+)
 
 if TYPE_CHECKING:
     from simulator.columns import Ids, Ints
@@ -61,463 +74,457 @@ if TYPE_CHECKING:
     from simulator.training.control.arrays import Control
 
 
-def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
-    """The functions over what that backend runs on; `lasting` says how long work lasts that begins now."""
-    inner, whole, push, sort, events_of = backend.inner, backend.whole, backend.push, backend.sort, backend.events
-    initialise, deliver, request, release, blocks, may_block, cancel, restore = synchronisation_of(backend)
-    activate, counts_work, leaves, counts_joining, carries, arrives = counters_of(backend)
-    may_begin, knows_ns, advance = clocks_of(backend)
-    begin_inputs, take_input, restart_inputs = inputs_of(backend, lasting)
-    meld = meld_of(backend)
+def _asked_of(control: Control) -> tuple[Ints, Ints]:
+    return control.steps.asked, control.steps.progress
 
-    @inner
-    def asked_of(control: Control) -> tuple[Ints, Ints]:
-        return control.steps.asked, control.steps.progress
 
-    # --- timers --------------------------------------------------------------------------------------------------
+# --- timers --------------------------------------------------------------------------------------------------
 
-    @inner
-    def start_timer(control: Control, state: State, timer: int, when: int, size: int) -> int:
-        """Let a timer end then; the new size of the event queue."""
-        task = control.rules.numbers[TIMERS] + timer
-        owner = control.rules.work.owner[task]
-        if owner < 0 or not control.rules.clients.background[owner]:
-            control.steps.totals[PENDING] += 1
-        grown: int = push(events_of(state), size, when, task)
-        return grown
 
-    @inner
-    def schedule(control: Control, state: State, client: int, when: int, size: int) -> int:
-        """Let the client begin a step then, but not before it is back from a crash."""
-        steps = control.steps
-        steps.begin_ns[client] = max(when, steps.back_ns[client])
-        grown: int = start_timer(control, state, client, whole(steps.begin_ns[client]), size)
-        return grown
+def _start_timer(control: Control, state: State, timer: int, when: int, size: int) -> int:
+    """Let a timer end then; the new size of the event queue."""
+    task = control.rules.numbers[TIMERS] + timer
+    owner = control.rules.work.owner[task]
+    if owner < 0 or not control.rules.clients.background[owner]:
+        control.steps.totals[PENDING] += 1
+    grown: int = push(events_of(state), size, when, task)
+    return grown
 
-    @inner
-    def begin(control: Control, state: State) -> int:
-        """Let the first steps begin."""
-        rules, size = control.rules, whole(0)
-        clients = len(rules.clients.gap_ns)
-        initialise(control)
-        begin_inputs(control)
-        for client in range(clients):
-            size = schedule(control, state, whole(client), whole(rules.clients.start_ns[client]), size)
-        for crash in range(len(rules.disturbances.crash_at_ns)):
-            timer = clients + len(rules.sync_ops.op) + crash
-            size = start_timer(control, state, whole(timer), whole(rules.disturbances.crash_at_ns[crash]), size)
-        grown: int = size
-        return grown
 
-    @inner
-    def reset(
-        control: Control, tasks: Tasks, state: State, threads: Threads, client: int, now: int, order: int
-    ) -> None:
-        """Reset a client's tasks at the start of a step."""
-        rules, sync, steps = control.rules, control.sync, control.steps
-        clients, work, sync_ops = rules.clients, rules.work, rules.sync_ops
-        for op in range(clients.op_ptr[client], clients.op_ptr[client + 1]):
-            state.needs[op] = work.needs[op]
-            state.merged[op] = 0
-            if order == EXECUTOR:
-                threads.unlaunched[op] = work.needs[op]
-                threads.merged[op] = 0
-        for place in range(clients.own_ptr[client], clients.own_ptr[client + 1]):
-            task = clients.own[place]
-            state.needs[task] = work.needs[task]
-            if work.request_ns[task] > 0:
-                tasks.release_ns[task] = now + work.request_ns[task]
-        for sync_op in range(clients.sync_op_ptr[client], clients.sync_op_ptr[client + 1]):
-            if may_block(whole(sync_ops.kind[sync_op])) or sync_ops.resource[sync_op] == AT_ONCE:
-                tasks.resource[sync_ops.op[sync_op]] = ASKS
-                if order == EXECUTOR:
-                    threads.unlaunched[sync_ops.op[sync_op]] += 1  # a stream gets it when it goes on
-        steps.running[client] = True
-        steps.number[client] += 1
-        steps.base[client] = steps.totals[GLOBAL_STEP]
-        steps.own[client] = 0
-        steps.has_read[client] = False
-        sync.takes[client] = 0
-        sync.gradients[client] = 0
-        sync.taken_examples[client] = 0
-        sync.waited_ns[client] = 0
-        control.input_state.waited_ns[client] = 0
-        if clients.own_step[client] or steps.restarted[client]:
-            sync.local_step[client] = steps.totals[GLOBAL_STEP]
-        if steps.restarted[client] and clients.chief[client]:
-            initialise(control)
-        steps.restarted[client] = False
+def _schedule(control: Control, state: State, client: int, when: int, size: int) -> int:
+    """Let the client begin a step then, but not before it is back from a crash."""
+    steps = control.steps
+    steps.begin_ns[client] = max(when, steps.back_ns[client])
+    grown: int = _start_timer(control, state, client, steps.begin_ns[client], size)
+    return grown
 
-    @inner
-    def timer_ends(
-        control: Control, tasks: Tasks, state: State, threads: Threads, task: int, now: int, order: int
-    ) -> bool:
-        """A timer has ended; whether its successors are not notified."""
-        rules, steps = control.rules, control.steps
-        clients, sync_ops = len(rules.clients.gap_ns), len(rules.sync_ops.op)
-        owner = rules.work.owner[task]
-        if owner < 0 or not rules.clients.background[owner]:
-            steps.totals[PENDING] -= 1
-        timer = task - rules.numbers[TIMERS]
-        if timer >= clients + sync_ops:
-            steps.crashing[steps.totals[CRASHING]] = timer - clients - sync_ops
-            steps.totals[CRASHING] += 1
-            return True
-        if timer >= clients:
-            if steps.going_on_ns[timer - clients] != now:
-                return True  # its step was cut short
-            steps.going_on_ns[timer - clients] = -1
-            return False
-        if steps.running[timer] or steps.remains[timer] > 0 or now != steps.begin_ns[timer]:
-            return True  # it was put off
-        reset(control, tasks, state, threads, whole(timer), now, order)
-        return False
 
-    # --- what the loop tells ---------------------------------------------------------------------------------------
+def _begin(control: Control, state: State) -> int:
+    """Let the first steps begin."""
+    rules, size = control.rules, 0
+    clients = len(rules.clients.gap_ns)
+    initialise(control)
+    begin_inputs(control)
+    for client in range(clients):
+        size = _schedule(control, state, client, rules.clients.start_ns[client], size)
+    for crash in range(len(rules.disturbances.crash_at_ns)):
+        timer = clients + len(rules.sync_ops.op) + crash
+        size = _start_timer(control, state, timer, rules.disturbances.crash_at_ns[crash], size)
+    grown: int = size
+    return grown
 
-    @inner
-    def runs_out(control: Control, task: int, now: int) -> bool:
-        """Count down what is left of a step that was cut short; whether there was any."""
-        steps = control.steps
-        if steps.totals[DYING] == 0:
-            return False
-        client = control.rules.work.owner[task]
-        if client < 0 or steps.remains[client] == 0:
-            return False
-        steps.remains[client] -= 1
-        if steps.remains[client] == 0:
-            steps.totals[DYING] -= 1
-            steps.begin_ns[client] = max(now, steps.back_ns[client])
-            steps.gone[steps.totals[GONE]] = client
-            steps.totals[GONE] += 1
-        return True
 
-    @inner
-    def ended(control: Control, tasks: Tasks, state: State, threads: Threads, task: int, now: int, order: int) -> bool:
-        """A task has ended; whether its successors are not notified."""
-        work = control.rules.work
-        if task >= control.rules.numbers[TIMERS]:
-            ignored: bool = timer_ends(control, tasks, state, threads, task, now, order)
-            return ignored
-        where = tasks.resource[task]
-        if 0 <= where < len(state.idle):
-            leaves(control, task, whole(where), now)
-        elif work.role[task] & LAST:
-            arrives(control, task, now)
-        else:
-            return False
-        if runs_out(control, task, now):
-            return True
-        if work.role[task] & SYNC_OP:
-            control.steps.acted[control.steps.totals[ACTED]] = work.sync_op_of[task]
-            control.steps.totals[ACTED] += 1
-        return False
-
-    @inner
-    def awaits(control: Control, task: int) -> None:
-        """A task is to be released."""
-        activate(control, task, whole(1))
-
-    @inner
-    def released(control: Control, task: int, now: int) -> bool:
-        """A task is released; whether it is left of a step that was cut short."""
-        activate(control, task, whole(-1))
-        dropped: bool = runs_out(control, task, now)
-        return dropped
-
-    @inner
-    def works(control: Control, tasks: Tasks, task: int, where: int, now: int) -> int:
-        """A task starts on a device; its duration."""
-        rules, steps = control.rules, control.steps
-        taken: int = tasks.length[task]
-        if len(control.counters.took_ns) > 0:
-            owner = rules.work.owner[task]
-            taken = lasting(control, whole(rules.task_of[where]), whole(owner), whole(steps.number[owner]), taken, now)
-            control.counters.took_ns[task] = taken
-        counts_work(control, task, where, taken, now)
-        if steps.totals[ASLEEP] > 0 and not rules.clients.background[rules.work.owner[task]]:
-            steps.totals[WOKEN] = 1
-        return taken
-
-    # --- steps -----------------------------------------------------------------------------------------------------
-
-    @inner
-    def count(control: Control, client: int, now: int) -> None:
-        """The client counts an update."""
-        rules, sync, steps = control.rules, control.sync, control.steps
-        totals, takes = steps.totals, sync.takes[client]
-        staleness = max(whole(0), totals[GLOBAL_STEP] - steps.base[client] - steps.own[client])
-        steps.own[client] += 1
-        totals[GLOBAL_STEP] += 1
-        totals[SINCE_UPDATE] = 0
-        at = COLUMNS * totals[UPDATES]
-        steps.updates[at], steps.updates[at + 1], steps.updates[at + 2] = now, client, staleness
-        steps.updates[at + 3], steps.updates[at + 4] = 1, rules.clients.examples[client]
-        if takes > 0:
-            steps.updates[at + 3] = sync.gradients[client] // takes
-            steps.updates[at + 4] = sync.taken_examples[client] // takes
-        totals[UPDATES] += 1
-        totals[COUNTED] += 1
-        if totals[COUNTED] >= totals[NEXT_SAMPLE] and steps.progress[4] == 0:
-            steps.progress[4] = MORE  # what was done until now is noted
-        for crash in range(len(steps.saved)):
-            if now <= rules.disturbances.checkpoint_ns[crash]:
-                steps.saved[crash] = totals[GLOBAL_STEP]
-        if totals[GLOBAL_STEP] >= rules.numbers[LIMIT]:
-            steps.progress[4] = DONE
-
-    @inner
-    def begin_next(control: Control, state: State, client: int, size: int) -> int:
-        """Let a client that may begin its next step do so once it knows."""
-        when = knows_ns(control.rules.clocks, control.clocks, client, whole(control.steps.begin_ns[client]))
-        grown: int = schedule(control, state, client, when, size)
-        return grown
-
-    @inner
-    def ask_again(control: Control, state: State, size: int) -> int:
-        """The slowest clock has gone on: those that waited for it begin, or wait again."""
-        rules, clocks = control.rules.clocks, control.clocks
-        waiters = whole(clocks.totals[WAITERS])
-        clocks.totals[WAITERS] = 0
-        for row in range(waiters):
-            client = whole(clocks.waiting[row])
-            clocks.waits[client] = False
-            if may_begin(rules, clocks, client):
-                size = begin_next(control, state, client, size)
-        return size
-
-    @inner
-    def end_step(control: Control, state: State, client: int, now: int, size: int) -> int:
-        """A step is over; the next may follow."""
-        rules, steps = control.rules, control.steps
-        totals = steps.totals
-        if rules.clients.counts[client]:
-            count(control, client, now)
-        at = COLUMNS * totals[STEPS]
-        steps.steps[at], steps.steps[at + 1] = client, steps.number[client]
-        steps.steps[at + 2], steps.steps[at + 3] = steps.begin_ns[client], now
-        steps.steps[at + 4], steps.steps[at + 5] = control.sync.waited_ns[client], control.input_state.waited_ns[client]
-        totals[STEPS] += 1
-        if steps.number[client] < rules.numbers[RECORDED] and steps.progress[4] == 0:
-            steps.progress[4] = MORE  # its times are taken away before it begins anew
-        totals[SINCE_UPDATE] += not rules.clients.background[client]
-        if totals[SINCE_UPDATE] > rules.numbers[PATIENCE] and steps.progress[4] != DONE:
-            steps.progress[4] = HUNG
-        steps.running[client] = False
-        steps.begin_ns[client] = now + rules.clients.gap_ns[client]
-        if advance(rules.clocks, control.clocks, client, now):
-            size = ask_again(control, state, size)
-        if rules.clients.background[client] and totals[PENDING] == 0:
-            steps.asleep[totals[ASLEEP]] = client
-            steps.sleeps[client] = True
-            totals[ASLEEP] += 1
-        elif may_begin(rules.clocks, control.clocks, client):
-            size = begin_next(control, state, client, size)
-        return size
-
-    # --- crashes ---------------------------------------------------------------------------------------------------
-
-    @inner
-    def keep_others(control: Control, client: int, at: int, head: Ids, last: Ids, behind: Ids) -> None:
-        """Drop a client's tasks from a queue."""
-        task = whole(head[at])
-        head[at] = -1
-        while task >= 0:
-            follows = whole(behind[task])
-            if control.rules.work.owner[task] != client:
-                behind[task] = -1
-                if head[at] < 0:
-                    head[at] = task
-                else:
-                    behind[last[at]] = task
-                last[at] = task
-            task = follows
-
-    @inner
-    def keep_others_ranked(control: Control, tasks: Tasks, state: State, client: int, at: int) -> None:
-        """Drop a client's tasks from a heap: it is taken to pieces, and those of others are put in again."""
-        stack, size = state.fresh, whole(0)
-        if state.head[at] >= 0:
-            stack[0] = state.head[at]
-            size = whole(1)
-        state.head[at] = -1
-        while size > 0:
-            size -= 1
-            task = whole(stack[size])
-            for below in (whole(state.behind[task]), whole(state.beside[task])):
-                if below >= 0:
-                    stack[size] = below
-                    size += 1
-            if control.rules.work.owner[task] != client:
-                state.behind[task] = -1
-                state.beside[task] = -1
-                state.head[at] = meld(whole(state.head[at]), task, state.behind, state.beside, tasks.rank)
-
-    @inner
-    def drop_waiting(control: Control, tasks: Tasks, state: State, threads: Threads, client: int, order: int) -> None:
-        """Drop what waits for lanes of a client's step."""
+def _reset(control: Control, tasks: Tasks, state: State, threads: Threads, client: int, now: int, order: int) -> None:
+    """Reset a client's tasks at the start of a step."""
+    rules, sync, steps = control.rules, control.sync, control.steps
+    clients, work, sync_ops = rules.clients, rules.work, rules.sync_ops
+    for op in range(clients.op_ptr[client], clients.op_ptr[client + 1]):
+        state.needs[op] = work.needs[op]
+        state.merged[op] = 0
         if order == EXECUTOR:
-            for at in range(len(threads.pool_head)):
-                keep_others(control, client, whole(at), threads.pool_head, threads.pool_last, state.behind)
-                keep_others(control, client, whole(at), threads.message_head, threads.message_last, state.behind)
-            for at in range(len(threads.own_head)):
-                keep_others(control, client, whole(at), threads.own_head, threads.own_last, state.behind)
-        else:
-            for at in range(len(state.head)):
-                if order == FIFO:
-                    keep_others(control, client, whole(at), state.head, state.last, state.behind)
-                else:
-                    keep_others_ranked(control, tasks, state, client, whole(at))
+            threads.unlaunched[op] = work.needs[op]
+            threads.merged[op] = 0
+    for place in range(clients.own_ptr[client], clients.own_ptr[client + 1]):
+        task = clients.own[place]
+        state.needs[task] = work.needs[task]
+        if work.request_ns[task] > 0:
+            tasks.release_ns[task] = now + work.request_ns[task]
+    for sync_op in range(clients.sync_op_ptr[client], clients.sync_op_ptr[client + 1]):
+        if may_block(sync_ops.kind[sync_op]) or sync_ops.resource[sync_op] == AT_ONCE:
+            tasks.resource[sync_ops.op[sync_op]] = ASKS
+            if order == EXECUTOR:
+                threads.unlaunched[sync_ops.op[sync_op]] += 1  # a stream gets it when it goes on
+    steps.running[client] = True
+    steps.number[client] += 1
+    steps.base[client] = steps.totals[GLOBAL_STEP]
+    steps.own[client] = 0
+    steps.has_read[client] = False
+    sync.takes[client] = 0
+    sync.gradients[client] = 0
+    sync.taken_examples[client] = 0
+    sync.waited_ns[client] = 0
+    control.input_state.waited_ns[client] = 0
+    if clients.own_step[client] or steps.restarted[client]:
+        sync.local_step[client] = steps.totals[GLOBAL_STEP]
+    if steps.restarted[client] and clients.chief[client]:
+        initialise(control)
+    steps.restarted[client] = False
 
-    @inner
-    def cut_short(
-        control: Control, tasks: Tasks, state: State, threads: Threads, client: int, now: int, order: int, size: int
-    ) -> int:
-        """A client stops in the midst of its step."""
-        steps, clients = control.steps, control.rules.clients
-        steps.running[client] = False
-        steps.at_end[client] = False
-        cancel(control, client)
-        for sync_op in range(clients.sync_op_ptr[client], clients.sync_op_ptr[client + 1]):
-            steps.going_on_ns[sync_op] = -1
-        control.input_state.until_ns[client] = now
-        steps.begin_ns[client] = now
-        drop_waiting(control, tasks, state, threads, client, order)
-        steps.remains[client] = steps.active[client]
-        if steps.remains[client] > 0:
-            steps.totals[DYING] += 1
-        else:
-            size = schedule(control, state, client, now, size)
-        return size
 
-    @inner
-    def crash(
-        control: Control, tasks: Tasks, state: State, threads: Threads, number: int, now: int, order: int, size: int
-    ) -> int:
-        """A task of the cluster dies: its clients are cut short, updates since its checkpoint are lost."""
-        steps, disturbances = control.steps, control.rules.disturbances
-        totals = steps.totals
-        if disturbances.checkpoint_ns[number] >= 0:
-            steps.lost[number] = totals[GLOBAL_STEP] - steps.saved[number]
-            totals[GLOBAL_STEP] = steps.saved[number]
-        for at in range(disturbances.hit_ptr[number], disturbances.hit_ptr[number + 1]):
-            client = whole(disturbances.hit[at])
-            steps.back_ns[client] = max(steps.back_ns[client], now + disturbances.away_ns[number])
-            steps.restarted[client] = True
-            if steps.running[client]:
-                steps.cut_number[at] = steps.number[client]
-                steps.cut_start_ns[at] = steps.begin_ns[client]
-                size = cut_short(control, tasks, state, threads, client, now, order, size)
-            elif not (steps.remains[client] > 0 or control.clocks.waits[client] or steps.sleeps[client]):
-                size = schedule(control, state, client, whole(steps.begin_ns[client]), size)
-        restart_inputs(control, whole(disturbances.crash_task[number]), now + disturbances.away_ns[number])
-        if disturbances.restores[number]:
-            restore(control, whole(disturbances.crash_task[number]))
-        return size
+def _timer_ends(
+    control: Control, tasks: Tasks, state: State, threads: Threads, task: int, now: int, order: int
+) -> bool:
+    """A timer has ended; whether its successors are not notified."""
+    rules, steps = control.rules, control.steps
+    clients, sync_ops = len(rules.clients.gap_ns), len(rules.sync_ops.op)
+    owner = rules.work.owner[task]
+    if owner < 0 or not rules.clients.background[owner]:
+        steps.totals[PENDING] -= 1
+    timer = task - rules.numbers[TIMERS]
+    if timer >= clients + sync_ops:
+        steps.crashing[steps.totals[CRASHING]] = timer - clients - sync_ops
+        steps.totals[CRASHING] += 1
+        return True
+    if timer >= clients:
+        if steps.going_on_ns[timer - clients] != now:
+            return True  # its step was cut short
+        steps.going_on_ns[timer - clients] = -1
+        return False
+    if steps.running[timer] or steps.remains[timer] > 0 or now != steps.begin_ns[timer]:
+        return True  # it was put off
+    _reset(control, tasks, state, threads, timer, now, order)
+    return False
 
-    # --- the end of a round ----------------------------------------------------------------------------------------
 
-    @inner
-    def acts(control: Control, sync_op: int, now: int) -> None:
-        """A synchronisation op that waits for nothing has ended."""
-        steps, kind, client = (
-            control.steps,
-            control.rules.sync_ops.kind[sync_op],
-            whole(control.rules.sync_ops.client[sync_op]),
-        )
-        if kind == COUNT:
-            count(control, client, now)
-        elif kind == READ:
-            if not steps.has_read[client]:
-                steps.base[client] = steps.totals[GLOBAL_STEP]
-                steps.own[client] = 0
-                steps.has_read[client] = True
-        elif not may_block(whole(kind)):
-            deliver(control, sync_op)
+# --- what the loop tells ---------------------------------------------------------------------------------------
 
-    @inner
-    def go_on(control: Control, tasks: Tasks, state: State, sync_op: int, when: int, size: int) -> int:
-        """Let a synchronisation op wait no longer then: its timer releases it, and it runs as any other op."""
-        sync_ops = control.rules.sync_ops
-        op = sync_ops.op[sync_op]
-        tasks.resource[op] = sync_ops.resource[sync_op]
-        state.needs[op] = 1
-        control.steps.going_on_ns[sync_op] = when
-        timer = len(control.rules.clients.gap_ns) + sync_op
-        grown: int = start_timer(control, state, whole(timer), when, size)
-        return grown
 
-    @inner
-    def wake(control: Control, state: State, now: int, size: int) -> int:
-        """Clients of which nothing is left, and background clients as somebody's work begins, go on."""
-        steps = control.steps
-        for at in range(steps.totals[GONE]):
-            client = whole(steps.gone[at])
-            size = start_timer(control, state, client, whole(steps.begin_ns[client]), size)
-        steps.totals[GONE] = 0
-        if steps.totals[WOKEN] > 0:
-            for at in range(steps.totals[ASLEEP]):
-                client = whole(steps.asleep[at])
-                steps.sleeps[client] = False
-                size = schedule(control, state, client, max(now, steps.begin_ns[client]), size)
-            steps.totals[ASLEEP] = 0
-            steps.totals[WOKEN] = 0
-        return size
+def _runs_out(control: Control, task: int, now: int) -> bool:
+    """Count down what is left of a step that was cut short; whether there was any."""
+    steps = control.steps
+    if steps.totals[DYING] == 0:
+        return False
+    client = control.rules.work.owner[task]
+    if client < 0 or steps.remains[client] == 0:
+        return False
+    steps.remains[client] -= 1
+    if steps.remains[client] == 0:
+        steps.totals[DYING] -= 1
+        steps.begin_ns[client] = max(now, steps.back_ns[client])
+        steps.gone[steps.totals[GONE]] = client
+        steps.totals[GONE] += 1
+    return True
 
-    @inner
-    def act(
-        control: Control, tasks: Tasks, state: State, threads: Threads, size: int, now: int, order: int, asks: int
-    ) -> int:
-        """A round is over, in which `asks` synchronisation ops and ENDs became ready; the new size of the queue."""
-        rules, sync, steps = control.rules, control.sync, control.steps
-        totals, sync_ops, clients = steps.totals, len(rules.sync_ops.op), len(rules.clients.gap_ns)
-        size = wake(control, state, now, size)
-        totals[ROUNDS] -= 1
-        if totals[ROUNDS] <= 0 and steps.progress[4] == 0:
-            steps.progress[4] = MORE
-        if totals[ACTED] == 0 and asks == 0 and totals[CRASHING] == 0 and totals[TOUCHED] == 0:
-            return size
-        sort(steps.acted, whole(totals[ACTED]))
-        for at in range(totals[ACTED]):
-            acts(control, whole(steps.acted[at]), now)
-        totals[ACTED] = 0
-        sort(steps.asked, asks)
-        ends = whole(0)
-        for at in range(asks):
-            sync_op = whole(rules.work.sync_op_of[steps.asked[at]])
-            if sync_op >= sync_ops:
-                steps.ends[ends] = sync_op - sync_ops
-                ends += 1
-            elif blocks(whole(rules.sync_ops.kind[sync_op])):
-                request(control, sync_op, now)
-            elif rules.sync_ops.kind[sync_op] == DRAW:
-                client, source = whole(rules.sync_ops.client[sync_op]), whole(rules.sync_ops.sync_resource[sync_op])
-                when = take_input(control, source, client, whole(rules.sync_ops.amount[sync_op]), now)
-                size = go_on(control, tasks, state, sync_op, when, size)
+
+def _ended(control: Control, tasks: Tasks, state: State, threads: Threads, task: int, now: int, order: int) -> bool:
+    """A task has ended; whether its successors are not notified."""
+    work = control.rules.work
+    if task >= control.rules.numbers[TIMERS]:
+        ignored: bool = _timer_ends(control, tasks, state, threads, task, now, order)
+        return ignored
+    where = tasks.resource[task]
+    if 0 <= where < len(state.idle):
+        leaves(control, task, where, now)
+    elif work.role[task] & LAST:
+        arrives(control, task, now)
+    else:
+        return False
+    if _runs_out(control, task, now):
+        return True
+    if work.role[task] & SYNC_OP:
+        control.steps.acted[control.steps.totals[ACTED]] = work.sync_op_of[task]
+        control.steps.totals[ACTED] += 1
+    return False
+
+
+def _awaits(control: Control, task: int) -> None:
+    """A task is to be released."""
+    activate(control, task, 1)
+
+
+def _released(control: Control, task: int, now: int) -> bool:
+    """A task is released; whether it is left of a step that was cut short."""
+    activate(control, task, -1)
+    dropped: bool = _runs_out(control, task, now)
+    return dropped
+
+
+def _works(control: Control, tasks: Tasks, task: int, where: int, now: int) -> int:
+    """A task starts on a device; its duration."""
+    rules, steps = control.rules, control.steps
+    taken: int = tasks.length[task]
+    if len(control.counters.took_ns) > 0:
+        owner = rules.work.owner[task]
+        taken = lasting(control, rules.task_of[where], owner, steps.number[owner], taken, now)
+        control.counters.took_ns[task] = taken
+    counts_work(control, task, where, taken, now)
+    if steps.totals[ASLEEP] > 0 and not rules.clients.background[rules.work.owner[task]]:
+        steps.totals[WOKEN] = 1
+    return taken
+
+
+# --- steps -----------------------------------------------------------------------------------------------------
+
+
+def _count(control: Control, client: int, now: int) -> None:
+    """The client counts an update."""
+    rules, sync, steps = control.rules, control.sync, control.steps
+    totals, takes = steps.totals, sync.takes[client]
+    staleness = max(0, totals[GLOBAL_STEP] - steps.base[client] - steps.own[client])
+    steps.own[client] += 1
+    totals[GLOBAL_STEP] += 1
+    totals[SINCE_UPDATE] = 0
+    at = COLUMNS * totals[UPDATES]
+    steps.updates[at], steps.updates[at + 1], steps.updates[at + 2] = now, client, staleness
+    steps.updates[at + 3], steps.updates[at + 4] = 1, rules.clients.examples[client]
+    if takes > 0:
+        steps.updates[at + 3] = sync.gradients[client] // takes
+        steps.updates[at + 4] = sync.taken_examples[client] // takes
+    totals[UPDATES] += 1
+    totals[COUNTED] += 1
+    if totals[COUNTED] >= totals[NEXT_SAMPLE] and steps.progress[4] == 0:
+        steps.progress[4] = MORE  # what was done until now is noted
+    for crash in range(len(steps.saved)):
+        if now <= rules.disturbances.checkpoint_ns[crash]:
+            steps.saved[crash] = totals[GLOBAL_STEP]
+    if totals[GLOBAL_STEP] >= rules.numbers[LIMIT]:
+        steps.progress[4] = DONE
+
+
+def _begin_next(control: Control, state: State, client: int, size: int) -> int:
+    """Let a client that may begin its next step do so once it knows."""
+    when = knows_ns(control.rules.clocks, control.clocks, client, control.steps.begin_ns[client])
+    grown: int = _schedule(control, state, client, when, size)
+    return grown
+
+
+def _ask_again(control: Control, state: State, size: int) -> int:
+    """The slowest clock has gone on: those that waited for it begin, or wait again."""
+    rules, clocks = control.rules.clocks, control.clocks
+    waiters = clocks.totals[WAITERS]
+    clocks.totals[WAITERS] = 0
+    for row in range(waiters):
+        client = clocks.waiting[row]
+        clocks.waits[client] = False
+        if may_begin(rules, clocks, client):
+            size = _begin_next(control, state, client, size)
+    return size
+
+
+def _end_step(control: Control, state: State, client: int, now: int, size: int) -> int:
+    """A step is over; the next may follow."""
+    rules, steps = control.rules, control.steps
+    totals = steps.totals
+    if rules.clients.counts[client]:
+        _count(control, client, now)
+    at = COLUMNS * totals[STEPS]
+    steps.steps[at], steps.steps[at + 1] = client, steps.number[client]
+    steps.steps[at + 2], steps.steps[at + 3] = steps.begin_ns[client], now
+    steps.steps[at + 4], steps.steps[at + 5] = control.sync.waited_ns[client], control.input_state.waited_ns[client]
+    totals[STEPS] += 1
+    if steps.number[client] < rules.numbers[RECORDED] and steps.progress[4] == 0:
+        steps.progress[4] = MORE  # its times are taken away before it begins anew
+    totals[SINCE_UPDATE] += not rules.clients.background[client]
+    if totals[SINCE_UPDATE] > rules.numbers[PATIENCE] and steps.progress[4] != DONE:
+        steps.progress[4] = HUNG
+    steps.running[client] = False
+    steps.begin_ns[client] = now + rules.clients.gap_ns[client]
+    if advance(rules.clocks, control.clocks, client, now):
+        size = _ask_again(control, state, size)
+    if rules.clients.background[client] and totals[PENDING] == 0:
+        steps.asleep[totals[ASLEEP]] = client
+        steps.sleeps[client] = True
+        totals[ASLEEP] += 1
+    elif may_begin(rules.clocks, control.clocks, client):
+        size = _begin_next(control, state, client, size)
+    return size
+
+
+# --- crashes ---------------------------------------------------------------------------------------------------
+
+
+def _keep_others(control: Control, client: int, at: int, head: Ids, last: Ids, behind: Ids) -> None:
+    """Drop a client's tasks from a queue."""
+    task = head[at]
+    head[at] = -1
+    while task >= 0:
+        follows = behind[task]
+        if control.rules.work.owner[task] != client:
+            behind[task] = -1
+            if head[at] < 0:
+                head[at] = task
             else:
-                acts(control, sync_op, now)
-                size = go_on(control, tasks, state, sync_op, now, size)
-        for at in range(release(control, now)):
-            sync_op = whole(sync.released[at])
-            client = whole(rules.sync_ops.client[sync_op])
-            if blocks(whole(rules.sync_ops.kind[sync_op])):
-                size = go_on(control, tasks, state, sync_op, now, size)
-            elif steps.at_end[client] and sync.enqueuing[client] == 0:
-                steps.at_end[client] = False
-                steps.ends[ends] = client
-                ends += 1
-        for at in range(ends):
-            client = whole(steps.ends[at])
-            steps.at_end[client] = sync.enqueuing[client] > 0
-            if not steps.at_end[client]:
-                size = end_step(control, state, client, now, size)
-        sort(steps.crashing, whole(totals[CRASHING]))
-        for at in range(totals[CRASHING]):
-            size = crash(control, tasks, state, threads, whole(steps.crashing[at]), now, order, size)
-        totals[CRASHING] = 0
-        most = len(steps.steps) // COLUMNS - clients - sync_ops
-        if steps.progress[4] == 0 and (totals[STEPS] > most or totals[UPDATES] > most):
-            steps.progress[4] = MORE
-        return size
+                behind[last[at]] = task
+            last[at] = task
+        task = follows
 
-    return Hooks(asked_of, begin, ended, awaits, released, counts_joining, carries, works, act)
+
+def _keep_others_ranked(control: Control, tasks: Tasks, state: State, client: int, at: int) -> None:
+    """Drop a client's tasks from a heap: it is taken to pieces, and those of others are put in again."""
+    stack, size = state.fresh, 0
+    if state.head[at] >= 0:
+        stack[0] = state.head[at]
+        size = 1
+    state.head[at] = -1
+    while size > 0:
+        size -= 1
+        task = stack[size]
+        for below in (state.behind[task], state.beside[task]):
+            if below >= 0:
+                stack[size] = below
+                size += 1
+        if control.rules.work.owner[task] != client:
+            state.behind[task] = -1
+            state.beside[task] = -1
+            state.head[at] = meld(state.head[at], task, state.behind, state.beside, tasks.rank)
+
+
+def _drop_waiting(control: Control, tasks: Tasks, state: State, threads: Threads, client: int, order: int) -> None:
+    """Drop what waits for lanes of a client's step."""
+    if order == EXECUTOR:
+        for at in range(len(threads.pool_head)):
+            _keep_others(control, client, at, threads.pool_head, threads.pool_last, state.behind)
+            _keep_others(control, client, at, threads.message_head, threads.message_last, state.behind)
+        for at in range(len(threads.own_head)):
+            _keep_others(control, client, at, threads.own_head, threads.own_last, state.behind)
+    else:
+        for at in range(len(state.head)):
+            if order == FIFO:
+                _keep_others(control, client, at, state.head, state.last, state.behind)
+            else:
+                _keep_others_ranked(control, tasks, state, client, at)
+
+
+def _cut_short(
+    control: Control, tasks: Tasks, state: State, threads: Threads, client: int, now: int, order: int, size: int
+) -> int:
+    """A client stops in the midst of its step."""
+    steps, clients = control.steps, control.rules.clients
+    steps.running[client] = False
+    steps.at_end[client] = False
+    cancel(control, client)
+    for sync_op in range(clients.sync_op_ptr[client], clients.sync_op_ptr[client + 1]):
+        steps.going_on_ns[sync_op] = -1
+    control.input_state.until_ns[client] = now
+    steps.begin_ns[client] = now
+    _drop_waiting(control, tasks, state, threads, client, order)
+    steps.remains[client] = steps.active[client]
+    if steps.remains[client] > 0:
+        steps.totals[DYING] += 1
+    else:
+        size = _schedule(control, state, client, now, size)
+    return size
+
+
+def _crash(
+    control: Control, tasks: Tasks, state: State, threads: Threads, number: int, now: int, order: int, size: int
+) -> int:
+    """A task of the cluster dies: its clients are cut short, updates since its checkpoint are lost."""
+    steps, disturbances = control.steps, control.rules.disturbances
+    totals = steps.totals
+    if disturbances.checkpoint_ns[number] >= 0:
+        steps.lost[number] = totals[GLOBAL_STEP] - steps.saved[number]
+        totals[GLOBAL_STEP] = steps.saved[number]
+    for at in range(disturbances.hit_ptr[number], disturbances.hit_ptr[number + 1]):
+        client = disturbances.hit[at]
+        steps.back_ns[client] = max(steps.back_ns[client], now + disturbances.away_ns[number])
+        steps.restarted[client] = True
+        if steps.running[client]:
+            steps.cut_number[at] = steps.number[client]
+            steps.cut_start_ns[at] = steps.begin_ns[client]
+            size = _cut_short(control, tasks, state, threads, client, now, order, size)
+        elif not (steps.remains[client] > 0 or control.clocks.waits[client] or steps.sleeps[client]):
+            size = _schedule(control, state, client, steps.begin_ns[client], size)
+    restart_inputs(control, disturbances.crash_task[number], now + disturbances.away_ns[number])
+    if disturbances.restores[number]:
+        restore(control, disturbances.crash_task[number])
+    return size
+
+
+# --- the end of a round ----------------------------------------------------------------------------------------
+
+
+def _acts(control: Control, sync_op: int, now: int) -> None:
+    """A synchronisation op that waits for nothing has ended."""
+    steps, kind, client = (
+        control.steps,
+        control.rules.sync_ops.kind[sync_op],
+        control.rules.sync_ops.client[sync_op],
+    )
+    if kind == COUNT:
+        _count(control, client, now)
+    elif kind == READ:
+        if not steps.has_read[client]:
+            steps.base[client] = steps.totals[GLOBAL_STEP]
+            steps.own[client] = 0
+            steps.has_read[client] = True
+    elif not may_block(kind):
+        deliver(control, sync_op)
+
+
+def _go_on(control: Control, tasks: Tasks, state: State, sync_op: int, when: int, size: int) -> int:
+    """Let a synchronisation op wait no longer then: its timer releases it, and it runs as any other op."""
+    sync_ops = control.rules.sync_ops
+    op = sync_ops.op[sync_op]
+    tasks.resource[op] = sync_ops.resource[sync_op]
+    state.needs[op] = 1
+    control.steps.going_on_ns[sync_op] = when
+    timer = len(control.rules.clients.gap_ns) + sync_op
+    grown: int = _start_timer(control, state, timer, when, size)
+    return grown
+
+
+def _wake(control: Control, state: State, now: int, size: int) -> int:
+    """Clients of which nothing is left, and background clients as somebody's work begins, go on."""
+    steps = control.steps
+    for at in range(steps.totals[GONE]):
+        client = steps.gone[at]
+        size = _start_timer(control, state, client, steps.begin_ns[client], size)
+    steps.totals[GONE] = 0
+    if steps.totals[WOKEN] > 0:
+        for at in range(steps.totals[ASLEEP]):
+            client = steps.asleep[at]
+            steps.sleeps[client] = False
+            size = _schedule(control, state, client, max(now, steps.begin_ns[client]), size)
+        steps.totals[ASLEEP] = 0
+        steps.totals[WOKEN] = 0
+    return size
+
+
+def _act(
+    control: Control, tasks: Tasks, state: State, threads: Threads, size: int, now: int, order: int, asks: int
+) -> int:
+    """A round is over, in which `asks` synchronisation ops and ENDs became ready; the new size of the queue."""
+    rules, sync, steps = control.rules, control.sync, control.steps
+    totals, sync_ops, clients = steps.totals, len(rules.sync_ops.op), len(rules.clients.gap_ns)
+    size = _wake(control, state, now, size)
+    totals[ROUNDS] -= 1
+    if totals[ROUNDS] <= 0 and steps.progress[4] == 0:
+        steps.progress[4] = MORE
+    if totals[ACTED] == 0 and asks == 0 and totals[CRASHING] == 0 and totals[TOUCHED] == 0:
+        return size
+    sort(steps.acted, totals[ACTED])
+    for at in range(totals[ACTED]):
+        _acts(control, steps.acted[at], now)
+    totals[ACTED] = 0
+    sort(steps.asked, asks)
+    ends = 0
+    for at in range(asks):
+        sync_op = rules.work.sync_op_of[steps.asked[at]]
+        if sync_op >= sync_ops:
+            steps.ends[ends] = sync_op - sync_ops
+            ends += 1
+        elif blocks(rules.sync_ops.kind[sync_op]):
+            request(control, sync_op, now)
+        elif rules.sync_ops.kind[sync_op] == DRAW:
+            client, source = rules.sync_ops.client[sync_op], rules.sync_ops.sync_resource[sync_op]
+            when = take_input(control, source, client, rules.sync_ops.amount[sync_op], now)
+            size = _go_on(control, tasks, state, sync_op, when, size)
+        else:
+            _acts(control, sync_op, now)
+            size = _go_on(control, tasks, state, sync_op, now, size)
+    for at in range(release(control, now)):
+        sync_op = sync.released[at]
+        client = rules.sync_ops.client[sync_op]
+        if blocks(rules.sync_ops.kind[sync_op]):
+            size = _go_on(control, tasks, state, sync_op, now, size)
+        elif steps.at_end[client] and sync.enqueuing[client] == 0:
+            steps.at_end[client] = False
+            steps.ends[ends] = client
+            ends += 1
+    for at in range(ends):
+        client = steps.ends[at]
+        steps.at_end[client] = sync.enqueuing[client] > 0
+        if not steps.at_end[client]:
+            size = _end_step(control, state, client, now, size)
+    sort(steps.crashing, totals[CRASHING])
+    for at in range(totals[CRASHING]):
+        size = _crash(control, tasks, state, threads, steps.crashing[at], now, order, size)
+    totals[CRASHING] = 0
+    most = len(steps.steps) // COLUMNS - clients - sync_ops
+    if steps.progress[4] == 0 and (totals[STEPS] > most or totals[UPDATES] > most):
+        steps.progress[4] = MORE
+    return size
+
+
+HOOKS = Hooks(_asked_of, _begin, _ended, _awaits, _released, counts_joining, carries, _works, _act)

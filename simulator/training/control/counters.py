@@ -7,10 +7,8 @@ contention, bytes are on each link of a route for as long as the slowest of them
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from simulator.execution.backend import Backend
 from simulator.training.control.arrays import ACTIVITY, FIRST, LAST, PENDING, WATCHED
 from simulator.training.training import COMPUTING, HANDLING, SENDING, WAITING
 
@@ -19,123 +17,116 @@ if TYPE_CHECKING:
     from simulator.training.control.arrays import Control, Counters
 
 
-def counters_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: each gives its own
-    """The functions over what that backend runs on: more and less under way; works, leaves, joins, carries, arrives."""
-    inner, whole = backend.inner, backend.whole
+def _turn(counters: Counters, where: int, now: int) -> None:
+    """Enter what a task of the cluster has done until now, as it does something else next; of several kinds the
+    first counts.
+    """
+    tasks = len(counters.since_ns)
+    for kind in range(WAITING):
+        if counters.under_way[kind * tasks + where] > 0:
+            counters.task_ns[kind * tasks + where] += now - counters.since_ns[where]
+            break
+    counters.since_ns[where] = now
 
-    @inner
-    def turn(counters: Counters, where: int, now: int) -> None:
-        """Enter what a task of the cluster has done until now, as it does something else next; of several kinds the
-        first counts.
-        """
-        tasks = len(counters.since_ns)
-        for kind in range(WAITING):
-            if counters.under_way[kind * tasks + where] > 0:
-                counters.task_ns[kind * tasks + where] += now - counters.since_ns[where]
-                break
-        counters.since_ns[where] = now
 
-    @inner
-    def more(counters: Counters, kind: int, where: int, now: int) -> None:
-        at = kind * len(counters.since_ns) + where
-        if counters.under_way[at] == 0:
-            turn(counters, where, now)
-        counters.under_way[at] += 1
+def _more(counters: Counters, kind: int, where: int, now: int) -> None:
+    at = kind * len(counters.since_ns) + where
+    if counters.under_way[at] == 0:
+        _turn(counters, where, now)
+    counters.under_way[at] += 1
 
-    @inner
-    def less(counters: Counters, kind: int, where: int, now: int) -> None:
-        at = kind * len(counters.since_ns) + where
-        if counters.under_way[at] == 1:
-            turn(counters, where, now)
-        counters.under_way[at] -= 1
 
-    @inner
-    def activate(control: Control, task: int, change: int) -> None:
-        """There is one more, or less, under way of the task's client, if crashes or background clients ask for that."""
-        if control.rules.numbers[ACTIVITY] == 0:
-            return
-        owner = control.rules.work.owner[task]
-        if owner >= 0:
-            control.steps.active[owner] += change
-            if not control.rules.clients.background[owner]:
-                control.steps.totals[PENDING] += change
+def _less(counters: Counters, kind: int, where: int, now: int) -> None:
+    at = kind * len(counters.since_ns) + where
+    if counters.under_way[at] == 1:
+        _turn(counters, where, now)
+    counters.under_way[at] -= 1
 
-    @inner
-    def works(control: Control, task: int, where: int, taken: int, now: int) -> None:
-        """A task begins on a device; its whole time counts at once."""
-        rules, counters = control.rules, control.counters
-        kind = COMPUTING if task < rules.clients.op_ptr[len(rules.clients.op_ptr) - 1] else HANDLING
-        counters.busy_ns[where] += taken
-        if kind == HANDLING:
-            counters.message_ns[where] += taken
-        more(counters, whole(kind), whole(rules.task_of[where]), now)
-        activate(control, task, whole(1))
 
-    @inner
-    def leaves(control: Control, task: int, where: int, now: int) -> None:
-        """A task ends on a device."""
-        rules = control.rules
-        kind = COMPUTING if task < rules.clients.op_ptr[len(rules.clients.op_ptr) - 1] else HANDLING
-        less(control.counters, whole(kind), whole(rules.task_of[where]), now)
-        activate(control, task, whole(-1))
+def activate(control: Control, task: int, change: int) -> None:
+    """There is one more, or less, under way of the task's client, if crashes or background clients ask for that."""
+    if control.rules.numbers[ACTIVITY] == 0:
+        return
+    owner = control.rules.work.owner[task]
+    if owner >= 0:
+        control.steps.active[owner] += change
+        if not control.rules.clients.background[owner]:
+            control.steps.totals[PENDING] += change
 
-    @inner
-    def joins(control: Control, tasks: Tasks, state: State, task: int, now: int) -> bool:
-        """A task of a transfer joins a link, or a delay begins; whether `carries` is called when it starts."""
-        work, counters = control.rules.work, control.counters
-        devices = len(state.idle)
-        where = tasks.resource[task]
-        if devices <= where < devices + len(state.free_ns):
-            counters.reserved_ns[where - devices] += tasks.length[task]
-        if work.role[task] & FIRST:
-            transfer = work.transfer[task]
-            more(counters, whole(SENDING), whole(work.source[transfer]), now)
-            more(counters, whole(SENDING), whole(work.target[transfer]), now)
-            activate(control, task, whole(1))
-        return bool(work.role[task] & WATCHED)
 
-    @inner
-    def enter(counters: Counters, link: int, now: int) -> None:
-        """Enter the time until now in which flows were on the link; `through_ns` is until when all is entered."""
-        if counters.on_link[link] > 0:
-            counters.link_ns[link] += max(whole(0), now - counters.through_ns[link])
-        counters.through_ns[link] = max(counters.through_ns[link], now)
+def works(control: Control, task: int, where: int, taken: int, now: int) -> None:
+    """A task begins on a device; its whole time counts at once."""
+    rules, counters = control.rules, control.counters
+    kind = COMPUTING if task < rules.clients.op_ptr[len(rules.clients.op_ptr) - 1] else HANDLING
+    counters.busy_ns[where] += taken
+    if kind == HANDLING:
+        counters.message_ns[where] += taken
+    _more(counters, kind, rules.task_of[where], now)
+    activate(control, task, 1)
 
-    @inner
-    def carries(control: Control, task: int, now: int) -> None:
-        """Bytes of a transfer are on links from now on: of a flow until it ends, else for a time that is known."""
-        rules, counters = control.rules, control.counters
-        work = rules.work
-        if work.role[task] & WATCHED == 0:
-            return
+
+def leaves(control: Control, task: int, where: int, now: int) -> None:
+    """A task ends on a device."""
+    rules = control.rules
+    kind = COMPUTING if task < rules.clients.op_ptr[len(rules.clients.op_ptr) - 1] else HANDLING
+    _less(control.counters, kind, rules.task_of[where], now)
+    activate(control, task, -1)
+
+
+def joins(control: Control, tasks: Tasks, state: State, task: int, now: int) -> bool:
+    """A task of a transfer joins a link, or a delay begins; whether `carries` is called when it starts."""
+    work, counters = control.rules.work, control.counters
+    devices = len(state.idle)
+    where = tasks.resource[task]
+    if devices <= where < devices + len(state.free_ns):
+        counters.reserved_ns[where - devices] += tasks.length[task]
+    if work.role[task] & FIRST:
         transfer = work.transfer[task]
-        route = work.route[transfer]
-        for place in range(rules.on_ptr[route], rules.on_ptr[route + 1]):
-            link = whole(rules.on[place])
-            enter(counters, link, now)
-            if work.flows[transfer]:
-                counters.on_link[link] += 1
-            else:
-                until = now + work.wire_ns[transfer]
-                counters.link_ns[link] += max(whole(0), until - counters.through_ns[link])
-                counters.through_ns[link] = max(counters.through_ns[link], until)
+        _more(counters, SENDING, work.source[transfer], now)
+        _more(counters, SENDING, work.target[transfer], now)
+        activate(control, task, 1)
+    return bool(work.role[task] & WATCHED)
 
-    @inner
-    def arrives(control: Control, task: int, now: int) -> None:
-        """The last task of a transfer on the wires ends, if it is one."""
-        rules, counters = control.rules, control.counters
-        work = rules.work
-        if work.role[task] & LAST == 0:
-            return
-        transfer = work.transfer[task]
-        route = work.route[transfer]
-        less(counters, whole(SENDING), whole(work.source[transfer]), now)
-        less(counters, whole(SENDING), whole(work.target[transfer]), now)
-        activate(control, task, whole(-1))
-        counters.carried[route] += work.nbytes[transfer]
+
+def _enter(counters: Counters, link: int, now: int) -> None:
+    """Enter the time until now in which flows were on the link; `through_ns` is until when all is entered."""
+    if counters.on_link[link] > 0:
+        counters.link_ns[link] += max(0, now - counters.through_ns[link])
+    counters.through_ns[link] = max(counters.through_ns[link], now)
+
+
+def carries(control: Control, task: int, now: int) -> None:
+    """Bytes of a transfer are on links from now on: of a flow until it ends, else for a time that is known."""
+    rules, counters = control.rules, control.counters
+    work = rules.work
+    if work.role[task] & WATCHED == 0:
+        return
+    transfer = work.transfer[task]
+    route = work.route[transfer]
+    for place in range(rules.on_ptr[route], rules.on_ptr[route + 1]):
+        link = rules.on[place]
+        _enter(counters, link, now)
         if work.flows[transfer]:
-            for place in range(rules.on_ptr[route], rules.on_ptr[route + 1]):
-                enter(counters, whole(rules.on[place]), now)
-                counters.on_link[rules.on[place]] -= 1
+            counters.on_link[link] += 1
+        else:
+            until = now + work.wire_ns[transfer]
+            counters.link_ns[link] += max(0, until - counters.through_ns[link])
+            counters.through_ns[link] = max(counters.through_ns[link], until)
 
-    return activate, works, leaves, joins, carries, arrives
+
+def arrives(control: Control, task: int, now: int) -> None:
+    """The last task of a transfer on the wires ends, if it is one."""
+    rules, counters = control.rules, control.counters
+    work = rules.work
+    if work.role[task] & LAST == 0:
+        return
+    transfer = work.transfer[task]
+    route = work.route[transfer]
+    _less(counters, SENDING, work.source[transfer], now)
+    _less(counters, SENDING, work.target[transfer], now)
+    activate(control, task, -1)
+    counters.carried[route] += work.nbytes[transfer]
+    if work.flows[transfer]:
+        for place in range(rules.on_ptr[route], rules.on_ptr[route + 1]):
+            _enter(counters, rules.on[place], now)
+            counters.on_link[rules.on[place]] -= 1

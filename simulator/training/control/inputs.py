@@ -11,92 +11,82 @@ elements that were taken before, and is found when an op asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from simulator.execution.backend import Backend
+from simulator.training.control.durations import lasting
 
 if TYPE_CHECKING:
     from simulator.training.control.arrays import Control
 
 
-def inputs_of(backend: Backend, lasting: Callable[..., int]) -> tuple[Callable[..., Any], ...]:  # Any: some give none
-    """The functions over what that backend runs on: begin, take, restart."""
-    inner, whole = backend.inner, backend.whole
+def _made(control: Control, source: int, begun: int) -> int:
+    """When the item is made that a thread begins then."""
+    rules, input_state = control.rules, control.input_state
+    number, who = input_state.numbers[source], len(rules.clients.gap_ns) + source
+    input_state.numbers[source] += 1
+    ends: int = begun + lasting(control, rules.inputs.task[source], who, number, rules.inputs.period_ns[source], begun)
+    return ends
 
-    @inner
-    def made(control: Control, source: int, begun: int) -> int:
-        """When the item is made that a thread begins then."""
-        rules, input_state = control.rules, control.input_state
-        number, who = input_state.numbers[source], len(rules.clients.gap_ns) + source
-        input_state.numbers[source] += 1
-        ends: int = begun + lasting(
-            control, rules.inputs.task[source], who, number, rules.inputs.period_ns[source], begun
-        )
-        return ends
 
-    @inner
-    def restart_one(control: Control, source: int, now: int) -> None:
-        """Lose what is there; all threads begin an item."""
-        inputs, input_state = control.rules.inputs, control.input_state
-        for thread in range(inputs.thread_ptr[source], inputs.thread_ptr[source + 1]):
-            input_state.made_ns[thread] = made(control, source, now)
-        input_state.entering[source], input_state.left[source] = 0, 0
-        input_state.entered[source], input_state.taken[source] = 0, 0
-        input_state.entered_ns[source], input_state.taken_ns[source] = now, now
+def _restart_one(control: Control, source: int, now: int) -> None:
+    """Lose what is there; all threads begin an item."""
+    inputs, input_state = control.rules.inputs, control.input_state
+    for thread in range(inputs.thread_ptr[source], inputs.thread_ptr[source + 1]):
+        input_state.made_ns[thread] = _made(control, source, now)
+    input_state.entering[source], input_state.left[source] = 0, 0
+    input_state.entered[source], input_state.taken[source] = 0, 0
+    input_state.entered_ns[source], input_state.taken_ns[source] = now, now
 
-    @inner
-    def enter(control: Control, source: int) -> None:
-        """The next element enters."""
-        inputs, input_state = control.rules.inputs, control.input_state
-        if input_state.left[source] == 0:
-            first = whole(inputs.thread_ptr[source])
-            for thread in range(first + 1, inputs.thread_ptr[source + 1]):
-                if input_state.made_ns[thread] < input_state.made_ns[first]:
-                    first = whole(thread)
-            input_state.entering[source], input_state.left[source] = first, inputs.item[source]
-            input_state.entered_ns[source] = max(input_state.entered_ns[source], input_state.made_ns[first])
-        room = inputs.capacity[source]
-        if room > 0 and room <= input_state.entered[source]:
-            place = inputs.place_ptr[source] + input_state.entered[source] % room
-            input_state.entered_ns[source] = max(input_state.entered_ns[source], input_state.taken_at[place])
-        input_state.entered[source] += 1
-        input_state.left[source] -= 1
-        if input_state.left[source] == 0:
-            input_state.made_ns[input_state.entering[source]] = made(control, source, input_state.entered_ns[source])
 
-    @inner
-    def begin(control: Control) -> None:
-        """All inputs are empty, and their threads begin."""
-        for source in range(len(control.rules.inputs.item)):
-            restart_one(control, source, control.rules.inputs.start_ns[source])
+def _enter(control: Control, source: int) -> None:
+    """The next element enters."""
+    inputs, input_state = control.rules.inputs, control.input_state
+    if input_state.left[source] == 0:
+        first = inputs.thread_ptr[source]
+        for thread in range(first + 1, inputs.thread_ptr[source + 1]):
+            if input_state.made_ns[thread] < input_state.made_ns[first]:
+                first = thread
+        input_state.entering[source], input_state.left[source] = first, inputs.item[source]
+        input_state.entered_ns[source] = max(input_state.entered_ns[source], input_state.made_ns[first])
+    room = inputs.capacity[source]
+    if room > 0 and room <= input_state.entered[source]:
+        place = inputs.place_ptr[source] + input_state.entered[source] % room
+        input_state.entered_ns[source] = max(input_state.entered_ns[source], input_state.taken_at[place])
+    input_state.entered[source] += 1
+    input_state.left[source] -= 1
+    if input_state.left[source] == 0:
+        input_state.made_ns[input_state.entering[source]] = _made(control, source, input_state.entered_ns[source])
 
-    @inner
-    def take(control: Control, source: int, client: int, count: int, now: int) -> int:
-        """When a client's op that asks now for so many elements may go on."""
-        inputs, input_state = control.rules.inputs, control.input_state
-        room = inputs.capacity[source]
-        for _ in range(count):
-            while input_state.entered[source] <= input_state.taken[source] + inputs.reserve[source]:
-                enter(control, source)
-            input_state.taken_ns[source] = max(max(input_state.taken_ns[source], now), input_state.entered_ns[source])
-            if room > 0:
-                input_state.taken_at[inputs.place_ptr[source] + input_state.taken[source] % room] = (
-                    input_state.taken_ns[source]
-                )
-            input_state.taken[source] += 1
-        when: int = max(now, input_state.taken_ns[source])
-        input_state.waited_ns[client] += max(whole(0), when - max(now, input_state.until_ns[client]))
-        input_state.until_ns[client] = max(input_state.until_ns[client], when)
-        input_state.for_ns[source] += when - now
-        return when
 
-    @inner
-    def restart(control: Control, task: int, back_ns: int) -> None:
-        """A task is gone with what it makes or keeps; all begins anew when it is back."""
-        inputs = control.rules.inputs
-        for source in range(len(inputs.item)):
-            if inputs.task[source] == task or inputs.kept_by[source] == task:
-                restart_one(control, source, back_ns)
+def begin(control: Control) -> None:
+    """All inputs are empty, and their threads begin."""
+    for source in range(len(control.rules.inputs.item)):
+        _restart_one(control, source, control.rules.inputs.start_ns[source])
 
-    return begin, take, restart
+
+def take(control: Control, source: int, client: int, count: int, now: int) -> int:
+    """When a client's op that asks now for so many elements may go on."""
+    inputs, input_state = control.rules.inputs, control.input_state
+    room = inputs.capacity[source]
+    for _ in range(count):
+        while input_state.entered[source] <= input_state.taken[source] + inputs.reserve[source]:
+            _enter(control, source)
+        input_state.taken_ns[source] = max(max(input_state.taken_ns[source], now), input_state.entered_ns[source])
+        if room > 0:
+            input_state.taken_at[inputs.place_ptr[source] + input_state.taken[source] % room] = input_state.taken_ns[
+                source
+            ]
+        input_state.taken[source] += 1
+    when: int = max(now, input_state.taken_ns[source])
+    input_state.waited_ns[client] += max(0, when - max(now, input_state.until_ns[client]))
+    input_state.until_ns[client] = max(input_state.until_ns[client], when)
+    input_state.for_ns[source] += when - now
+    return when
+
+
+def restart(control: Control, task: int, back_ns: int) -> None:
+    """A task is gone with what it makes or keeps; all begins anew when it is back."""
+    inputs = control.rules.inputs
+    for source in range(len(inputs.item)):
+        if inputs.task[source] == task or inputs.kept_by[source] == task:
+            _restart_one(control, source, back_ns)

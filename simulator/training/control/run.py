@@ -8,7 +8,6 @@ import numpy as np
 
 from simulator.columns import Ints, ints
 from simulator.execution.arrays import CODES, EXECUTOR, PRIORITY, Flows, SharedLinks, State, Tasks, Threads
-from simulator.execution.backend import PYTHON
 from simulator.execution.event_loop import event_loop
 from simulator.execution.options import SimulationOptions
 from simulator.execution.running import filled, listed, parts_of
@@ -31,13 +30,11 @@ from simulator.training.control.arrays import (
     Control,
     Rules,
 )
-from simulator.training.control.controller import controller_of
+from simulator.training.control.controller import HOOKS
 from simulator.training.control.deadlock import hangs
-from simulator.training.control.durations import durations_of
 from simulator.training.control.recording import Recorder
 from simulator.training.control.results import RunResult, Samples, StepLog, StopCondition, under_way
-from simulator.training.disturbances.noise import MAX_FACTOR, entry, scaled
-from simulator.training.disturbances.pauses import stretched
+from simulator.training.disturbances.noise import MAX_FACTOR
 from simulator.training.training import WAITING, ResourceUsage
 
 if TYPE_CHECKING:
@@ -47,7 +44,7 @@ if TYPE_CHECKING:
 
 LATEST = 2**61  # a time above this is left to the plain loop
 _MANY_ROUNDS = 2**30  # after so many they are counted anew, as 32 bits hold them
-_play = event_loop(PYTHON, controller_of(PYTHON, durations_of(PYTHON, entry, scaled, stretched)))
+_play = event_loop(HOOKS)
 
 
 class LoweredClients(NamedTuple):
@@ -138,7 +135,7 @@ def _plain(made: Run, order: int) -> int:
 
 
 def _compiled() -> Any:  # Any: a function of compiled code
-    from simulator.training.control.compiled import go_on  # numba takes long to load
+    from simulator.training.control.compiled import go_on  # LLVM takes long to load
 
     return go_on
 

@@ -2,7 +2,7 @@
 
 A factor is an entry of a table of 65,536 quantiles in fixed point, FACTOR_BITS after the point, whose mean is 1. A hash
 of seed, task, client and step picks the entry. So a factor needs no memory, does not depend on the order of calls, and
-is the same in every engine. numba compiles `splitmix64`, `entry` and `scaled` as well, for unsigned 64-bit numbers.
+is the same in every engine. `splitmix64` and `scaled` are compiled as well, the first for unsigned 64-bit numbers.
 """
 
 from __future__ import annotations

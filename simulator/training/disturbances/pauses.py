@@ -1,4 +1,4 @@
-"""Pauses of a task, and the end of work that only goes on between them. numba compiles `stretched` as well."""
+"""Pauses of a task, and the end of work that only goes on between them. `stretched` is compiled as well."""
 
 from __future__ import annotations
 

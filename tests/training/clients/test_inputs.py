@@ -11,16 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.columns import ids, ints
-from simulator.execution.backend import PYTHON
 from simulator.execution.options import SimulationOptions
 from simulator.training.clients.client_tables import CombinedTables
 from simulator.training.clients.workload import Producers, Workload
-from simulator.training.control import layout
+from simulator.training.control import inputs, layout
 from simulator.training.control import run as control
-from simulator.training.control.durations import durations_of
-from simulator.training.control.inputs import inputs_of
-from simulator.training.disturbances.noise import entry, scaled
-from simulator.training.disturbances.pauses import stretched
 from tests.execution.cases import apart
 from tests.training.workloads import chain, workload
 
@@ -42,18 +37,16 @@ class Feeders:
         tasks = layout.with_timers(together, given.lowered)
         rules = layout.rules_of(together, combined.tables, given.lowered, tasks, "serial", record=0)
         self.control = control.as_lists(control.arrays_of(combined, given, tasks, rules)).control
-        lasting = durations_of(PYTHON, entry, scaled, stretched)
-        begin, self._take, self._restart = inputs_of(PYTHON, lasting)
-        begin(self.control)
+        inputs.begin(self.control)
 
     def take(self, source: int, client: int, count: int, now: int) -> int:
         """When a client that asks now for so many elements has them."""
-        found: int = self._take(self.control, source, client, count, now)
+        found: int = inputs.take(self.control, source, client, count, now)
         return found
 
     def restart(self, task: int, back_ns: int) -> None:
         """A task dies and is back then."""
-        self._restart(self.control, task, back_ns)
+        inputs.restart(self.control, task, back_ns)
 
     @property
     def waited_ns(self) -> Sequence[int]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from simulator.execution.backend import PYTHON
 from simulator.execution.running import filled, listed
 from simulator.training.clients.operations import APPLY, DEQUEUE, ENQUEUE, TAKE
+from simulator.training.control import synchronisation
 from simulator.training.control.arrays import (
     DROPPED,
     GLOBAL_STEP,
@@ -21,10 +21,8 @@ from simulator.training.control.arrays import (
     SyncResourceRows,
     SyncState,
 )
-from simulator.training.control.synchronisation import synchronisation_of
 from tests.training.reference_synchronisation import Accumulator, TokenQueue
 
-INITIALISE, DELIVER, REQUEST, RELEASE, _, _, CANCEL, RESTORE = synchronisation_of(PYTHON)
 OPS, RUNS = 8, 400
 
 
@@ -54,24 +52,24 @@ def test_an_accumulator_does_what_the_reference_does(seed: int) -> None:
     for now in range(100):
         op = random.randrange(OPS)
         if op in waiting:
-            CANCEL(ours, op)
+            synchronisation.cancel(ours, op)
             reference.cancel(op)
             waiting.remove(op)
             continue  # it frees nobody before something else happens to the resource
         if kind[op] == APPLY:
             ours.sync.local_step[op] = random.randrange(6)
             reference.apply(int(ours.sync.local_step[op]))
-            DELIVER(ours, op)
+            synchronisation.deliver(ours, op)
         else:
             reference.ask(op, amount[op])
-            REQUEST(ours, op, now)
+            synchronisation.request(ours, op, now)
             waiting.add(op)
         if random.random() < 0.1:
             ours.steps.totals[GLOBAL_STEP] = random.randrange(6)
-            RESTORE(ours, 1)  # another task's
+            synchronisation.restore(ours, 1)  # another task's
             reference.set_step(int(ours.steps.totals[GLOBAL_STEP]))
         released = list(iter(reference.admitted, -1))
-        assert list(ours.sync.released[: RELEASE(ours, now)]) == released
+        assert list(ours.sync.released[: synchronisation.release(ours, now)]) == released
         waiting -= set(released)
         assert ours.sync.stored[0] == reference.count
         assert ours.steps.totals[DROPPED] == reference.dropped
@@ -91,20 +89,20 @@ def test_a_queue_does_what_the_reference_does(seed: int) -> None:
         op = random.randrange(OPS)
         ours.steps.totals[GLOBAL_STEP] = now // 7
         if op in waiting:
-            CANCEL(ours, op)
+            synchronisation.cancel(ours, op)
             reference.cancel(op)
             waiting.remove(op)
             continue  # it frees nobody before something else happens to the resource
         if kind[op] == ENQUEUE:
             reference.enqueue(op, now // 7, amount[op])
-            DELIVER(ours, op)
+            synchronisation.deliver(ours, op)
             waiting.add(op)
         else:
             reference.dequeue(op, amount[op], reserve[op])
-            REQUEST(ours, op, now)
+            synchronisation.request(ours, op, now)
             waiting.add(op)
         released = list(reference.admitted())
-        assert list(ours.sync.released[: RELEASE(ours, now)]) == [who for who, _ in released]
+        assert list(ours.sync.released[: synchronisation.release(ours, now)]) == [who for who, _ in released]
         for who, token in released:
             assert token < 0 or ours.sync.local_step[who] == token
         waiting -= {who for who, _ in released}

@@ -10,6 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.columns import Ints
+from simulator.execution.caching import CompiledSources
+from simulator.execution.compiled.kernel import Given, made
+from simulator.execution.compiled.translation import Array
 from simulator.training.disturbances.noise import (
     ONE,
     QUANTILES,
@@ -37,15 +41,24 @@ def test_the_hash_draws_the_published_numbers() -> None:
     ]
 
 
-def test_numba_compiles_the_same_hash_and_scaling() -> None:
-    from numba import njit
+def draw(words: Ints, factors: Ints, drawn: Ints) -> None:
+    """As a training draws, of unsigned numbers."""
+    for at in range(len(words)):
+        drawn[at] = np.int64(splitmix64(np.uint64(words[at])))
+        factors[at] = scaled(words[at] >> 20, factors[at])
 
-    compiled, times = njit(splitmix64), njit(scaled)
-    for k in range(200):
-        state = splitmix64(k)
-        assert int(compiled(np.uint64(state))) == splitmix64(state)
-        work, factor = state >> 20, splitmix64(state) >> 45
-        assert int(times(work, factor)) == scaled(work, factor)
+
+def test_the_same_hash_and_scaling_are_compiled() -> None:
+    column = Array("int64", 1)
+    kinds = [Given(column), Given(column, (Array,)), Given(column, (Array,))]
+    compiled = made(draw, kinds, CompiledSources("A test", 1, "", "draw", ()))
+    words = np.arange(-100, 100) * 0x1234567_89AB
+    factors = np.arange(200) << 9
+    drawn, times = np.zeros(200, np.int64), factors.copy()
+    compiled(words, times, drawn)
+    assert [number % 2**64 for number in drawn.tolist()] == [splitmix64(word % 2**64) for word in words.tolist()]
+    pairs = zip(words.tolist(), factors.tolist(), strict=True)
+    assert times.tolist() == [scaled(word >> 20, factor) for word, factor in pairs]
 
 
 @given(WORD, WORD)

@@ -1,25 +1,40 @@
-"""Heaps and sorting in arrays that are there already."""
+"""The event queue of the event loop, over arrays that are there already: a heap that keeps times and tasks apart."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from simulator.execution.compiled.kernel import inner
+from simulator.execution import event_queue
 
 if TYPE_CHECKING:
     from simulator.columns import Ids, Ints
+    from simulator.execution.arrays import State
+
+    Events = tuple[Ints, Ids]
 
 
-@inner
-def row(number: int) -> int:
-    """A row that is not negative, which spares the check whether it counts from the end."""
-    known: int = np.int64(np.uint32(number))
-    return known
+def _events_of(state: State) -> Events:
+    return state.key, state.event
 
 
-@inner
+def _push(events: Events, size: int, when: int, task: int) -> int:
+    return _rise(events[0], events[1], size, when, task)
+
+
+def _pop(events: Events, size: int) -> int:
+    size -= 1
+    _sink(events[0], events[1], size, events[0][size], events[1][size])
+    return size
+
+
+def _replace(events: Events, size: int, when: int, task: int) -> None:
+    _sink(events[0], events[1], size, when, task)
+
+
+def _first(events: Events) -> tuple[int, int]:
+    return events[0][0], events[1][0]
+
+
 def sort(values: Ids | Ints, count: int) -> None:
     """Sort the first values: by insertion, as they are few or nearly in order; by heap where that takes long."""
     budget = 16 * count
@@ -54,12 +69,11 @@ def sort(values: Ids | Ints, count: int) -> None:
         values[root] = value
 
 
-@inner
-def rise(key: Ints, task: Ids, size: int, when: int, what: int) -> int:
+def _rise(key: Ints, task: Ids, size: int, when: int, what: int) -> int:
     """Add an entry to a heap by key; its new size."""
-    hole = row(size)
+    hole = size
     while hole > 0:
-        above = row((hole - 1) >> 1)
+        above = (hole - 1) >> 1
         if key[above] <= when:
             break
         key[hole], task[hole] = key[above], task[above]
@@ -68,15 +82,25 @@ def rise(key: Ints, task: Ids, size: int, when: int, what: int) -> int:
     return size + 1
 
 
-@inner
-def sink(key: Ints, task: Ids, size: int, when: int, what: int) -> None:
+def _sink(key: Ints, task: Ids, size: int, when: int, what: int) -> None:
     """Put an entry in the place of the first."""
-    hole, child = np.int64(0), np.int64(1)
+    hole, child = 0, 1
     while child < size:
-        child = row(child + (child + 1 < size and key[child + 1] < key[child]))
+        child = child + (child + 1 < size and key[child + 1] < key[child])
         if key[child] >= when:
             break
         key[hole], task[hole] = key[child], task[child]
         hole = child
-        child = row(2 * hole + 1)
+        child = 2 * hole + 1
     key[hole], task[hole] = when, what
+
+
+# in the place of the functions over lists
+OVER_ARRAYS = {
+    event_queue.events_of: _events_of,
+    event_queue.push: _push,
+    event_queue.pop: _pop,
+    event_queue.replace: _replace,
+    event_queue.first: _first,
+    event_queue.sort: sort,
+}
