@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from simulator.graph.graph import Graph as Graph
     from simulator.graph.importer import read_graph as read_graph
     from simulator.graph.inlining import inline as inline
-    from simulator.graph.shapes import with_shapes as with_shapes
     from simulator.graph.step import Step as Step
     from simulator.graph.step import choose_step as choose_step
     from simulator.loading import load as load
     from simulator.oracle.observation import observe as observe
     from simulator.partitioning import Partitions as Partitions
     from simulator.partitioning import partition as partition
+    from simulator.shapes.filling import with_shapes as with_shapes
     from simulator.training.answers.answers import answers as answers
     from simulator.training.disturbances.disturbance import read_disturbance as read_disturbance
     from simulator.training.programs.distributed import distributed as distributed
@@ -80,7 +80,7 @@ _EXPORTS = {
     "simulate": "simulator.execution.simulate",
     "train": "simulator.training.train",
     "without_devices": "simulator.cluster.device_strings",
-    "with_shapes": "simulator.graph.shapes",
+    "with_shapes": "simulator.shapes.filling",
 }
 
 __all__ = sorted(_EXPORTS)

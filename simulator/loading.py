@@ -12,24 +12,16 @@ from simulator.cluster.device_strings import without_devices
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.importer import read_graph
 from simulator.graph.inlining import inline, lower
-from simulator.graph.shapes import Infer, with_shapes
-
-
-def ask_tensorflow(graph: Graph, feeds: Mapping[str, Shape]) -> list[Shape | None]:
-    """The shapes that TensorFlow infers. Raises OracleError where it is not installed or gives none."""
-    from simulator.oracle.inference import infer  # only now: most graphs have their shapes
-
-    return infer(graph, feeds)
+from simulator.shapes.filling import with_shapes
 
 
 def load(
     source: object,
     *,
-    batch: int = 1,
+    batch: int | None = None,
     feeds: Mapping[str, Shape] = MappingProxyType({}),
     keep_calls: bool = False,
     ignore_devices: bool = False,
-    infer: Infer | None = ask_tensorflow,
 ) -> Graph:
     """Load a graph, ready for placement and simulation.
 
@@ -37,14 +29,13 @@ def load(
     Calls are expanded, and functional control flow is lowered, as by `inline` and `lower`. With `keep_calls` a call
     stays a single node, as for TensorFlow's placer, and its body takes no time. `ignore_devices` drops the graph's
     device strings first, as by `without_devices`. `batch` and `feeds` (tensor name -> shape) give the sizes of tensors,
-    as in `with_shapes`. `infer` asks TensorFlow for other shapes, in a process of its own. Without TensorFlow, or with
-    None, such tensors follow the batch, or stay of unknown size.
+    as in `with_shapes`; the others follow from these by the rules of their ops.
 
     A Graph that was loaded before keeps the shapes that it has. Raises GraphError as `read_graph`, `inline` and
     `with_shapes` do.
     """
     graph = flat(source, keep_calls=keep_calls, ignore_devices=ignore_devices)
-    return with_shapes(graph, batch=batch, feeds=feeds, infer=infer)
+    return with_shapes(graph, batch=batch, feeds=feeds)
 
 
 def flat(source: object, *, keep_calls: bool = False, ignore_devices: bool = False) -> Graph:

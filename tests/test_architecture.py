@@ -20,18 +20,26 @@ FLOORS = ("simulator", "placement", "viz")  # each may import those before it, n
 ROOMS = {
     "simulator.graph": set(),
     "simulator.cluster": {"simulator.graph"},
+    "simulator.shapes": {"simulator.graph"},
     "simulator.costs": {"simulator.graph", "simulator.cluster"},
     "simulator.placer": {"simulator.graph", "simulator.cluster"},
     "simulator.partitioning": {"simulator.graph", "simulator.cluster", "simulator.placer"},
-    "simulator.execution": {"simulator.graph", "simulator.cluster", "simulator.costs", "simulator.partitioning"},
+    "simulator.execution": {
+        "simulator.graph",
+        "simulator.shapes",
+        "simulator.cluster",
+        "simulator.costs",
+        "simulator.partitioning",
+    },
     "simulator.training": {
         "simulator.graph",
+        "simulator.shapes",
         "simulator.cluster",
         "simulator.costs",
         "simulator.partitioning",
         "simulator.execution",
     },
-    "simulator.oracle": {"simulator.graph", "simulator.cluster", "simulator.partitioning"},
+    "simulator.oracle": {"simulator.graph", "simulator.shapes", "simulator.cluster", "simulator.partitioning"},
 }
 HEAVY = ("tensorflow", "llvmlite", "networkx")  # never loaded by an import of the product
 COMPILED = (
@@ -51,7 +59,13 @@ LONG_FILES: dict[str, str] = {
     "simulator.cluster.topology": "the links and routes of every kind of wire between two devices",
     "simulator.costs.rules": "it is the cost table, a row for each kind of op",
     "simulator.graph.ops": "questions about an op, answered from one registry through shared caches",
-    "simulator.graph.shapes": "shapes from the file, feeds, batch and inference, which depend on each other",
+    "simulator.shapes.rules": "it is the table of shapes, a row for each rule",
+    "simulator.shapes.values": "an evaluator of small tensors, a function for each kind of op",
+    "simulator.shapes.propagation": "one fixed point over shapes, values and handles, which depend on each other",
+    "simulator.shapes.site": "one class: what a rule may ask, and how shapes are joined",
+    "simulator.shapes.formulas.arrays": "a rule per kind of op that lays tensors out anew, independent of each other",
+    "simulator.shapes.formulas.indexing": "a rule per kind of slice, gather, scatter and segment",
+    "simulator.shapes.formulas.state": "a rule per op that puts in or takes out, for each kind of store",
     "simulator.graph.building": "all that TensorFlow's importer checks and decides",
     "simulator.oracle.record": "a record: its making, its file and its command",
     "simulator.placer.colocation": "TensorFlow's colocation_graph.cc and inspecting_placer.cc, which call each other",

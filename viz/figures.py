@@ -18,9 +18,10 @@ from simulator.costs.table import FALLBACK, MEASURED
 from simulator.execution.memory import KINDS, Live, at_peak
 from simulator.execution.receiving import copies_held
 from simulator.execution.trace import Kind
-from simulator.graph import ops, shapes
+from simulator.graph import ops
 from simulator.graph.op_classes import calling
 from simulator.graph.step import exchange
+from simulator.shapes import unknown
 from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
 
@@ -239,7 +240,7 @@ def fallbacks(scene: Scene) -> list[tuple[str, int]]:
 
 def unknown_shapes(scene: Scene) -> list[tuple[str, int]]:
     """Op -> number of its outputs of unknown size that another op reads, the most first."""
-    return list(shapes.unknown_shapes(scene.graph, scene.step).items())
+    return list(unknown.unknown_shapes(scene.graph, scene.step).items())
 
 
 def notes(scene: Scene) -> list[str]:

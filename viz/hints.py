@@ -24,7 +24,6 @@ from simulator.costs.table import CostTable
 from simulator.errors import SimvizError
 from simulator.execution.trace import Kind, Trace
 from simulator.graph.graph import Graph
-from simulator.graph.shapes import Infer
 from simulator.graph.step import Step
 from simulator.partitioning import Partitions
 from simulator.training.clients.client_tables import Client
@@ -146,17 +145,16 @@ def starved(
     costs: CostTable,
     partitions: Partitions,
     trace: Trace,
-    infer: Infer | None,
 ) -> tuple[str, ...]:
     """A note for each queue and iterator that consecutive steps empty faster than it is filled.
 
-    Consecutive steps begin one makespan and one session gap apart. `infer` gives shapes in the functions of datasets.
+    Consecutive steps begin one makespan and one session gap apart.
     An input of unknown speed is skipped: a training names it.
     """
     if not any(_TAKES_INPUT.fullmatch(graph.ops[row]) for row in np.flatnonzero(step.runs).tolist()):
         return ()
     program = Program("the step", cluster.client_task, graph, step.fetches, step.feeds)
-    found = inputs_of([Client(program, partitions)], cluster, [costs], infer=infer)
+    found = inputs_of([Client(program, partitions)], cluster, [costs])
     every_ns = trace.makespan + between_steps_ns(_others(partitions, cluster))
     said = []
     for row, pipeline in enumerate(found.pipelines):

@@ -19,8 +19,8 @@ from simulator.execution.trace import Kind, Trace, TraceTasks
 from simulator.execution.trace_tasks import trace_of
 from simulator.execution.transfers import no_route
 from simulator.graph.op_classes import calling
-from simulator.graph.shapes import unsized
 from simulator.partitioning.partitions import carried
+from simulator.shapes.unknown import unsized
 from simulator.wording import counted
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from simulator.graph.graph import Attrs
 from simulator.graph.messages import Proto
 
-MAX_ELEMENTS = 16  # of a constant that is read
+MAX_ELEMENTS = 16  # of a constant that is read, unless more are asked for
 
 _NUMBERS: Mapping[int, tuple[str, str]] = {  # DataType -> field of a TensorProto, how it is packed
     1: ("float_val", "<f4"),
@@ -24,8 +24,8 @@ _NUMBERS: Mapping[int, tuple[str, str]] = {  # DataType -> field of a TensorProt
 }
 
 
-def elements(attrs: Attrs) -> list[float] | None:
-    """The elements of a Const with these attributes, in row-major order; None for no numbers or too many."""
+def elements(attrs: Attrs, most: int = MAX_ELEMENTS) -> list[float] | None:
+    """The elements of a Const with these attributes, in row-major order; None for no numbers or more than `most`."""
     attr = attrs.get("value")
     if attr is None or not attr.HasField("tensor") or attr.tensor.dtype not in _NUMBERS:
         return None
@@ -33,7 +33,7 @@ def elements(attrs: Attrs) -> list[float] | None:
     count = 1
     for dim in tensor.tensor_shape.dim:
         count *= max(int(dim.size), 0)
-    if tensor.tensor_shape.unknown_rank or count > MAX_ELEMENTS:
+    if tensor.tensor_shape.unknown_rank or count > most:
         return None
     name, packed = _NUMBERS[tensor.dtype]
     if tensor.tensor_content:

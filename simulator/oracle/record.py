@@ -37,12 +37,12 @@ from simulator.graph.graph_def import graph_def
 from simulator.graph.importer import read_graph
 from simulator.graph.inlining import inline, lower
 from simulator.graph.messages import GraphDef, StepStats
-from simulator.graph.shapes import with_shapes
 from simulator.graph.sources import read_source
 from simulator.graph.step import choose_step
 from simulator.oracle.machine import Machine, machine
 from simulator.oracle.observation import GPUS, LOCALHOST, TIMEOUT_S, Observation, observe, without_large_values
 from simulator.oracle.timing import timed
+from simulator.shapes.filling import with_shapes
 from simulator.units import show_bytes
 from simulator.wording import printable
 

@@ -17,8 +17,8 @@ from simulator.execution.simulate import simulate
 from simulator.execution.trace import Kind
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.graph.shapes import unknown_shapes
 from simulator.partitioning import FLAVOURS, partition
+from simulator.shapes.unknown import unknown_shapes
 from simulator.wording import counted
 from tests.execution.cases import apart, assigned, attrs_of, cluster, costs, dags, runs, steps, whole
 from tests.execution.test_engine import story

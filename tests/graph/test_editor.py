@@ -11,7 +11,7 @@ from simulator.errors import GraphError
 from simulator.graph.editor import CONTROL, edited
 from simulator.graph.graph import Graph
 from simulator.graph.inlining import inline
-from simulator.graph.shapes import with_shapes
+from simulator.shapes.filling import with_shapes
 from tests.graph.inlining.functional import PLACEHOLDER, T, call, function
 from tests.graph.inlining.functional import graph as functional_graph
 from tests.partitioning.cases import random_graph

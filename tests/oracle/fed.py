@@ -72,4 +72,4 @@ def rate(run: Training) -> float:
 
 def read(folder: Path, row: int) -> Graph:
     """The graph of a case."""
-    return load(str(folder / f"{row}.meta"), infer=None)
+    return load(str(folder / f"{row}.meta"))

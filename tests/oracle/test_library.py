@@ -17,8 +17,8 @@ from placement import place
 from simulator import choose_step, estimate, load, load_cluster, partition, read_graph, simulate
 from simulator.cluster.device_strings import default_cluster
 from simulator.errors import UnsupportedError
-from simulator.graph.shapes import with_shapes
 from simulator.oracle import child
+from simulator.shapes.filling import with_shapes
 from tests.oracle.kinds import KINDS
 from viz import run
 from viz.command.cli import main

@@ -8,7 +8,6 @@ import pytest
 
 from simulator.errors import OracleError
 from simulator.graph.importer import read_graph
-from simulator.graph.shapes import with_shapes
 from simulator.oracle import child, inference
 from tests.strategies import Rows, type_attr, typed
 
@@ -126,8 +125,3 @@ def test_without_tensorflow_the_way_out_is_said(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(OracleError, match=r"simviz\[tensorflow\]"):
         inference.infer(product(), FEEDS)
-
-
-def test_with_shapes_and_tensorflow_together() -> None:
-    got = with_shapes(product(), batch=6, feeds={"w": (8, 3)}, infer=inference.infer)
-    assert got.tensor_shape == ((6, 8), (8, 3), (6, 3), (6, 3))

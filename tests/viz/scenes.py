@@ -12,7 +12,7 @@ from simulator.execution.options import SimulationOptions
 from simulator.graph.graph import Graph
 from simulator.graph.importer import read_graph
 from simulator.graph.inlining import inline, lower
-from simulator.graph.shapes import with_shapes
+from simulator.shapes.filling import with_shapes
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.regimes import read_regime
 from viz.command.request import Request

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from simulator.cluster.cluster import Cluster, with_protocol
@@ -14,10 +14,10 @@ from simulator.costs.estimate import estimate
 from simulator.costs.measured import MeasuredTimes
 from simulator.costs.table import CostTable
 from simulator.execution.preparing import Prepared, prepare
-from simulator.graph.graph import Graph, Shape
-from simulator.graph.shapes import with_shapes
+from simulator.graph.graph import Graph
 from simulator.graph.step import Step, choose_step
-from simulator.loading import ask_tensorflow, flat, load
+from simulator.loading import flat, load
+from simulator.shapes.filling import with_shapes
 from simulator.training.disturbances.disturbed import disturb
 from simulator.training.programs.filters import check_filters
 from simulator.training.programs.program import Program, estimate_each
@@ -51,7 +51,7 @@ class Programs:
 def read_inputs(request: Request, say: Callable[[str], None]) -> Ingredients:
     """Load what the request names. Raise SimvizError if a file, a name or a figure of it is wrong."""
     say("loading the graph")
-    graph = _graph(request, say)
+    graph = _graph(request)
     cluster = _cluster(request, graph)
     if request.training is not None:
         return _of_training(request, request.training, graph, cluster, say)
@@ -91,22 +91,16 @@ def _of_training(
     return _inputs(request, first.graph, step, connected(cluster, first.task), costs[0], training)
 
 
-def _graph(request: Request, say: Callable[[str], None]) -> Graph:
-    def ask(graph: Graph, feeds: Mapping[str, Shape]) -> list[Shape | None]:
-        say("asking TensorFlow for shapes")
-        return ask_tensorflow(graph, feeds)
-
+def _graph(request: Request) -> Graph:
     feeds, batch = request.feeds, request.batch
     keep_calls, ignore_devices = request.keep_calls, request.ignore_devices
     if request.training is None:
-        return load(
-            request.graph, batch=batch, feeds=feeds, keep_calls=keep_calls, ignore_devices=ignore_devices, infer=ask
-        )
+        return load(request.graph, batch=batch, feeds=feeds, keep_calls=keep_calls, ignore_devices=ignore_devices)
     # a function's captured value is fed to a single step; the steps of a training share it
     graph = flat(request.graph, keep_calls=keep_calls, ignore_devices=ignore_devices)
     held = {graph.names[row] for row in captured(graph)}
     feeds = {name: shape for name, shape in feeds.items() if name.removesuffix(":0") not in held}
-    return with_shapes(with_variables(graph, request.feeds), batch=batch, feeds=feeds, infer=ask)
+    return with_shapes(with_variables(graph, request.feeds), batch=batch, feeds=feeds)
 
 
 def _cluster(request: Request, graph: Graph) -> Cluster:

@@ -83,7 +83,7 @@ def run(
     signature: str | None = None,
     fetches: Texts = (),
     feeds: Mapping[str, Sequence[int]] | Texts = (),
-    batch: int = 1,
+    batch: int | None = None,
     keep_calls: bool = False,
     ignore_devices: bool = False,
     soft: bool = True,

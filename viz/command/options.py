@@ -170,9 +170,8 @@ def _add_step(group: argparse._ArgumentGroup) -> None:
     add(
         "--batch",
         type=whole_number,
-        default=1,
         metavar="N",
-        help="size of the unknown first dimension of placeholders (default: 1)",
+        help="number of examples: the unknown first dimension of placeholders, dequeues and iterators (default: 1)",
     )
     add("--keep-calls", action="store_true", help="keep each function call as a single node")
 

@@ -36,7 +36,7 @@ class Request:
     signature: str | None = None
     fetches: tuple[str, ...] | None = None
     feeds: Mapping[str, Shape] = field(default_factory=dict)
-    batch: int = 1
+    batch: int | None = None
     keep_calls: bool = False
     costs: tuple[str, ...] = ()  # files of measured times
     ignore_devices: bool = False
@@ -65,7 +65,7 @@ class Request:
 
 def read_request(asked: argparse.Namespace) -> Request:
     """Make a request of the options of `options.parser`. Raise SimvizError with the option that is wrong."""
-    if not 1 <= asked.batch <= MOST:
+    if asked.batch is not None and not 1 <= asked.batch <= MOST:
         raise SimvizError(f"--batch {asked.batch}: a batch is a number from 1 to 2^31")
     return Request(
         graph=asked.graph,

@@ -17,7 +17,6 @@ from simulator.execution.memory import out_of_memory
 from simulator.execution.receiving import Received, receive_late
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
-from simulator.loading import ask_tensorflow
 from simulator.partitioning import Partitions, partition
 from simulator.wording import counted
 from viz.command.ingredients import Ingredients, read_inputs
@@ -190,7 +189,7 @@ def _starved(given: Ingredients, partitions: Partitions, trace: Trace) -> tuple[
     """Notes on inputs that consecutive steps would wait for; a training simulates them."""
     if given.training is not None:
         return ()
-    return starved(given.graph, given.step, given.cluster, given.costs, partitions, trace, ask_tensorflow)
+    return starved(given.graph, given.step, given.cluster, given.costs, partitions, trace)
 
 
 def _shown(name: str) -> str:

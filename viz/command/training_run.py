@@ -15,7 +15,6 @@ from simulator.execution.loops import SharedChoices
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
-from simulator.loading import ask_tensorflow
 from simulator.partitioning import Partitions
 from simulator.training.answers.answers import MOST_STEPS, answers, until_ci
 from simulator.training.answers.bottleneck import MOST_TRIED, bottleneck
@@ -192,13 +191,7 @@ def _setup(
         flavour=request.flavour,
         first=first,
     )
-    inputs = inputs_of(
-        made,
-        cluster,
-        costs,
-        rates=request.training.inputs,
-        infer=ask_tensorflow,
-    )
+    inputs = inputs_of(made, cluster, costs, rates=request.training.inputs)
     return _Setup(request, cluster, regime, made, costs, inputs)
 
 

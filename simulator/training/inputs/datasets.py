@@ -20,8 +20,8 @@ from simulator.graph import ops
 from simulator.graph.const_values import elements
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.inlining.bodies import Body, instantiate
-from simulator.graph.shapes import Infer, with_shapes
 from simulator.graph.tensors import shape_of
+from simulator.shapes.filling import with_shapes
 from simulator.training.inputs.core_costs import CALL_NS, ELEMENT_NS, Processor, core_ns, hidden, work
 from simulator.training.inputs.pipeline import Producer, UnknownRateError
 from simulator.training.recognition.dataflow import sources_of
@@ -68,11 +68,10 @@ class _Flow:
 
 @dataclass(frozen=True)
 class Datasets:
-    """The datasets of a client's graph; `infer` gives the shapes in functions that they call."""
+    """The datasets of a client's graph."""
 
     graph: Graph
     where: Processor
-    infer: Infer | None = None
 
     def producer(self, iterator: int) -> tuple[Producer, int]:
         """The threads that make the elements of the iterator of that row, and the elements that it has room for.
@@ -238,7 +237,7 @@ class Datasets:
                 for at, shape in enumerate(shapes[: len(body.argument_types)])
                 if shape is not None and all(size >= 0 for size in shape)
             }
-            graph = with_shapes(graph, feeds=given, infer=self.infer)
+            graph = with_shapes(graph, feeds=given)
         except SimvizError as error:
             raise UnknownRateError(f"the function {function.name!r} can't be read: {error}") from None
         if not kept <= set(graph.index):

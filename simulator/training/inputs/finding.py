@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from simulator.errors import SimvizError
-from simulator.graph.shapes import Infer
 from simulator.training.clients.operations import DEQUEUE, ENQUEUE, origins
 from simulator.training.clients.resources import Key, find, key_of, sends_of_recvs
 from simulator.training.inputs.core_costs import processor
@@ -77,15 +76,14 @@ def inputs_of(
     costs: Sequence[CostTable],
     *,
     rates: Sequence[Rate] = (),
-    infer: Infer | None = None,
 ) -> Pipelines:
     """The inputs of these clients; `costs` has the table of each client's graph.
 
-    `rates` are given rates. Others are estimated from the ops that fill a queue and from datasets; `infer` gives the
-    shapes in the datasets' functions. An input of unknown rate never runs dry; a note says so. The feed of a client
-    counts where its rate is given. Raises SimvizError for a rate of an input that does not exist.
+    `rates` are given rates. Others are estimated from the ops that fill a queue and from datasets. An input of unknown
+    rate never runs dry; a note says so. The feed of a client counts where its rate is given. Raises SimvizError for a
+    rate of an input that does not exist.
     """
-    search = _InputSearch(clients, cluster, costs, rates, infer)
+    search = _InputSearch(clients, cluster, costs, rates)
     drawn = search.drawn()
     search.add_feeds(drawn)
     search.check_rates()
@@ -117,7 +115,6 @@ class _InputSearch:
     cluster: Cluster
     costs: Sequence[CostTable]
     rates: Sequence[Rate]
-    infer: Infer | None
     found: dict[Key, _Found] = field(default_factory=dict)
 
     def drawn(self) -> list[_Drawn]:
@@ -241,7 +238,7 @@ class _InputSearch:
         row = graph.index.get(first.partitions.graph.names[one.owner], -1)
         if row < 0 or "Iterator" not in graph.ops[row]:
             raise UnknownRateError("its dataset is not in the graph")
-        return Datasets(graph, processor(self.cluster, first.program.task), self.infer).producer(row)
+        return Datasets(graph, processor(self.cluster, first.program.task)).producer(row)
 
     def _lead(self, c: int) -> Program:
         """The program with which that of a client is identical, or its own."""

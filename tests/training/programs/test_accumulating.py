@@ -10,8 +10,8 @@ from simulator.cluster.description import load_cluster
 from simulator.errors import DeadlockError, GraphError
 from simulator.graph.graph import Graph
 from simulator.graph.importer import read_graph
-from simulator.graph.shapes import with_shapes
 from simulator.graph.step import choose_step
+from simulator.shapes.filling import with_shapes
 from simulator.training.clients.operations import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.clients.resources import find, joined
 from simulator.training.programs.distributed import distributed

@@ -11,7 +11,7 @@ from simulator import choose_step, load_cluster
 from simulator.errors import ClusterError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.graph.shapes import with_shapes
+from simulator.shapes.filling import with_shapes
 from simulator.training.programs.replicated import replicate
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.regimes import read_regime

@@ -1,17 +1,28 @@
 from collections.abc import Mapping
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.errors import GraphError, OracleError
+from simulator.errors import GraphError
 from simulator.graph.graph import Graph, Shape
-from simulator.graph.shapes import unknown_shapes, with_shapes
+from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
+from simulator.shapes.filling import with_shapes
+from simulator.shapes.unknown import unknown_shapes
 from tests.strategies import Rows, graphs, shape_attr, shapes_attr, type_attr, typed, types_attr
 
 Fed: TypeAlias = Mapping[str, Shape]
+
+
+def const(*values: int) -> Any:
+    """The attribute of an int32 vector."""
+    value = AttrValue()
+    value.tensor.dtype = 3
+    value.tensor.int_val.extend(values)
+    value.tensor.tensor_shape.dim.add(size=len(values))
+    return value
 
 
 def chain(first: Shape = (-1, 784), second: Shape = (-1, 10)) -> Rows:
@@ -29,91 +40,87 @@ def shape(graph: Graph, name: str) -> Shape | None:
     return graph.tensor_shape[int(graph.tensor_ptr[graph.row(name)])]
 
 
-def never(graph: Graph, feeds: Fed) -> NoReturn:
-    raise AssertionError("nothing was to be asked")
-
-
-class Answers:
-    """An `infer` that knows some nodes, and remembers what it was asked."""
-
-    def __init__(self, **shapes: Shape) -> None:
-        self.shapes = shapes
-        self.asked: list[Fed] = []
-
-    def __call__(self, graph: Graph, feeds: Fed) -> list[Shape | None]:
-        self.asked.append(dict(feeds))
-        return [self.shapes.get(graph.names[node]) for node in graph.tensor_node]
-
-
 def test_the_batch_fills_the_open_first_dimension() -> None:
     got = with_shapes(chain().built(), batch=32)
     assert [shape(got, name) for name in "xyz"] == [(32, 784), (32, 10), (32, 10)]
     assert got.tensor_bytes.tolist() == [32 * 784 * 4, 784 * 10 * 4, 1280, 1280, 1280]
     assert "batch 32 is the unknown first dimension of x:0" in got.notes
-    assert "the first dimension of 3 tensors, which alone is unknown, follows batch 32" in got.notes
 
 
-def test_a_graph_whose_sizes_are_known_is_returned_as_it_is_and_nobody_is_asked() -> None:
+def test_a_graph_whose_sizes_are_known_is_returned_as_it_is() -> None:
     given_graph = chain((8, 784), (8, 10)).built()
-    got = with_shapes(given_graph, infer=never)
+    got = with_shapes(given_graph)
     assert got.tensor_shape == given_graph.tensor_shape
     assert got.notes == given_graph.notes
 
 
-def test_inference_is_asked_once_when_sizes_stay_unknown() -> None:
-    infer = Answers(y=(4, 10), z=(4, 10), end=(4, 10))
-    got = with_shapes(chain().built(), batch=4, infer=infer)
-    assert infer.asked == [{"x:0": (4, 784)}]
-    assert shape(got, "z") == (4, 10)
-    assert not any("follow" in note for note in got.notes)
-
-
-def test_what_inference_does_not_know_stays_unknown() -> None:
-    got = with_shapes(chain().built(), batch=4, infer=Answers(y=(4, 10)))
-    assert unknown_shapes(got) == {"Relu": 1}
+def test_what_no_rule_tells_stays_unknown() -> None:
+    made = chain()
+    made.add("own", "OpOfMyOwn", ["z"], _output_shapes=shapes_attr((-1, 10)))
+    made.add("last", "Neg", ["own"], **typed("Neg", (-1, 10)))
+    got = with_shapes(made.built(), batch=4)
+    assert (shape(got, "z"), shape(got, "own")) == ((4, 10), (-1, 10))
+    assert unknown_shapes(got) == {"OpOfMyOwn": 1}
 
 
 def test_a_feed_beats_the_batch_and_the_file() -> None:
-    infer = Answers(y=(7, 10), z=(7, 10), end=(7, 10))
-    got = with_shapes(chain((8, 784), (8, 10)).built(), feeds={"x": (7, 784)}, infer=infer)
-    assert infer.asked == [{"x:0": (7, 784)}]
+    got = with_shapes(chain((8, 784), (8, 10)).built(), batch=3, feeds={"x": (7, 784)})
     assert [shape(got, name) for name in ("x", "y", "end")] == [(7, 784), (7, 10), (7, 10)]
 
 
-def test_without_inference_what_hangs_on_a_contradicted_shape_is_unknown() -> None:
-    got = with_shapes(chain((8, 784), (8, 10)).built(), feeds={"x:0": (7, 784)})
-    assert [shape(got, name) for name in ("w", "y", "z")] == [(784, 10), None, None]
-    assert unknown_shapes(got) == {"MatMul": 1, "Relu": 1}
+def test_what_hangs_on_a_contradicted_shape_is_not_believed_and_the_rest_is() -> None:
+    made = chain((8, 784), (8, 10))
+    made.add("own", "OpOfMyOwn", ["z"], _output_shapes=shapes_attr((8, 10)))
+    made.add("other", "OpOfMyOwn", ["w"], _output_shapes=shapes_attr((5,)))
+    got = with_shapes(made.built(), feeds={"x:0": (7, 784)})
+    assert [shape(got, name) for name in ("w", "y", "z", "own", "other")] == [(784, 10), (7, 10), (7, 10), None, (5,)]
 
 
-def test_a_refusal_falls_back_and_says_so() -> None:
-    def refuses(graph: Graph, feeds: Fed) -> NoReturn:
-        raise OracleError("Op type not registered 'Mine'")
+def test_ops_that_refuse_their_inputs_in_the_file_itself_are_told_and_the_rest_is_found() -> None:
+    made = chain()
+    made.add("v", "Placeholder", dtype=type_attr(), shape=shape_attr(50, 7))
+    made.add("bad", "MatMul", ["y", "v"], T=type_attr())
+    made.add("after", "Neg", ["bad"], T=type_attr())
+    made.add("end2", "Neg", ["after"], T=type_attr())
+    got = with_shapes(made.built(), batch=2)
+    assert (shape(got, "z"), shape(got, "bad"), shape(got, "after")) == ((2, 10), None, None)
+    said = (
+        "1 op refuses its inputs, first 'bad' (MatMul): dimensions must be equal, but are 10 and 50: [2,10] and [50,7]"
+    )
+    assert said in got.notes
 
-    got = with_shapes(chain().built(), batch=2, infer=refuses)
-    assert shape(got, "z") == (2, 10)
-    assert any("could not infer the shapes: Op type not registered 'Mine'" in note for note in got.notes)
+
+def test_feeds_that_do_not_fit_are_refused_with_the_op_and_a_graph_that_is_broken_anyway_is_not() -> None:
+    made = chain()
+    made.add("v", "Placeholder", dtype=type_attr(), shape=shape_attr(50, 7))
+    made.add("bad", "MatMul", ["y", "v"], T=type_attr())
+    graph = made.built()
+    with pytest.raises(
+        GraphError, match=r"does not fit x:0=3,700: 'y' \(MatMul\) refuses .* equal, but are 700 and 784"
+    ):
+        with_shapes(graph, feeds={"x": (3, 700)})
+    assert shape(with_shapes(graph, feeds={"x": (3, 784)}), "y") == (3, 10)
 
 
-def test_feeds_that_tensorflow_refuses_are_an_error_and_a_graph_that_it_refuses_anyway_is_not() -> None:
-    def refuses_feeds(graph: Graph, feeds: Fed) -> list[Shape | None]:
-        if "x:0" in feeds:
-            refuses_all(graph, feeds)
-        return list(graph.tensor_shape)
-
-    def refuses_all(graph: Graph, feeds: Fed) -> NoReturn:
-        raise OracleError("no", refusal="50 and 100")
-
-    with pytest.raises(GraphError, match=r"\(x:0=3,784\); TensorFlow says: 50 and 100"):
-        with_shapes(chain().built(), feeds={"x": (3, 784)}, infer=refuses_feeds)
-    got = with_shapes(chain().built(), feeds={"x": (3, 784)}, infer=refuses_all)
-    assert shape(got, "x") == (3, 784)
-    assert any("could not infer the shapes" in note for note in got.notes)
+def test_a_batch_that_does_not_fit_is_refused_with_the_op_if_it_was_asked_for() -> None:
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(-1, 3))
+    made.add("k", "Const", dtype=type_attr(3), value=const(2, -1, 3))
+    made.add("pairs", "Reshape", ["x", "k"], T=type_attr(), Tshape=type_attr(3))
+    made.add("z", "Neg", ["pairs"], T=type_attr())
+    made.add("end", "Neg", ["z"], T=type_attr())
+    graph = made.built(producer=1000)
+    assert shape(with_shapes(graph, batch=8), "z") == (2, 4, 3)
+    with pytest.raises(GraphError, match=r"does not fit a batch of 5: 'pairs' \(Reshape\)"):
+        with_shapes(graph, batch=5)
+    got = with_shapes(graph)
+    assert any("1 op refuses its inputs, first 'pairs'" in note for note in got.notes), "nobody asked for one example"
+    assert unknown_shapes(got) == {"Neg": 1, "Reshape": 1}
 
 
 def test_any_tensor_may_be_fed() -> None:
-    got = with_shapes(chain().built(), feeds={"y": (3, 10), "x": (3, 784)}, infer=Answers(z=(3, 10), end=(3, 10)))
-    assert shape(got, "y") == (3, 10)
+    got = with_shapes(chain().built(), feeds={"y": (3, 12), "x": (3, 784)})
+    assert (shape(got, "y"), shape(got, "z")) == ((3, 12), (3, 12))
 
 
 @pytest.mark.parametrize(
@@ -134,9 +141,17 @@ def test_bad_feeds_get_a_sentence(feeds: Fed, said: str) -> None:
 
 
 def test_a_placeholder_that_stays_open_is_named() -> None:
-    got = with_shapes(chain((-1, -1), (-1, 10)).built(), batch=3)
+    made = Rows()
+    made.add("x", "Placeholder", **typed("Placeholder", (-1, -1)))
+    made.add("y", "Neg", ["x"], **typed("Neg", (-1, -1)))
+    got = with_shapes(made.built(), batch=3)
     assert "the size of x:0 (3,?) is unknown, and so is what depends on it: give the shape as a feed" in got.notes
     assert not any("give the shape" in note for note in with_shapes(chain().built()).notes)
+
+
+def test_what_a_reader_asks_of_a_placeholder_is_known() -> None:
+    got = with_shapes(chain((-1, -1), (-1, 10)).built(), batch=3)
+    assert shape(got, "x") == (3, 784), "the product would be refused with any other number"
 
 
 def test_a_batch_of_nothing_is_refused() -> None:
@@ -169,7 +184,7 @@ def test_the_scalar_of_an_old_placeholder_says_nothing() -> None:
     assert with_shapes(made.built(producer=22)).tensor_shape == ((),)
 
 
-def test_what_is_restored_has_the_variable_s_shape_and_nobody_is_asked() -> None:
+def test_what_is_restored_has_the_variable_s_shape() -> None:
     made = Rows()
     made.add("v", "VariableV2", dtype=type_attr(), shape=shape_attr(3, 2), _output_shapes=shapes_attr((3, 2)))
     made.add("h", "VarHandleOp", dtype=type_attr(), shape=shape_attr(4))
@@ -178,17 +193,28 @@ def test_what_is_restored_has_the_variable_s_shape_and_nobody_is_asked() -> None
     made.add("i", "Identity", ["restore:1"], T=type_attr(), _output_shapes=shapes_attr(None))
     made.add("a", "Assign", ["v", "restore"], T=type_attr(), _output_shapes=shapes_attr((3, 2)))
     made.add("b", "AssignVariableOp", ["h", "i"], dtype=type_attr())
-    got = with_shapes(made.built(), infer=never)
+    got = with_shapes(made.built())
     assert (shape(got, "restore"), got.tensor_shape[got.tensor_ptr[2] + 1], shape(got, "i")) == ((3, 2), (4,), (4,))
 
 
-def test_what_depends_on_values_is_no_reason_to_ask() -> None:
+def test_what_depends_on_values_stays_unknown_and_so_does_what_follows() -> None:
     made = Rows()
     made.add("x", "Placeholder", dtype=type_attr(10), shape=shape_attr(9), _output_shapes=shapes_attr((9,)))
     made.add("w", "Where", ["x"], T=type_attr(10), _output_shapes=shapes_attr((-1, 1)))
-    made.add("s", "Squeeze", ["w"], T=type_attr(9), _output_shapes=shapes_attr((-1,)))
-    made.add("n", "Neg", ["s"], T=type_attr(9), _output_shapes=shapes_attr((-1,)))
-    assert unknown_shapes(with_shapes(made.built(), infer=never)) == {"Squeeze": 1, "Where": 1}
+    made.add("s", "Squeeze", ["w"], T=type_attr(9), squeeze_dims=AttrValue(list={"i": [1]}))
+    made.add("n", "Neg", ["s"], T=type_attr(9))
+    got = with_shapes(made.built())
+    assert unknown_shapes(got) == {"Squeeze": 1, "Where": 1}
+    assert shape(got, "n") == (-1,)
+
+
+def test_a_file_that_contradicts_itself_is_believed() -> None:
+    """It was TensorFlow that wrote its shapes."""
+    made = chain((-1, 784), (-1, 10))
+    made.add("odd", "Neg", ["z"], **typed("Neg", (-1, 11)))
+    made.add("after", "Neg", ["odd"], T=type_attr())
+    got = with_shapes(made.built(), batch=2)
+    assert (shape(got, "odd"), shape(got, "after")) == ((2, 11), (2, 11))
 
 
 def test_strings_handles_and_what_nobody_reads_are_not_unknown() -> None:

@@ -1,0 +1,167 @@
+"""Dimensions that may be unknown: a number, or a symbol that is followed through sums, products and quotients.
+
+A symbol is a number at or below SYMBOLS, so that a shape is a tuple of whole numbers whatever is known of it. Equal
+symbols are equal dimensions. What is computed of symbols is a symbol again: the same one for the same polynomial, so
+that a batch b that is reshaped to b * 49 and back is b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Dims: TypeAlias = tuple[int, ...] | None  # a dimension below 0 is a symbol; None: unknown rank
+Number: TypeAlias = int | float  # a truth value is 0 or 1; at or below SYMBOLS an unknown number
+Value: TypeAlias = tuple[Number, ...]  # the elements of a small tensor, in row-major order
+
+SYMBOLS = -(2**64)  # below every number that a tensor of TensorFlow can hold
+_TERMS = 8  # a longer polynomial is followed no further
+
+_Term: TypeAlias = tuple[int, ...]  # sorted symbols that are multiplied
+_Polynomial: TypeAlias = Mapping[_Term, int]  # term -> coefficient; () is the constant
+
+
+@dataclass(slots=True)
+class Algebra:
+    """The symbols of one graph, each with the reason for which it was made."""
+
+    _number: dict[Hashable, int] = field(default_factory=dict)  # reason -> symbol
+    _polynomial: dict[int, _Polynomial] = field(default_factory=dict)  # of the symbols that are computed
+    bound: dict[int, int] = field(default_factory=dict)  # symbol -> what it is equal to
+
+    def symbol(self, *reason: Hashable) -> int:
+        """The symbol with that reason, always the same one."""
+        found = self._number.get(reason)
+        if found is None:
+            found = self._number[reason] = SYMBOLS - len(self._number)
+        return found
+
+    def plus(self, a: int, b: int) -> int:
+        """The sum of two dimensions."""
+        if a > SYMBOLS and b > SYMBOLS:
+            return a + b
+        return self._summed(a, b, 1)
+
+    def minus(self, a: int, b: int) -> int:
+        """The difference of two dimensions."""
+        if a > SYMBOLS and b > SYMBOLS:
+            return a - b
+        return self._summed(a, b, -1)
+
+    def times(self, a: int, b: int) -> int:
+        """The product of two dimensions; 0 times anything is 0."""
+        if a > SYMBOLS and b > SYMBOLS:
+            return a * b
+        made: dict[_Term, int] = {}
+        for left, x in self._terms(a).items():
+            for right, y in self._terms(b).items():
+                term = tuple(sorted(left + right))
+                made[term] = made.get(term, 0) + x * y
+        return self._named(made)
+
+    def floor_divided(self, a: int, b: int) -> int:
+        """The quotient, rounded down. Division by 0, which TensorFlow refuses when it runs, gives a symbol."""
+        if a > SYMBOLS and b > SYMBOLS and b:
+            return a // b
+        whole = self.quotient(a, b)
+        return self.symbol("//", a, b) if whole is None else whole
+
+    def ceil_divided(self, a: int, b: int) -> int:
+        """The quotient, rounded up."""
+        if a > SYMBOLS and b > SYMBOLS and b:
+            return -(-a // b)
+        whole = self.quotient(a, b)
+        return self.symbol("-//", a, b) if whole is None else whole
+
+    def quotient(self, a: int, b: int) -> int | None:
+        """The quotient if there is one without rounding, whatever the symbols stand for; else None."""
+        if a == b and a:
+            return 1
+        below = self._terms(b)
+        if len(below) != 1:
+            return None
+        ((divisor, factor),) = below.items()
+        made: dict[_Term, int] = {}
+        for term, coefficient in self._terms(a).items():
+            left = list(term)
+            for one in divisor:
+                if one not in left:
+                    return None
+                left.remove(one)
+            if coefficient % factor:
+                return None
+            made[tuple(left)] = coefficient // factor
+        return self._named(made)
+
+    def bind(self, a: int, b: int) -> None:
+        """Note that two dimensions are equal; of numbers that differ nothing is noted."""
+        a, b = self.resolved(a), self.resolved(b)
+        if a < b:
+            a, b = b, a  # a number, else the older symbol, stands for the other
+        if a == b or b > SYMBOLS:
+            return
+        self.bound[b] = a
+        terms = self._polynomial.get(b)
+        single = [term for term in terms if term] if terms is not None else []
+        if terms is not None and len(single) == 1 and len(single[0]) == 1:
+            left = self.minus(a, terms.get((), 0))
+            whole = self.quotient(left, terms[single[0]])
+            if whole is not None and (whole >= 0 or whole <= SYMBOLS):
+                self.bind(single[0][0], whole)
+
+    def resolved(self, dim: int) -> int:
+        """The dimension by all that is noted of its symbols."""
+        while dim in self.bound:
+            dim = self.bound[dim]
+        terms = self._polynomial.get(dim)
+        if terms is None or not any(one in self.bound or one in self._polynomial for term in terms for one in term):
+            return dim
+        total = 0
+        for term, coefficient in terms.items():
+            total = self.plus(total, self.times(coefficient, self.product(map(self.resolved, term))))
+        return total
+
+    def product(self, dims: Iterable[int]) -> int:
+        """The product of dimensions, the number of elements of a shape."""
+        made = 1
+        for dim in dims:
+            made = self.times(made, dim)
+        return made
+
+    def _terms(self, dim: int) -> _Polynomial:
+        if dim > SYMBOLS:
+            return {(): dim} if dim else {}
+        return self._polynomial.get(dim) or {(dim,): 1}
+
+    def _summed(self, a: int, b: int, sign: int) -> int:
+        made = dict(self._terms(a))
+        for term, coefficient in self._terms(b).items():
+            made[term] = made.get(term, 0) + sign * coefficient
+        return self._named(made)
+
+    def _named(self, polynomial: Mapping[_Term, int]) -> int:
+        """The dimension that is this polynomial."""
+        terms = {term: coefficient for term, coefficient in polynomial.items() if coefficient}
+        if not terms:
+            return 0
+        if len(terms) == 1:
+            ((term, coefficient),) = terms.items()
+            if not term:
+                return coefficient
+            if coefficient == 1 and len(term) == 1:
+                return term[0]
+        found = self.symbol("polynomial", tuple(sorted(terms.items())))
+        if len(terms) <= _TERMS and max(map(len, terms)) <= _TERMS:
+            self._polynomial[found] = terms
+        return found
+
+
+def is_open(shape: Dims) -> bool:
+    """Whether the rank or a dimension is unknown."""
+    return shape is None or (bool(shape) and min(shape) < 0)
+
+
+def known(value: Sequence[Number]) -> bool:
+    """Whether all elements of a value are known."""
+    return not value or min(value) > SYMBOLS

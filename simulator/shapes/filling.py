@@ -1,0 +1,214 @@
+"""Shapes and sizes of all tensors of a graph, for a batch and for feeds.
+
+A file may have shapes (`_output_shapes`), with an unknown first dimension for the batch. At the edge of the graph
+(placeholders, dequeues, iterators) the batch replaces it. All else follows by our own rules (`rules`, `propagation`),
+whether TensorFlow is installed or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from simulator.errors import GraphError
+from simulator.graph.graph import Graph, Shape
+from simulator.graph.tensors import shape_of, tensor_sizes
+from simulator.shapes.dims import Dims, is_open
+from simulator.shapes.propagation import EDGE, PLACEHOLDERS, Inferred, infer
+from simulator.shapes.unknown import unsized
+from simulator.units import is_whole
+from simulator.wording import counted, some
+
+BATCH = 1  # where a file leaves it open and nobody asks for another
+_DECLARING = PLACEHOLDERS | {"Variable", "VariableV2", "TemporaryVariable"}
+_LEGACY_PRODUCER = 21  # until then a placeholder's scalar shape says "unknown" (tensorflow/core/ops/array_ops.cc)
+
+
+def with_shapes(graph: Graph, *, batch: int | None = None, feeds: Mapping[str, Shape] = {}) -> Graph:
+    """The same graph with the shapes of its tensors for that batch and these feeds.
+
+    `feeds` gives the shape of a tensor, "node:port" or "node". The unknown first dimension of every other placeholder,
+    dequeue and iterator is `batch`, by default 1. All other shapes follow from these by the rules of the ops. A shape
+    that the file gives counts, unless it hangs on a tensor that is fed another shape than the file's. Notes list the
+    assumptions, and ops whose inputs do not fit together in the file itself.
+
+    Raises GraphError for an unknown node or port, for another rank than the file's, for a negative dimension or a
+    batch below 1, and where an op's inputs do not fit together because of the feeds or the batch: it names the op.
+    """
+    if batch is not None and (not is_whole(batch) or batch < 1):
+        raise GraphError(f"a batch of {batch!r} is not possible; give a whole number from 1")
+    if not isinstance(feeds, Mapping):
+        raise GraphError(f"feeds maps the names of tensors to their shapes; it is {feeds!r}")
+    declared = _declared(graph)
+    given = {_tensor(graph, name): tuple(shape) for name, shape in _checked(feeds).items()}
+    for row, shape in given.items():
+        _check(graph, row, declared[row], shape)
+    believed = _believed(graph, declared, given)
+    if not given and _complete(graph, declared):
+        return _with(graph, declared, ())
+    found = infer(graph, given, believed, batch=BATCH if batch is None else batch)
+    if found.clashes:
+        _blame(graph, found, given, batch)
+    shapes = [_numbers(shape) for shape in found.shapes]
+    notes = _noted(graph, found, shapes, batch)
+    return _with(graph, shapes, notes)
+
+
+def _with(graph: Graph, shapes: Sequence[Shape | None], notes: Sequence[str]) -> Graph:
+    sizes, _ = tensor_sizes(graph.tensor_dtype.tolist(), shapes)
+    return replace(graph, tensor_shape=tuple(shapes), tensor_bytes=sizes, notes=(*graph.notes, *notes))
+
+
+def _numbers(shape: Dims) -> Shape | None:
+    """The shape with -1 for unknown dimensions."""
+    if shape is None or not shape or min(shape) >= 0:
+        return shape
+    return tuple([max(side, -1) for side in shape])
+
+
+def _declared(graph: Graph) -> list[Shape | None]:
+    """[T] the file's shapes, else those that placeholders, variables and constants declare."""
+    shapes = list(graph.tensor_shape)
+    first = graph.tensor_ptr.tolist()
+    for node, (op, attrs) in enumerate(zip(graph.ops, graph.attrs, strict=True)):
+        row = first[node]
+        if first[node + 1] == row or shapes[row] is not None:
+            continue
+        if op in _DECLARING and "shape" in attrs:
+            shape = shape_of(attrs["shape"].shape)
+            legacy = op == "Placeholder" and graph.producer <= _LEGACY_PRODUCER and shape == ()
+            shapes[row] = None if legacy else shape
+        elif op == "Const" and "value" in attrs:
+            shapes[row] = shape_of(attrs["value"].tensor.tensor_shape)
+    return shapes
+
+
+def _complete(graph: Graph, shapes: Sequence[Shape | None]) -> bool:
+    """Whether the size of every tensor that is read is known, and every shape at the graph's edge."""
+    sizes, _ = tensor_sizes(graph.tensor_dtype.tolist(), shapes)
+    first = graph.tensor_ptr.tolist()
+    edge = [row for node, op in enumerate(graph.ops) if op in EDGE for row in range(first[node], first[node + 1])]
+    return not unsized(graph, sizes).any() and not any(is_open(shapes[row]) for row in edge)
+
+
+def _believed(graph: Graph, declared: Sequence[Shape | None], given: Mapping[int, Shape]) -> list[Shape | None]:
+    """[T] the shapes of the file that hold with these feeds: not those that hang on a contradicted one."""
+    believed = list(declared)
+    contradicted = [row for row, shape in given.items() if _contradicts(shape, declared[row])]
+    for row in _depending(graph, contradicted):
+        believed[row] = None
+    return believed
+
+
+def _tensor(graph: Graph, name: str) -> int:
+    """Row of the tensor "node:port"; "node" means its first output."""
+    node, colon, port = name.rpartition(":")
+    if not colon or not port.isdecimal():
+        node, port = name, "0"
+    row = graph.row(node)
+    first, last = graph.tensor_ptr[row], graph.tensor_ptr[row + 1]
+    if len(port) > 6 or int(port) >= last - first:
+        raise GraphError(f"{graph.source}: {node!r} ({graph.ops[row]}) has no output {port} to feed", node=node)
+    return int(first) + int(port)
+
+
+def _checked(feeds: Mapping[str, Shape]) -> Mapping[str, Shape]:
+    """The feeds; raise GraphError where one is no shape."""
+    for name, shape in feeds.items():
+        if not isinstance(shape, Sequence) or not all(is_whole(side) for side in shape):
+            raise GraphError(f"{name!r} is fed the shape {shape!r}; give its dimensions as whole numbers", node=name)
+    return feeds
+
+
+def _check(graph: Graph, row: int, known: Shape | None, shape: Shape) -> None:
+    name = graph.tensor_name(row)
+    if any(side < 0 for side in shape):
+        shown = ",".join(map(str, shape))
+        raise GraphError(f"the shape {shown} fed to {name!r} has a negative dimension", node=name)
+    if known is not None and len(known) != len(shape):
+        raise GraphError(
+            f"{name!r} has {len(known)} dimensions in {graph.source} ({written(known)}) but is fed {len(shape)} "
+            f"({written(shape)}); give {len(known)}",
+            node=name,
+        )
+
+
+def _contradicts(shape: Shape, known: Shape | None) -> bool:
+    return known is not None and any(a != b >= 0 for a, b in zip(shape, known, strict=True))
+
+
+def _depending(graph: Graph, fed: Sequence[int]) -> list[int]:
+    """Sorted tensors that depend on a fed one, without the fed ones."""
+    if not fed:
+        return []
+    reached = np.zeros(len(graph.tensor_node), bool)
+    reached[list(fed)] = True
+    while True:  # one round per level of the graph; a level costs a pass over the edges
+        edges = (graph.edge_tensor >= 0) & reached[graph.edge_tensor]
+        nodes = np.zeros(len(graph), bool)
+        nodes[graph.edge_dst[edges]] = True
+        wider = reached | nodes[graph.tensor_node]
+        if (wider == reached).all():
+            break
+        reached = wider
+    reached[list(fed)] = False
+    return [int(row) for row in np.flatnonzero(reached)]
+
+
+# --- what is said ----------------------------------------------------------------------------------------------------
+
+
+def _blame(graph: Graph, found: Inferred, given: Mapping[int, Shape], batch: int | None) -> None:
+    """Raise GraphError if an op does not take the user's shapes though it takes those of the file."""
+    if not given and batch is None:
+        return
+    before = {clash.node for clash in infer(graph, {}, _declared(graph), batch=None).clashes}
+    new = [clash for clash in found.clashes if clash.node not in before]
+    if not new:
+        return
+    asked = [f"{graph.tensor_name(row)}={','.join(map(str, shape))}" for row, shape in given.items()]
+    if batch is not None:
+        asked.append(f"a batch of {batch}")
+    first = new[0]
+    raise GraphError(
+        f"{graph.source} does not fit {some(asked)}: {graph.names[first.node]!r} ({graph.ops[first.node]}) refuses "
+        f"its inputs: {first.said}",
+        node=graph.names[first.node],
+    )
+
+
+def _noted(graph: Graph, found: Inferred, shapes: Sequence[Shape | None], batch: int | None) -> list[str]:
+    notes = []
+    if found.batched:
+        names = [graph.tensor_name(row) for row in found.batched]
+        notes.append(f"batch {BATCH if batch is None else batch} is the unknown first dimension of {some(names)}")
+    if found.clashes:
+        first = found.clashes[0]
+        name, op = graph.names[first.node], graph.ops[first.node]
+        refuse = "refuses its" if len(found.clashes) == 1 else "refuse their"
+        notes.append(f"{counted(len(found.clashes), 'op')} {refuse} inputs, first {name!r} ({op}): {first.said}")
+    return [*notes, *_wanted(graph, shapes)]
+
+
+def _wanted(graph: Graph, shapes: Sequence[Shape | None]) -> list[str]:
+    """A note on the placeholders whose size only a feed can give."""
+    sizes, _ = tensor_sizes(graph.tensor_dtype.tolist(), shapes)
+    names = [
+        f"{graph.tensor_name(row)} ({written(shapes[row])})"
+        for row in np.flatnonzero(unsized(graph, sizes)).tolist()
+        if graph.ops[graph.tensor_node[row]] in PLACEHOLDERS
+    ]
+    return (
+        [f"the size of {some(names)} is unknown, and so is what depends on it: give the shape as a feed"]
+        if names
+        else []
+    )
+
+
+def written(shape: Shape | None) -> str:
+    """A shape as the user writes it: 32,?,3."""
+    if shape is None:
+        return "unknown rank"
+    return ",".join("?" if side < 0 else str(side) for side in shape) or "a scalar"

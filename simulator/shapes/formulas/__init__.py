@@ -1,0 +1,1 @@
+"""The rules that the table of shapes names, by family."""

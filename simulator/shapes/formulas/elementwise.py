@@ -1,0 +1,158 @@
+"""Shapes of ops that keep, stretch or reduce their inputs, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from simulator.shapes.dims import Dims
+from simulator.shapes.site import Outputs, Rule, ShapeError, Site
+
+
+def same(site: Site) -> Outputs:
+    """The shape of the first input."""
+    return (site.shape(0),)
+
+
+def as_input(slot: int) -> Rule:
+    """The shape of that input."""
+    return lambda site: (site.shape(slot),)
+
+
+def as_inputs(*slots: int) -> Rule:
+    """An output for each of those inputs."""
+    return lambda site: [site.shape(slot) for slot in slots]
+
+
+def as_all(site: Site) -> Outputs:
+    """An output like each input."""
+    return site.shapes
+
+
+def at_least(rank: int) -> Rule:
+    """The shape of the first input, which has at least that rank."""
+    return lambda site: (site.at_least(site.shape(0), rank),)
+
+
+def of_rank(rank: int, slot: int = 0) -> Rule:
+    """The shape of that input, which has that rank."""
+    return lambda site: (site.input_of_rank(slot, rank),)
+
+
+def scalar(site: Site) -> Outputs:
+    """A single element for each output."""
+    return ((),) * site.outputs
+
+
+def constant(*shapes: Dims) -> Rule:
+    """Always the same shapes."""
+    return lambda site: shapes
+
+
+def vector(site: Site) -> Outputs:
+    """A vector of unknown length for each output."""
+    return [site.ranked(1) for _ in range(site.outputs)]
+
+
+def ranked(*ranks: int) -> Rule:
+    """Outputs of which only the rank is known."""
+    return lambda site: [site.ranked(rank) for rank in ranks]
+
+
+def merged(site: Site) -> Outputs:
+    """What is known of any input: all have the same shape."""
+    return (site.agreed(range(len(site.shapes))),)
+
+
+def merged_pair(site: Site) -> Outputs:
+    """What is known of the first two inputs, which have the same shape; the others are scalars."""
+    return (site.agreed((0, 1)),)
+
+
+def broadcast(site: Site) -> Outputs:
+    """All inputs are stretched to one shape."""
+    shape = site.shape(0)
+    for other in site.shapes[1:]:
+        shape = site.broadcast(shape, other)
+    return (shape,)
+
+
+def comparison(site: Site) -> Outputs:
+    """As `broadcast`; inputs that don't fit are unequal where the op says so (`incompatible_shape_error`)."""
+    if site.flag("incompatible_shape_error", True):
+        return broadcast(site)
+    a, b = site.shape(0), site.shape(1)
+    return (a if a == b else None,)
+
+
+def select(site: Site) -> Outputs:
+    """Select: both cases have one shape; the condition has it too, or one row, or one element (math_ops.cc)."""
+    condition, shape = site.shape(0), site.agreed((1, 2))
+    if condition is not None and shape is not None and len(condition) == 1 and len(shape) > 1:
+        return ((site.equal(shape[0], condition[0], shape, condition), *shape[1:]),)
+    if condition is not None and len(condition) != 0 and (shape is None or len(condition) == len(shape)):
+        return (site.merged(shape, condition) if len(condition) > 1 or shape is not None else None,)
+    if condition is not None and shape is not None and len(condition) not in (0, len(shape)):
+        raise ShapeError(f"the condition has {len(condition)} dimensions, the cases {len(shape)}")
+    return (shape,)
+
+
+def reduced(site: Site) -> Outputs:
+    """The dimensions that the second input names are dropped, or 1 with `keep_dims`."""
+    shape, axes = site.shape(0), site.wholes(1)
+    keeps = site.flag("keep_dims")
+    if shape is None or (axes is None and not keeps):
+        return ((),) if axes is None and site.shape(1) is None and shape == () else (None,)
+    if axes is None:
+        return (site.ranked(len(shape)),)
+    gone = {site.axis(axis, len(shape)) for axis in axes}
+    if keeps:
+        return (tuple([1 if at in gone else side for at, side in enumerate(shape)]),)
+    return (tuple([side for at, side in enumerate(shape) if at not in gone]),)
+
+
+def best_along(site: Site) -> Outputs:
+    """ArgMax: the axis that the second input names is dropped (`ArgOpShape`, math_ops.cc)."""
+    shape, axis = site.shape(0), site.whole(1)
+    if shape is None:
+        return (None,)
+    if len(shape) <= 1:
+        return ((),)
+    if axis is None:
+        return (site.ranked(len(shape) - 1),)
+    gone = site.axis(axis, len(shape))
+    return (shape[:gone] + shape[gone + 1 :],)
+
+
+def with_aggregate(site: Site) -> Outputs:
+    """Ops of quantised numbers: the shape of the first input, then its least and largest number."""
+    return (site.shape(0), *[()] * (site.outputs - 1))
+
+
+def quantised(rule: Rule) -> Rule:
+    """Another rule's output, then its least and largest number."""
+
+    def with_range(site: Site) -> Outputs:
+        return (*rule(site)[:1], (), ())
+
+    return with_range
+
+
+def accumulated(site: Site) -> Outputs:
+    """AccumulateNV2: the declared shape."""
+    return (site.declared(),)
+
+
+def joined_strings(site: Site) -> Outputs:
+    """StringJoin: scalars among the inputs are stretched to the shape of the others."""
+    shape: Dims = ()
+    for other in site.shapes:
+        if other is None:
+            return (None,)
+        if other != ():
+            shape = other if shape == () else site.merged(shape, other)
+    return (shape,)
+
+
+def counted(rule: Callable[[Site], Dims]) -> Rule:
+    """One shape for every output."""
+    return lambda site: [rule(site)] * site.outputs

@@ -1,0 +1,183 @@
+"""Shapes of images, files and records. Their rules: tensorflow/core/ops/image_ops.cc, io_ops.cc, parsing_ops.cc."""
+
+from __future__ import annotations
+
+from simulator.shapes.dims import SYMBOLS, Dims
+from simulator.shapes.site import Outputs, Rule, Site
+
+
+def _channels(site: Site) -> int:
+    return site.number("channels") or site.fresh()
+
+
+def decoded(site: Site) -> Outputs:
+    """DecodeJpeg and the like: an image of unknown height and width."""
+    return ((site.fresh(), site.fresh(), _channels(site)),)
+
+
+def decoded_any(site: Site) -> Outputs:
+    """DecodeImage: an image, or the pictures of a film; only the run knows."""
+    return (None if site.flag("expand_animations", True) else (site.fresh(), site.fresh(), _channels(site)),)
+
+
+def decoded_film(site: Site) -> Outputs:
+    """DecodeGif: pictures of three channels."""
+    return ((site.fresh(), site.fresh(), site.fresh(), 3),)
+
+
+def decoded_raw(site: Site) -> Outputs:
+    """DecodeRaw: a further dimension, as long as the strings."""
+    shape = site.shape(0)
+    return (None if shape is None else (*shape, site.fresh()),)
+
+
+def resized(slot: int) -> Rule:
+    """Resizes: height and width are the value of an input."""
+
+    def rule(site: Site) -> Outputs:
+        shape, size = site.input_of_rank(0, 4), site.value(slot)
+        height, width = (site.fresh(), site.fresh()) if size is None else (int(size[0]), int(size[1]))
+        return ((shape[0], height, width, shape[3]),)
+
+    return rule
+
+
+def resized_with_range(site: Site) -> Outputs:
+    """QuantizedResizeBilinear: the image, then its least and largest number."""
+    return (*resized(1)(site), (), ())
+
+
+def resize_gradient(site: Site) -> Outputs:
+    """ResizeBilinearGrad: as the image that was resized, with the examples and channels of the gradient."""
+    gradient, image = site.input_of_rank(0, 4), site.input_of_rank(1, 4)
+    return ((gradient[0], image[1], image[2], gradient[3]),)
+
+
+def cropped(site: Site) -> Outputs:
+    """CropAndResize: a crop per box, of the size that the fourth input holds."""
+    image, boxes, size = site.input_of_rank(0, 4), site.input_of_rank(1, 2), site.value(3)
+    height, width = (site.fresh(), site.fresh()) if size is None else (int(size[0]), int(size[1]))
+    return ((boxes[0], height, width, image[3]),)
+
+
+def suppressed(site: Site) -> Outputs:
+    """NonMaxSuppression: as many boxes as are kept; with padding as many as are allowed."""
+    most = site.whole(2)
+    padded = site.flag("pad_to_max_output_size")
+    count = most if most is not None and padded else site.fresh()
+    if site.op == "NonMaxSuppressionV4":
+        return ((count,), ())
+    if site.op == "NonMaxSuppressionV5":
+        return ((count,), (count,), ())
+    return ((count,),)
+
+
+def combined_suppressed(site: Site) -> Outputs:
+    """CombinedNonMaxSuppression: boxes, scores and classes for each image, and how many count."""
+    boxes, scores = site.input_of_rank(0, 4), site.shape(1)
+    per_class, most = site.whole(2), site.whole(3)
+    if most is None:
+        count = site.fresh()
+    elif site.flag("pad_per_class"):
+        classes = scores[2] if scores is not None and len(scores) == 3 else -1
+        count = min(most, per_class * classes) if per_class is not None and classes >= 0 else site.fresh()
+    else:
+        count = most
+    return ((boxes[0], count, 4), (boxes[0], count), (boxes[0], count), (boxes[0],))
+
+
+def distorted_box(site: Site) -> Outputs:
+    """SampleDistortedBoundingBox: where it begins, how large it is, and the box itself."""
+    return ((3,), (3,), (1, 1, 4))
+
+
+def patches(site: Site) -> Outputs:
+    """ExtractImagePatches: windows become channels."""
+    from simulator.shapes.formulas.neural import windowed
+
+    shape = site.input_of_rank(0, 4)
+    ksizes, strides, rates = (site.numbers(name) for name in ("ksizes", "strides", "rates"))
+    padding = site.text("padding")
+    height, width = (windowed(site, shape[at], ksizes[at], strides[at], padding, (), rates[at]) for at in (1, 2))
+    return ((shape[0], height, width, site.algebra.times(shape[3], ksizes[1] * ksizes[2])),)
+
+
+def parsed(site: Site) -> Outputs:
+    """ParseExample: sparse tensors of unknown size, then dense ones of the declared shapes for each example."""
+    rows = site.shape(0)
+    return _features(site, rows, site.number("Nsparse", site.number("num_sparse")), "dense_shapes")
+
+
+def parsed_v2(site: Site) -> Outputs:
+    """ParseExampleV2: the same, then ragged tensors."""
+    return _features(site, site.shape(0), site.number("num_sparse"), "dense_shapes")
+
+
+def parsed_single(site: Site) -> Outputs:
+    """ParseSingleExample: the same of one example."""
+    return _features(site, (), site.number("num_sparse"), "dense_shapes")
+
+
+def _features(site: Site, rows: Dims, sparse: int, name: str) -> Outputs:
+    rank = None if rows is None else len(rows) + 1
+    counts = [site.fresh() for _ in range(sparse)]
+    made: list[Dims] = [(one, site.fresh() if rank is None else rank) for one in counts]
+    made += [(one,) for one in counts]
+    made += [(site.fresh() if rank is None else rank,) for _ in counts]
+    made += [None if rows is None or shape is None else rows + shape for shape in site.listed(name)]
+    return made
+
+
+def decoded_lines(site: Site) -> Outputs:
+    """DecodeCSV: a column for each field, as long as there are lines."""
+    return [site.shape(0)] * site.outputs
+
+
+def split_strings(site: Site) -> Outputs:
+    """StringSplit: a sparse tensor of unknown size."""
+    count = site.fresh()
+    return ((count, 2), (count,), (2,))
+
+
+def transformed(site: Site) -> Outputs:
+    """ImageProjectiveTransform: the image in the size that the third input holds."""
+    image, size = site.input_of_rank(0, 4), site.value(2)
+    if size is None or min(size) <= SYMBOLS:
+        height, width = site.fresh(), site.fresh()
+    else:
+        height, width = int(size[0]), int(size[1])
+    return ((image[0], height, width, image[3]),)
+
+
+def transformed_alike(site: Site) -> Outputs:
+    """ImageProjectiveTransformV2 without a size: as the image."""
+    return transformed(site)
+
+
+def sparse_to_dense(site: Site) -> Outputs:
+    """SparseToDense: the shape that the second input holds."""
+    return (site.dims(1),)
+
+
+def sparse_reordered(site: Site) -> Outputs:
+    """SparseReorder: indices and values as they were."""
+    return (site.shape(0), site.shape(1))
+
+
+def sparse_reshaped(site: Site) -> Outputs:
+    """SparseReshape: the same number of indices, of the new rank."""
+    indices, shape = site.input_of_rank(0, 2), site.input_of_rank(2, 1)
+    return ((indices[0], shape[0]), (shape[0],))
+
+
+def rows_of_sparse(site: Site) -> Outputs:
+    """SparseFillEmptyRows: unknown numbers of entries, and a truth value per row."""
+    count = site.fresh()
+    rank = site.input_of_rank(0, 2)[1]
+    return ((count, rank), (count,), (site.fresh(),), (site.input_of_rank(1, 1)[0],))
+
+
+def image_colours(site: Site) -> Outputs:
+    """RGBToHSV: three channels come last."""
+    shape = site.at_least(site.shape(0), 1)
+    return (None if shape is None else (*shape[:-1], site.equal(shape[-1], 3, shape)),)

@@ -1,0 +1,330 @@
+"""Shapes of slices, gathers, scatters and segments. Their rules: tensorflow/core/ops/array_ops.cc and state_ops.cc."""
+
+from __future__ import annotations
+
+from simulator.shapes.dims import SYMBOLS, Dims, Value
+from simulator.shapes.site import MAX_RANK, Outputs, Rule, ShapeError, Site, written
+
+
+def sliced(site: Site) -> Outputs:
+    """Slice: sizes from begins on; a size of -1 is all that is left."""
+    shape, begins, sizes = site.shape(0), site.value(1), site.value(2)
+    rank = _common_rank(site)
+    if rank is None:
+        return (None,)
+    sides = site.of_rank(shape, rank)
+    if sizes is None:
+        return (site.ranked(rank),)
+    made = []
+    for at, side in enumerate(sides):
+        size = int(sizes[at])
+        begin = site.fresh() if begins is None else int(begins[at])
+        if size == -1:
+            size = side if begin == 0 else site.algebra.minus(side, begin)
+        if SYMBOLS < size < 0 or (min(size, side, begin) >= 0 and begin + size > side):
+            raise ShapeError(f"a slice of {size} from {begin} on does not fit dimension {at} of {written(shape)}")
+        made.append(size)
+    return (tuple(made),)
+
+
+def _common_rank(site: Site) -> int | None:
+    if (shape := site.shape(0)) is not None:
+        return len(shape)
+    for slot in (1, 2):
+        vector = site.shape(slot)
+        if vector is not None and len(vector) == 1 and 0 <= vector[0] <= MAX_RANK:
+            return vector[0]
+    return None
+
+
+def strided(site: Site) -> Outputs:
+    """StridedSlice: as `ValidateStridedSliceOp` of tensorflow/core/util/strided_slice_op.cc."""
+    shape = site.shape(0)
+    entries = strided_entries(site, shape, 1)
+    return (None,) if entries is None else (tuple([entry[3] for entry in entries if entry[0] != "drop"]),)
+
+
+def strided_gradient(site: Site) -> Outputs:
+    """StridedSliceGrad: the shape that was sliced, which the first input holds."""
+    return (site.dims(0),)
+
+
+# What a slice does with one dimension: ("keep", begin, stride, size), ("drop", index, 1, 1), ("new", 0, 1, 1)
+_Entry = tuple[str, int, int, int]
+
+
+def strided_entries(site: Site, shape: Dims, first: int) -> list[_Entry] | None:
+    """What a strided slice takes of each dimension, in the order of the result; None: the shape is not known.
+
+    Begins, ends and strides are the three inputs from slot `first` on.
+    """
+    begins, ends, strides = (site.value(slot) for slot in range(first, first + 3))
+    count = _length(site, first, begins, ends, strides)
+    if count is None or shape is None:
+        return None
+    masks = {name: site.number(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    ellipsis = masks["ellipsis"]
+    if ellipsis & (ellipsis - 1):
+        raise ShapeError("multiple ellipses in slice spec not allowed")
+    after = bin(masks["new_axis"] & ~((ellipsis << 1) - 1) if ellipsis else 0).count("1")
+    entries: list[_Entry] = []
+    at = 0
+    for place in range(count):
+        bit = 1 << place
+        if ellipsis & bit:
+            new = bin(masks["new_axis"] >> (place + 1)).count("1") if ellipsis else after
+            left = len(shape) - at - (count - place - 1 - new)
+            for _ in range(max(0, left)):
+                entries.append(("keep", 0, 1, shape[at]))
+                at += 1
+        elif masks["new_axis"] & bit:
+            entries.append(("new", 0, 1, 1))
+        else:
+            if at >= len(shape):
+                raise ShapeError(f"index out of range using input dim {at}; input has only {len(shape)} dims")
+            numbers = [SYMBOLS if one is None else int(one[place]) for one in (begins, ends, strides)]
+            entries.append(_taken(site, shape[at], numbers, masks, bit))
+            at += 1
+    entries += [("keep", 0, 1, side) for side in shape[at:]]
+    return entries
+
+
+def _length(site: Site, first: int, *values: Value | None) -> int | None:
+    for slot, value in enumerate(values, first):
+        if value is not None:
+            return len(value)
+        vector = site.shape(slot)
+        if vector is not None and len(vector) == 1 and 0 <= vector[0] <= MAX_RANK:
+            return vector[0]
+    return None
+
+
+def _taken(site: Site, side: int, numbers: list[int], masks: dict[str, int], bit: int) -> _Entry:
+    """What is taken of one dimension."""
+    begin, end, stride = numbers
+    if stride == 0:
+        raise ShapeError("strides must be non-zero")
+    if masks["shrink_axis"] & bit:
+        if begin > SYMBOLS and side >= 0 and not -side <= begin < side:
+            raise ShapeError(f"slice index {begin} of dimension {side} out of bounds")
+        return "drop", begin + side if SYMBOLS < begin < 0 <= side else begin, 1, 1
+    open_begin, open_end = bool(masks["begin"] & bit), bool(masks["end"] & bit)
+    if stride <= SYMBOLS:
+        return "keep", SYMBOLS, SYMBOLS, site.fresh()
+    if open_begin and open_end:
+        size = side if stride in (1, -1) else _steps(site, side, abs(stride))
+        return "keep", 0 if stride > 0 else _last(site, side), stride, size
+    if side >= 0 and (begin > SYMBOLS or open_begin) and (end > SYMBOLS or open_end):
+        low, high = (0, side) if stride > 0 else (-1, side - 1)
+        start = (low if stride > 0 else high) if open_begin else _clipped(begin, side, low, high)
+        stop = (high if stride > 0 else low) if open_end else _clipped(end, side, low, high)
+        return "keep", start, stride, max(0, -(-(stop - start) // stride))
+    return _of_unknown(site, side, (0 if open_begin else begin, side if open_end else end), stride, open_end)
+
+
+def _of_unknown(site: Site, side: int, ends: tuple[int, int], stride: int, open_end: bool) -> _Entry:
+    """A slice of a dimension, or between ends, of which some is unknown: its size where that follows all the same."""
+    begin, end = ends
+    if stride == 1 and begin == 0 and end == side:
+        return "keep", 0, 1, side
+    same_side = min(begin, end) > SYMBOLS and (begin < 0) == (end < 0) and not open_end
+    if same_side and ((end <= begin) if stride > 0 else (end >= begin)):
+        return "keep", begin, stride, 0
+    return "keep", begin, stride, site.fresh()
+
+
+def _clipped(index: int, side: int, low: int, high: int) -> int:
+    return min(max(index + side if index < 0 else index, low), high)
+
+
+def _steps(site: Site, side: int, stride: int) -> int:
+    return -(-side // stride) if side >= 0 else site.algebra.ceil_divided(side, stride)
+
+
+def _last(site: Site, side: int) -> int:
+    return side - 1 if side >= 0 else site.algebra.minus(side, 1)
+
+
+def gathered(site: Site) -> Outputs:
+    """Gather: a row of the first input for each index."""
+    shape, index = site.at_least(site.shape(0), 1), site.shape(1)
+    return (None if shape is None or index is None else index + shape[1:],)
+
+
+def gathered_v2(site: Site) -> Outputs:
+    """GatherV2: slices along the axis that the third input names, within `batch_dims`."""
+    shape, index, axis = site.shape(0), site.shape(1), site.whole(2)
+    batch = site.number("batch_dims")
+    if shape is None or index is None:
+        return (None,)
+    if batch < 0:
+        batch += len(index)
+    if axis is None:
+        return (site.ranked(len(shape) + len(index) - 1 - batch),)
+    at = site.axis(axis, len(shape))
+    if not 0 <= batch <= min(at, len(index)):
+        raise ShapeError(f"batch_dims {batch} must be within axis {at} and the rank {len(index)} of the indices")
+    lead = site.merged(shape[:batch], index[:batch]) or ()
+    return (lead + shape[batch:at] + index[batch:] + shape[at + 1 :],)
+
+
+def gathered_nd(site: Site) -> Outputs:
+    """GatherNd: the last dimension of the indices is a place in the first input."""
+    shape, index = site.shape(0), site.at_least(site.shape(1), 1)
+    return (_nd(site, shape, index),)
+
+
+def _nd(site: Site, shape: Dims, index: Dims) -> Dims:
+    if shape is None or index is None or index[-1] < 0:
+        return None
+    if index[-1] > len(shape):
+        raise ShapeError(f"indices of {index[-1]} dimensions for {written(shape)}")
+    return index[:-1] + shape[index[-1] :]
+
+
+def of_variable(rule: Rule) -> Rule:
+    """Another rule, applied to the variable that the first input refers to."""
+
+    def held(site: Site) -> Outputs:
+        handle = site.handle(0, "variable")
+        site.shapes = [handle.shapes[0] if handle is not None and handle.shapes else None, *site.shapes[1:]]
+        return rule(site)
+
+    return held
+
+
+def resource_gathered(site: Site) -> Outputs:
+    """ResourceGather: rows of a variable, within `batch_dims`."""
+    shape, index, batch = site.shape(0), site.shape(1), site.number("batch_dims")
+    if shape is None or index is None:
+        return (None,)
+    return (index + (site.at_least(shape, batch + 1) or ())[batch + 1 :],)
+
+
+def scattered_into(slot: int) -> Rule:
+    """ScatterNd: the shape that an input holds."""
+    return lambda site: (site.dims(slot),)
+
+
+def places(site: Site) -> Outputs:
+    """Where: a row per true element, of unknown number, with a place in each dimension."""
+    shape = site.shape(0)
+    return ((site.fresh(), site.fresh() if shape is None else len(shape)),)
+
+
+def unique(site: Site) -> Outputs:
+    """Unique: an unknown number of different elements, and for each element its place among them."""
+    shape = site.input_of_rank(0, 1)
+    return [(one,) for one in _distinct(site, shape[0])]
+
+
+def unique_v2(site: Site) -> Outputs:
+    """UniqueV2: the same along the axis that the second input names."""
+    shape, axes = site.shape(0), site.wholes(1)
+    count = site.fresh()
+    if shape is None or axes is None:
+        return (None, site.ranked(1), (count,))
+    if not axes:
+        return ((count,), (site.of_rank(shape, 1)[0],), (count,))
+    at = site.axis(axes[0], len(shape))
+    return ((*shape[:at], count, *shape[at + 1 :]), (shape[at],), (count,))
+
+
+def _distinct(site: Site, size: int) -> tuple[int, int, int]:
+    count = site.fresh()
+    return count, size, count
+
+
+def top(site: Site) -> Outputs:
+    """TopK: as many elements of the last dimension as are asked for, and their places."""
+    shape = site.at_least(site.shape(0), 1)
+    count = site.number("k") if site.op == "TopK" else _single(site, 1)
+    if shape is None:
+        return (None, None)
+    if count >= 0 and 0 <= shape[-1] < count:
+        raise ShapeError(f"input must have last dimension >= k = {count} but is {shape[-1]}")
+    return ((*shape[:-1], count), (*shape[:-1], count))
+
+
+def _single(site: Site, slot: int) -> int:
+    """A dimension that an input holds."""
+    found = site.value(slot)
+    return int(found[0]) if found is not None and len(found) == 1 and not SYMBOLS < found[0] < 0 else site.fresh()
+
+
+def nth(site: Site) -> Outputs:
+    """NthElement: the last dimension is dropped."""
+    shape = site.at_least(site.shape(0), 1)
+    return (None if shape is None else shape[:-1],)
+
+
+def found_within(site: Site) -> Outputs:
+    """InTopK: a truth value per row of the predictions."""
+    return ((site.equal(site.input_of_rank(0, 2)[0], site.input_of_rank(1, 1)[0]),),)
+
+
+def segmented(site: Site) -> Outputs:
+    """SegmentSum and the like: as many rows as the largest index says, which only the run knows."""
+    shape = site.shape(0)
+    return (None if shape is None else (site.fresh(), *shape[1:]),)
+
+
+def segmented_with_number(slot: int) -> Rule:
+    """SparseSegmentSumWithNumSegments and the like: an input has the number of segments."""
+
+    def rule(site: Site) -> Outputs:
+        shape = site.shape(0)
+        return (None if shape is None else (_single(site, slot), *shape[1:]),)
+
+    return rule
+
+
+def unsorted_segments(site: Site) -> Outputs:
+    """UnsortedSegmentSum: the third input has the number of segments, the second an index per leading dimensions."""
+    shape, index = site.shape(0), site.shape(1)
+    if shape is None or index is None:
+        return (None,)
+    if len(index) > len(shape):
+        raise ShapeError(f"segment_ids {written(index)} must be a prefix of {written(shape)}")
+    site.merged(shape[: len(index)], index)
+    return ((_single(site, 2), *shape[len(index) :]),)
+
+
+def parted(site: Site) -> Outputs:
+    """DynamicPartition: rows of the first input, in parts of unknown size."""
+    shape, index = site.shape(0), site.shape(1)
+    parts = site.number("num_partitions", site.outputs)
+    if shape is None or index is None:
+        return (None,) * parts
+    site.merged(shape[: len(index)], index)
+    return [(site.fresh(), *shape[len(index) :]) for _ in range(parts)]
+
+
+def stitched(site: Site) -> Outputs:
+    """DynamicStitch: a row for each index up to the largest (`DynamicStitchShapeFunction`, data_flow_ops.cc)."""
+    parts = len(site.shapes) // 2
+    rest: Dims = None
+    largest: int | None = -1
+    for at in range(parts):
+        index, given = site.shape(at), site.shape(at + parts)
+        values = site.wholes(at)
+        largest = None if values is None or largest is None else max([largest, *values])
+        if index is not None and given is not None:
+            site.merged(given[: len(index)], index)
+            rest = site.merged(rest, given[len(index) :])
+    if rest is None:
+        return (None,)
+    return ((site.fresh() if largest is None else largest + 1, *rest),)
+
+
+def counted_into(slot: int) -> Rule:
+    """Bincount: as many bins as an input says."""
+    return lambda site: ((_single(site, slot),),)
+
+
+def dense_counts(site: Site) -> Outputs:
+    """DenseBincount: bins, for each row of a matrix."""
+    shape = site.shape(0)
+    if shape is None:
+        return (None,)
+    return ((*shape[: len(shape) - 1], _single(site, 1)),)

@@ -1,0 +1,173 @@
+"""Shapes of products, factorisations, Fourier transforms. Rules: math_ops.cc, linalg_ops.cc, spectral_ops.cc."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from simulator.shapes.dims import SYMBOLS, Dims
+from simulator.shapes.site import Outputs, Rule, ShapeError, Site, written
+
+
+def matmul(site: Site) -> Outputs:
+    """A product of two matrices, either of which may be transposed (`MatMulShape`)."""
+    a, b = site.input_of_rank(0, 2), site.input_of_rank(1, 2)
+    rows, inner = (a[1], a[0]) if site.flag("transpose_a") else a
+    other, columns = (b[1], b[0]) if site.flag("transpose_b") else b
+    site.equal(inner, other, a, b)
+    return ((rows, columns),)
+
+
+def batch_matmul(site: Site) -> Outputs:
+    """Products of batches of matrices; since V2 the batches are stretched."""
+    a, b = site.at_least(site.shape(0), 2), site.at_least(site.shape(1), 2)
+    if a is None or b is None:
+        return (None,)
+    rows, inner = a[-2:][::-1] if site.flag("adj_x") else a[-2:]
+    other, columns = b[-2:][::-1] if site.flag("adj_y") else b[-2:]
+    site.equal(inner, other, a, b)
+    lead = site.merged(a[:-2], b[:-2]) if site.op == "BatchMatMul" else site.broadcast(a[:-2], b[:-2])
+    return (None if lead is None else (*lead, rows, columns),)
+
+
+def einsum(site: Site) -> Outputs:
+    """Einsum: a dimension per label; those under an ellipsis are stretched (`EinsumShape`)."""
+    terms, arrow, result = site.text("equation").replace(" ", "").partition("->")
+    labels: dict[str, int] = {}
+    around: Dims = ()
+    given = terms.split(",")
+    if not arrow or len(given) != len(site.shapes):
+        return (None,)
+    for term, shape in zip(given, site.shapes, strict=True):
+        before, dots, after = term.partition("...")
+        if shape is None:
+            if dots:
+                around = None
+            for label in before + after:
+                labels.setdefault(label, site.fresh())
+            continue
+        plain = len(before) + len(after)
+        if len(shape) < plain or (not dots and len(shape) > plain):
+            raise ShapeError(f"{written(shape)} does not fit {term!r} of the equation")
+        last = len(shape) - len(after)
+        for label, side in chain(zip(before, shape, strict=False), zip(after, shape[last:], strict=True)):
+            labels[label] = site.equal(labels[label], side, shape) if label in labels else side
+        if dots:
+            around = site.broadcast(around, shape[len(before) : last])
+    before, dots, after = result.partition("...")
+    if dots and around is None:
+        return (None,)
+    middle = (around or ()) if dots else ()
+    return ((*[labels[one] for one in before], *middle, *[labels[one] for one in after]),)
+
+
+def sparse_dense_matmul(site: Site) -> Outputs:
+    """SparseTensorDenseMatMul: indices, values and shape of a sparse matrix, then a dense one."""
+    sides, b = site.value(2), site.input_of_rank(3, 2)
+    a = (site.fresh(), site.fresh()) if sides is None or len(sides) != 2 else (int(sides[0]), int(sides[1]))
+    rows, inner = a[::-1] if site.flag("adjoint_a") else a
+    other, columns = b[::-1] if site.flag("adjoint_b") else b
+    site.equal(inner, other)
+    return ((rows, columns),)
+
+
+def _square(site: Site, shape: Dims) -> Dims:
+    site.at_least(shape, 2)
+    if shape is None:
+        return None
+    side = site.equal(shape[-2], shape[-1], shape)
+    return (*shape[:-2], side, side)
+
+
+def square(site: Site) -> Outputs:
+    """Square matrices stay square matrices."""
+    return (_square(site, site.shape(0)),)
+
+
+def determinant(site: Site) -> Outputs:
+    """A number per square matrix; LogMatrixDeterminant has its sign first."""
+    shape = _square(site, site.shape(0))
+    return [None if shape is None else shape[:-2]] * site.outputs
+
+
+def solved(site: Site) -> Outputs:
+    """MatrixSolve: as the right side; MatrixTriangularSolve stretches the batches."""
+    a, b = _square(site, site.shape(0)), site.at_least(site.shape(1), 2)
+    if a is None or b is None:
+        return (None,)
+    site.equal(a[-1], b[-2], a, b)
+    stretches = site.op == "MatrixTriangularSolve"
+    lead = site.broadcast(a[:-2], b[:-2]) if stretches else site.merged(a[:-2], b[:-2])
+    return (None if lead is None else (*lead, a[-1], b[-1]),)
+
+
+def least_squares(site: Site) -> Outputs:
+    """MatrixSolveLs: as many rows as the left side has columns."""
+    a, b = site.at_least(site.shape(0), 2), site.at_least(site.shape(1), 2)
+    if a is None or b is None:
+        return (None,)
+    site.equal(a[-2], b[-2], a, b)
+    return ((*(site.merged(a[:-2], b[:-2]) or ()), a[-1], b[-1]),)
+
+
+def _smaller(site: Site, rows: int, columns: int) -> int:
+    if rows == columns:
+        return rows
+    return min(rows, columns) if min(rows, columns) >= 0 else site.fresh()
+
+
+def qr(site: Site) -> Outputs:
+    """Qr: an orthogonal and an upper matrix, thin unless `full_matrices`."""
+    shape = site.at_least(site.shape(0), 2)
+    if shape is None:
+        return (None, None)
+    *lead, rows, columns = shape
+    least = rows if site.flag("full_matrices") else _smaller(site, rows, columns)
+    return ((*lead, rows, least), (*lead, least, columns))
+
+
+def svd(site: Site) -> Outputs:
+    """Svd: singular values, then both bases, thin unless `full_matrices`."""
+    shape = site.at_least(site.shape(0), 2)
+    if shape is None:
+        return (None, None, None)
+    *lead, rows, columns = shape
+    least = _smaller(site, rows, columns)
+    if not site.flag("compute_uv", True):
+        return ((*lead, least), (0,), (0,))
+    full = site.flag("full_matrices")
+    left, right = (rows, columns) if full else (least, least)
+    return ((*lead, least), (*lead, rows, left), (*lead, columns, right))
+
+
+def eigen(site: Site) -> Outputs:
+    """SelfAdjointEigV2 and Eig: a value per row, then the vectors if they are computed."""
+    shape = _square(site, site.shape(0))
+    if shape is None:
+        return (None, None)
+    vectors = shape if site.flag("compute_v", True) else (0,)
+    return (shape[:-1], vectors)
+
+
+def decomposed(site: Site) -> Outputs:
+    """Lu: both factors in one matrix, and a permutation."""
+    shape = _square(site, site.shape(0))
+    return (shape, None if shape is None else shape[:-1])
+
+
+def real_fourier(rank: int, forward: bool) -> Rule:
+    """RFFT and IRFFT: the last dimensions have the asked lengths; forward the last one is half of it and one."""
+
+    def rule(site: Site) -> Outputs:
+        shape, lengths = site.at_least(site.shape(0), rank), site.value(1)
+        if shape is None:
+            return (None,)
+        if lengths is None:
+            return ((*shape[:-rank], *(site.ranked(rank) or ())),)
+        sides = [int(one) for one in lengths]
+        if forward and sides[-1] > SYMBOLS:
+            sides[-1] = sides[-1] // 2 + 1 if sides[-1] else 0
+        elif forward:
+            sides[-1] = site.fresh()
+        return ((*shape[:-rank], *sides),)
+
+    return rule

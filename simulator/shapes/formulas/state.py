@@ -1,0 +1,417 @@
+"""Shapes of what is kept: variables, queues, stacks, arrays and lists of tensors, iterators, accumulators.
+
+What is put into them anywhere has a part in the shape of what comes out. Rules: tensorflow/core/ops/state_ops.cc,
+resource_variable_ops.cc, data_flow_ops.cc, list_ops.cc, dataset_ops.cc.
+"""
+
+from __future__ import annotations
+
+from simulator.shapes.dims import SYMBOLS, Dims, Value, is_open
+from simulator.shapes.site import Handle, Outputs, Rule, ShapeError, Site, either, either_value
+
+HANDLE: Dims = ()  # a handle is a scalar
+
+
+# ---- variables ------------------------------------------------------------------------------------------------------
+
+
+def variable(site: Site) -> Outputs:
+    """Variable and VariableV2: the declared shape; of the first release's a scalar says nothing."""
+    shape = site.declared()
+    return (None if site.op == "Variable" and shape == () else shape,)
+
+
+def variable_handle(site: Site) -> Outputs:
+    """VarHandleOp: a handle of the declared shape."""
+    site.made[0] = Handle("variable", site.name, (site.declared(),))
+    return (HANDLE,)
+
+
+def _variable(site: Site) -> Dims:
+    """The shape of the variable of the first input; where it declares none, of all that is assigned to it."""
+    handle = site.handle(0, "variable")
+    if handle is None:
+        return None
+    declared = handle.shapes[0] if handle.shapes else None
+    if declared is None or min(declared, default=0) < 0:
+        held = site.taken(handle)
+        return _joined(site, declared, held[0]) if held else declared
+    return declared
+
+
+def _joined(site: Site, a: Dims, b: Dims) -> Dims:
+    """Both shapes, where they agree; else the declared one."""
+    try:
+        return site.merged(a, b)
+    except ShapeError:  # it is what TensorFlow finds out when it runs
+        return a
+
+
+def read(site: Site) -> Outputs:
+    """ReadVariableOp: the variable."""
+    return (_variable(site),)
+
+
+def assigned(site: Site) -> Outputs:
+    """AssignVariableOp: no output; the value is what a variable without a shape holds."""
+    handle = site.handle(0, "variable")
+    if handle is not None and handle.shapes and handle.shapes[0] is not None and site.shape(1) is not None:
+        site.merged(handle.shapes[0], site.shape(1))
+    if handle is not None and handle.shapes:
+        site.learn(1, handle.shapes[0])
+    site.put(handle, site.shape(1))
+    return ()
+
+
+def assigned_reference(site: Site) -> Outputs:
+    """Assign: the variable's shape and the value's, which are one unless `validate_shape` is off."""
+    if site.flag("validate_shape", True):
+        return (site.agreed((0, 1)),)
+    return (site.shape(1),)
+
+
+def updated_reference(site: Site) -> Outputs:
+    """AssignAdd: the variable, which has the shape of the value."""
+    return (site.agreed((0, 1)),)
+
+
+def variable_shape(site: Site) -> Outputs:
+    """VariableShape: a vector with an entry per dimension of the variable."""
+    shape = _variable(site)
+    return (site.ranked(1) if shape is None else (len(shape),),)
+
+
+# ---- queues and the like --------------------------------------------------------------------------------------------
+
+
+def queue(site: Site) -> Outputs:
+    """Queues and barriers: a handle of the declared component shapes."""
+    site.made[0] = Handle("queue", site.name, site.listed("shapes"))
+    return (None if site.op.startswith(("FIFO", "Random", "Padding", "Prior")) and "V2" not in site.op else HANDLE,)
+
+
+def enqueued(site: Site) -> Outputs:
+    """QueueEnqueue: what is put in."""
+    site.put(site.handle(0, "queue"), *site.shapes[1:])
+    return ()
+
+
+def enqueued_many(site: Site) -> Outputs:
+    """QueueEnqueueMany: rows of what is given are put in."""
+    site.put(site.handle(0, "queue"), *[shape[1:] if shape else None for shape in site.shapes[1:]])
+    return ()
+
+
+def _components(site: Site) -> list[Dims]:
+    handle = site.handle(0, "queue")
+    unknown: list[Dims] = [None] * site.outputs
+    declared = list(handle.shapes) if handle is not None and handle.shapes else unknown
+    held = site.taken(handle) if any(shape is None or min(shape, default=0) < 0 for shape in declared) else ()
+    if len(held) == len(declared):
+        declared = [_joined(site, own, put) for own, put in zip(declared, held, strict=True)]
+    return declared if len(declared) == site.outputs else unknown
+
+
+def dequeued(site: Site) -> Outputs:
+    """QueueDequeue: the components of an element."""
+    return _components(site)
+
+
+def dequeued_many(site: Site) -> Outputs:
+    """QueueDequeueMany: as many elements as the second input says; QueueDequeueUpTo may give fewer."""
+    count = site.value(1)
+    rows = site.fresh() if count is None or "UpTo" in site.op else int(count[0])
+    return [None if shape is None else (rows, *shape) for shape in _components(site)]
+
+
+def staged(site: Site) -> Outputs:
+    """Stage: what is put into the area of that name."""
+    site.put(Handle("queue", _area(site)), *site.shapes)
+    return ()
+
+
+def unstaged(site: Site) -> Outputs:
+    """Unstage: what was put into the area of that name."""
+    held = site.taken(Handle("queue", _area(site)))
+    return held if len(held) == site.outputs else [None] * site.outputs
+
+
+def _area(site: Site) -> str:
+    return f"staging area {site.text('container')}/{site.text('shared_name')}"
+
+
+def stack(site: Site) -> Outputs:
+    """Stack: a handle; StackV2 is a resource, before it was a reference to two strings."""
+    site.made[0] = Handle("queue", site.name)
+    return (HANDLE if site.op == "StackV2" else (2,),)
+
+
+def pushed(site: Site) -> Outputs:
+    """StackPush: what is put in is handed on."""
+    site.put(site.handle(0, "queue"), site.shape(1), value=site.value(1))
+    return (site.shape(1),)
+
+
+def popped(site: Site) -> Outputs:
+    """StackPop: what was put in."""
+    held = site.taken(site.handle(0, "queue"))
+    return held[:1] or (None,)
+
+
+def accumulator(site: Site) -> Outputs:
+    """ConditionalAccumulator: a handle of the declared shape."""
+    site.made[0] = Handle("queue", site.name, (site.declared(),))
+    return (HANDLE if site.op.startswith("Resource") else (2,),)
+
+
+def accumulated(site: Site) -> Outputs:
+    """AccumulatorTakeGradient: the shape that its accumulator declares."""
+    handle = site.handle(0, "queue")
+    return handle.shapes if handle is not None else (None,)
+
+
+def iterated(site: Site) -> Outputs:
+    """IteratorGetNext: the declared shapes."""
+    return site.listed("output_shapes")
+
+
+def looked_up(site: Site) -> Outputs:
+    """LookupTableFind: a value for each key of a table of single values."""
+    handle = site.handle(0, "table")
+    return (None if handle is None else site.shape(1),)
+
+
+def table(site: Site) -> Outputs:
+    """HashTable: a handle of a table whose values are single ones."""
+    site.made[0] = Handle("table", site.name)
+    return (HANDLE if site.op.endswith("V2") else (2,),)
+
+
+# ---- arrays of tensors ----------------------------------------------------------------------------------------------
+
+
+def array(site: Site) -> Outputs:
+    """TensorArray: a handle and its flow; elements have the declared shape."""
+    size = site.value(0)
+    fixed = size is not None and not site.flag("dynamic_size")
+    length = int(size[0]) if fixed and size else site.algebra.symbol("length", site.node)
+    site.made[0] = Handle("array", site.name, (site.declared("element_shape"),), length=length)
+    return ((2,), ())
+
+
+def array_gradient(site: Site) -> Outputs:
+    """TensorArrayGrad: an array of gradients, as many as the forward array has elements and of their shape."""
+    forward = site.handle(0, "array")
+    if forward is not None:
+        key = f"{forward.key} gradient {site.text('source')}"
+        site.made[0] = Handle("array", key, (_element(site, forward),), length=forward.length)
+    return ((2,), ())
+
+
+def _element(site: Site, handle: Handle | None) -> Dims:
+    """The shape of an element: as declared, and as all that is put in."""
+    if handle is None:
+        return None
+    declared = handle.shapes[0] if handle.shapes else None
+    if declared is not None and min(declared, default=0) >= 0:
+        return declared
+    held = site.taken(handle)
+    return _joined(site, declared, held[0]) if held else declared
+
+
+def array_written(site: Site) -> Outputs:
+    """TensorArrayWrite: an element is put in; the flow goes on."""
+    site.put(site.handle(0, "array"), site.shape(2))
+    return ((),)
+
+
+def array_read(site: Site) -> Outputs:
+    """TensorArrayRead: an element."""
+    return (_element(site, site.handle(0, "array")),)
+
+
+def array_scattered(site: Site) -> Outputs:
+    """TensorArrayScatter: rows of the value are put in."""
+    shape = site.shape(2)
+    site.put(site.handle(0, "array"), shape[1:] if shape else None)
+    return ((),)
+
+
+def array_gathered(site: Site) -> Outputs:
+    """TensorArrayGather: an element for each index."""
+    index, element = site.input_of_rank(1, 1), _element(site, site.handle(0, "array"))
+    if element is None:
+        element = site.declared("element_shape")
+    return (None if element is None else (*index, *element),)
+
+
+def array_joined(site: Site) -> Outputs:
+    """TensorArrayConcat: all elements, one behind the other, and the length of each."""
+    handle = site.handle(0, "array")
+    element = _element(site, handle)
+    count = site.fresh() if handle is None else handle.length
+    if not element:
+        return (None, (count,))
+    return ((site.algebra.times(count, element[0]), *element[1:]), (count,))
+
+
+def array_split(site: Site) -> Outputs:
+    """TensorArraySplit: parts of the value are put in, of the lengths that the third input holds."""
+    shape, lengths = site.shape(1), site.value(2)
+    if not shape:
+        site.put(site.handle(0, "array"), None)
+    else:
+        equal = lengths is not None and len(set(lengths)) == 1
+        rows = int(lengths[0]) if equal and lengths else site.fresh()
+        site.put(site.handle(0, "array"), (rows, *shape[1:]))
+    return ((),)
+
+
+# ---- lists of tensors -----------------------------------------------------------------------------------------------
+
+
+def list_empty(site: Site) -> Outputs:
+    """EmptyTensorList: a list without elements, of the shape that the first input holds."""
+    return _listed(site, Handle("list", shapes=(site.dims(0),), length=0))
+
+
+def list_reserved(site: Site) -> Outputs:
+    """TensorListReserve: as many elements as the second input says, which are set later."""
+    count = site.value(1)
+    return _listed(site, _sized(Handle("list", shapes=(site.dims(0),)), count))
+
+
+def _sized(handle: Handle, count: Value | None) -> Handle:
+    """The list with as many elements as an input says."""
+    return handle._replace(length=SYMBOLS if count is None else int(count[0]))
+
+
+def _listed(site: Site, handle: Handle | None) -> Outputs:
+    if handle is not None:
+        site.made[0] = handle
+    return (HANDLE,)
+
+
+def _with(site: Site, handle: Handle | None, slot: int, length: int) -> Handle | None:
+    """The list with the element in that slot more, or set."""
+    if handle is None:
+        return None
+    element, value = site.shape(slot), site.value(slot)
+    if handle.held is not False:
+        element = either(site.algebra, ("list", site.node), _held(handle), element)
+        value = either_value(site.algebra, ("list", site.node), handle.value, value)
+    return handle._replace(held=element, value=value, length=length)
+
+
+def _held(handle: Handle) -> Dims:
+    return None if isinstance(handle.held, bool) else handle.held
+
+
+def _of_list(site: Site, handle: Handle | None, slot: int | None) -> Dims:
+    """The shape of the elements of a list: as declared, as asked for, and as all that are in it."""
+    asked = None if slot is None else site.dims(slot)
+    if handle is None:
+        return asked
+    shape = site.merged(handle.shapes[0] if handle.shapes else None, asked)
+    if handle.held is False and is_open(shape):
+        site.wait()
+    return _joined(site, shape, _held(handle))
+
+
+def list_from_tensor(site: Site) -> Outputs:
+    """TensorListFromTensor: the rows of a tensor."""
+    shape = site.at_least(site.shape(0), 1)
+    element = None if shape is None else shape[1:]
+    declared = site.merged(site.dims(1), element)
+    return _listed(
+        site, Handle("list", shapes=(declared,), held=element, length=SYMBOLS if shape is None else shape[0])
+    )
+
+
+def list_pushed(site: Site) -> Outputs:
+    """TensorListPushBack: the list with an element more."""
+    handle = site.handle(0, "list")
+    if handle is not None and handle.shapes:
+        site.merged(handle.shapes[0], site.shape(1))
+    length = SYMBOLS if handle is None or handle.length < 0 else handle.length + 1
+    return _listed(site, _with(site, handle, 1, length))
+
+
+def list_popped(site: Site) -> Outputs:
+    """TensorListPopBack: the list without its last element, and that element."""
+    handle = site.handle(0, "list")
+    if handle is not None:
+        site.made[0] = handle._replace(length=SYMBOLS if handle.length <= 0 else handle.length - 1)
+    return (HANDLE, _of_list(site, handle, 1))
+
+
+def list_set(site: Site) -> Outputs:
+    """TensorListSetItem: the list with an element set."""
+    handle = site.handle(0, "list")
+    return _listed(site, _with(site, handle, 2, SYMBOLS if handle is None else handle.length))
+
+
+def list_taken(site: Site) -> Outputs:
+    """TensorListGetItem: an element."""
+    return (_of_list(site, site.handle(0, "list"), 2),)
+
+
+def list_stacked(site: Site) -> Outputs:
+    """TensorListStack: all elements as rows; `num_elements` may say how many."""
+    handle = site.handle(0, "list")
+    element = _of_list(site, handle, 1)
+    count = site.number("num_elements", -1)
+    if count < 0:
+        count = SYMBOLS if handle is None else handle.length
+    if element is None:
+        return (None,)
+    return ((site.fresh() if count == SYMBOLS else count, *element),)
+
+
+def list_gathered(site: Site) -> Outputs:
+    """TensorListGather: an element for each index."""
+    element, index = _of_list(site, site.handle(0, "list"), 2), site.shape(1)
+    return (None if element is None or index is None else index + element,)
+
+
+def list_scattered(declared: int, length: int | None = None) -> Rule:
+    """TensorListScatter: rows of a tensor become elements; inputs have their shape and perhaps the number."""
+
+    def rule(site: Site) -> Outputs:
+        shape = site.at_least(site.shape(0), 1)
+        element = None if shape is None else shape[1:]
+        count = site.value(length) if length is not None else None
+        made = Handle("list", shapes=(site.merged(site.dims(declared), element),), held=element)
+        return _listed(site, _sized(made, count))
+
+    return rule
+
+
+def list_resized(site: Site) -> Outputs:
+    """TensorListResize: as many elements as the second input says."""
+    handle, count = site.handle(0, "list"), site.value(1)
+    if handle is None:
+        return (HANDLE,)
+    return _listed(site, _sized(handle, count))
+
+
+def list_joined(site: Site) -> Outputs:
+    """TensorListConcat: all elements one behind the other, and the length of each."""
+    handle = site.handle(0, "list")
+    element = _of_list(site, handle, 1) if len(site.shapes) > 1 and site.shape(1) is not None else None
+    if element is None and handle is not None:
+        element = handle.shapes[0]
+    rest = element[1:] if element else None
+    return (None if rest is None else (site.fresh(), *rest), site.ranked(1))
+
+
+def list_kept(site: Site) -> Outputs:
+    """Ops that hand a list on whose elements have the declared shape."""
+    handle = site.handle(0, "list")
+    return _listed(site, None if handle is None else handle._replace(held=None, value=None, length=SYMBOLS))
+
+
+def element_shape(site: Site) -> Outputs:
+    """TensorListElementShape: a vector with an entry per dimension, where the rank is known."""
+    element = _of_list(site, site.handle(0, "list"), None)
+    return (site.ranked(1) if element is None else (len(element),),)

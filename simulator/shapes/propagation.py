@@ -1,0 +1,432 @@
+"""Shapes, values and handles of all tensors, from the edge of a graph forward: a fixed point.
+
+Nodes are visited in topological order. A Merge first has what comes in from outside of its loop. When its back edge
+brings something else, it is widened to what both have in common, and what hangs on it is visited again, until nothing
+changes. So it is with what is put into queues, stacks and arrays. A tensor is only ever widened, so that this ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from heapq import heappop, heappush
+from itertools import pairwise
+
+from simulator.graph.graph import Graph
+from simulator.graph.op_classes import MERGES, SWITCHES
+from simulator.shapes.dims import Algebra, Dims, Value
+from simulator.shapes.formulas.elementwise import same
+from simulator.shapes.rules import OF_SHAPES, PASSING, POPS, PUSHES, RULES, VALUES
+from simulator.shapes.site import Contents, Handle, NothingYet, Outputs, ShapeError, Site, either, either_value
+
+PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "_Arg"))
+_ITERATORS = frozenset(("IteratorGetNext", "IteratorGetNextSync"))
+EDGE = PLACEHOLDERS | _ITERATORS | {"QueueDequeue", "QueueDequeueV2", "QueueDequeueUpTo", "QueueDequeueUpToV2"}
+"""Ops that bring examples into a graph, a row each; no other node says how many."""
+
+_LEGACY_PRODUCER = 21  # until then a placeholder's scalar shape says "unknown" (tensorflow/core/ops/array_ops.cc)
+_ROUNDS = 4  # in which what readers ask of a tensor is carried on to its other readers
+_VISITS = 64  # of one node; what still changes then is unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """A node whose inputs do not fit together."""
+
+    node: int
+    said: str  # a clause
+
+
+@dataclass
+class Inferred:
+    """What is known of the tensors of a graph."""
+
+    shapes: list[Dims]  # [T]
+    values: list[Value | None]  # [T] elements of small tensors on which shapes depend
+    clashes: list[Clash] = field(default_factory=list)  # in the order of the nodes
+    algebra: Algebra = field(default_factory=Algebra)
+    batched: list[int] = field(default_factory=list)  # tensors at the edge whose first dimension became the batch
+    reading: Mapping[int, Sequence[int]] = field(default_factory=dict)  # tensor of a value -> nodes whose rule reads it
+
+
+def infer(
+    graph: Graph,
+    given: Mapping[int, Dims],
+    believed: Sequence[Dims],
+    *,
+    batch: int | None = None,
+) -> Inferred:
+    """Infer what is known of each tensor.
+
+    `given` are the shapes of tensors that come from outside: nothing is inferred of them. `believed` [T] has shapes
+    that a file claims, -1 where a dimension is unknown; they fill in what does not follow, and count where they
+    differ. `batch` is the unknown first dimension of tensors at the graph's edge, where nothing else gives it.
+    """
+    found = _Propagation(graph, given, believed, batch)
+    found.run()
+    for _ in range(_ROUNDS):
+        learned = found.learned()
+        if not learned:
+            break
+        found = _Propagation(graph, given, believed, batch, learned)
+        found.run()
+    return found.result()
+
+
+class _Propagation:
+    """The state of an inference."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        given: Mapping[int, Dims],
+        believed: Sequence[Dims],
+        batch: int | None = None,
+        asked: Mapping[int, Dims] = {},
+    ) -> None:
+        count = len(graph.tensor_node)
+        self.graph, self.given, self.believed, self.batch = graph, given, believed, batch
+        self.batched = set[int]()
+        self.asked = asked  # tensor -> what its readers ask of it
+        self.algebra = Algebra()
+        self.contents = Contents(self.algebra)
+        self.site = Site(self.algebra, self.contents)
+        self.shapes: list[Dims] = [None] * count
+        self.values: list[Value | None] = [None] * count
+        self.handles: list[Handle | None] = [None] * count
+        self.reached = bytearray(count)
+        self.first = graph.tensor_ptr.tolist()
+        self.types = graph.tensor_dtype.tolist()
+        self.inputs = _data_inputs(graph)
+        self.readers: list[list[int]] | None = None  # [T] nodes; found when first needed
+        self.reading: dict[int, list[int]] = {}
+        self.followed = self._followed()
+        self.visits: dict[int, int] = {}
+        self.clashes: dict[int, str] = {}
+        self.everything = False  # whether what nothing was said of counts as unknown now
+
+    def run(self) -> None:
+        """Find the fixed point."""
+        for node in self.graph.topological.tolist():
+            self._visit(node)
+        self._settle(self._back())
+        self.everything, self.site.patient = True, False
+        late = [n for n in self.graph.topological.tolist() if not all(self.reached[self.first[n] : self.first[n + 1]])]
+        self._settle(late)
+
+    def result(self) -> Inferred:
+        """What was found."""
+        place = self.graph.place
+        clashes = [Clash(node, said) for node, said in sorted(self.clashes.items(), key=lambda one: place[one[0]])]
+        return Inferred(self.shapes, self.values, clashes, self.algebra, sorted(self.batched), self.reading)
+
+    def learned(self) -> dict[int, Dims]:
+        """What the readers of tensors ask of them, beyond what is known: -1 for an unknown dimension.
+
+        A node whose inputs must be equal would be refused if they were not. What is asked in a branch holds there only.
+        """
+        if not any(shape is None or min(shape, default=0) < 0 for shape in self.shapes):
+            return {}
+        site, algebra = self.site, self.algebra
+        site.learning = True
+        for node in self.graph.topological.tolist():
+            row = RULES.get(self.graph.ops[node])
+            if row is None or node in self.clashes or self._conditional[node]:
+                continue
+            self._move(node, self.inputs[node])
+            try:
+                row.rule(site)
+            except ShapeError:  # it has been noted
+                continue
+            if row.rule is same and site.shapes and site.outputs:
+                self._handed_back(self.first[node], site.shapes[0])
+        site.learning = False
+        made: dict[int, Dims] = {}
+        for tensor, shape in enumerate(self.shapes):
+            shape = site.learned.get(tensor) if shape is None else shape
+            if shape is None:
+                continue
+            better = tuple([max(algebra.resolved(side), -1) if side < 0 else side for side in shape])
+            if self.shapes[tensor] is None or any(x < 0 <= y for x, y in zip(shape, better, strict=True)):
+                made[tensor] = better
+        fresh = {tensor: shape for tensor, shape in made.items() if self.asked.get(tensor) != shape}
+        return {**self.asked, **made} if fresh else {}
+
+    def _handed_back(self, output: int, shape: Dims) -> None:
+        """What is asked of the output of a node that keeps its input's shape is asked of the input."""
+        after = self.shapes[output]
+        if shape is None or after is None:
+            self.site.learn(0, after)
+        elif len(shape) == len(after):
+            for x, y in zip(shape, after, strict=True):
+                self.algebra.bind(x, y)
+
+    def _back(self) -> list[int]:
+        """The nodes into which a back edge leads."""
+        edges = self.graph.edge_back.nonzero()[0]
+        return sorted({*self.graph.edge_dst[edges].tolist(), *self.contents.woken})
+
+    def _settle(self, nodes: Sequence[int]) -> None:
+        """Visit these nodes, and all that change by it, until nothing changes."""
+        place = self.graph.place.tolist()
+        heap: list[tuple[int, int]] = []
+        waiting = set[int]()
+
+        def wake(more: Sequence[int]) -> None:
+            for node in more:
+                if node not in waiting:
+                    waiting.add(node)
+                    heappush(heap, (place[node], node))
+
+        self.contents.woken.clear()
+        wake(nodes)
+        while heap:
+            node = heappop(heap)[1]
+            waiting.discard(node)
+            for tensor in self._visit(node):
+                wake(self._readers(tensor))
+            wake(self.contents.woken)
+            self.contents.woken.clear()
+
+    def _readers(self, tensor: int) -> list[int]:
+        if self.readers is None:
+            self.readers = [[] for _ in self.shapes]
+            for node, taken in enumerate(self.inputs):
+                for one in taken:
+                    self.readers[one].append(node)
+        return self.readers[tensor]
+
+    # ---- one node ---------------------------------------------------------------------------------------------------
+
+    def _visit(self, node: int) -> list[int]:
+        """Find out what is known of the outputs of a node; return those that changed."""
+        graph, op = self.graph, self.graph.ops[node]
+        taken, begin, end = self.inputs[node], self.first[node], self.first[node + 1]
+        reached = self.reached
+        merges = op in MERGES
+        if merges:
+            taken = [tensor for tensor in taken if reached[tensor]]
+        if not self.everything and not (all(reached[one] for one in taken) and (taken or not merges)):
+            return []
+        site, followed = self.site, self.followed
+        self._move(node, taken)
+        if merges:
+            return self._merged(node, taken, begin, end)
+        row = RULES.get(op)
+        found: Outputs = ()
+        if row is not None:
+            try:
+                found = row.rule(site)
+                self.clashes.pop(node, None)
+            except ShapeError as error:
+                self.clashes[node] = str(error)
+            except NothingYet:  # it is visited again when there is something
+                return []
+        if op == "Placeholder" and graph.producer <= _LEGACY_PRODUCER and found == ((),):
+            found = ()
+        if begin == end:
+            return []
+        values: Sequence[Value | None] = ()
+        if not followed.isdisjoint(range(begin, end)) and node not in self.clashes:
+            values = self._valued(op, node, found)
+        handles = site.made
+        if op in PASSING and taken:
+            handles = {at: self._passed(at, len(taken), site.handles) for at in range(end - begin)}  # type: ignore[misc]
+        return self._write(node, begin, end, found, values, handles)
+
+    def _move(self, node: int, taken: Sequence[int]) -> None:
+        """Move the site to a node with these inputs."""
+        graph, site = self.graph, self.site
+        shapes, types, values, handles = self.shapes, self.types, self.values, self.handles
+        site.at(node, graph.names[node], graph.ops[node], graph.attrs[node], self.first[node + 1] - self.first[node])
+        site.tensors = taken
+        site.shapes = [shapes[one] for one in taken]
+        site.types = [types[one] for one in taken]
+        site.values = [values[one] for one in taken]
+        site.handles = [handles[one] for one in taken]
+
+    def _passed(self, at: int, count: int, handles: Sequence[Handle | None]) -> Handle | None:
+        return handles[at if at < count and self.graph.ops[self.site.node] == "IdentityN" else 0]
+
+    def _valued(self, op: str, node: int, found: Outputs) -> Sequence[Value | None]:
+        """The elements of the outputs."""
+        site = self.site
+        if op in PASSING:
+            return site.values if op == "IdentityN" else site.values[:1] * site.outputs
+        rule = VALUES.get(op)
+        return () if rule is None else rule(site, found)
+
+    def _merged(self, node: int, taken: Sequence[int], begin: int, end: int) -> list[int]:
+        """A Merge: what its inputs have in common; its second output is the number of the live one."""
+        site, algebra = self.site, self.algebra
+        if not taken:
+            return self._write(node, begin, end, (None, ()), (), {})
+        shape, value, handle = site.shapes[0], site.values[0], site.handles[0]
+        for at in range(1, len(taken)):
+            shape = either(algebra, (node,), shape, site.shapes[at])
+            value = either_value(algebra, (node,), value, site.values[at])
+            handle = _either_handle(algebra, node, handle, site.handles[at])
+        return self._write(node, begin, end, (shape, ()), (value,), {} if handle is None else {0: handle})
+
+    def _write(
+        self,
+        node: int,
+        begin: int,
+        end: int,
+        found: Outputs,
+        values: Sequence[Value | None],
+        handles: Mapping[int, Handle | None],
+    ) -> list[int]:
+        """Widen what is known of the outputs to what was found now; return the tensors that changed."""
+        changed = []
+        for at in range(end - begin):
+            tensor = begin + at
+            shape = found[at] if at < len(found) else None
+            value = values[at] if at < len(values) and tensor in self.followed else None
+            handle = handles.get(at)
+            if tensor in self.given:
+                shape, value = self.given[tensor], None
+            else:
+                shape = self._believing(tensor, shape)
+                if self.batch is not None and shape and shape[0] < 0 and self.graph.ops[node] in EDGE:
+                    shape = (self.batch, *shape[1:])
+                    self.batched.add(tensor)
+                if tensor in self.asked:
+                    shape = self._asking(tensor, shape)
+            if self.reached[tensor]:
+                shape = either(self.algebra, (node, at), self.shapes[tensor], shape)
+                value = either_value(self.algebra, (node, at), self.values[tensor], value)
+                handle = _either_handle(self.algebra, node, self.handles[tensor], handle)
+                same = shape == self.shapes[tensor] and value == self.values[tensor] and handle == self.handles[tensor]
+                if same:
+                    continue
+                if self._tired(node):
+                    shape, value, handle = None, None, None
+            self.shapes[tensor], self.values[tensor], self.handles[tensor] = shape, value, handle
+            self.reached[tensor] = 1
+            changed.append(tensor)
+        return changed
+
+    def _tired(self, node: int) -> bool:
+        self.visits[node] = self.visits.get(node, 0) + 1
+        return self.visits[node] > _VISITS
+
+    def _believing(self, tensor: int, shape: Dims) -> Dims:
+        """The shape with what the file claims of it."""
+        claimed = self.believed[tensor]
+        if claimed is None or claimed == shape:
+            return shape
+        if shape is None or len(shape) != len(claimed):
+            symbol = self.algebra.symbol
+            return tuple([side if side >= 0 else symbol("claimed", tensor, at) for at, side in enumerate(claimed)])
+        return tuple([theirs if theirs >= 0 else ours for ours, theirs in zip(shape, claimed, strict=True)])
+
+    def _asking(self, tensor: int, shape: Dims) -> Dims:
+        """The shape with what its readers ask of it."""
+        asked = self.asked[tensor] or ()
+        if shape is None:
+            symbol = self.algebra.symbol
+            return tuple([side if side >= 0 else symbol("asked", tensor, at) for at, side in enumerate(asked)])
+        if len(shape) != len(asked):
+            return shape
+        return tuple([theirs if ours < 0 <= theirs else ours for ours, theirs in zip(shape, asked, strict=True)])
+
+    @cached_property
+    def _conditional(self) -> Sequence[bool]:
+        """[N] nodes that run in a branch only: behind a Switch that is no loop's, before the Merge that ends it."""
+        graph = self.graph
+        switches = {node for node, op in enumerate(graph.ops) if op in SWITCHES}
+        loops = {node for node in switches if any(graph.ops[src] == "LoopCond" for src in self._sources(node))}
+        if len(switches) == len(loops):
+            return [False] * len(graph)
+        depth = [0] * len(graph)
+        back, begin = graph.edge_back.tolist(), graph.in_ptr.tolist()
+        source = graph.edge_src.tolist()
+        for node in graph.topological.tolist():
+            edges = range(begin[node], begin[node + 1])
+            deep = max([depth[source[edge]] for edge in edges if not back[edge]], default=0)
+            if node in switches and node not in loops:
+                deep += 1
+            elif graph.ops[node] in MERGES and deep and not any(back[edge] for edge in edges):
+                deep -= 1
+            depth[node] = deep
+        return [deep > 0 for deep in depth]
+
+    def _sources(self, node: int) -> list[int]:
+        graph = self.graph
+        return [int(src) for src in graph.edge_src[graph.in_ptr[node] : graph.in_ptr[node + 1]]]
+
+    # ---- values -----------------------------------------------------------------------------------------------------
+
+    def _followed(self) -> set[int]:
+        """The tensors whose elements some shape depends on: found backward, from the rules that read values."""
+        graph, inputs, followed = self.graph, self.inputs, set[int]()
+        pending: list[int] = []
+
+        def follow(node: int, tensor: int) -> None:
+            self.reading.setdefault(tensor, []).append(node)
+            if tensor not in followed:
+                followed.add(tensor)
+                pending.append(tensor)
+
+        for node, op in enumerate(graph.ops):
+            row = RULES.get(op)
+            if row is None or not (row.slots or row.reads_all):
+                continue
+            taken = inputs[node]
+            slots = range(len(taken)) if row.reads_all else row.slots
+            for slot in slots:
+                if -len(taken) <= slot < len(taken):
+                    follow(node, taken[slot])
+        pushed = [inputs[node][1] for node, op in enumerate(graph.ops) if op in PUSHES and len(inputs[node]) > 1]
+        source = graph.tensor_node.tolist()
+        while pending:
+            tensor = pending.pop()
+            node = source[tensor]
+            op = graph.ops[node]
+            if op in OF_SHAPES or not (op in VALUES or op in PASSING or op in MERGES):
+                continue
+            taken = inputs[node]
+            if op in POPS:
+                taken = pushed
+            elif op == "IdentityN":
+                taken = taken[tensor - self.first[node] :][:1]
+            elif op in PASSING:
+                taken = taken[:1]
+            for one in taken:
+                if one not in followed:
+                    followed.add(one)
+                    pending.append(one)
+        return followed
+
+
+def _data_inputs(graph: Graph) -> list[list[int]]:
+    """[N] the tensors that each node reads, by slot."""
+    first, tensor = graph.in_ptr.tolist(), graph.edge_tensor.tolist()
+    controls = set(graph.edge_dst[graph.edge_tensor < 0].tolist())
+    made = [tensor[begin:end] for begin, end in pairwise(first)]
+    for node in controls:
+        made[node] = [one for one in made[node] if one >= 0]
+    return made
+
+
+def _either_handle(algebra: Algebra, node: int, a: Handle | None, b: Handle | None) -> Handle | None:
+    """What is known of what a tensor refers to, if it is one of two."""
+    if a == b:
+        return a
+    if a is None or b is None or a.kind != b.kind or a.key != b.key or len(a.shapes) != len(b.shapes):
+        return None
+    pairs = enumerate(zip(a.shapes, b.shapes, strict=True))
+    shapes = tuple([either(algebra, (node, "handle", at), x, y) for at, (x, y) in pairs])
+    length = a.length if a.length == b.length else algebra.symbol("length", node)
+    if a.held is False or b.held is False:
+        full = b if a.held is False else a
+        return full._replace(shapes=shapes, length=length)
+    held = either(algebra, (node, "held"), _dims(a.held), _dims(b.held))
+    value = either_value(algebra, (node, "held"), a.value, b.value)
+    return a._replace(shapes=shapes, held=held, value=value, length=length)
+
+
+def _dims(held: Dims | bool) -> Dims:
+    return None if isinstance(held, bool) else held

@@ -1,0 +1,516 @@
+"""The table of shapes: per op the rule for its outputs, the inputs whose values the rule reads, and its source.
+
+    RULES    op -> shapes of its outputs, and the slots whose values they depend on
+    VALUES   op -> elements of its outputs, where a shape depends on them
+    PASSING  ops whose outputs are their inputs: shape, value and what they refer to
+
+A source is the file of TensorFlow 2.21 below tensorflow/core/ops/ that registers the ops with their shape functions.
+`formulas/` has the functions that a row names, by family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
+
+from simulator.graph.op_classes import ENTERS, EXITS, NEXT_ITERATIONS, SWITCHES
+from simulator.shapes import values as v
+from simulator.shapes.formulas import arrays as a
+from simulator.shapes.formulas import elementwise as e
+from simulator.shapes.formulas import images as i
+from simulator.shapes.formulas import indexing as x
+from simulator.shapes.formulas import matrix as m
+from simulator.shapes.formulas import neural as n
+from simulator.shapes.formulas import state as s
+from simulator.shapes.site import Rule
+from simulator.shapes.values import ValueRule
+
+# rule, slots whose values it reads (-1: the last one, *: all), ops
+Row: TypeAlias = tuple[Rule, str, str]
+
+
+class ShapeRule(NamedTuple):
+    """The row of an op."""
+
+    rule: Rule
+    slots: tuple[int, ...]  # inputs whose values the rule reads, negative ones from the end
+    reads_all: bool  # the values of all inputs
+    source: str  # the file of TensorFlow whose rule it is
+
+
+# The tables are written by hand, a row per rule.
+# fmt: off
+
+_MATH: tuple[Row, ...] = (
+    (e.same, "",
+     "Abs Acos Acosh Angle Asin Asinh Atan Atanh BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0 BesselJ1 "
+     "BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1 Cast Ceil ComplexAbs Conj Cos Cosh Dawsn Digamma Erf "
+     "Erfc Erfinv Exp Expint Expm1 Floor FresnelCos FresnelSin Imag Inv Invert IsFinite IsInf IsNan Lgamma Log Log1p "
+     "LogicalNot Ndtri Neg Real Reciprocal Rint Round Rsqrt Sigmoid Sign Sin Sinh Spence Sqrt Square Tan Tanh "
+     "PopulationCount Cumsum Cumprod CumulativeLogsumexp ClipByValue "
+     "SigmoidGrad TanhGrad InvGrad ReciprocalGrad SqrtGrad RsqrtGrad"),
+    (e.broadcast, "",
+     "Add AddV2 Sub Mul MulNoNan Div DivNoNan RealDiv FloorDiv TruncateDiv Mod FloorMod TruncateMod Maximum Minimum "
+     "Pow SquaredDifference Atan2 Complex Igamma Igammac IgammaGradA Betainc Zeta Polygamma Xdivy Xlogy Xlog1py "
+     "NextAfter Less LessEqual Greater GreaterEqual LogicalAnd LogicalOr SelectV2 RandomGammaGrad"),
+    (e.comparison, "", "Equal NotEqual"),
+    (e.merged, "", "AddN ApproximateEqual"),
+    (e.accumulated, "", "AccumulateNV2"),
+    (e.select, "", "Select"),
+    (e.reduced, "1", "Sum Prod Mean Max Min All Any EuclideanNorm SparseReduceSum SparseReduceMax"),
+    (e.best_along, "1", "ArgMax ArgMin"),
+    (m.matmul, "", "MatMul SparseMatMul _FusedMatMul"),
+    (m.batch_matmul, "", "BatchMatMul BatchMatMulV2 BatchMatMulV3"),
+    (a.counting, "*", "Range"),
+    (a.spaced, "2", "LinSpace"),
+    (x.segmented, "", "SegmentSum SegmentProd SegmentMin SegmentMax SegmentMean "
+     "SparseSegmentSum SparseSegmentMean SparseSegmentSqrtN"),
+    (x.segmented_with_number(3), "3",
+     "SparseSegmentSumWithNumSegments SparseSegmentMeanWithNumSegments SparseSegmentSqrtNWithNumSegments "
+     "SparseSegmentSumGrad SparseSegmentMeanGrad SparseSegmentSqrtNGrad"),
+    (x.segmented_with_number(2), "2", "SegmentSumV2 SegmentProdV2 SegmentMinV2 SegmentMaxV2"),
+    (x.unsorted_segments, "2", "UnsortedSegmentSum UnsortedSegmentProd UnsortedSegmentMin UnsortedSegmentMax"),
+    (x.counted_into(1), "1", "Bincount"),
+    (x.dense_counts, "1", "DenseBincount"),
+    (x.counted_into(2), "2", "HistogramFixedWidth"),
+    (e.merged_pair, "", "Cross"),
+    (e.quantised(e.broadcast), "", "QuantizedAdd QuantizedMul"),
+    (e.quantised(m.matmul), "", "QuantizedMatMul"),
+    (e.with_aggregate, "", "QuantizeDownAndShrinkRange Requantize"),
+    (e.scalar, "", "RequantizationRange"),
+)
+
+_BITWISE: tuple[Row, ...] = ((e.broadcast, "", "BitwiseAnd BitwiseOr BitwiseXor LeftShift RightShift"),)
+
+_ARRAY: tuple[Row, ...] = (
+    (e.same, "",
+     "Identity RefIdentity StopGradient PreventGradient Snapshot CheckNumerics CheckNumericsV2 DebugGradientIdentity "
+     "DebugGradientRefIdentity ZerosLike OnesLike Reverse ReverseV2 DeepCopy InvertPermutation MatrixBandPart "
+     "BatchMatrixBandPart MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 BatchMatrixSetDiag GuaranteeConst "
+     "QuantizeAndDequantize QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 "
+     "FakeQuantWithMinMaxArgs FakeQuantWithMinMaxArgsGradient FakeQuantWithMinMaxVars "
+     "FakeQuantWithMinMaxVarsPerChannel TensorScatterUpdate TensorScatterAdd TensorScatterSub TensorScatterMax "
+     "TensorScatterMin TensorStridedSliceUpdate InplaceUpdate InplaceAdd InplaceSub Roll Dequantize Copy CopyHost "
+     "ScatterNdNonAliasingAdd"),
+    (e.as_all, "", "IdentityN"),
+    (a.const, "", "Const HostConst _EagerConst"),
+    (a.declared, "", "Placeholder PlaceholderV2 ImmutableConst _Arg _DeviceArg"),
+    (a.with_default, "", "PlaceholderWithDefault"),
+    (a.ensured, "", "EnsureShape"),
+    (a.shape_of, "", "Shape ShapeN"),
+    (e.scalar, "", "Rank Size"),
+    (a.reshape, "1", "Reshape"),
+    (a.expanded, "1", "ExpandDims"),
+    (a.squeezed, "", "Squeeze"),
+    (a.transposed, "1", "Transpose ConjugateTranspose"),
+    (a.concat, "0", "Concat"),
+    (a.concat_v2, "-1", "ConcatV2"),
+    (e.as_inputs(*range(1, 256)), "", "ConcatOffset"),
+    (a.parallel_concat, "", "ParallelConcat _ParallelConcatStart"),
+    (e.same, "", "_ParallelConcatUpdate"),
+    (a.pack, "", "Pack"),
+    (a.unpack, "", "Unpack"),
+    (a.split, "0", "Split"),
+    (a.split_v, "1 2", "SplitV"),
+    (a.tiled, "1", "Tile"),
+    (a.padded, "1", "Pad PadV2 MirrorPad"),
+    (a.padded_gradient, "1", "MirrorPadGrad"),
+    (a.one_hot, "1", "OneHot"),
+    (a.given_by(0), "0", "Fill Empty"),
+    (a.broadcast_to, "1", "BroadcastTo"),
+    (a.broadcast_args, "", "BroadcastArgs"),
+    (a.reversed_sequence, "", "ReverseSequence"),
+    (a.diagonal, "", "Diag"),
+    (a.diagonal_part, "", "DiagPart"),
+    (a.matrix_diagonal, "", "MatrixDiag BatchMatrixDiag"),
+    (a.matrix_diagonal_v2, "1 2 3", "MatrixDiagV2 MatrixDiagV3"),
+    (a.matrix_diagonal_part, "", "MatrixDiagPart BatchMatrixDiagPart"),
+    (a.matrix_diagonal_part_v2, "1", "MatrixDiagPartV2 MatrixDiagPartV3"),
+    (a.bitcast, "", "Bitcast"),
+    (a.space_to_batch_nd, "1 2", "SpaceToBatchND"),
+    (a.batch_to_space_nd, "1 2", "BatchToSpaceND"),
+    (a.space_to_batch, "1", "SpaceToBatch"),
+    (a.batch_to_space, "1", "BatchToSpace"),
+    (a.space_to_depth, "", "SpaceToDepth"),
+    (a.depth_to_space, "", "DepthToSpace"),
+    (x.sliced, "1 2", "Slice"),
+    (x.strided, "1 2 3", "StridedSlice"),
+    (x.strided_gradient, "0", "StridedSliceGrad"),
+    (x.gathered, "", "Gather"),
+    (x.gathered_v2, "2", "GatherV2"),
+    (x.gathered_nd, "", "GatherNd"),
+    (x.scattered_into(2), "2", "ScatterNd"),
+    (x.places, "", "Where"),
+    (x.unique, "", "Unique UniqueWithCounts"),
+    (x.unique_v2, "1", "UniqueV2 UniqueWithCountsV2"),
+    (v.differing_shapes, "0 1", "ListDiff"),
+    (v.axes_shapes, "0 1", "BroadcastGradientArgs"),
+    (i.patches, "", "ExtractImagePatches"),
+    (e.with_aggregate, "", "QuantizeV2"),
+)
+
+_NN: tuple[Row, ...] = (
+    (e.same, "", "Relu Relu6 Elu Selu LeakyRelu Softplus Softsign"),
+    (e.merged, "",
+     "ReluGrad Relu6Grad EluGrad SeluGrad LeakyReluGrad SoftplusGrad SoftsignGrad"),
+    (e.at_least(1), "", "Softmax LogSoftmax"),
+    (n.convolution, "", "Conv2D Conv3D Conv _FusedConv2D _FusedConv3D"),
+    (n.depthwise, "", "DepthwiseConv2dNative _FusedDepthwiseConv2dNative"),
+    (n.convolution_gradient(4, 0), "0", "Conv2DBackpropInput DepthwiseConv2dNativeBackpropInput"),
+    (n.convolution_gradient(4, 1), "1", "Conv2DBackpropFilter DepthwiseConv2dNativeBackpropFilter"),
+    (n.convolution_gradient(5, 0), "0", "Conv3DBackpropInputV2"),
+    (n.convolution_gradient(5, 1), "1", "Conv3DBackpropFilterV2"),
+    (e.same, "", "Conv2DBackpropInputV2 Conv3DBackpropInput Dilation2DBackpropInput"),
+    (e.as_input(1), "", "Conv2DBackpropFilterV2 Conv3DBackpropFilter Dilation2DBackpropFilter"),
+    (n.dilation, "", "Dilation2D"),
+    (n.pooled(4), "", "MaxPool AvgPool MaxPoolWithArgmax"),
+    (n.pooled(5), "", "MaxPool3D AvgPool3D"),
+    (n.pooled_v2, "1 2", "MaxPoolV2"),
+    (e.of_rank(4), "", "MaxPoolGrad MaxPoolGradV2"),
+    (e.of_rank(5), "", "MaxPool3DGrad"),
+    (e.as_input(1), "", "MaxPoolGradGrad MaxPoolGradGradV2 MaxPool3DGradGrad MaxPoolGradGradWithArgmax"),
+    (e.same, "", "MaxPoolGradWithArgmax FractionalMaxPoolGrad"),
+    (a.given_by(0), "0", "AvgPoolGrad AvgPool3DGrad FractionalAvgPoolGrad"),
+    (n.fractionally_pooled, "", "FractionalMaxPool FractionalAvgPool"),
+    (e.of_rank(4), "", "LRN"),
+    (e.merged, "", "LRNGrad"),
+    (n.batch_normalized, "", "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx"),
+    (n.batch_normalized_gradient, "", "FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3"),
+    (e.same, "", "BatchNormWithGlobalNormalization"),
+    (n.biased, "", "BiasAdd BiasAddV1"),
+    (n.bias_gradient, "", "BiasAddGrad"),
+    (n.cross_entropy, "", "SoftmaxCrossEntropyWithLogits"),
+    (n.sparse_cross_entropy, "", "SparseSoftmaxCrossEntropyWithLogits"),
+    (e.scalar, "", "L2Loss"),
+    (x.top, "1", "TopK TopKV2"),
+    (x.nth, "", "NthElement"),
+    (x.found_within, "", "InTopK InTopKV2"),
+    (n.cudnn_rnn, "", "CudnnRNN CudnnRNNV2 CudnnRNNV3"),
+    (e.as_inputs(0, 1, 2, 3), "", "CudnnRNNBackprop CudnnRNNBackpropV2 CudnnRNNBackpropV3"),
+    (n.cell, "", "LSTMBlockCell"),
+    (n.sequence, "", "BlockLSTM BlockLSTMV2"),
+    (n.gated_cell, "", "GRUBlockCell"),
+    (n.connectionist_loss, "", "CTCLoss CTCLossV2"),
+    (n.greedy_decoded, "", "CTCGreedyDecoder"),
+    (n.beams_decoded, "", "CTCBeamSearchDecoder"),
+    (n.sampled, "",
+     "LearnedUnigramCandidateSampler LogUniformCandidateSampler UniformCandidateSampler FixedUnigramCandidateSampler "
+     "AllCandidateSampler ThreadUnsafeUnigramCandidateSampler"),
+    (e.with_aggregate, "", "QuantizedRelu QuantizedRelu6 QuantizedReluX"),
+    (e.quantised(n.convolution), "", "QuantizedConv2D"),
+    (e.quantised(n.pooled(4)), "", "QuantizedMaxPool QuantizedAvgPool"),
+    (e.quantised(n.biased), "", "QuantizedBiasAdd"),
+)
+
+_LINEAR: tuple[Row, ...] = (
+    (m.einsum, "", "Einsum"),
+    (m.square, "",
+     "Cholesky BatchCholesky CholeskyGrad MatrixInverse BatchMatrixInverse MatrixExponential MatrixLogarithm "
+     "MatrixSquareRoot"),
+    (m.determinant, "", "MatrixDeterminant BatchMatrixDeterminant LogMatrixDeterminant"),
+    (m.solved, "", "MatrixSolve BatchMatrixSolve MatrixTriangularSolve BatchMatrixTriangularSolve"),
+    (m.least_squares, "", "MatrixSolveLs BatchMatrixSolveLs"),
+    (m.qr, "", "Qr"),
+    (m.svd, "", "Svd BatchSvd"),
+    (m.eigen, "", "SelfAdjointEigV2 BatchSelfAdjointEigV2 Eig"),
+    (m.decomposed, "", "Lu"),
+    (e.as_input(1), "", "TridiagonalSolve"),
+    (e.as_input(3), "", "TridiagonalMatMul"),
+)
+
+_SPECTRAL: tuple[Row, ...] = (
+    (e.at_least(1), "", "FFT IFFT BatchFFT BatchIFFT"),
+    (e.at_least(2), "", "FFT2D IFFT2D BatchFFT2D BatchIFFT2D"),
+    (e.at_least(3), "", "FFT3D IFFT3D BatchFFT3D BatchIFFT3D"),
+    (m.real_fourier(1, forward=True), "1", "RFFT"),
+    (m.real_fourier(2, forward=True), "1", "RFFT2D"),
+    (m.real_fourier(3, forward=True), "1", "RFFT3D"),
+    (m.real_fourier(1, forward=False), "1", "IRFFT"),
+    (m.real_fourier(2, forward=False), "1", "IRFFT2D"),
+    (m.real_fourier(3, forward=False), "1", "IRFFT3D"),
+)
+
+_SPARSE: tuple[Row, ...] = (
+    (m.sparse_dense_matmul, "2", "SparseTensorDenseMatMul"),
+    (i.sparse_to_dense, "1", "SparseToDense"),
+    (i.sparse_reordered, "", "SparseReorder"),
+    (i.sparse_reshaped, "", "SparseReshape"),
+    (i.rows_of_sparse, "", "SparseFillEmptyRows"),
+    (e.as_input(1), "", "SparseSoftmax"),
+)
+
+_RANDOM: tuple[Row, ...] = (
+    (a.given_by(0), "0",
+     "RandomUniform RandomStandardNormal TruncatedNormal RandomUniformInt ParameterizedTruncatedNormal "
+     "StatelessRandomUniform StatelessRandomNormal StatelessTruncatedNormal StatelessRandomUniformInt "
+     "StatelessRandomUniformFullInt StatelessRandomUniformV2 StatelessRandomNormalV2 StatelessTruncatedNormalV2 "
+     "StatelessRandomUniformIntV2 StatelessRandomUniformFullIntV2 NonDeterministicInts"),
+    (a.given_by(2), "2",
+     "StatefulUniform StatefulUniformInt StatefulUniformFullInt StatefulStandardNormalV2 StatefulTruncatedNormal"),
+    (e.same, "", "RandomShuffle"),
+    (e.constant((1,), (2,)), "", "StatelessRandomGetKeyCounter"),
+    (e.scalar, "", "StatelessRandomGetAlg"),
+)
+
+_IMAGE: tuple[Row, ...] = (
+    (i.resized(1), "1",
+     "ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea ResizeNearestNeighborGrad ScaleAndTranslate"),
+    (i.resized_with_range, "1", "QuantizedResizeBilinear"),
+    (i.resize_gradient, "", "ResizeBilinearGrad ResizeBicubicGrad"),
+    (e.as_input(1), "", "ScaleAndTranslateGrad"),
+    (i.cropped, "3", "CropAndResize"),
+    (a.given_by(3), "3", "CropAndResizeGradImage"),
+    (e.as_input(2), "", "CropAndResizeGradBoxes"),
+    (i.decoded, "", "DecodeJpeg DecodePng DecodeBmp DecodeWebP DecodeAndCropJpeg"),
+    (i.decoded_any, "", "DecodeImage"),
+    (i.decoded_film, "", "DecodeGif"),
+    (e.scalar, "", "EncodeJpeg EncodePng"),
+    (e.constant((3,)), "", "ExtractJpegShape"),
+    (i.suppressed, "2",
+     "NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 "
+     "NonMaxSuppressionWithOverlaps"),
+    (i.combined_suppressed, "2 3", "CombinedNonMaxSuppression"),
+    (i.distorted_box, "", "SampleDistortedBoundingBox SampleDistortedBoundingBoxV2"),
+    (i.transformed, "2", "ImageProjectiveTransformV2 ImageProjectiveTransformV3"),
+    (e.at_least(3), "", "AdjustContrast AdjustContrastv2 AdjustHue AdjustSaturation DrawBoundingBoxes "
+     "DrawBoundingBoxesV2"),
+    (i.image_colours, "", "RGBToHSV HSVToRGB"),
+)
+
+_FILES: tuple[Row, ...] = (
+    (e.scalar, "", "ReadFile ShardedFilename ShardedFilespec ReaderRead ReaderReadV2 ReaderNumRecordsProduced "
+     "ReaderNumRecordsProducedV2 ReaderNumWorkUnitsCompleted ReaderNumWorkUnitsCompletedV2 ReaderSerializeState "
+     "ReaderSerializeStateV2 WholeFileReaderV2 TextLineReaderV2 TFRecordReaderV2 FixedLengthRecordReaderV2 "
+     "IdentityReaderV2"),
+    (e.constant((2,)), "", "WholeFileReader TextLineReader TFRecordReader FixedLengthRecordReader IdentityReader"),
+    (e.vector, "", "MatchingFiles ReaderReadUpTo ReaderReadUpToV2"),
+)
+
+_PARSING: tuple[Row, ...] = (
+    (i.decoded_raw, "", "DecodeRaw"),
+    (i.parsed, "", "ParseExample"),
+    (i.parsed_v2, "", "ParseExampleV2"),
+    (i.parsed_single, "", "ParseSingleExample"),
+    (i.decoded_lines, "", "DecodeCSV"),
+    (e.same, "", "StringToNumber DecodeCompressed"),
+    (e.scalar, "", "SerializeTensor"),
+)
+
+_STRING: tuple[Row, ...] = (
+    (e.same, "", "AsString RegexReplace StaticRegexReplace RegexFullMatch StaticRegexFullMatch StringStrip StringLower "
+     "StringUpper StringLength EncodeBase64 DecodeBase64 StringToHashBucket StringToHashBucketFast "
+     "StringToHashBucketStrong"),
+    (e.joined_strings, "", "StringJoin"),
+    (i.split_strings, "", "StringSplit StringSplitV2"),
+    (e.scalar, "", "StringFormat"),
+    (e.broadcast, "", "Substr"),
+    (e.reduced, "1", "ReduceJoin"),
+)
+
+_STATE: tuple[Row, ...] = (
+    (s.variable, "", "Variable VariableV2 TemporaryVariable"),
+    (e.same, "", "DestroyTemporaryVariable CountUpTo ScatterUpdate ScatterAdd ScatterSub ScatterMul ScatterDiv "
+     "ScatterMin ScatterMax ScatterNdUpdate ScatterNdAdd ScatterNdSub ScatterNdMax ScatterNdMin"),
+    (s.assigned_reference, "", "Assign"),
+    (s.updated_reference, "", "AssignAdd AssignSub"),
+    (e.scalar, "", "IsVariableInitialized"),
+)
+
+_RESOURCE: tuple[Row, ...] = (
+    (s.variable_handle, "", "VarHandleOp"),
+    (s.read, "", "ReadVariableOp"),
+    (s.assigned, "", "AssignVariableOp AssignAddVariableOp AssignSubVariableOp"),
+    (s.variable_shape, "", "VariableShape"),
+    (e.scalar, "", "VarIsInitializedOp ResourceCountUpTo"),
+    (x.of_variable(x.resource_gathered), "", "ResourceGather"),
+    (x.of_variable(x.gathered_nd), "", "ResourceGatherNd"),
+    (e.same, "", "DisableCopyOnRead"),
+)
+
+_TRAINING: tuple[Row, ...] = (
+    (e.same, "",
+     "ApplyGradientDescent ApplyMomentum ApplyAdam ApplyAdaMax ApplyAdadelta ApplyAdagrad ApplyAdagradV2 "
+     "ApplyAdagradDA ApplyFtrl ApplyFtrlV2 ApplyRMSProp ApplyCenteredRMSProp ApplyProximalGradientDescent "
+     "ApplyProximalAdagrad ApplyAddSign ApplyPowerSign SparseApplyAdadelta "
+     "SparseApplyAdagrad SparseApplyAdagradV2 SparseApplyAdagradDA SparseApplyFtrl SparseApplyFtrlV2 "
+     "SparseApplyMomentum SparseApplyRMSProp SparseApplyCenteredRMSProp SparseApplyProximalGradientDescent "
+     "SparseApplyProximalAdagrad"),
+)
+
+_FLOW_OF_DATA: tuple[Row, ...] = (
+    (s.queue, "", "FIFOQueue FIFOQueueV2 RandomShuffleQueue RandomShuffleQueueV2 PaddingFIFOQueue PaddingFIFOQueueV2 "
+     "PriorityQueue PriorityQueueV2"),
+    (s.enqueued, "", "QueueEnqueue QueueEnqueueV2"),
+    (s.enqueued_many, "", "QueueEnqueueMany QueueEnqueueManyV2"),
+    (s.dequeued, "", "QueueDequeue QueueDequeueV2"),
+    (s.dequeued_many, "1", "QueueDequeueMany QueueDequeueManyV2 QueueDequeueUpTo QueueDequeueUpToV2"),
+    (e.scalar, "", "QueueSize QueueSizeV2 QueueIsClosed QueueIsClosedV2 StageSize AccumulatorNumAccumulated "
+     "ResourceAccumulatorNumAccumulated"),
+    (s.staged, "", "Stage"),
+    (s.unstaged, "", "Unstage StagePeek"),
+    (s.stack, "", "Stack StackV2"),
+    (s.pushed, "", "StackPush StackPushV2"),
+    (s.popped, "", "StackPop StackPopV2"),
+    (s.accumulator, "", "ConditionalAccumulator ResourceConditionalAccumulator"),
+    (s.accumulated, "", "AccumulatorTakeGradient ResourceAccumulatorTakeGradient"),
+    (x.parted, "", "DynamicPartition"),
+    (x.stitched, "*", "DynamicStitch ParallelDynamicStitch"),
+    (s.array, "0", "TensorArrayV3"),
+    (s.array_gradient, "", "TensorArrayGradV3"),
+    (s.array_written, "", "TensorArrayWriteV3"),
+    (s.array_read, "", "TensorArrayReadV3"),
+    (s.array_scattered, "", "TensorArrayScatterV3"),
+    (s.array_gathered, "", "TensorArrayGatherV3"),
+    (s.array_joined, "", "TensorArrayConcatV3"),
+    (s.array_split, "2", "TensorArraySplitV3"),
+    (e.scalar, "", "TensorArraySizeV3"),
+    (e.scalar, "", "RecordInput GetSessionHandle"),
+)
+
+_LISTS: tuple[Row, ...] = (
+    (s.list_empty, "0", "EmptyTensorList"),
+    (s.list_reserved, "0 1", "TensorListReserve"),
+    (s.list_from_tensor, "1", "TensorListFromTensor"),
+    (s.list_pushed, "", "TensorListPushBack"),
+    (s.list_popped, "1", "TensorListPopBack"),
+    (s.list_set, "", "TensorListSetItem"),
+    (s.list_taken, "2", "TensorListGetItem"),
+    (s.list_stacked, "1", "TensorListStack"),
+    (s.list_gathered, "2", "TensorListGather"),
+    (s.list_scattered(2), "2", "TensorListScatter"),
+    (s.list_scattered(2, 3), "2 3", "TensorListScatterV2"),
+    (s.list_kept, "", "TensorListConcatLists TensorListScatterIntoExistingList"),
+    (s.list_resized, "1", "TensorListResize"),
+    (s.list_joined, "1", "TensorListConcat TensorListConcatV2"),
+    (s.element_shape, "", "TensorListElementShape"),
+    (e.scalar, "", "TensorListLength"),
+)
+
+_TABLES: tuple[Row, ...] = (
+    (s.table, "", "HashTable HashTableV2 MutableHashTable MutableHashTableV2"),
+    (s.looked_up, "", "LookupTableFind LookupTableFindV2"),
+    (e.scalar, "", "LookupTableSize LookupTableSizeV2"),
+)
+
+_DATASET: tuple[Row, ...] = (
+    (s.iterated, "", "IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard"),
+    (e.scalar, "", "IteratorV2 Iterator OneShotIterator AnonymousIterator IteratorFromStringHandle "
+     "IteratorFromStringHandleV2 IteratorToStringHandle"),
+)
+
+_CONTROL: tuple[Row, ...] = (
+    (e.same, "", " ".join(sorted({*ENTERS, *EXITS, *NEXT_ITERATIONS}))),
+    (e.counted(lambda site: site.shape(0)), "", " ".join(sorted(SWITCHES))),
+    (e.scalar, "", "LoopCond"),
+)
+
+_FUNCTIONS: tuple[Row, ...] = ((e.as_all, "", "SymbolicGradient"),)
+
+_LOGGING: tuple[Row, ...] = (
+    (e.scalar, "", "ScalarSummary HistogramSummary ImageSummary AudioSummary AudioSummaryV2 MergeSummary "
+     "TensorSummary TensorSummaryV2 Timestamp"),
+    (e.same, "", "Print"),
+)
+
+_COMMUNICATION: tuple[Row, ...] = (
+    (e.same, "", "NcclAllReduce NcclReduce CollectiveReduce CollectiveReduceV2 CollectiveReduceV3 CollectiveBcastSend "
+     "_NcclReduceRecv CollectiveBcastSendV2"),
+    (a.declared, "", "NcclBroadcast CollectiveBcastRecv InfeedDequeue"),
+)
+
+_BY_SOURCE: Mapping[str, tuple[Row, ...]] = {
+    "math_ops.cc": _MATH,
+    "bitwise_ops.cc": _BITWISE,
+    "array_ops.cc": _ARRAY,
+    "nn_ops.cc": _NN,
+    "linalg_ops.cc": _LINEAR,
+    "spectral_ops.cc": _SPECTRAL,
+    "sparse_ops.cc": _SPARSE,
+    "random_ops.cc": _RANDOM,
+    "image_ops.cc": _IMAGE,
+    "io_ops.cc": _FILES,
+    "parsing_ops.cc": _PARSING,
+    "string_ops.cc": _STRING,
+    "state_ops.cc": _STATE,
+    "resource_variable_ops.cc": _RESOURCE,
+    "training_ops.cc": _TRAINING,
+    "data_flow_ops.cc": _FLOW_OF_DATA,
+    "list_ops.cc": _LISTS,
+    "lookup_ops.cc": _TABLES,
+    "dataset_ops.cc": _DATASET,
+    "control_flow_ops.cc": _CONTROL,
+    "function_ops.cc": _FUNCTIONS,
+    "logging_ops.cc": _LOGGING,
+    "nccl_ops.cc": _COMMUNICATION,
+}
+
+_VALUES: tuple[tuple[ValueRule, str], ...] = (
+    (v.shapes, "Shape ShapeN"),
+    (v.rank, "Rank"),
+    (v.size, "Size"),
+    (v.variable_shape, "VariableShape"),
+    (v.array_size, "TensorArraySizeV3 TensorListLength"),
+    (v.popped, "StackPop StackPopV2 TensorListPopBack"),
+    (v.const, "Const HostConst"),
+    (v.unary, " ".join(v.ONE)),
+    (v.binary, " ".join(v.TWO)),
+    (v.cast, "Cast"),
+    (v.reduction, "Prod Sum Max Min Mean All Any"),
+    (v.chosen, "Select SelectV2"),
+    (v.clipped, "ClipByValue"),
+    (v.kept, "Reshape ExpandDims Squeeze EnsureShape Snapshot"),
+    (v.packed, "Pack"),
+    (v.concatenated, "ConcatV2"),
+    (v.first_concatenated, "Concat"),
+    (v.unpacked, "Unpack"),
+    (v.parted, "Split SplitV"),
+    (v.sliced, "Slice"),
+    (v.strided, "StridedSlice"),
+    (v.gathered, "Gather GatherV2"),
+    (v.transposed, "Transpose"),
+    (v.reversed_, "ReverseV2"),
+    (v.tiled, "Tile"),
+    (v.padded, "Pad PadV2"),
+    (v.filled, "Fill"),
+    (v.alike(0), "ZerosLike"),
+    (v.alike(1), "OnesLike"),
+    (v.counting, "Range"),
+    (v.broadcast_to, "BroadcastTo"),
+    (v.inverted, "InvertPermutation"),
+    (v.offsets, "ConcatOffset"),
+    (v.stitched, "DynamicStitch ParallelDynamicStitch"),
+    (v.broadcast_axes, "BroadcastGradientArgs"),
+    (v.differing, "ListDiff"),
+)
+
+# fmt: on
+
+PASSING = frozenset({*ENTERS, *EXITS, *NEXT_ITERATIONS, *SWITCHES, "Identity", "IdentityN", "RefIdentity"}) | {
+    "StopGradient",
+    "PreventGradient",
+    "LoopCond",
+    "DisableCopyOnRead",
+}
+"""Ops whose outputs are their inputs; those of a Switch and the like are all the first one."""
+
+OF_SHAPES = frozenset({"Shape", "ShapeN", "Rank", "Size", "VariableShape", "TensorArraySizeV3", "TensorListLength"})
+"""Ops whose values depend on the shapes of their inputs alone."""
+
+POPS = frozenset({"StackPop", "StackPopV2", "TensorListPopBack"})
+PUSHES = frozenset({"StackPush", "StackPushV2", "TensorListPushBack"})
+"""Ops that put in what others take out: the values of their second inputs."""
+
+
+def _rows() -> dict[str, ShapeRule]:
+    made: dict[str, ShapeRule] = {}
+    for source, rows in _BY_SOURCE.items():
+        for rule, slots, ops in rows:
+            read = () if slots == "*" else tuple(map(int, slots.split()))
+            for op in ops.split():
+                made[op] = ShapeRule(rule, read, slots == "*", source)
+    return made
+
+
+RULES: Mapping[str, ShapeRule] = MappingProxyType(_rows())
+VALUES: Mapping[str, ValueRule] = MappingProxyType({op: rule for rule, ops in _VALUES for op in ops.split()})

@@ -1,0 +1,173 @@
+"""Shapes that were worked out by hand, an op each; TensorFlow judges them in tests/oracle/test_random_shapes.py."""
+
+from typing import Any
+
+import pytest
+
+from simulator.graph import ops, registry
+from simulator.graph.graph import Graph, Shape
+from simulator.graph.messages import AttrValue
+from simulator.shapes.filling import with_shapes
+from simulator.shapes.rules import PASSING, RULES, VALUES
+from tests.strategies import Rows, shape_attr, type_attr
+
+INT32, FLOAT = 3, 1
+
+
+def ints(*values: int) -> AttrValue:
+    made = AttrValue()
+    made.list.i.extend(values)
+    return made
+
+
+def text(value: str) -> AttrValue:
+    return AttrValue(s=value.encode())
+
+
+def number(value: int) -> AttrValue:
+    return AttrValue(i=value)
+
+
+def true() -> AttrValue:
+    return AttrValue(b=True)
+
+
+def vector(*values: int) -> Any:
+    """The value of an int32 vector, for an input that a rule reads."""
+    made = AttrValue()
+    made.tensor.dtype = INT32
+    made.tensor.int_val.extend(values)
+    made.tensor.tensor_shape.dim.add(size=len(values))
+    return made
+
+
+def scalar(value: int) -> Any:
+    made = AttrValue()
+    made.tensor.dtype = INT32
+    made.tensor.int_val.append(value)
+    made.tensor.tensor_shape.SetInParent()
+    return made
+
+
+def inferred(op: str, inputs: list[Any], **attrs: Any) -> list[Shape | None]:
+    """The shapes of an op's outputs; an input is a shape, or the value of a constant."""
+    got = graph_of(op, inputs, **attrs)
+    first, last = got.tensor_ptr[got.row("op") : got.row("op") + 2].tolist()
+    return list(got.tensor_shape[first:last])
+
+
+def graph_of(op: str, inputs: list[Any], **attrs: Any) -> Graph:
+    made = Rows()
+    names = []
+    for at, one in enumerate(inputs):
+        name = f"in{at}"
+        if isinstance(one, tuple):
+            made.add(name, "Placeholder", dtype=type_attr(FLOAT), shape=shape_attr(*one))
+        else:
+            made.add(name, "Const", dtype=type_attr(INT32), value=one)
+        names.append(name)
+    made.add("op", op, names, **attrs)
+    outputs = ops.outputs(op, attrs, {}) or (FLOAT,)
+    for port in range(len(outputs)):
+        made.add(f"end{port}", "Identity", [f"op:{port}"], T=type_attr(outputs[port] or FLOAT))
+        made.add(f"after{port}", "Identity", [f"end{port}"], T=type_attr(outputs[port] or FLOAT))
+    graph: Graph = made.built(producer=1882)
+    return with_shapes(graph)
+
+
+CONV = {"strides": ints(1, 2, 2, 1), "dilations": ints(1, 1, 1, 1), "T": type_attr()}
+FIRST = {"strides": ints(1, 1, 2, 2), "dilations": ints(1, 1, 1, 1), "T": type_attr(), "data_format": text("NCHW")}
+F = {"T": type_attr()}
+CASES = [
+    ("AddV2", [(3, 1, 5), (4, 1)], F, [(3, 4, 5)]),
+    ("SelectV2", [(3, 1), (1, 4), ()], F, [(3, 4)]),
+    ("MatMul", [(3, 4), (5, 4)], {**F, "transpose_b": true()}, [(3, 5)]),
+    ("BatchMatMulV2", [(7, 1, 2, 3), (5, 3, 4)], F, [(7, 5, 2, 4)]),
+    ("Einsum", [(2, 3, 4), (4, 5)], {**F, "equation": text("bij,jk->bik"), "N": number(2)}, [(2, 3, 5)]),
+    ("Einsum", [(2, 6, 3), (2, 1, 3)], {**F, "equation": text("...i,...i->..."), "N": number(2)}, [(2, 6)]),
+    ("Conv2D", [(8, 28, 28, 3), (5, 5, 3, 16)], {**CONV, "padding": text("SAME")}, [(8, 14, 14, 16)]),
+    ("Conv2D", [(8, 28, 28, 3), (5, 5, 3, 16)], {**CONV, "padding": text("VALID")}, [(8, 12, 12, 16)]),
+    ("Conv2D", [(8, 3, 28, 28), (5, 5, 3, 16)], {**FIRST, "padding": text("SAME")}, [(8, 16, 14, 14)]),
+    (
+        "Conv2D",
+        [(8, 28, 28, 4), (3, 3, 4, 16)],
+        {**CONV, "padding": text("EXPLICIT"), "explicit_paddings": ints(0, 0, 1, 2, 3, 0, 0, 0)},
+        [(8, 15, 15, 16)],
+    ),
+    ("DepthwiseConv2dNative", [(8, 9, 9, 4), (3, 3, 4, 2)], {**CONV, "padding": text("SAME")}, [(8, 5, 5, 8)]),
+    (
+        "MaxPool",
+        [(8, 28, 28, 3)],
+        {**F, "ksize": ints(1, 3, 3, 1), "strides": ints(1, 2, 2, 1), "padding": text("VALID")},
+        [(8, 13, 13, 3)],
+    ),
+    (
+        "Conv2DBackpropFilter",
+        [(8, 28, 28, 3), vector(5, 5, 3, 16), (8, 14, 14, 16)],
+        {**CONV, "padding": text("SAME")},
+        [(5, 5, 3, 16)],
+    ),
+    ("BiasAddGrad", [(8, 16, 5, 5)], {**F, "data_format": text("NCHW")}, [(16,)]),
+    ("SparseSoftmaxCrossEntropyWithLogits", [(8, 10), (8,)], {**F, "Tlabels": type_attr()}, [(8,), (8, 10)]),
+    ("Sum", [(3, 4, 5), vector(0, -1)], F, [(4,)]),
+    ("Sum", [(3, 4, 5), vector(1)], {**F, "keep_dims": true()}, [(3, 1, 5)]),
+    ("ArgMax", [(3, 4, 5), scalar(1)], F, [(3, 5)]),
+    ("Reshape", [(3, 4, 5), vector(6, -1)], F, [(6, 10)]),
+    ("Transpose", [(3, 4, 5), vector(2, 0, 1)], F, [(5, 3, 4)]),
+    ("ExpandDims", [(3, 4), scalar(-1)], F, [(3, 4, 1)]),
+    ("Squeeze", [(3, 1, 4, 1)], {**F, "squeeze_dims": ints(1)}, [(3, 4, 1)]),
+    ("ConcatV2", [(3, 4), (3, 6), scalar(-1)], {**F, "N": number(2)}, [(3, 10)]),
+    ("Pack", [(3, 4), (3, 4)], {**F, "N": number(2), "axis": number(1)}, [(3, 2, 4)]),
+    ("Unpack", [(3, 2, 4)], {**F, "num": number(2), "axis": number(1)}, [(3, 4), (3, 4)]),
+    ("Split", [scalar(1), (3, 6)], {**F, "num_split": number(2)}, [(3, 3), (3, 3)]),
+    ("SplitV", [(3, 6), vector(2, -1), scalar(1)], {**F, "num_split": number(2)}, [(3, 2), (3, 4)]),
+    ("Tile", [(3, 4), vector(2, 1)], F, [(6, 4)]),
+    ("OneHot", [(3, 4), scalar(9), (), ()], {**F, "axis": number(-1)}, [(3, 4, 9)]),
+    ("Fill", [vector(3, 4), ()], F, [(3, 4)]),
+    ("Range", [scalar(2), scalar(11), scalar(3)], {"Tidx": type_attr(INT32)}, [(3,)]),
+    ("Slice", [(3, 4), vector(1, 1), vector(-1, 2)], F, [(2, 2)]),
+    (
+        "StridedSlice",
+        [(9, 4, 5), vector(1, 0, 0), vector(8, 0, 2), vector(2, 1, 1)],
+        {**F, "shrink_axis_mask": number(2), "end_mask": number(4)},
+        [(4, 5)],
+    ),
+    ("GatherV2", [(9, 4, 5), (3, 2), scalar(1)], F, [(9, 3, 2, 5)]),
+    ("GatherNd", [(9, 4, 5), (7, 2)], F, [(7, 5)]),
+    ("TopKV2", [(3, 9), scalar(4)], F, [(3, 4), (3, 4)]),
+    ("UnsortedSegmentSum", [(8, 3), (8,), scalar(5)], F, [(5, 3)]),
+    ("SpaceToDepth", [(2, 6, 6, 3)], {**F, "block_size": number(2)}, [(2, 3, 3, 12)]),
+    ("ResizeBilinear", [(2, 6, 6, 3), vector(12, 9)], F, [(2, 12, 9, 3)]),
+    ("MatrixDiag", [(2, 3)], F, [(2, 3, 3)]),
+    ("Qr", [(5, 3)], F, [(5, 3), (3, 3)]),
+]
+
+
+@pytest.mark.parametrize(("op", "inputs", "attrs", "outputs"), CASES)
+def test_shapes(op: str, inputs: list[Any], attrs: Any, outputs: list[Shape | None]) -> None:
+    assert inferred(op, inputs, **attrs) == outputs
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attrs", "said"),
+    [
+        ("MatMul", [(3, 4), (5, 4)], F, "dimensions must be equal, but are 4 and 5"),
+        ("AddV2", [(3, 4), (5, 4)], F, "dimensions must be equal, but are 3 and 5"),
+        ("Reshape", [(3, 4), vector(5, -1)], F, "12 elements cannot be reshaped"),
+        ("ConcatV2", [(3, 4), (2, 4), scalar(1)], {**F, "N": number(2)}, "must be equal, but are 3 and 2"),
+        ("BiasAdd", [(3, 4), (5,)], F, "but are 4 and 5"),
+        ("Squeeze", [(3, 4)], {**F, "squeeze_dims": ints(1)}, "expected a dimension of 1, got 4"),
+        ("Slice", [(3, 4), vector(1, 1), vector(3, 2)], F, "does not fit dimension 0"),
+        ("Pad", [(3, 4), vector(1, 1, 0, 2)], F, "paddings must have two dimensions"),
+    ],
+)
+def test_what_tensorflow_refuses_is_refused(op: str, inputs: list[Any], attrs: Any, said: str) -> None:
+    (note,) = graph_of(op, inputs, **attrs).notes
+    assert note.startswith(f"1 op refuses its inputs, first 'op' ({op}): ")
+    assert said in note
+
+
+def test_every_row_is_of_an_op_that_tensorflow_has() -> None:
+    """A name that is misspelt would never be found."""
+    unknown = [op for op in {*RULES, *VALUES, *PASSING} if registry.facts(op) is None]
+    assert sorted(unknown) == []
