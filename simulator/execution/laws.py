@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from simulator.columns import Ints
 from simulator.execution.trace import Event, Kind, Trace, TraceTasks
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, TRIGGERS
 
@@ -25,14 +26,15 @@ if TYPE_CHECKING:
 def check_trace(trace: Trace, partitions: Partitions, cluster: Cluster) -> list[str]:
     """Sentences about what is wrong, none if all laws hold.
 
-    No two tasks overlap in a lane or on a serial link, and each starts when it is ready or its resource is free; a
-    transfer holds the serial links of its route in order, each for its bytes at the link's own rate; no such link idles
-    while somebody is in its line, and who joined first is first; a shared link never carries more than its rate over
-    any interval; no transfer is faster than its route allows, and only lines and shared links make one slower: its
-    bytes are through when the last of its links has had its time with them; nobody starts before its last needed input
-    arrived (a Merge needs its first); no lane is busier than the makespan, the end of what ends last, which the
-    critical path explains; memory is never below what is resident and ends there; the recorded peak is the curve's, or
-    more for what lived for no time.
+    - Tasks are as `task_laws` says. No lane is busier than the makespan, which is the last end, and which the critical
+      path explains.
+    - A transfer holds the serial links of its route in order, each for its bytes at the link's own rate. A shared link
+      never carries more than its rate over any interval.
+    - No transfer is faster than its route allows. Only queues and shared links make one slower: its bytes are through
+      when the last of its links has had its time with them.
+    - Nobody starts before the last needed input has arrived; a Merge needs its first.
+    - Memory is never below what is resident, and ends there. The recorded peak is that of the curve, or more for what
+      lived for no time.
     """
     return [
         *task_laws(trace.tasks, _named(trace, partitions)),
@@ -48,7 +50,7 @@ def task_laws(tasks: TraceTasks, name: Callable[[int], str] = str) -> Iterator[s
     """Sentences about what is wrong with tasks of one step, whatever they are; `name` says what a row is.
 
     A task is ready with the last event that it needs. It starts then, or when its resource is free. No two overlap in a
-    lane or on a serial link.
+    lane or on a serial link. In the queue of a link nobody overtakes; so no link idles beside its queue.
     """
     length = tasks.end_ns - tasks.start_ns
     for row in np.flatnonzero((tasks.start_ns < tasks.ready_ns) | (length < 0)).tolist():
@@ -60,18 +62,26 @@ def task_laws(tasks: TraceTasks, name: Callable[[int], str] = str) -> Iterator[s
         needed = max(needed, came[first:last][gates].min()) if gates.any() else needed
         if last > first and tasks.ready_ns[row] != needed:
             yield f"{name(row)} is ready at {tasks.ready_ns[row]} ns, but what it needs has come at {needed} ns."
-    lasting = (tasks.resource >= 0) & (length > 0)
+    held = np.flatnonzero(tasks.resource >= 0)
+    lasting = held[length[held] > 0]
     left = set(zip(tasks.resource[lasting].tolist(), tasks.end_ns[lasting].tolist(), strict=True))
-    waits = np.flatnonzero(tasks.start_ns > tasks.ready_ns).tolist()
-    for row in waits:
+    for row in np.flatnonzero(tasks.start_ns > tasks.ready_ns).tolist():
         if (int(tasks.resource[row]), int(tasks.start_ns[row])) not in left:
             yield f"{name(row)} waits until {tasks.start_ns[row]} ns, when nothing leaves its resource."
-    held = np.flatnonzero(lasting & (tasks.lane >= 0))
-    held = held[np.lexsort((tasks.start_ns[held], tasks.lane[held], tasks.resource[held]))]
-    for before, after in pairwise(held.tolist()):
-        same = tasks.resource[before] == tasks.resource[after] and tasks.lane[before] == tasks.lane[after]
-        if same and tasks.start_ns[after] < tasks.end_ns[before]:
+    for before, after in _neighbours(tasks, lasting[tasks.lane[lasting] >= 0], tasks.start_ns):
+        if tasks.start_ns[after] < tasks.end_ns[before]:
             yield f"{name(before)} and {name(after)} overlap in lane {tasks.lane[after]} of their resource."
+    for before, after in _neighbours(tasks, held[tasks.resource[held] >= tasks.devices], tasks.ready_ns):
+        if tasks.ready_ns[before] < tasks.ready_ns[after] and tasks.start_ns[after] < tasks.start_ns[before]:
+            yield f"{name(after)} overtakes {name(before)} in the queue of their link."
+
+
+def _neighbours(tasks: TraceTasks, rows: npt.NDArray[np.integer], by: Ints) -> Iterator[tuple[int, int]]:
+    """Each of these tasks and the next in its lane or on its link, in the order of that column, then of starts."""
+    rows = rows[np.lexsort((tasks.start_ns[rows], by[rows], tasks.lane[rows], tasks.resource[rows]))]
+    for before, after in pairwise(rows.tolist()):
+        if tasks.resource[before] == tasks.resource[after] and tasks.lane[before] == tasks.lane[after]:
+            yield before, after
 
 
 def _named(trace: Trace, partitions: Partitions) -> Callable[[int], str]:
@@ -99,18 +109,8 @@ def _devices(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator
         yield f"{name(row)} runs in lane {tasks.lane[row]} of {device}, which it does not have."
 
 
-class _Turn(NamedTuple):
-    """Workings: a transfer on a serial link."""
-
-    joined: int
-    begin: int
-    end: int
-    key: str
-
-
 def _transfers(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
-    """What is wrong with each transfer, and with the links that they hold or share."""
-    lines: dict[int, list[_Turn]] = {}
+    """What is wrong with each transfer, and with the links that they share."""
     shared: dict[int, list[tuple[int, int, int]]] = {}  # (bytes from, to, how many)
     tasks, stages, held = trace.tasks, trace.stages, _held(trace)
     moments = (
@@ -142,31 +142,17 @@ def _transfers(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterat
         if through != leaves:
             yield f"The bytes of the transfer {key!r} are through at {through} ns instead of {leaves}."
         for link, task in turns:
-            begin, until = int(tasks.start_ns[task]), int(tasks.end_ns[task])
-            lines.setdefault(link, []).append(_Turn(int(tasks.ready_ns[task]), begin, until, key))
-            takes = -(-nbytes * 10**9 // cluster.links[link].bytes_per_s)
-            if until - begin != takes:
-                name = cluster.links[link].name
-                yield f"The transfer {key!r} holds link {name!r} for {until - begin} ns instead of {takes}."
+            takes, lasts = (
+                -(-nbytes * 10**9 // cluster.links[link].bytes_per_s),
+                tasks.end_ns[task] - tasks.start_ns[task],
+            )
+            if lasts != takes:
+                yield f"The transfer {key!r} holds link {cluster.links[link].name!r} for {lasts} ns instead of {takes}."
         for link in [link for link in route if kinds[link] == "fair"]:
             shared.setdefault(link, []).append((start + latency, end, nbytes))
-    for link, waited in lines.items():
-        yield from _line(waited, cluster.links[link].name)
     for link, flows in shared.items():
         if _too_much(np.array(flows), cluster.links[link].bytes_per_s):
             yield f"Link {cluster.links[link].name!r} carries more than its rate."
-
-
-def _line(turns: list[_Turn], name: str) -> Iterator[str]:
-    """What is wrong with the queue of a serial link: nobody overtakes in it, and the link never idles beside one."""
-    for earlier, later in pairwise(sorted(turns)):  # in order of joining
-        if later.joined > earlier.joined and later.begin < earlier.begin:
-            yield f"The transfer {later.key!r} overtakes {earlier.key!r} in the line of link {name!r}."
-    until = 0
-    for turn in sorted(turns, key=lambda turn: (turn.begin, turn.end)):
-        if turn.begin > max(until, turn.joined):
-            yield f"Link {name!r} idles before {turn.begin} ns, though {turn.key!r} is in its line."
-        until = max(until, turn.end)
 
 
 def _sizes(trace: Trace, partitions: Partitions) -> list[int]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from simulator.partitioning import Partitions
 
 Rows = npt.NDArray[np.integer]
+END, START, FIRST = map(int, Event)
 
 
 class StepTimes(NamedTuple):
@@ -80,16 +81,18 @@ def _shape(lowered: TaskGraph, tables: Tables, own: Rows) -> _Shape:
 
     place = np.full(len(lowered.kind), -1)  # of each task among these rows
     place[own] = np.arange(count)
-    ended = place.copy()  # the row whose end is that of the task
-    ended[own[tail]] = count + np.arange(len(tail))
-    source = np.repeat(np.arange(len(lowered.kind)), tasks.next_to - tasks.next_from)
-    target, event = tasks.successor, np.where(tasks.successor < 0, Event.FIRST, Event.END)
-    target = np.where(target < 0, ~target, target)
-    inside = np.flatnonzero((place[source] >= 0) & (place[target] >= 0))
-    on = own[np.flatnonzero(tasks.onward[own] >= 0)]
-    source = np.concatenate([ended[source[inside]], place[on], tail, count + len(tail) + np.arange(len(asked))])
-    target = np.concatenate([place[target[inside]], place[tasks.onward[on]], count + np.arange(len(tail)), asked])
-    event = np.concatenate([event[inside], np.full(len(on), Event.START), np.full(more, Event.END)])
+    ended = np.arange(count)  # the row whose end is that of the task
+    ended[tail] = count + np.arange(len(tail))
+    told = tasks.next_to[own] - tasks.next_from[own]
+    at = np.repeat(tasks.next_from[own] - np.cumsum(told) + told, told) + np.arange(told.sum())
+    source, successor = np.repeat(ended, told), tasks.successor[at]
+    target, event = place[np.where(successor < 0, ~successor, successor)], np.where(successor < 0, FIRST, END)
+    inside = np.flatnonzero(target >= 0)
+    on = np.flatnonzero(tasks.onward[own] >= 0)
+    asks = count + len(tail) + np.arange(len(asked))
+    source = np.concatenate([source[inside], on, tail, asks])
+    target = np.concatenate([target[inside], place[tasks.onward[own[on]]], count + np.arange(len(tail)), asked])
+    event = np.concatenate([event[inside], np.full(len(on), START), np.full(more, END)])
     by_target = stable_order(target)
     return _Shape(
         kind=kind,

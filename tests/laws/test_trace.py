@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.bounds import lower_bound
-from simulator.execution.laws import check_trace
+from simulator.columns import ids, ints
+from simulator.execution.laws import check_trace, task_laws
 from simulator.execution.options import CONTENTIONS, SimulationOptions
 from simulator.execution.simulate import simulate
-from simulator.execution.trace import Kind, Trace
+from simulator.execution.trace import Kind, Trace, TraceTasks
 from simulator.partitioning import FLAVOURS, Partitions, partition
 from tests.execution.cases import apart, assigned, costs, runs, steps, whole
 from tests.strategies import Rows, graphs, loop, typed
@@ -116,6 +117,24 @@ def test_a_broken_trace_is_seen(column: str, row: int, value: int, sentence: str
     broken = getattr(trace, column).copy()
     broken[row] = value
     assert any(sentence in found for found in check_trace(replace(trace, **{column: broken}), pieces, apart(2)))
+
+
+def test_who_overtakes_in_the_queue_of_a_link_is_seen() -> None:
+    none = ids([])
+    tasks = TraceTasks(
+        kind=ids([Kind.LINK] * 2),
+        of=ids([0, 1]),
+        resource=ids([1, 1]),
+        lane=ids([0, 0]),
+        ready_ns=ints([0, 1]),
+        start_ns=ints([11, 1]),
+        end_ns=ints([21, 11]),
+        need_ptr=ids([0, 0, 0]),
+        need=none,
+        event=none,
+        devices=1,
+    )
+    assert list(task_laws(tasks)) == ["1 overtakes 0 in the queue of their link."]
 
 
 def test_a_wrong_makespan_is_seen() -> None:
