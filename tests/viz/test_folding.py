@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from simulator.graph.building import build
 from simulator.graph.graph import Graph
-from viz.page.folding import BLOCK, HUB, MAX_DEPTH, SERIES, fold
+from viz.page.folding import BLOCK, HUB, MAX_DEPTH, PARALLEL, SERIES, fold
 
 PARTS = st.sampled_from(["a", "b", "conv", "conv_1", "AddN", "AddN_1", "AddN_2", "x", "grad"])
 NAMES = st.lists(st.lists(PARTS, min_size=1, max_size=6).map("/".join), unique=True, min_size=1, max_size=40)
@@ -22,7 +22,7 @@ def graph(
     return build(names, ops or ["NoOp"] * count, [""] * count, inputs or [[]] * count, [{}] * count)
 
 
-def tree(names: Sequence[str], **rest: Sequence[str]) -> dict[tuple[str, ...], list[str]]:
+def tree(names: Sequence[str], **rest: Any) -> dict[tuple[str, ...], list[str]]:
     """scope label path -> the names directly in it."""
     folding = fold(graph(names, **rest))
     found: dict[tuple[str, ...], list[str]] = {}
@@ -127,3 +127,13 @@ def test_the_order_of_the_file_decides_nothing(names: Sequence[str]) -> None:
         return {(path, frozenset(inside)) for path, inside in found.items()}
 
     assert as_set(tree(names)) == as_set(tree(names[::-1]))
+
+
+def test_parallel_numbered_scopes_are_one_box_and_layers_are_not() -> None:
+    names = [f"all_{i}/reduce/{part}" for i in range(PARALLEL) for part in "xy"] + ["z"]
+    inputs = [[] if name.endswith("x") or name == "z" else [f"^{name[:-1]}x"] for name in names]
+    assert {path[0] for path in tree(names, inputs=inputs) if path} == {f"all/reduce ×{PARALLEL}"}
+    chained = [
+        one or ([f"^all_{at // 2 - 1}/reduce/y"] if 1 < at < len(names) - 1 else []) for at, one in enumerate(inputs)
+    ]
+    assert {path[0] for path in tree(names, inputs=chained) if path} == {f"all_{i}/reduce" for i in range(PARALLEL)}

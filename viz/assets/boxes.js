@@ -3,7 +3,7 @@
 // Needs format.js, canvas.js, model.js, layers.js, edges.js, routes.js.
 
 const BOX = {
-  op: 26, scope: 46, held: 14, gutter: 34, gapY: 10, pad: 20, title: 26, corridor: 12, track: 6,
+  op: 26, scope: 46, held: 14, gutter: 30, gapY: 10, pad: 16, title: 26, corridor: 12, track: 6,
   narrow: 64, wide: 230, dummy: 14, longest: 8, // columns that an edge may pass between boxes; a longer one takes a corridor
 };
 const FONTS = { title: "600 12px", op: "11.5px", small: "11px" };
@@ -64,34 +64,34 @@ function visibleBox(model, open, showIdle, item, parent, boxes) {
 
 // For each node the innermost visible box that is the node or holds it; null if none is drawn.
 function shownBoxes(model, boxOf) {
-  const shown = Array(model.count).fill(null);
-  for (const box of new Set(boxOf.values())) {
-    if (box.open) continue;
-    const pending = [box.item];
-    while (pending.length) {
-      const item = pending.pop();
-      if (isScope(model, item)) pending.push(...rowsIn(model.children, item));
-      else shown[item - model.scopes] = box;
-    }
+  const { parent } = model.tree;
+  const within = Array(model.scopes).fill(null); // the closed box that a scope is or is in; parents come first
+  for (let scope = 0; scope < model.scopes; scope++) {
+    const box = boxOf.get(scope);
+    within[scope] = box ? (box.open ? null : box) : scope > 0 ? within[parent[scope]] : null;
   }
-  model.hostOf.forEach((host, node) => {
-    if (host < 0) return;
+  const shown = Array(model.count);
+  for (let node = 0; node < model.count; node++) shown[node] = boxOf.get(model.scopes + node) ?? within[parent[model.scopes + node]];
+  for (const node of model.tree.folded) {
+    const host = model.hostOf[node];
     shown[node] = shown[host];
     const box = boxOf.get(itemOfNode(model, host));
     if (box) boxOf.set(itemOfNode(model, node), box);
-  });
+  }
   return shown;
 }
 
 // ---- sizes
 
 let measuring = null;
+let family = "";
 const widths = new Map();
 function textWidth(said, font) {
   const key = font + said;
   if (!widths.has(key)) {
     measuring ??= document.createElement("canvas").getContext("2d");
-    measuring.font = `${font} ${readTheme().sans}`;
+    family ||= readTheme().sans;
+    measuring.font = `${font} ${family}`;
     widths.set(key, Math.ceil(measuring.measureText(said.slice(0, 80)).width));
   }
   return widths.get(key);
@@ -161,7 +161,7 @@ function linesOf(model, box, room) {
   const columns = [];
   const linked = flow.filter((_, at) => joined.has(at));
   for (const child of linked) (columns[rank[rowOf.get(child)]] ??= []).push(child);
-  const lines = inLines(columns.filter(Boolean).flatMap((column) => dealt(column, Math.max(room.height * 0.8, 320))), room, pairs.map(([a, b]) => [flow[a], flow[b]]));
+  const lines = inLines(columns.filter(Boolean).flatMap((column) => dealt(column, Math.max(room.height, 460))), room, pairs.map(([a, b]) => [flow[a], flow[b]]));
   const loose = flow.filter((_, at) => !joined.has(at));
   if (loose.length) lines.push(inGrid(loose, room));
   const shelf = box.content.filter((child) => child.shelved);

@@ -17,7 +17,8 @@ function rounded3(value) {
 const showNanos = (ns) => scaled(ns, [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]]);
 const showBytes = (bytes) =>
   bytes < 0 ? "unknown" : scaled(bytes, [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]]);
-const showCount = (count) => count.toLocaleString("en");
+const counts = new Intl.NumberFormat("en");
+const showCount = (count) => counts.format(count);
 const showFigure = (value) => value.toLocaleString("en", { maximumSignificantDigits: 4 });
 const showShare = (share) =>
   (share >= 0.0995 || share === 0 ? Math.round(share * 100) : share < 0.0005 ? "<0.1" : (share * 100).toFixed(1)) + " %";

@@ -53,6 +53,21 @@ function drawScopeTitle(pen, box) {
   text(pen, "−", box.x + box.width - 18, box.y + 12, 12, theme.faint, "600 13px");
 }
 
+// A label cut in its middle where it is too long: names often differ in their last letters.
+function labelled(context, said, width, font, family) {
+  context.font = `${font} ${family}`;
+  if (context.measureText(said).width <= width) return said;
+  const whole = said.length > 120 ? said.slice(0, 60) + said.slice(-60) : said;
+  const kept = (count) => `${whole.slice(0, Math.ceil(count * 0.6))}…${whole.slice(whole.length - Math.floor(count * 0.4))}`;
+  let [low, high] = [0, whole.length - 1];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (context.measureText(kept(middle)).width <= width) low = middle;
+    else high = middle - 1;
+  }
+  return low > 1 ? kept(low) : "";
+}
+
 // The size of letters that stay readable when the picture gets small, up to the height that there is; 0 where there is none.
 function letters(pen, size, most) {
   const wanted = Math.max(size, pen.smallest / pen.scale);
@@ -90,7 +105,8 @@ function drawScope(pen, box, bar) {
   fillParts(context, bar, box.x + 9, box.y + box.height - 9, box.width - 18, 4);
   const width = box.width - 18;
   const roomy = letters(pen, 11, 13);
-  text(pen, box.label, box.x + 9, box.y + (roomy ? 12 : (box.height - 9) / 2), width, theme.ink, `600 ${size}px`);
+  const said = labelled(context, box.label, width, `600 ${size}px`, theme.sans);
+  text(pen, said, box.x + 9, box.y + (roomy ? 12 : (box.height - 9) / 2), width + 4, theme.ink, `600 ${size}px`);
   if (roomy) text(pen, contentOf(model, box.item), box.x + 9, box.y + 27, width, theme.quiet, `${roomy}px`);
 }
 
@@ -111,7 +127,8 @@ function drawOp(pen, box, colour) {
   context.restore();
   const hub = model.isHub[box.item - model.scopes] ? `${showCount(neighbours(model, box.item - model.scopes))} ⤳ ` : "";
   const held = box.held && letters(pen, 11, 13);
-  text(pen, hub + box.label, box.x + 12, box.y + (held ? BOX.op / 2 + 1 : box.height / 2), box.width - 18, theme.ink, `${size}px`);
+  const said = labelled(context, hub + box.label, box.width - 18, `${size}px`, theme.sans);
+  text(pen, said, box.x + 12, box.y + (held ? BOX.op / 2 + 1 : box.height / 2), box.width - 14, theme.ink, `${size}px`);
   if (held) text(pen, box.held, box.x + 12, box.y + BOX.op + 4, box.width - 18, theme.quiet, `${held}px`);
 }
 
@@ -170,7 +187,7 @@ function drawWays(pen, ways) {
   context.globalAlpha = state.critical ? 0.35 : faint.length > 1500 ? 0.5 : 1;
   for (const way of faint) strokeWay(pen, way);
   for (const way of strong) {
-    context.globalAlpha = (state.critical || pen.marked.size) && !isEmphasised(pen, way) ? 0.35 : 1;
+    context.globalAlpha = (state.critical || pen.chosen.size) && !isEmphasised(pen, way) ? 0.35 : 1;
     strokeWay(pen, way);
   }
   context.globalAlpha = 1;
@@ -214,6 +231,8 @@ function drawHead(context, x, y) {
   context.fill();
 }
 
+const FEW_LABELS = 6;
+
 // What crosses devices: bytes and number of transfers, the largest first, none over a box, a title or another label.
 function drawWayLabels(pen, ways, boxes) {
   const { context, theme } = pen;
@@ -221,9 +240,11 @@ function drawWayLabels(pen, ways, boxes) {
   const size = Math.min(26, Math.max(10.5, 9.2 / pen.scale)); // small on a small picture, but never too small to read
   const crossing = ways.filter((way) => way.from && way.to && way.transfers.length && isDrawn(pen, way) && inSight(pen, way));
   crossing.sort((a, b) => b.bytes - a.bytes || b.transfers.length - a.transfers.length);
+  const least = crossing.length > FEW_LABELS ? crossing[0].bytes / 1000 : 0; // a scalar beside gigabytes says nothing
   const taken = boxes.map((box) => (box.open ? { x: box.x, y: box.y, width: box.titled ?? box.width, height: BOX.title } : box));
   context.font = `600 ${size}px ` + theme.sans;
   for (const way of crossing.slice(0, 150)) {
+    if (way.bytes < least && !isEmphasised(pen, way)) continue;
     const label = freePlace(way, context.measureText(way.said).width + size, size * 1.5, taken, pen.visible);
     if (!label) continue;
     taken.push(label);

@@ -2,7 +2,7 @@
 // Needs format.js, model.js, boxes.js, edges.js, routes.js, canvas.js, graph_drawing.js.
 
 const READABLE = 9; // pixels of the smallest letters that Fit leaves
-const FITTED = { least: READABLE / SMALLEST, most: 1.3, border: 10 };
+const FITTED = { least: READABLE / SMALLEST, most: 1.2, border: 10 };
 const MOST_OPENED = 60; // boxes up to which scopes open by themselves
 const DOMINATING = 0.25; // the share of the step's ops or time from which a scope may
 const NEAR = 6; // pixels from an edge at which the pointer is on it
@@ -14,6 +14,8 @@ function graphView(canvas, model, state, tip) {
   const view = { x: 0, y: 0, scale: 1 };
   let density = 1; // the scale for which lines are broken
   let fitted = true; // until the reader moves or zooms
+  let begun = false;
+  let size = [0, 0]; // of the pane for which the picture was made
   let picture = null;
   let theme = null;
   let hovered = null; // a box or a way
@@ -49,9 +51,10 @@ function graphView(canvas, model, state, tip) {
     draw();
   }
 
-  // The whole picture if it can be read, else its beginning.
+  // The whole picture if it can be read, else its beginning. The first time that there is a pane, what dominates opens.
   function fit() {
-    const best = bestPicture();
+    size = [canvas.clientWidth, canvas.clientHeight];
+    const best = begun || !size[0] ? bestPicture() : openDominating();
     density = best.scale;
     use(best.picture);
     const { width, height } = picture.root;
@@ -64,7 +67,6 @@ function graphView(canvas, model, state, tip) {
   }
 
   // What is fitted stays so; else the middle of the pane stays where it is.
-  let size = [0, 0];
   function resize() {
     const now = [canvas.clientWidth, canvas.clientHeight];
     const [dx, dy] = [now[0] - size[0], now[1] - size[1]];
@@ -257,27 +259,28 @@ function graphView(canvas, model, state, tip) {
     },
   });
 
-  // Open what dominates the step, the largest first, as long as the whole picture can still be read.
+  // Open what dominates the step, the largest first, as long as the whole picture can still be read; returns it.
   function openDominating() {
-    const [whole] = [totalsOf(model, 0)];
+    begun = true;
+    const whole = totalsOf(model, 0);
     const shareOf = (item) => Math.max(totalsOf(model, item).nanos / (whole.nanos || 1), totalsOf(model, item).running / (whole.running || 1));
     const tried = new Set();
-    let now = bestPicture().picture;
+    let now = bestPicture();
     for (let attempts = 0; attempts < 12; attempts++) {
-      const closed = now.boxes.filter((box) => !box.open && isScope(model, box.item) && !tried.has(box.item) && shareOf(box.item) >= DOMINATING);
-      if (!closed.length) return;
+      const closed = now.picture.boxes.filter((box) => !box.open && isScope(model, box.item) && !tried.has(box.item) && shareOf(box.item) >= DOMINATING);
+      if (!closed.length) break;
       const { item } = closed.reduce((most, box) => (shareOf(box.item) > shareOf(most.item) ? box : most));
       tried.add(item);
+      if (childrenOf(model, item, false).flow.length + now.picture.boxes.length > MOST_OPENED) continue;
       open.add(item);
       const next = bestPicture();
-      if (fits(next.picture, next.scale) && next.picture.boxes.length <= MOST_OPENED) now = next.picture;
+      if (fits(next.picture, next.scale)) now = next;
       else open.delete(item);
     }
+    return now;
   }
 
-  openDominating();
-  size = [canvas.clientWidth, canvas.clientHeight];
-  fit();
+  use(layoutBoxes(model, open, state.showIdle, paneRoom(density)));
   return {
     draw, fit, zoom, move, reveal, show, toggle, closeAll, relayout, resize,
     changed: () => {

@@ -23,11 +23,13 @@ from simulator.wording import counted, repr_of
 
 MAX_DEPTH = 24  # scopes inside scopes; deeper ones stay part of the last label
 SERIES = 4  # as many numbered siblings become a series
+PARALLEL = 12  # as many numbered sibling scopes become a series if no edge joins two of them
 WIDE = 60  # children from which on numbered scopes are a series too, and ops are grouped by type
 BLOCK = 200  # children that a box may have before they are dealt into blocks
 HUB = 32  # other nodes on one side that make a node a hub
 
 _NUMBERED = re.compile(r"_?[0-9]+\Z")
+_EACH_NUMBERED = re.compile(r"_?[0-9]+(?=/|\Z)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +90,7 @@ class _Tree:
 def fold(graph: Graph) -> Folding:
     """Fold a graph by its name scopes; nothing but names, ops and the topological order decides."""
     tree = _without_chains(_scopes(graph.names))
+    _fold_parallel(graph, tree)
     _fold_siblings(graph, tree)
     _parents_first(tree)
     return Folding(tuple(tree.labels), ids(tree.parents + tree.homes), flags(tree.series), _hubs(graph))
@@ -152,6 +155,31 @@ def _without_chains(tree: _Tree) -> _Tree:
     return kept
 
 
+def _fold_parallel(graph: Graph, tree: _Tree) -> None:
+    """Put numbered sibling scopes that no edge joins under one scope. Layers, one after the other, stay as they are."""
+    inside: list[list[int]] = [[] for _ in tree.labels]
+    for scope in range(1, len(tree.labels)):
+        inside[tree.parents[scope]].append(scope)
+    for parent, inner in enumerate(inside):
+        if len(inner) < PARALLEL:
+            continue
+        groups, _ = _grouped(inner, lambda scope: _EACH_NUMBERED.sub("", tree.labels[scope]))
+        for key, members in groups:
+            if len(members) >= PARALLEL and not _joined(graph, tree, members):
+                _deal(tree, f"{key} ×{len(members)}", parent, members, tree.parents)
+
+
+def _joined(graph: Graph, tree: _Tree, members: Sequence[int]) -> bool:
+    """Whether an edge leads from one of the scopes into another."""
+    own = set(members)
+    within = [-1] * len(tree.labels)  # the member that a scope is or is in
+    for scope in range(1, len(tree.labels)):
+        within[scope] = scope if scope in own else within[tree.parents[scope]]
+    member = np.array(within)[np.array(tree.homes)]
+    src, dst = member[graph.edge_src], member[graph.edge_dst]
+    return bool(((src != dst) & (src >= 0) & (dst >= 0)).any())
+
+
 def _fold_siblings(graph: Graph, tree: _Tree) -> None:
     """Put siblings that differ only by a number, and what is still too many, under scopes of their own."""
     scopes_of: list[list[int]] = [[] for _ in tree.labels]
@@ -162,7 +190,7 @@ def _fold_siblings(graph: Graph, tree: _Tree) -> None:
         nodes_of[tree.homes[row]].append(row)
     names, ops = graph.names, graph.ops
     for scope, (inner, nodes) in enumerate(zip(scopes_of, nodes_of, strict=True)):
-        if len(nodes) + len(inner) <= SERIES:
+        if len(nodes) + len(inner) <= SERIES or tree.series[scope]:
             continue
         found, rest = _grouped(nodes, lambda row: _NUMBERED.sub("", names[row].rpartition("/")[2]) + "\0" + ops[row])
         if not rest and not inner and len(found) == 1 and len(nodes) <= BLOCK:
