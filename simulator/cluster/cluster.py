@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from simulator.cluster.chips import Chip
 from simulator.cluster.peaks import UNSAID, Peaks
 from simulator.cluster.protocols import (
     IN_PROCESS,
@@ -52,6 +53,7 @@ class Device:
     host: str = ""  # the machine of the device; tasks may share one
     cores: int = 1  # of each of its lanes; the work for a message needs one of them
     peaks: Peaks = UNSAID  # in other formats, and of matrix units
+    chip: Chip | None = None  # of a GPU: how far its kernels stay below the peaks; None: they reach them
 
     @property
     def task(self) -> str:

@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from simulator.cluster.chips import Chip, read_chip
 from simulator.cluster.cluster import MAX_CORES
 from simulator.cluster.peaks import UNSAID, Peaks, read_peaks
 from simulator.errors import ClusterError
@@ -39,6 +40,7 @@ class Model:
     nvlinks: int = 0  # how many of them it has; 0: not said
     cores: int = 1  # of a CPU
     peaks: Peaks = UNSAID  # in other formats, and of matrix units
+    chip: Chip | None = None  # of a GPU: how far its kernels stay below the peaks; None: they reach them
     source: str = ""
 
     def share(self, parts: int) -> Model:
@@ -59,7 +61,7 @@ class Model:
 
 MODEL_KEYS = (
     "type", "title", "memory", "compute", "matrix_compute", "bandwidth", "cores", "launch", "nvlink", "nvlinks",
-    "source",
+    "multiprocessors", "dispatch", "reached", "source",
 )  # fmt: skip
 
 
@@ -78,6 +80,9 @@ def read_model(name: str, table: Mapping[str, Any]) -> Model:  # Any: whatever T
         raise ValueError(f"nvlinks: {nvlinks!r} is not a number of links from 0 to {MAX_NVLINKS}")
     if "cores" in table and table["type"] != "CPU":
         raise ValueError(f"cores: {table['cores']!r} of a GPU; its messages are the work of its host's CPU")
+    chip = read_chip(table)
+    if chip is not None and table["type"] != "GPU":
+        raise ValueError(f"multiprocessors: {table['multiprocessors']!r} of a CPU; only GPUs have a chip to describe")
     flop_per_s, peaks = read_peaks(table)
     return Model(
         name=name,
@@ -91,6 +96,7 @@ def read_model(name: str, table: Mapping[str, Any]) -> Model:  # Any: whatever T
         nvlinks=nvlinks,
         cores=read_cores(table.get("cores", 1)),
         peaks=peaks,
+        chip=chip,
         source=str(table.get("source", "")),
     )
 

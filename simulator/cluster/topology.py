@@ -195,6 +195,7 @@ def _device(task: Task, type_: str, number: int, model: Model, host: Host) -> De
         host=host.name,
         cores=model.cores,
         peaks=model.peaks,
+        chip=model.chip,
     )
 
 

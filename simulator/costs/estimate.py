@@ -18,7 +18,7 @@ import numpy.typing as npt
 from simulator.cluster.cluster import Cluster, Device
 from simulator.columns import Ints, flags, ids, ints
 from simulator.costs.formulas.instance import Instance
-from simulator.costs.roofline import DISPATCH_NS, OpWork, speed_of, time_of, work_of
+from simulator.costs.roofline import DISPATCH_NS, OpWork, busy_ns, speed_of, time_of, work_of
 from simulator.costs.rules import FALLBACK_RULE, rule
 from simulator.costs.table import FALLBACK, STATIC, CostTable
 from simulator.errors import ClusterError
@@ -66,8 +66,8 @@ def _run_ns(graph: Graph, models: Sequence[Device], works: Sequence[OpWork], whi
         hosted = launched & _in_host_memory(graph, core_ns > 0)
         for column, model in enumerate(models):
             if model.type == "GPU":
-                run_ns[hosted, column] -= model.launch_ns - DISPATCH_NS
-                run_ns[hosted, column] = np.maximum(run_ns[hosted, column], DISPATCH_NS + core_ns[hosted])
+                working_ns = np.array([busy_ns(work, model) for work in works], np.int64)[which]
+                run_ns[hosted, column] = DISPATCH_NS + np.maximum(working_ns, core_ns)[hosted]
     run_ns[~_kernels(graph, models)] = -1
     run_ns.setflags(write=False)
     return run_ns
@@ -119,7 +119,7 @@ def _models(cluster: Cluster) -> list[Device]:
         if min(device.flop_per_s, device.bytes_per_s) < 1:
             raise ClusterError(f"{cluster.name}: {device.name} has no speed or no bandwidth; give both above zero")
         model = models.setdefault(device.kind, device)
-        for name in ("type", "flop_per_s", "peaks", "bytes_per_s", "launch_ns"):
+        for name in ("type", "flop_per_s", "peaks", "bytes_per_s", "launch_ns", "chip"):
             if getattr(device, name) != getattr(model, name):
                 raise ClusterError(
                     f"{cluster.name}: {model.name} and {device.name} are both of kind {device.kind!r} but differ in "

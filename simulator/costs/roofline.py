@@ -2,10 +2,15 @@
 
     time = launch + max(flops / peak, bytes / bandwidth, on a CPU: core time / cores that share it)
 
+A GPU whose `Chip` is known takes the time of its kernels, instead, at the speeds that they reach (`kernels`). An op
+there takes no less than its dispatch by the host:
+
+    time = max(dispatch, launch + max(kernel, bytes / reached bandwidth))
+
 The time is the maximum, not Grappler's sum: hardware overlaps memory traffic with arithmetic, so the slower of the two
-bounds the kernel (Williams, Waterman, Patterson: Roofline, CACM 2009). No efficiency below the peaks of the device is
-assumed; measured times (`calibrate`) are better. The peak is that of the number format of the op, and of tensor cores
-or AMX for products and convolutions.
+bounds the kernel (Williams, Waterman, Patterson: Roofline, CACM 2009). On a CPU no efficiency below the peaks of the
+device is assumed; measured times (`calibrate`) are better. The peak is that of the number format of the op, and of
+tensor cores or AMX for products and convolutions.
 
 Scalar kernels, on strings, files, tables and sets, are far from both roofs. Their time on a core is measured
 (`rules.HOST`). Where one thread runs such a kernel, the device is busy for all of it (docs/decisions, 0025).
@@ -14,12 +19,15 @@ Scalar kernels, on strings, files, tables and sets, are far from both roofs. The
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from types import MappingProxyType
 from typing import NamedTuple
 
 from simulator.cluster.cluster import Device
 from simulator.cluster.peaks import FORMATS, peak
 from simulator.costs.formulas.instance import Instance
+from simulator.costs.formulas.matrix import Product
+from simulator.costs.kernels import Kernel, kernel_of, seconds, speeds_of, streams
 from simulator.costs.rules import CHECKPOINT, Rule
 from simulator.costs.table import MAX_NS
 from simulator.graph.dtypes import base, number_of
@@ -46,11 +54,16 @@ class OpWork(NamedTuple):
     assumed: str  # a size that the graph does not hold; "" if there is none
     capped: bool  # one of the counts was larger than MAX_COUNT
     rule: Rule
+    kernel: Kernel | None  # of a GPU, where it is a product or a convolution
+    streams: float  # part of a GPU's reached bandwidth that it reaches
 
 
 def work_of(rule: Rule, instance: Instance) -> OpWork:
     """The work of an op of that rule."""
     operations = real_operations(rule, instance, rule.flops(instance))
+    kernel = kernel_of(instance)
+    if isinstance(kernel, Product) and is_complex(instance.input_types):
+        kernel = kernel._replace(k=_REAL_PER_COMPLEX * kernel.k)
     exact = (operations, rule.moved(instance), rule.scratch(instance), rule.core_ps(instance))
     flops, moved, scratch, core_ps = (min(max(0, count), MAX_COUNT) for count in exact)
     matrix = on_matrix_units(rule, instance)
@@ -66,20 +79,34 @@ def work_of(rule: Rule, instance: Instance) -> OpWork:
         assumed,
         max(exact) > MAX_COUNT,
         rule,
+        kernel,
+        streams(instance),
     )
 
 
 def time_of(work: OpWork, device: Device) -> Nanos:
     """Time of the work on a device, launch included, even where TensorFlow has no kernel for it."""
-    rule = work.rule
-    if not rule.launches:
+    if not work.rule.launches:
         return DISPATCH_NS
+    took = min(device.launch_ns + busy_ns(work, device), MAX_NS)
+    return took if device.chip is None else max(device.chip.dispatch_ns, took)
+
+
+def busy_ns(work: OpWork, device: Device) -> Nanos:
+    """Time of the work on a device without its launch."""
+    rule = work.rule
     rate = min(device.bytes_per_s, STORAGE_BYTES_PER_S) if rule.category == CHECKPOINT else device.bytes_per_s
-    speed, _ = speed_of(work, device)
-    busy = max(-(-work.flops * 10**9 // speed), -(-work.moved * 10**9 // rate))
+    if device.chip is None:
+        speed, _ = speed_of(work, device)
+        busy = max(-(-work.flops * 10**9 // speed), -(-work.moved * 10**9 // rate))
+    else:
+        reached = speeds_of(device, device.chip, work.number, matrix=work.matrix)
+        computing = work.flops / reached.products if work.kernel is None else seconds(work.kernel, reached)
+        moving = work.moved / min(rate, reached.moved * work.streams)
+        busy = min(MAX_NS, ceil(max(computing, moving) * 1e9))
     if device.type == "CPU" or rule.opaque:
         busy = max(busy, -(-work.core_ps // (1000 * min(device.cores, work.parts))))
-    return min(device.launch_ns + busy, MAX_NS)
+    return busy
 
 
 def speed_of(work: OpWork, device: Device) -> tuple[int, bool]:

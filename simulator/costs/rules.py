@@ -182,7 +182,7 @@ ARITHMETIC: tuple[Row, ...] = (
     (MATRIX, fourier(2, 1), tensors, "", "RFFT2D IRFFT2D"),
     (MATRIX, fourier(3, 1), tensors, "", "RFFT3D IRFFT3D"),
 
-    (NEURAL, convolution, tensors, "",
+    (NEURAL, convolution, tensors, "data_format strides",
      "Conv2D Conv3D Conv _FusedConv2D _FusedConv3D QuantizedConv2D FusedPadConv2D FusedResizeAndPadConv2D "
      "Conv2DBackpropInput Conv2DBackpropInputV2 Conv3DBackpropInput Conv3DBackpropInputV2 "
      "Conv2DBackpropFilter Conv2DBackpropFilterV2 Conv3DBackpropFilter Conv3DBackpropFilterV2"),

@@ -223,7 +223,11 @@ def test_hundreds_of_idle_devices_are_counted_and_not_listed(browser: WebDriver,
 
 
 def test_what_is_fetched_says_so_at_its_node_and_its_transfer(browser: WebDriver, tmp_path: Path) -> None:
-    scene = run(Request(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", fetches=("train", "logits/BiasAdd:0")))
+    scene = run(
+        Request(
+            str(EXAMPLE), cluster="ps=2,worker=1x2gpu", algorithm="requested", fetches=("train", "logits/BiasAdd:0")
+        )
+    )
     page = opened(browser, tmp_path, scene)
     panel = "document.getElementById('panel').innerText.replace(/\\s+/g, ' ')"
     for name, said in (("logits/BiasAdd", "fetched output 0"), ("train", "fetched only run")):

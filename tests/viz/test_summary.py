@@ -35,7 +35,12 @@ def checked() -> Scene:
     return replace(scene, check=check, trace=replace(scene.trace, dead_fetches=("a" * 200,), notes=("b " * 200,) * 12))
 
 
-@pytest.mark.parametrize("scene", [example, named, loop, trained, crashed, checked])
+def once_around() -> Scene:
+    """A loop whose trips nothing tells."""
+    return loop(trips={})
+
+
+@pytest.mark.parametrize("scene", [example, named, once_around, trained, crashed, checked])
 @pytest.mark.parametrize("written", [[], WRITTEN])
 def test_the_summary_has_ten_lines_at_most_and_none_is_long(scene: Callable[[], Scene], written: list[str]) -> None:
     lines = summarise(scene(), written=written).splitlines()

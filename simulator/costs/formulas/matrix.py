@@ -8,34 +8,49 @@ real ones (see `roofline.real_operations`).
 from __future__ import annotations
 
 from math import prod
+from typing import NamedTuple
 
 from simulator.costs.formulas.instance import Formula, Instance, at, dims, elements, flag, matrices
 from simulator.graph.graph import Shape
 
 
-def _known(first: int, second: int) -> int:
-    """The inner dimension of a product by its two operands; 0 if they contradict each other."""
-    return max(first, second) if first == second or min(first, second) == 1 else 0
+class Product(NamedTuple):
+    """So many products of [m, k] and [k, n]."""
+
+    m: int
+    n: int
+    k: int  # 0 if the operands contradict each other
+    times: int = 1
 
 
-def _product(a: Shape | None, b: Shape | None, flip_a: bool, flip_b: bool) -> int:
+def _product(a: Shape | None, b: Shape | None, flip_a: bool, flip_b: bool, times: int = 1) -> Product:
     m, k = dims(a, 2)[::-1] if flip_a else dims(a, 2)
     k_too, n = dims(b, 2)[::-1] if flip_b else dims(b, 2)
-    return 2 * m * n * _known(k, k_too)
+    return Product(m, n, max(k, k_too) if k == k_too or min(k, k_too) == 1 else 0, times)
 
 
-def matmul(instance: Instance) -> int:
-    """2 m n k, for [m, k] x [k, n]."""
+def one_product(instance: Instance) -> Product:
+    """The product of a MatMul."""
     a, b = at(instance.inputs, 0), at(instance.inputs, 1)
     return _product(a, b, flag(instance, "transpose_a"), flag(instance, "transpose_b"))
 
 
-def batch_matmul(instance: Instance) -> int:
-    """2 m n k for each pair of matrices; the leading dimensions broadcast."""
+def many_products(instance: Instance) -> Product:
+    """The products of a BatchMatMul, one for each pair of matrices; the leading dimensions broadcast."""
     a, b = at(instance.inputs, 0), at(instance.inputs, 1)
     rank = max(len(a or ()), len(b or ()), 2)
-    batch = prod(max(pair) for pair in zip(dims(a, rank)[:-2], dims(b, rank)[:-2], strict=True))
-    return batch * _product(a, b, flag(instance, "adj_x"), flag(instance, "adj_y"))
+    times = prod(max(pair) for pair in zip(dims(a, rank)[:-2], dims(b, rank)[:-2], strict=True))
+    return _product(a, b, flag(instance, "adj_x"), flag(instance, "adj_y"), times)
+
+
+def matmul(instance: Instance) -> int:
+    """2 m n k, for [m, k] x [k, n]."""
+    return 2 * prod(one_product(instance))
+
+
+def batch_matmul(instance: Instance) -> int:
+    """2 m n k for each pair of matrices."""
+    return 2 * prod(many_products(instance))
 
 
 def einsum(instance: Instance) -> int:

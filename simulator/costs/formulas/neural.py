@@ -8,8 +8,10 @@ data format and groups are in the output's shape.
 from __future__ import annotations
 
 from math import prod
+from typing import NamedTuple
 
 from simulator.costs.formulas.instance import Formula, Instance, at, dims, elements, flag, numbers, tensors
+from simulator.costs.formulas.matrix import Product
 from simulator.graph.dtypes import FLOAT, SIZE, base
 from simulator.graph.graph import Shape
 
@@ -44,6 +46,71 @@ def depthwise(instance: Instance) -> int:
     """2 operations per output and spatial weight, [spatial.., channels, multiplier]; as many for each gradient."""
     pixels, filters = _pixels_and_filters(instance)
     return 2 * elements(pixels) * _weights(filters, 2)
+
+
+class Convolution(NamedTuple):
+    """A convolution in two dimensions, or one of its gradients; it reads or writes an image, pixels and filters."""
+
+    of: str  # "" forward, "input" or "filter": the gradient of that
+    images: int
+    height: int  # of the pixels: the forward output
+    width: int
+    input_height: int
+    input_width: int
+    channels: int  # of the image
+    filters: int  # channels of the pixels
+    taps: tuple[int, int]
+    stride: int
+    groups: int
+    channels_first: bool
+    number_bytes: int
+
+    @property
+    def product(self) -> Product:
+        """The product as which it can be done: pixels by filters over taps and channels, or a gradient of that."""
+        taps, pixels = prod(self.taps), self.images * self.height * self.width
+        channels, filters = self.channels // self.groups, self.filters // self.groups
+        if self.of == "filter":
+            return Product(channels * taps, filters, pixels, self.groups)
+        if self.of == "input":
+            image = self.images * self.input_height * self.input_width
+            return Product(image, channels, max(1, filters * taps * pixels // image), self.groups)
+        return Product(pixels, filters, channels * taps, self.groups)
+
+    @property
+    def tensor_elements(self) -> int:
+        """Numbers in image and pixels."""
+        image = self.input_height * self.input_width * self.channels
+        return self.images * (image + self.height * self.width * self.filters)
+
+
+def convolved(instance: Instance) -> Convolution | None:
+    """The convolution that an op is; None where shapes are unknown."""
+    of = "filter" if "BackpropFilter" in instance.op else "input" if "BackpropInput" in instance.op else ""
+    taps = at(instance.outputs, 0) if of == "filter" else at(instance.inputs, 1)
+    pixels = at(instance.inputs, 2) if of else at(instance.outputs, 0)
+    image = at(instance.outputs, 0) if of == "input" else at(instance.inputs, 0)
+    if not (taps and pixels and image) or any(len(shape) != 4 or min(shape) < 1 for shape in (taps, pixels, image)):
+        return None
+    layout = instance.attrs.get("data_format")
+    first = layout is not None and layout.s == b"NCHW"
+    channels, size = (1, slice(2, 4)) if first else (3, slice(1, 3))
+    strides = numbers(instance, "strides")[size]
+    return Convolution(
+        of=of,
+        images=pixels[0],
+        height=pixels[size][0],
+        width=pixels[size][1],
+        input_height=image[size][0],
+        input_width=image[size][1],
+        channels=image[channels],
+        filters=pixels[channels],
+        taps=(taps[0], taps[1]),
+        stride=max(strides, default=1),
+        groups=max(1, image[channels] // taps[2]),
+        channels_first=first,
+        number_bytes=max(1, sum(instance.output_bytes[:1]) // elements(at(instance.outputs, 0))),
+    )
 
 
 def unrolled(instance: Instance) -> int:
