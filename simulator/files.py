@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
 import tempfile
 from pathlib import Path
 
@@ -20,14 +22,56 @@ def replace_file(target: Path, content: bytes) -> None:
         target.write_bytes(content)  # a device or a pipe: there is nothing to replace
         return
     real = target.resolve()  # a link stays a link
-    handle, name = tempfile.mkstemp(prefix=f".{real.name[:80]}.", dir=real.parent)
+    rights = real.stat().st_mode & 0o777 if real.exists() else mode(folder=False)
+    name = _unnamed(real, content, rights) or _named(real, content, rights)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, real.stat().st_mode & 0o777 if real.exists() else mode(folder=False))
         os.replace(name, real)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _named(real: Path, content: bytes, rights: int) -> str:
+    """A new file beside the real one that holds the content; it is there while it is written."""
+    handle, name = tempfile.mkstemp(prefix=f".{real.name[:80]}.", dir=real.parent)
+    try:
+        _fill(handle, content)
+        os.chmod(name, rights)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return name
+
+
+def _unnamed(real: Path, content: bytes, rights: int) -> str | None:
+    """The same, but it has a name when it is whole: a process that is killed before leaves nothing. Linux can do so.
+
+    None where the system or the file system can't.
+    """
+    if not hasattr(os, "O_TMPFILE"):
+        return None
+    try:
+        handle = os.open(real.parent, os.O_TMPFILE | os.O_RDWR, 0o600)
+    except OSError:  # without such files; or the folder can't be written, which the other way says
+        return None
+    kept = os.dup(handle)
+    try:
+        _fill(handle, content)
+        os.fchmod(kept, rights)
+        name = f"{real.parent}/.{real.name[:80]}.{secrets.token_hex(6)}"
+        os.link(f"/proc/self/fd/{kept}", name, follow_symlinks=True)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+            raise
+        return None  # no /proc, or a file system that gives such a file no name
+    finally:
+        os.close(kept)
+    return name
+
+
+def _fill(handle: int, content: bytes) -> None:
+    """Write an open file whole, and close it."""
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

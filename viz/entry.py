@@ -1,4 +1,4 @@
-"""The entry point of the command: Ctrl-C ends it with one line, even while modules load.
+"""The entry point of the command: Ctrl-C ends it with one line, even while modules load, and so does `kill`.
 
 Before this module is loaded, and after `main` has returned, Python handles Ctrl-C itself. So this module and the
 packages around it load next to nothing.
@@ -14,22 +14,33 @@ if TYPE_CHECKING:
     from sys import UnraisableHookArgs
     from types import FrameType
 
-INTERRUPTED = 130  # the shell's code for an end by SIGINT
+BY_SIGNAL = 128  # the shell's code for an end by a signal is that much more than its number
+INTERRUPTED = BY_SIGNAL + 2  # by SIGINT
+_OTHERS = ("SIGTERM", "SIGHUP")  # `kill`, and the end of the terminal; Windows lacks the second
 
 
 def main() -> int:
     """Load the command and run it; return the exit code."""
+    code = [INTERRUPTED]
     try:
         import signal  # only now: it loads other modules
 
         listens = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # a shell's background job ignores it
 
         def work() -> None:
-            """Let Ctrl-C raise KeyboardInterrupt from now on: there may be processes to end and files to remove."""
+            """Let signals raise KeyboardInterrupt from now on: there may be processes to end and files to remove."""
+            sys.unraisablehook = _raise_again
             if listens:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
-                sys.unraisablehook = _raise_again
+            for number in others:
+                signal.signal(number, stop)
 
+        def stop(signum: int, frame: FrameType | None) -> None:
+            code[0] = BY_SIGNAL + signum
+            raise KeyboardInterrupt
+
+        found = [getattr(signal, name) for name in _OTHERS if hasattr(signal, name)]
+        others = [number for number in found if signal.getsignal(number) is signal.SIG_DFL]  # nohup ignores SIGHUP
         try:
             if listens:
                 signal.signal(signal.SIGINT, _leave)
@@ -37,10 +48,11 @@ def main() -> int:
 
             return command(begin=work)
         finally:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # all is done: to free memory is not worth a traceback
-    except KeyboardInterrupt as stop:
-        print(_said(str(stop)), file=sys.stderr)
-        return INTERRUPTED
+            for number in (signal.SIGINT, *others):
+                signal.signal(number, signal.SIG_DFL)  # all is done: to free memory is not worth a traceback
+    except KeyboardInterrupt as end:
+        print(_said(str(end)), file=sys.stderr)
+        return code[0]
 
 
 def _leave(signum: int, frame: FrameType | None) -> None:

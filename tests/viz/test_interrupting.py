@@ -134,6 +134,35 @@ def test_ctrl_c_amid_a_call_from_c_is_not_lost() -> None:
     assert (done.returncode, done.stderr) == (entry.INTERRUPTED, STOPPED + b"\n")
 
 
+# a command that gets a signal while it works, and tells that it could clean up
+KILLED = """
+import os, signal, sys, time
+from viz import entry
+from viz.command import cli
+def work(begin):
+    begin()
+    try:
+        os.kill(os.getpid(), int(sys.argv[1]))
+        time.sleep(60)
+    finally:
+        print("cleaned up")
+cli.main = work
+sys.exit(entry.main())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_whoever_ends_the_command_lets_it_clean_up(number: signal.Signals) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(int(number))], cwd=ROOT, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, b"cleaned up\n", STOPPED + b"\n")
+
+
+def test_nohup_is_respected() -> None:
+    command = ["nohup", sys.executable, "-c", KILLED.replace("60", "0"), str(int(signal.SIGHUP))]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, stdin=subprocess.DEVNULL)
+    assert b"interrupted" not in done.stderr
+
+
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The command with these arguments, in this process, which keeps its way with SIGINT."""

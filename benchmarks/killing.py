@@ -1,0 +1,169 @@
+"""The command killed at random moments of each mode: what is left of its processes, ports and files.
+
+    python benchmarks/killing.py [--moments 20] [--seed 0] [--modes TEXT]
+
+A process that leads a session of its own is sent SIGINT, SIGTERM or SIGKILL at a moment between its start and the time
+that it takes undisturbed. It has an output folder, a folder for temporary files and a home of its own. Looked for are
+processes that have its environment, three seconds later at most; the ports on which they listen would be theirs. In the
+output folder each file is whole or not there, or it is a fault. Temporary files there and elsewhere are counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+
+ROOT = Path(__file__).parents[1]
+GRAPH = str(ROOT / "examples" / "ps_training.pbtxt")
+MARK = "SIMVIZ_KILLED"  # environment: of which run a process is
+SETTLED_S = 3.0
+_TRAINING = ("--cluster", "ps=2,worker=2", "--training", "async")
+MODES: Mapping[str, Sequence[str]] = {
+    "report": (GRAPH, "-o", "a.html"),
+    "files": (GRAPH, "-o", "a.trace.json", "-o", "a.pb", "-o", "a.pbtxt", "--json", "a.json"),
+    "pictures": (GRAPH, "-o", "a.svg", "-o", "a.png", "-o", "a.dot"),
+    "partitions": (GRAPH, "--cluster", "ps=2,worker=2", "-o", "a.partitions"),
+    "training": (GRAPH, *_TRAINING, "--steps", "200", "--engine", "python", "-o", "a.html"),
+    "training, compiled": (GRAPH, *_TRAINING, "--steps", "2000", "--engine", "compiled", "-o", "a.html"),
+    "search for a rate": (GRAPH, *_TRAINING, "--workers", "1,2,4", "--steps", "20", "-o", "a.html"),
+    "check": (GRAPH, "--cluster", "ps=2,worker=1", "--algorithm", "tensorflow", "--check", "-o", "a.html"),
+}
+# A file is whole if it ends so; JSON if it can be read.
+_ENDS = {".html": b"</html>\n", ".svg": b"</svg>\n", ".png": b"IEND\xaeB`\x82", ".dot": b"}\n", ".pbtxt": b"}\n"}
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a result is finished."""
+    raw = path.read_bytes() if path.is_file() else b""
+    if path.suffix == ".partitions":
+        return len(list(path.glob("*.pbtxt"))) == 3 and all(map(is_whole, path.iterdir()))
+    if path.suffix == ".json":
+        json.loads(raw)
+    if path.suffix == ".pb":
+        from simulator.graph.messages import GraphDef
+
+        return len(GraphDef.FromString(raw).node) > 200
+    return bool(raw) and raw.endswith(_ENDS.get(path.suffix, b""))
+
+
+def alive(mark: str) -> list[int]:
+    """The processes that have that mark in their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                text = (entry / "environ").read_bytes()
+            except OSError:  # it has ended, or is another user's
+                continue
+            if f"{MARK}={mark}".encode() in text:
+                found.append(int(entry.name))
+    return found
+
+
+def until(done: Callable[[], bool], seconds: float) -> bool:
+    """Wait for that, at most so long."""
+    end = time.monotonic() + seconds
+    while not done() and time.monotonic() < end:
+        time.sleep(0.02)
+    return done()
+
+
+def killed(arguments: Sequence[str], number: int | None, after_s: float) -> Counter[str]:
+    """What is left of one run; `number` is the signal, None: it goes on to its end."""
+    left: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(prefix="simviz-killing-") as folder:
+        places = {name: Path(folder, name) for name in ("out", "tmp", "home")}
+        for place in places.values():
+            place.mkdir()
+        mark = uuid.uuid4().hex
+        environment = {**os.environ, MARK: mark, "TMPDIR": str(places["tmp"]), "HOME": str(places["home"])}
+        environment |= {"XDG_CACHE_HOME": str(places["home"]), "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-m", "viz", *arguments]
+        process = subprocess.Popen(
+            command, cwd=places["out"], env=environment, start_new_session=True, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            _, said = process.communicate(timeout=after_s)
+            left["had ended"] += 1
+        except subprocess.TimeoutExpired:
+            process.send_signal(number or signal.SIGINT)
+            begin = time.monotonic()
+            _, said = process.communicate()
+            left["longer than a second to end"] += time.monotonic() - begin > 1
+            left["another exit code"] += number != signal.SIGKILL and process.returncode not in (
+                0, -(number or 0), 128 + (number or 0),
+            )  # fmt: skip
+        left["traceback through simviz"] += b"Traceback" in said and (b"/viz/" in said or b"/simulator/" in said)
+        if not until(lambda: not alive(mark), SETTLED_S):
+            left["processes"] += 1
+            for pid in alive(mark):
+                os.kill(pid, signal.SIGKILL)
+        names = list(places["out"].iterdir())
+        left["temporary files beside results"] += any(path.name.startswith(".") for path in names)
+        left["half results"] += not all(is_whole(path) for path in names if not path.name.startswith("."))
+        left["other temporary files"] += any(places["tmp"].iterdir())
+    return left
+
+
+def lasting(arguments: Sequence[str]) -> float:
+    """The seconds that a run takes undisturbed, the second time."""
+    for _ in range(2):
+        begin = time.monotonic()
+        found = killed(arguments, None, 600)
+        assert found["had ended"], found
+    return time.monotonic() - begin
+
+
+FOUND = (
+    "had ended",
+    "processes",
+    "half results",
+    "temporary files beside results",
+    "other temporary files",
+    "traceback through simviz",
+    "another exit code",
+    "longer than a second to end",
+)
+
+
+def main() -> None:
+    """Print a row per mode and signal."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--moments", type=int, default=20, help="of each mode and signal")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--modes", default="", help="only those whose name holds this")
+    asked = options.parse_args()
+    random = Random(asked.seed)
+    print(f"| mode | signal | moments | {' | '.join(FOUND)} |", "|---" * (3 + len(FOUND)) + "|", sep="\n")
+    whole: dict[int, Counter[str]] = defaultdict(Counter)
+    for mode, arguments in MODES.items():
+        if asked.modes not in mode:
+            continue
+        seconds = lasting(arguments)
+        for number in SIGNALS:
+            left: Counter[str] = Counter()
+            for _ in range(asked.moments):
+                left += killed(arguments, number, random.uniform(0, seconds))
+            whole[number] += left
+            counts = " | ".join(str(left[one]) for one in FOUND)
+            print(f"| {mode}, {seconds:.1f} s | {number.name} | {asked.moments} | {counts} |", flush=True)
+    for number in SIGNALS:
+        print(f"| all | {number.name} | | {' | '.join(str(whole[number][one]) for one in FOUND)} |")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    main()
