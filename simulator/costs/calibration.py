@@ -120,7 +120,7 @@ def _gather(
 ) -> _Laid:
     """Add a file's samples to the times by node and column."""
     places: dict[str, tuple[int, ...]] = {}
-    launch = [next(d.launch_ns for d in cluster.devices if d.kind == kind) for kind in costs.kinds]
+    models = [next(device for device in cluster.devices if device.kind == kind) for kind in costs.kinds]
     laid = _Laid(measurement.source)
     for sample in measurement.samples:
         columns = places.get(sample.where)
@@ -133,7 +133,8 @@ def _gather(
             laid.elsewhere[sample.where] += 1
         for column in columns:
             for row in rows:
-                times.setdefault((row, column), []).append(sample.ns + launch[column] * sample.kernels_only)
+                took = models[column].op_ns(sample.ns) if sample.kernels_only else sample.ns
+                times.setdefault((row, column), []).append(took)
                 laid.used += 1
     return laid
 

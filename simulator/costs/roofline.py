@@ -88,8 +88,7 @@ def time_of(work: OpWork, device: Device) -> Nanos:
     """Time of the work on a device, launch included, even where TensorFlow has no kernel for it."""
     if not work.rule.launches:
         return DISPATCH_NS
-    took = min(device.launch_ns + busy_ns(work, device), MAX_NS)
-    return took if device.chip is None else max(device.chip.dispatch_ns, took)
+    return min(device.op_ns(busy_ns(work, device)), MAX_NS)
 
 
 def busy_ns(work: OpWork, device: Device) -> Nanos:

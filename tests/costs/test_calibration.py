@@ -1,9 +1,11 @@
 import gzip
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from simulator.cluster.chips import Chip
 from simulator.cluster.cluster import Cluster, Device
 from simulator.costs.calibration import calibrate, read_measurement
 from simulator.costs.estimate import estimate
@@ -184,6 +186,15 @@ def test_kernels_count_on_a_gpu_and_the_launch_is_added() -> None:
     given = graph()
     costs = calibrate(estimate(given, CLUSTER), from_step_stats(told), given, CLUSTER)
     assert costs.run_ns[1:, 1].tolist() == [5000 + 500, 700]
+
+
+@pytest.mark.parametrize(("kernel_ns", "op_ns"), [(500, 26_000), (21_000, 26_000), (30_000, 35_000)])
+def test_a_measured_kernel_takes_no_less_than_its_dispatch(kernel_ns: int, op_ns: int) -> None:
+    chip = Chip(1, 26_000, *[1.0] * 5)
+    on = replace(CLUSTER, devices=tuple(replace(d, chip=chip if d.type == "GPU" else None) for d in CLUSTER.devices))
+    told = stats(("/device:GPU:0/stream:all", "b:Neg", 0, kernel_ns))
+    given = graph()
+    assert calibrate(estimate(given, on), from_step_stats(told), given, on).run_ns[1, 1] == op_ns
 
 
 def test_microseconds_count_where_there_are_no_nanoseconds() -> None:
