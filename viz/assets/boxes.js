@@ -4,9 +4,9 @@
 
 const BOX = {
   op: 26, scope: 46, held: 14, gutter: 30, gapY: 10, pad: 16, title: 26, corridor: 12, track: 6,
-  narrow: 64, wide: 230, dummy: 14, longest: 8, // columns that an edge may pass between boxes; a longer one takes a corridor
+  gutterWide: 108, narrow: 64, wide: 230, dummy: 14, longest: 8, // columns that an edge may pass between boxes; a longer one takes a corridor
 };
-const FONTS = { title: "600 12px", op: "11.5px", small: "11px" };
+const FONTS = { title: "600 12px", op: "11.5px", small: "11px", edge: "600 11px" };
 const SMALLEST = 11; // of these, in the units of boxes
 
 // room: the width and height that the picture should have, by which lines break.
@@ -18,10 +18,11 @@ function layoutBoxes(model, open, showIdle, room) {
   const shown = shownBoxes(model, boxOf);
   const bundles = visibleEdges(model, shown, boxes);
   for (const bundle of bundles) bundle.ways = waysOf(bundle);
+  const ways = boxes.flatMap((box) => [...box.ways.values()]);
+  for (const way of ways) sumUp(model, way);
   measure(model, root, room);
   place(root, 0, 0);
-  const ways = boxes.flatMap((box) => (box.open ? routed(box) : []));
-  for (const way of ways) sumUp(model, way);
+  for (const way of ways) way.path = courseOf(way);
   markPorts(bundles);
   return { boxes, boxOf, root, shown, bundles, ways };
 }
@@ -161,7 +162,8 @@ function linesOf(model, box, room) {
   const columns = [];
   const linked = flow.filter((_, at) => joined.has(at));
   for (const child of linked) (columns[rank[rowOf.get(child)]] ??= []).push(child);
-  const lines = inLines(columns.filter(Boolean).flatMap((column) => dealt(column, Math.max(room.height, 460))), room, pairs.map(([a, b]) => [flow[a], flow[b]]));
+  const placed = columns.filter(Boolean).flatMap((column) => dealt(column, Math.max(room.height, 460)));
+  const lines = inLines(placed, guttersBefore(box, placed), room, pairs.map(([a, b]) => [flow[a], flow[b]]));
   const loose = flow.filter((_, at) => !joined.has(at));
   if (loose.length) lines.push(inGrid(loose, room));
   const shelf = box.content.filter((child) => child.shelved);
@@ -179,15 +181,32 @@ function dealt(column, limit) {
   return count < 2 ? [column] : [...Array(Math.ceil(column.length / size)).keys()].map((at) => column.slice(at * size, (at + 1) * size));
 }
 
+// The width of the gutter before each column: wide enough for what is written on the edges that cross it.
+function guttersBefore(box, columns) {
+  const rank = new Map(columns.flatMap((column, at) => column.map((child) => [child, at])));
+  const gutters = columns.map(() => BOX.gutter);
+  for (const { from, to, usual, said } of box.ways.values()) {
+    if (!said || !usual || rank.get(to) !== rank.get(from) + 1) continue;
+    const at = rank.get(to);
+    gutters[at] = Math.min(BOX.gutterWide, Math.max(gutters[at], textWidth(said, FONTS.edge) + 24));
+  }
+  return gutters;
+}
+
 const widthOf = (column) => Math.max(...column.map((child) => child.width));
 
 // The lines of a flow: columns broken like words, each line with its edges within it as straight as can be.
-function inLines(columns, room, pairs) {
+function inLines(columns, gutters, room, pairs) {
   const starts = brokenLines(columns.map(widthOf), BOX.gutter, room.width);
-  return starts.map((start, at) => settledLine(columns.slice(start, starts[at + 1]), pairs));
+  return starts.map((start, at) => {
+    const line = columns.slice(start, starts[at + 1]);
+    const wide = gutters.slice(start, starts[at + 1]);
+    const width = line.reduce((sum, column) => sum + widthOf(column), 0) + wide.slice(1).reduce((sum, gutter) => sum + gutter, 0);
+    return settledLine(line, width <= room.width ? wide : wide.map(() => BOX.gutter), pairs); // no line breaks for a label
+  });
 }
 
-function settledLine(columns, pairs) {
+function settledLine(columns, gutters, pairs) {
   const boxes = columns.flat();
   const rowOf = new Map(boxes.map((box, row) => [box, row]));
   const column = new Map(columns.flatMap((members, at) => members.map((box) => [box, at])));
@@ -227,7 +246,7 @@ function settledLine(columns, pairs) {
   boxes.forEach((box, row) => (box.top = places[row] - box.height / 2 - top));
   const bottom = Math.max(...places.map((middle, row) => middle + (sizes[row] - (row < boxes.length ? BOX.gapY : 0)) / 2));
   const passes = new Map([...passing].map(([key, row]) => [`${boxes[+key.split(" ")[0]].index} ${key.split(" ")[1]}`, places[row] - top]));
-  return finished(rows.map((members) => members.filter((row) => row < boxes.length).map((row) => boxes[row])), bottom - top, { passes });
+  return finished(rows.map((members) => members.filter((row) => row < boxes.length).map((row) => boxes[row])), bottom - top, { gutters, passes });
 }
 
 // Boxes that no edge joins: rows and columns, to be read line by line.
@@ -254,14 +273,15 @@ function stacked(columns, isShelf) {
 }
 
 function finished(columns, height, more) {
+  const gutters = more.gutters ?? columns.map(() => BOX.gutter);
   const widths = columns.map(widthOf);
   let x = 0;
-  const left = widths.map((width) => {
-    const at = x;
-    x += width + BOX.gutter;
-    return at;
+  const left = widths.map((width, at) => {
+    if (at) x += gutters[at];
+    x += width;
+    return x - width;
   });
-  return { columns, widths, left, width: x - BOX.gutter, height, y: 0, passes: new Map(), ...more };
+  return { columns, widths, left, width: x, height, y: 0, passes: new Map(), ...more, gutters };
 }
 
 // Absolute places.

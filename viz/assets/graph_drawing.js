@@ -232,6 +232,8 @@ function drawHead(context, x, y) {
 }
 
 const FEW_LABELS = 6;
+// Shares of the length at which a label is tried: where ways of a fan are apart from each other.
+const [ALONE, FAN_OUT, FAN_IN] = [[0.5, 0.35, 0.65, 0.2, 0.8], [0.75, 0.65, 0.85, 0.5, 0.35], [0.25, 0.35, 0.15, 0.5, 0.65]];
 
 // What crosses devices: bytes and number of transfers, the largest first, none over a box, a title or another label.
 function drawWayLabels(pen, ways, boxes) {
@@ -243,9 +245,12 @@ function drawWayLabels(pen, ways, boxes) {
   const least = crossing.length > FEW_LABELS ? crossing[0].bytes / 1000 : 0; // a scalar beside gigabytes says nothing
   const taken = boxes.map((box) => (box.open ? { x: box.x, y: box.y, width: box.titled ?? box.width, height: BOX.title } : box));
   context.font = `600 ${size}px ` + theme.sans;
+  const ends = new Map(); // how many labelled ways begin or end at a box
+  for (const { from, to } of crossing) for (const end of [from, to]) ends.set(end, (ends.get(end) ?? 0) + 1);
   for (const way of crossing.slice(0, 150)) {
     if (way.bytes < least && !isEmphasised(pen, way)) continue;
-    const label = freePlace(way, context.measureText(way.said).width + size, size * 1.5, taken, pen.visible);
+    const apart = ends.get(way.from) > ends.get(way.to) ? FAN_OUT : ends.get(way.from) < ends.get(way.to) ? FAN_IN : ALONE;
+    const label = freePlace(way, apart, context.measureText(way.said).width + size, size * 1.5, taken, pen.visible);
     if (!label) continue;
     taken.push(label);
     drawPill(pen, label, way.said);
@@ -253,9 +258,9 @@ function drawWayLabels(pen, ways, boxes) {
 }
 
 // A place for a label on its course, or just above or below it; nothing where there is none.
-function freePlace(way, width, height, taken, visible) {
+function freePlace(way, shares, width, height, taken, visible) {
   const points = pointsOf(way);
-  for (const share of [0.5, 0.35, 0.65, 0.2, 0.8]) {
+  for (const share of shares) {
     const [x, y] = alongPoints(points, share);
     for (const rows of [0, -0.8, 0.8, -1.4, 1.4]) {
       const place = { x: x - width / 2, y: y + (rows - 0.5) * height, width, height };

@@ -70,9 +70,9 @@ function passesOf(line, from, to) {
 
 // The middle of the gutter before a column, relative to the box; the one behind the last column is as wide as the others.
 function gutterX(box, line, column) {
-  const { left, widths } = box.lines[line];
-  const end = column === 0 ? -BOX.gutter : left[column - 1] + widths[column - 1];
-  return box.inner.left + Math.max(end, -BOX.pad) + (column === 0 ? BOX.pad : BOX.gutter) / 2;
+  const { left, widths, gutters } = box.lines[line];
+  if (column === 0) return box.inner.left - BOX.pad / 2;
+  return box.inner.left + left[column - 1] + widths[column - 1] + (gutters[column] ?? BOX.gutter) / 2;
 }
 
 // Ways with one source share a track, or ways with one target where that has more of them.
@@ -121,15 +121,9 @@ const trackOf = (corridor, group) => corridor.y + (corridor.tracks ? BOX.corrido
 
 // ---- the courses themselves, once all places are known
 
-// The ways of an open scope with their courses: commands of a path, ["M" | "L" | "C", ...numbers].
-function routed(box) {
-  const ways = [...box.ways.values()];
-  for (const way of ways) way.path = courseOf(box, way);
-  return ways;
-}
-
-function courseOf(box, way) {
-  const { from, to, plan } = way;
+// The course of a way: commands of a path, ["M" | "L" | "C", ...numbers].
+function courseOf(way) {
+  const { scope: box, from, to, plan } = way;
   const left = box.x;
   const right = box.x + box.width;
   const start = from ? [from.x + from.width, from.y + from.leaves] : [left, box.y + box.arrives];
@@ -154,11 +148,11 @@ function courseOf(box, way) {
     passesOf(line, from, to).forEach((place, at) => {
       const column = from.column + 1 + at;
       const x = inner + line.left[column];
-      points.push([x - BOX.gutter, y], [x, base + place]);
+      points.push([x - line.gutters[column], y], [x, base + place]);
       y = base + place;
     });
     const x = inner + line.left[to.column];
-    points.push([x - BOX.gutter, y], [x, end[1]], end);
+    points.push([x - line.gutters[to.column], y], [x, end[1]], end);
     return curved(points);
   }
   const [[at], last] = [plan.runs[0], plan.runs[plan.runs.length - 1]];
@@ -182,8 +176,9 @@ function courseOf(box, way) {
 
 // Where a curve begins and ends in the gutter before a box.
 function gutterEnds(box, to, y0, y1) {
-  const x = box.x + box.inner.left + box.lines[to.line].left[to.column];
-  return [[x - BOX.gutter, y0], [x, y1]];
+  const { left, gutters } = box.lines[to.line];
+  const x = box.x + box.inner.left + left[to.column];
+  return [[x - gutters[to.column], y0], [x, y1]];
 }
 
 // Points to the right: level where two have one y, else a curve that is level at both of its ends.
