@@ -20,7 +20,7 @@ function carriedOn(model, edges) {
 function edgeCards(model, state, { id: edges, ends: [from, to] }) {
   const { tensors, signals, controls, bytes } = carriedOn(model, edges);
   const rows = [...tensors, ...signals].flatMap(({ transfers }) => [...transfers]);
-  const { unpacked_ns: had, ready_ns: asked } = model.transfers;
+  const { unpacked_ns: had, asked_ns: asked } = model.transfers;
   const times = rows.flatMap((row) => [...repeats(model, row)]).map((row) => had[row] - asked[row]);
   return [
     element("section", "card", element("h3", "name", "Edge"),
@@ -38,7 +38,7 @@ function edgeCards(model, state, { id: edges, ends: [from, to] }) {
 
 // Each tensor with its size, and its time where it crosses devices. A row leads to the transfer, else to the node.
 function tensorsCard(model, state, heading, list) {
-  const { unpacked_ns: had, ready_ns: asked, src, dst } = model.transfers;
+  const { unpacked_ns: had, asked_ns: asked, src, dst } = model.transfers;
   const { shapes, shape } = model.tensors;
   const { colours, devices } = model.cluster;
   const lines = list.slice(0, 200).map((row) => {
