@@ -1,4 +1,4 @@
-"""One graph, one cluster, four algorithms; each raw, so that a bad one shows."""
+"""One graph, one cluster, all algorithms; each raw, so that a bad one shows."""
 
 from pathlib import Path
 

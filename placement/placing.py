@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from placement.algorithms import TABLE, load
 from placement.algorithms.single import single
+from placement.effort import DEFAULT_EFFORT, Effort
 from placement.plan import Algorithm, Plan, completed, plan_by, verdict
 from placement.plugins import find
 from placement.problem import NEVER, Problem, pose, require_feasible
@@ -39,6 +40,7 @@ def place(
     seen: Mapping[str, str] = MappingProxyType({}),
     options: SimulationOptions | None = None,
     flavour: str = "auto",
+    effort: Effort = DEFAULT_EFFORT,
 ) -> Assignment:
     """Give every node of the graph a device.
 
@@ -65,7 +67,15 @@ def place(
         prepared = prepare(graph, step, cluster, costs, options or SimulationOptions())
     elif options is not None:
         prepared = prepared.under(options)
-    problem = pose(graph, prepared, cluster, constraints, seen=_rows(graph, cluster, seen), flavour=flavour)
+    problem = pose(
+        graph,
+        prepared,
+        cluster,
+        constraints,
+        seen=_rows(graph, cluster, seen),
+        flavour=flavour,
+        effort=effort,
+    )
     if not own or TABLE[name].by_cost:
         require_feasible(problem)
     used, plan, notes = _solve(problem, name, solver, own=own, fallback=fallback)
@@ -80,6 +90,7 @@ def place(
         notes=(*constraints.notes, *plan.notes, *notes),
         constraints=constraints,
         log_order=None if plan.log_order is None else ids(plan.log_order),
+        search=plan.search,
     )
 
 

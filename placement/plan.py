@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from operator import index
-from typing import SupportsIndex, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
 from placement.problem import NEVER, Problem
-from simulator.assignment import COST, NOT_RUN, ONLY, RULES
+from simulator.assignment import COST, NOT_RUN, ONLY, RULES, SearchRecord
 from simulator.columns import Ints, ids, ints
 from simulator.errors import ClusterError, InfeasibleError, SimvizError
 from simulator.execution.choosing import choose
 from simulator.execution.evaluate import evaluate, evaluate_with_peaks
-from simulator.units import Nanos
+from simulator.units import Bytes, Nanos
 from simulator.wording import counted, repr_of, some
 
 _PLANS = 6  # judged until a graph is placed: those of the search, of some single devices, and the better ones
@@ -38,6 +38,7 @@ class Plan:
     why: list[int] | None = None  # [N] row of assignment.RULES, where nodes of a group have rules of their own
     log_order: list[int] | None = None  # [N] as TensorFlow's placer would log the nodes of the graph
     notes: tuple[str, ...] = ()  # sentences for the reader of the result
+    search: SearchRecord | None = None  # what a search for it did
 
     def __repr__(self) -> str:
         return repr_of(self, f"{counted(len(self.device), 'group')} on {counted(len(set(self.device)), 'device')}")
@@ -91,6 +92,12 @@ def _simulated(problem: Problem, plan: Plan, *, peaks: bool) -> tuple[Nanos, Int
         return NEVER, nothing
 
 
+def lacking(problem: Problem, plan: Plan) -> list[Bytes]:
+    """[D] the bytes that each device lacks at its peak under a plan."""
+    _, held = _simulated(problem, plan, peaks=True)
+    return np.maximum(held - np.array(problem.capacity), 0).tolist()  # type: ignore[no-any-return]  # numpy's tolist
+
+
 def fits(problem: Problem, device: Sequence[int]) -> bool:
     """Whether every device can hold what stays on it for the whole step, given a device per group."""
     held = [0] * len(problem.capacity)
@@ -128,7 +135,7 @@ def plan_by(algorithm: Algorithm, name: str, problem: Problem) -> Plan:
         "log_order": (plan.log_order, nodes, "node", nodes),
     }
     low = {"decider": -1, "priority": -(2**62)}
-    checked = {
+    checked: dict[str, Any] = {  # Any: of each field its own type
         key: _column(name, key, *given, low=low.get(key, 0)) for key, given in optional.items() if given[0] is not None
     }
     return replace(plan, device=device, notes=_notes(name, plan.notes), **checked)

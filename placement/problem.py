@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from placement.effort import DEFAULT_EFFORT, Effort
 from simulator.cluster.cluster import Cluster
 from simulator.errors import InfeasibleError
 from simulator.execution.options import SimulationOptions
@@ -61,6 +62,7 @@ class Problem:
     home: list[int]  # [D] CPU of the device's task
     seen: Mapping[int, int]  # node of the graph -> device that TensorFlow chose; of use where its choice is by chance
     flavour: str  # as in `partition`: how it would be cut
+    effort: Effort = DEFAULT_EFFORT  # what an algorithm that searches may spend
 
     def __repr__(self) -> str:
         sizes = [counted(len(self.group), "op"), counted(len(self.ops), "group"), counted(len(self.cluster), "device")]
@@ -102,6 +104,7 @@ def pose(
     *,
     seen: Mapping[int, int] = MappingProxyType({}),
     flavour: str = "auto",
+    effort: Effort = DEFAULT_EFFORT,
 ) -> Problem:
     """State the problem; a group that no device has costs or memory for is left without one."""
     tables = prepared.tables
@@ -143,6 +146,7 @@ def pose(
         home=tables.home.tolist(),
         seen=seen,
         flavour=flavour,
+        effort=effort,
     )
 
 

@@ -45,6 +45,7 @@ HEAVY = ("tensorflow", "llvmlite", "networkx")  # never loaded by an import of t
 COMPILED = (
     "simulator.bounds.compiled",
     "placement.search.compiled",
+    "placement.search.moves",
     "simulator.execution.compiled.",
     "simulator.training.control.compiled",
 )  # rooms that are compiled, themselves imported inside functions

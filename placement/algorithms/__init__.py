@@ -31,6 +31,7 @@ TABLE: Mapping[str, Entry] = MappingProxyType(
         "single": Entry("everything on the best single device, as far as it may", replaceable=False),
         "whitepaper": Entry("by simulated finish time (TensorFlow white paper 2015)"),
         "heft": Entry("by upward rank and simulated finish time (Topcuoglu 2002)"),
+        "search": Entry("the best that a search finds, at least the best of all of these", replaceable=False),
     }
 )
 

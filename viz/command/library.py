@@ -80,6 +80,7 @@ def run(
     *,
     cluster: ClusterSource | None = None,
     algorithm: str | Algorithm = "whitepaper",
+    budget: int | str | None = None,
     signature: str | None = None,
     fetches: Texts = (),
     feeds: Mapping[str, Sequence[int]] | Texts = (),

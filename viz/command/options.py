@@ -188,6 +188,12 @@ def _add_placement(group: argparse._ArgumentGroup) -> None:
         default="whitepaper",
         help="the placement algorithm (see below; default: whitepaper)",
     )
+    add(
+        "--budget",
+        metavar="B",
+        help="what --algorithm search may spend: a time such as 1s or 5min, or the number of placements that it "
+        "judges, with which it repeats (default: as many as take about a second)",
+    )
     softness = group.add_mutually_exclusive_group()
     softness.add_argument(
         "--soft", dest="soft", action="store_true", default=True, help="soft placement, as in TensorFlow 2 (default)"
@@ -286,7 +292,8 @@ def _add_control_flow(group: argparse._ArgumentGroup) -> None:
         type=whole_number,
         default=0,
         metavar="N",
-        help="the seed of all chance: branches with a probability, noise, random ps tasks (default: 0)",
+        help="the seed of all chance: branches with a probability, noise, random ps tasks, a search for a placement "
+        "(default: 0)",
     )
 
 

@@ -33,6 +33,7 @@ class Request:
     graph: object  # whatever `simulator.load` takes: a path, "-", or from a notebook a graph in memory
     cluster: ClusterSource | None = None
     algorithm: str | Algorithm = "whitepaper"
+    budget: str | None = None  # of an algorithm that searches; None: about a second
     signature: str | None = None
     fetches: tuple[str, ...] | None = None
     feeds: Mapping[str, Shape] = field(default_factory=dict)
@@ -71,6 +72,7 @@ def read_request(asked: argparse.Namespace) -> Request:
         graph=asked.graph,
         cluster=asked.cluster,
         algorithm=asked.algorithm,
+        budget=_budget(asked.budget),
         signature=asked.signature,
         fetches=tuple(asked.fetch) if asked.fetch else None,
         feeds=_named("--feed", asked.feed, parse_feed),
@@ -95,6 +97,18 @@ def read_request(asked: argparse.Namespace) -> Request:
         check=asked.check is True,
         log=asked.check if isinstance(asked.check, str) else None,
     )
+
+
+def _budget(text: str | None) -> str | None:
+    """The text, if it is a budget."""
+    from placement.effort import read_effort  # only now, as little else is needed to read the options
+
+    try:
+        if text is not None:
+            read_effort(text)
+    except SimvizError as error:
+        raise SimvizError(f"--budget: {error}") from None
+    return text
 
 
 def _training(asked: argparse.Namespace) -> TrainingRequest | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from placement.effort import Effort, read_effort
 from placement.placing import name_of, place
 from simulator.assignment import Assignment
 from simulator.bounds import bound
@@ -54,6 +55,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
             prepared=given.prepared,
             constraints=assignment.constraints,
             options=request.simulation,
+            compiled=assignment.search is not None,
         ),
         received=received,
         pinned=None if held is None else _freed(request, given, held, assignment, trace, say),
@@ -91,6 +93,7 @@ def _placed(request: Request, given: Ingredients, say: Callable[[str], None]) ->
             soft=request.soft,
             prepared=given.prepared,
             flavour=request.flavour,
+            effort=read_effort(request.budget, say) if request.budget is not None else Effort(say=say),
         )
     except (InfeasibleError, GraphError) as error:
         said = ""
@@ -144,7 +147,7 @@ def _freed(
     """Add the makespan of the step without the strings; None if it cannot be placed or run."""
     if not affordable(first, trace):
         return held
-    free = replace(given, graph=without_devices(given.graph, HELD))
+    free, request = replace(given, graph=without_devices(given.graph, HELD)), replace(request, budget=None)
     try:
         assignment = _placed(replace(request, check=False), free, say)
         partitions, freed, _ = _simulated(request, free, assignment, say)

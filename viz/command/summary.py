@@ -71,6 +71,7 @@ def _lines(scene: Scene, written: Sequence[str]) -> Iterator[_Line]:
     yield _Line(3 if trained is None else 10, _step_line(scene))
     yield _Line(4 if trained is None else 10, _cluster_line(scene))
     yield _Line(1 if trained is None else 9, _makespan_line(scene))
+    yield _Line(6 if trained is None else 12, _search_line(scene))
     yield _Line(5 if trained is None else 12, _critical_line(scene))
     yield _Line(7 if trained is None else 13, _devices_line(scene))
     yield _Line(6 if trained is None else 11, _memory_line(scene))
@@ -118,6 +119,18 @@ def _optimum(scene: Scene) -> str:
     digits = 2 if ratio < 1.1 else 1
     shown = ceil(ratio * 10 ** (digits + 1)) / 10 ** (digits + 1) if ratio < 10 else ceil(ratio)
     return f"at most {shown:g} x the optimum (bound: {scene.bound.why}, {show_nanos(scene.bound.ns)})"
+
+
+def _search_line(scene: Scene) -> str:
+    """What a search began with, what each of its parts gained, and when it stopped to gain."""
+    record = scene.assignment.search
+    if record is None or not record.better:
+        return ""
+    last, _, _ = record.better[-1]
+    since = "the first is the best" if len(record.better) == 1 else f"none better since no. {last:,}"
+    gained = [f"{how} {show_nanos(ns)}" for how, ns in record.gains.items() if ns > 0]
+    saved = f"; saved: {', '.join(gained)}" if gained else ""
+    return f"Searched {counted(record.judged, 'placement')}; {since}{saved}."
 
 
 def _critical_line(scene: Scene) -> str:
@@ -247,6 +260,7 @@ def _facts(scene: Scene) -> Iterator[str]:
     yield _cluster(scene)
     asked, used = scene.assignment.asked, scene.assignment.used
     yield f"placement  {asked}{'' if asked == used else f'; {used} is faster and is shown'}"
+    yield from _search(scene)
     yield _simulation(scene)
     yield _time(scene)
     yield from _devices(scene)
@@ -263,6 +277,23 @@ def _facts(scene: Scene) -> Iterator[str]:
     yield from (f"note       {note}" for note in notes[:MOST_NOTES])
     yield f"note       and {len(notes) - MOST_NOTES} more in the report" if len(notes) > MOST_NOTES else ""
     yield from _check(scene)
+
+
+def _search(scene: Scene) -> Iterator[str]:
+    """What a search tried, and by what it became better."""
+    record = scene.assignment.search
+    if record is None:
+        return
+    what = f"{counted(record.judged, 'placement')} of {counted(record.groups, 'group')} with a choice"
+    cycles = f"{counted(record.cycles, 'cycle')} of annealing with {counted(record.accepted, 'move')} taken"
+    yield f"search     {what}; {cycles}; seed {record.seed}, budget {record.effort}"
+    listed = [f"{name} {'does not fit' if ns is None else show_nanos(ns)}" for name, ns in record.listed]
+    yield f"search     others: {', '.join(listed)}"
+    if record.better:
+        last, how, ns = record.better[-1]
+        gained = [f"{name} {show_nanos(won)}" for name, won in record.gains.items() if won > 0]
+        best = f"the best, {show_nanos(ns)}, was no. {last:,}, by {how}"
+        yield f"search     saved: {', '.join(gained) or 'nothing'}; {best}"
 
 
 def _step(scene: Scene) -> str:

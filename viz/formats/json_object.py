@@ -46,6 +46,7 @@ def record(scene: Scene) -> Mapping[str, Any]:
             "notes": list(cluster.notes),
         },
         "algorithm": {"asked": scene.assignment.asked, "used": scene.assignment.used},
+        "search": _search(scene),
         "simulation": asdict(figures.simulation(scene)),
         "placement": {name: scene.assignment.name_of(row) for row, name in enumerate(graph.names)},
         "transfers": transfers(scene),
@@ -122,6 +123,23 @@ def _at_peak(row: figures.PeakRow) -> Mapping[str, Any]:
         "live": [{"what": one.what, "kind": one.kind, "bytes": one.nbytes} for one in row.live],
         "rest": row.rest,
         "rest_bytes": row.rest_bytes,
+    }
+
+
+def _search(scene: Scene) -> dict[str, Any] | None:
+    record = scene.assignment.search
+    if record is None:
+        return None
+    return {
+        "judged": record.judged,
+        "seed": record.seed,
+        "budget": record.effort,
+        "groups": record.groups,
+        "algorithms": dict(record.listed),
+        "better": [{"judged": judged, "by": how, "makespan_ns": ns} for judged, how, ns in record.better],
+        "saved_ns": record.gains,
+        "cycles": record.cycles,
+        "accepted": record.accepted,
     }
 
 

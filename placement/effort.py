@@ -1,0 +1,47 @@
+"""How long a search may go on, and whom it tells how far it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from simulator.errors import SimvizError
+
+_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_MOST = 2**40  # placements
+
+
+def _silent(said: str) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a search may spend: so many placements judged, or so much time; neither is about a second's worth.
+
+    With a number of placements a search repeats. A time ends the same search earlier or later.
+    """
+
+    judged: int | None = None
+    seconds: float | None = None
+    say: Callable[[str], None] = _silent  # gets a sentence on its progress now and then
+
+    def __str__(self) -> str:
+        if self.seconds is not None:
+            return f"{self.seconds:g} s"
+        return "about a second's worth" if self.judged is None else f"{self.judged:,} placements"
+
+
+DEFAULT_EFFORT = Effort()
+
+
+def read_effort(text: str, say: Callable[[str], None] = _silent) -> Effort:
+    """Read "2s", "500ms", "5min", or a number of placements. Raise SimvizError for anything else."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h)|(\d+)", text.strip())
+    if found is None:
+        raise SimvizError(f"{text!r} is no budget; give a time such as 2s, or a number of placements such as 20000.")
+    number, unit, count = found.groups()
+    if count is None:
+        return Effort(seconds=float(number) * _UNITS[unit], say=say)
+    return Effort(judged=min(int(count), _MOST), say=say)

@@ -1,0 +1,231 @@
+"""What a search can decide: the groups that have a choice of devices, who hands values to whom, and orders of them.
+
+A stretch of an order is moved as a whole. So each order sets groups side by side that belong together: along the flow
+of values, by rank, by name, or by clusters that hand on much within them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from placement.problem import Problem, topological
+from simulator.execution.routes import alone_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Vector = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """Axes: n ops, G groups of the problem, M groups that have a choice, D devices, T tensors, A pairs of groups."""
+
+    problem: Problem
+    group: Vector  # [n] group whose device the op takes: the cut moves some control flow beside another node
+    free: Vector  # [M] groups that run and have a choice
+    row: Vector  # [G] place in `free`, -1: it has none
+    first: Vector  # [M+1]
+    ops: Vector  # ops of the groups in `free`, one after the other
+    allowed: npt.NDArray[np.bool_]  # [M, D]
+    resident: Vector  # [M]
+    wire_ns: Floats  # [T] mean time of a transfer between two devices; 0 where the value stays
+    work_ns: Floats  # [M] on the fastest device that is allowed
+    pair: Vector  # [A, 2] groups in `free`, by row, one of which hands values to the other
+    pair_ns: Floats  # [A] how long these take on the wire
+    orders: Vector  # [P, M] rows of `free`
+
+    @cached_property
+    def places(self) -> Vector:
+        """[P, M] where each group is in each order."""
+        places = np.empty_like(self.orders)
+        for row, order in enumerate(self.orders):
+            places[row, order] = np.arange(len(order))
+        return places
+
+    def spread(self, device: Sequence[int] | Vector) -> Vector:
+        """[n] the device of each op, given one for each group [G]."""
+        return np.asarray(device, np.int64)[self.group]
+
+
+def decisions_of(problem: Problem, ranks: Sequence[int], seed: int) -> Decisions:
+    """Find what can be decided. `ranks` [n] are the upward ranks of ops; `seed` is for one of the orders."""
+    group = _effective(problem)
+    runs = np.bincount(group, minlength=len(problem.ops)) > 0
+    choice = np.array([len(allowed) > 1 for allowed in problem.allowed], bool)
+    free = np.flatnonzero(runs & choice)
+    row = np.full(len(problem.ops), -1)
+    row[free] = np.arange(len(free))
+    members = np.flatnonzero(row[group] >= 0)
+    members = members[np.argsort(row[group[members]], kind="stable")]
+    allowed = np.zeros((len(free), len(problem.capacity)), bool)
+    for at, which in enumerate(free.tolist()):
+        allowed[at, list(problem.allowed[which])] = True
+    wire_ns = _wire(problem)
+    pair, pair_ns = _pairs(problem, row[group], wire_ns)
+    fastest = np.array([min((ns for ns in times if ns >= 0), default=0) for times in problem.run], np.float64)
+    work_ns = _sums(row[group[members]], fastest[members], len(free))
+    made = Decisions(
+        problem=problem,
+        group=group,
+        free=free,
+        row=row,
+        first=np.searchsorted(row[group[members]], np.arange(len(free) + 1)),
+        ops=members,
+        allowed=allowed,
+        resident=np.array(problem.resident, np.int64)[free],
+        wire_ns=wire_ns,
+        work_ns=work_ns,
+        pair=pair,
+        pair_ns=pair_ns,
+        orders=np.zeros((0, len(free)), np.int64),
+    )
+    object.__setattr__(made, "orders", _orders(made, np.asarray(ranks, np.float64), seed))
+    return made
+
+
+def _effective(problem: Problem) -> Vector:
+    """[n] the group whose device an op takes."""
+    tables, nodes = problem.tables, len(problem.graph)
+    clients = len(problem.ops) - len(problem.constraints.members)
+    of_node = np.concatenate([problem.constraints.group, len(problem.constraints.members) + np.arange(clients)])
+    for node, beside in problem.prepared.moves:
+        of_node[node] = of_node[beside]
+    group = of_node[tables.node].astype(np.int64)
+    bound = np.flatnonzero(tables.bound >= 0)
+    group[bound] = of_node[nodes:]
+    return group
+
+
+def _wire(problem: Problem) -> Floats:
+    """[T] the mean time of each tensor's transfer between two devices, of those that do the work if there are any."""
+    tables = problem.tables
+    busy = [device for device, cpu in enumerate(problem.cpu) if not cpu]
+    busy = busy if len(busy) > 1 else list(range(len(problem.cpu)))
+    of, paces = tables.routes.paces
+    rows, counts = np.unique(of[np.ix_(busy, busy)][~np.eye(len(busy), dtype=bool)], return_counts=True)
+    sizes, which = np.unique(tables.tensor_bytes, return_inverse=True)
+    total = np.zeros(len(sizes))
+    for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+        if (pace := paces[row]) is not None:
+            total += count * np.array([alone_ns(pace, size) for size in sizes.tolist()], np.float64)
+    mean: Floats = (total / max(int(counts.sum()), 1))[which.reshape(-1)]
+    mean[tables.stays | tables.replicable] = 0
+    return mean
+
+
+def _pairs(problem: Problem, row: Vector, wire_ns: Floats) -> tuple[Vector, Floats]:
+    """The pairs of groups that hand on values, each once, and the time that these take on the wire."""
+    tables = problem.tables
+    source, target = row[tables.tensor_op[tables.edge_tensor]], row[tables.consumer]
+    kept = (source >= 0) & (target >= 0) & (source != target) & ~tables.stays[tables.edge_tensor]
+    both = np.sort(np.stack([source[kept], target[kept]], axis=1), axis=1)
+    width = int(row.max(initial=0)) + 1
+    keys, which = np.unique(both[:, 0] * width + both[:, 1], return_inverse=True)
+    weights = _sums(which, wire_ns[tables.edge_tensor[kept]], len(keys))
+    return np.stack([keys // width, keys % width], axis=1), weights
+
+
+def _sums(key: npt.NDArray[np.integer], value: Floats, count: int) -> Floats:
+    """[count] the sum of the values of each key."""
+    return np.bincount(key.reshape(-1), value, count).astype(np.float64)
+
+
+# --- orders -----------------------------------------------------------------------------------------------------------
+
+
+def _orders(made: Decisions, ranks: Floats, seed: int) -> Vector:
+    """[P, M] orders of the groups, alike ones left out."""
+    problem, count = made.problem, len(made.free)
+    if not count:
+        return np.zeros((0, 0), np.int64)
+    of_op = made.row[made.group]
+    mine = of_op >= 0
+
+    def mean(value: Floats) -> Floats:
+        size = np.bincount(of_op[mine], minlength=count).clip(1)
+        found: Floats = _sums(of_op[mine], value[mine], count) / size
+        return found
+
+    deep, wide, highest = np.empty(len(of_op)), np.empty(len(of_op)), np.zeros(count)
+    deep[_depth_first(problem)] = np.arange(len(of_op))
+    wide[topological(problem)] = np.arange(len(of_op))
+    np.maximum.at(highest, of_op[mine], ranks[mine])
+    chance = np.random.default_rng(seed)
+    found = [
+        np.argsort(mean(deep), kind="stable"),
+        np.argsort(-highest, kind="stable"),
+        np.argsort(mean(wide), kind="stable"),
+        np.array(sorted(range(count), key=_names(made).__getitem__), np.int64),
+        _clustered(made, chance, 0.0),
+        _clustered(made, chance, 1.0),
+    ]
+    different = {order.tobytes(): order for order in found}
+    return np.array(list(different.values()), np.int64)
+
+
+def _names(made: Decisions) -> list[tuple[str, int]]:
+    """[M] the name of each group's first op, as it is in the forward part: gradients beside what they are of."""
+    names = made.problem.tables.names
+    firsts = made.ops[made.first[:-1]].tolist()
+    cut = ("gradients/", "gradients_1/", "_grad", "train/update_", "update_")
+    found = []
+    for at, op in enumerate(firsts):
+        name = names[op]
+        for part in cut:
+            name = name.replace(part, "")
+        found.append((name, at))
+    return found
+
+
+def _depth_first(problem: Problem) -> list[int]:
+    """[n] the ops, each after its inputs, a chain as long as it goes."""
+    waits = [len(tensors) for tensors in problem.inputs]
+    stack = [op for op in range(len(waits) - 1, -1, -1) if not waits[op]]
+    done = []
+    while stack:
+        op = stack.pop()
+        done.append(op)
+        for tensor in problem.outputs[op]:
+            for reader in problem.consumers[tensor]:
+                waits[reader] -= 1
+                if not waits[reader]:
+                    stack.append(reader)
+    return done
+
+
+def _clustered(made: Decisions, chance: np.random.Generator, noise: float) -> Vector:
+    """The groups in order of a tree: pairs that hand on much for their work are joined, again and again.
+
+    That is heavy-edge matching (Karypis and Kumar 1998). `noise` makes another tree of it.
+    """
+    leaves: list[list[int]] = [[row] for row in range(len(made.free))]
+    size, pair, weight = made.work_ns + 1.0, made.pair, made.pair_ns
+    while len(leaves) > 1 and len(pair):
+        score = weight / np.sqrt(size[pair[:, 0]] * size[pair[:, 1]])
+        if noise:
+            score = score * np.exp(noise * chance.standard_normal(len(score)))
+        mate = np.full(len(leaves), -1)
+        for one, other in pair[np.argsort(-score, kind="stable")].tolist():
+            if mate[one] < 0 and mate[other] < 0:
+                mate[one], mate[other] = other, one
+        if (mate < 0).all():
+            break
+        head = np.flatnonzero((mate < 0) | (np.arange(len(mate)) < mate))
+        number = np.full(len(leaves), -1)
+        number[head] = np.arange(len(head))
+        joined = np.where(number < 0, number[mate], number)
+        leaves = [leaves[row] + (leaves[mate[row]] if mate[row] >= 0 else []) for row in head.tolist()]
+        size = _sums(joined, size, len(head))
+        both = np.sort(joined[pair], axis=1)
+        keep = both[:, 0] != both[:, 1]
+        keys, which = np.unique(both[keep, 0] * len(head) + both[keep, 1], return_inverse=True)
+        weight = _sums(which, weight[keep], len(keys))
+        pair = np.stack([keys // len(head), keys % len(head)], axis=1)
+    return np.array([row for leaf in leaves for row in leaf], np.int64)

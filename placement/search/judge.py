@@ -1,0 +1,129 @@
+"""The judge of a search: how long a step takes under devices and an order, by the compiled event loop.
+
+Every judgement is counted. A budget in judgements makes a search repeat; one in seconds ends the same search earlier
+or later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from placement.search.decisions import Decisions, Vector
+from simulator.columns import Ids, ids, ints
+from simulator.execution.arrays import CODES, FIFO, PRIORITY
+from simulator.execution.flattening import laid_out
+from simulator.execution.layouts import Arena
+from simulator.units import Bytes, Nanos, show_nanos
+
+if TYPE_CHECKING:
+    from placement.effort import Effort
+
+NEVER: Nanos = 2**61
+FREE_ORDERS = ("auto", "priority")  # under these a plan may say in which order devices take their ops
+_OVERHEAD, _PER_OP = 5e-6, 5e-8  # seconds that a judgement takes, roughly
+_DEFAULT = 1.0  # such seconds, where nothing is said
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A placement and how it was judged. Axes: G groups of the problem, n ops."""
+
+    device: Vector  # [G]
+    ops: Ids | None  # [n] in order of priority; None: by ready time, or as the options say
+    ns: Nanos  # NEVER where it cannot run
+    over: Bytes  # that devices lack, all of them together
+
+    @property
+    def rank(self) -> tuple[Bytes, Nanos]:
+        """The smaller, the better."""
+        return self.over, self.ns
+
+
+@dataclass(eq=False)
+class Judge:
+    """The compiled loop over one problem, its memory, and what is left of the budget."""
+
+    made: Decisions
+    arena: Arena
+    play: Callable[..., None]
+    effort: Effort
+    started: float = field(default_factory=monotonic)
+    judged: int = 0
+    best: Found | None = None
+    better: list[tuple[int, str, Nanos]] = field(default_factory=list)  # judgements so far, how, makespan
+
+    def __post_init__(self) -> None:
+        problem = self.made.problem
+        tables = problem.tables
+        most = 2 * int(tables.tensor_bytes.sum()) + int(tables.scratch_bytes.sum()) + int(tables.resident_bytes.sum())
+        self.tight = most > min(problem.capacity)  # as `plan.verdict`
+        self.capacity = np.array(problem.capacity, np.int64)
+        self.laid = laid_out(tables, problem.options.contention)
+        self.tail = problem.prepared.rest_ns
+        self.orders = problem.options.order in FREE_ORDERS
+        self.makespan = np.zeros(1, np.int64)
+        self.peaks = np.zeros((1 if self.tight else 0, len(problem.capacity)), np.int64)
+
+    def left(self) -> int:
+        """How many judgements the budget still allows, 0 if its time is up."""
+        if self.effort.seconds is not None and monotonic() - self.started >= self.effort.seconds:
+            return 0
+        allowed = self.effort.judged
+        if allowed is None:
+            allowed = 2**60 if self.effort.seconds is not None else self.steps(_DEFAULT)
+        return max(allowed - self.judged, 0)
+
+    def steps(self, seconds: float) -> int:
+        """How many judgements take about so long; it depends on the size of the step alone."""
+        return max(int(seconds / (_OVERHEAD + _PER_OP * len(self.made.group))), 4)
+
+    def consider(self, found: Found, how: str) -> None:
+        """Keep a placement if it is better than all so far."""
+        if self.best is None or found.rank < self.best.rank:
+            self.best = found
+            self.better.append((self.judged, how, found.ns))
+            self.effort.say(f"searching: {self.judged:,} placements judged, the best takes {show_nanos(found.ns)}")
+
+    def code(self, ops: Ids | None) -> int:
+        """The order as the loop knows it."""
+        if ops is not None:
+            return PRIORITY
+        return FIFO if self.orders else CODES[self.made.problem.options.order]
+
+    def judge(self, how: str, device: npt.ArrayLike, ops: Ids | None = None) -> Found:
+        """Judge devices [G], which were found so; with `ops` in that order."""
+        chosen = np.asarray(device, np.int64)
+        rows = ids(self.made.spread(chosen))[None]
+        ranked = ids(np.zeros((0, rows.shape[1]), np.int32)) if ops is None else ops[None]
+        self.run(rows, self.code(ops), ranked)
+        over = int(np.maximum(self.peaks[0] - self.capacity, 0).sum()) if self.tight else 0
+        ended = int(self.makespan[0])
+        found = Found(chosen, ops, ended if ended >= 0 else NEVER, over if ended >= 0 else NEVER)
+        self.consider(found, how)
+        return found
+
+    def run(self, rows: npt.NDArray[np.int32], order: int, ranked: npt.NDArray[np.int32]) -> None:
+        """Run one step to its end."""
+        self.judged += 1
+        given = (rows, order, ranked, ints([]), 2**62, 0, 1, self.makespan, self.peaks)
+        self.play(*self.laid, *self.arena, *given)
+
+
+def as_ops(order: npt.ArrayLike) -> Ids:
+    """An order of ops as a column of its own."""
+    return ids(np.array(order, np.int32))
+
+
+def fewest(found: list[Found], count: int) -> list[Found]:
+    """The best placements; of those that take equally long the first, as the others mostly mirror it."""
+    kept: dict[tuple[Bytes, Nanos], Found] = {}
+    for one in found:
+        kept.setdefault(one.rank, one)
+    kept = dict(sorted(kept.items()))
+    return list(kept.values())[:count]

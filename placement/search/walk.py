@@ -1,0 +1,225 @@
+"""Simulated annealing over stretches of orders, from good starts and again from the best so far.
+
+A move sets a stretch of an order on another device, mostly near the critical path, or shifts one op in the order of
+priority. It is taken by Metropolis's rule (Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing",
+Science 220, 1983), its simulation stopped as soon as it would be refused. Cycles cool from 0.3 % of the makespan, every
+other from a tenth of that, and grow by half each time; so nothing depends on how large the budget is, which only ends
+it. The path is looked for anew every few judgements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from placement.search.decisions import Decisions, Floats, Vector
+from placement.search.judge import NEVER, Found, Judge, as_ops
+from simulator.columns import Ids
+from simulator.execution.arrays import PRIORITY
+
+_HOT, _COLD = 0.003, 1e-5  # temperatures, as shares of the makespan
+_FAR = 3  # a start that takes so many times as long as the best is not walked from
+_GROWTH = 1.5
+_SHIFTED = 200  # of a thousand moves change the order of ops
+_FIRST, _SLICE = 0.25, 0.02  # lengths of the first cycle and of a slice, in `Judge.steps`'s seconds
+
+
+@dataclass(eq=False)
+class Progress:
+    """What a walk did."""
+
+    cycles: int = 0
+    accepted: int = 0  # moves
+
+
+class Walker:
+    """The arrays that machine code walks over."""
+
+    def __init__(self, judge: Judge, group_of: Vector, seed: int) -> None:
+        from placement.search.moves import COUNTS, ODD_BITS, ODDS, Groups, Walk  # late: it loads LLVM
+
+        made, devices = judge.made, len(judge.capacity)
+        moved, n = len(made.free), len(made.group)
+        near_first, near = _neighbours(made)
+        self.judge, self.made = judge, made
+        self.group_of = group_of
+        self.groups = Groups(
+            first=made.first.astype(np.int64),
+            ops=made.ops.astype(np.int64),
+            allowed=made.allowed.astype(np.int64).reshape(-1),
+            resident=made.resident,
+            order=made.orders.reshape(-1),
+            place=made.places.reshape(-1),
+            near_first=near_first,
+            near=near,
+        )
+        self.walk = Walk(
+            device=np.zeros(moved, np.int64),
+            best=np.zeros(moved, np.int64),
+            used=np.zeros(devices, np.int64),
+            capacity=judge.capacity,
+            changed=np.zeros(2 * moved, np.int64),
+            critical=np.zeros(4 * n + 4, np.int64),
+            until=np.zeros(4 * n + 4, np.int64),
+            on_path=np.zeros(1, np.int64),
+            counts=np.zeros(COUNTS, np.int64),
+            random=np.array([(seed * 2654435761 + 88172645463325252) % 2**63], np.int64),
+            odds=np.rint(-np.log((np.arange(ODDS) + 0.5) / ODDS) * 2**ODD_BITS).astype(np.int64),
+        )
+        self.device = np.zeros(n, np.int32)
+        self.rows = self.device.view().reshape(1, -1)
+        self.rows.setflags(write=False)
+        self.resident = np.array(made.problem.resident, np.int64)
+        tables = made.problem.tables
+        self.bytes_ = 3 * int(tables.tensor_bytes.sum() + tables.resident_bytes.sum() + tables.scratch_bytes.sum())
+        self.looped = len(np.unique(made.problem.tables.node)) < n  # some node is several ops, of one priority
+
+    def cycle(self, start: Found, length: int, hot: float, progress: Progress) -> Found:
+        """Walk from a start for so many judgements, cooling: the best that was found, or the start."""
+        from placement.search.compiled import walk as go  # late: it loads LLVM
+        from placement.search.moves import ACCEPTED, BEST, BEST_OVER, CURRENT, HEAT_BITS, IMPROVED, OVER_BITS, TRIED
+
+        judge, walk, count = self.judge, self.walk, self.walk.counts
+        walk.device[:] = start.device[self.made.free]
+        walk.best[:] = walk.device
+        self.device[:] = self.made.spread(start.device)
+        walk.used[:] = np.bincount(start.device, self.resident, len(judge.capacity)).astype(np.int64)
+        ops = np.zeros(0, np.int32) if start.ops is None else np.array(start.ops, np.int32)
+        ranked = ops.view().reshape(min(len(ops), 1), -1) if len(ops) else np.zeros((0, len(self.device)), np.int32)
+        ranked.setflags(write=False)
+        best_ops = ops.copy()
+        order = judge.code(start.ops)
+        shifting = _SHIFTED if order == PRIORITY and not self.looped else 0
+        over = 2**61 // max(self.bytes_, 1)  # so that 64 bits hold what all bytes cost
+        per_byte = min(int(10 * start.ns / max(int(judge.capacity.max()), 1) * 2**OVER_BITS), over)
+        count[:] = 0
+        count[CURRENT], count[BEST], count[BEST_OVER] = (
+            start.ns + (per_byte * start.over >> OVER_BITS),
+            start.ns,
+            start.over,
+        )
+        done, slice_, best = 0, judge.steps(_SLICE), start
+        while done < length and (left := judge.left()):
+            self._aim(order, ranked)
+            heat = min(int(hot * start.ns * (_COLD / _HOT) ** (done / length) * 2**HEAT_BITS), 2**46)
+            before, seen = int(count[TRIED]), int(count[IMPROVED])
+            go(
+                *judge.laid, *judge.arena, self.groups, walk, self.rows, self.device, order, ranked, ops,
+                best_ops, judge.tail, judge.makespan, judge.peaks, heat, per_byte, shifting, min(slice_, left),
+            )  # fmt: skip
+            tried = int(count[TRIED]) - before
+            judge.judged += tried
+            done += max(tried, 1)
+            if count[IMPROVED] > seen:
+                best = self._best(start, best_ops)
+                judge.consider(best, "annealing")
+        progress.accepted += int(count[ACCEPTED])
+        return best
+
+    def _best(self, start: Found, ops: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Found:
+        from placement.search.moves import BEST, BEST_OVER  # late: it loads LLVM
+
+        device = start.device.copy()
+        device[self.made.free] = self.walk.best
+        count = self.walk.counts
+        return Found(device, as_ops(ops) if len(ops) else None, int(count[BEST]), int(count[BEST_OVER]))
+
+    def _aim(self, order: int, ranked: np.ndarray[tuple[int, int], np.dtype[np.int32]]) -> None:
+        """Find the critical path of the current placement, along which most moves are tried."""
+        from placement.search.compiled import critical  # late: it loads LLVM
+        from placement.search.moves import SPREAD
+
+        judge, arena = self.judge, self.judge.arena
+        judge.run(self.rows, order, ranked)
+        self.walk.on_path[0] = 0
+        if judge.makespan[0] < 0:
+            return
+        n = len(self.device)
+        ends = arena.state.start_ns[:n] + arena.tasks.length[:n] + (self.device.astype(np.int64) << SPREAD)
+        by_end = np.argsort(ends, kind="stable")
+        nodes, places, _, held = judge.laid
+        critical(
+            nodes, places, held, arena.tasks, arena.state, arena.found, self.device, by_end, ends[by_end],
+            self.group_of, self.walk,
+        )  # fmt: skip
+
+
+def anneal(walker: Walker, starts: Sequence[Found], progress: Progress) -> list[Found]:
+    """Walk until the budget ends: first from each start, then from the best. The best of each cycle, best first."""
+    judge, length = walker.judge, walker.judge.steps(_FIRST)
+    best, found = starts[0], list(starts)
+    while judge.left():
+        turn = progress.cycles
+        fresh = turn < len(starts) and starts[turn].ns < _FAR * best.ns
+        start = starts[turn] if fresh else best
+        hot = _HOT if turn % 2 == 0 else _HOT / 10
+        one = walker.cycle(start, length, hot, progress)
+        found.append(one)
+        progress.cycles += 1
+        if one.rank < best.rank:
+            best = one
+        for name, ops in orders(walker, best):
+            if judge.left():
+                other = judge.judge(name, best.device, ops)
+                found.append(other)
+                if other.rank < best.rank:
+                    best = other
+        length = int(length * _GROWTH)
+    return sorted(found, key=lambda one: one.rank)
+
+
+def orders(walker: Walker, of: Found) -> list[tuple[str, Ids | None]]:
+    """Orders of ops to try with a placement: by ready time, and by rank with the transfers that it has."""
+    if not walker.judge.orders or of.ns >= NEVER:
+        return []
+    return [("ready times", None), ("ranks", ranked_ops(walker.made, of.device))]
+
+
+def ranked_ops(made: Decisions, device: Vector) -> Ids:
+    """[n] the ops by falling rank under a placement: the longest way to the end of the step with its transfers.
+
+    A node in a loop has the place of its first iteration, as a plan has one priority for all of them.
+    """
+    tables = made.problem.tables
+    where = made.spread(device)
+    run = np.maximum(tables.kind_ns[np.arange(len(where)), tables.kind[where]], 0).astype(np.float64)
+    source, target = tables.tensor_op[tables.edge_tensor], tables.consumer
+    wire = np.where(where[source] != where[target], made.wire_ns[tables.edge_tensor], 0.0)
+    rank = ranks_of(source, target, run, wire)
+    order = np.lexsort((np.arange(len(rank)), -rank))
+    place = np.full(int(tables.node.max(initial=0)) + 1, len(rank))
+    np.minimum.at(place, tables.node[order], np.arange(len(rank)))
+    return as_ops(np.lexsort((np.arange(len(rank)), place[tables.node])))
+
+
+def ranks_of(source: Ids, target: Ids, run: Floats, wire: Floats) -> Floats:
+    """[n] run time plus the largest of wire + rank over the readers."""
+    n = len(run)
+    by = np.argsort(source, kind="stable")
+    first = np.searchsorted(source[by], np.arange(n + 1)).tolist()
+    readers, waits = target[by].tolist(), wire[by].tolist()
+    left = np.diff(first).tolist()
+    into = np.argsort(target, kind="stable")
+    first_in = np.searchsorted(target[into], np.arange(n + 1)).tolist()
+    makers = source[into].tolist()
+    rank, done = run.tolist(), [op for op, count in enumerate(left) if not count]
+    for op in done:  # grows in the loop: readers before what they read
+        longest = 0.0
+        for at in range(first[op], first[op + 1]):
+            longest = max(longest, waits[at] + rank[readers[at]])
+        rank[op] += longest
+        for at in range(first_in[op], first_in[op + 1]):
+            left[makers[at]] -= 1
+            if not left[makers[at]]:
+                done.append(makers[at])
+    return np.array(rank)
+
+
+def _neighbours(made: Decisions) -> tuple[Vector, Vector]:
+    """[M+1] and [2 A] the groups that hand values to each or get some from it."""
+    one = np.concatenate([made.pair[:, 0], made.pair[:, 1]]) if len(made.pair) else np.zeros(0, np.int64)
+    other = np.concatenate([made.pair[:, 1], made.pair[:, 0]]) if len(made.pair) else np.zeros(0, np.int64)
+    by = np.argsort(one, kind="stable")
+    return np.searchsorted(one[by], np.arange(len(made.free) + 1)).astype(np.int64), other[by].astype(np.int64)

@@ -1,0 +1,1 @@
+"""Tests of the search for a placement, by part."""

@@ -1,0 +1,145 @@
+"""The search: never worse than what it was given, the same again for a number of placements, and memory first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from placement.algorithms import load
+from placement.algorithms.search import LISTED, search
+from placement.effort import Effort
+from placement.plan import lacking, verdict
+from placement.problem import Problem, pose
+from simulator.bounds import bound
+from simulator.columns import ids
+from simulator.errors import InfeasibleError
+from simulator.execution.evaluate import evaluate
+from simulator.execution.options import SimulationOptions
+from simulator.execution.preparing import prepare
+from simulator.placer.constraints import constrain
+from tests.execution.cases import dags, runs, whole
+from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
+
+
+def asked(problem: Problem, judged: int) -> Problem:
+    return replace(problem, effort=Effort(judged=judged))
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    """Small steps on clusters of all sorts, under options of all sorts; sometimes memory is short."""
+    graph = draw(dags(max_nodes=12))
+    on, priced, _ = draw(runs(graph))
+    if draw(st.booleans()):
+        room = draw(st.sampled_from([60, 100, 200, 1000]))
+        on = replace(on, devices=tuple(replace(one, memory_bytes=room) for one in on.devices))
+    options = SimulationOptions(
+        order=draw(st.sampled_from(["auto", "fifo", "tensorflow"])),
+        contention=draw(st.sampled_from(["serial", "fair", "none"])),
+        seed=draw(st.integers(0, 3)),
+    )
+    prepared = prepare(graph, whole(graph), on, priced, options)
+    return pose(graph, prepared, on, constrain(graph, on), effort=Effort(judged=draw(st.integers(1, 300))))
+
+
+@settings(deadline=None, max_examples=60)
+@given(problems())
+def test_a_search_is_never_worse_than_a_listed_algorithm_and_repeats(problem: Problem) -> None:
+    if not all(problem.allowed):
+        return
+    listed = []
+    for name in LISTED:
+        try:
+            listed.append((verdict(problem, load(name)(problem)), name))
+        except InfeasibleError:
+            continue
+    plan = search(problem)
+    assert all(device in allowed for device, allowed in zip(plan.device, problem.allowed, strict=True))
+    for reached, name in listed:
+        assert verdict(problem, plan) <= reached, name
+    again = search(problem)
+    assert (again.device, again.priority, again.search) == (plan.device, plan.priority, plan.search)
+    below = bound(
+        problem.graph,
+        problem.cluster,
+        problem.prepared.given.costs,  # type: ignore[union-attr]
+        step=problem.prepared.given.step,  # type: ignore[union-attr]
+        prepared=problem.prepared,
+        constraints=problem.constraints,
+        options=problem.options,
+    )
+    assert below.ns <= verdict(problem, plan)[1]
+
+
+@settings(deadline=None, max_examples=30)
+@given(problems())
+def test_what_the_walk_claims_is_what_the_simulator_says(problem: Problem) -> None:
+    if not all(problem.allowed):
+        return
+    problem = replace(problem, flavour="local")
+    plan = search(problem)
+    if plan.search is None:
+        return  # nothing to decide
+    if plan.search.better and not verdict(problem, plan)[0]:
+        assert verdict(problem, plan)[1] == plan.search.better[-1][2]
+    assert plan.search.judged <= (problem.effort.judged or 0) + len(LISTED) + 1  # these are judged in any case
+
+
+def test_layers_that_fit_no_device_are_spread() -> None:
+    """Four layers of 60 bytes, each in a chain of its own; two fit a device. Only the last result is fetched."""
+    names = [f"{layer}{step}" for layer in "abcd" for step in range(3)]
+    edges: dict[tuple[str, str], int | None] = dict.fromkeys(pairwise(names), 1)
+    on = cluster_of("gg", memory=(130, 130))
+    resident = [60 if name.endswith("0") else 0 for name in names]
+    problem = problem_of(tasks(edges, names), on, costs_of(on, [(10, 10)] * 12, resident))
+    with pytest.raises(InfeasibleError):
+        load("single")(problem)
+    plan = search(asked(problem, 500))
+    assert verdict(problem, plan) == (False, 121)  # one crossing of a byte
+    assert plan.device[:6] == [plan.device[0]] * 6
+
+
+def test_the_best_that_does_not_fit_says_what_is_missing() -> None:
+    on = cluster_of("cc", memory=(100, 100))
+    graph = tasks({("a", "b"): 110, ("b", "c"): 10})
+    problem = problem_of(graph, on, costs_of(on, [(10, 10)] * 3))
+    plan = search(asked(problem, 200))
+    assert verdict(problem, plan)[0]
+    assert any("no placement that was judged fits" in note and "CPU:" in note for note in plan.notes)
+    assert sorted(lacking(problem, plan)) == [0, 20]  # b reads 110 bytes and makes 10
+
+
+def test_four_independent_chains_take_four_devices() -> None:
+    names = [f"{chain}{step}" for chain in "abcd" for step in range(5)]
+    edges: dict[tuple[str, str], int | None] = {
+        (f"{chain}{step}", f"{chain}{step + 1}"): 100 for chain in "abcd" for step in range(4)
+    }
+    on = cluster_of("gggg", latency_ns=1000)
+    problem = problem_of(tasks(edges, names), on, costs_of(on, [(100,) * 4] * 20))
+    plan = search(asked(problem, 2000))
+    assert verdict(problem, plan) == (False, 500)
+    assert plan.search is not None
+    assert plan.search.better[-1][2] == 500
+
+
+def test_priorities_are_given_only_where_they_may_be_used() -> None:
+    """A long chain and some short ops on one device: the chain has to begin first, which ready times do not say."""
+    names = ["s1", "s2", "s3", "l1", "l2"]
+    graph = tasks({("l1", "l2"): 1}, names)
+    on = cluster_of("cg")
+    run = [(50, 50), (50, 50), (50, 50), (10, 10), (1000, 30)]
+    problem = problem_of(graph, on, costs_of(on, run))
+    free = search(asked(problem, 500))
+    fixed = replace(problem, prepared=problem.prepared.under(SimulationOptions(order="fifo")))
+    bound_to = search(asked(fixed, 500))
+    assert bound_to.priority is None
+    assert verdict(problem, free)[1] <= verdict(fixed, bound_to)[1]
+    if free.priority is not None:
+        rows = np.array(free.device)[problem.constraints.group][None]
+        judged = evaluate(problem.prepared, rows, priorities=ids(free.priority))
+        assert int(judged[0]) == verdict(problem, free)[1]

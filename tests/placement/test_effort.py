@@ -1,0 +1,20 @@
+"""Budgets, as they are read."""
+
+from __future__ import annotations
+
+import pytest
+
+from placement.effort import read_effort
+from simulator.errors import SimvizError
+
+
+def test_a_budget_is_a_time_or_a_number() -> None:
+    assert [read_effort(text).seconds for text in ("2s", "500ms", "1.5 min", "1h")] == [2, 0.5, 90, 3600]
+    assert (read_effort("20000").judged, read_effort("20000").seconds) == (20000, None)
+    assert [str(read_effort(text)) for text in ("2s", "20000")] == ["2 s", "20,000 placements"]
+
+
+@pytest.mark.parametrize("text", ["", "fast", "-1", "1.5", "3 days", "1s2"])
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(SimvizError, match="no budget"):
+        read_effort(text)
