@@ -44,7 +44,7 @@ class Event(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class TraceTasks:
-    """Tasks, step by step in order of (client, step). Axes: J tasks, E events that they wait for."""
+    """Tasks; those of each kind are in order of (client, step). Axes: J tasks, E events that they wait for."""
 
     kind: Ids  # [J] `Kind`
     of: Ids  # [J] of an op: row of `Trace.instances`; else row of `Trace.transfers`

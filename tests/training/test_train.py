@@ -147,6 +147,8 @@ def test_asynchronous_workers_queue_at_the_parameter_server() -> None:
     assert run.usage.device_busy_ns.tolist() == [120, 130, 100]  # the first is in its third step
     assert run.end_ns == 398
     assert run.usage.task_ns.tolist() == [[120, 0, 208, 70], [130, 0, 208, 60], [100, 0, 208, 90]]
+    assert run.trace is not None
+    assert list(task_laws(run.trace.tasks)) == []  # one waits for the other
 
 
 def test_a_training_says_that_nobody_waits_for_a_queue_that_none_of_its_clients_fills() -> None:
