@@ -129,8 +129,8 @@ def _help(graph: Graph, cluster: Cluster, requested: DeviceSpec) -> str:
             f"the task {str(place)!r}" if requested.job is None or requested.job in jobs else f"the job {place.job!r}"
         )
         advice = (
-            f" The cluster {cluster.name!r} lacks {lacks}. Soft placement never moves a node to another task; "
-            "--ignore-devices drops the strings."
+            f" The cluster lacks {lacks}. Soft placement never moves a node to another task; --ignore-devices drops "
+            "the strings."
         )
     return advice + _proposal(graph, requested)
 

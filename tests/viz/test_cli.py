@@ -311,6 +311,7 @@ def test_a_full_disk_under_standard_output_is_said(here: Path, arguments: tuple[
         ("--json - {graph} >&-", 2, b"standard output is closed"),
         ("--quiet {graph} >&-", 0, b""),
         ("{graph} >&-", 0, b""),
+        ("{graph} 2>&-", 0, b""),
     ],
 )
 def test_closed_streams(here: Path, call: str, code: int, words: bytes) -> None:

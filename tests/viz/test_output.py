@@ -87,3 +87,17 @@ def test_an_interruption_between_the_two_renamings_keeps_the_old_folder(
         write(str(target), {"two.pbtxt": "2"})
     assert [path.name for path in target.iterdir()] == ["one.pbtxt"]
     assert [path.name for path in tmp_path.iterdir()] == ["a.partitions"]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (f"{'x' * 5000}.html", "cannot be written: File name too long"),
+        ("", "is empty; give another"),
+        ("a\0.html", "holds a null character"),
+        ("nowhere/a.html", "there is no folder .*nowhere"),
+    ],
+)
+def test_a_name_that_no_file_can_have_is_refused_early(path: str, words: str) -> None:
+    with pytest.raises(SimvizError, match=words):
+        check_place(path)

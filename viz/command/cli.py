@@ -225,7 +225,7 @@ def _verdict(scene: Scene) -> int:
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[str], None]]:
     """A line of progress, on a terminal only."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or sys.stderr is None or not sys.stderr.isatty():  # None: started with it closed
         yield lambda stage: None
         return
     from rich.console import Console

@@ -31,16 +31,21 @@ def check_suffix(path: str) -> str:
 
 def check_place(path: str, *, folder: bool = False) -> None:
     """Raise SimvizError if the file could not be written."""
-    if not path:
-        raise SimvizError("The name of a file to write is empty; give one")
+    if not path or "\0" in path:
+        raise SimvizError(
+            f"The name of a file to write {'holds a null character' if path else 'is empty'}; give another"
+        )
     target = Path(path)
     parent = target.absolute().parent
-    if not parent.is_dir():
-        raise SimvizError(f"{path}: there is no folder {parent}")
-    if not os.access(parent, os.W_OK):
-        raise SimvizError(f"{path}: the folder {parent} cannot be written to")
-    if target.exists() and target.is_dir() != folder:
-        raise SimvizError(f"{path}: is a {'folder' if target.is_dir() else 'file'}; choose another name")
+    try:
+        if not parent.is_dir():
+            raise SimvizError(f"{path}: there is no folder {parent}")
+        if not os.access(parent, os.W_OK):
+            raise SimvizError(f"{path}: the folder {parent} cannot be written to")
+        if target.exists() and target.is_dir() != folder:
+            raise SimvizError(f"{path}: is a {'folder' if target.is_dir() else 'file'}; choose another name")
+    except OSError as error:  # a name that is too long
+        raise SimvizError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def remark(path: str, scene: Scene) -> str:
