@@ -15,6 +15,7 @@ NEVER = 2**62
 NOWHERE, AT_ONCE, ASKS = -1, -2, -3
 FIFO, PRIORITY, EXECUTOR = 0, 1, 2  # how a device chooses among the tasks that are ready
 CODES = {"fifo": FIFO, "priority": PRIORITY, "tensorflow": EXECUTOR}  # of `options.ORDERS`
+TIMES, INSTANTS = 1, 2  # what a run notes of its tasks: when they are ready and start; instants of start and end
 GIVEN_UP, REFUSED, STUCK = -1, -2, -3  # instead of a makespan: past the limit; not for the compiled loop; a deadlock
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from simulator.columns import Ints, ints
 from simulator.errors import SimvizError
-from simulator.execution.arrays import CODES, GIVEN_UP, STUCK
+from simulator.execution.arrays import CODES, GIVEN_UP, INSTANTS, STUCK
 from simulator.execution.choosing import choose, load, loads
 from simulator.execution.engine import Column
 from simulator.execution.engine import makespan as plain_makespan
@@ -263,7 +263,7 @@ def _run_block(
 
         def some(start: int, step: int) -> None:
             with arena(tables, rule.options.contention) as own:
-                play(*laid, *own, *given, limit, start, step, makespans, peaks)
+                play(*laid, *own, *given, limit, INSTANTS if len(peaks) else 0, start, step, makespans, peaks)
 
         each(some, len(rows))
     for row in np.flatnonzero((makespans < 0) & (makespans != GIVEN_UP)).tolist():

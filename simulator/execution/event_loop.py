@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from simulator.execution.arrays import ASKS, AT_ONCE, EXECUTOR, FIFO, GIVEN_UP, NEVER, PRIORITY, STUCK
+from simulator.execution.arrays import ASKS, AT_ONCE, EXECUTOR, FIFO, GIVEN_UP, INSTANTS, NEVER, PRIORITY, STUCK, TIMES
 from simulator.execution.event_queue import events_of, first, pop, push, replace, sort
 from simulator.execution.executor import assign, enqueue, launch, schedule, touch
 from simulator.execution.sharing import finish, join, settle
@@ -74,14 +74,15 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
         count: int,
         tail: Ints,
         limit: int,
-        noting: bool,
+        notes: int,
         control: Any,  # Any: the arrays of the hooks
     ) -> int:
         """Run a step of so many tasks: its makespan, or why there is none. With hooks it runs until these stop it.
 
         `tail` is empty or says for each op how long the step takes at least from its start; a run that can't end by
-        `limit` is given up. `noting`: note in which instant each task starts and ends. Long, because a call per event
-        would double its time.
+        `limit` is given up. `notes`: what is noted of each task, the sum of TIMES and INSTANTS or 0.
+
+        It is long because a call per event would double its time.
         """
         length, resource, lag_ns, release_ns = tasks.length, tasks.resource, tasks.lag_ns, tasks.release_ns
         onward, next_from, next_to, successor = tasks.onward, tasks.next_from, tasks.next_to, tasks.successor
@@ -100,6 +101,7 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
         devices, routes, twice = len(idle), len(idle) + len(free_ns), 2 * count
         fifo, ranked, executor, bounded = order == FIFO, order == PRIORITY, order == EXECUTOR, len(tail) > 0
         released, sharing = tasks.released[0], tasks.shares[0]
+        timing, noting = notes & TIMES > 0, notes & INSTANTS > 0
         now, size, turn, instant, left, news, waiting = 0, 0, 0, 0, count - 1, 1, 0
         by, woke, sends = -1, 0, 0  # the executor's
         watched = False  # a controller counts when its bytes are on links
@@ -136,7 +138,8 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                                 else:
                                     if bounded and other < ops and now + tail[other] > limit:
                                         return GIVEN_UP
-                                    start_ns[other] = now
+                                    if timing:
+                                        start_ns[other] = now
                                     if noting:
                                         began_in[other] = instant
                                     replace(events, size, now + length[other], other)
@@ -179,7 +182,8 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                     if task >= 0:
                         needs[task] -= 1
                         if needs[task] == 0:
-                            ready_ns[task] = now
+                            if timing:
+                                ready_ns[task] = now
                             left -= 1
                             fresh[news] = task
                             news += 1
@@ -205,10 +209,12 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                             merged[task] = 1
                         needs[task] -= 1
                         if needs[task] == 0:
-                            ready_ns[task] = now
+                            if timing:
+                                ready_ns[task] = now
                             left -= 1
                             if resource[task] == AT_ONCE:
-                                start_ns[task] = now
+                                if timing:
+                                    start_ns[task] = now
                                 if noting:
                                     began_in[task] = instant
                                     ended_in[task] = instant
@@ -217,7 +223,7 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                             elif directed and resource[task] == ASKS:
                                 asked[asks] = task
                                 asks += 1
-                            elif released and release_ns[task] > now:
+                            elif released and task >= ops and release_ns[task] > now:  # no op is
                                 size = push(events, size, release_ns[task], twice + task)
                                 if directed:
                                     awaits(control, task)
@@ -255,7 +261,8 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                     if begin < now:
                         begin = now
                     end = begin + length[task]
-                    start_ns[task] = begin
+                    if timing:
+                        start_ns[task] = begin
                     free_ns[where - devices] = end
                     size = push(events, size, end + lag_ns[task], task)
                     if begin > now:
@@ -271,12 +278,14 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                     if task >= 0:
                         needs[task] -= 1
                         if needs[task] == 0:
-                            ready_ns[task] = now
+                            if timing:
+                                ready_ns[task] = now
                             left -= 1
                             later[waiting] = task
                             waiting += 1
                 elif where < 0:
-                    start_ns[task] = now
+                    if timing:
+                        start_ns[task] = now
                     if directed:
                         if watched:
                             carries(control, task, now)
@@ -284,7 +293,8 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                         began_in[task] = instant
                     size = push(events, size, now + length[task], task)
                 elif where >= routes:
-                    start_ns[task] = now
+                    if timing:
+                        start_ns[task] = now
                     if directed:
                         if watched:
                             carries(control, task, now)
@@ -331,7 +341,8 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                     task = starting[at]
                     if bounded and task < ops and now + tail[task] > limit:
                         return GIVEN_UP
-                    start_ns[task] = now
+                    if timing:
+                        start_ns[task] = now
                     if noting:
                         began_in[task] = instant
                     taken = length[task]

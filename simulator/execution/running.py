@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, ids, ints
-from simulator.execution.arrays import EXECUTOR, NEVER, Flows, SharedLinks, State, Tasks, Threads
+from simulator.execution.arrays import EXECUTOR, NEVER, TIMES, Flows, SharedLinks, State, Tasks, Threads
 from simulator.execution.declared import columns
 from simulator.execution.event_loop import event_loop
 from simulator.execution.routes import discipline
@@ -43,7 +43,7 @@ def span(tables: Tables, lowered: TaskGraph, contention: str, order: int) -> tup
     """The makespan, or STUCK, without the record; and the state that remains."""
     tasks = lowered.tasks
     parts = [listed(part) for part in (tasks, *parts_of(tables, lowered, tasks, contention, order))]
-    makespan = _play(*parts, order, len(tasks.length), [], NEVER, False, ())
+    makespan = _play(*parts, order, len(tasks.length), [], NEVER, TIMES, ())
     return makespan, parts[1], parts[2]
 
 

@@ -346,7 +346,7 @@ def test_arrays_for_which_the_loop_is_not_compiled_are_refused() -> None:
     tables, _ = network(20)
     laid, rows, nothing = laid_out(tables, "serial"), ids(np.zeros((1, 20))), ids(np.zeros((0, 20)))
     makespan, peaks, waits = np.zeros(1, np.int64), np.zeros((0, 0), np.int64), laid.nodes.waits
-    given = (rows, 0, nothing, ints([]), NEVER, 0, 1, makespan, peaks)
+    given = (rows, 0, nothing, ints([]), NEVER, 0, 0, 1, makespan, peaks)
     with arena(tables, "serial") as own:
         play(*laid, *own, *given)
         others: list[Any] = [ints(waits), np.repeat(waits, 2)[::2], waits[:, None], laid.nodes.instant, None]

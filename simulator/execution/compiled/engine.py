@@ -10,8 +10,10 @@ import numpy.typing as npt
 from simulator.columns import ids, ints
 from simulator.execution.arrays import (
     EXECUTOR,
+    INSTANTS,
     NEVER,
     PRIORITY,
+    TIMES,
     Flows,
     Found,
     Lives,
@@ -86,6 +88,7 @@ def _play(
     ops: Rows,
     tail: Ints,
     limit: int,
+    notes: int,
     start: int,
     step: int,
     makespans: Ints,
@@ -94,9 +97,8 @@ def _play(
     """Runs start, start + step, ... of `devices` [B, n] without Python's lock; see `event_loop`.
 
     `ops` has a row for all runs, or one per run: ops in order of priority; the order PRIORITY alone reads it. Fills in
-    `makespans` [B] and, where it has rows, `peaks` [B, D]. Of the last run the state remains.
+    `makespans` [B] and, if INSTANTS are noted, `peaks` [B, D]. Of the last run the state remains.
     """
-    noting = len(peaks) > 0
     for run in range(start, len(devices), step):
         device = devices[run]
         ranked = ops[min(run, len(ops) - 1)] if order == PRIORITY else device
@@ -109,8 +111,8 @@ def _play(
             for op in range(len(device)):
                 threads.device[op] = device[op]
         _clear(nodes, places, tasks, state, threads, flows, found, order)
-        makespans[run] = _loop(tasks, state, threads, flows, shared, order, count, tail, limit, noting, ())
-        if noting and makespans[run] >= 0:
+        makespans[run] = _loop(tasks, state, threads, flows, shared, order, count, tail, limit, notes, ())
+        if notes & INSTANTS and makespans[run] >= 0:
             measure(nodes, places, held, state, found, lives, device, transfers)
             for where in range(peaks.shape[1]):
                 peaks[run, where] = lives.peak[where]
@@ -120,7 +122,7 @@ _READ = [Given(Table(kind)) for kind in (Nodes, Places, SharedLinks, Held)]
 _WRITTEN = [Given(Table(kind), (kind,)) for kind in (Tasks, State, Threads, Flows, Found, Lives)]
 _ROWS, _COLUMN, _NUMBER = Given(Array("int32", 2)), Given(Array("int64", 1)), Given(INT)
 _RESULTS = [Given(Array("int64", 1), (Array,)), Given(Array("int64", 2), (Array,))]
-play = made(_play, [*_READ, *_WRITTEN, _ROWS, _NUMBER, _ROWS, _COLUMN, _NUMBER, _NUMBER, _NUMBER, *_RESULTS], STEP)
+play = made(_play, [*_READ, *_WRITTEN, _ROWS, _NUMBER, _ROWS, _COLUMN, *[_NUMBER] * 4, *_RESULTS], STEP)
 
 
 def run_one(tables: Tables, lowered: TaskGraph, contention: str, order: int) -> Ran | None:
@@ -129,7 +131,7 @@ def run_one(tables: Tables, lowered: TaskGraph, contention: str, order: int) -> 
     ranked = np.zeros((0, len(tables)), np.int32)
     if order == PRIORITY:
         ranked = np.argsort(tasks.rank[: len(tables)])[None].astype(np.int32)
-    given = (ids(lowered.device[None]), order, ids(ranked), ints([]), NEVER, 0, 1)
+    given = (ids(lowered.device[None]), order, ids(ranked), ints([]), NEVER, TIMES, 0, 1)
     with arena(tables, contention) as own:
         play(*laid_out(tables, contention), *own, *given, makespan, np.zeros((0, 0), np.int64))
         if makespan[0] < 0:

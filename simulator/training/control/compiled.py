@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simulator.columns import ints
-from simulator.execution.arrays import Flows, SharedLinks, State, Tasks, Threads
+from simulator.execution.arrays import TIMES, Flows, SharedLinks, State, Tasks, Threads
 from simulator.execution.caching import TRAINING
 from simulator.execution.compiled.kernel import Given, made
 from simulator.execution.compiled.translation import INT, Array, Table
 from simulator.execution.event_loop import event_loop
-from simulator.training.control.arrays import WRITTEN, Control
+from simulator.training.control.arrays import RECORDED, WRITTEN, Control
 from simulator.training.control.controller import HOOKS
 from simulator.training.disturbances.noise import entry, splitmix64
 
@@ -44,7 +44,8 @@ def _go_on(
     why: Ints,
 ) -> None:
     """Go on with the run without Python's lock; `why` [1]: the reason for which it stopped."""
-    why[0] = _loop(tasks, state, threads, flows, shared, order, len(tasks.length), tail, LATEST, False, control)
+    notes = TIMES if control.rules.numbers[RECORDED] > 0 else 0
+    why[0] = _loop(tasks, state, threads, flows, shared, order, len(tasks.length), tail, LATEST, notes, control)
 
 
 _LOOPS = [Given(Table(kind), (kind,)) for kind in (Tasks, State, Threads, Flows, SharedLinks)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from simulator.columns import Ints, ints
-from simulator.execution.arrays import CODES, EXECUTOR, PRIORITY, Flows, SharedLinks, State, Tasks, Threads
+from simulator.execution.arrays import CODES, EXECUTOR, PRIORITY, TIMES, Flows, SharedLinks, State, Tasks, Threads
 from simulator.execution.event_loop import event_loop
 from simulator.execution.options import SimulationOptions
 from simulator.execution.running import filled, listed, parts_of
@@ -130,7 +130,7 @@ def run(
 
 def _plain(made: Run, order: int) -> int:
     count = len(made.tasks.length)
-    why: int = _play(*made[:5], order, count, [], 1 << 200, False, made.control)
+    why: int = _play(*made[:5], order, count, [], 1 << 200, TIMES, made.control)
     return why
 
 
