@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from placement.search.decisions import Decisions, Vector
 from simulator.columns import Ids, ids, ints
-from simulator.execution.arrays import CODES, FIFO, PRIORITY
+from simulator.execution.arrays import CODES, FIFO, INSTANTS, PRIORITY, TIMES
 from simulator.execution.flattening import laid_out
 from simulator.execution.layouts import Arena
 from simulator.units import Bytes, Nanos, show_nanos
@@ -111,7 +111,8 @@ class Judge:
     def run(self, rows: npt.NDArray[np.int32], order: int, ranked: npt.NDArray[np.int32]) -> None:
         """Run one step to its end."""
         self.judged += 1
-        given = (rows, order, ranked, ints([]), 2**62, 0, 1, self.makespan, self.peaks)
+        notes = TIMES + (INSTANTS if len(self.peaks) else 0)
+        given = (rows, order, ranked, ints([]), 2**62, notes, 0, 1, self.makespan, self.peaks)
         self.play(*self.laid, *self.arena, *given)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simulator.columns import Ids, Ints
+from simulator.execution.arrays import INSTANTS
 from simulator.execution.compiled.engine import _play as play
 
 if TYPE_CHECKING:
@@ -177,6 +178,7 @@ def walk_on(
     is kept by what it lacks first. In `shifting` of a thousand moves the order of ops changes instead of a device.
     """
     counts, devices = walk.counts, len(walk.capacity)
+    notes = INSTANTS if len(peaks) > 0 else 0
     for _ in range(steps):
         moved, first, last = 0, 0, 0
         if shifting > 0 and below(walk, 1000) < shifting:
@@ -200,7 +202,7 @@ def walk_on(
         if fits or len(peaks) > 0:
             play(
                 nodes, places, shared, held, tasks, state, threads, flows, found, lives, rows, order, ranked, tail,
-                limit, 0, 1, makespan, peaks,
+                limit, notes, 0, 1, makespan, peaks,
             )  # fmt: skip
             counts[TRIED] += 1
             if makespan[0] >= 0:
