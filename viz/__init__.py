@@ -18,13 +18,17 @@ TYPE_CHECKING = False  # as in `typing`, which takes long to load
 if TYPE_CHECKING:
     from viz.command.library import Result as Result
     from viz.command.library import run as run
+    from viz.difference.difference import Difference as Difference
+    from viz.difference.difference import compare as compare
     from viz.formats.dot import draw_graph as draw_graph
     from viz.formats.trace_events import draw_timeline as draw_timeline
     from viz.page.report import draw_report as draw_report
 
 # name -> module that holds it
 _EXPORTS = {
+    "Difference": "viz.difference.difference",
     "Result": "viz.command.library",
+    "compare": "viz.difference.difference",
     "draw_graph": "viz.formats.dot",
     "draw_report": "viz.page.report",
     "draw_timeline": "viz.formats.trace_events",

@@ -26,6 +26,7 @@ from simulator.training.training import Training
 from simulator.units import show_figure, show_nanos
 from simulator.wording import counted, repr_of
 from viz.command.training_request import TrainingRequest
+from viz.difference.outline import Outline
 from viz.hints import Pinned
 
 
@@ -76,6 +77,7 @@ class Scene:
     training: Trained | None = None  # many steps of this program and others; None: one step is all
     check: Mapping[str, Any] | None = None  # Any: the JSON object of --check, as docs/json.md describes it
     notes: tuple[str, ...] = ()
+    against: Outline | None = None  # another run, with which this one is compared
 
     def __repr__(self) -> str:
         took = f"a step takes {show_nanos(self.trace.makespan)}"

@@ -1,0 +1,237 @@
+"""What differs between two runs, and that the explanation adds up to the difference in makespan, to the nanosecond."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.assignment import Assignment
+from simulator.bounds import Bound
+from simulator.cluster.cluster import CONTENTIONS, Cluster, Link
+from simulator.costs.table import CostTable
+from simulator.errors import SimvizError
+from simulator.execution.options import SimulationOptions
+from simulator.execution.simulate import simulate
+from simulator.execution.trace import Kind
+from simulator.graph.graph import Graph
+from simulator.graph.step import Step
+from simulator.partitioning import partition
+from tests.execution.cases import assigned, cluster, costs, runs, steps, whole
+from tests.strategies import Rows, graphs, typed
+from tests.viz.scenes import EXAMPLE, example
+from viz import compare, run
+from viz.difference.explanation import shortest, signed_nanos
+from viz.difference.outline import CROSSING, MESSAGE, OP, REQUEST
+from viz.difference.outlining import outline
+from viz.scene import Scene
+
+
+def scene(graph: Graph, step: Step, on: Cluster, priced: CostTable, where: Assignment, contention: str) -> Scene:
+    """A step that was placed by hand."""
+    pieces = partition(graph, where, on, legal=False, step=step)
+    trace = simulate(pieces, on, priced, SimulationOptions(contention=contention))
+    return Scene("graph", graph, step, on, priced, where, pieces, trace, Bound(0, "nothing"))
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[Scene, Scene]:
+    """Two steps of one graph; placement, cluster, costs, contention and what is fetched may all differ."""
+    graph = draw(graphs())
+    step = draw(steps(graph))
+    found = []
+    for _ in range(2):
+        on, priced, rows = draw(runs(graph))
+        step = draw(st.sampled_from([step, whole(graph)]))
+        found.append(scene(graph, step, on, priced, assigned(on, rows), draw(st.sampled_from(CONTENTIONS))))
+    return found[0], found[1]
+
+
+@settings(deadline=None, max_examples=100)
+@given(pairs(), st.integers(1, 6))
+def test_rows_and_parts_and_any_number_of_sentences_add_up_to_the_difference(
+    pair: tuple[Scene, Scene], most: int
+) -> None:
+    found = compare(*pair)
+    wanted = pair[1].trace.makespan - pair[0].trace.makespan
+    assert found.difference_ns == wanted
+    assert found.makespan_ns == tuple(sum(row.ns[side] for row in found.rows) for side in (0, 1))
+    assert sum(row.difference_ns for row in found.rows) == wanted
+    assert sum(part.difference_ns for part in found.parts) == wanted
+    said = found.explanation(most)
+    assert len(said) <= most
+    assert sum(part.difference_ns for part in said) == wanted
+    assert all(part.ns == tuple(sum(row.ns[side] for row in part.rows) for side in (0, 1)) for part in said)
+    grouped = [(row.kind, row.subject) for part in said for row in part.rows]
+    assert len(set(grouped)) == len(grouped)
+
+
+@settings(deadline=None, max_examples=40)
+@given(pairs())
+def test_the_other_way_round_everything_has_the_other_sign(pair: tuple[Scene, Scene]) -> None:
+    there, back = compare(*pair), compare(*reversed(pair))
+    assert {(row.kind, row.subject): row.ns for row in there.rows} == {
+        (row.kind, row.subject): row.ns[::-1] for row in back.rows
+    }
+    assert sorted(part.difference_ns for part in there.parts) == sorted(-part.difference_ns for part in back.parts)
+    assert [(one.node, one.devices) for one in there.moved] == [(one.node, one.devices[::-1]) for one in back.moved]
+    began = {one.tensor for one in there.crossings if one.began}
+    assert began == {one.tensor for one in back.crossings if one.ceased}
+    same = compare(pair[0], pair[0])
+    assert (same.moved, same.crossings, same.parts, same.difference_ns) == ((), (), (), 0)
+
+
+@settings(deadline=None, max_examples=40)
+@given(pairs())
+def test_each_figure_is_that_of_its_run(pair: tuple[Scene, Scene]) -> None:
+    """Counted again from tasks, placements and routes, without the outline."""
+    found = compare(*pair)
+    for side, one in enumerate(pair):
+        trace, graph = one.trace, one.graph
+        assert trace.critical is not None
+        took = trace.tasks.end_ns - trace.tasks.start_ns
+        for kind, tasks in (
+            (OP, [Kind.OP]),
+            (CROSSING, [Kind.LINK, Kind.FLOW, Kind.LATENCY]),
+            (MESSAGE, [Kind.PACK, Kind.UNPACK]),
+            (REQUEST, [Kind.REQUEST]),
+        ):
+            on_path = trace.critical[np.isin(trace.tasks.kind[trace.critical], tasks)]
+            assert sum(row.ns[side] for row in found.rows if row.kind == kind) == took[on_path].sum()
+        moved = {row.node: row.devices[side] for row in found.moved}
+        assert all(one.assignment.name_of(graph.index[node]) == device for node, device in moved.items())
+        peaks = {row.device: row.peak_bytes[side] for row in found.devices}
+        assert [peaks[device.name] for device in one.cluster.devices] == trace.peak_bytes.tolist()
+        used = {link.name: 0 for link in one.cluster.links}
+        for row, dead in zip(trace.transfers.row.tolist(), trace.transfers.dead.tolist(), strict=True):
+            cut = one.partitions
+            for link in one.cluster.routes[cut.src_device[row]][cut.dst_device[row]] or ():
+                used[one.cluster.links[link].name] += 0 if dead else max(0, int(cut.nbytes[row]))
+        assert {row.link: row.nbytes[side] for row in found.links if row.nbytes[side]} == {
+            name: size for name, size in used.items() if size
+        }
+
+
+def chain() -> Graph:
+    """x, fed to a; b of a; c of b."""
+    draft = Rows()
+    draft.add("x", "Placeholder", **typed("Placeholder", (4,)))
+    for name, before in (("a", "x"), ("b", "a"), ("c", "b")):
+        draft.add(name, "Neg", [before], **typed("Neg", (4,)))
+    return draft.built()
+
+
+def placed(*rows: int, gpu_ns: int = 10, bandwidth: int = 10**9) -> Scene:
+    """The chain on a CPU with two GPUs: 100 ns an op on the CPU, and 100 ns and 16 bytes on each link."""
+    graph = chain()
+    names = ["w:0/CPU:0", "w:0/GPU:0", "w:0/GPU:1"]
+    ways = {(s, t): (3 * s + t,) for s in range(3) for t in range(3) if s != t}
+    links = [Link(f"wire{s} to{t}", 100, bandwidth) for s in range(3) for t in range(3)]
+    on = cluster(names, links, ways)
+    priced = costs(graph, on, [[0, 0], *[[100, gpu_ns]] * 3])
+    return scene(graph, whole(graph), on, priced, assigned(on, rows), "serial")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "lines"),
+    [
+        # three ops of 10 ns on a GPU, to which x goes for 116 ns, instead of three of 100 ns
+        (
+            placed(0, 0, 0, 0),
+            placed(0, 1, 1, 1),
+            [
+                "Against it: 154 ns shorter than its 300 ns; 3 nodes moved; 1 tensor began to cross, 0 ceased.",
+                "  -270 ns: a and 2 other ops take 30 ns on w:0/GPU:0 instead of 300 ns on w:0/CPU:0",
+                "  +116 ns: x:0 crosses wire0 to1",
+            ],
+        ),
+        (
+            placed(0, 1, 1, 1),
+            placed(0, 2, 2, 2),
+            ["Against it: as long, 146 ns; 3 nodes moved."],
+        ),
+        (
+            placed(0, 1, 1, 1),
+            placed(0, 1, 1, 1, gpu_ns=20, bandwidth=10**8),
+            [
+                "Against it: 174 ns longer than its 146 ns; no node moved.",
+                "  +144 ns: x:0 takes 260 ns instead of 116 ns to cross wire0 to1",
+                "  +30 ns: a and 2 other ops take 60 ns instead of 30 ns on w:0/GPU:0",
+            ],
+        ),
+        (
+            placed(0, 1, 2, 2),
+            placed(0, 1, 1, 1),
+            [
+                "Against it: 116 ns shorter than its 262 ns; 2 nodes moved; 0 tensors began to cross, 1 ceased.",
+                "  -116 ns: a:0 no longer crosses wire1 to2",
+            ],
+        ),
+    ],
+)
+def test_sentences_of_runs_worked_by_hand(first: Scene, second: Scene, lines: list[str]) -> None:
+    assert str(compare(first, second, names=("it", "this"))).splitlines() == lines
+
+
+def test_what_leaves_the_path_and_what_comes_in_its_place_is_one_sentence() -> None:
+    """Two ops side by side on two devices; the longer one is on the path."""
+    draft = Rows()
+    draft.add("x", "Placeholder", **typed("Placeholder", (4,)))
+    for name in "ab":
+        draft.add(name, "Neg", ["x"], **typed("Neg", (4,)))
+    graph = draft.built()
+    on = cluster(["w:0/CPU:0", "w:0/CPU:1"])
+    one, other = (
+        scene(graph, whole(graph), on, costs(graph, on, times), assigned(on, [0, 0, 1]), "serial")
+        for times in ([0, 500, 300], [0, 500, 900])
+    )
+    found = compare(one, other)
+    part, handed_over = found.parts
+    said = "the critical path has b on w:0/CPU:1 (900 ns) in place of a on w:0/CPU:0 (500 ns)"
+    assert (part.sentence, str(part)) == (said, f"+400 ns: {said}")
+    assert str(handed_over) == "+7 ns: x:0 crosses the host's memory, now on the critical path"
+    assert [(row.subject, row.ns) for row in part.rows] == [("b", (0, 900)), ("a", (500, 0))]
+    assert {row.device[-5:]: row.busy_ns for row in found.devices} == {"CPU:0": (500, 500), "CPU:1": (300, 900)}
+
+
+def test_an_explanation_ends_with_all_else() -> None:
+    found = compare(
+        *(run(EXAMPLE, cluster="ps=2,worker=1x2gpu", algorithm=name) for name in ("whitepaper", "tensorflow"))
+    )
+    assert len(found.parts) > 3
+    *first, rest = found.explanation(3)
+    assert tuple(first) == found.parts[:2]
+    assert rest.sentence.startswith("all else")
+    assert rest.rows == tuple(sorted(rest.rows, key=lambda row: -abs(row.difference_ns)))
+    assert shortest(found.parts, len(found.parts)) == found.parts
+    assert found.names == ("whitepaper", "tensorflow")
+    with pytest.raises(SimvizError, match="at least one part"):
+        found.explanation(0)
+
+
+def test_runs_are_told_apart_by_what_differs() -> None:
+    one = outline(example())
+    heft = replace(one, algorithm="heft")
+    assert compare(one, one).names == ("the first run", "the second run")
+    assert compare(one, heft).names == ("requested", "heft")
+    assert compare(one, replace(one, cluster="4gpu")).names == (one.cluster, "4gpu")
+    assert compare(one, replace(heft, cluster="4gpu")).names == (f"requested on {one.cluster}", "heft on 4gpu")
+    assert compare(replace(one, label="yesterday"), heft).names == ("yesterday", "heft")
+
+
+def test_runs_of_different_graphs_are_refused() -> None:
+    one = outline(example())
+    with pytest.raises(SimvizError, match="no node in common"):
+        compare(one, replace(one, placement={"alien": "/job:a/replica:0/task:0/device:CPU:0"}))
+    with pytest.raises(SimvizError, match="critical path"):
+        compare(one, replace(example(), trace=replace(example().trace, critical=None)))
+
+
+def test_a_difference_is_shown_in_a_line() -> None:
+    found = compare(example(), example())
+    assert repr(found) == "<Difference: the first run and the second run, 11.7 ms and 11.7 ms, 0 nodes moved>"
+    assert repr(outline(example())).startswith("<Outline: ps_training.pbtxt, requested on ps=2,worker=1x2gpu")
+    assert [signed_nanos(value) for value in (3_100_000, -12, 0)] == ["+3.1 ms", "-12 ns", "+0 ns"]

@@ -1,0 +1,216 @@
+"""The difference of two runs of one graph: what moved, what crosses, what is held, and why a step is longer or shorter.
+
+Each value is a pair: of the first run, and of the second. A difference is the second less the first, so that "+" means
+that the second run has more. Nodes, tensors, devices and links are matched by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+from simulator.errors import SimvizError
+from simulator.units import show_nanos
+from simulator.wording import counted, repr_of
+from viz.difference.explanation import Part, Row, parts_of, shortest
+from viz.difference.outline import OP, Crossing, DeviceUse, Outline, PathPart
+from viz.difference.outlining import outline
+from viz.scene import Scene
+
+Pair: TypeAlias = tuple[int, int]
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class MovedNode:
+    """A node that the two runs place on different devices."""
+
+    node: str
+    devices: tuple[str, str]  # full names
+    runs: bool  # it takes part in a step of either run, as far as that is known
+
+
+@dataclass(frozen=True, slots=True)
+class TensorCrossings:
+    """A tensor that crosses between devices a different number of times, or with a different number of bytes."""
+
+    tensor: str  # "node:port", or "^node" for a control edge
+    times: Pair
+    nbytes: Pair
+
+    @property
+    def began(self) -> bool:
+        """Whether it crosses in the second run alone."""
+        return not self.times[0]
+
+    @property
+    def ceased(self) -> bool:
+        """Whether it crosses in the first run alone."""
+        return not self.times[1]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUse:
+    """Bytes that cross a link in a step; 0 also where the run's cluster has no such link."""
+
+    link: str
+    nbytes: Pair
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUses:
+    """One device in both runs; zeros also where the run's cluster has no such device."""
+
+    device: str  # full name
+    peak_bytes: Pair
+    busy_ns: Pair
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """What differs between two runs."""
+
+    names: tuple[str, str]
+    title: str  # of the graph
+    makespan_ns: Pair
+    nodes: int  # that both runs have
+    alone: Pair  # nodes that one run has alone
+    moved: tuple[MovedNode, ...]  # in the order of the first run's graph
+    crossings: tuple[TensorCrossings, ...]  # that differ, the largest change of bytes first, ties by name
+    links: tuple[LinkUse, ...]  # all that carry something, in the order of the clusters
+    devices: tuple[DeviceUses, ...]  # of both clusters, in their order
+    rows: tuple[Row, ...]  # what is on a critical path, the largest change first; they add up to the difference
+    parts: tuple[Part, ...]  # the rows in groups, the largest change first; they add up to the difference
+
+    def __repr__(self) -> str:
+        times = " and ".join(show_nanos(ns) for ns in self.makespan_ns)
+        return repr_of(self, " and ".join(self.names), times, f"{counted(len(self.moved), 'node')} moved")
+
+    @property
+    def difference_ns(self) -> int:
+        """By how much the second step is longer; negative where it is shorter."""
+        return self.makespan_ns[1] - self.makespan_ns[0]
+
+    def explanation(self, most: int = 5) -> tuple[Part, ...]:
+        """At most so many parts, the last of which may be all else; their differences add up to that of the makespans.
+
+        Raise SimvizError for fewer than one.
+        """
+        if most < 1:
+            raise SimvizError(f"an explanation has at least one part, not {most}")
+        return shortest(self.parts, most)
+
+    def __str__(self) -> str:
+        """The headline and the explanation, a line for each."""
+        return "\n".join([headline(self), *(f"  {part}" for part in self.explanation())])
+
+
+def compare(a: Scene | Outline, b: Scene | Outline, *, names: tuple[str, str] | None = None) -> Difference:
+    """What differs between two runs of one graph; `names` are those of the runs in sentences.
+
+    Without `names` the runs are told apart by their labels, or by algorithm and cluster, as far as these differ. Of a
+    training, the step that it shows is compared. Raise SimvizError if the runs share no node, or if one has no
+    critical path.
+    """
+    both = (a if isinstance(a, Outline) else outline(a), b if isinstance(b, Outline) else outline(b))
+    first, second = both
+    shared = [name for name in first.placement if name in second.placement]
+    if not shared:
+        raise SimvizError(f"{first.title} and {second.title} have no node in common; compare two runs of one graph.")
+    rows = _rows(first, second)
+    return Difference(
+        names=_names(first, second) if names is None else names,
+        title=second.title,
+        makespan_ns=(first.makespan_ns, second.makespan_ns),
+        nodes=len(shared),
+        alone=(len(first.placement) - len(shared), len(second.placement) - len(shared)),
+        moved=_moved(first, second, shared),
+        crossings=_crossings(first, second),
+        links=tuple(
+            LinkUse(link, (first.link_bytes.get(link, 0), second.link_bytes.get(link, 0)))
+            for link in dict.fromkeys((*first.link_bytes, *second.link_bytes))
+        ),
+        devices=_devices(first, second),
+        rows=rows,
+        parts=parts_of(rows),
+    )
+
+
+def headline(found: Difference) -> str:
+    """How much longer the second step is, and how much moved, in a sentence."""
+    (name, _), (before, after), change = found.names, found.makespan_ns, found.difference_ns
+    took = f"{show_nanos(abs(change))} {'longer' if change > 0 else 'shorter'} than its {show_nanos(before)}"
+    if not change:
+        took = f"as long, {show_nanos(after)}"
+    running = sum(one.runs for one in found.moved)
+    idle = f" ({running} of them run)" if running != len(found.moved) else ""
+    moved = f"{counted(len(found.moved), 'node')} moved{idle}" if found.moved else "no node moved"
+    began, ceased = sum(one.began for one in found.crossings), sum(one.ceased for one in found.crossings)
+    crossing = f"; {counted(began, 'tensor')} began to cross, {ceased} ceased" if began or ceased else ""
+    return f"Against {name}: {took}; {moved}{crossing}."
+
+
+def _names(a: Outline, b: Outline) -> tuple[str, str]:
+    first, second = _told_apart(a, b)
+    return a.label or first, b.label or second
+
+
+def _told_apart(a: Outline, b: Outline) -> tuple[str, str]:
+    if a.algorithm != b.algorithm and a.cluster != b.cluster:
+        return f"{a.algorithm} on {a.cluster}", f"{b.algorithm} on {b.cluster}"
+    if a.algorithm != b.algorithm:
+        return a.algorithm, b.algorithm
+    return (a.cluster, b.cluster) if a.cluster != b.cluster else ("the first run", "the second run")
+
+
+def _moved(a: Outline, b: Outline, shared: list[str]) -> tuple[MovedNode, ...]:
+    running = [one.taking_part for one in (a, b) if one.taking_part is not None]
+    return tuple(
+        MovedNode(name, (a.placement[name], b.placement[name]), any(name in names for names in running))
+        for name in shared
+        if a.placement[name] != b.placement[name]
+    )
+
+
+def _crossings(a: Outline, b: Outline) -> tuple[TensorCrossings, ...]:
+    nothing = Crossing(0, 0)
+    found = []
+    for tensor in dict.fromkeys((*a.crossings, *b.crossings)):
+        one, other = a.crossings.get(tensor, nothing), b.crossings.get(tensor, nothing)
+        if one != other:
+            found.append(TensorCrossings(tensor, (one.times, other.times), (one.nbytes, other.nbytes)))
+    return tuple(sorted(found, key=lambda row: (-abs(row.nbytes[1] - row.nbytes[0]), row.tensor)))
+
+
+def _devices(a: Outline, b: Outline) -> tuple[DeviceUses, ...]:
+    nothing = DeviceUse(0, 0)
+    rows = []
+    for name in dict.fromkeys((*a.devices, *b.devices)):
+        one, other = a.devices.get(name, nothing), b.devices.get(name, nothing)
+        rows.append(DeviceUses(name, (one.peak_bytes, other.peak_bytes), (one.busy_ns, other.busy_ns)))
+    return tuple(rows)
+
+
+def _rows(a: Outline, b: Outline) -> tuple[Row, ...]:
+    """A row for each subject of either path, the largest change first, ties by kind and name."""
+    of_a, of_b = ({(part.kind, part.subject): part for part in run.path} for run in (a, b))
+    rows = []
+    for kind, subject in dict.fromkeys((*of_a, *of_b)):
+        one, other = _part(of_a, kind, subject), _part(of_b, kind, subject)
+        also = (kind != OP and subject in a.crossings, kind != OP and subject in b.crossings)
+        rows.append(
+            Row(
+                kind=kind,
+                subject=subject,
+                places=(one.place, other.place),
+                times=(one.times, other.times),
+                ns=(one.ns, other.ns),
+                crosses=also,
+            )
+        )
+    return tuple(sorted(rows, key=lambda row: (-abs(row.difference_ns), row.kind, row.subject)))
+
+
+def _part(parts: Mapping[tuple[str, str], PathPart], kind: str, subject: str) -> PathPart:
+    return parts.get((kind, subject)) or PathPart(kind, subject, "", 0, 0)

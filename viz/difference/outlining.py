@@ -1,0 +1,117 @@
+"""How a scene becomes an outline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from simulator.errors import SimvizError
+from simulator.execution.trace import Kind
+from simulator.units import Bytes
+from viz import figures
+from viz.difference.outline import CROSSING, MEMORY, MESSAGE, OP, REQUEST, Crossing, DeviceUse, Outline, PathPart
+from viz.scene import Scene
+
+_KINDS: Mapping[int, str] = {
+    Kind.OP: OP,
+    Kind.REQUEST: REQUEST,
+    Kind.PACK: MESSAGE,
+    Kind.LINK: CROSSING,
+    Kind.FLOW: CROSSING,
+    Kind.LATENCY: CROSSING,
+    Kind.UNPACK: MESSAGE,
+}
+
+
+def outline(scene: Scene) -> Outline:
+    """The outline of a scene; of a training, that of the step that it shows."""
+    graph, trace = scene.graph, scene.trace
+    used = {
+        row.name: DeviceUse(int(peak), int(busy))
+        for row, peak, busy in zip(
+            scene.cluster.devices, trace.peak_bytes.tolist(), trace.busy_ns.tolist(), strict=True
+        )
+    }
+    return Outline(
+        title=scene.title,
+        algorithm=scene.assignment.used,
+        cluster=scene.cluster.name,
+        makespan_ns=int(trace.makespan),
+        placement={name: scene.assignment.name_of(row) for row, name in enumerate(graph.names)},
+        crossings=_crossings(scene),
+        link_bytes=link_bytes(scene),
+        devices=used,
+        path=path_parts(scene),
+        taking_part=frozenset(graph.names[row] for row in np.flatnonzero(figures.taking_part(scene)).tolist()),
+    )
+
+
+def _crossings(scene: Scene) -> Mapping[str, Crossing]:
+    moved, alive = figures.transfers(scene), ~scene.trace.transfers.dead
+    times, nbytes = Counter[int](), Counter[int]()
+    for tensor, size in zip(moved.tensor[alive].tolist(), moved.nbytes[alive].tolist(), strict=True):
+        times[tensor] += 1
+        nbytes[tensor] += max(0, size)
+    return {figures.tensor_label(scene, tensor): Crossing(times[tensor], nbytes[tensor]) for tensor in sorted(times)}
+
+
+def link_bytes(scene: Scene) -> Mapping[str, Bytes]:
+    """Link -> bytes that cross it in a step, in the cluster's order; links without any are left out."""
+    moved, cluster = figures.transfers(scene), scene.cluster
+    pairs, pair_of = np.unique(moved.src_device.astype(np.int64) * len(cluster) + moved.dst_device, return_inverse=True)
+    sums = np.zeros(len(pairs), np.int64)
+    np.add.at(sums, pair_of, np.maximum(moved.nbytes, 0))
+    total = [0] * len(cluster.links)
+    for pair, size in zip(pairs.tolist(), sums.tolist(), strict=True):
+        for link in cluster.routes[pair // len(cluster)][pair % len(cluster)] or ():
+            total[link] += size
+    return {link.name: size for link, size in zip(cluster.links, total, strict=True) if size}
+
+
+def path_parts(scene: Scene) -> tuple[PathPart, ...]:
+    """The critical path by subject, in order of first tasks; subjects without time are left out.
+
+    Raise SimvizError if the trace has no critical path: a recorded training has none.
+    """
+    trace, tasks = scene.trace, scene.trace.tasks
+    if trace.critical is None:
+        raise SimvizError("A critical path is that of one step; compare results whose trace is that of a step.")
+    places: dict[tuple[str, str], Counter[str]] = {}
+    members: dict[tuple[str, str], set[int]] = {}
+    narrowest = _NarrowestLink(scene)
+    for task in trace.critical.tolist():
+        kind, of = int(tasks.kind[task]), int(tasks.of[task])
+        took = int(tasks.end_ns[task] - tasks.start_ns[task])
+        if not took:
+            continue
+        if kind == Kind.OP:
+            subject = scene.graph.names[scene.partitions.origin[trace.instances.node[of]]]
+        else:
+            subject = figures.tensor_label(scene, int(scene.partitions.tensor[trace.transfers.row[of]]))
+        key = (_KINDS[kind], subject)
+        if _KINDS[kind] in (OP, MESSAGE):
+            place = scene.cluster.devices[tasks.resource[task]].short
+        elif kind == Kind.LINK:
+            place = scene.cluster.links[tasks.resource[task] - tasks.devices].name
+        else:
+            place = narrowest.of(of)
+        places.setdefault(key, Counter())[place] += took
+        members.setdefault(key, set()).add(of)
+    return tuple(
+        PathPart(*key, place=found.most_common(1)[0][0], times=len(members[key]), ns=found.total())
+        for key, found in places.items()
+    )
+
+
+class _NarrowestLink:
+    """The slowest link of a transfer's route, the first of equal ones: the place of what is on none of them alone."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._cluster, self._moved = scene.cluster, figures.transfers(scene)
+
+    def of(self, transfer: int) -> str:
+        links = self._cluster.links
+        route = self._cluster.routes[self._moved.src_device[transfer]][self._moved.dst_device[transfer]]
+        return min((links[row] for row in route), key=lambda link: link.bytes_per_s).name if route else MEMORY
