@@ -121,7 +121,8 @@ def test_any_text_is_read_or_refused(text: str) -> None:
             said = read_disturbance(whole).text
         except SimvizError as error:
             said = str(error)
-        assert whole in said or repr(whole) in said
+        begin = repr(whole)[1:20].rstrip("\\")  # long texts are shortened
+        assert whole in said or begin in said
 
 
 def test_measured_noise_is_read_from_a_file(tmp_path: Path, cluster: Cluster) -> None:
