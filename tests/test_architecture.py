@@ -96,6 +96,81 @@ LONG_FUNCTIONS: dict[str, str] = {
     "simulator.execution.compiled.task_graph.find": "one pass over the edges, its arrays in local names",
     "simulator.execution.compiled.task_graph.write": "one pass over the transfers, its arrays in local names",
 }
+# Modules that one other module alone imports, and why each is a module of its own.
+ALONE: dict[str, str] = {
+    # doors: a package, or Python itself, loads its one entry
+    "simulator.execution.loops.unrolling": "door: what `loops` offers to the rest of the execution",
+    "simulator.graph.inlining.expanding": "door: what `inlining` offers, over five modules that serve it",
+    "simulator.oracle.complaints": "door: loaded by the oracle when a refusal is first compared",
+    "simulator.oracle.verification": "door: loaded by the oracle when a check is first asked for",
+    "simulator.partitioning.cut": "door: what `partitioning` offers, over the passes",
+    "viz.command.library": "door: `viz.run`, loaded when it is first called",
+    "viz.difference.difference": "door: two runs compared, loaded when it is first asked for",
+    "viz.entry": "door: Ctrl-C is handled before anything else is loaded",
+    "viz.command.cli": "door: it loads the whole command, which `viz.entry` must not",
+    # compiled: never loaded by an import of the product
+    "simulator.bounds.compiled": "loads the compiler, so only where it is wanted",
+    "simulator.execution.compiled.addressing": "how Python hands arrays to compiled code, whatever the code does",
+    "simulator.execution.compiled.event_queue": "a heap over arrays, with the names of the plain event queue",
+    "simulator.execution.compiled.memory_peaks": "peaks out of what a run left; `engine` calls compiled code",
+    "simulator.execution.compiled.task_graph": "the lowering over arrays, compared with the plain one by tests",
+    "simulator.training.control.compiled": "loads the compiler, so only where it is wanted",
+    # forms of files, each tested by itself
+    "simulator.cluster.nvidia_topology": "one form of a cluster's file, with its own names of links",
+    "simulator.cluster.toml_file": "one form of a cluster's file, with all its tables",
+    "simulator.graph.text_format": "a fast reader of the text form, judged by protobuf's own",
+    "simulator.graph.wire": "the fields of TensorFlow's messages: a table of facts, without code",
+    # one of several siblings behind a table or a walk
+    "placement.algorithms.heft": "one algorithm per file, which `place` loads by its name, too",
+    "placement.search.cuts": "one way to make starts per file: an order cut into stretches",
+    "placement.search.lists": "one way to make starts per file: list schedules",
+    "placement.search.walk": "the annealing itself, apart from the starts",
+    "simulator.costs.formulas.scalar": "one file of formulas per kind of op",
+    "simulator.graph.inlining.lowering": "one rewriting per file: functional control flow, as in TensorFlow",
+    "simulator.graph.inlining.rewriting": "one rewriting per file: three small passes of TensorFlow",
+    "simulator.partitioning.passes.scheduling": "one pass of TensorFlow per file; this one is an option",
+    "simulator.shapes.formulas.arrays": "one file of shape rules per kind of op",
+    "simulator.shapes.formulas.images": "one file of shape rules per kind of op",
+    "simulator.shapes.formulas.matrix": "one file of shape rules per kind of op",
+    "simulator.shapes.formulas.state": "one file of shape rules per kind of op",
+    "simulator.training.inputs.datasets": "one of two ways to fill an input, by its own rule of TensorFlow",
+    "simulator.training.inputs.queue_runners": "one of two ways to fill an input, by its own rule of TensorFlow",
+    "simulator.training.programs.allreduce": "one form of replication, as `towers` is",
+    # a method or a paper of its own, with outside judges
+    "simulator.bounds.loads": "the energetic argument, one of three bounds",
+    "simulator.comparison.canonical": "the canonical form of a cut, which undoes chance and nothing else",
+    "simulator.costs.kernels": "tiles, waves and algorithms of GPUs, judged against published times",
+    "simulator.costs.roofline": "the model of one op, as `estimate` is the table of all",
+    "simulator.execution.critical": "the critical path, a definition that laws judge",
+    "simulator.execution.executor": "the executor's threads and ready queues, judged by records of TensorFlow",
+    "simulator.execution.handing_on": "the difference between a master's cut and a session's, which evaluate must know",
+    "simulator.execution.laws": "what holds of every trace, with `==`; nothing of the product needs it",
+    "simulator.execution.links": "links under an assignment: those held in turn and those shared",
+    "simulator.execution.loops.windows": "parallel_iterations as ops and edges, an option of a loop",
+    "simulator.execution.slack": "ALAP times, a walk from the end, judged by laws",
+    "simulator.partitioning.laws": "what holds of every cut, with `==`",
+    "simulator.placer.legality": "the placer's rules for a placement that somebody made",
+    "simulator.placer.variants": "one rule of the placer, about the content of variants",
+    "simulator.shapes.propagation": "the fixed point; `filling` is what a caller sees",
+    "simulator.shapes.rules": "the table of shapes, which a contributor edits",
+    "simulator.shapes.values": "the evaluator of small tensors, beside the rules for shapes",
+    "simulator.training.answers.steady_state": "published statistics (MSER, batch means), tested by themselves",
+    "simulator.training.control.inputs": "input pipelines in closed form, judged by SimPy alone",
+    "simulator.training.control.synchronisation": "accumulators and queues, judged against a reference",
+    # a part of a larger whole, with a border of its own
+    "simulator.oracle.servers": "sockets and servers of a cluster, which a local session lacks",
+    "simulator.oracle.timing": "what runs in the child process; a record is made in the parent",
+    "simulator.training.control.counters": "busy time, the only part of the controller that decides nothing",
+    "simulator.training.control.layout": "makes the columns that `arrays` declares",
+    "simulator.training.control.run": "the loop without regimes, which tests drive directly",
+    "viz.command.check": "the one stage that asks TensorFlow, or reads its log",
+    "viz.command.training_run": "the stages of a training, beside those of a step",
+    "viz.difference.explanation": "a path beside a path; the rest of a difference is counted by names",
+    "viz.difference.outlining": "makes what `outline` declares and reads from files",
+    "viz.page.content": "what the page shows; `report` is how it is packed into one file",
+    "viz.page.hosts": "a rule of drawing: a variable is shown in the box of its reader",
+    "viz.page.time_content": "columns of time, which `timeline.js` reads, beside those of the graph",
+}
 # What may be imported against the order of the rooms, and why.
 ACROSS_ROOMS: dict[str, str] = {
     "simulator.graph.inlining.calls imports simulator.cluster.devicespec": (
@@ -188,6 +263,17 @@ def test_no_import_cycle() -> None:
         assert free, f"these import each other: {sorted(below)}"
         for name in free:
             del below[name]
+
+
+def test_a_module_that_one_other_alone_imports_gives_its_reason() -> None:
+    """Two modules of one subject are one; the reasons say why these are two."""
+    importers: dict[str, set[str]] = {name: set() for name in modules()}
+    for name in modules():
+        for other in imports(name):
+            if other in importers and other != name:
+                importers[other].add(name)
+    alone = {name for name, found in importers.items() if len(found) == 1}
+    assert {name for name in alone if modules()[name][0].name != "__init__.py"} == ALONE.keys()
 
 
 @pytest.mark.parametrize("package", ["simulator", "placement", "viz", "simulator.oracle"])
@@ -313,6 +399,6 @@ def _is_silent(handler: ast.ExceptHandler) -> bool:
     return not any(isinstance(node, ast.Raise | ast.Call) for node in inside)
 
 
-@pytest.mark.parametrize("allowed", [LONG_FILES, LONG_FUNCTIONS, ACROSS_ROOMS])
+@pytest.mark.parametrize("allowed", [LONG_FILES, LONG_FUNCTIONS, ALONE, ACROSS_ROOMS])
 def test_every_exception_gives_its_reason(allowed: dict[str, str]) -> None:
     assert all(len(reason.split()) > 3 for reason in allowed.values())

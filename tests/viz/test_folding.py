@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from simulator.graph.building import build
 from simulator.graph.graph import Graph
-from viz.page.folding import BLOCK, HUB, MAX_DEPTH, PARALLEL, SERIES, fold
+from viz.page.folding import BLOCK, HUB, MAX_DEPTH, PARALLEL, SERIES, fold, item_order
 
 PARTS = st.sampled_from(["a", "b", "conv", "conv_1", "AddN", "AddN_1", "AddN_2", "x", "grad"])
 NAMES = st.lists(st.lists(PARTS, min_size=1, max_size=6).map("/".join), unique=True, min_size=1, max_size=40)
@@ -89,7 +89,10 @@ def test_no_box_is_too_wide(name: Callable[..., Any], op: Callable[..., Any]) ->
 
 def test_depth_is_bounded() -> None:
     folding = fold(graph(["/".join("ab" * 400), "/".join("ab" * 400) + "x", "/".join("a" * 300)]))
-    assert folding.ancestors().shape[1] <= MAX_DEPTH + 3
+    depth = [0]
+    for parent in folding.parent[1:].tolist():  # parents come first
+        depth.append(depth[parent] + 1)
+    assert max(depth) <= MAX_DEPTH + 2
 
 
 def test_hubs_are_nodes_with_many_neighbours() -> None:
@@ -112,16 +115,6 @@ def test_parents_come_first_and_every_item_hangs_from_the_root(names: Sequence[s
 
 
 @given(NAMES)
-def test_ancestors_are_the_way_from_the_root(names: Sequence[str]) -> None:
-    folding = fold(graph(names))
-    for item, way in enumerate(folding.ancestors().tolist()):
-        path = [item]
-        while path[0] > 0:
-            path.insert(0, int(folding.parent[path[0]]))
-        assert way == (path + [item] * len(way))[: len(way)]
-
-
-@given(NAMES)
 def test_the_order_of_the_file_decides_nothing(names: Sequence[str]) -> None:
     def as_set(found: Mapping[tuple[str, ...], Sequence[str]]) -> set[tuple[tuple[str, ...], frozenset[str]]]:
         return {(path, frozenset(inside)) for path, inside in found.items()}
@@ -137,3 +130,37 @@ def test_parallel_numbered_scopes_are_one_box_and_layers_are_not() -> None:
         one or ([f"^all_{at // 2 - 1}/reduce/y"] if 1 < at < len(names) - 1 else []) for at, one in enumerate(inputs)
     ]
     assert {path[0] for path in tree(names, inputs=chained) if path} == {f"all_{i}/reduce" for i in range(PARALLEL)}
+
+
+# --- the order of items ---------------------------------------------------------------------------------------------
+
+
+def chain(names: Sequence[str]) -> tuple[Sequence[int], Sequence[int], int]:
+    """The order of the items of a chain of nodes, their parents, and the number of scopes."""
+    inputs = [[], *([f"^{name}"] for name in names[:-1])]
+    chained = graph(names, inputs=inputs)
+    folding = fold(chained)
+    return item_order(chained.topological, folding).tolist(), folding.parent.tolist(), folding.scopes
+
+
+@given(NAMES)
+def test_nodes_of_a_chain_stand_in_its_order(names: Sequence[str]) -> None:
+    order, _, scopes = chain(names)
+    assert sorted(order) == list(range(len(order)))
+    assert order[scopes:] == sorted(order[scopes:])
+
+
+@given(NAMES)
+def test_a_scope_stands_among_what_it_holds(names: Sequence[str]) -> None:
+    order, parent, scopes = chain(names)
+    for scope in range(1, scopes):
+        inside = []
+        for item in range(scopes, len(order)):
+            above = item
+            while above > 0 and above != scope:
+                above = parent[above]
+            if above == scope:
+                inside.append(order[item])
+        assert order[scope] < max(inside)
+        if len(inside) > 1:
+            assert order[scope] > min(inside)

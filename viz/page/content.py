@@ -21,8 +21,7 @@ from simulator.execution.memory import out_of_memory
 from simulator.graph import dtypes
 from simulator.training.disturbances.disturbance import Disturbance
 from viz import agreement, figures, training_figures
-from viz.page.boxes import item_order
-from viz.page.folding import Folding, fold
+from viz.page.folding import Folding, fold, item_order
 from viz.page.hosts import hosts
 from viz.page.time_content import Json, recorded_contents, step_contents, steps_contents
 from viz.palette import CATEGORY_COLOURS, HUES, PACKING, device_colour, device_colours

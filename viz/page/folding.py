@@ -57,25 +57,6 @@ class Folding:
                 found[parent].append(item)
         return found
 
-    def ancestors(self) -> Ids:
-        """[I, depth] the ancestors of each item from the root down, then the item itself repeated."""
-        parent = self.parent.astype(np.int64)
-        depth = np.zeros(len(parent), np.int64)
-        climbing = parent.copy()
-        while (climbing >= 0).any():
-            up = climbing >= 0
-            depth[up] += 1
-            climbing[up] = parent[climbing[up]]
-        levels = int(depth.max(initial=0)) + 1
-        table = np.empty((len(parent), levels), np.int64)
-        table[:] = np.arange(len(parent))[:, None]
-        current = np.arange(len(parent))
-        for level in range(levels - 1, -1, -1):
-            deeper = depth[current] > level
-            current = np.where(deeper, parent[current], current)
-            table[:, level] = current
-        return ids(table)
-
 
 @dataclass
 class _Tree:
@@ -94,6 +75,27 @@ def fold(graph: Graph) -> Folding:
     _fold_siblings(graph, tree)
     _parents_first(tree)
     return Folding(tuple(tree.labels), ids(tree.parents + tree.homes), flags(tree.series), _hubs(graph))
+
+
+def item_order(topological: Ids, folding: Folding) -> Ids:
+    """[I] position of each item when all are sorted by the mean topological place of their nodes; ties go by item.
+
+    The page lays out what is open when it is opened, for it alone knows the pane. This order breaks its ties.
+    """
+    count, scopes = len(topological), folding.scopes
+    place = np.empty(count)
+    place[topological] = np.arange(count)
+    total, members = np.zeros(scopes + count), np.zeros(scopes + count)
+    total[scopes:], members[scopes:] = place, 1
+    home = folding.parent[scopes:]
+    total[:scopes] = np.bincount(home, weights=place, minlength=scopes)
+    members[:scopes] = np.bincount(home, minlength=scopes)
+    for scope in range(scopes - 1, 0, -1):  # parents come first
+        total[folding.parent[scope]] += total[scope]
+        members[folding.parent[scope]] += members[scope]
+    position = np.empty(scopes + count, np.int64)
+    position[np.argsort(total / np.maximum(members, 1), kind="stable")] = np.arange(scopes + count)
+    return ids(position)
 
 
 def _add(tree: _Tree, label: str, parent: int, *, series: bool = False) -> int:

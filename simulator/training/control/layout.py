@@ -107,7 +107,7 @@ def rules_of(
                 to_server_ns=workload.clock_latency.to_server_ns,
                 from_server_ns=workload.clock_latency.from_server_ns,
             ),
-            work=_work(workload, tables, lowered, tasks, contention, owner, links),
+            work=_work(workload, tables, lowered, tasks, owner, links),
             sync_ops=SyncOpRows(
                 op=sync_ops.op,
                 resource=ids(tasks.resource[sync_ops.op]),
@@ -142,7 +142,6 @@ def _work(
     tables: Tables,
     lowered: TaskGraph,
     tasks: Tasks,
-    contention: str,
     owner: np.ndarray,
     links: Sequence[Sequence[int]],
 ) -> Work:

@@ -105,7 +105,7 @@ def run(
         end_ns = int(steps.progress[0])
         log.lost, log.cut = list(map(int, steps.lost)), layout.cut_short(rules, steps)
         left = under_way(list(steps.running), list(steps.number), list(steps.begin_ns), end_ns)
-        whole, samples = usage(log, made, workload, tables), tuple(taken.kept)
+        whole, samples = usage(log, made, tables), tuple(taken.kept)
         waits = ints(made.control.input_state.for_ns)
         return RunResult(log, int(steps.totals[DROPPED]), recorder, end_ns, left, whole, samples, waits)
 
@@ -115,7 +115,7 @@ def run(
         why = play(made, given.order)
         _take_away(made, log, recorder, own_lanes=given.order == EXECUTOR)
         if steps.totals[COUNTED] >= taken.next:
-            taken.note(usage(log, made, workload, tables))
+            taken.note(usage(log, made, tables))
             steps.totals[NEXT_SAMPLE] = taken.next
             stop.report(int(steps.totals[COUNTED]))
         if why == DONE and stop.put_off(result):
@@ -205,7 +205,7 @@ def _take_away(made: Run, log: StepLog, recorder: Recorder, *, own_lanes: bool) 
             column[:] = [0] * len(column)
 
 
-def usage(log: StepLog, made: Run, workload: Workload, tables: Tables) -> ResourceUsage:
+def usage(log: StepLog, made: Run, tables: Tables) -> ResourceUsage:
     """The counters until now, work under way included."""
     counters, steps, state = made.control.counters, made.control.steps, made.state
     now, size = int(steps.progress[0]), int(steps.progress[1])
