@@ -165,3 +165,36 @@ def test_a_link_opens_the_page_at_a_node(browser: WebDriver, page: Ask, tmp_path
 def test_the_file_is_small() -> None:
     scene = example()
     assert len(draw_report(scene)) < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("dense matmul", {"dense/MatMul"}),
+        ("matmul gpu:0", {"dense/MatMul", "logits/MatMul"}),
+        ("/dense/MatMul$/", {"dense/MatMul"}),
+        ("conv1", {"conv1"}),
+    ],
+)
+def test_words_and_expressions_find_names_ops_and_devices(
+    browser: WebDriver, page: Ask, typed: str, expected: set[str]
+) -> None:
+    press(browser, "/", typed)
+    hits = set(page("[...simviz.state.hits]"))
+    texts = page("simviz.model.searched.names.map((name, item) => [name, simviz.model.searched.behind[item]])")
+    assert expected <= {texts[item][0] for item in hits}
+    for item, text in enumerate(texts):
+        if item and not typed.startswith("/"):
+            assert (item in hits) == all(word in " ".join(text).lower() for word in typed.split())
+    assert page("document.querySelectorAll('#matches li[role=option]').length") >= len(expected)
+    assert complaints(browser) == []
+
+
+def test_a_broken_expression_is_said(browser: WebDriver, page: Ask) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    press(browser, "/", "/(/")
+    assert "no regular expression" in page("document.getElementById('matches').innerText")
+    press(browser, Keys.ESCAPE)
+    assert page("simviz.state.hits.size") == 0
+    assert complaints(browser) == []

@@ -165,11 +165,23 @@ function fillParts(context, parts, x, y, width, height) {
   }
 }
 
+// A frame around what the search found.
+function drawHit({ context, theme, scale }, box) {
+  const by = 3.5 / Math.min(1, Math.max(scale, 0.4));
+  rounded(context, box.x - by, box.y - by, box.width + 2 * by, box.height + 2 * by, 9);
+  context.lineWidth = 0.6 * by;
+  context.strokeStyle = theme.accent;
+  context.setLineDash([by, by * 0.7]);
+  context.stroke();
+  context.setLineDash([]);
+}
+
 // The border of a box: quiet, or strong where it is selected, hovered, or on the critical path.
 function outline(pen, box, quiet, radius) {
   const { context, theme, state, model } = pen;
   const critical = state.critical && totalsOf(model, box.item).critical > 0;
   const selected = box === pen.selected;
+  if (pen.found.has(box)) drawHit(pen, box);
   rounded(context, box.x, box.y, box.width, box.height, radius);
   context.lineWidth = (selected ? 3 : critical && !box.open ? 2.2 : 1) / Math.min(1, Math.max(pen.scale, 0.4));
   context.strokeStyle = selected ? theme.accent : critical ? theme.ink : box === pen.hovered ? theme.quiet : quiet;

@@ -19,7 +19,7 @@ function graphView(canvas, model, state, tip) {
   let picture = null;
   let theme = null;
   let hovered = null; // a box or a way
-  let emphasis = null; // {marked, chosen}: ways, found when first needed
+  let emphasis = null; // {marked, chosen}: ways, {found}: boxes, found when first needed
 
   const paneRoom = (scale) => ({ width: Math.max(120, canvas.clientWidth - 2 * FITTED.border) / scale, height: Math.max(120, canvas.clientHeight - 2 * FITTED.border) / scale });
   const fits = (one, scale) => one.root.width <= paneRoom(scale).width + 1 && one.root.height <= paneRoom(scale).height + 1;
@@ -185,7 +185,16 @@ function graphView(canvas, model, state, tip) {
       if (touched(box) || (edges.size && bundle.edges.some((edge) => edges.has(edge)))) for (const way of bundle.ways) chosen.add(way).has(marked.add(way));
       if (hovered && (touched(hovered) || (hovered.bundles && bundle.ways.includes(hovered)))) for (const way of bundle.ways) marked.add(way);
     }
-    return { chosen, marked };
+    return { chosen, marked, found: foundBoxes() };
+  }
+  // The boxes that are or hold what the search found.
+  function foundBoxes() {
+    const boxes = new Set();
+    for (const item of state.hits) {
+      const box = isScope(model, item) ? picture.boxOf.get(item) : picture.shown[item - model.scopes];
+      if (box) boxes.add(box);
+    }
+    return boxes;
   }
 
   function penNow() {

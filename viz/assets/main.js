@@ -9,6 +9,7 @@ function makeState() {
     critical: false,
     colourBy: "device",
     showIdle: false,
+    hits: new Set(), // items that the search found
     set(changes, from = "") {
       Object.assign(this, changes);
       for (const listener of listeners) listener(changes, from);

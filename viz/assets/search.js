@@ -1,27 +1,65 @@
-// The search box: nodes whose name or op holds the typed text, best first. Needs format.js, model.js.
+// The search box: nodes and scopes that have all typed words in their name, op or device, or match /a regular expression/.
+// All hits are marked in the graph as long as the words stand there. Needs format.js, model.js.
 
 const MATCHES = 60;
 
-// The rank of a match, smaller is better: the last part of the name begins with it, holds it, the op does, the scope does.
-function findNodes(model, typed) {
-  const wanted = typed.trim().toLowerCase();
-  if (!wanted) return { found: [], total: 0 };
-  const lower = (model.lowered ??= model.nodes.names.map((name) => name.toLowerCase()));
-  const ops = model.nodes.ops.map((op) => op.toLowerCase());
+// What each item is searched by, in small letters: its name, and behind it its op and device.
+function searched(model) {
+  if (model.searched) return model.searched;
+  const names = Array(model.items);
+  for (let scope = 0; scope < model.scopes; scope++) names[scope] = pathTo(model, scope).map((part) => model.tree.labels[part]).join("/");
+  model.nodes.names.forEach((name, node) => (names[model.scopes + node] = name));
+  const behind = names.map((_, item) => (isScope(model, item) ? "" : `${opOf(model, item - model.scopes)} ${model.cluster.devices[model.nodes.device[item - model.scopes]].short}`));
+  const lower = (texts) => texts.map((text) => text.toLowerCase());
+  return (model.searched = { names, behind, lowerNames: lower(names), lowerBehind: lower(behind) });
+}
+
+// A function from an item to its rank, smaller is better, or -1 for no match; null where the typed text is no expression.
+function ranking(model, typed) {
+  const { names, behind, lowerNames, lowerBehind } = searched(model);
+  const [, pattern] = /^\/(.*)\/$/s.exec(typed) ?? [];
+  if (pattern) {
+    try {
+      const expression = new RegExp(pattern, "i");
+      return (item) => (expression.test(names[item]) ? 1 : expression.test(behind[item]) ? 3 : -1);
+    } catch {
+      return null; // said in the list
+    }
+  }
+  const words = typed.toLowerCase().split(/\s+/);
+  // The rank of the worst word: the last part of the name is it, begins with it, holds it, the op or device does, the scope does.
+  return (item) => {
+    let worst = -1;
+    for (const word of words) {
+      const name = lowerNames[item];
+      const leaf = name.lastIndexOf("/") + 1;
+      const at = name.indexOf(word, leaf);
+      const whole = name === word || (at === leaf && name.length - leaf === word.length);
+      const rank = whole ? 0 : at === leaf ? 1 : at > leaf ? 2 : lowerBehind[item].includes(word) ? 3 : name.includes(word) ? 4 : -1;
+      if (rank < 0) return -1;
+      worst = Math.max(worst, rank);
+    }
+    return worst;
+  };
+}
+
+// Items that match, best first; what runs comes before what does not, nodes before scopes, short names before long ones.
+function findItems(model, typed) {
+  const wanted = typed.trim();
+  if (!wanted) return { found: [], all: [], wrong: false };
+  const rankOf = ranking(model, wanted);
+  if (!rankOf) return { found: [], all: [], wrong: true };
   const ranked = [[], [], [], [], []];
-  lower.forEach((name, node) => {
-    const leaf = name.lastIndexOf("/") + 1;
-    const at = name.indexOf(wanted, leaf);
-    const op = ops[model.nodes.op[node]];
-    if (name === wanted || name.length - leaf === wanted.length && at === leaf) ranked[0].push(node);
-    else if (at === leaf) ranked[1].push(node);
-    else if (at > leaf) ranked[2].push(node);
-    else if (op.includes(wanted)) ranked[3].push(node);
-    else if (name.includes(wanted)) ranked[4].push(node);
-  });
-  for (const some of ranked) some.sort((a, b) => model.nodes.runs[b] - model.nodes.runs[a] || lower[a].length - lower[b].length || a - b);
+  for (let item = 1; item < model.items; item++) {
+    const rank = rankOf(item);
+    if (rank >= 0) ranked[rank].push(item);
+  }
+  const { names } = searched(model);
+  const runs = (item) => (isScope(model, item) ? totalsOf(model, item).running > 0 : model.nodes.runs[item - model.scopes]);
+  const later = (item) => (runs(item) ? 0 : 2) + (isScope(model, item) ? 1 : 0);
+  for (const some of ranked) some.sort((a, b) => later(a) - later(b) || names[a].length - names[b].length || a - b);
   const all = ranked.flat();
-  return { found: all.slice(0, MATCHES), total: all.length };
+  return { found: all.slice(0, MATCHES), all, wrong: false };
 }
 
 function searchBox(input, list, model, state) {
@@ -44,25 +82,31 @@ function searchBox(input, list, model, state) {
     if (found[index] === undefined) return;
     close();
     input.blur();
-    state.select({ kind: "node", id: found[index] }, "search");
+    const item = found[index];
+    state.select(isScope(model, item) ? { kind: "scope", id: item } : { kind: "node", id: item - model.scopes }, "search");
   }
   function draw() {
-    const result = findNodes(model, input.value);
+    const result = findItems(model, input.value);
     found = result.found;
-    const lines = found.map((node, index) => {
-      const line = element("li", "", chip(model.cluster.colours[model.nodes.device[node]]),
-        element("span", "name", isolated(model.nodes.names[node])), element("span", "op", opOf(model, node)));
+    state.set({ hits: new Set(result.all) }, "search");
+    const { names } = searched(model);
+    const lines = found.map((item, index) => {
+      const node = item - model.scopes;
+      const line = isScope(model, item)
+        ? element("li", "", element("span", "name", isolated(names[item])), element("span", "op", `scope of ${plural(totalsOf(model, item).ops, "op")}`))
+        : element("li", "", chip(model.cluster.colours[model.nodes.device[node]]), element("span", "name", isolated(names[item])), element("span", "op", opOf(model, node)));
       line.id = "match-" + index;
       line.setAttribute("role", "option");
-      line.title = model.nodes.names[node];
+      line.title = names[item];
       line.addEventListener("pointerdown", (event) => {
         event.preventDefault();
         take(index);
       });
       return line;
     });
-    if (!found.length) lines.push(element("li", "none", "No node or op has that in its name."));
-    else if (result.total > found.length) lines.push(element("li", "none", `${showCount(result.total - found.length)} more: type on.`));
+    if (result.wrong) lines.push(element("li", "none", "This is no regular expression."));
+    else if (!found.length) lines.push(element("li", "none", "No name, op or device has all of that."));
+    else if (result.all.length > found.length) lines.push(element("li", "none", `${showCount(result.all.length - found.length)} more: type on.`));
     list.replaceChildren(...lines);
     list.hidden = input.value.trim() === "";
     input.setAttribute("aria-expanded", String(!list.hidden));
@@ -81,6 +125,7 @@ function searchBox(input, list, model, state) {
     } else if (event.key === "Enter") take(chosen);
     else if (event.key === "Escape") {
       input.value = "";
+      state.set({ hits: new Set() }, "search");
       close();
       input.blur();
     }
