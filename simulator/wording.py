@@ -9,7 +9,7 @@ MAX_NEAR = 200  # characters: the comparison of longer names costs their square
 MAX_COMPARED = 5000  # names
 MOST_NEAR = 3  # names that a question can carry
 LISTED = 8  # names that a sentence can carry
-MAX_WORD = 120  # characters of a name in a sentence: paths and names of nodes are rarely longer
+MAX_WORD = 100  # characters of a name in a sentence: paths and names of nodes are rarely longer
 # A quotation begins behind no letter, as an apostrophe does. It holds no other quotation mark.
 _LONG = re.compile(rf"(?<!\w)(['\"])(?:(?!\1)[^\n]){{{MAX_WORD},}}\1(?!\w)|\S{{{MAX_WORD + 1},}}")
 

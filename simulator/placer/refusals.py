@@ -14,7 +14,7 @@ from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
 from simulator.errors import ClusterError, GraphError, InfeasibleError
 from simulator.graph import ops
 from simulator.graph.graph import Graph
-from simulator.wording import some
+from simulator.wording import MAX_WORD, some
 
 SHOWN = 3  # members and devices that a refusal names; its attributes hold them all
 
@@ -138,4 +138,4 @@ def _help(graph: Graph, cluster: Cluster, requested: DeviceSpec) -> str:
 def _proposal(graph: Graph, requested: DeviceSpec) -> str:
     """A cluster in compact notation, which knows replica 0 only."""
     named = named_cluster(graph) if not requested.replica else None
-    return f" A cluster that holds the graph: --cluster {named}" if named else ""
+    return f" A cluster that holds the graph: --cluster {named}" if named and len(named) <= MAX_WORD else ""

@@ -228,21 +228,40 @@ def test_standard_input(here: Path) -> None:
     assert [path.name for path in here.iterdir()] == ["graph.html"]
 
 
-def test_the_same_bytes_whatever_the_hash_seed(here: Path) -> None:
-    def made(seed: str) -> tuple[bytes, dict[str, bytes]]:
-        folder = here / seed
+# what a machine may have that no result may depend on
+MACHINES = (
+    {"PYTHONHASHSEED": "1"},
+    {"PYTHONHASHSEED": "2", "TZ": "Asia/Kathmandu", "LC_ALL": "C", "OMP_NUM_THREADS": "1"},
+    {"PYTHONHASHSEED": "3", "TZ": "America/St_Johns", "LC_ALL": "tr_TR.UTF-8", "PYTHONUTF8": "0", "COLUMNS": "40"},
+)
+TRAINING = ("--training", "async", "--steps", "5", "--disturb", "worker:*=noise:lognormal:0.2", "--seed", "3")
+WITHOUT_TENSORFLOW = "import sys; sys.modules['tensorflow'] = None; from viz.entry import main; sys.exit(main())"
+
+
+@pytest.mark.parametrize("options", [(), TRAINING], ids=["a step", "a training"])
+def test_the_same_bytes_on_any_machine(here: Path, options: Sequence[str]) -> None:
+    """Whatever the hash seed, the locale, the time zone, the threads, and with or without TensorFlow."""
+
+    def made(number: int, start: Sequence[str], *, engine: str = "compiled") -> tuple[bytes, dict[str, bytes]]:
+        folder = here / f"{number} {start[0]} {engine}"
         folder.mkdir()
-        command = [sys.executable, "-m", "viz", GRAPH, *CLUSTER, "-o", "a.html", "-o", "a.dot", "-o", "a.trace.json"]
-        done = subprocess.run(
-            [*command, "--json", "a.json"],
-            cwd=folder,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        )
+        files = ("a.html", "a.dot", "a.trace.json", "a.pb", "a.pbtxt")
+        written = [part for name in files for part in ("-o", name)]
+        command = [sys.executable, *start, GRAPH, *CLUSTER, *options, *written, "--json", "a.json", "--engine", engine]
+        environment = {**os.environ, **MACHINES[number]}
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True)
         return done.stdout, {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
-    assert made("1") == made("2")
+    module, program = ("-m", "viz"), ("-c", WITHOUT_TENSORFLOW)
+    first = made(0, module)
+    assert len(first[1]) == 6
+    assert made(1, module) == made(2, program) == first
+    _, plain = made(0, module, engine="python")
+    told, expected = json.loads(plain["a.json"]), json.loads(first[1]["a.json"])
+    assert [found["simulation"].pop("engine") for found in (told, expected)] == ["python", "compiled"]
+    assert told == expected
+    drawn = [name for name in plain if name not in ("a.json", "a.html")]  # the page names the engine, too
+    assert [plain[name] for name in drawn] == [first[1][name] for name in drawn]
 
 
 def test_interruption_leaves_nothing_behind(here: Path) -> None:
