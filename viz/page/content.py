@@ -24,7 +24,7 @@ from viz import agreement, figures, training_figures
 from viz.page.folding import Folding, fold, item_order
 from viz.page.hosts import hosts
 from viz.page.time_content import Json, recorded_contents, step_contents, steps_contents
-from viz.palette import CATEGORY_COLOURS, HUES, PACKING, device_colour, device_colours
+from viz.palette import CATEGORY_COLOURS, HUES, PACKING, device_colours, task_colours
 from viz.scene import Scene, Trained
 from viz.timeline.training_timeline import not_drawn
 
@@ -258,7 +258,7 @@ def training_contents(trained: Trained, cluster: Cluster) -> Json:
         "step_times": _step_times(trained),
         "staleness_in_words": training_figures.staleness(found),
         "staleness": [[late, count] for late, count in found.staleness.items()],
-        "colours": [device_colour(row) for row in range(len(trained.training.tasks))],
+        "colours": list(task_colours(trained.training.tasks, trained.training.devices)),
         "kinds": list(zip(training_figures.KINDS, _KIND_COLOURS, strict=True)),
         "tasks": [[short_task(task), *found.shares[row].tolist()] for row, task in enumerate(trained.training.tasks)],
         "links": _links(trained),

@@ -17,7 +17,7 @@ from simulator.training.clients.client_tables import Client
 from simulator.training.training import Training
 from simulator.wording import counted
 from viz import figures
-from viz.palette import GREY, HUES, PACKING, device_colour
+from viz.palette import GREY, HUES, PACKING, task_colours
 from viz.scene import Scene, Trained
 from viz.timeline.step_timeline import step_timeline
 from viz.timeline.timeline import Timeline
@@ -152,12 +152,13 @@ def steps_contents(trained: Trained) -> Json:
         last_update = int(updates[-1]) if len(training.update_ns) > MOST_UPDATES else end
         end = min(end, last_step, last_update)
     left_out = f"the rest is not shown: {counted(count, 'step')} are too many" if cut_off else ""
+    colours = task_colours(training.tasks, training.devices)
     names = zip(
         training.clients, training.client_task.tolist(), training.is_worker.tolist(), trained.clients, strict=True
     )
     return {
         "clients": [
-            [name, task, short_task(training.tasks[task]), bool(worker), _colour(client, task)]
+            [name, task, short_task(training.tasks[task]), bool(worker), _colour(client, colours[task])]
             for name, task, worker, client in names
         ],
         "session_ns": training.session_ns.tolist(),
@@ -180,9 +181,9 @@ def steps_contents(trained: Trained) -> Json:
     }
 
 
-def _colour(client: Client, task: int) -> str:
+def _colour(client: Client, task_colour: str) -> str:
     """The colour of the client's task; background traffic is grey."""
-    return HUES[GREY] if client.program.role == "traffic" else device_colour(task)
+    return HUES[GREY] if client.program.role == "traffic" else task_colour
 
 
 def _band(band: Band, training: Training) -> Json:
