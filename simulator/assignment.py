@@ -35,7 +35,7 @@ METADATA, PASS_THROUGH, GENERATOR = range(10, len(RULES))
 
 @dataclass(frozen=True)
 class SearchRecord:
-    """What a search for a placement did. Makespans are those of its own judge, which has a step cut as one session."""
+    """A search for a placement: its counts and improvements. Its judge has each step cut as by one session."""
 
     judged: int  # placements, in all
     seed: int
@@ -48,7 +48,7 @@ class SearchRecord:
 
     @property
     def gains(self) -> dict[str, Nanos]:
-        """By how much each ingredient made the step faster; the first placement gains nothing."""
+        """The time that each part of the search saved; the first placement saves nothing."""
         gained = {how: 0 for _, how, _ in self.better}
         for (_, _, before), (_, how, after) in pairwise(self.better):
             gained[how] += before - after

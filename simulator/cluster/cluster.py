@@ -220,10 +220,11 @@ class Cluster:
         return sends, receives
 
     def latency_ns(self, source: int, target: int, nbytes: Bytes = 0) -> Nanos:
-        """Time of a message without that of its bytes on the wires; the time of a hand-over.
+        """Time of a message without that of its bytes on the wires, or the time of a hand-over within a device.
 
-        The sum of three parts: latencies of the wires, latency of the protocol, and work at both ends that is outside
-        the lanes while no bytes are on the wires. Raises LookupError if the two devices have no route.
+        It has three parts: latency of the wires, latency of the protocol, and work at both ends. Of that work only
+        what is outside the lanes counts, and only while no bytes are on the wires. Raises LookupError if the two
+        devices have no route.
         """
         route = self._route(source, target)
         if not route:

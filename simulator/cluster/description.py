@@ -36,9 +36,17 @@ def presets() -> tuple[str, ...]:
 def load_cluster(source: str | os.PathLike[str] | Mapping[str, object] | Cluster) -> Cluster:
     """Make the cluster that `source` describes.
 
-    `source` is a preset ("dgx-a100"), a file (TOML, TF_CONFIG's JSON, or the output of `nvidia-smi topo -m`, written
-    FILE@MODEL to name its GPUs), "TF_CONFIG" for the environment variable, the compact notation ("ps=1,worker=2x2gpu"),
-    or a ClusterSpec as a mapping. A Cluster is returned unchanged. Raises ClusterError with the forms that exist.
+    `source` is one of these:
+
+        a preset              "dgx-a100"
+        a file                TOML, or TF_CONFIG's JSON
+        FILE@MODEL            the output of `nvidia-smi topo -m`, and the model of its GPUs
+        "TF_CONFIG"           the environment variable
+        the compact notation  "ps=1,worker=2x2gpu"
+        a mapping             a ClusterSpec
+        a Cluster             returned unchanged
+
+    Raises ClusterError with the forms that exist.
 
     >>> [device.short for device in load_cluster("ps=1,worker=1x1gpu").devices]
     ['ps:0/CPU:0', 'worker:0/CPU:0', 'worker:0/GPU:0']

@@ -3,8 +3,8 @@
     GPU0  X    NV12 SYS       NV#  that many NVLinks bonded       PIX, PXB  under one PCIe switch
     GPU1  NV12 X    SYS       PHB, NODE  through the processor    SYS       across sockets
 
-All GPUs share an NVSwitch, with one port each, on two conditions: every pair has the same number of NVLinks, and a GPU
-has too few for bonds of their own. Otherwise a bond belongs to its pair. NVLink hides the connection of two GPUs by
+GPUs share an NVSwitch, with one port each, if all pairs have the same number of NVLinks and a GPU has too few of them
+for a bond per pair. Otherwise each pair has a bond of its own. NVLink hides the connection of two GPUs by
 PCIe, so the CPU affinity gives the GPUs of a socket. Columns and rows of NICs are ignored.
 """
 

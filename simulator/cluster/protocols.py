@@ -73,9 +73,9 @@ def lane_ns(work_ns: Nanos, cores: int) -> Nanos:
 def beside_ns(fixed: tuple[Nanos, Nanos], works: tuple[Nanos, Nanos], cores: tuple[int, int], wire_ns: Nanos) -> Nanos:
     """Delay of a message by the work at its two ends outside their lanes.
 
-    `fixed` is the work per message at each end, `works` all of its work, `cores` the number of cores of its lane, and
-    `wire_ns` the time of the bytes on the wires. Bytes are packed, sent and unpacked in a stream, so the slowest of the
-    three counts. The lanes do their share before the message leaves and after it has arrived.
+    Each end has `fixed`, its work per message; `works`, all of its work; and `cores`, the number of cores of its lane.
+    `wire_ns` is the time of the bytes on the wires. Bytes are packed, sent and unpacked in a stream, so the slowest of
+    the three counts. The lanes do their share before the message leaves and after it has arrived.
     """
     lanes = [lane_ns(work, of) for work, of in zip(works, cores, strict=True)]
     alone = sum(work - lane_ns(work, of) for work, of in zip(fixed, cores, strict=True))

@@ -103,9 +103,10 @@ def connect(
     """Make the cluster of these tasks on these hosts, with that protocol between tasks.
 
     The CPU devices of a host share its processor and memory evenly. A host in no rack has no uplink. The notes of the
-    cluster are the figures assumed of its hosts, `notes`, and the protocol. Raises ClusterError where a host or GPU
-    does not exist, a GPU belongs to two tasks, a host to two racks, no device string can name a task, or there are more
-    than MAX_DEVICES devices.
+    cluster are the figures assumed of its hosts, `notes`, and the protocol.
+
+    Raises ClusterError for a host or GPU that does not exist, a GPU of two tasks, and a host in two racks. A task that
+    no device string can name is refused, too, and so are more than MAX_DEVICES devices.
     """
     machines = {host.name: host for host in hosts}
     _check(machines, tasks)

@@ -16,8 +16,8 @@ on it, and nothing else:
     a piece that a worker cuts after    the ids of the edges in the worker's graph, which follow the order in which the
     a master                            master wrote it: the number in `tensor_name`, in a task with such a node
 
-Each side is brought to this form by itself: the fours of a node go to its control pairs in order of the sources' names,
-and the ids are removed. Every other difference remains: which numbers a node's pairs take together, what crosses from
+Each side is brought to this form by itself. The fours of a node go to its control pairs in order of the sources' names,
+and the ids are removed. All other differences remain: the numbers that a node's pairs take together, what crosses from
 where to where, who waits for whom.
 """
 

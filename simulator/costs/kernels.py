@@ -122,7 +122,7 @@ def _many(product: Product, speed: float) -> float:
 
 
 def _winograd(kernel: Convolution, speeds: Speeds, side: int) -> float:
-    """By tiles of `side` x `side` pixels, from (side + 2)^2 numbers each."""
+    """Time Winograd's algorithm by tiles of `side` x `side` pixels, from (side + 2)^2 numbers each."""
     tiles = kernel.images * -(-kernel.height // side) * -(-kernel.width // side)
     count, fused = (side + 2) ** 2, side == 2
     if fused and kernel.of == "filter":
@@ -133,7 +133,7 @@ def _winograd(kernel: Convolution, speeds: Speeds, side: int) -> float:
 
 
 def _fourier(kernel: Convolution, speeds: Speeds) -> float:
-    """By blocks of BLOCK x BLOCK; the transforms of real numbers are symmetric, so half of each is kept."""
+    """Time Fourier transforms of BLOCK x BLOCK blocks; those of real numbers are symmetric, so half of each is kept."""
     height, width = (BLOCK - tap + 1 for tap in kernel.taps)
     blocks = kernel.images * -(-kernel.height // height) * -(-kernel.width // width)
     count = BLOCK * (BLOCK // 2 + 1)

@@ -55,8 +55,8 @@ class MeasuredTimes:
 def read_measurement(source: str | os.PathLike[str]) -> MeasuredTimes:
     """Read measured times from a file. The content decides its form; gzip is unpacked.
 
-    Raises ClusterError, with the line where there is one, for a file that cannot be read or has another form, and for a
-    time that is not a number, negative or absurd.
+    Raises ClusterError for a file that cannot be read or has another form. A time that is not a number, negative or
+    absurd is refused with its line.
     """
     if os.path.isdir(source):  # of a graph it could be a SavedModel
         raise ClusterError(f"{os.fspath(source)} is a folder; {_FORM}")

@@ -7,7 +7,7 @@ there takes no less than its dispatch by the host:
 
     time = max(dispatch, launch + max(kernel, bytes / reached bandwidth))
 
-The time is the maximum, not Grappler's sum: hardware overlaps memory traffic with arithmetic, so the slower of the two
+The time is the maximum, not Grappler's sum. Hardware overlaps memory traffic with arithmetic, so the slower of the two
 bounds the kernel (Williams, Waterman, Patterson: Roofline, CACM 2009). On a CPU no efficiency below the peaks of the
 device is assumed; measured times (`calibrate`) are better. The peak is that of the number format of the op, and of
 tensor cores or AMX for products and convolutions.

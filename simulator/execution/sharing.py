@@ -16,9 +16,9 @@ rates. So rates for which that holds of every route and every link are the resul
 which another result could differ, all that counts would still be equal.
 
 Hence only the links of routes whose flows began or ended are filled anew, as if all other links came where they came
-before. Of the others on routes whose rate is now another one, those that fixed rates are filled anew, too; those that
-fixed none still fix none if they could give a byte per second more to each of their flows, for then, whenever a rate is
-fixed, they could give more to all that wait. This is repeated until no link must be added.
+before. Where that changes the rate of a route, its other links are looked at. Those that fixed rates are filled anew,
+too. Those that fixed none still fix none if they could give a byte per second more to each of their flows: whenever a
+rate is fixed, they could give more to all that wait. This is repeated until no link must be added.
 """
 
 from __future__ import annotations

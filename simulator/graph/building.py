@@ -53,8 +53,8 @@ def build(
 ) -> Graph:
     """Make a graph from one row per node, inputs written as in a NodeDef: "a", "a:1", "^a".
 
-    Raises GraphError for a name that TensorFlow does not allow, a duplicate name, an input that is malformed or comes
-    after a control input, a missing input node, a port that its node lacks, and a cycle outside a loop.
+    Raises GraphError for a name that TensorFlow does not allow, for a duplicate name, and for a cycle outside a loop.
+    An input is refused that is malformed, comes after a control input, or asks for a node or port that is not there.
     """
     index = _index(names, ops, source)
     edges = _resolve(names, inputs, index, source)

@@ -211,9 +211,12 @@ class Graph:
     def to_networkx(self) -> networkx.MultiDiGraph:
         """A `networkx.MultiDiGraph` whose nodes are the names; `building.from_networkx` makes a graph of it again.
 
-        A node has `op`, `requested`, `attrs` and `row`. An edge has `tensor` ("node:port", None for a control edge),
-        `slot` (its place among the inputs of the node that it enters), `nbytes` (-1 unknown) and `back` (closes a
-        loop).
+        A node has `op`, `requested`, `attrs` and `row`. An edge has four attributes:
+
+            tensor  "node:port", None for a control edge
+            slot    its place among the inputs of the node that it enters
+            nbytes  the size of the tensor, -1 if it is unknown
+            back    True for an edge that closes a loop
         """
         import networkx
 

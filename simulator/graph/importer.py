@@ -43,10 +43,17 @@ TRAIN_SIGNATURE = "__saved_model_train_op"
 def read_graph(source: object) -> Graph:
     """Read a graph as it stands: calls are not expanded, and only the shapes that the source says are known.
 
-    `source` is a path (a file, or the folder of a SavedModel), "-" for standard input, the content as bytes, a
-    GraphDef, MetaGraphDef or SavedModel message (TensorFlow's own or ours), anything with `as_graph_def()` (a
-    `tf.Graph`), or a concrete function, whose graph is taken. A Graph is returned unchanged. The content decides the
-    format, never the name; gzip is unpacked. Of a SavedModel the MetaGraph tagged "serve" is taken, else the first.
+    `source` is one of these:
+
+        a path               a file, or the folder of a SavedModel; "-" for standard input
+        bytes                the content of such a file
+        a message            GraphDef, MetaGraphDef or SavedModel, of TensorFlow's classes or ours
+        a tf.Graph           or anything else with `as_graph_def()`
+        a concrete function  its graph is taken
+        a Graph              returned unchanged
+
+    The content decides the format, never the name; gzip is unpacked. A SavedModel gives its MetaGraph tagged "serve",
+    else its first.
 
     Raises GraphError for a source without a graph, for a cut or damaged file, and for a graph that TensorFlow would not
     import.

@@ -60,8 +60,8 @@ def choose_step(
        calls were expanded, the sinks before that, as sinks inside a body are not asked for;
     5. all sinks.
 
-    Raises GraphError, with the nearest names, for an unknown node, port or signature, for a value that is no name, for
-    fetches together with a signature, and for a graph without nodes.
+    Raises GraphError, with the nearest names, for an unknown node, port or signature. It also refuses a value that is
+    no name, fetches together with a signature, and a graph without nodes.
     """
     if not len(graph):
         raise GraphError(f"{graph.source} has no nodes, so there is no step to run.")

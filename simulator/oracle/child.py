@@ -215,7 +215,7 @@ def _body(child: subprocess.Popen[bytes], answer: bytes, errors: bytes, module: 
 
 
 def serve(work: Callable[[bytes], bytes]) -> NoReturn:
-    """In the child: answer each question on stdin by `work(question)`; end the process when no more can come.
+    """Answer each question on stdin by `work(question)`, in the child; end the process when no more can come.
 
     A missing TensorFlow and an OracleError reach the caller as OracleError. Any other error ends the process; the
     caller gets the last line of its traceback.

@@ -158,7 +158,7 @@ def _cut(
     seen: Observation,
     moved: Mapping[str, str],
 ) -> Comparison:
-    """Of a master's cut, the pieces that it sends to its workers are compared.
+    """Compare a master's cut: the pieces that it sends to its workers.
 
     The worker in the master's own process has cut its piece further. If that task has several devices, the second level
     is compared for it.

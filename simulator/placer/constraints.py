@@ -50,8 +50,9 @@ def constrain(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Constrain
     """Find the groups of a graph and the devices that each may use.
 
     Raises GraphError for a malformed device string. Raises InfeasibleError for a node without a kernel, for nodes that
-    must share a device and can't, and for a group without a device: whatever TensorFlow would find first. The error
-    has the node that TensorFlow names, what each member of its group allows, and a cluster that would hold the graph.
+    must share a device and can't, and for a group without a device. Of several faults it is the one that TensorFlow
+    would find first. The error has the node that TensorFlow names, what each member of its group allows, and a cluster
+    that would hold the graph.
     """
     groups = colocate(graph, cluster, soft=soft)
     roots = [groups.root(node) for node in range(len(graph))]

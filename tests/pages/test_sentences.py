@@ -12,7 +12,6 @@ from tests.test_architecture import modules
 LONG = 35  # words: nobody reads such a sentence once
 README = 30
 LONGEST_README = 90  # lines
-LONG_IN_DOCSTRINGS = 3  # sentences that are left from before; none may be added
 
 
 def long_ones(text: str, most: int = LONG) -> list[str]:
@@ -34,7 +33,7 @@ def test_pages_have_no_long_sentences(page: object) -> None:
 def test_module_docstrings_have_no_long_sentences() -> None:
     texts = {name: ast.get_docstring(tree) or "" for name, (_, _, tree) in modules().items()}
     found = [f"{name}: {sentence}" for name, text in texts.items() for sentence in long_ones(text)]
-    assert len(found) <= LONG_IN_DOCSTRINGS, "\n".join(found)
+    assert found == []
 
 
 def test_sentences_and_their_words_are_counted() -> None:

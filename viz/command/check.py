@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 def check_with_tensorflow(request: Request, scene: Scene) -> Scene:
     """Return the scene with TensorFlow's answer. Raise OracleError when TensorFlow could not be asked.
 
-    The compared cut is that of the shown assignment. A session that can't be had makes two questions: the placement
-    by a session that can be had, and the cut with the shown device written into every node
-    (docs/decisions/0029-a-check-is-of-what-is-shown.md).
+    The compared cut is that of the shown assignment. Where the shown session can't be had, TensorFlow is asked twice.
+    One question is the placement by a session that can be had. The other is the cut with the shown device written into
+    every node (docs/decisions/0029-a-check-is-of-what-is-shown.md).
     """
     graph, step, cluster, assignment = scene.graph, scene.step, scene.cluster, scene.assignment
     partitions = scene.partitions if scene.received is None else scene.received.cut  # TensorFlow delays no Recv here

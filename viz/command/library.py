@@ -125,8 +125,8 @@ def run(
     `received`, `training`, `check` and `notes`; `summary()`, `to_json()` and `write(path)` give what the command
     prints and writes. A plan that runs out of memory is returned, too.
 
-    Raises SimvizError with the option that is wrong, and as the command's parts do: GraphError, ClusterError,
-    InfeasibleError where no device may hold a group, OracleError where TensorFlow could not be asked to check.
+    Raises SimvizError with the option that is wrong, GraphError and ClusterError for a graph or cluster that cannot be
+    used, InfeasibleError where no device may hold a group, and OracleError where TensorFlow could not be asked.
     """
     given = locals()
     for name in _FLAGS:

@@ -112,7 +112,7 @@ def _makespan_line(scene: Scene) -> str:
 
 
 def _optimum(scene: Scene) -> str:
-    """How far from the optimum the makespan can be, and what proves it; rounded up, so that it stays true."""
+    """The distance that the makespan can have from the optimum, and its proof; rounded up, so that it stays true."""
     if not scene.bound.ns or scene.trace.makespan <= scene.bound.ns:
         return "the optimum"
     ratio = scene.trace.makespan / scene.bound.ns
@@ -122,7 +122,7 @@ def _optimum(scene: Scene) -> str:
 
 
 def _search_line(scene: Scene) -> str:
-    """What a search began with, what each of its parts gained, and when it stopped to gain."""
+    """A search in one line: its first placement, the gain by each of its parts, and the last improvement."""
     record = scene.assignment.search
     if record is None or not record.better:
         return ""
@@ -280,7 +280,7 @@ def _facts(scene: Scene) -> Iterator[str]:
 
 
 def _search(scene: Scene) -> Iterator[str]:
-    """What a search tried, and by what it became better."""
+    """The counts of a search, and its improvements, one by one."""
     record = scene.assignment.search
     if record is None:
         return

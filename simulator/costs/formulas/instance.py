@@ -93,17 +93,17 @@ def nothing(instance: Instance) -> int:
 
 
 def each(operations: int) -> Formula:
-    """That many operations per element of the output, or of the largest input where that is larger."""
+    """Count `operations` per element of the output, or of the largest input where that is larger."""
     return lambda instance: operations * broadcast(instance)
 
 
 def each_output(operations: int) -> Formula:
-    """That many operations per element of the outputs."""
+    """Count `operations` per element of the outputs."""
     return lambda instance: operations * sum(map(elements, instance.outputs))
 
 
 def each_input(operations: int) -> Formula:
-    """That many operations per element of the largest input."""
+    """Count `operations` per element of the largest input."""
     return lambda instance: operations * max(map(elements, instance.inputs), default=1)
 
 
@@ -142,12 +142,12 @@ def gathered(instance: Instance) -> int:
 
 
 def picked(operations: int) -> Formula:
-    """That many operations per element of the rows that the second input picks from the first."""
+    """Count `operations` per element of the rows that the second input picks from the first."""
     return lambda instance: operations * elements(at(instance.inputs, 1)) * elements((at(instance.inputs, 0) or ())[1:])
 
 
 def segmented(instance: Instance) -> int:
-    """The picked rows are read, each of the bytes of a row of the output; the output is written."""
+    """The picked rows are read, each as large as a row of the output; the output is written."""
     rows = max(1, (at(instance.outputs, 0) or (1,))[0])
     written_bytes = sum(instance.output_bytes)
     return elements(at(instance.inputs, 1)) * (written_bytes // rows) + written_bytes + sum(instance.input_bytes[1:])
@@ -169,7 +169,7 @@ def updated(slots: int) -> Formula:
 
 
 def per_gradient(slots: int, operations: int) -> Formula:
-    """That many operations per element of the gradient, the largest input behind the slots."""
+    """Count `operations` per element of the gradient, the largest input behind the slots."""
     return lambda instance: operations * max(map(elements, instance.inputs[slots:]), default=1)
 
 

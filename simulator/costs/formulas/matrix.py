@@ -15,7 +15,7 @@ from simulator.graph.graph import Shape
 
 
 class Product(NamedTuple):
-    """So many products of [m, k] and [k, n]."""
+    """A matrix product of [m, k] and [k, n], taken `times` times."""
 
     m: int
     n: int
@@ -78,7 +78,7 @@ def sparse_dense_matmul(instance: Instance) -> int:
 
 
 def cubic(numerator: int, denominator: int = 1) -> Formula:
-    """That fraction of n^3 for each n x n matrix of the first input."""
+    """Count the fraction `numerator / denominator` of n^3 for each n x n matrix of the first input."""
 
     def count(instance: Instance) -> int:
         batch, _, n = matrices(at(instance.inputs, 0))
@@ -126,7 +126,11 @@ def qr(instance: Instance) -> int:
 
 
 def svd(instance: Instance) -> int:
-    """By Golub and Reinsch: values 4 m n^2 - 4/3 n^3; also thin U and V 14 m n^2 + 8 n^3; all of U 4 m^2 n more."""
+    """Count the work of a singular value decomposition, by Golub and Reinsch.
+
+    Values alone take 4 m n^2 - 4/3 n^3, with thin U and V 14 m n^2 + 8 n^3, and with all of U and V
+    4 m^2 n + 8 m n^2 + 9 n^3.
+    """
     batch, m, n = _tall(at(instance.inputs, 0))
     if not flag(instance, "compute_uv", True):
         return batch * 4 * (3 * m * n * n - n**3) // 3

@@ -162,11 +162,11 @@ def entered(editor: Editor, row: int, function: str, outer: Chain) -> Chain:
 def _copied(
     editor: Editor, row: int, body: Body, arguments: list[int], gate: tuple[int, ...], many_devices: bool
 ) -> list[int]:
-    """Add the body's nodes; the row in the editor of every row of the body, its arguments included.
+    """Add the body's nodes. Return the row in the editor of every row of the body, its arguments included.
 
-    A node without inputs runs only when the call does: it waits for the caller's control inputs, and so does a call,
-    so that nodes without inputs in the body of that call can. The body's edges first come from stand-ins for the
-    arguments, and then anew from those who forward them.
+    A node without inputs runs only when the call does, so it waits for the caller's control inputs. A call in the body
+    waits for them too, for the sake of nodes without inputs in its own body. The body's edges first come from stand-ins
+    for the arguments, and then anew from those who forward them.
     """
     graph, device, prefix = body.graph, editor.devices[row], editor.names[row] + "/"
     rows = [editor.add("", "_Arg") for _ in arguments] + [0] * (len(graph) - len(arguments))

@@ -136,11 +136,11 @@ def _without_gaps(
     runs: Flags,
     client_ends: Column,
 ) -> tuple[CutEdges, int]:
-    """Close the gaps in the ids that edges leave which do not stay; the edges, and the next free id.
+    """Close the gaps in the ids that edges leave which do not stay. Return the edges, and the next free id.
 
     Edges that do not stay keep their ids until they get new ones. The edges of TensorFlow's source and sink count where
-    they were made. Last, TensorFlow joins to source and sink the nodes that have no input or no reader any more: by
-    pruning, or because the client took a placeholder's edges over.
+    they were made. At the end TensorFlow joins to source and sink the nodes that have no input or no reader any more.
+    They lost them by pruning, or because the client took a placeholder's edges over.
     """
     source, sink = graph.creation.source, np.where(client.replaced, -1, graph.creation.sink)
     ends = FIRST_ID + np.concatenate([source[runs], sink[runs]]).astype(np.int64)
