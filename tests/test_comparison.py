@@ -380,7 +380,7 @@ def test_edges_made_in_the_order_of_a_crowded_nodes_edges_are_marked(count: int,
             for number in range(count):
                 editor.add(f"r{number}", "NoOp", (), (call,))
         done = editor.add("done", "NoOp", (), editor.controls_of(call))
-        editor.hand_over(call, (), done)
+        editor.redirect_readers(call, (), done)
         editor.remove(call)
         editor.add("other", "NoOp", (), sources)
         assert len(editor.by_chance) == marked

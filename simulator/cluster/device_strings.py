@@ -105,7 +105,7 @@ def without_devices(graph: Graph, device_type: str | None = None) -> Graph:
         return free
     count = dropped.total()
     shown = by_count({repr(text): times for text, times in dropped.items()}, _SHOWN)
-    return free.noting(
+    return free.with_notes(
         f"{counted(count, 'device string')} of the graph {'is' if count == 1 else 'are'} ignored: {shown}."
     )
 

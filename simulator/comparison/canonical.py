@@ -73,25 +73,25 @@ def canonical(
     """
     side = _side(nodes)
     names: dict[Place, str] = {}
-    struck: set[Place] = set()
+    without_id: set[Place] = set()
     disordered: set[str] = set()  # tasks
     for node in nodes:
         if node.op in SENDS or node.op in RECVS or 2 * _inputs(node) <= ORDERED:
             continue  # it has no more edges from control loops than inputs
-        if _in_edges(side, node) + _took_over(side, node) > ORDERED:
-            names.update(_exchanged(side, node))
+        if _in_edges(side, node) + _had_a_feed_too(side, node) > ORDERED:
+            names.update(_pairs_in_order(side, node))
             disordered.add(node.task)
             if COPY.match(node.name):
-                struck.update((end.task, end.name) for end in side.ends.get(node.name, ()))
+                without_id.update((end.task, end.name) for end in side.ends.get(node.name, ()))
     for ends in side.ends.values():
         for end in ends:
             made_so = (end.text("_src"), end.text("_dst")) in by_chance
             by_worker = _BY_WORKER.search(end.name) and end.task in disordered
             if made_so or by_worker or replaced(end.text("_src")) in widely_read:
-                struck.add((end.task, end.name))
-    if not names and not struck:
+                without_id.add((end.task, end.name))
+    if not names and not without_id:
         return list(nodes)
-    return [_renamed(_struck(node) if (node.task, node.name) in struck else node, names) for node in nodes]
+    return [_renamed(_without_edge_id(node) if (node.task, node.name) in without_id else node, names) for node in nodes]
 
 
 def _side(nodes: Sequence[CutNode]) -> _Side:
@@ -120,7 +120,7 @@ def _in_edges(side: _Side, node: CutNode) -> int:
     return _inputs(node) - loop + (len(crossing) if waits else 0)
 
 
-def _took_over(side: _Side, node: CutNode) -> bool:
+def _had_a_feed_too(side: _Side, node: CutNode) -> bool:
     """Whether a copy's original had one in-edge more for a moment: a feed's edge is made before the old one goes.
 
     Edges that were once in a set stay in it. Other nodes get their edges anew after that.
@@ -140,7 +140,7 @@ def _recv(side: _Side, task: str, name: str) -> CutNode | None:
     return node if node is not None and node.op in RECVS else None
 
 
-def _exchanged(side: _Side, node: CutNode) -> dict[Place, str]:
+def _pairs_in_order(side: _Side, node: CutNode) -> dict[Place, str]:
     """New names for the nodes of the control pairs that were made for a node: by the names of the sources."""
     levels: defaultdict[str, defaultdict[tuple[str, str], list[_Part]]] = defaultdict(lambda: defaultdict(list))
     for end in side.ends.get(node.name, ()):
@@ -153,11 +153,11 @@ def _exchanged(side: _Side, node: CutNode) -> dict[Place, str]:
             pair += [(end, 2), (identity, 3)]
     found: dict[Place, str] = {}
     for pairs in levels.values():  # a master's counter and a worker's
-        found.update(_dealt({key: parts for key, parts in sorted(pairs.items()) if parts}))
+        found.update(_renumbered({key: parts for key, parts in sorted(pairs.items()) if parts}))
     return found
 
 
-def _dealt(pairs: Mapping[tuple[str, str], Sequence[_Part]]) -> dict[Place, str]:
+def _renumbered(pairs: Mapping[tuple[str, str], Sequence[_Part]]) -> dict[Place, str]:
     """New names that give the smallest four to the first pair; none if the numbers are not such fours."""
     first = {key: {_number(part) - at for part, at in parts} for key, parts in pairs.items()}
     bases = sorted(number for numbers in first.values() for number in numbers)
@@ -184,7 +184,7 @@ def _with_number(name: str, number: int) -> str:
     return _NUMBERED.sub(lambda found: f"{found[1]}{number}", name)
 
 
-def _struck(node: CutNode) -> CutNode:
+def _without_edge_id(node: CutNode) -> CutNode:
     name = _EDGE.sub("edge_*_", node.text("tensor_name"), count=1)
     return replace(node, attrs={**node.attrs, "tensor_name": AttrValue(s=name.encode()).SerializeToString()})
 

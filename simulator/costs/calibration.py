@@ -36,7 +36,7 @@ _SHOWN = 5  # names listed in a note
 
 
 @dataclass(slots=True)
-class _Laid:
+class _FileUse:
     """The use of one file: its names, and the samples that count."""
 
     source: str
@@ -71,8 +71,8 @@ def calibrate(
     given = [measurement] if isinstance(measurement, MeasuredTimes) else list(measurement)
     rows_of = _Names(graph)
     times: _Times = {}
-    laid = [_gather(one, rows_of, costs, cluster, described or cluster, times) for one in given]
-    for one in laid if described is None else ():
+    uses = [_gather(one, rows_of, costs, cluster, described or cluster, times) for one in given]
+    for one in uses if described is None else ():
         _check_used(one, graph, cluster)
     run_ns, source = costs.run_ns.copy(), costs.source.copy()
     without_kernel = 0
@@ -86,7 +86,7 @@ def calibrate(
     _copy(run_ns, source, times, graph)
     run_ns.setflags(write=False)
     copied = int(np.count_nonzero(source == MEASURED)) - nodes
-    notes = _notes(laid, nodes, copied, graph, cluster, without_kernel)
+    notes = _notes(uses, nodes, copied, graph, cluster, without_kernel)
     return replace(costs, run_ns=run_ns, source=ids(source), notes=(*costs.notes, *notes))
 
 
@@ -117,45 +117,45 @@ def _gather(
     cluster: Cluster,
     described: Cluster,
     times: _Times,
-) -> _Laid:
+) -> _FileUse:
     """Add a file's samples to the times by node and column."""
     places: dict[str, tuple[int, ...]] = {}
     models = [next(device for device in cluster.devices if device.kind == kind) for kind in costs.kinds]
-    laid = _Laid(measurement.source)
+    file = _FileUse(measurement.source)
     for sample in measurement.samples:
         columns = places.get(sample.where)
         if columns is None:
             columns = places[sample.where] = _columns(sample, measurement, described, costs.kinds)
         rows = names.rows(sample)
         if not sample.node.startswith("_") or rows:  # the session's own: _SOURCE, _arg_x_0_0
-            laid.names[sample.node] = bool(rows)
+            file.names[sample.node] = bool(rows)
         if rows and not columns:
-            laid.elsewhere[sample.where] += 1
+            file.elsewhere[sample.where] += 1
         for column in columns:
             for row in rows:
                 took = models[column].op_ns(sample.ns) if sample.kernels_only else sample.ns
                 times.setdefault((row, column), []).append(took)
-                laid.used += 1
-    return laid
+                file.used += 1
+    return file
 
 
-def _check_used(laid: _Laid, graph: Graph, cluster: Cluster) -> None:
+def _check_used(file: _FileUse, graph: Graph, cluster: Cluster) -> None:
     """Raise ClusterError for a file without a time of this graph on this cluster."""
-    if laid.used:
+    if file.used:
         return
-    if laid.elsewhere:
+    if file.elsewhere:
         raise ClusterError(
-            f"{laid.source} measured times on {some(sorted(laid.elsewhere))}, and {cluster.name} has no device of "
+            f"{file.source} measured times on {some(sorted(file.elsewhere))}, and {cluster.name} has no device of "
             "that type, so nothing of it is used; give a cluster that has one, or measure on what it has."
         )
-    names = sorted(laid.names)
+    names = sorted(file.names)
     measured = (
         f"measured {some([repr(name) for name in names], _SHOWN)}" if names else "has the session's own names only"
     )
     known = some([repr(name) for name in graph.names], _SHOWN)
     hint = next((hint for name in names[:_SHOWN] if (hint := near(name, graph.names))), "")
     raise ClusterError(
-        f"{laid.source} {measured}, and none of that is a node of {graph.source}, which has {known}, so nothing of it "
+        f"{file.source} {measured}, and none of that is a node of {graph.source}, which has {known}, so nothing of it "
         f"is used.{hint}"
     )
 
@@ -201,21 +201,21 @@ def _median(times: list[Nanos]) -> Nanos:
 
 
 def _notes(
-    laid: Sequence[_Laid], nodes: int, copied: int, graph: Graph, cluster: Cluster, without_kernel: int
+    uses: Sequence[_FileUse], nodes: int, copied: int, graph: Graph, cluster: Cluster, without_kernel: int
 ) -> list[str]:
-    files = " and ".join(one.source for one in laid)
+    files = " and ".join(one.source for one in uses)
     also = f", {copied} of them as copies of others" if copied else ""
     notes = [f"nodes with measured times from {files}: {nodes + copied} of {len(graph)}{also}"]
-    for one in laid:
+    for one in uses:
         unknown = sorted(name for name, known in one.names.items() if not known)
-        of = one.source if len(laid) > 1 else "measured"
+        of = one.source if len(uses) > 1 else "measured"
         if unknown:
             notes.append(
                 f"{of} names that are not in the graph: {len(unknown)} of {len(one.names)} ({some(unknown, _SHOWN)})"
             )
     if without_kernel:
         notes.append(f"measured times left out, because TensorFlow 2.21 has no such kernel: {without_kernel}")
-    elsewhere = sum(one.elsewhere.total() for one in laid)
+    elsewhere = sum(one.elsewhere.total() for one in uses)
     if elsewhere:
         notes.append(f"measured times left out, because {cluster.name} has no device of their type: {elsewhere}")
     return notes

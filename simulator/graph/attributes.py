@@ -72,7 +72,7 @@ def types(values: Sequence[int]) -> Proto:
     return made
 
 
-def beside(name: str) -> Proto:
+def colocated_with(name: str) -> Proto:
     """The AttrValue of `_class` that colocates a node with the one of that name."""
     return texts([f"loc:@{name}"])
 

@@ -178,7 +178,7 @@ def _resolve(
 
 def _each_control_once(edges: EdgeColumns) -> EdgeColumns:
     nodes = len(edges.in_ptr) - 1
-    stays = without_twins(edges.src, edges.dst, edges.port == _CONTROL, nodes)
+    stays = without_duplicates(edges.src, edges.dst, edges.port == _CONTROL, nodes)
     if len(stays) == len(edges.port):
         return edges
     dst = edges.dst[stays]
@@ -186,7 +186,7 @@ def _each_control_once(edges: EdgeColumns) -> EdgeColumns:
     return EdgeColumns(src=edges.src[stays], port=edges.port[stays], dst=dst, in_ptr=in_ptr)
 
 
-def without_twins(src: Ids | Ints, dst: Ids | Ints, control: Flags, nodes: int) -> Ints:
+def without_duplicates(src: Ids | Ints, dst: Ids | Ints, control: Flags, nodes: int) -> Ints:
     """Rows of the edges that stay: of a control edge that stands twice, the first (`Graph::AddControlEdge`)."""
     controls = np.flatnonzero(control)
     _, first = np.unique(dst[controls].astype(np.int64) * nodes + src[controls], return_index=True)

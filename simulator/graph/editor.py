@@ -20,7 +20,7 @@ from simulator.columns import Ints, flags, ids
 from simulator.errors import GraphError
 from simulator.graph import ops
 from simulator.graph.attributes import NO_ATTRS
-from simulator.graph.building import columns, without_twins
+from simulator.graph.building import columns, without_duplicates
 from simulator.graph.creation import ORDERED, Creation
 from simulator.graph.dtypes import base
 from simulator.graph.graph import Attrs, Graph, Lowered, Shape
@@ -76,9 +76,9 @@ class Editor:
         self.ins.append([])
         self.outs.append([])
         for slot, output in enumerate(inputs):
-            self.join(output, row, slot)
+            self.add_edge(output, row, slot)
         for src in controls:
-            self.wait(src, row)
+            self.add_control_edge(src, row)
         return row
 
     def remove(self, row: int) -> None:
@@ -121,28 +121,28 @@ class Editor:
 
     # ---- edges ------------------------------------------------------------------------------------------------------
 
-    def join(self, output: Output, dst: int, slot: int) -> None:
+    def add_edge(self, output: Output, dst: int, slot: int) -> None:
         """Let an input of a node come from an output."""
         src, port = output if isinstance(output, tuple) else (output, 0)
         self._make(src, port, dst, slot)
 
-    def wait(self, src: int, dst: int) -> None:
+    def add_control_edge(self, src: int, dst: int) -> None:
         """Let a node wait for another; either may be TensorFlow's own, SOURCE or SINK."""
         if src in self.scattered:
             self.by_chance.add(len(self.edges))
         self._make(src, CONTROL, dst, CONTROL)
 
-    def cut(self, edge: int) -> None:
+    def remove_edge(self, edge: int) -> None:
         """Take an edge away."""
         src, _, dst, _ = self.edges[edge]
         for row, listed in ((src, self.outs), (dst, self.ins)):
             if row >= 0:
                 _erase(listed[row], edge)
 
-    def lead(self, row: int, slot: int, output: Output) -> None:
+    def redirect_input(self, row: int, slot: int, output: Output) -> None:
         """Let an input that a node has come from another output, over a new edge."""
-        self.cut(next(edge for edge in self.ins[row] if self.edges[edge][3] == slot))
-        self.join(output, row, slot)
+        self.remove_edge(next(edge for edge in self.ins[row] if self.edges[edge][3] == slot))
+        self.add_edge(output, row, slot)
 
     def inputs_of(self, row: int) -> list[Endpoint]:
         """The data inputs of a node, by slot."""
@@ -155,15 +155,15 @@ class Editor:
         self.scattered = frozenset(found if ("ins", row) in self.crowded else ())
         return found
 
-    def hand_over(self, row: int, outputs: Sequence[Output], done: int) -> None:
+    def redirect_readers(self, row: int, outputs: Sequence[Output], done: int) -> None:
         """Let a node's readers read `outputs` instead, and those that wait for it wait for `done`."""
         first = len(self.edges)
         for edge in list(self.outs[row]):
             _, port, dst, slot = self.edges[edge]
             if port == CONTROL:
-                self.wait(done, dst)
+                self.add_control_edge(done, dst)
             elif port < len(outputs):
-                self.join(outputs[port], dst, slot)
+                self.add_edge(outputs[port], dst, slot)
             else:
                 where, name = self.given.source, self.names[row]
                 raise GraphError(f"{where}: {name!r} has no output {port}; its function gives {len(outputs)}.")
@@ -217,7 +217,7 @@ class Editor:
         order = np.lexsort((edge, slot, slot == CONTROL, row_of[dst]))
         order = order[src[order] != SOURCE]
         src, into, port = row_of[src[order]], row_of[dst[order]], port[order]
-        stays = without_twins(src, into, port == CONTROL, len(rows))
+        stays = without_duplicates(src, into, port == CONTROL, len(rows))
         into = into[stays]
         in_ptr = np.searchsorted(into, np.arange(len(rows) + 1))
         return edge[order[stays]], EdgeColumns(src=src[stays], port=port[stays], dst=into, in_ptr=in_ptr)

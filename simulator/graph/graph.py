@@ -237,7 +237,7 @@ class Graph:
                 )
         return made
 
-    def noting(self, *sentences: str) -> Graph:
+    def with_notes(self, *sentences: str) -> Graph:
         """The same graph with notes added for the reader of the result."""
         return replace(self, notes=(*self.notes, *sentences))
 

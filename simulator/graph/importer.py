@@ -189,7 +189,9 @@ def _from_message(message: Proto, label: str, rows: Sequence[Rows] = ()) -> Grap
     if len(message.meta_graphs) == 1:
         return graph
     tags = ", ".join(sorted(chosen.meta_info_def.tags)) or "no tag"
-    return graph.noting(f"of {len(message.meta_graphs)} MetaGraphs in the SavedModel the one tagged {tags} was taken")
+    return graph.with_notes(
+        f"of {len(message.meta_graphs)} MetaGraphs in the SavedModel the one tagged {tags} was taken"
+    )
 
 
 def _from_meta_graph(meta_graph: Proto, label: str, rows: Rows) -> Graph:

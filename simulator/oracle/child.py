@@ -244,12 +244,12 @@ def read(file: IO[bytes]) -> bytes | None:
     return body if len(body) == _SIZE.unpack(head)[0] else None
 
 
-def taken(heard: bytearray) -> bytes | None:
+def next_message(received: bytearray) -> bytes | None:
     """Take the first message out of the bytes read from a pipe; None while it is not whole."""
-    if len(heard) < _SIZE.size or len(heard) < (end := _whole(heard)):
+    if len(received) < _SIZE.size or len(received) < (end := _whole(received)):
         return None
-    message = bytes(heard[_SIZE.size : end])
-    del heard[:end]
+    message = bytes(received[_SIZE.size : end])
+    del received[:end]
     return message
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.errors import SimvizError, UnsupportedError
-from simulator.graph.building import without_twins
+from simulator.graph.building import without_duplicates
 from simulator.graph.editor import CONTROL
 from simulator.graph.step import exchange
 from simulator.partitioning.cut_graph import LAST, nodes_of, step_edges
@@ -135,7 +135,7 @@ def _cut(
 
 def _imported(graph: Graph) -> Graph:
     """The pieces as TensorFlow takes them over to run them: a control input that stands twice is one edge."""
-    edge = without_twins(graph.edge_src, graph.edge_dst, graph.edge_tensor < 0, len(graph))
+    edge = without_duplicates(graph.edge_src, graph.edge_dst, graph.edge_tensor < 0, len(graph))
     if len(edge) == len(graph.edge_src):
         return graph
     dst = graph.edge_dst[edge]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from simulator.columns import flags, ids, ints
 from simulator.graph.attributes import type_value
-from simulator.graph.building import columns, without_twins
+from simulator.graph.building import columns, without_duplicates
 from simulator.graph.dtypes import FLOAT
 from simulator.graph.editor import CONTROL
 from simulator.graph.graph import Attrs, Graph, Shape
@@ -186,7 +186,7 @@ def waits(pairs: Iterable[tuple[int, int]], number: int = 0) -> CutEdges:
 
 def edges_of(graph: Graph) -> CutEdges:
     """The edges of a graph in their order, each control edge once; ids are rows of the graph's edges."""
-    edge = without_twins(graph.edge_src, graph.edge_dst, graph.edge_tensor < 0, len(graph))
+    edge = without_duplicates(graph.edge_src, graph.edge_dst, graph.edge_tensor < 0, len(graph))
     src, dst, tensor = (column[edge].astype(np.int64) for column in (graph.edge_src, graph.edge_dst, graph.edge_tensor))
     control = tensor < 0
     ports = np.append(graph.tensor_port, 0).astype(np.int64)  # never empty: control edges ask for row 0

@@ -58,7 +58,7 @@ def test_readers_are_handed_over_and_the_node_is_taken_away() -> None:
     editor = edited(chain())
     row = editor.names.index("a")
     new = editor.add(editor.free("a"), "Identity", editor.inputs_of(row), attrs=editor.attrs[row])
-    editor.hand_over(row, [new], new)
+    editor.redirect_readers(row, [new], new)
     editor.remove(row)
     made = editor.built()
     assert made.names == ("c", "b", "last", "a_1")
@@ -70,9 +70,9 @@ def test_an_edge_is_cut_led_and_waited_for() -> None:
     graph = chain()
     editor = edited(graph, as_made=False)
     first, second = graph.row("c"), graph.row("b")
-    editor.lead(second, 0, first)
-    editor.cut(next(edge for edge in editor.ins[graph.row("last")] if editor.edges[edge][3] == CONTROL))
-    editor.wait(first, graph.row("last"))
+    editor.redirect_input(second, 0, first)
+    editor.remove_edge(next(edge for edge in editor.ins[graph.row("last")] if editor.edges[edge][3] == CONTROL))
+    editor.add_control_edge(first, graph.row("last"))
     made = editor.built()
     assert (made.node("b").inputs, made.node("last").inputs) == (("c",), ("^c",))
 
@@ -80,7 +80,7 @@ def test_an_edge_is_cut_led_and_waited_for() -> None:
 def test_a_control_edge_that_is_made_twice_is_one() -> None:
     graph = chain()
     editor = edited(graph)
-    editor.wait(graph.row("b"), graph.row("last"))
+    editor.add_control_edge(graph.row("b"), graph.row("last"))
     assert editor.built().node("last").inputs == ("^b",)
 
 

@@ -240,7 +240,7 @@ def _heard(
             pipes.register(process.process.stderr, selectors.EVENT_READ, (process, process.errors))
         while True:
             for process in processes:
-                while (message := child.taken(process.heard)) is not None:
+                while (message := child.next_message(process.heard)) is not None:
                     told, _ = child.unpack(message)
                     if "failed" in told:
                         raise _failed(process, processes, told)

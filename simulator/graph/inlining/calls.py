@@ -20,7 +20,7 @@ import numpy as np
 
 from simulator.cluster import devicespec
 from simulator.errors import ClusterError, GraphError
-from simulator.graph.attributes import COLOCATION, NO_ATTRS, beside, is_true, shaped, texts, typed, types
+from simulator.graph.attributes import COLOCATION, NO_ATTRS, colocated_with, is_true, shaped, texts, typed, types
 from simulator.graph.editor import Editor, Endpoint
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.bodies import Body, instantiate
@@ -102,7 +102,7 @@ def expand(editor: Editor, row: int, body: Body, *, many_devices: bool) -> None:
     def forward(kind: str, at: Endpoint, dtype: int, where: str) -> int:
         attrs = {**typed(dtype or editor.dtype(at)), **shaped([editor.shape(at)])}
         if many_devices:
-            attrs = {**attrs, COLOCATION: beside(editor.names[at[0]])}
+            attrs = {**attrs, COLOCATION: colocated_with(editor.names[at[0]])}
         name = editor.numbered(f"Func/{caller}/{kind}")
         return editor.add(name, "Identity", (at,), (), attrs, device=where if many_devices else device)
 
@@ -114,11 +114,11 @@ def expand(editor: Editor, row: int, body: Body, *, many_devices: bool) -> None:
     results = []
     for slot, ((at, port), dtype) in enumerate(zip(body.results, body.result_types, strict=True)):
         results.append((forward("output", (rows[at], port), dtype, ""), 0))
-        editor.cut(next(edge for edge in editor.outs[rows[at]] if editor.edges[edge][2:] == (_RESULT, slot)))
+        editor.remove_edge(next(edge for edge in editor.outs[rows[at]] if editor.edges[edge][2:] == (_RESULT, slot)))
     effects = [rows[at] for at in body.side_effects] if many_devices else [at for at, _ in results]
     name = editor.numbered(f"Func/{caller}/output_control_node")
     done = editor.add(name, "NoOp", (), effects or gate, device=device)
-    editor.hand_over(row, results, done)
+    editor.redirect_readers(row, results, done)
     keep_fetchable(editor, row, results, (done,))
     editor.remove(row)
 
@@ -182,8 +182,8 @@ def _copied(
     _join_copies(editor, body, rows)
     for at, argument in enumerate(arguments):
         for waited in gate:
-            editor.wait(waited, argument)
-        editor.hand_over(rows[at], [argument], argument)
+            editor.add_control_edge(waited, argument)
+        editor.redirect_readers(rows[at], [argument], argument)
         editor.remove(rows[at])
         rows[at] = argument
     for at in made:
@@ -198,17 +198,17 @@ def _join_copies(editor: Editor, body: Body, rows: Sequence[int]) -> None:
     src, dst, tensor = graph.edge_src.tolist(), graph.edge_dst.tolist(), graph.edge_tensor.tolist()
     order = np.argsort(graph.creation.edge)
 
-    def join(edges: Sequence[int]) -> None:
+    def add(edges: Sequence[int]) -> None:
         for edge in edges:
             if tensor[edge] < 0:
-                editor.wait(rows[src[edge]], rows[dst[edge]])
+                editor.add_control_edge(rows[src[edge]], rows[dst[edge]])
             else:
-                editor.join((rows[src[edge]], ports[tensor[edge]]), rows[dst[edge]], edge - first[dst[edge]])
+                editor.add_edge((rows[src[edge]], ports[tensor[edge]]), rows[dst[edge]], edge - first[dst[edge]])
 
-    join(order[~graph.edge_back[order]].tolist())
+    add(order[~graph.edge_back[order]].tolist())
     for slot, (at, port) in enumerate(body.results):
-        editor.join((rows[at], port), _RESULT, slot)
-    join(order[graph.edge_back[order]].tolist())
+        editor.add_edge((rows[at], port), _RESULT, slot)
+    add(order[graph.edge_back[order]].tolist())
 
 
 def _is_call(editor: Editor, op: str) -> bool:

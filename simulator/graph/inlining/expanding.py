@@ -51,7 +51,7 @@ def inline(graph: Graph) -> Graph:
     done = _expand_all(editor, graph, everything=True)
     notes = tuple(_notes(done))
     if not any(done[kind] for kind in _KINDS):
-        return graph.noting(*notes) if notes else graph
+        return graph.with_notes(*notes) if notes else graph
     library = _referenced(editor, graph.gradients)
     gradients = {name: other for name, other in graph.gradients.items() if name in library}
     return replace(_built(editor, notes, as_made=False), library=library, gradients=gradients)
@@ -93,7 +93,7 @@ def _built(editor: Editor, notes: Sequence[str], *, as_made: bool = True) -> Gra
     graph = editor.given
     ends = graph.ends or tuple([graph.names[row] for row in np.flatnonzero(np.diff(graph.out_ptr) == 0).tolist()])
     made = editor.built(as_made=as_made)
-    return replace(made, ends=ends, meta_graph=graph.meta_graph).noting(*notes)
+    return replace(made, ends=ends, meta_graph=graph.meta_graph).with_notes(*notes)
 
 
 def _is_call(graph: Graph, op: str) -> bool:

@@ -27,7 +27,7 @@ from simulator.graph.attributes import (
     COLOCATION,
     NO_ATTRS,
     SCALAR,
-    beside,
+    colocated_with,
     declared_shapes,
     number,
     shaped,
@@ -83,7 +83,7 @@ def lower_branches(editor: Editor, row: int) -> Sequence[int]:
     pivots = [make(infix, "Identity", ((switch, port),), (), scalar) for port, infix in enumerate(form.pivots)]
     switches = [_switched(editor, row, form, at, selector) for at in inputs]
     for src in editor.controls_of(row):
-        editor.wait(src, switch)
+        editor.add_control_edge(src, switch)
     calls = [
         part(editor, row, call_name, function, [(at, port) for at in switches], pivots[port])
         for call_name, (port, _, function) in zip(call_names, form.branches, strict=True)
@@ -104,7 +104,7 @@ def lower_branches(editor: Editor, row: int) -> Sequence[int]:
     done = make("branch_executed", "Merge", in_order, calls, {**kind, **count, **shaped([SCALAR, SCALAR])})
     outputs = [(merge, 0) for merge in merges]
     keep_fetchable(editor, row, outputs, (done,))
-    editor.hand_over(row, outputs, done)
+    editor.redirect_readers(row, outputs, done)
     editor.remove(row)
     return calls
 
@@ -112,7 +112,8 @@ def lower_branches(editor: Editor, row: int) -> Sequence[int]:
 def _switched(editor: Editor, row: int, form: _Form, at: Endpoint, selector: Endpoint) -> int:
     """Add the Switch of an input, beside the input's source, so that only the taken branch's copy moves."""
     source = editor.names[at[0]]
-    tied = beside(source) if form.colocates else texts([source])  # without "loc:@", so that the placer passes it over
+    # without "loc:@", so that the placer passes it over
+    tied = colocated_with(source) if form.colocates else texts([source])
     shapes = shaped([editor.shape(at)] * len(form.pivots))
     attrs = {**typed(editor.dtype(at)), **form.outs, **shapes, COLOCATION: tied}
     name = editor.numbered(f"{editor.names[row]}/{source}")
@@ -169,7 +170,7 @@ def lower_loop(editor: Editor, row: int) -> Sequence[int]:
     if controls := editor.controls_of(row):
         gate = make("LoopControlInputs", "NoOp", (), NO_ATTRS, waits=controls)
         for enter in enters:
-            editor.wait(gate, enter)
+            editor.add_control_edge(gate, enter)
     merges, switches, exits = dict[int, int](), dict[int, int](), dict[int, int]()
     for at in looping:
         merged = {**typed(kinds[at]), "N": number(2), **shaped([shapes[at], SCALAR])}
@@ -194,8 +195,8 @@ def lower_loop(editor: Editor, row: int) -> Sequence[int]:
         make("next_iteration", "NextIteration", ((body, at),), value[at], where[at], (body,)) for at in looping
     ]
     for at, source in zip(looping, following, strict=True):
-        editor.lead(merges[at], 1, source)
-    editor.hand_over(row, outputs, done)
+        editor.redirect_input(merges[at], 1, source)
+    editor.redirect_readers(row, outputs, done)
     editor.remove(row)
     return cond, body
 

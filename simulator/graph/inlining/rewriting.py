@@ -69,7 +69,7 @@ def _into_add(editor: Editor, row: int) -> None:
     attrs = {key: editor.attrs[row][key] for key in ("N", "T", SHAPES) if key in editor.attrs[row]}
     inputs, controls = editor.inputs_of(row), editor.controls_of(row)
     made = editor.add(editor.names[row], "AddN", inputs, controls, attrs, device=editor.devices[row])
-    editor.hand_over(row, [made], made)
+    editor.redirect_readers(row, [made], made)
     editor.remove(row)
 
 
@@ -93,10 +93,10 @@ def _into_variable(editor: Editor, row: int) -> None:
     freed = {**kind, "var_name": variable["var_name"], **shape, **beside}
     done = editor.add(name, "DestroyTemporaryVariable", (assigned,), (), freed, device=device)
     for src in editor.controls_of(row):
-        editor.wait(src, assigned)
+        editor.add_control_edge(src, assigned)
     for one in added:
-        editor.wait(one, done)
-    editor.hand_over(row, [done], done)
+        editor.add_control_edge(one, done)
+    editor.redirect_readers(row, [done], done)
     editor.remove(row)
 
 
@@ -126,13 +126,13 @@ def concatenate(editor: Editor, graph: Graph) -> None:
         for edge in list(editor.ins[row]):
             src, port, _, slot = editor.edges[edge]
             if slot == CONTROL:
-                editor.wait(src, start)
+                editor.add_control_edge(src, start)
                 continue
             update, given = editor.numbered(f"{name}/Internal"), {**kind, "loc": number(len(updates))}
             inputs = (start, (src, port))
             updates.append(editor.add(update, "_ParallelConcatUpdate", inputs, (), given, device=device))
         done = editor.add(name, "Identity", (start,), updates, kind, device=device)
-        editor.hand_over(row, [done], done)
+        editor.redirect_readers(row, [done], done)
         editor.remove(row)
 
 
@@ -164,13 +164,13 @@ def _isolate(editor: Editor, row: int, names: set[str]) -> None:
         return editor.add(_unlike(name, names), "Identity", (at,), (), attrs)
 
     for slot, at in enumerate(editor.inputs_of(row)):
-        editor.lead(row, slot, forward(at, f"{editor.names[at[0]]}_{own}"))
+        editor.redirect_input(row, slot, forward(at, f"{editor.names[at[0]]}_{own}"))
     used = set()
     for edge in sorted(editor.outs[row]):
         _, port, dst, slot = editor.edges[edge]
         if slot != CONTROL:
             used.add(port)
-            editor.lead(dst, slot, forward((row, port), f"{own}_{editor.names[dst]}"))
+            editor.redirect_input(dst, slot, forward((row, port), f"{own}_{editor.names[dst]}"))
     for port in range(len(ops.outputs(editor.ops[row], editor.attrs[row], editor.given.library) or ())):
         if port not in used:
             forward((row, port), own)

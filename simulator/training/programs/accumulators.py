@@ -78,7 +78,7 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
     places = [_place(graph, one.variable, program, alone=alone) for one in found.gradients]
     editor = edited(graph, as_made=False)
     for edge in parted.cut:  # the editor numbers the graph's edges as the graph does
-        editor.cut(edge)
+        editor.remove_edge(edge)
     counted = min(places) if found.global_step is None else graph.requested[found.global_step]
     home = str(parse(counted)._replace(type=None, id=None))
     moved = _moved(graph, parted.after, program)

@@ -124,7 +124,7 @@ def _wait_for_all(editor: Editor, writes: Sequence[int], replicas: Sequence[Repl
             if graph.edge_tensor[edge] < 0:
                 reader = int(graph.edge_dst[edge])
                 for one in replicas:
-                    editor.wait(one.rows[row], reader)
+                    editor.add_control_edge(one.rows[row], reader)
 
 
 def _given(graph: Graph, gradient: Gradient, replicas: Sequence[Replica], where: Sequence[str]) -> Reduced:

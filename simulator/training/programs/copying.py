@@ -51,16 +51,16 @@ def copied(
             src = source[edge]
             if tensor[edge] >= 0:
                 output = (src, port[tensor[edge]])
-                editor.join((copies[src], output[1]) if src in copies else replaced.get(output, output), copy, slot)
+                editor.add_edge((copies[src], output[1]) if src in copies else replaced.get(output, output), copy, slot)
             elif src in copies or src not in dropped:
-                editor.wait(copies.get(src, src), copy)
+                editor.add_control_edge(copies.get(src, src), copy)
     return copies
 
 
 def redirect(editor: Editor, edge: int, output: Output, copies: Mapping[int, int] = {}) -> None:
     """Let the input at an edge of the given graph come from another output; in the node's copy if `copies` has one."""
     row = int(editor.given.edge_dst[edge])
-    editor.lead(copies.get(row, row), edge - int(editor.given.in_ptr[row]), output)
+    editor.redirect_input(copies.get(row, row), edge - int(editor.given.in_ptr[row]), output)
 
 
 def output_on(graph: Graph, edge: int) -> Endpoint:

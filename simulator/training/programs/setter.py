@@ -257,9 +257,9 @@ def grouped(graph: Graph, setter: Setter) -> Graph:
         around = [source for source in editor.controls_of(row) if source not in own]
         for edge in list(editor.ins[row]):
             if editor.edges[edge][0] in own:
-                editor.cut(edge)
+                editor.remove_edge(edge)
         editor.devices[row] = ""
         for device in sorted(waits):
             name, home = editor.free(f"{graph.names[row]}/NoOp"), device if parse(device).job in jobs else ""
-            editor.wait(editor.add(name, "NoOp", (), [*waits[device], *around], device=home), row)
+            editor.add_control_edge(editor.add(name, "NoOp", (), [*waits[device], *around], device=home), row)
     return graph if len(editor.names) == len(graph) else editor.built()

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from simulator.errors import GraphError
-from simulator.graph.attributes import COLOCATION, beside, shaped
+from simulator.graph.attributes import COLOCATION, colocated_with, shaped
 from simulator.graph.dtypes import RESOURCE
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
@@ -74,7 +74,7 @@ def with_variables(graph: Graph, shapes: Mapping[str, Shape] = {}) -> Graph:
         )
     made = replace(graph, ops=tuple(ops), attrs=tuple(attrs))
     note = f"{counted(len(found), 'variable')} that a function captured, handed in as resources, are taken as its own"
-    return _beside(made).noting(note)
+    return _beside(made).with_notes(note)
 
 
 def _users(graph: Graph, row: int) -> list[int]:
@@ -132,5 +132,5 @@ def _beside(graph: Graph) -> Graph:
     attrs: list[Mapping[str, Proto]] = list(graph.attrs)
     for row, home in homes.items():
         if row not in twice and COLOCATION not in attrs[row] and not graph.requested[row]:
-            attrs[row] = {**attrs[row], COLOCATION: beside(graph.names[home])}
+            attrs[row] = {**attrs[row], COLOCATION: colocated_with(graph.names[home])}
     return replace(graph, attrs=tuple(attrs))
