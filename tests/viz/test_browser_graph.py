@@ -68,6 +68,7 @@ def test_an_edge_opens_into_its_tensors(browser: WebDriver, page: Ask) -> None:
     panel = page("document.getElementById('panel').innerText")
     for said in ("Edge", way["ends"][1], "Tensors (", "longest takes"):
         assert said in panel
+    assert page("simviz.timeline.marked().length") > 0  # packing and unpacking
     browser.find_element("css selector", "#panel tbody tr").click()
     assert page("simviz.state.selection.kind") == "transfer"
     assert complaints(browser) == []
@@ -187,6 +188,9 @@ def test_words_and_expressions_find_names_ops_and_devices(
         if item and not typed.startswith("/"):
             assert (item in hits) == all(word in " ".join(text).lower() for word in typed.split())
     assert page("document.querySelectorAll('#matches li[role=option]').length") >= len(expected)
+    marked = page("simviz.timeline.marked().map((slice) => simviz.model.scopes + simviz.model.slices.node[slice])")
+    assert len(marked) > 0
+    assert set(marked) <= hits
     assert complaints(browser) == []
 
 

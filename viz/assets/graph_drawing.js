@@ -254,7 +254,7 @@ function drawWayLabels(pen, ways, boxes) {
   const size = Math.min(26, Math.max(10.5, 9.2 / pen.scale)); // small on a small picture, but never too small to read
   const crossing = ways.filter((way) => way.from && way.to && way.transfers.length && isDrawn(pen, way) && inSight(pen, way));
   crossing.sort((a, b) => b.bytes - a.bytes || b.transfers.length - a.transfers.length);
-  const least = crossing.length > FEW_LABELS ? crossing[0].bytes / 1000 : 0; // a scalar beside gigabytes says nothing
+  const least = crossing.length ? crossing[0].bytes / (crossing.length > FEW_LABELS ? 1e3 : 1e6) : 0; // a scalar beside gigabytes says nothing
   const taken = boxes.map((box) => (box.open ? { x: box.x, y: box.y, width: box.titled ?? box.width, height: BOX.title } : box));
   context.font = `600 ${size}px ` + theme.sans;
   const ends = new Map(); // how many labelled ways begin or end at a box

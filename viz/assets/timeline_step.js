@@ -48,18 +48,21 @@ function stepTimeline(canvas, model, state, tip, onRange) {
   return { ...view, showSelection, neighbour, marked: () => [...markedSlices(model, state)].filter((slice) => laneOf(timeline, slice)[0] === "device") };
 }
 
-// The slices that the selection stands for.
+// The slices that the selection stands for; without one, those of what the search found.
 function markedSlices(model, state) {
   const { selection } = state;
   const found = new Set();
   const mark = (table, row) => rowsIn(table, row).forEach((slice) => found.add(slice));
+  const markTransfer = (edge) => {
+    const first = model.edges.transfer[edge]; // a loop has one per iteration
+    if (first >= 0) for (const row of repeats(model, first)) mark(model.slicesOfTransfer, row);
+  };
+  if (!selection) for (const item of state.hits) if (!isScope(model, item)) mark(model.slicesOf, item - model.scopes);
   if (selection?.kind === "transfer") mark(model.slicesOfTransfer, selection.id);
+  if (selection?.kind === "edges") selection.id.forEach(markTransfer);
   if (selection?.kind === "node") {
     mark(model.slicesOf, selection.id);
-    for (const edge of [...rowsIn(model.inEdges, selection.id), ...rowsIn(model.outEdges, selection.id)]) {
-      const first = model.edges.transfer[edge]; // a loop has one per iteration
-      if (first >= 0) for (const row of repeats(model, first)) mark(model.slicesOfTransfer, row);
-    }
+    for (const edge of [...rowsIn(model.inEdges, selection.id), ...rowsIn(model.outEdges, selection.id)]) markTransfer(edge);
   }
   if (selection?.kind === "scope") {
     const pending = [selection.id];
