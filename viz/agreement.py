@@ -88,7 +88,7 @@ def shortened(sentence: str) -> str:
     return _LIST.sub(short, sentence)
 
 
-def told(scene: Scene) -> Mapping[str, Any] | None:
+def as_json(scene: Scene) -> Mapping[str, Any] | None:
     """The JSON object of the check with its sentences, in the order of the page; Any: JSON."""
     check = scene.check
     if check is None:

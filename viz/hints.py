@@ -138,7 +138,7 @@ def _shares(
     return found
 
 
-def starved(
+def input_notes(
     graph: Graph,
     step: Step,
     cluster: Cluster,

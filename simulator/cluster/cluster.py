@@ -13,16 +13,16 @@ from itertools import chain
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from simulator.cluster.chips import Chip
-from simulator.cluster.peaks import UNSAID, Peaks
+from simulator.cluster.peaks import NO_PEAKS, Peaks
 from simulator.cluster.protocols import (
     IN_PROCESS,
     MAX_LATENCY_NS,
     PLAIN,
     Protocol,
-    beside_ns,
     find_protocol,
     lane_ns,
-    spoken,
+    outside_lanes_ns,
+    protocol_note,
 )
 from simulator.columns import Ids, ids
 from simulator.errors import ClusterError
@@ -52,7 +52,7 @@ class Device:
     lanes: int = 1  # ops that it runs at the same time
     host: str = ""  # the machine of the device; tasks may share one
     cores: int = 1  # of each of its lanes; the work for a message needs one of them
-    peaks: Peaks = UNSAID  # in other formats, and of matrix units
+    peaks: Peaks = NO_PEAKS  # in other formats, and of matrix units
     chip: Chip | None = None  # of a GPU: how far its kernels stay below the peaks; None: they reach them
 
     @property
@@ -232,8 +232,8 @@ class Cluster:
         wires, protocol = self._link_latency_ns, self.protocol(source, target)
         works = protocol.pack_ns(nbytes), protocol.unpack_ns(nbytes)
         fixed, cores = (protocol.send_ns, protocol.receive_ns), self.cores(source, target)
-        beside = beside_ns(fixed, works, cores, self._wire_ns(route, nbytes))
-        return protocol.latency_ns + beside + sum([wires[link] for link in route])
+        outside = outside_lanes_ns(fixed, works, cores, self._wire_ns(route, nbytes))
+        return protocol.latency_ns + outside + sum([wires[link] for link in route])
 
     def transfer_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
         """Time of one transfer on free links: its bytes at the slowest link, rounded up, and latency.
@@ -285,6 +285,6 @@ def with_protocol(cluster: Cluster, name: str) -> Cluster:
     """
     old = cluster.between_tasks
     new = find_protocol(name, {old.name: old})
-    notes = [note for note in cluster.notes if note != spoken(old)]
-    said = [spoken(new)] if len(cluster.tasks) > 1 else []
+    notes = [note for note in cluster.notes if note != protocol_note(old)]
+    said = [protocol_note(new)] if len(cluster.tasks) > 1 else []
     return replace(cluster, between_tasks=new, notes=(*notes, *said))

@@ -11,7 +11,7 @@ from typing import Any
 
 from simulator.cluster.chips import Chip, read_chip
 from simulator.cluster.cluster import MAX_CORES
-from simulator.cluster.peaks import UNSAID, Peaks, read_peaks
+from simulator.cluster.peaks import NO_PEAKS, Peaks, read_peaks
 from simulator.errors import ClusterError
 from simulator.units import parse_bytes, parse_nanos, parse_rate
 
@@ -39,7 +39,7 @@ class Model:
     nvlink_bytes_per_s: int = 0  # of one NVLink, one direction; 0: it has none
     nvlinks: int = 0  # how many of them it has; 0: not said
     cores: int = 1  # of a CPU
-    peaks: Peaks = UNSAID  # in other formats, and of matrix units
+    peaks: Peaks = NO_PEAKS  # in other formats, and of matrix units
     chip: Chip | None = None  # of a GPU: how far its kernels stay below the peaks; None: they reach them
     source: str = ""
 

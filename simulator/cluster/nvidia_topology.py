@@ -64,10 +64,10 @@ def read_topology(text: str, source: str, model: str | None = None) -> Cluster:
         between_sockets=BETWEEN_SOCKETS if len(sockets) > 1 else None,
     )
     task = Task("localhost", 0, "host", 1, tuple(range(count)))
-    return connect([host], [task], name=source, notes=_doubts(gpu, model, bonds))
+    return connect([host], [task], name=source, notes=_assumptions(gpu, model, bonds))
 
 
-def _doubts(gpu: Model, named: str | None, bonds: dict[tuple[int, int], int]) -> list[str]:
+def _assumptions(gpu: Model, named: str | None, bonds: dict[tuple[int, int], int]) -> list[str]:
     said = [] if named else [f"the matrix does not name the GPU model; taken as {gpu.name} (write FILE@MODEL)"]
     if bonds and not gpu.nvlink_bytes_per_s:
         assumed = show_rate(NVLINK_BYTES_PER_S)

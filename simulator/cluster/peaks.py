@@ -36,7 +36,7 @@ class Peaks:
         return Peaks(*[max(1, speed // parts) if speed else 0 for speed in speeds])
 
 
-UNSAID = Peaks()
+NO_PEAKS = Peaks()
 
 
 def peak(flop_per_s: int, peaks: Peaks, number: str, *, matrix: bool = False) -> tuple[int, bool]:

@@ -70,7 +70,9 @@ def lane_ns(work_ns: Nanos, cores: int) -> Nanos:
     return -(-work_ns // cores)
 
 
-def beside_ns(fixed: tuple[Nanos, Nanos], works: tuple[Nanos, Nanos], cores: tuple[int, int], wire_ns: Nanos) -> Nanos:
+def outside_lanes_ns(
+    fixed: tuple[Nanos, Nanos], works: tuple[Nanos, Nanos], cores: tuple[int, int], wire_ns: Nanos
+) -> Nanos:
     """Delay of a message by the work at its two ends outside their lanes.
 
     Each end has `fixed`, its work per message; `works`, all of its work; and `cores`, the number of cores of its lane.
@@ -143,6 +145,6 @@ def find_protocol(name: str, own: Mapping[str, Protocol] | None = None) -> Proto
     return known[name]
 
 
-def spoken(protocol: Protocol) -> str:
+def protocol_note(protocol: Protocol) -> str:
     """The note of a cluster on the protocol between its tasks."""
     return f"tasks talk by {protocol.name}" + (f" ({protocol.source})" if protocol.source else "")

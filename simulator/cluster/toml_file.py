@@ -278,7 +278,7 @@ def read_toml(text: str, source: str, *, name: str | None = None) -> Cluster:
     racks = _racks(reader, reader.tables(top.get("rack", []), "rack"), named)
     protocol = _protocol(reader, top.get("protocol", GRPC.name))
     tasks = _tasks(reader, reader.tables(top.get("task", []), "task"), hosts)
-    said = [*_unsaid(own, top.get("model", {})), *([f"figures: {top['source']}"] if "source" in top else [])]
+    said = [*_missing_figures(own, top.get("model", {})), *([f"figures: {top['source']}"] if "source" in top else [])]
     try:
         title = name or str(top.get("name", source))
         return connect(hosts, tasks, name=title, notes=said, protocol=protocol, racks=racks)
@@ -311,7 +311,7 @@ def _models(reader: Reader, tables: object) -> dict[str, Model]:
     return own
 
 
-def _unsaid(own: Mapping[str, Model], tables: Mapping[str, Table]) -> list[str]:
+def _missing_figures(own: Mapping[str, Model], tables: Mapping[str, Table]) -> list[str]:
     """Notes on models without a launch time or a number of cores."""
     launches = [
         f"model {name} gives no launch: {show_nanos(model.launch_ns)} is assumed, as for other {model.type}s"

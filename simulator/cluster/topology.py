@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from simulator.cluster.cluster import Cluster, Contention, Device, Link
 from simulator.cluster.devicespec import MAX_NUMBER, is_job
 from simulator.cluster.models import Model
-from simulator.cluster.protocols import GRPC, Protocol, spoken
+from simulator.cluster.protocols import GRPC, Protocol, protocol_note
 from simulator.errors import ClusterError
 from simulator.units import show_rate
 
@@ -124,7 +124,7 @@ def connect(
             places.append((host, gpu))
     links = _Links()
     routes = _routes(links, devices, places, rack_of)
-    said = (*_assumptions(hosts), *notes, *([spoken(protocol)] if len(tasks) > 1 else []))
+    said = (*_assumptions(hosts), *notes, *([protocol_note(protocol)] if len(tasks) > 1 else []))
     return Cluster(tuple(devices), tuple(links.made), routes, name, said, between_tasks=protocol)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.cluster.protocols import beside_ns, lane_ns
+from simulator.cluster.protocols import lane_ns, outside_lanes_ns
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError
 from simulator.units import Bytes, Nanos
@@ -105,7 +105,7 @@ def alone_ns(pace: Pace, nbytes: Bytes) -> Nanos:
         pace.receive_ns - (-nbytes * pace.receive_ps_per_byte // PS_PER_NS),
     )
     lanes = lane_ns(works[0], cores[0]) + lane_ns(works[1], cores[1])
-    return pace.latency_ns + wire + lanes + beside_ns(fixed, works, cores, wire)
+    return pace.latency_ns + wire + lanes + outside_lanes_ns(fixed, works, cores, wire)
 
 
 def routes_of(cluster: Cluster) -> Routes:
@@ -136,18 +136,18 @@ def routes_of(cluster: Cluster) -> Routes:
     np.add.at(latency, route, ints([link.latency_ns for link in cluster.links])[link])
     np.minimum.at(rate, route, speed[link])
     cores = [cores or (1, 1) for _, cores in rows]
-    spoken = np.array([cores is not None for _, cores in rows], bool)  # by the protocol between tasks
+    by_protocol = np.array([cores is not None for _, cores in rows], bool)  # by the protocol between tasks
     handed_over = np.array([not taken for taken in links], bool)
     return Routes(
         of=ids(np.array(of).reshape(len(cluster), len(cluster))),
         links=links,
-        latency_ns=ints(latency + handed_over * cluster.handover_ns + spoken * protocol.latency_ns),
+        latency_ns=ints(latency + handed_over * cluster.handover_ns + by_protocol * protocol.latency_ns),
         bytes_per_s=ints(np.where(handed_over, 0, rate)),
-        request_ns=ints(spoken * protocol.request_ns),
-        send_ns=ints(spoken * protocol.send_ns),
-        receive_ns=ints(spoken * protocol.receive_ns),
-        send_ps_per_byte=ints(spoken * protocol.send_ps_per_byte),
-        receive_ps_per_byte=ints(spoken * protocol.receive_ps_per_byte),
+        request_ns=ints(by_protocol * protocol.request_ns),
+        send_ns=ints(by_protocol * protocol.send_ns),
+        receive_ns=ints(by_protocol * protocol.receive_ns),
+        send_ps_per_byte=ints(by_protocol * protocol.send_ps_per_byte),
+        receive_ps_per_byte=ints(by_protocol * protocol.receive_ps_per_byte),
         send_cores=ints([send for send, _ in cores]),
         receive_cores=ints([receive for _, receive in cores]),
         link_names=tuple(link.name for link in cluster.links),

@@ -81,7 +81,7 @@ def transfers_of(tables: Tables, device: Ids) -> Transfers:
     unpacked = _work(routes.receive_ns[route], routes.receive_ps_per_byte[route], nbytes)
     pack, unpack = -(-packed // routes.send_cores[route]), -(-unpacked // routes.receive_cores[route])
     wire = bytes_ns(routes.bytes_per_s[route], nbytes)
-    sends, receives = routes.send_ns[route], routes.receive_ns[route]  # as `beside_ns`
+    sends, receives = routes.send_ns[route], routes.receive_ns[route]  # as `outside_lanes_ns`
     alone = sends + receives - -(-sends // routes.send_cores[route]) - -(-receives // routes.receive_cores[route])
     stream = np.maximum(np.maximum(packed - sends, unpacked - receives), wire)
     beside = np.maximum(alone, sends + receives + stream - wire - pack - unpack)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _How:
+class _CutOptions:
     """Keywords of `partition` that say how a step is cut."""
 
     flavour: str
@@ -79,8 +79,8 @@ def partition(
     if legal:
         _check_fitting(graph, assignment, cluster, step)
         require_legal(graph, assignment, cluster, soft=assignment.constraints is None or assignment.constraints.soft)
-    how = _How(flavour, recv_scheduling, seen)
-    cut = _cut(graph, assignment, cluster, step, levels_of(flavour, cluster), how)
+    options = _CutOptions(flavour, recv_scheduling, seen)
+    cut = _cut(graph, assignment, cluster, step, levels_of(flavour, cluster), options)
     return replace(cut, graph=_imported(cut.graph))
 
 
@@ -98,7 +98,7 @@ def partition_by_task(
     Edges between devices of one task are still there, so the result can't be simulated. All else is as in `partition`.
     """
     master = levels_of(MASTER, cluster)[:1]
-    return _cut(graph, assignment, cluster, step, master, _How(MASTER, recv_scheduling, seen))
+    return _cut(graph, assignment, cluster, step, master, _CutOptions(MASTER, recv_scheduling, seen))
 
 
 def _cut(
@@ -107,22 +107,22 @@ def _cut(
     cluster: Cluster,
     step: Step,
     levels: Sequence[Level],
-    how: _How,
+    options: _CutOptions,
 ) -> Partitions:
     names = _check_fitting(graph, assignment, cluster, step)
     client = exchange(graph, step)
     first, *later = levels
-    ready, refused, notes = _ready(graph, step, client, cluster, assignment, first.suffix, how)
+    ready, refused, notes = _ready(graph, step, client, cluster, assignment, first.suffix, options)
     pieces = split(ready, first, cluster)
     for level in later:
         pieces = split_by_worker(pieces, level, cluster)
-        if how.recv_scheduling:
+        if options.recv_scheduling:
             pieces = with_triggers(pieces, level, cluster)
     return Partitions(
         graph=with_starts(pieces),
         device=pieces.device,
         origin=pieces.origin,
-        flavour=how.flavour,
+        flavour=options.flavour,
         priority=None if assignment.priority is None else ints(assignment.priority[pieces.origin]),
         inserted=pieces.inserted,
         endpoint=pieces.endpoint,
@@ -175,16 +175,16 @@ def _ready(
     cluster: Cluster,
     assignment: Assignment,
     suffix: str,
-    how: _How,
+    options: _CutOptions,
 ) -> tuple[Placed, str | None, tuple[str, ...]]:
     """The passes before the pairs, why TensorFlow refuses, and what else to say about them."""
     nodes = nodes_of(graph, assignment.device.tolist())
-    add_client(nodes, client, cluster, how.flavour)
+    add_client(nodes, client, cluster, options.flavour)
     clients = len(nodes) - len(graph)
     whole, client_ends = attach(graph, client, step_edges(graph, client))
     given, gone, next_id = replicate(nodes, whole, step, client, cluster, client_ends)
-    start = earliest_starts(nodes, given) if how.recv_scheduling else None
-    seen = {graph.index[name]: cluster.index[where] for name, where in how.seen.items() if name in graph.index}
+    start = earliest_starts(nodes, given) if options.recv_scheduling else None
+    seen = {graph.index[name]: cluster.index[where] for name, where in options.seen.items() if name in graph.index}
     nodes.device[:] = settled(nodes.device, moves(graph, given, len(nodes)), seen)
     before = len(nodes)
     given, numbered, refused = close_loops(nodes, whole, given, clients, next_id, suffix)

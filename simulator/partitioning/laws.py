@@ -137,8 +137,8 @@ def _through(partitions: Partitions, source: int, port: int, sends: dict[int, in
             source, port = int(cut.edge_src[cut.in_ptr[source]]), -1
         if source not in sends:
             return source, port
-        source, told = _sent(partitions, sends[source])
-        port = told if port >= 0 else -1
+        source, sent_port = _sent(partitions, sends[source])
+        port = sent_port if port >= 0 else -1
 
 
 def _is_dummy(partitions: Partitions, row: int) -> bool:

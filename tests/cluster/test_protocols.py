@@ -26,7 +26,7 @@ from simulator.cluster.protocols import (
     RDMA,
     Protocol,
     find_protocol,
-    spoken,
+    protocol_note,
 )
 from simulator.cluster.toml_file import read_toml
 from simulator.errors import ClusterError
@@ -81,7 +81,7 @@ def test_another_protocol_changes_the_hop_and_not_the_wires() -> None:
     assert with_protocol(TWO, "nccl").transfer_ns(1, 3, 0) == 22_400
     assert with_protocol(TWO, "plain").transfer_ns(0, 2, 0) == 2_000
     assert with_protocol(direct, "grpc").notes == TWO.notes
-    assert [note for note in direct.notes if "tasks talk by" in note] == [spoken(RDMA)]
+    assert [note for note in direct.notes if "tasks talk by" in note] == [protocol_note(RDMA)]
 
 
 def test_within_a_task_the_protocol_between_tasks_counts_for_nothing() -> None:

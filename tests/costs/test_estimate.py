@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster, Device
-from simulator.cluster.peaks import UNSAID, Peaks, peak
+from simulator.cluster.peaks import NO_PEAKS, Peaks, peak
 from simulator.costs.estimate import estimate
 from simulator.costs.formulas.instance import Instance
 from simulator.costs.roofline import DISPATCH_NS, MAX_COUNT, number_format, real_operations
@@ -27,7 +27,7 @@ def device(
     flop_per_s: int = 10**12,
     bytes_per_s: int = 10**11,
     launch_ns: int = 1000,
-    peaks: Peaks = UNSAID,
+    peaks: Peaks = NO_PEAKS,
 ) -> Device:
     name = f"/job:localhost/replica:0/task:0/device:{type}:{at}"
     return Device(name, type, kind, 2**34, flop_per_s, bytes_per_s, launch_ns, peaks=peaks)

@@ -15,7 +15,7 @@ from simulator.graph.importer import read_graph
 from simulator.graph.inlining import inline, lower
 from simulator.graph.messages import GraphDef
 from simulator.oracle import child
-from simulator.training.programs.replicated import How, replicate
+from simulator.training.programs.replicated import Replication, replicate
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
 from simulator.training.recognition.division import division
@@ -129,7 +129,7 @@ def test_each_worker_of_a_cluster_with_ps_tasks_takes_it_as_it_stands(files: dic
 
 @pytest.mark.parametrize("how", ["in", "both", "allreduce:ring", "allreduce:tree", "allreduce:hierarchical"])
 @pytest.mark.parametrize("name", ["cifar", "layers", "function layers", "cpus"])
-def test_devices_are_not_given_anew_to_what_names_several(files: dict[str, Path], name: str, how: How) -> None:
+def test_devices_are_not_given_anew_to_what_names_several(files: dict[str, Path], name: str, how: Replication) -> None:
     with pytest.raises(GraphError, match=r"by its own device strings, so .* would divide it again.*--replicate none"):
         replicate(read(files[name]), load_cluster("ps=1,worker=2x4gpu"), how=how)
 

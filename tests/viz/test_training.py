@@ -20,7 +20,7 @@ from simulator.errors import SimvizError
 from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import unsized_transfers
 from simulator.training.disturbances.disturbance import read_disturbance
-from simulator.training.programs.replicated import How
+from simulator.training.programs.replicated import Replication
 from simulator.training.programs.setter import PsStrategy
 from simulator.training.training import WAITING
 from tests.viz.browsing import complaints, opened, settled
@@ -59,7 +59,7 @@ def known(scene: Scene) -> Trained:
 
 
 def test_the_help_knows_what_can_be_replicated() -> None:
-    assert ("none", *sorted(get_args(How), key=options.REPLICATIONS.index)) == options.REPLICATIONS
+    assert ("none", *sorted(get_args(Replication), key=options.REPLICATIONS.index)) == options.REPLICATIONS
     assert get_args(PsStrategy) == options.PS_STRATEGIES
 
 

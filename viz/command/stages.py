@@ -22,7 +22,7 @@ from simulator.partitioning import Partitions, partition
 from simulator.wording import counted
 from viz.command.ingredients import Ingredients, read_inputs
 from viz.command.request import Request
-from viz.hints import HELD, Pinned, affordable, pinned, starved
+from viz.hints import HELD, Pinned, affordable, input_notes, pinned
 from viz.scene import Scene, Trained
 
 
@@ -58,9 +58,9 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
             compiled=assignment.search is not None,
         ),
         received=received,
-        pinned=None if held is None else _freed(request, given, held, assignment, trace, say),
+        pinned=None if held is None else _without_strings(request, given, held, assignment, trace, say),
         training=_trained(request, given, (assignment, partitions), say),
-        notes=(*_unused(request, given.cluster), *_made(request, given), *_starved(given, partitions, trace)),
+        notes=(*_unused(request, given.cluster), *_made(request, given), *_input_notes(given, partitions, trace)),
     )
     if log is not None:
         from viz.command.check import check_with_log
@@ -141,7 +141,7 @@ def _simulated(
     return received.partitions, received.trace, received
 
 
-def _freed(
+def _without_strings(
     request: Request, given: Ingredients, held: Pinned, first: Assignment, trace: Trace, say: Callable[[str], None]
 ) -> Pinned | None:
     """Add the makespan of the step without the strings; None if it cannot be placed or run."""
@@ -188,11 +188,11 @@ def _made(request: Request, given: Ingredients) -> tuple[str, ...]:
     return (f"{given.training.made}; the step of {programs[0].name} is shown, of {counted(len(programs), 'client')}.",)
 
 
-def _starved(given: Ingredients, partitions: Partitions, trace: Trace) -> tuple[str, ...]:
+def _input_notes(given: Ingredients, partitions: Partitions, trace: Trace) -> tuple[str, ...]:
     """Notes on inputs that consecutive steps would wait for; a training simulates them."""
     if given.training is not None:
         return ()
-    return starved(given.graph, given.step, given.cluster, given.costs, partitions, trace)
+    return input_notes(given.graph, given.step, given.cluster, given.costs, partitions, trace)
 
 
 def _shown(name: str) -> str:

@@ -27,7 +27,7 @@ from viz.command.request import Request
 from viz.command.training_request import TrainingRequest
 
 _NAMED = "the graph already assigns jobs; used unchanged"
-_HOW = {
+_REPLICATIONS = {
     "none": "one client runs the graph unchanged",
     "in": "in-graph replication: a copy of the model per {kind} in one graph",
     "between": "between-graph replication: a client and a graph per worker, variables on the ps tasks",
@@ -59,7 +59,7 @@ def make_programs(
                 f"{said}. Leave --workers out, or replicate the graph (--replicate between)"
             )
         made = distributed(graph, cluster, regime=wanted.regime, fetches=request.fetches, batch=request.batch)
-        return _ready(made, wanted, cluster), _NAMED if named else _HOW["none"] + said
+        return _ready(made, wanted, cluster), _NAMED if named else _REPLICATIONS["none"] + said
     made = replicate(
         graph,
         cluster,
@@ -74,7 +74,7 @@ def make_programs(
     on_gpus = any("GPU" in name for name in computing(cluster, worker_tasks(cluster)))
     if held:
         said = said.replace(": it", "; each copy is the whole graph, which", 1)
-    return _ready(made, wanted, cluster), _HOW[how].format(kind="GPU" if on_gpus else "CPU") + said
+    return _ready(made, wanted, cluster), _REPLICATIONS[how].format(kind="GPU" if on_gpus else "CPU") + said
 
 
 def _divided(graph: Graph, request: Request) -> Division | None:

@@ -139,10 +139,10 @@ def _written(events: Iterable[Event], other: Facts, said: Sequence[str], max_byt
             left_out += 1
         else:
             lines.append(line)
-    told: Facts = {key: value[:MAX_NAME] if isinstance(value, str) else value for key, value in other.items()}
+    facts: Facts = {key: value[:MAX_NAME] if isinstance(value, str) else value for key, value in other.items()}
     if left_out:
-        told["left_out"] = f"{left_out} events, as the file would exceed {max_bytes} bytes"
-    head = json.dumps({**told, "notes": "; ".join(said)[:2000]})
+        facts["left_out"] = f"{left_out} events, as the file would exceed {max_bytes} bytes"
+    head = json.dumps({**facts, "notes": "; ".join(said)[:2000]})
     body = ",\n".join(lines)
     return f'{{"displayTimeUnit":"ns","otherData":{head},"traceEvents":[\n{body}\n]}}\n'
 

@@ -62,7 +62,7 @@ def contents(scene: Scene) -> dict[str, Json]:
         "tree": _tree(scene, folding),
         **step_contents(scene),
         "tables": _tables(scene),
-        "check": _plain(agreement.told(scene)),
+        "check": _plain(agreement.as_json(scene)),
         "training": None if scene.training is None else training_contents(scene.training, scene.cluster),
     }
 

@@ -45,7 +45,7 @@ def _share(work_ns: int, cores: int) -> int:
 
 
 def _beside(places: Places, path: int, packed: int, unpacked: int, wire_ns: int) -> int:
-    """What the work outside the lanes adds to a message's latency; see `protocols.beside_ns`."""
+    """What the work outside the lanes adds to a message's latency; see `protocols.outside_lanes_ns`."""
     sends, receives = places.send_ns[path], places.receive_ns[path]
     here, there = places.send_cores[path], places.receive_cores[path]
     alone = sends + receives - _share(sends, here) - _share(receives, there)

@@ -39,7 +39,7 @@ from simulator.training.regimes import Regime
 from simulator.units import Bytes, is_whole
 from simulator.wording import counted, near, some
 
-How: TypeAlias = Literal["in", "between", "both", "allreduce:ring", "allreduce:tree", "allreduce:hierarchical"]
+Replication: TypeAlias = Literal["in", "between", "both", "allreduce:ring", "allreduce:tree", "allreduce:hierarchical"]
 Home: TypeAlias = Literal["ps", "cpu", "gpu"]
 
 
@@ -47,7 +47,7 @@ def replicate(
     graph: Graph,
     cluster: Cluster,
     *,
-    how: How = "between",
+    how: Replication = "between",
     ps_strategy: PsStrategy = "round_robin",
     regime: Regime | None = None,
     variables: Home | None = None,
@@ -85,7 +85,7 @@ def replicate(
     `how` or strategy, and for a regime that one client's steps can't follow: an all-reduce in which replicas do not
     wait, or gradients that are counted where all are averaged.
     """
-    known = get_args(How)
+    known = get_args(Replication)
     if how not in known:
         raise SimvizError(f"there is no replication {how!r}; give one of {', '.join(known)}.{near(how, known)}")
     if variables not in (None, *get_args(Home)):

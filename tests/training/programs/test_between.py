@@ -11,7 +11,7 @@ from simulator import load_cluster
 from simulator.errors import ClusterError, GraphError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.training.programs.replicated import How, replicate
+from simulator.training.programs.replicated import Replication, replicate
 from simulator.training.programs.setter import PsStrategy
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.regimes import read_regime
@@ -182,7 +182,7 @@ def test_a_chief_trains_and_an_evaluator_does_not() -> None:
 
 @pytest.mark.parametrize("how", ["in", "allreduce:ring", "allreduce:tree"])
 @pytest.mark.parametrize("text", ["sync:aggregate=3", "sync:total=4", "sync:tokens=1"])
-def test_one_client_that_averages_all_counts_no_gradients(how: How, text: str) -> None:
+def test_one_client_that_averages_all_counts_no_gradients(how: Replication, text: str) -> None:
     """The numbers were dropped without a word."""
     with pytest.raises(SimvizError, match=f"{text} counts the gradients of several clients, but in.* Write sync with"):
         replicate(momentum(batch=8), load_cluster("worker=2x2gpu"), how=how, regime=read_regime(text))
@@ -222,6 +222,6 @@ def test_a_graph_without_gradients_is_told_what_it_lacks() -> None:
 def test_a_graph_that_synchronises_workers_is_not_replicated_again() -> None:
     here = synchronised(aggregate=2, handed=3, tokens=2)
     graph = replace(here, requested=("",) * len(here))
-    for how in get_args(How):
+    for how in get_args(Replication):
         with pytest.raises(GraphError, match=r"synchronises its workers itself.*sync:aggregate=2,total=3"):
             replicate(graph, load_cluster("ps=1,worker=3"), how=how)

@@ -14,12 +14,12 @@ from simulator.costs.measured import MeasuredTimes, Sample
 from simulator.costs.table import MEASURED, CostTable
 from simulator.graph.graph import Graph
 from simulator.training.programs.program import Program, estimate_each
-from simulator.training.programs.replicated import How, replicate
+from simulator.training.programs.replicated import Replication, replicate
 from simulator.training.regimes import Regime, read_regime
 from tests.training.programs.test_between import momentum
 from viz import run
 
-WAYS: list[tuple[How, str, str]] = [
+WAYS: list[tuple[Replication, str, str]] = [
     ("in", "3gpu", "sync"),
     ("in", "3gpu", "async"),
     ("in", "ps=1,worker=2x2gpu", "ssp:bound=1"),
@@ -44,12 +44,12 @@ def priced(programs: tuple[Program, ...], cluster: str, given: MeasuredTimes) ->
     return estimate_each(programs, there, lambda graph, at: calibrate(estimate(graph, at), given, graph, at))
 
 
-def made(how: How, cluster: str, regime: Regime | None) -> tuple[Program, ...]:
+def made(how: Replication, cluster: str, regime: Regime | None) -> tuple[Program, ...]:
     return replicate(momentum(batch=32), load_cluster(cluster), how=how, regime=regime)
 
 
 @pytest.mark.parametrize(("how", "cluster", "regime"), WAYS)
-def test_every_copy_takes_the_time_of_its_original(how: How, cluster: str, regime: str) -> None:
+def test_every_copy_takes_the_time_of_its_original(how: Replication, cluster: str, regime: str) -> None:
     source = momentum(batch=32)
     programs = made(how, cluster, read_regime(regime))
     for program, costs in zip(programs, priced(programs, cluster, measured(source)), strict=True):
@@ -86,7 +86,9 @@ def test_a_copy_that_was_measured_itself_keeps_its_own_time() -> None:
         ("allreduce:ring", "4gpu", "sync", 1),
     ],
 )
-def test_the_rate_is_that_of_what_was_measured(how: How, cluster: str, regime: str, updates_per_step: int) -> None:
+def test_the_rate_is_that_of_what_was_measured(
+    how: Replication, cluster: str, regime: str, updates_per_step: int
+) -> None:
     """A gradient of a second on every GPU: each worker takes a step a second, whatever else there is."""
     there, asked = load_cluster(cluster), read_regime(regime)
     programs = replicate(momentum(batch=32), there, how=how, regime=asked)
