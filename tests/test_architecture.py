@@ -105,7 +105,6 @@ ALONE: dict[str, str] = {
     "simulator.oracle.verification": "door: loaded by the oracle when a check is first asked for",
     "simulator.partitioning.cut": "door: what `partitioning` offers, over the passes",
     "viz.command.library": "door: `viz.run`, loaded when it is first called",
-    "viz.difference.difference": "door: two runs compared, loaded when it is first asked for",
     "viz.entry": "door: Ctrl-C is handled before anything else is loaded",
     "viz.command.cli": "door: it loads the whole command, which `viz.entry` must not",
     # compiled: never loaded by an import of the product
@@ -119,6 +118,8 @@ ALONE: dict[str, str] = {
     "simulator.cluster.nvidia_topology": "one form of a cluster's file, with its own names of links",
     "simulator.cluster.toml_file": "one form of a cluster's file, with all its tables",
     "simulator.graph.text_format": "a fast reader of the text form, judged by protobuf's own",
+    "viz.difference.earlier": "a form of file: a result of `--json`, of which nothing is trusted",
+    "viz.formats.difference_json": "a part of the JSON, as docs/json.md has it",
     "simulator.graph.wire": "the fields of TensorFlow's messages: a table of facts, without code",
     # one of several siblings behind a table or a walk
     "placement.algorithms.heft": "one algorithm per file, which `place` loads by its name, too",
@@ -164,9 +165,9 @@ ALONE: dict[str, str] = {
     "simulator.training.control.layout": "makes the columns that `arrays` declares",
     "simulator.training.control.run": "the loop without regimes, which tests drive directly",
     "viz.command.check": "the one stage that asks TensorFlow, or reads its log",
+    "viz.command.stages": "one run from a request to a scene; `sides` makes several of them",
     "viz.command.training_run": "the stages of a training, beside those of a step",
     "viz.difference.explanation": "a path beside a path; the rest of a difference is counted by names",
-    "viz.difference.outlining": "makes what `outline` declares and reads from files",
     "viz.page.content": "what the page shows; `report` is how it is packed into one file",
     "viz.page.hosts": "a rule of drawing: a variable is shown in the box of its reader",
     "viz.page.time_content": "columns of time, which `timeline.js` reads, beside those of the graph",

@@ -26,6 +26,7 @@ OF_THE_COMMAND = {
     "verbose",
     "version",
     "warm_up",
+    "compare",
 }  # no use in a call
 
 

@@ -152,7 +152,7 @@ def test_loops_and_branches_that_cannot_be_are_refused(
         (["--order", "fastest"], "--order: there is no 'fastest'; choose one of auto, fifo, priority, tensorflow\\."),
         (["--contention", "far"], "Did you mean 'fair'\\?"),
         (["--engine="], "--engine: there is no ''; choose one of"),
-        (["--algoritm", "heft"], "There is no option --algoritm\\. Did you mean '--algorithm'\\?"),
+        (["--algoritm", "heft"], "There is no option --algoritm\\. Did you mean '--algorithm'"),
         (["--algo", "heft"], "There is no option --algo\\. Did you mean '--algorithm'\\?"),
         (["--re=both"], "There is no option --re\\. Did you mean '--recv-scheduling' or '--replicate'\\?"),
         (["--frob"], "There is no option --frob\\. simviz --help"),

@@ -24,6 +24,7 @@ from viz.command.options import parser
 if TYPE_CHECKING:
     import argparse
 
+    from viz.command.request import Request
     from viz.scene import Scene
 
 
@@ -111,11 +112,18 @@ def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
     for path, suffix in found:
         check_place(path, folder=suffix == ".partitions")
         check_is_not_read(path, asked.graph)
+    _check_json(asked)
+    return found
+
+
+def _check_json(asked: argparse.Namespace) -> None:
+    """Raise SimvizError if --json could not be written later."""
+    from viz.formats.output import check_place
+
     if asked.json == "-" and sys.stdout is None:  # started with it closed
         raise SimvizError("--json -: standard output is closed; give a file")
     if asked.json not in (None, "-"):
         check_place(asked.json)
-    return found
 
 
 def _default_report(graph: str) -> str:
@@ -130,9 +138,11 @@ def _run(asked: argparse.Namespace, written: list[str], begin: Callable[[], None
     from viz.command.request import read_request
 
     request = read_request(asked)
+    if asked.compare is not None:
+        return _compare(request, asked, written, begin)
     outputs = _outputs(asked)
     from simulator.execution.choosing import telling  # late: it loads much, and the request may be wrong
-    from viz.command.stages import run
+    from viz.command.sides import run
 
     begin()
     with _progress(asked.quiet) as say, telling(say):
@@ -143,6 +153,35 @@ def _run(asked: argparse.Namespace, written: list[str], begin: Callable[[], None
 
         _tell(summarise(scene, verbose=asked.verbose, written=written))
     return _verdict(scene)
+
+
+def _compare(request: Request, asked: argparse.Namespace, written: list[str], begin: Callable[[], None]) -> int:
+    """Run all algorithms of --compare and tell the table; 1 if a check fails, or if none gives a plan that fits."""
+    for option, given in (
+        ("-o", bool(asked.output)),
+        ("--against", asked.against is not None),
+        ("--algorithm", asked.algorithm != "whitepaper"),
+    ):
+        if given:
+            raise SimvizError(f"--compare runs several algorithms and tells a table; leave out {option}")
+    _check_json(asked)
+    from simulator.execution.choosing import telling
+    from viz.command.sides import candidates
+    from viz.difference.table import as_json, as_text
+    from viz.formats.output import write
+
+    begin()
+    with _progress(asked.quiet) as say, telling(say):
+        table = candidates(request, asked.compare, say)
+    if asked.json == "-":
+        _print_json(as_json(table))
+    elif asked.json is not None:
+        write(asked.json, as_json(table).encode("utf-8"))
+        written.append(asked.json)
+    if not asked.quiet and asked.json != "-":
+        _tell(as_text(table, verbose=asked.verbose))
+    failed = any(entry.failed for entry in table.entries)
+    return 1 if failed or not any(entry.good for entry in table.entries) else 0
 
 
 def _tell(text: str) -> None:
@@ -162,6 +201,12 @@ def _standard_output() -> Iterator[None]:
     except OSError as error:
         _drop_output()
         raise SimvizError(f"standard output cannot be written: {error.strerror}") from None
+
+
+def _print_json(text: str) -> None:
+    with _standard_output():
+        sys.stdout.buffer.write(text.encode("utf-8"))
+        sys.stdout.buffer.flush()
 
 
 def _drop_output() -> None:
@@ -187,9 +232,7 @@ def _write(
     if asked.json is not None:
         text = to_json(scene)
         if asked.json == "-":
-            with _standard_output():
-                sys.stdout.buffer.write(text.encode("utf-8"))
-                sys.stdout.buffer.flush()
+            _print_json(text)
         else:
             contents.append((asked.json, text.encode("utf-8")))
     for path, content in contents:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from simulator.errors import SimvizError
 from viz.command.options import parser
 from viz.command.request import read_request
-from viz.command.stages import run as run_stages
+from viz.command.sides import run as run_request
 from viz.command.summary import summarise
+from viz.difference.difference import Difference, difference
 from viz.formats.json_object import to_json
 from viz.formats.output import check_place, check_suffix, draw, write
 from viz.page.report import draw_report
@@ -56,6 +57,11 @@ class Result(Scene):
         page = html.escape(draw_report(self), quote=True)
         frame = f'<iframe sandbox="allow-scripts" title="Report" width="100%" height="{FRAME_HEIGHT}" srcdoc="{page}">'
         return f"<p>{html.escape(says)}</p>{frame}</iframe>"
+
+    @property
+    def difference(self) -> Difference | None:
+        """What differs from the run that `against` names, which comes first; None without it."""
+        return difference(self)
 
     def to_json(self) -> str:
         """The JSON object that `--json` writes, described in docs/json.md."""
@@ -111,6 +117,7 @@ def run(
     steps: int | None = None,
     until_ci: float | str | None = None,
     check: bool | Text = False,
+    against: Text | None = None,
 ) -> Result:
     """Do what the command does and return all values. Nothing is printed or written.
 
@@ -122,8 +129,8 @@ def run(
     `load_cluster` takes, `algorithm` a name or a function (docs/algorithms.md).
 
     The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `bound`,
-    `received`, `training`, `check` and `notes`; `summary()`, `to_json()` and `write(path)` give what the command
-    prints and writes. A plan that runs out of memory is returned, too.
+    `received`, `training`, `check`, `notes` and, with `against`, `difference`; `summary()`, `to_json()` and
+    `write(path)` give what the command prints and writes. A plan that runs out of memory is returned, too.
 
     Raises SimvizError with the option that is wrong, GraphError and ClusterError for a graph or cluster that cannot be
     used, InfeasibleError where no device may hold a group, and OracleError where TensorFlow could not be asked.
@@ -138,7 +145,7 @@ def run(
     asked = parser().read(["graph", *(["--hard"] if hard else []), *_arguments(given)])
     for name, value in in_memory.items():
         setattr(asked, name, value)
-    scene = run_stages(read_request(asked))
+    scene = run_request(read_request(asked))
     return Result(**{one.name: getattr(scene, one.name) for one in fields(Scene)})
 
 

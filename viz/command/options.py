@@ -57,6 +57,8 @@ examples:
   simviz graph.pb --cluster ps=2,worker=64x8gpu --algorithm tensorflow --check
   simviz graph.pb --cluster 2gpu --algorithm tensorflow --check placement.log
   simviz graph.pb --cluster ps=1,worker=8 --contention fair --order tensorflow
+  simviz graph.pb --cluster 4gpu --compare single,whitepaper,heft,tensorflow
+  simviz graph.pb --cluster 4gpu --against single
   simviz seq2seq.meta --trips '*=20' --branch is_training=false
 
 exit codes: 0 done; 1 a check failed or nothing feasible; 2 the input or the call is wrong; 130 interrupted
@@ -132,6 +134,14 @@ def algorithm(text: str) -> str:
     return text
 
 
+def algorithms(text: str) -> tuple[str, ...]:
+    """Read names of algorithms with commas between. Raise argparse.ArgumentTypeError for one that is unknown."""
+    names = tuple(dict.fromkeys(algorithm(name.strip()) for name in text.split(",") if name.strip()))
+    if not names:
+        raise argparse.ArgumentTypeError("name at least one algorithm, such as single,heft")
+    return names
+
+
 def parser() -> Options:
     """The options, with the help that teaches them."""
     made = Options(
@@ -152,6 +162,7 @@ def parser() -> Options:
     _add_simulation(made.add_argument_group("how the step is simulated"))
     _add_control_flow(made.add_argument_group("loops and branches"))
     _add_training(made.add_argument_group("training", _TRAINING))
+    _add_comparison(made.add_argument_group("several runs side by side"))
     _add_output(made.add_argument_group("what is written"))
     return made
 
@@ -375,6 +386,22 @@ def _add_length(group: argparse._ArgumentGroup) -> None:
         "--until-ci",
         metavar="SHARE",
         help="run until the rate is this precise: 2%% is half of a 95 %% confidence interval of steps per second",
+    )
+
+
+def _add_comparison(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--against",
+        metavar="X",
+        help="explain what differs from another run, by its critical path: X is an algorithm, a cluster, a file of "
+        "measured times, or an earlier result of --json",
+    )
+    add(
+        "--compare",
+        type=algorithms,
+        metavar="A,A,..",
+        help="print a table with a row for each of these algorithms, and draw nothing; with --json as JSON",
     )
 
 

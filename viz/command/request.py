@@ -50,6 +50,7 @@ class Request:
     training: TrainingRequest | None = None  # many steps of many workers; None: one step of one client
     check: bool = False  # ask TensorFlow
     log: str | None = None  # path of a placement log to compare with instead
+    against: str | None = None  # another algorithm, cluster, file of costs or earlier result; None: one run is all
 
     @property
     def name(self) -> str:
@@ -68,6 +69,10 @@ def read_request(asked: argparse.Namespace) -> Request:
     """Make a request of the options of `options.parser`. Raise SimvizError with the option that is wrong."""
     if asked.batch is not None and not 1 <= asked.batch <= MOST:
         raise SimvizError(f"--batch {asked.batch}: a batch is a number from 1 to 2^31")
+    training = _training(asked)
+    if training is not None and training.trains and (asked.against is not None or asked.compare is not None):
+        option = "--against" if asked.against is not None else "--compare"
+        raise SimvizError(f"{option} compares single steps; leave out --training")
     return Request(
         graph=asked.graph,
         cluster=asked.cluster,
@@ -93,9 +98,10 @@ def read_request(asked: argparse.Namespace) -> Request:
             engine=asked.engine,
         ),
         protocol=asked.protocol,
-        training=_training(asked),
+        training=training,
         check=asked.check is True,
         log=asked.check if isinstance(asked.check, str) else None,
+        against=asked.against,
     )
 
 

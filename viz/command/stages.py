@@ -26,20 +26,21 @@ from viz.hints import HELD, Pinned, affordable, input_notes, pinned
 from viz.scene import Scene, Trained
 
 
-def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Scene:
+def run(request: Request, say: Callable[[str], None] = lambda stage: None, given: Ingredients | None = None) -> Scene:
     """Run a request and return all its values; `say` gets the name of each stage when it begins.
 
+    `given` are its ingredients, if they have been read already.
     Raise InfeasibleError if no device may hold a group, OracleError if --check could not ask TensorFlow, and another
     SimvizError if the input or the call is wrong. A plan that runs out of memory is returned, too.
     """
     log = None if request.log is None else _log(request.log)
-    given = read_inputs(request, say)
+    given = read_inputs(request, say) if given is None else given
     assignment = _placed(request, given, say)
     partitions, trace, received = _simulated(request, given, assignment, say)
     graph, step, cluster = given.graph, given.step, given.cluster
     held = None if given.training is not None else pinned(graph, step, cluster, assignment, partitions, trace)
     scene = Scene(
-        title="standard input" if request.graph == "-" else _shown(Path(request.name).name),
+        title=title(request),
         graph=graph,
         step=step,
         cluster=cluster,
@@ -195,6 +196,11 @@ def _input_notes(given: Ingredients, partitions: Partitions, trace: Trace) -> tu
     return input_notes(given.graph, given.step, given.cluster, given.costs, partitions, trace)
 
 
-def _shown(name: str) -> str:
+def title(request: Request) -> str:
+    """The user's word for the graph: its file name."""
+    return "standard input" if request.graph == "-" else shown(Path(request.name).name)
+
+
+def shown(name: str) -> str:
     """A file name as text: the system allows any bytes, a page only UTF-8 (PEP 383)."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

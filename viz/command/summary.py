@@ -18,6 +18,7 @@ from simulator.training.training import WAITING
 from simulator.units import show_bytes, show_figure, show_nanos
 from simulator.wording import counted, printable, some
 from viz import agreement, figures, training_figures
+from viz.difference.difference import difference, headline
 from viz.figures import counts
 from viz.formats.output import remark
 from viz.scene import Scene, Trained
@@ -25,6 +26,8 @@ from viz.scene import Scene, Trained
 LINES, WIDTH = 10, 120
 MOST_DEVICES = 8  # lines for devices; the busiest if there are more
 MOST_NOTES = 8
+REASONS = 5  # of a difference, among the ten lines
+MOST_CHANGES = 8  # lines for nodes that moved, tensors that cross, links, and devices
 _COUNTED = {
     "fallback_costs": ("node", "priced by the fallback"),
     "unknown_shapes": ("tensor", "of unknown size"),
@@ -71,6 +74,7 @@ def _lines(scene: Scene, written: Sequence[str]) -> Iterator[_Line]:
     yield _Line(3 if trained is None else 10, _step_line(scene))
     yield _Line(4 if trained is None else 10, _cluster_line(scene))
     yield _Line(1 if trained is None else 9, _makespan_line(scene))
+    yield from _difference_lines(scene)
     yield _Line(6 if trained is None else 12, _search_line(scene))
     yield _Line(5 if trained is None else 12, _critical_line(scene))
     yield _Line(7 if trained is None else 13, _devices_line(scene))
@@ -119,6 +123,14 @@ def _optimum(scene: Scene) -> str:
     digits = 2 if ratio < 1.1 else 1
     shown = ceil(ratio * 10 ** (digits + 1)) / 10 ** (digits + 1) if ratio < 10 else ceil(ratio)
     return f"at most {shown:g} x the optimum (bound: {scene.bound.why}, {show_nanos(scene.bound.ns)})"
+
+
+def _difference_lines(scene: Scene) -> Iterator[_Line]:
+    """How this step differs from the one that it is compared with, and the largest reasons, which add up to it."""
+    found = difference(scene)
+    if found is not None:
+        yield _Line(1, headline(found))
+        yield from (_Line(1, f"  {part}.") for part in found.explanation(REASONS))
 
 
 def _search_line(scene: Scene) -> str:
@@ -276,7 +288,38 @@ def _facts(scene: Scene) -> Iterator[str]:
     yield f"counted    {', '.join(found)}" if found else ""
     yield from (f"note       {note}" for note in notes[:MOST_NOTES])
     yield f"note       and {len(notes) - MOST_NOTES} more in the report" if len(notes) > MOST_NOTES else ""
+    yield from _difference(scene)
     yield from _check(scene)
+
+
+def _difference(scene: Scene) -> Iterator[str]:
+    """What differs from the run with which this one is compared: all parts, then the largest changes of each kind."""
+    found = difference(scene)
+    if found is None:
+        return
+    yield f"against    {headline(found).removeprefix('Against ')}"
+    yield from (f"  {part}" for part in found.parts)
+    short = {device.name: device.short for device in scene.cluster.devices}
+    moved = [f"{_end(one.node)}: {' to '.join(short.get(name, name) for name in one.devices)}" for one in found.moved]
+    crossing = [f"{_end(one.tensor)}: {_from_to(one.nbytes)}, {_transfers(one.times)}" for one in found.crossings]
+    links = sorted(found.links, key=lambda one: -abs(one.nbytes[1] - one.nbytes[0]))
+    used = [f"{one.link}: {_from_to(one.nbytes)}" for one in links if one.nbytes[0] != one.nbytes[1]]
+    peaks = [
+        f"{short.get(one.device, one.device)}: {_from_to(one.peak_bytes)}"
+        for one in sorted(found.devices, key=lambda one: -abs(one.peak_bytes[1] - one.peak_bytes[0]))
+        if one.peak_bytes[0] != one.peak_bytes[1]
+    ]
+    for what, lines in (("moved", moved), ("crossing", crossing), ("link", used), ("peak", peaks)):
+        yield from (f"  {what:<8} {line}" for line in lines[:MOST_CHANGES])
+        yield f"  {what:<8} and {len(lines) - MOST_CHANGES} more in --json" if len(lines) > MOST_CHANGES else ""
+
+
+def _from_to(nbytes: tuple[int, int]) -> str:
+    return f"{show_bytes(nbytes[1])} instead of {show_bytes(nbytes[0])}"
+
+
+def _transfers(times: tuple[int, int]) -> str:
+    return f"{counted(times[1], 'transfer')} instead of {times[0]:,}"
 
 
 def _search(scene: Scene) -> Iterator[str]:

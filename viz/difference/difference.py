@@ -137,6 +137,11 @@ def compare(a: Scene | Outline, b: Scene | Outline, *, names: tuple[str, str] | 
     )
 
 
+def difference(scene: Scene) -> Difference | None:
+    """What differs from the run that the scene is compared with, which comes first; None if there is none."""
+    return None if scene.against is None else compare(scene.against, scene)
+
+
 def headline(found: Difference) -> str:
     """How much longer the second step is, and how much moved, in a sentence."""
     (name, _), (before, after), change = found.names, found.makespan_ns, found.difference_ns

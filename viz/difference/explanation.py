@@ -14,7 +14,7 @@ from simulator.units import Nanos, show_nanos
 from simulator.wording import counted
 from viz.difference.outline import CROSSING, MESSAGE, OP
 
-MOST_NAME = 48  # characters of a name in a sentence; of a longer one the end, where the op is
+MOST_NAME = 36  # characters of a name in a sentence; of a longer one the end, where the op is
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class PathPart:
 class Crossing:
     """All transfers of one tensor in a step."""
 
-    times: int
+    times: int  # also those that only say that there is no value
     nbytes: Bytes  # together; those of unknown size count nothing
 
 

@@ -49,9 +49,9 @@ def outline(scene: Scene) -> Outline:
 
 
 def _crossings(scene: Scene) -> Mapping[str, Crossing]:
-    moved, alive = figures.transfers(scene), ~scene.trace.transfers.dead
+    moved = figures.transfers(scene)
     times, nbytes = Counter[int](), Counter[int]()
-    for tensor, size in zip(moved.tensor[alive].tolist(), moved.nbytes[alive].tolist(), strict=True):
+    for tensor, size in zip(moved.tensor.tolist(), moved.nbytes.tolist(), strict=True):
         times[tensor] += 1
         nbytes[tensor] += max(0, size)
     return {figures.tensor_label(scene, tensor): Crossing(times[tensor], nbytes[tensor]) for tensor in sorted(times)}

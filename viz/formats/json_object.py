@@ -14,6 +14,9 @@ from simulator.cluster.master import short_task
 from simulator.execution.memory import out_of_memory
 from simulator.training.training import WAITING
 from viz import figures, training_figures
+from viz.difference.difference import difference
+from viz.difference.outlining import link_bytes, path_parts
+from viz.formats.difference_json import difference_record, path_record
 from viz.scene import Scene, Trained
 
 FORMAT = 1
@@ -53,6 +56,8 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "makespan_ns": int(scene.trace.makespan),
         "lower_bound_ns": scene.bound.ns,
         "lower_bound_by": scene.bound.why,
+        "critical": path_record(path_parts(scene)),
+        "links": link_bytes(scene),
         "devices": devices(scene),
         "out_of_memory": _out_of_memory(scene),
         "recv_scheduling": _late(scene),
@@ -61,6 +66,7 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "counts": figures.counts(scene),
         "notes": figures.result_notes(scene),
         "check": scene.check,
+        "against": None if (found := difference(scene)) is None else difference_record(found),
     }
 
 
