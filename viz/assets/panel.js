@@ -65,7 +65,7 @@ function categoriesCard(model, state) {
     return [[said, stack(times.map((part, device) => [model.cluster.colours[device], part])), showNanos(total)]];
   });
   if (!rows.length) return null;
-  return card("Time by category and device", table(["", "", "time#"], ["", "34%", "20%"], rows));
+  return card("Time by category and device", table(["", "", "time#"], ["", "30%", "25%"], rows));
 }
 
 function transfersCard(model, state) {
@@ -77,7 +77,7 @@ function transfersCard(model, state) {
     return [[ends, tailOf(name), showBytes(transfers.bytes[row]), showNanos(transfers.crossing_ns[row] + transfers.arrived_ns[row] - transfers.through_ns[row])], () => state.select({ kind: "transfer", id: row }), title];
   });
   if (!rows.length) return null;
-  return card("Longest transfers", table(["", "tensor", "size#", "time#"], ["58px", "", "23%", "21%"], rows));
+  return card("Longest transfers", table(["", "tensor", "size#", "time#"], ["50px", "", "25%", "24%"], rows));
 }
 
 function opsCard(model, state) {
@@ -90,7 +90,7 @@ function opsCard(model, state) {
     return [[name, opOf(model, node), showNanos(lasts(timeline, row))], () => state.select({ kind: "node", id: node }), title];
   });
   if (!rows.length) return null;
-  return card("Largest ops", table(["node", "op", "time#"], ["", "30%", "20%"], rows));
+  return card("Largest ops", table(["node", "op", "time#"], ["", "30%", "24%"], rows));
 }
 
 function checkCard(model, state) {
