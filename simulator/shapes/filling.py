@@ -7,6 +7,7 @@ whether TensorFlow is installed or not.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -30,9 +31,10 @@ def with_shapes(graph: Graph, *, batch: int | None = None, feeds: Mapping[str, S
     """The same graph with the shapes of its tensors for that batch and these feeds.
 
     `feeds` gives the shape of a tensor, "node:port" or "node". The unknown first dimension of every other placeholder,
-    dequeue and iterator is `batch`, by default 1. All other shapes follow from these by the rules of the ops. A shape
-    that the file gives counts, unless it hangs on a tensor that is fed another shape than the file's. Notes list the
-    assumptions, and ops whose inputs do not fit together in the file itself.
+    dequeue and iterator is `batch`, by default 1. Where a file fixes that dimension, a batch that is asked for takes
+    its place. All other shapes follow from these by the rules of the ops. A shape that the file gives counts, unless it
+    hangs on a tensor whose shape is another than the file's. Notes list the assumptions, and ops whose inputs do not
+    fit together in the file itself.
 
     Raises GraphError for an unknown node or port, for another rank than the file's, for a negative dimension or a
     batch below 1, and where an op's inputs do not fit together because of the feeds or the batch: it names the op.
@@ -45,15 +47,47 @@ def with_shapes(graph: Graph, *, batch: int | None = None, feeds: Mapping[str, S
     given = {_tensor(graph, name): tuple(shape) for name, shape in _checked(feeds).items()}
     for row, shape in given.items():
         _check(graph, row, declared[row], shape)
-    believed = _believed(graph, declared, given)
-    if not given and _complete(graph, declared):
+    fixed, sizes = _fixed(graph, declared, given, batch)
+    asked = {**fixed, **given}
+    believed = _believed(graph, declared, asked)
+    if not asked and _complete(graph, declared):
         return _with(graph, declared, ())
-    found = infer(graph, given, believed, batch=BATCH if batch is None else batch)
+    found = infer(graph, asked, believed, batch=BATCH if batch is None else batch)
     if found.clashes:
         _blame(graph, found, given, batch)
     shapes = [_numbers(shape) for shape in found.shapes]
     notes = _noted(graph, found, shapes, batch)
+    if fixed:
+        names = [graph.tensor_name(row) for row in fixed]
+        notes.append(f"batch {batch} takes the place of {sizes}, the first dimension of {some(names)} in the file")
     return _with(graph, shapes, notes)
+
+
+def _fixed(
+    graph: Graph, declared: Sequence[Shape | None], given: Mapping[int, Shape], batch: int | None
+) -> tuple[dict[int, Shape], int]:
+    """The tensors at the edge of a graph whose batch is fixed, with the asked batch in its place, and the fixed one.
+
+    A batch is fixed where it was asked for and no first dimension at the edge is open. It is then the first dimension
+    that most of these tensors have; ties: the one that comes first.
+    """
+    first = graph.tensor_ptr.tolist()
+    edge = {
+        row: declared[row] or ()
+        for node, op in enumerate(graph.ops)
+        if op in EDGE
+        for row in range(first[node], first[node + 1])
+        if declared[row] != ()
+    }
+    if batch is None or any(not shape or shape[0] < 0 for row, shape in edge.items() if row not in given):
+        return {}, 0
+    counts = Counter(shape[0] for shape in edge.values() if shape)
+    if not counts:
+        return {}, 0
+    size = counts.most_common(1)[0][0]
+    if size == batch:
+        return {}, 0
+    return {row: (batch, *shape[1:]) for row, shape in edge.items() if shape[:1] == (size,) and row not in given}, size
 
 
 def _with(graph: Graph, shapes: Sequence[Shape | None], notes: Sequence[str]) -> Graph:

@@ -69,8 +69,11 @@ def infer(
         learned = found.learned()
         if not learned:
             break
-        found = _Propagation(graph, given, believed, batch, learned)
-        found.run()
+        if graph.edge_back.any():  # in a loop nothing is ever narrowed: it begins anew
+            found = _Propagation(graph, given, believed, batch, learned)
+            found.run()
+        else:
+            found.narrow(learned)
     return found.result()
 
 
@@ -104,6 +107,7 @@ class _Propagation:
         self.followed = self._followed()
         self.visits: dict[int, int] = {}
         self.clashes: dict[int, str] = {}
+        self.narrowing = False  # whether a tensor may become better known
         self.everything = False  # whether what nothing was said of counts as unknown now
 
     def run(self) -> None:
@@ -114,6 +118,13 @@ class _Propagation:
         self.everything, self.site.patient = True, False
         late = [n for n in self.graph.topological.tolist() if not all(self.reached[self.first[n] : self.first[n + 1]])]
         self._settle(late)
+
+    def narrow(self, asked: Mapping[int, Dims]) -> None:
+        """Carry what readers ask of tensors on to their other readers, in a graph without loops."""
+        changed = [tensor for tensor, shape in asked.items() if self.asked.get(tensor) != shape]
+        self.asked, self.narrowing = asked, True
+        self._settle(sorted({int(self.graph.tensor_node[tensor]) for tensor in changed}))
+        self.narrowing = False
 
     def result(self) -> Inferred:
         """What was found."""
@@ -126,11 +137,15 @@ class _Propagation:
 
         A node whose inputs must be equal would be refused if they were not. What is asked in a branch holds there only.
         """
-        if not any(shape is None or min(shape, default=0) < 0 for shape in self.shapes):
+        unknown = {at for at, shape in enumerate(self.shapes) if shape is None or (shape and min(shape) < 0)}
+        if not unknown:
             return {}
         site, algebra = self.site, self.algebra
         site.learning = True
         for node in self.graph.topological.tolist():
+            outputs = range(self.first[node], self.first[node + 1])
+            if unknown.isdisjoint(self.inputs[node]) and unknown.isdisjoint(outputs):
+                continue
             row = RULES.get(self.graph.ops[node])
             if row is None or node in self.clashes or self._conditional[node]:
                 continue
@@ -143,7 +158,8 @@ class _Propagation:
                 self._handed_back(self.first[node], site.shapes[0])
         site.learning = False
         made: dict[int, Dims] = {}
-        for tensor, shape in enumerate(self.shapes):
+        for tensor in sorted(unknown):
+            shape = self.shapes[tensor]
             shape = site.learned.get(tensor) if shape is None else shape
             if shape is None:
                 continue
@@ -294,7 +310,7 @@ class _Propagation:
                     self.batched.add(tensor)
                 if tensor in self.asked:
                     shape = self._asking(tensor, shape)
-            if self.reached[tensor]:
+            if self.reached[tensor] and not self.narrowing:
                 shape = either(self.algebra, (node, at), self.shapes[tensor], shape)
                 value = either_value(self.algebra, (node, at), self.values[tensor], value)
                 handle = _either_handle(self.algebra, node, self.handles[tensor], handle)
@@ -303,6 +319,8 @@ class _Propagation:
                     continue
                 if self._tired(node):
                     shape, value, handle = None, None, None
+            elif self.narrowing and shape == self.shapes[tensor] and value == self.values[tensor]:
+                continue
             self.shapes[tensor], self.values[tensor], self.handles[tensor] = shape, value, handle
             self.reached[tensor] = 1
             changed.append(tensor)
@@ -340,18 +358,19 @@ class _Propagation:
         loops = {node for node in switches if any(graph.ops[src] == "LoopCond" for src in self._sources(node))}
         if len(switches) == len(loops):
             return [False] * len(graph)
-        depth = [0] * len(graph)
+        depth, around = [0] * len(graph), [0] * len(graph)
         back, begin = graph.edge_back.tolist(), graph.in_ptr.tolist()
         source = graph.edge_src.tolist()
         for node in graph.topological.tolist():
             edges = range(begin[node], begin[node + 1])
             deep = max([depth[source[edge]] for edge in edges if not back[edge]], default=0)
+            around[node] = deep
             if node in switches and node not in loops:
                 deep += 1
             elif graph.ops[node] in MERGES and deep and not any(back[edge] for edge in edges):
                 deep -= 1
             depth[node] = deep
-        return [deep > 0 for deep in depth]
+        return [deep > 0 for deep in around]
 
     def _sources(self, node: int) -> list[int]:
         graph = self.graph

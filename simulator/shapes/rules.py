@@ -401,7 +401,7 @@ _DATASET: tuple[Row, ...] = (
 
 _CONTROL: tuple[Row, ...] = (
     (e.same, "", " ".join(sorted({*ENTERS, *EXITS, *NEXT_ITERATIONS}))),
-    (e.counted(lambda site: site.shape(0)), "", " ".join(sorted(SWITCHES))),
+    (e.switched, "", " ".join(sorted(SWITCHES))),
     (e.scalar, "", "LoopCond"),
 )
 

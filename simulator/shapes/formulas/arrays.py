@@ -21,7 +21,12 @@ def declared(site: Site) -> Outputs:
 
 def given_by(slot: int) -> Rule:
     """The shape that an input holds as its value."""
-    return lambda site: (site.dims(slot),)
+
+    def rule(site: Site) -> Outputs:
+        site.input_of_rank(slot, 1)
+        return (site.dims(slot),)
+
+    return rule
 
 
 def with_default(site: Site) -> Outputs:
@@ -54,7 +59,7 @@ def reshape(site: Site) -> Outputs:
     total, algebra = site.algebra.product(given), site.algebra
     rest = algebra.product([side for at, side in enumerate(wanted) if at not in open_at])
     if len(open_at) == 1:
-        if rest == 0:
+        if rest == 0 or (total == 0 and rest < 0):
             return (wanted,)
         left = algebra.quotient(total, rest)
         if left is not None:
@@ -116,10 +121,10 @@ def transposed(site: Site) -> Outputs:
     """Transpose: the dimensions in the order that the second input gives."""
     shape, order = site.shape(0), site.wholes(1)
     if shape is None:
-        rank = site.shape(1)
-        if order is not None:
-            return (site.ranked(len(order)),)
-        return (site.ranked(rank[0]) if rank and 0 <= rank[0] <= MAX_RANK else None,)
+        rank = site.input_of_rank(1, 1)[0]
+        if order is None and not 0 <= rank <= MAX_RANK:
+            return (None,)
+        shape = site.input_of_rank(0, rank if order is None else len(order))
     if order is None:
         return (shape if len(shape) == 1 else site.ranked(len(shape)),)
     if sorted(at + len(shape) if at < 0 else at for at in order) != list(range(len(shape))):
@@ -226,11 +231,11 @@ def tiled(site: Site) -> Outputs:
     """Tile: each dimension as often as the second input says."""
     shape, times = site.shape(0), site.value(1)
     if times is None:
-        count = site.shape(1)
-        if shape is None and not (count and 0 <= count[0] <= MAX_RANK):
+        count = site.input_of_rank(1, 1)[0]
+        if shape is None and not 0 <= count <= MAX_RANK:
             return (None,)
-        return (site.ranked(len(shape) if shape is not None else (count or (0,))[0]),)
-    sides = site.of_rank(shape, len(times))
+        return (site.ranked(len(site.input_of_rank(0, count) if shape is None else shape)),)
+    sides = site.input_of_rank(0, len(times))
     return (tuple([site.algebra.times(side, int(one)) for side, one in zip(sides, times, strict=True)]),)
 
 
@@ -250,10 +255,10 @@ def _padded(site: Site, sign: int) -> Dims:
     if table is not None and len(table) != 2:
         raise ShapeError(f"paddings must have two dimensions, not {written(table)}")
     if pads is None:
-        if shape is not None:
-            return site.ranked(len(shape))
-        return site.ranked(table[0]) if table and 0 <= table[0] <= MAX_RANK else None
-    sides = site.of_rank(shape, len(pads) // 2)
+        if shape is None and not (table and 0 <= table[0] <= MAX_RANK):
+            return None
+        return site.ranked(len(site.input_of_rank(0, (table or (0,))[0]) if shape is None else shape))
+    sides = site.input_of_rank(0, len(pads) // 2)
     made = []
     for at, side in enumerate(sides):
         both = site.algebra.plus(int(pads[2 * at]), int(pads[2 * at + 1]))
@@ -275,6 +280,8 @@ def one_hot(site: Site) -> Outputs:
 
 def counting(site: Site) -> Outputs:
     """Range: as many numbers as there are steps from start to limit (`RangeSize`, math_ops.cc)."""
+    for slot in range(3):
+        site.input_of_rank(slot, 0)
     ends = [site.value(slot) for slot in range(3)]
     if any(one is None or len(one) != 1 for one in ends):
         return (site.ranked(1),)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from simulator.shapes.dims import Dims
 from simulator.shapes.site import Outputs, Rule, ShapeError, Site
 
@@ -153,6 +151,7 @@ def joined_strings(site: Site) -> Outputs:
     return (shape,)
 
 
-def counted(rule: Callable[[Site], Dims]) -> Rule:
-    """One shape for every output."""
-    return lambda site: [rule(site)] * site.outputs
+def switched(site: Site) -> Outputs:
+    """Switch: the first input, whichever way a scalar sends it."""
+    site.input_of_rank(1, 0)
+    return [site.shape(0)] * site.outputs

@@ -12,7 +12,7 @@ def sliced(site: Site) -> Outputs:
     rank = _common_rank(site)
     if rank is None:
         return (None,)
-    sides = site.of_rank(shape, rank)
+    sides = site.input_of_rank(0, rank)
     if sizes is None:
         return (site.ranked(rank),)
     made = []
@@ -40,6 +40,9 @@ def _common_rank(site: Site) -> int | None:
 def strided(site: Site) -> Outputs:
     """StridedSlice: as `ValidateStridedSliceOp` of tensorflow/core/util/strided_slice_op.cc."""
     shape = site.shape(0)
+    for slot in range(1, 4):
+        site.input_of_rank(slot, 1)
+    site.agreed((1, 2, 3))
     entries = strided_entries(site, shape, 1)
     return (None,) if entries is None else (tuple([entry[3] for entry in entries if entry[0] != "drop"]),)
 
@@ -119,18 +122,12 @@ def _taken(site: Site, side: int, numbers: list[int], masks: dict[str, int], bit
         start = (low if stride > 0 else high) if open_begin else _clipped(begin, side, low, high)
         stop = (high if stride > 0 else low) if open_end else _clipped(end, side, low, high)
         return "keep", start, stride, max(0, -(-(stop - start) // stride))
-    return _of_unknown(site, side, (0 if open_begin else begin, side if open_end else end), stride, open_end)
-
-
-def _of_unknown(site: Site, side: int, ends: tuple[int, int], stride: int, open_end: bool) -> _Entry:
-    """A slice of a dimension, or between ends, of which some is unknown: its size where that follows all the same."""
-    begin, end = ends
-    if stride == 1 and begin == 0 and end == side:
+    if stride == 1 and (open_begin or begin == 0) and end == side:
         return "keep", 0, 1, side
-    same_side = min(begin, end) > SYMBOLS and (begin < 0) == (end < 0) and not open_end
-    if same_side and ((end <= begin) if stride > 0 else (end >= begin)):
+    same_end = min(begin, end) > SYMBOLS and (begin < 0) == (end < 0) and not open_begin and not open_end
+    if same_end and ((end <= begin) if stride > 0 else (end >= begin)):
         return "keep", begin, stride, 0
-    return "keep", begin, stride, site.fresh()
+    return "keep", SYMBOLS, stride, site.fresh()
 
 
 def _clipped(index: int, side: int, low: int, high: int) -> int:

@@ -152,24 +152,18 @@ def fractionally_pooled(site: Site) -> Outputs:
 
 def batch_normalized(site: Site) -> Outputs:
     """FusedBatchNorm: the normalised tensor, and a vector over the channels for each further output."""
-    shape, channels = _channels(site, 0)
+    form = site.text("data_format", "NHWC")
+    shape: Dims = site.input_of_rank(0, 5 if "D" in form else 4)
+    channels = (shape or ())[1 if form in _CHANNELS_FIRST else -1]
     for slot in range(1, 5):
-        sides = site.input_of_rank(slot, 1) if site.shape(slot) is not None else (channels,)
+        sides = site.input_of_rank(slot, 1)
         if slot < 3 or not site.flag("is_training", True):
             channels = site.equal(channels, sides[0], shape, site.shape(slot))
     if shape is not None:
-        at = 1 if site.text("data_format") in _CHANNELS_FIRST else len(shape) - 1
+        at = 1 if form in _CHANNELS_FIRST else len(shape) - 1
         shape = (*shape[:at], channels, *shape[at + 1 :])
     vectors = [(channels,)] * min(4, site.outputs - 1)
     return (shape, *vectors)
-
-
-def _channels(site: Site, slot: int) -> tuple[Dims, int]:
-    shape = site.shape(slot)
-    if shape is None:
-        return None, site.fresh()
-    site.at_least(shape, 4)
-    return shape, shape[1 if site.text("data_format") in _CHANNELS_FIRST else len(shape) - 1]
 
 
 def batch_normalized_gradient(site: Site) -> Outputs:
@@ -206,8 +200,7 @@ def bias_gradient(site: Site) -> Outputs:
 
 def cross_entropy(site: Site) -> Outputs:
     """SoftmaxCrossEntropyWithLogits: a loss per row, and the gradient of the logits."""
-    shape = site.broadcast(site.shape(0), site.shape(1))
-    sides = site.of_rank(shape, 2) if shape is not None else tuple(site.ranked(2) or ())
+    sides = site.of_rank(site.broadcast(site.input_of_rank(0, 2), site.input_of_rank(1, 2)), 2)
     return (sides[:1], sides)
 
 
