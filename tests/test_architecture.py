@@ -152,7 +152,6 @@ ALONE: dict[str, str] = {
     "simulator.partitioning.laws": "what holds of every cut, with `==`",
     "simulator.placer.legality": "the placer's rules for a placement that somebody made",
     "simulator.placer.variants": "one rule of the placer, about the content of variants",
-    "simulator.shapes.propagation": "the fixed point; `filling` is what a caller sees",
     "simulator.shapes.rules": "the table of shapes, which a contributor edits",
     "simulator.shapes.values": "the evaluator of small tensors, beside the rules for shapes",
     "simulator.training.answers.steady_state": "published statistics (MSER, batch means), tested by themselves",

@@ -21,7 +21,8 @@ from simulator.execution.trace import Kind
 from simulator.graph import ops
 from simulator.graph.op_classes import calling
 from simulator.graph.step import exchange
-from simulator.shapes import unknown
+from simulator.shapes.unknown import Unsized, unsized_of
+from simulator.shapes.unknown import unknown_shapes as shapes_unknown
 from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
 
@@ -240,7 +241,12 @@ def fallbacks(scene: Scene) -> list[tuple[str, int]]:
 
 def unknown_shapes(scene: Scene) -> list[tuple[str, int]]:
     """Op -> number of its outputs of unknown size that another op reads, the most first."""
-    return list(unknown.unknown_shapes(scene.graph, scene.step).items())
+    return list(shapes_unknown(scene.graph, scene.step).items())
+
+
+def unsized(scene: Scene) -> Unsized:
+    """The tensors of the step whose size is unknown; the makespan is a lower bound then."""
+    return unsized_of(scene.graph, scene.step)
 
 
 def notes(scene: Scene) -> list[str]:

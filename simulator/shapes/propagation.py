@@ -101,7 +101,7 @@ class _Propagation:
         self.reached = bytearray(count)
         self.first = graph.tensor_ptr.tolist()
         self.types = graph.tensor_dtype.tolist()
-        self.inputs = _data_inputs(graph)
+        self.inputs = data_inputs(graph)
         self.readers: list[list[int]] | None = None  # [T] nodes; found when first needed
         self.reading: dict[int, list[int]] = {}
         self.followed = self._followed()
@@ -420,7 +420,7 @@ class _Propagation:
         return followed
 
 
-def _data_inputs(graph: Graph) -> list[list[int]]:
+def data_inputs(graph: Graph) -> list[list[int]]:
     """[N] the tensors that each node reads, by slot."""
     first, tensor = graph.in_ptr.tolist(), graph.edge_tensor.tolist()
     controls = set(graph.edge_dst[graph.edge_tensor < 0].tolist())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,8 @@ from simulator.columns import Flags, Ids, Ints, flags
 from simulator.graph.dtypes import REF, STRING
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step, exchange
+from simulator.graph.traversal import PLACEHOLDERS
+from simulator.shapes.propagation import data_inputs
 
 # Workspace that cuDNN passes from forward to backward, whose size TensorFlow does not know.
 _OPAQUE = frozenset((("FusedBatchNormV3", 5), ("CudnnRNN", 3), ("CudnnRNNV2", 3), ("CudnnRNNV3", 3)))
@@ -47,3 +50,49 @@ def _unsized(graph: Graph, sizes: Ints, taken: Ids) -> Flags:
     for row in np.flatnonzero(rows).tolist():
         rows[row] = (graph.ops[graph.tensor_node[row]], int(graph.tensor_port[row])) not in _OPAQUE
     return flags(rows)
+
+
+# --- what would make them known --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Unsized:
+    """The tensors of a step whose size is unknown: they count 0 bytes, and what computes on them too little."""
+
+    ops: Mapping[str, int]  # op -> number of its tensors, most first, ties by name
+    remedy: str  # the option that makes most of them known, "?" for what to fill in; "" if all sizes are known
+
+    @property
+    def tensors(self) -> int:
+        """How many there are."""
+        return sum(self.ops.values())
+
+
+def unsized_of(graph: Graph, step: Step) -> Unsized:
+    """The tensors of unknown size that a step reads, and the feed for which most of them wait.
+
+    A placeholder is preferred, as a feed of anything else replaces what makes it. Ties: the tensor that comes first.
+    """
+    ops = unknown_shapes(graph, step)
+    if not ops:
+        return Unsized(ops, "")
+    sized = graph.tensor_bytes >= 0
+    closed = sized | (graph.tensor_dtype % REF == STRING)
+    inputs = [[row for row in one if not closed[row]] for one in data_inputs(graph)]
+    source = graph.tensor_node.tolist()
+    waiting: dict[int, set[int]] = {}  # tensor -> the first ones on which its size hangs
+    roots: Counter[int] = Counter()
+    for node in graph.topological.tolist():
+        rows = [row for row in range(graph.tensor_ptr[node], graph.tensor_ptr[node + 1]) if not closed[row]]
+        behind = set().union(*(waiting.get(row, set()) for row in inputs[node]))
+        for row in rows:
+            waiting[row] = behind or {row}
+            if step.runs[node]:
+                roots.update(waiting[row])
+    if not roots:
+        return Unsized(ops, "")
+    fed = [row for row in roots if graph.ops[source[row]] in PLACEHOLDERS]  # sizes may hang on their values, too
+    row = min(fed or roots, key=lambda row: (-roots[row], row))
+    shape = graph.tensor_shape[row]
+    asked = "SHAPE" if shape is None else ",".join("?" if side < 0 else str(side) for side in shape)
+    return Unsized(ops, f"--feed {graph.tensor_name(row)}={asked}")

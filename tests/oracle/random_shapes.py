@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from simulator.errors import SimvizError
+from simulator.errors import OracleError
 from simulator.loading import flat
 from simulator.oracle import inference
 from simulator.oracle.child import serve
@@ -494,7 +494,7 @@ def draw(tf: Any, seed: str, steps: int) -> Drawing:
 
 
 def answer(payload: bytes) -> bytes:
-    """For each seed the graph, what TensorFlow infers without and with feeds, and the real shapes."""
+    """For each seed the graph, the shapes by TensorFlow without and with feeds, or its refusal, and the real ones."""
     import os
 
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -502,21 +502,20 @@ def answer(payload: bytes) -> bytes:
     import tensorflow as tf
 
     wanted = json.loads(payload)
-    found = []
+    found: list[dict[str, Any]] = []
     for seed in wanted["seeds"]:
         d = draw(tf, seed, wanted["steps"])
         message = d.graph.as_graph_def()
-        try:
-            graph = flat(message)
-            listed = []
-            for feeds in ({}, d.fed):
-                given = {name: tuple(dims) for name, dims in feeds.items()}
-                listed.append(json.loads(inference._work(inference._question(graph, given)))[: len(graph)])
-        except SimvizError as error:
-            found.append({"seed": seed, "refused": str(error)})
-            continue
+        graph = flat(message)
         data = base64.b64encode(message.SerializeToString()).decode()
-        found.append({"seed": seed, "graph": data, "open": listed[0], "fed": listed[1], "feeds": d.fed, "real": d.real})
+        one: dict[str, Any] = {"graph": data, "feeds": d.fed, "real": d.real}
+        for kind, feeds in (("open", {}), ("fed", d.fed)):
+            given = {name: tuple(dims) for name, dims in feeds.items()}
+            try:
+                one[kind] = json.loads(inference._work(inference._question(graph, given)))[: len(graph)]
+            except OracleError as refusal:
+                one[kind] = str(refusal)
+        found.append(one)
     return json.dumps(found).encode()
 
 

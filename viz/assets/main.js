@@ -30,11 +30,14 @@ function writeHeader(model, training = false) {
   const algorithm = summary.used === summary.asked ? summary.used : `${summary.used} (asked: ${summary.asked})`;
   byId("subtitle").textContent = `${showCount(summary.running)} of ${plural(summary.nodes, "node")} run · ${cluster.name}, ${plural(cluster.devices.length, "device")} · placed by ${algorithm}`;
   const ratio = summary.lower_bound_ns > 0 ? `${(summary.makespan_ns / summary.lower_bound_ns).toFixed(2)}×` : null;
+  const [unsized, remedy] = summary.unsized;
+  const sizes = unsized ? `${plural(unsized, "tensor")} of unknown size` : null;
+  const why = unsized ? `. Tensors of unknown size count nothing; most become known by ${remedy}` : "";
   const peaks = model.tables.devices;
   const fullest = peaks.reduce((most, row) => (row.peak_bytes / row.capacity_bytes > most.peak_bytes / most.capacity_bytes ? row : most), peaks[0]);
   const over = peaks.some((row) => row.peak_bytes > row.capacity_bytes);
   byId("figures").append(
-    figure("makespan", showNanos(summary.makespan_ns), null, "", "From the start of the step to its last end"),
+    figure("makespan", `${unsized ? "≥ " : ""}${showNanos(summary.makespan_ns)}`, sizes, "", `From the start of the step to its last end${why}`),
     figure("lower bound", showNanos(summary.lower_bound_ns), ratio, "", `No placement on this cluster can be faster, by ${summary.lower_bound_by}. The makespan is this many times the bound`),
     figure("moved", showBytes(summary.moved_bytes), plural(summary.transfers, "transfer"), "", "Bytes that move between devices in one step"),
     fullest && figure("peak memory", showBytes(fullest.peak_bytes), `of ${showBytes(fullest.capacity_bytes)}`, over ? "over" : "", `Of ${cluster.devices[fullest.device].name}, the fullest device`),

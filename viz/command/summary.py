@@ -30,7 +30,6 @@ REASONS = 5  # of a difference, among the ten lines
 MOST_CHANGES = 8  # lines for nodes that moved, tensors that cross, links, and devices
 _COUNTED = {
     "fallback_costs": ("node", "priced by the fallback"),
-    "unknown_shapes": ("tensor", "of unknown size"),
     "unknown_ops": ("node", "of an unknown op"),
     "relaxed_devices": ("node", "not on the requested device"),
     "overruled_devices": ("node", "placed with a variable, not by the device string"),
@@ -76,6 +75,7 @@ def _lines(scene: Scene, written: Sequence[str]) -> Iterator[_Line]:
     yield _Line(1 if trained is None else 9, _makespan_line(scene))
     yield from _difference_lines(scene)
     yield _Line(6 if trained is None else 12, _search_line(scene))
+    yield _Line(2 if trained is None else 9, _unsized_line(scene))
     yield _Line(5 if trained is None else 12, _critical_line(scene))
     yield _Line(7 if trained is None else 13, _devices_line(scene))
     yield _Line(6 if trained is None else 11, _memory_line(scene))
@@ -112,7 +112,17 @@ def _makespan_line(scene: Scene) -> str:
     kept = counts(scene)["kept_calls"]
     calls = f", without the bodies of {counted(kept, 'call')}" if kept else ""
     whose = "One step" if scene.training is None else f"One step of {_client(scene.training)} alone"
+    unsized = figures.unsized(scene).tensors
+    if unsized:
+        return (
+            f"{whose} takes ≥ {show_nanos(scene.trace.makespan)}{calls}: {counted(unsized, 'tensor')} of unknown size."
+        )
     return f"{whose} takes {show_nanos(scene.trace.makespan)}{calls}, {_optimum(scene)}."
+
+
+def _unsized_line(scene: Scene) -> str:
+    remedy = figures.unsized(scene).remedy
+    return f"They count nothing; most become known by {remedy}" if remedy else ""
 
 
 def _optimum(scene: Scene) -> str:
@@ -367,12 +377,16 @@ def _simulation(scene: Scene) -> str:
 
 
 def _time(scene: Scene) -> str:
-    bound = _optimum(scene)
+    unsized = figures.unsized(scene)
+    bound = f", {_optimum(scene)}"
+    if unsized.tensors:
+        bound = f": {counted(unsized.tensors, 'tensor')} of unknown size; most become known by {unsized.remedy}"
     trained = scene.training
     whose = "" if trained is None else f"; the lines up to the training are one step of {_client(trained)} alone"
     kept = counts(scene)["kept_calls"]
     without = f"; without the bodies of {counted(kept, 'call')}, single nodes here" if kept else ""
-    return f"makespan   {show_nanos(scene.trace.makespan)}{without}, {bound}{whose}"
+    least = "≥ " if unsized.tensors else ""
+    return f"makespan   {least}{show_nanos(scene.trace.makespan)}{without}{bound}{whose}"
 
 
 def _devices(scene: Scene) -> list[str]:

@@ -25,6 +25,7 @@ FORMAT = 1
 def record(scene: Scene) -> Mapping[str, Any]:
     """The JSON object of a scene; every figure is an integer in the unit of its name. Any: JSON."""
     graph, step, cluster = scene.graph, scene.step, scene.cluster
+    unsized = figures.unsized(scene)
     return {
         "format": FORMAT,
         "simviz": __version__,
@@ -54,6 +55,10 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "placement": {name: scene.assignment.name_of(row) for row, name in enumerate(graph.names)},
         "transfers": transfers(scene),
         "makespan_ns": int(scene.trace.makespan),
+        "makespan_is_lower_bound": unsized.tensors > 0,
+        "unsized_tensors": unsized.tensors,
+        "unsized_ops": dict(unsized.ops),
+        "unsized_remedy": unsized.remedy or None,
         "lower_bound_ns": scene.bound.ns,
         "lower_bound_by": scene.bound.why,
         "critical": path_record(path_parts(scene)),

@@ -82,6 +82,7 @@ def _summary(scene: Scene) -> Json:
     step = scene.step
     return {
         "makespan_ns": scene.trace.makespan,
+        "unsized": [figures.unsized(scene).tensors, figures.unsized(scene).remedy],
         "lower_bound_ns": scene.bound.ns,
         "lower_bound_by": scene.bound.why,
         "moved_bytes": figures.moved_bytes(scene),

@@ -25,10 +25,10 @@ def windowed(
         return site.fresh()
     extent = (window - 1) * dilation + 1
     wide = algebra.plus(size, sum(pads)) if padding == "EXPLICIT" else size
-    left = algebra.plus(algebra.minus(wide, extent), stride)
+    left = algebra.minus(wide, extent)
     if SYMBOLS < left < 0:
-        raise ShapeError(f"computed output size would be negative: {left} [input size {size}, filter size {window}]")
-    return algebra.floor_divided(left, stride)
+        raise ShapeError(f"negative dimension size caused by subtracting {extent} from {wide}")
+    return algebra.floor_divided(algebra.plus(left, stride), stride)
 
 
 def _spatial(form: str, rank: int) -> tuple[int, list[int]]:
