@@ -18,7 +18,7 @@ from simulator.partitioning import Partitions
 from simulator.training.answers.answers import Answers
 from simulator.training.answers.bottleneck import Bottleneck
 from simulator.training.answers.memory_bounds import MemoryBounds
-from simulator.training.answers.scaling import Row
+from simulator.training.answers.scaling import ScalingRow
 from simulator.training.clients.client_tables import Client
 from simulator.training.disturbances.disturbed import Disturbed
 from simulator.training.regimes import Regime
@@ -46,7 +46,7 @@ class Trained:
     memory: MemoryBounds
     steps: int  # simulated steps
     narrow: bool | None = None  # the confidence interval is as narrow as requested; None: none was requested
-    scaling: tuple[Row, ...] = ()
+    scaling: tuple[ScalingRow, ...] = ()
 
     def __repr__(self) -> str:
         rate = self.answers.steps_per_s

@@ -139,8 +139,8 @@ def _meet(waits: Waits, room: Room, op: int, depth: int) -> int:
     return met
 
 
-def _alone(waits: Waits, room: Room, op: int, row: int, met: int, known: int) -> int:
-    """How early an op can start on a device of a class, by its ancestors alone; it is `known` that not before.
+def _alone(waits: Waits, room: Room, row: int, met: int, known: int) -> int:
+    """The earliest start of an op on a device of a class, by its ancestors alone, and not before `known`.
 
     Let the j ancestors whose values would arrive last be on its own device and the next one elsewhere. Then it
     starts when that one's value is there and those j have run. So the least of this over all j is a bound.
@@ -197,7 +197,7 @@ def heads(waits: Waits, room: Room, depth: int) -> None:
             for row in range(classes):
                 if run[op * classes + row] >= 0:
                     known = room.start_ns[op * classes + row]
-                    room.start_ns[op * classes + row] = max(known, _alone(waits, room, op, row, met, known))
+                    room.start_ns[op * classes + row] = max(known, _alone(waits, room, row, met, known))
         least = NEVER
         for row in range(op * classes, op * classes + classes):
             if run[row] >= 0:

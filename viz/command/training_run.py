@@ -20,7 +20,7 @@ from simulator.training.answers.answers import MOST_STEPS, answers, until_ci
 from simulator.training.answers.bottleneck import MOST_TRIED, bottleneck
 from simulator.training.answers.memory_bounds import MemoryBounds, memory_bounds
 from simulator.training.answers.reliefs import FASTER, Relief, relieve
-from simulator.training.answers.scaling import Row, scale
+from simulator.training.answers.scaling import ScalingRow, scale
 from simulator.training.clients.background import background
 from simulator.training.clients.client_tables import Client
 from simulator.training.disturbances.disturbance import Disturbance
@@ -252,7 +252,7 @@ def _scaling(
     cluster: Cluster,
     done: tuple[int, Training],
     say: Callable[[str], None],
-) -> tuple[Row, ...]:
+) -> tuple[ScalingRow, ...]:
     """A row for each requested number of workers; `done` has the steps and the run with all workers."""
     steps, training = done
 

@@ -149,11 +149,6 @@ def transformed(site: Site) -> Outputs:
     return ((image[0], height, width, image[3]),)
 
 
-def transformed_alike(site: Site) -> Outputs:
-    """ImageProjectiveTransformV2 without a size: as the image."""
-    return transformed(site)
-
-
 def sparse_to_dense(site: Site) -> Outputs:
     """SparseToDense: the shape that the second input holds."""
     return (site.dims(1),)

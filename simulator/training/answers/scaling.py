@@ -13,7 +13,7 @@ MAX_WORKERS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ScalingRow:
     """One number of workers."""
 
     workers: int
@@ -40,13 +40,13 @@ def read_workers(text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def scale(workers: Sequence[int], run: Callable[[int], Training]) -> tuple[Row, ...]:
+def scale(workers: Sequence[int], run: Callable[[int], Training]) -> tuple[ScalingRow, ...]:
     """A row for each number of workers, in the order given; `run` trains with that many.
 
     Efficiency compares gradients, not updates: a synchronous update of eight workers applies eight gradients. It is
     above 1 where a single worker leaves a device idle, as during its round trips.
     """
-    rows: list[Row] = []
+    rows: list[ScalingRow] = []
     base: float | None = None
     for count in workers:
         training = run(count)
@@ -55,7 +55,7 @@ def scale(workers: Sequence[int], run: Callable[[int], Training]) -> tuple[Row, 
         base = each if not rows else base
         link, share = _busiest(training, found)
         rows.append(
-            Row(
+            ScalingRow(
                 workers=count,
                 steps_per_s=found.steps_per_s,
                 half_width=found.half_width,

@@ -58,7 +58,7 @@ def may_begin(rules: ClockRows, clocks: Clocks, client: int) -> bool:
 
 
 def knows_ns(rules: ClockRows, clocks: Clocks, client: int, when: int) -> int:
-    """When a client that may begin knows it, at `when` or later. The server tells one after the other."""
+    """The moment, `when` or later, at which a client that may begin knows it. The server tells one after the other."""
     least = needed(rules, clocks, client)
     if least <= 0:
         return when

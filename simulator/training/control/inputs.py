@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _made(control: Control, source: int, begun: int) -> int:
-    """When the item is made that a thread begins then."""
+    """The moment at which an item is made that a thread begins at `begun`."""
     rules, input_state = control.rules, control.input_state
     number, who = input_state.numbers[source], len(rules.clients.gap_ns) + source
     input_state.numbers[source] += 1
@@ -65,7 +65,7 @@ def begin(control: Control) -> None:
 
 
 def take(control: Control, source: int, client: int, count: int, now: int) -> int:
-    """When a client's op that asks now for so many elements may go on."""
+    """The moment at which a client's op that asks now for `count` elements may go on."""
     inputs, input_state = control.rules.inputs, control.input_state
     room = inputs.capacity[source]
     for _ in range(count):

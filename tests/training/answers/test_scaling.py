@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simulator.columns import ids, ints
 from simulator.errors import SimvizError
-from simulator.training.answers.scaling import Row, read_workers, scale
+from simulator.training.answers.scaling import ScalingRow, read_workers, scale
 from simulator.training.training import Training
 from tests.training.runs import made
 
@@ -41,7 +41,7 @@ def test_synchronous_updates_count_the_gradients_that_they_average() -> None:
 
     one, eight = scale([1, 8], run)
     examples: Any = pytest.approx(8 * (one.examples_per_s or 0))
-    assert eight == Row(8, one.steps_per_s, 0.0, examples, 1.0, "", 0.0)
+    assert eight == ScalingRow(8, one.steps_per_s, 0.0, examples, 1.0, "", 0.0)
 
 
 def test_efficiency_is_relative_to_the_first_row() -> None:
