@@ -10,6 +10,7 @@ from simulator.errors import SimvizError
 
 _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _MOST = 2**40  # placements
+_OVERHEAD, _PER_OP = 5e-6, 5e-8  # seconds
 
 
 def _silent(said: str) -> None:
@@ -34,6 +35,11 @@ class Effort:
 
 
 DEFAULT_EFFORT = Effort()
+
+
+def judged_in(seconds: float, ops: int) -> int:
+    """About how many placements of a step of so many ops are judged in some seconds, by one core of a usual machine."""
+    return max(int(seconds / (_OVERHEAD + _PER_OP * ops)), 4)
 
 
 def read_effort(text: str, say: Callable[[str], None] = _silent) -> Effort:

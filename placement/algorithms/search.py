@@ -31,7 +31,7 @@ from simulator.execution.flattening import arena
 from simulator.units import Nanos, show_bytes
 
 LISTED = ("single", "whitepaper", "heft", "tensorflow", "requested")  # whose plans are judged, too
-_STARTS = 200_000  # ops in starts: so many, divided by the ops of a step, are judged
+_STARTS = 600_000  # ops in starts: so many, divided by the ops of a step, are judged
 _LISTS = 0.3  # share of them that list schedules may take
 _WALKED = 3  # starts that are walked from
 _FINALS = 4  # placements that are judged at last by the cut that will be made of them

@@ -33,8 +33,8 @@ def cuts(made: Decisions, base: Sequence[int], *, tight: bool) -> Iterator[Vecto
     kinds = [made.work_ns, _held(made)]
     crossing = [_crossing(made, order) for order in made.orders]
     for slack in _SLACKS:
-        for weight in kinds[::-1] if tight else kinds:
-            for k in counts:
+        for k in counts:
+            for weight in kinds[::-1] if tight else kinds:
                 for row, order in enumerate(made.orders):
                     bounds = _best_cut(crossing[row], weight[order] + 1e-9, k, slack)
                     stretch = np.searchsorted(bounds, np.arange(len(order)), side="right")

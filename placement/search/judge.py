@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from placement.effort import Effort, judged_in
 from placement.search.decisions import Decisions, Vector
 from simulator.columns import Ids, ids, ints
 from simulator.execution.arrays import CODES, FIFO, INSTANTS, PRIORITY, TIMES
@@ -21,12 +21,8 @@ from simulator.execution.flattening import laid_out
 from simulator.execution.layouts import Arena
 from simulator.units import Bytes, Nanos, show_nanos
 
-if TYPE_CHECKING:
-    from placement.effort import Effort
-
 NEVER: Nanos = 2**61
 FREE_ORDERS = ("auto", "priority")  # under these a plan may say in which order devices take their ops
-_OVERHEAD, _PER_OP = 5e-6, 5e-8  # seconds that a judgement takes, roughly
 _DEFAULT = 1.0  # such seconds, where nothing is said
 
 
@@ -81,7 +77,7 @@ class Judge:
 
     def steps(self, seconds: float) -> int:
         """How many judgements take about so long; it depends on the size of the step alone."""
-        return max(int(seconds / (_OVERHEAD + _PER_OP * len(self.made.group))), 4)
+        return judged_in(seconds, len(self.made.group))
 
     def consider(self, found: Found, how: str) -> None:
         """Keep a placement if it is better than all so far."""
