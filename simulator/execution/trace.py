@@ -58,6 +58,9 @@ class TraceTasks:
     event: Ids  # [E] `Event`
     devices: int  # of the cluster
 
+    def __repr__(self) -> str:
+        return repr_of(self, counted(len(self.kind), "task"))
+
     def rows(self, *kinds: Kind) -> Ids:
         """The tasks of these kinds, ascending."""
         return ids(np.flatnonzero(np.isin(self.kind, kinds)))
@@ -83,6 +86,9 @@ class Stages:
     through_ns: Ints  # [X] its bytes are through all of its links
     arrived_ns: Ints  # [X] a latency later; at once what shares links, whose latency comes first
     unpacked_ns: Ints  # [X] the readers have it
+
+    def __repr__(self) -> str:
+        return repr_of(self, counted(len(self.asked_ns), "transfer"))
 
 
 def _stages(tasks: TraceTasks) -> Stages:
@@ -117,6 +123,9 @@ class OpInstances:
     client: Ids  # [O] 0 while there is one client
     step: Ids  # [O] 0 while there is one step
 
+    def __repr__(self) -> str:
+        return repr_of(self, counted(len(self.node), "op"))
+
 
 @dataclass(frozen=True, eq=False)
 class TraceTransfers:
@@ -127,6 +136,9 @@ class TraceTransfers:
     dead: Flags  # [X] only says that there is no value: takes no bytes
     client: Ids  # [X]
     step: Ids  # [X]
+
+    def __repr__(self) -> str:
+        return repr_of(self, counted(len(self.row), "transfer"))
 
     def __len__(self) -> int:
         return len(self.row)
@@ -149,6 +161,9 @@ class OpRuns:
 
     def __len__(self) -> int:
         return len(self.node)
+
+    def __repr__(self) -> str:
+        return repr_of(self, counted(len(self), "run"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -100,7 +100,8 @@ function textWidth(said, font) {
 
 function sizeClosed(model, box) {
   const scope = isScope(model, box.item);
-  const lines = scope ? [[box.label, FONTS.title], [contentOf(model, box.item), FONTS.small]] : [[box.label, FONTS.op], [heldBy(model, box), FONTS.small]];
+  const hub = !scope && model.isHub[box.item - model.scopes] ? "9,999 ⤳ " : ""; // its number is counted when it is drawn
+  const lines = scope ? [[box.label, FONTS.title], [contentOf(model, box.item), FONTS.small]] : [[hub + box.label, FONTS.op], [heldBy(model, box), FONTS.small]];
   const text = Math.max(...lines.map(([said, font]) => textWidth(said, font)));
   box.held = scope ? "" : lines[1][0];
   box.width = Math.min(BOX.wide, Math.max(BOX.narrow, text + 26));
