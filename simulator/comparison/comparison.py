@@ -31,7 +31,7 @@ from simulator.partitioning.partitions import RECVS, SENDS, Partitions
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Mismatch:
     """One item on which the two sides differ; a side that lacks it is empty."""
 
     node: str
@@ -47,7 +47,7 @@ class Comparison:
     agree: int
     of: int
     raw: int
-    differences: tuple[Difference, ...]  # in order of ours, then what only theirs has
+    differences: tuple[Mismatch, ...]  # in order of ours, then what only theirs has
 
 
 Measured: TypeAlias = Mapping[str, str] | Sequence[Proto]
@@ -85,7 +85,7 @@ def compare(
 def _compared(ours: Mapping[str, str], theirs: Mapping[str, str], reasons: Mapping[str, str]) -> Comparison:
     items = dict.fromkeys((*ours, *theirs))
     differences = tuple(
-        Difference(item, here, there, reasons.get(item) or _side(here, there))
+        Mismatch(item, here, there, reasons.get(item) or _side(here, there))
         for item in items
         if (here := ours.get(item, "")) != (there := theirs.get(item, ""))
     )
@@ -131,7 +131,7 @@ def _cuts(
     here, there = (_keyed(canonical(side, widely, chance), own, tasks) for side in (ours, theirs))
     keys = dict.fromkeys((*here, *there))
     differences = tuple(
-        _difference(key, here.get(key), there.get(key))
+        _mismatch(key, here.get(key), there.get(key))
         for key in keys
         if key not in here or key not in there or not _equal(here[key], there[key])
     )
@@ -174,14 +174,14 @@ def _equal(ours: CutNode, theirs: CutNode) -> bool:
     ) and not attrs_that_differ(ours, theirs)
 
 
-def _difference(key: Key, ours: CutNode | None, theirs: CutNode | None) -> Difference:
+def _mismatch(key: Key, ours: CutNode | None, theirs: CutNode | None) -> Mismatch:
     name = f"{key[1]} on {key[0]}" if key[0] else key[1]
     node = ours or theirs
     assert node is not None, key
     rule = _rule(node)
     if ours is None or theirs is None:
         here, there = (f"{one.op} on {one.device}" if one else "" for one in (ours, theirs))
-        return Difference(name, here, there, f"{_side(here, there)}: {rule}")
+        return Mismatch(name, here, there, f"{_side(here, there)}: {rule}")
     what, here_said, there_said = [], [], []
     for aspect, here, there in (
         ("op", ours.op, theirs.op),
@@ -194,7 +194,7 @@ def _difference(key: Key, ours: CutNode | None, theirs: CutNode | None) -> Diffe
             what.append(aspect)
             here_said.append(here)
             there_said.append(there)
-    return Difference(name, ", ".join(here_said), ", ".join(there_said), f"{', '.join(what)}: {rule}")
+    return Mismatch(name, ", ".join(here_said), ", ".join(there_said), f"{', '.join(what)}: {rule}")
 
 
 def _controls(node: CutNode, other: CutNode) -> str:

@@ -75,7 +75,7 @@ DeviceTypes: TypeAlias = tuple[tuple[str, int], ...]  # (device type, kernel pri
 
 
 @dataclass(slots=True)
-class Groups:
+class ColocationGroups:
     """Union-find forest over the N nodes of a graph; `requested`, `resource` and `types` count at the roots alone."""
 
     graph: Graph
@@ -117,7 +117,7 @@ class _Search:
     known: dict[tuple[str, bytes], tuple[_Tied, ...]] = field(default_factory=dict)  # function and attributes -> groups
 
 
-def colocate(graph: Graph, cluster: Cluster, *, soft: bool) -> Groups:
+def colocate(graph: Graph, cluster: Cluster, *, soft: bool) -> ColocationGroups:
     """Find the groups of a graph.
 
     Raises GraphError for a malformed device string. Raises InfeasibleError for a node without a kernel, and for nodes
@@ -126,7 +126,7 @@ def colocate(graph: Graph, cluster: Cluster, *, soft: bool) -> Groups:
     return _colocate(graph, _Search(cluster, soft), ())
 
 
-def _colocate(graph: Graph, search: _Search, callers: tuple[str, ...]) -> Groups:
+def _colocate(graph: Graph, search: _Search, callers: tuple[str, ...]) -> ColocationGroups:
     _require_functions(graph)
     groups = _alone(graph, search.cluster, soft=search.soft)
     calls = inspected(graph)
@@ -144,7 +144,7 @@ def _colocate(graph: Graph, search: _Search, callers: tuple[str, ...]) -> Groups
 # --- each node alone (InitializeMembers; §2.2, §3.2) -----------------------------------------------------------------
 
 
-def _alone(graph: Graph, cluster: Cluster, *, soft: bool) -> Groups:
+def _alone(graph: Graph, cluster: Cluster, *, soft: bool) -> ColocationGroups:
     """Every node in a group of its own, with its device string and the device types that have a kernel for it.
 
     Raises GraphError for a malformed device string, and InfeasibleError for a node without a kernel for any of the
@@ -169,7 +169,9 @@ def _alone(graph: Graph, cluster: Cluster, *, soft: bool) -> Groups:
     resource = [
         spec if spec != ANYWHERE and _is_generator(graph, node) else ANYWHERE for node, spec in enumerate(specs)
     ]
-    return Groups(graph, soft, specs, list(range(len(graph))), [0] * len(graph), list(specs), resource, types, [])
+    return ColocationGroups(
+        graph, soft, specs, list(range(len(graph))), [0] * len(graph), list(specs), resource, types, []
+    )
 
 
 def _read(text: str) -> tuple[DeviceSpec, ClusterError | None]:
@@ -214,7 +216,7 @@ def _is_generator(graph: Graph, node: int) -> bool:
 # --- edges (§3.2, §3.3) ----------------------------------------------------------------------------------------------
 
 
-def _tie_edges(groups: Groups, *, passed_over: Collection[int]) -> None:
+def _tie_edges(groups: ColocationGroups, *, passed_over: Collection[int]) -> None:
     """Tie the ends of edges, except those of the nodes `passed_over`.
 
     Raises InfeasibleError where the ends exclude each other: an edge is never given up.
@@ -260,7 +262,7 @@ def _is_dataset(graph: Graph, node: int) -> bool:
     return given is not None and [output.dtype for output in given.outputs] == [VARIANT]
 
 
-def _tie_edge(groups: Groups, source: int, target: int) -> None:
+def _tie_edge(groups: ColocationGroups, source: int, target: int) -> None:
     """Tie the reader of a reference or resource to its source, whose request wins (§3.3)."""
     a, b = groups.root(source), groups.root(target)
     if a == b:
@@ -381,7 +383,7 @@ def _with_results(body: Body) -> Graph:
     return editor.built()
 
 
-def _tie_around(groups: Groups, call: int, found: Sequence[_Tied]) -> None:
+def _tie_around(groups: ColocationGroups, call: int, found: Sequence[_Tied]) -> None:
     """Tie the inputs and readers of a call, first all groups, then limit each to what the body allows."""
     graph = groups.graph
     sources = graph.edge_src[graph.in_ptr[call] : graph.in_ptr[call + 1]].tolist()
@@ -413,7 +415,7 @@ def _tie_around(groups: Groups, call: int, found: Sequence[_Tied]) -> None:
 # --- `_class` (§3.4) -------------------------------------------------------------------------------------------------
 
 
-def _tie_classes(groups: Groups) -> None:
+def _tie_classes(groups: ColocationGroups) -> None:
     """Join the nodes that share a key; every node also joins the group that is named after itself.
 
     Soft placement gives up entries of two nodes that ask for different tasks, are variables with different places, or
@@ -450,7 +452,7 @@ def class_keys(attrs: Attrs) -> tuple[str, ...]:
 # --- joining two groups ----------------------------------------------------------------------------------------------
 
 
-def _tie_nodes(groups: Groups, one: int, other: int) -> None:
+def _tie_nodes(groups: ColocationGroups, one: int, other: int) -> None:
     """Put two nodes into one group. Raises InfeasibleError, which names `one`, where they exclude each other."""
     a, b = groups.root(one), groups.root(other)
     if a == b:
@@ -467,7 +469,7 @@ def _tie_nodes(groups: Groups, one: int, other: int) -> None:
         ) from None
 
 
-def _join(groups: Groups, a: int, b: int) -> None:
+def _join(groups: ColocationGroups, a: int, b: int) -> None:
     """Merge two roots; equal ranks make `a` the root.
 
     Raises InfeasibleError where the two exclude each other. If only a common device type is missing, the intended root

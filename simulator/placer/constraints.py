@@ -20,7 +20,7 @@ from simulator.columns import Flags, Ids, flags, ids
 from simulator.graph import ops
 from simulator.graph.dtypes import REF
 from simulator.graph.graph import Graph
-from simulator.placer.colocation import DeviceTypes, Groups, colocate
+from simulator.placer.colocation import ColocationGroups, DeviceTypes, colocate
 from simulator.placer.refusals import no_device
 from simulator.wording import counted, repr_of
 
@@ -96,7 +96,7 @@ def placement_order(graph: Graph) -> tuple[list[int], list[int]]:
 
 
 def _allowed(
-    groups: Groups, cluster: Cluster, roots: list[int], members: list[list[int]]
+    groups: ColocationGroups, cluster: Cluster, roots: list[int], members: list[list[int]]
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
     """Per group `allowed` and `may`; of those without a device the first in placement order is refused."""
     graph, devices = groups.graph, [parse(device.name) for device in cluster.devices]
