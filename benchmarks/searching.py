@@ -170,7 +170,9 @@ def table(title: str, rows: list[Row], known: dict[str, int]) -> None:
     for one in rows:
         fitting = [ns for ns, full in zip(one.found, one.full, strict=True) if not full]
         one.best = known[one.name] = min([*fitting, known.get(one.name, 2**61)])
-    print(f"\n{title}: {len(rows)} problems of {min(r.ops for r in rows)} to {max(r.ops for r in rows)} ops\n")
+    fits = f"{sum(not all(r.full) for r in rows)} with a plan that fits"
+    print(f"\n{title}: {len(rows)} problems, {fits}, of {min(r.ops for r in rows)} to {max(r.ops for r in rows)} ops\n")
+    rows = [one for one in rows if one.best < 2**61]
     print("| ÷ best known | mean | median | worst | fit |\n|---|---|---|---|---|")
     columns = [("shown", [r.shown for r in rows], 0)]
     columns += [(f"search, {s:g} s", [r.found[at] for r in rows], at) for at, s in enumerate(SECONDS)]
