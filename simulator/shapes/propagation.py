@@ -123,6 +123,9 @@ class _Propagation:
         """Carry what readers ask of tensors on to their other readers, in a graph without loops."""
         changed = [tensor for tensor, shape in asked.items() if self.asked.get(tensor) != shape]
         self.asked, self.narrowing = asked, True
+        self.site.round += 1
+        self.site.learned.clear()
+        self.algebra.bound.clear()  # what was learned is in `asked`
         self._settle(sorted({int(self.graph.tensor_node[tensor]) for tensor in changed}))
         self.narrowing = False
 

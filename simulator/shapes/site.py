@@ -61,6 +61,7 @@ class Site:
         "op",
         "outputs",
         "patient",
+        "round",
         "shapes",
         "tensors",
         "types",
@@ -79,6 +80,7 @@ class Site:
         self.handles: list[Handle | None] = []  # of the data inputs
         self.made: dict[int, Handle] = {}  # output -> what it refers to, left by the rule
         self.tensors: Sequence[int] = ()  # rows of the data inputs
+        self.round = 0  # a rule that knows more may ask for fewer symbols: those of another round are others
         self.patient = True  # whether something may still be put in where nothing is yet
         self.learning = False  # whether equal dimensions are noted
         self.learned: dict[int, Dims] = {}  # tensor of unknown rank -> what a reader asks of it
@@ -178,7 +180,7 @@ class Site:
     def fresh(self) -> int:
         """A dimension of which nothing is known."""
         self._fresh += 1
-        return self.algebra.symbol(self.node, self._fresh)
+        return self.algebra.symbol(self.round, self.node, self._fresh)
 
     def ranked(self, rank: int) -> Dims:
         """A shape of which only the rank is known."""
