@@ -310,7 +310,8 @@ def _difference(scene: Scene) -> Iterator[str]:
     yield f"against    {headline(found).removeprefix('Against ')}"
     yield from (f"  {part}" for part in found.parts)
     short = {device.name: device.short for device in scene.cluster.devices}
-    moved = [f"{_end(one.node)}: {' to '.join(short.get(name, name) for name in one.devices)}" for one in found.moved]
+    nodes = sorted(found.moved, key=lambda one: not one.runs)
+    moved = [f"{_end(one.node)}: {' to '.join(short.get(name, name) for name in one.devices)}" for one in nodes]
     crossing = [f"{_end(one.tensor)}: {_from_to(one.nbytes)}, {_transfers(one.times)}" for one in found.crossings]
     links = sorted(found.links, key=lambda one: -abs(one.nbytes[1] - one.nbytes[0]))
     used = [f"{one.link}: {_from_to(one.nbytes)}" for one in links if one.nbytes[0] != one.nbytes[1]]

@@ -148,12 +148,15 @@ def headline(found: Difference) -> str:
     took = f"{show_nanos(abs(change))} {'longer' if change > 0 else 'shorter'} than its {show_nanos(before)}"
     if not change:
         took = f"as long, {show_nanos(after)}"
-    running = sum(one.runs for one in found.moved)
-    idle = f" ({running} of them run)" if running != len(found.moved) else ""
-    moved = f"{counted(len(found.moved), 'node')} moved{idle}" if found.moved else "no node moved"
+    running, said = sum(one.runs for one in found.moved), [took]
+    idle = f" ({running:,} {'runs' if running == 1 else 'run'})" if running != len(found.moved) else ""
+    said.append(f"{counted(len(found.moved), 'node')} moved{idle}" if found.moved else "no node moved")
     began, ceased = sum(one.began for one in found.crossings), sum(one.ceased for one in found.crossings)
-    crossing = f"; {counted(began, 'tensor')} began to cross, {ceased} ceased" if began or ceased else ""
-    return f"Against {name}: {took}; {moved}{crossing}."
+    if began or ceased:
+        first = f"{counted(began, 'tensor')} began to cross" if began else ""
+        then = f"{ceased:,} ceased" if began else f"{counted(ceased, 'tensor')} ceased to cross"
+        said.append(", ".join(filter(None, (first, then if ceased else ""))))
+    return f"Against {name}: {'; '.join(said)}."
 
 
 def _names(a: Outline, b: Outline) -> tuple[str, str]:

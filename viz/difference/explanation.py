@@ -159,8 +159,9 @@ def _of_crossings(rows: Sequence[Row], before: str, after: str) -> str:
     side = int(bool(come))
     named, many = _named(rows, "tensor", side)
     count = sum(row.times[side] for row in rows)
-    often = f" {_times(count)}" if count > len(rows) else ""
     place = _place(rows, side)
+    apart = "," if len({row.places[side] for row in rows}) > 1 else ""  # else two numbers would stand side by side
+    often = f"{apart} {_times(count)}" if count > len(rows) else ""
     other = any(row.crosses[1 - side] for row in rows)
     if side:
         return f"{named} {_cross(many)} {place}{often}{', now on the critical path' if other else ''}"
@@ -182,12 +183,13 @@ def _named(rows: Sequence[Row], noun: str, side: int) -> tuple[str, bool]:
 
 
 def _place(rows: Sequence[Row], side: int) -> str:
-    """The place of most of the time; "... and 2 more" where there are others."""
+    """The place of most of the time, and how many others there are."""
     total: dict[str, int] = {}
     for row in rows:
         total[row.places[side]] = total.get(row.places[side], 0) + row.ns[side]
     first = max(total, key=lambda place: total[place])
-    return f"{first} and {len(total) - 1} more" if len(total) > 1 else first
+    other = "other device" if rows[0].kind == OP else "other link"
+    return f"{first} and {counted(len(total) - 1, other)}" if len(total) > 1 else first
 
 
 def _cross(many: bool) -> str:

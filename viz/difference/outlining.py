@@ -80,24 +80,23 @@ def path_parts(scene: Scene) -> tuple[PathPart, ...]:
         raise SimvizError("A critical path is that of one step; compare results whose trace is that of a step.")
     places: dict[tuple[str, str], Counter[str]] = {}
     members: dict[tuple[str, str], set[int]] = {}
-    narrowest = _NarrowestLink(scene)
-    for task in trace.critical.tolist():
-        kind, of = int(tasks.kind[task]), int(tasks.of[task])
-        took = int(tasks.end_ns[task] - tasks.start_ns[task])
-        if not took:
-            continue
+    narrowest, alone = _NarrowestLink(scene), len(scene.cluster.tasks) == 1  # then "GPU:0" says it all
+    shorts = [one.short.rpartition("/")[2] if alone else one.short for one in scene.cluster.devices]
+    rows = trace.critical
+    took = tasks.end_ns[rows] - tasks.start_ns[rows]
+    rows, took = rows[took > 0], took[took > 0]
+    columns = (tasks.kind[rows], tasks.of[rows], tasks.resource[rows], took)
+    for kind, of, resource, ns in zip(*(column.tolist() for column in columns), strict=True):
         if kind == Kind.OP:
             subject = scene.graph.names[scene.partitions.origin[trace.instances.node[of]]]
         else:
             subject = figures.tensor_label(scene, int(scene.partitions.tensor[trace.transfers.row[of]]))
         key = (_KINDS[kind], subject)
-        if _KINDS[kind] in (OP, MESSAGE):
-            place = scene.cluster.devices[tasks.resource[task]].short
-        elif kind == Kind.LINK:
-            place = scene.cluster.links[tasks.resource[task] - tasks.devices].name
+        if key[0] in (OP, MESSAGE):
+            place = shorts[resource]
         else:
-            place = narrowest.of(of)
-        places.setdefault(key, Counter())[place] += took
+            place = scene.cluster.links[resource - tasks.devices].name if kind == Kind.LINK else narrowest.of(of)
+        places.setdefault(key, Counter())[place] += ns
         members.setdefault(key, set()).add(of)
     return tuple(
         PathPart(*key, place=found.most_common(1)[0][0], times=len(members[key]), ns=found.total())
