@@ -20,7 +20,7 @@ from placement.plan import Plan, completed, lacking, verdict
 from placement.problem import NEVER, Problem
 from placement.search.cuts import cuts
 from placement.search.decisions import decisions_of
-from placement.search.judge import Found, Judge, fewest
+from placement.search.judge import Candidate, Judge, fewest
 from placement.search.lists import lists
 from placement.search.walk import Progress, Walker, anneal, orders
 from simulator.assignment import SearchRecord
@@ -121,7 +121,7 @@ def _makespan(judged: Sequence[Judged], name: str) -> Nanos | None:
     return next((one.verdict[1] for one in judged if one.algorithm == name and not one.verdict[0]), None)
 
 
-def _starts(judge: Judge, ranks: list[int], judged: Sequence[Judged]) -> list[Found]:
+def _starts(judge: Judge, ranks: list[int], judged: Sequence[Judged]) -> list[Candidate]:
     """Placements to begin with: those of the other algorithms, all on a device, list schedules and cuts."""
     problem = judge.made.problem
     most = max(_STARTS // len(judge.made.group), 12)
@@ -151,7 +151,7 @@ def _ops(problem: Problem, plan: Plan) -> Ids | None:
     return order
 
 
-def _plan(problem: Problem, found: Found) -> Plan:
+def _plan(problem: Problem, found: Candidate) -> Plan:
     """As a plan: an order of ops becomes priorities of nodes."""
     device = [int(one) for one in found.device]
     if found.ops is None:

@@ -6,7 +6,7 @@ from placement.search.moves import Groups, Walk, find_critical, walk_on
 from placement.search.schedules import Jobs, Schedule, list_schedule
 from simulator.execution.arrays import Flows, Found, Lives, SharedLinks, State, Tasks, Threads
 from simulator.execution.caching import STEP, CompiledSources
-from simulator.execution.compiled.kernel import Given, made
+from simulator.execution.compiled.kernel import Parameter, made
 from simulator.execution.compiled.translation import INT, Array, Table
 from simulator.execution.layouts import Held, Nodes, Places
 
@@ -23,20 +23,20 @@ SCHEDULE = CompiledSources(
     ("execution/compiled", "execution/declared.py", "execution/layouts.py", f"{_HERE}/schedules.py"),
 )
 
-_NUMBER, _LINE, _ROWS = Given(INT), Given(Array("int32", 1), (Array,)), Given(Array("int32", 2))
-_COLUMN, _TIMES = Given(Array("int64", 1)), Given(Array("int64", 1), (Array,))
-_GROUPS, _WALK = Given(Table(Groups)), Given(Table(Walk), (Walk,))
-_READ = [Given(Table(kind)) for kind in (Nodes, Places, SharedLinks, Held)]
-_WRITTEN = [Given(Table(kind), (kind,)) for kind in (Tasks, State, Threads, Flows, Found, Lives)]
-_PEAKS = Given(Array("int64", 2), (Array,))
+_NUMBER, _LINE, _ROWS = Parameter(INT), Parameter(Array("int32", 1), (Array,)), Parameter(Array("int32", 2))
+_COLUMN, _TIMES = Parameter(Array("int64", 1)), Parameter(Array("int64", 1), (Array,))
+_GROUPS, _WALK = Parameter(Table(Groups)), Parameter(Table(Walk), (Walk,))
+_READ = [Parameter(Table(kind)) for kind in (Nodes, Places, SharedLinks, Held)]
+_WRITTEN = [Parameter(Table(kind), (kind,)) for kind in (Tasks, State, Threads, Flows, Found, Lives)]
+_PEAKS = Parameter(Array("int64", 2), (Array,))
 _OVER = [_GROUPS, _WALK, _ROWS, _LINE, _NUMBER, _ROWS, _LINE, _LINE, _COLUMN, _TIMES, _PEAKS]
 
 walk = made(walk_on, [*_READ, *_WRITTEN, *_OVER, _NUMBER, _NUMBER, _NUMBER, _NUMBER], WALK)
 critical = made(
     find_critical,
     [
-        *(Given(Table(kind)) for kind in (Nodes, Places, Held, Tasks, State, Found)),
-        Given(Array("int32", 1)),
+        *(Parameter(Table(kind)) for kind in (Nodes, Places, Held, Tasks, State, Found)),
+        Parameter(Array("int32", 1)),
         _COLUMN,
         _COLUMN,
         _COLUMN,
@@ -44,4 +44,4 @@ critical = made(
     ],
     CRITICAL,
 )
-schedule = made(list_schedule, [Given(Table(Jobs)), Given(Table(Schedule), (Schedule,)), _NUMBER], SCHEDULE)
+schedule = made(list_schedule, [Parameter(Table(Jobs)), Parameter(Table(Schedule), (Schedule,)), _NUMBER], SCHEDULE)

@@ -27,7 +27,7 @@ _DEFAULT = 1.0  # such seconds, where nothing is said
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Candidate:
     """A placement and how it was judged. Axes: G groups of the problem, n ops."""
 
     device: Vector  # [G]
@@ -51,7 +51,7 @@ class Judge:
     effort: Effort
     started: float = field(default_factory=monotonic)
     judged: int = 0
-    best: Found | None = None
+    best: Candidate | None = None
     better: list[tuple[int, str, Nanos]] = field(default_factory=list)  # judgements so far, how, makespan
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class Judge:
         """How many judgements take about so long; it depends on the size of the step alone."""
         return judged_in(seconds, len(self.made.group))
 
-    def consider(self, found: Found, how: str) -> None:
+    def consider(self, found: Candidate, how: str) -> None:
         """Keep a placement if it is better than all so far."""
         if self.best is None or found.rank < self.best.rank:
             self.best = found
@@ -92,7 +92,7 @@ class Judge:
             return PRIORITY
         return FIFO if self.orders else CODES[self.made.problem.options.order]
 
-    def judge(self, how: str, device: npt.ArrayLike, ops: Ids | None = None) -> Found:
+    def judge(self, how: str, device: npt.ArrayLike, ops: Ids | None = None) -> Candidate:
         """Judge devices [G], which were found so; with `ops` in that order."""
         chosen = np.asarray(device, np.int64)
         rows = ids(self.made.spread(chosen))[None]
@@ -100,7 +100,7 @@ class Judge:
         self.run(rows, self.code(ops), ranked)
         over = int(np.maximum(self.peaks[0] - self.capacity, 0).sum()) if self.tight else 0
         ended = int(self.makespan[0])
-        found = Found(chosen, ops, ended if ended >= 0 else NEVER, over if ended >= 0 else NEVER)
+        found = Candidate(chosen, ops, ended if ended >= 0 else NEVER, over if ended >= 0 else NEVER)
         self.consider(found, how)
         return found
 
@@ -117,9 +117,9 @@ def as_ops(order: npt.ArrayLike) -> Ids:
     return ids(np.array(order, np.int32))
 
 
-def fewest(found: list[Found], count: int) -> list[Found]:
+def fewest(found: list[Candidate], count: int) -> list[Candidate]:
     """The best placements; of those that take equally long the first, as the others mostly mirror it."""
-    kept: dict[tuple[Bytes, Nanos], Found] = {}
+    kept: dict[tuple[Bytes, Nanos], Candidate] = {}
     for one in found:
         kept.setdefault(one.rank, one)
     kept = dict(sorted(kept.items()))

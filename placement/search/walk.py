@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from placement.search.decisions import Decisions, Floats, Vector
-from placement.search.judge import NEVER, Found, Judge, as_ops
+from placement.search.judge import NEVER, Candidate, Judge, as_ops
 from simulator.columns import Ids
 from simulator.execution.arrays import PRIORITY
 
@@ -76,7 +76,7 @@ class Walker:
         self.bytes_ = 3 * int(tables.tensor_bytes.sum() + tables.resident_bytes.sum() + tables.scratch_bytes.sum())
         self.looped = len(np.unique(made.problem.tables.node)) < n  # some node is several ops, of one priority
 
-    def cycle(self, start: Found, length: int, hot: float, progress: Progress) -> Found:
+    def cycle(self, start: Candidate, length: int, hot: float, progress: Progress) -> Candidate:
         """Walk from a start for so many judgements, cooling: the best that was found, or the start."""
         from placement.search.compiled import walk as go  # late: it loads LLVM
         from placement.search.moves import ACCEPTED, BEST, BEST_OVER, CURRENT, HEAT_BITS, IMPROVED, OVER_BITS, TRIED
@@ -118,13 +118,13 @@ class Walker:
         progress.accepted += int(count[ACCEPTED])
         return best
 
-    def _best(self, start: Found, ops: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Found:
+    def _best(self, start: Candidate, ops: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Candidate:
         from placement.search.moves import BEST, BEST_OVER  # late: it loads LLVM
 
         device = start.device.copy()
         device[self.made.free] = self.walk.best
         count = self.walk.counts
-        return Found(device, as_ops(ops) if len(ops) else None, int(count[BEST]), int(count[BEST_OVER]))
+        return Candidate(device, as_ops(ops) if len(ops) else None, int(count[BEST]), int(count[BEST_OVER]))
 
     def _aim(self, order: int, ranked: np.ndarray[tuple[int, int], np.dtype[np.int32]]) -> None:
         """Find the critical path of the current placement, along which most moves are tried."""
@@ -146,7 +146,7 @@ class Walker:
         )  # fmt: skip
 
 
-def anneal(walker: Walker, starts: Sequence[Found], progress: Progress) -> list[Found]:
+def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> list[Candidate]:
     """Walk until the budget ends: first from each start, then from the best. The best of each cycle, best first."""
     judge, length = walker.judge, walker.judge.steps(_FIRST)
     best, found = starts[0], list(starts)
@@ -170,7 +170,7 @@ def anneal(walker: Walker, starts: Sequence[Found], progress: Progress) -> list[
     return sorted(found, key=lambda one: one.rank)
 
 
-def orders(walker: Walker, of: Found) -> list[tuple[str, Ids | None]]:
+def orders(walker: Walker, of: Candidate) -> list[tuple[str, Ids | None]]:
     """Orders of ops to try with a placement: by ready time, and by rank with the transfers that it has."""
     if not walker.judge.orders or of.ns >= NEVER:
         return []

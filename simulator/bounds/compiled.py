@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulator.bounds.heads import Room, Waits, heads
 from simulator.execution.caching import CompiledSources
-from simulator.execution.compiled.kernel import Given, made
+from simulator.execution.compiled.kernel import Parameter, made
 from simulator.execution.compiled.translation import INT, Table
 
 SOURCES = CompiledSources(
@@ -15,4 +15,4 @@ SOURCES = CompiledSources(
     ("bounds/compiled.py", "bounds/heads.py", "bounds/classes.py", "execution/compiled"),
 )
 
-find_heads = made(heads, [Given(Table(Waits)), Given(Table(Room), (Room,)), Given(INT)], SOURCES)
+find_heads = made(heads, [Parameter(Table(Waits)), Parameter(Table(Room), (Room,)), Parameter(INT)], SOURCES)

@@ -13,7 +13,7 @@ import pytest
 
 from simulator.columns import Ids, Ints, ids, ints
 from simulator.execution.caching import CompiledSources
-from simulator.execution.compiled.kernel import Given, made
+from simulator.execution.compiled.kernel import Parameter, made
 from simulator.execution.compiled.translation import Array, Table
 
 
@@ -39,7 +39,7 @@ class Outer(NamedTuple):
     last: Ints
 
 
-def compiled(function: Callable[..., None], *given: Given) -> Callable[..., None]:
+def compiled(function: Callable[..., None], *given: Parameter) -> Callable[..., None]:
     """The function compiled now, and not kept."""
     return made(function, given, CompiledSources("A test", 1, "", function.__name__, ()))
 
@@ -54,7 +54,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
 @pytest.fixture(scope="module")
 def told() -> Callable[..., None]:
     """A small function, which the compiler may merge with the code that reads the table."""
-    return compiled(tell, Given(Table(Outer)), Given(Array("int64", 1), (Array,)))
+    return compiled(tell, Parameter(Table(Outer)), Parameter(Array("int64", 1), (Array,)))
 
 
 def tell(given: Outer, found: Ints) -> None:
@@ -160,7 +160,7 @@ def add(given: Inner) -> None:
 
 
 def test_what_is_written_is_seen_by_the_caller_and_read_only_arrays_are_refused_there() -> None:
-    added = compiled(add, Given(Table(Inner), (Inner,)))
+    added = compiled(add, Parameter(Table(Inner), (Inner,)))
     mine = Inner(np.array([1, 2]), np.array([10, 20], np.int32))
     added(mine)
     assert mine.long.tolist() == [11, 22]

@@ -29,7 +29,7 @@ def little(found: Ints) -> None:
     found[0] = 7
 
 
-LITTLE, SMALL = [kernel.Given(Array("int64", 1), (Array,))], caching.CompiledSources("A test", 1, "", "little", ())
+LITTLE, SMALL = [kernel.Parameter(Array("int64", 1), (Array,))], caching.CompiledSources("A test", 1, "", "little", ())
 
 
 def test_auto_takes_what_is_loaded_and_else_only_what_pays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from simulator.columns import Flags, Ids, Ints
 from simulator.execution.caching import CompiledSources
-from simulator.execution.compiled.kernel import Given, made
+from simulator.execution.compiled.kernel import Parameter, made
 from simulator.execution.compiled.translation import INT, Array, Module
 
 ROOT = Path(__file__).parents[2]
 NUMBERS = st.integers(-(2**31), 2**31 - 1)
 FACTOR, EVEN = 3, True
-TRIED = (Given(INT), Given(INT), Given(Array("int64", 1), (Array,)))
+TRIED = (Parameter(INT), Parameter(INT), Parameter(Array("int64", 1), (Array,)))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,7 +32,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
         yield
 
 
-def compiled(function: Callable[..., None], *types: Given) -> Callable[..., None]:
+def compiled(function: Callable[..., None], *types: Parameter) -> Callable[..., None]:
     return made(function, types, CompiledSources("A test", 1, "", function.__name__, ()))
 
 
@@ -162,7 +162,7 @@ def test_arrays_of_any_element_are_read_and_written(rows: list[tuple[int, bool, 
     rows = [(one // 2, flag, other) for one, flag, other in rows]
     columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
     arrays = [np.array(columns[0], np.int32), np.array(columns[1], np.bool_), np.array(columns[2], np.int64)]
-    machine = compiled(narrow, *(Given(Array(array.dtype.name, 1), (Array,)) for array in arrays))
+    machine = compiled(narrow, *(Parameter(Array(array.dtype.name, 1), (Array,)) for array in arrays))
     machine(*arrays)
     narrow(*columns)  # type: ignore[arg-type]  # lists in the place of arrays
     assert [array.tolist() for array in arrays] == columns
@@ -222,9 +222,9 @@ def test_a_module_with_checks_ends_the_process_at_a_fault(line: str, fault: str,
     code = (
         "import numpy, faulty\n"
         "from simulator.execution.caching import CompiledSources\n"
-        "from simulator.execution.compiled.kernel import Given, made\n"
+        "from simulator.execution.compiled.kernel import Parameter, made\n"
         "from simulator.execution.compiled.translation import Array\n"
-        "given = [Given(Array('int64', 1), (Array,))]\n"
+        "given = [Parameter(Array('int64', 1), (Array,))]\n"
         "made(faulty.f, given, CompiledSources('A test', 1, '', 'f', ()))(numpy.zeros(3, numpy.int64))\n"
     )
     told = run(code, tmp_path)

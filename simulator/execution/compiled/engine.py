@@ -23,7 +23,7 @@ from simulator.execution.arrays import (
     Threads,
 )
 from simulator.execution.caching import STEP
-from simulator.execution.compiled.kernel import Given, made
+from simulator.execution.compiled.kernel import Parameter, made
 from simulator.execution.compiled.memory_peaks import measure
 from simulator.execution.compiled.task_graph import find, write
 from simulator.execution.compiled.translation import INT, Array, Table
@@ -118,10 +118,10 @@ def _play(
                 peaks[run, where] = lives.peak[where]
 
 
-_READ = [Given(Table(kind)) for kind in (Nodes, Places, SharedLinks, Held)]
-_WRITTEN = [Given(Table(kind), (kind,)) for kind in (Tasks, State, Threads, Flows, Found, Lives)]
-_ROWS, _COLUMN, _NUMBER = Given(Array("int32", 2)), Given(Array("int64", 1)), Given(INT)
-_RESULTS = [Given(Array("int64", 1), (Array,)), Given(Array("int64", 2), (Array,))]
+_READ = [Parameter(Table(kind)) for kind in (Nodes, Places, SharedLinks, Held)]
+_WRITTEN = [Parameter(Table(kind), (kind,)) for kind in (Tasks, State, Threads, Flows, Found, Lives)]
+_ROWS, _COLUMN, _NUMBER = Parameter(Array("int32", 2)), Parameter(Array("int64", 1)), Parameter(INT)
+_RESULTS = [Parameter(Array("int64", 1), (Array,)), Parameter(Array("int64", 2), (Array,))]
 play = made(_play, [*_READ, *_WRITTEN, _ROWS, _NUMBER, _ROWS, _COLUMN, *[_NUMBER] * 4, *_RESULTS], STEP)
 
 

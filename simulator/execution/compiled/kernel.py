@@ -29,7 +29,7 @@ _PLACES: list[str] = []  # of checks
 _LOADED: list[Any] = []  # Any: LLVM's; what is loaded stays
 
 
-class Given(NamedTuple):
+class Parameter(NamedTuple):
     """An argument of a compiled function."""
 
     type: Type  # INT, an Array or a Table
@@ -39,7 +39,7 @@ class Given(NamedTuple):
 class Compiled:
     """A compiled function of whole numbers, arrays and tuples of arrays. It runs without Python's lock."""
 
-    def __init__(self, address: int, given: Sequence[Given], *, found: bool, kept: Path | None) -> None:
+    def __init__(self, address: int, given: Sequence[Parameter], *, found: bool, kept: Path | None) -> None:
         """`found`: it was compiled before; `kept`: in this file."""
         self.found, self.kept, self._given = found, kept, given
         many = sum(len(registers(one.type)) for one in given)
@@ -64,7 +64,7 @@ class Compiled:
 
 def made(
     function: Callable[..., None],
-    given: Sequence[Given],
+    given: Sequence[Parameter],
     sources: CompiledSources,
     instead: Mapping[Any, Any] = MappingProxyType({}),  # Any: functions of Python
 ) -> Compiled:

@@ -9,7 +9,7 @@ import numpy as np
 from simulator.columns import ints
 from simulator.execution.arrays import TIMES, Flows, SharedLinks, State, Tasks, Threads
 from simulator.execution.caching import TRAINING
-from simulator.execution.compiled.kernel import Given, made
+from simulator.execution.compiled.kernel import Parameter, made
 from simulator.execution.compiled.translation import INT, Array, Table
 from simulator.execution.event_loop import event_loop
 from simulator.training.control.arrays import RECORDED, WRITTEN, Control
@@ -48,10 +48,13 @@ def _go_on(
     why[0] = _loop(tasks, state, threads, flows, shared, order, len(tasks.length), tail, LATEST, notes, control)
 
 
-_LOOPS = [Given(Table(kind), (kind,)) for kind in (Tasks, State, Threads, Flows, SharedLinks)]
-_COLUMN, _WHY = Given(Array("int64", 1)), Given(Array("int64", 1), (Array,))
+_LOOPS = [Parameter(Table(kind), (kind,)) for kind in (Tasks, State, Threads, Flows, SharedLinks)]
+_COLUMN, _WHY = Parameter(Array("int64", 1)), Parameter(Array("int64", 1), (Array,))
 play = made(
-    _go_on, [*_LOOPS, Given(Table(Control), WRITTEN), Given(INT), _COLUMN, _WHY], TRAINING, instead={entry: _entry}
+    _go_on,
+    [*_LOOPS, Parameter(Table(Control), WRITTEN), Parameter(INT), _COLUMN, _WHY],
+    TRAINING,
+    instead={entry: _entry},
 )
 
 

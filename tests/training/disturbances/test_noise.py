@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from simulator.columns import Ints
 from simulator.execution.caching import CompiledSources
-from simulator.execution.compiled.kernel import Given, made
+from simulator.execution.compiled.kernel import Parameter, made
 from simulator.execution.compiled.translation import Array
 from simulator.training.disturbances.noise import (
     ONE,
@@ -50,7 +50,7 @@ def draw(words: Ints, factors: Ints, drawn: Ints) -> None:
 
 def test_the_same_hash_and_scaling_are_compiled() -> None:
     column = Array("int64", 1)
-    kinds = [Given(column), Given(column, (Array,)), Given(column, (Array,))]
+    kinds = [Parameter(column), Parameter(column, (Array,)), Parameter(column, (Array,))]
     compiled = made(draw, kinds, CompiledSources("A test", 1, "", "draw", ()))
     words = np.arange(-100, 100) * 0x1234567_89AB
     factors = np.arange(200) << 9
