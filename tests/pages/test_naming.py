@@ -45,6 +45,8 @@ def test_each_decision_is_listed_and_its_links_lead_somewhere() -> None:
     folder = ROOT / "docs" / "decisions"
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.md"))}
     listed = set(links(texts["README.md"]))
+    numbers = [name[:4] for name in texts if name != "README.md"]
+    assert [number for number in numbers if numbers.count(number) > 1] == []
     assert [name for name in texts if name != "README.md" and name not in listed] == []
     assert [link for text in texts.values() for link in links(text) if not (folder / link.split("#")[0]).exists()] == []
 

@@ -26,7 +26,7 @@ from tests.viz.scenes import EXAMPLE, example
 from viz import compare, run
 from viz.difference.explanation import shortest, signed_nanos
 from viz.difference.outline import CROSSING, MESSAGE, OP, REQUEST
-from viz.difference.outlining import outline
+from viz.difference.scene_outline import outline
 from viz.scene import Scene
 
 

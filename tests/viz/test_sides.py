@@ -18,7 +18,7 @@ from tests.viz.scenes import EXAMPLE
 from viz import compare, run
 from viz.command.cli import main
 from viz.difference.earlier import is_result, read_result
-from viz.difference.outlining import outline
+from viz.difference.scene_outline import outline
 
 GRAPH = str(EXAMPLE)
 CLUSTER = "ps=2,worker=1x2gpu"

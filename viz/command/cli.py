@@ -167,7 +167,7 @@ def _compare(request: Request, asked: argparse.Namespace, written: list[str], be
     _check_json(asked)
     from simulator.execution.choosing import telling
     from viz.command.sides import candidates
-    from viz.difference.table import as_json, as_text
+    from viz.difference.scores import as_json, as_text
     from viz.formats.output import write
 
     begin()

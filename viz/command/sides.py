@@ -21,8 +21,8 @@ from viz.command.request import Request
 from viz.difference.difference import compare
 from viz.difference.earlier import is_result, read_result
 from viz.difference.outline import Outline
-from viz.difference.outlining import outline
-from viz.difference.table import Entry, Table, score
+from viz.difference.scene_outline import outline
+from viz.difference.scores import ScoreRow, ScoreTable, score
 from viz.scene import Scene
 
 _Say = Callable[[str], None]
@@ -51,19 +51,19 @@ def run(request: Request, say: _Say = lambda stage: None) -> Scene:
     return replace(scene, against=other)
 
 
-def candidates(request: Request, algorithms: tuple[str, ...], say: _Say = lambda stage: None) -> Table:
+def candidates(request: Request, algorithms: tuple[str, ...], say: _Say = lambda stage: None) -> ScoreTable:
     """A row for each of these algorithms, in this order.
 
     Raise what `stages.run` raises, but for an algorithm that can't place the graph, whose row says why.
     """
     given = read_inputs(request, say)
-    entries: list[Entry] = []
+    entries: list[ScoreRow] = []
     first: Outline | None = None
     for name in algorithms:
         try:
             scene = stages.run(replace(request, algorithm=name), say, given)
         except (InfeasibleError, GraphError) as error:
-            entries.append(Entry(name, None, str(error)))
+            entries.append(ScoreRow(name, None, str(error)))
             continue
         this = replace(outline(scene), label=name)
         lines: tuple[str, ...] = ()
@@ -72,8 +72,8 @@ def candidates(request: Request, algorithms: tuple[str, ...], say: _Say = lambda
         else:
             against = str(compare(first, this)).splitlines()
             lines = (f"{name}: {against[0][0].lower()}{against[0][1:]}", *against[1:])
-        entries.append(Entry(name, score(scene), explained=lines))
-    return Table(stages.title(request), given.cluster.name, tuple(entries))
+        entries.append(ScoreRow(name, score(scene), explained=lines))
+    return ScoreTable(stages.title(request), given.cluster.name, tuple(entries))
 
 
 def _other(request: Request, wanted: str) -> Request | Outline:

@@ -15,7 +15,7 @@ from simulator.units import show_nanos
 from simulator.wording import counted, repr_of
 from viz.difference.explanation import Part, Row, parts_of, shortest
 from viz.difference.outline import OP, Crossing, DeviceUse, Outline, PathPart
-from viz.difference.outlining import outline
+from viz.difference.scene_outline import outline
 from viz.scene import Scene
 
 Pair: TypeAlias = tuple[int, int]

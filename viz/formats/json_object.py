@@ -15,7 +15,7 @@ from simulator.execution.memory import out_of_memory
 from simulator.training.training import WAITING
 from viz import figures, training_figures
 from viz.difference.difference import difference
-from viz.difference.outlining import link_bytes, path_parts
+from viz.difference.scene_outline import link_bytes, path_parts
 from viz.formats.difference_json import difference_record, path_record
 from viz.scene import Scene, Trained
 

@@ -37,7 +37,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ScoreRow:
     """A row: an algorithm with its score, or why it can't place the graph."""
 
     algorithm: str
@@ -61,12 +61,12 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ScoreTable:
     """Several algorithms on one graph and cluster."""
 
     title: str  # of the graph
     cluster: str
-    entries: tuple[Entry, ...]
+    entries: tuple[ScoreRow, ...]
 
 
 def score(scene: Scene) -> Score:
@@ -91,7 +91,7 @@ def score(scene: Scene) -> Score:
     )
 
 
-def as_text(table: Table, *, verbose: bool = False) -> str:
+def as_text(table: ScoreTable, *, verbose: bool = False) -> str:
     """A line about the graph, then the table; "*" marks the fastest step that fits.
 
     With `verbose` the differences from the first algorithm follow, as far as the graph could be placed.
@@ -116,7 +116,7 @@ def as_text(table: Table, *, verbose: bool = False) -> str:
     return "\n".join(map(printable, said))
 
 
-def as_json(table: Table) -> str:
+def as_json(table: ScoreTable) -> str:
     """The table as one JSON object with a final newline; figures are integers in the unit of their names."""
     found = {
         "format": FORMAT,
@@ -128,7 +128,7 @@ def as_json(table: Table) -> str:
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
 
-def _cells(entry: Entry, best: Nanos | None) -> tuple[str, ...]:
+def _cells(entry: ScoreRow, best: Nanos | None) -> tuple[str, ...]:
     found = entry.score
     assert found is not None
     name = entry.algorithm if found.used == entry.algorithm else f"{entry.algorithm} ({found.used})"
@@ -159,7 +159,7 @@ def _agrees(check: Mapping[str, Any]) -> bool:
     return not check.get("predicts", True) or all(one.agree == one.of for one in agreement.agreements(check))
 
 
-def _checked(entry: Entry) -> str:
+def _checked(entry: ScoreRow) -> str:
     found = entry.score
     if found is None or found.check is None:
         return ""
@@ -173,7 +173,7 @@ def _checked(entry: Entry) -> str:
     return f"TensorFlow {verb}{f': {counts} nodes' if counts else ''}"
 
 
-def _record(entry: Entry) -> Mapping[str, Any]:
+def _record(entry: ScoreRow) -> Mapping[str, Any]:
     found = entry.score
     if found is None:
         return {"algorithm": entry.algorithm, "used": None, "refused": entry.refused}

@@ -1,4 +1,4 @@
-"""How a scene becomes an outline."""
+"""The outline of a scene."""
 
 from __future__ import annotations
 
