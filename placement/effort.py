@@ -1,4 +1,4 @@
-"""How long a search may go on, and whom it tells how far it is."""
+"""The length of a search, and its progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search can decide: the groups that have a choice of devices, who hands values to whom, and orders of them.
+"""The decisions of a search: groups with a choice of devices, the values that they hand on, and orders of them.
 
 A stretch of an order is moved as a whole. So each order sets groups side by side that belong together: along the flow
 of values, by rank, by name, or by clusters that hand on much within them.

@@ -1,4 +1,4 @@
-"""What must be done within a stretch of the step: work on classes of devices, and bytes on links.
+"""Bounds by work on classes of devices, and by bytes on links, within a stretch of the step.
 
 Each piece of work has a head, before which it can't begin, and a tail, which follows its end. Pieces with heads of a
 or more and tails of b or more are done between a and b from the end. So a + b + their work over all that can do it is
