@@ -89,7 +89,7 @@ def hostile() -> Scene:
 @cache
 def training_graph() -> Graph:
     """The training of one device that the shipped example distributes: without its device strings."""
-    graph = with_shapes(lower(inline(read_graph(EXAMPLE))), batch=8)
+    graph = with_shapes(lower(inline(read_graph(EXAMPLE))))
     return replace(graph, requested=("",) * len(graph))
 
 
