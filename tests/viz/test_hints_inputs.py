@@ -58,7 +58,7 @@ HEARD = """(() => {
 def test_a_step_that_waits_for_input_has_its_number_in_plain_ink(
     rate: str, pale: bool, browser: WebDriver, tmp_path: Path
 ) -> None:
-    scene = run(str(EXAMPLE), cluster="ps=2,worker=2x1gpu", training="async", inputs=rate, batch=8, steps=6)
+    scene = run(str(EXAMPLE), cluster="ps=2,worker=2x1gpu", training="async", inputs=rate, steps=6)
     page = opened(browser, tmp_path, scene)
     page(HEARD)
     settled(browser)
