@@ -4,7 +4,8 @@
 
 `published.csv` has the measured times: images per second of TensorFlow's benchmarks page (2017; TensorFlow 1.1, cuDNN
 5.1), as milliseconds of a step, and latencies of NVIDIA's DeepLearningExamples (2020; TensorFlow 1.15, container 20.06,
-without XLA). `fitted` says whether a row was looked at when the figures of `Chip` were chosen. Beside each is the time
+without XLA). `fitted` says whether a row was seen while the figures of `Chip` were chosen. No row is independent: the
+others have a GPU and a graph of rows that were seen. Beside each is the time
 by a roofline at the peaks of the data sheet.
 """
 
