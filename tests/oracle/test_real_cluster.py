@@ -78,7 +78,7 @@ def test_a_tower_beside_its_variables_runs_before_another_is_sent_them_as_we_say
     asked = clients(training)
     steps = measure(asked, 12, tasks=training.tasks, timeout_s=60)
     took = sorted(step.end_ns - step.start_ns for step in steps)
-    # In the first, requests come before values. Once, beside other work, the median of all was 153 ms; why is not known.
+    # In the first, requests come before values. Once, beside other work, the median was 153 ms; why is not known.
     assert took[-4] >= 200e6
     ours = simulate(training, asked, 12, HERE)
     assert np.diff(ours.update_ns).min() >= 200e6
