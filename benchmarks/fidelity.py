@@ -32,7 +32,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
 from simulator.errors import GraphError, InfeasibleError, OracleError, SimvizError
 from simulator.graph.graph import Graph
-from simulator.graph.inlining import lower
+from simulator.graph.inlining.expanding import lower
 from simulator.oracle.child import Asking
 from simulator.oracle.complaints import compare_refusals, import_refusal
 from simulator.oracle.observation import STAND_INS, conversation, extended, observe

@@ -33,8 +33,8 @@ from typing import Any, TypeAlias
 sys.path.insert(0, str(Path(__file__).parents[1]))  # graphs are made among the tests
 
 from simulator.errors import SimvizError
-from simulator.execution.caching import STEP as STEP_LOOP
-from simulator.execution.caching import TRAINING as TRAINING_LOOP
+from simulator.execution.choosing import STEP as STEP_LOOP
+from simulator.execution.choosing import TRAINING as TRAINING_LOOP
 from simulator.execution.choosing import warm_up
 from simulator.execution.laws import check_trace
 from simulator.laws import assignment_laws

@@ -1,98 +1,447 @@
-"""Simulated steps beside times that others measured on GPUs: a table for RESULTS.md.
+"""Simulated steps beside times that others measured on GPUs: fitted, and of models and GPUs that nothing was fitted on.
 
-    python benchmarks/published.py FOLDER      FOLDER holds the graphs that published.csv names, as NAME.pb
+    python benchmarks/published_graphs.py BUILT
+    python benchmarks/published.py BUILT [--plot docs/published.svg]
 
-`published.csv` has the measured times: images per second of TensorFlow's benchmarks page (2017; TensorFlow 1.1, cuDNN
-5.1), as milliseconds of a step, and latencies of NVIDIA's DeepLearningExamples (2020; TensorFlow 1.15, container 20.06,
-without XLA). `fitted` says whether a row was seen while the figures of `Chip` were chosen. No row is independent: the
-others have a GPU and a graph of rows that were seen. Beside each is the time
-by a roofline at the peaks of the data sheet.
+`published.csv` has the measured times as milliseconds of a step, with source and year. BUILT holds its graphs.
+
+`Constants` (simulator/cluster/chips.py) is fitted to the rows of one GPU: least squares of the logarithm of simulated
+by measured, where an error beyond 15 % counts linearly. Each constant is held near its first guess, as weakly as by
+half a row. The same is done without each model and without each GPU, and what was left out is predicted. A fit prices
+the ops that the GPU runs by the simulator's own formulas. The other time of a step stays as the simulation had it.
 """
 
+import argparse
 import csv
+import math
 import statistics
 import sys
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from placement import place
-from simulator import Cluster, choose_step, estimate, load_cluster, partition, read_graph, simulate
+from simulator import (
+    Assignment,
+    Cluster,
+    CostTable,
+    Graph,
+    Step,
+    choose_step,
+    estimate,
+    load_cluster,
+    partition,
+    read_graph,
+    simulate,
+)  # fmt: skip
+from simulator.cluster.chips import FITTED, Constants
+from simulator.cluster.cluster import Device
+from simulator.costs.estimate import works_of
+from simulator.costs.roofline import OpWork, time_of
 
 FIELDS = Path(__file__).with_suffix(".csv")
 APART = 1.1  # pairs of rows whose measured times differ by less are in no order
+HUGE = 0.15  # errors beyond it count linearly
+HELD = 0.5  # weight of a constant's distance from its guess, both as logarithms
+GUESS = Constants(
+    clock=0.5,
+    statistics=0.7,
+    convolutions=0.8,
+    matrix_convolutions=0.3,
+    addressing=0.75,
+    transformed=1.0,
+    loading=0.3,
+    dispatch_ns=24_000,
+    enqueue_ns=5_000,
+)
+MOST = {"clock": 1.0, "statistics": 1.0, "convolutions": 1.0, "addressing": 1.0}
+FREE = (
+    "clock", "statistics", "convolutions", "matrix_convolutions", "addressing", "transformed", "loading",
+    "dispatch_ns", "enqueue_ns",
+)  # fmt: skip
+
+Numbers = npt.NDArray[np.float64]
 
 
-class Row(NamedTuple):
-    """One measured time, ours, and the roofline's."""
+@dataclass
+class Row:
+    """One measured step, and what was simulated."""
 
-    name: str
+    graph: str
+    batch: int
     cluster: str
     measured_ms: float
-    simulated_ms: float
-    roofline_ms: float
-    fitted: bool
+    source: str
+    simulated_ms: float = 0.0  # by the simulator as it is
+    bare_ms: float = 0.0  # by a roofline at the peaks of the data sheet
+    rest_ms: float = 0.0  # of the simulated time, what the GPU's ops do not account for
+    gpu: Device | None = None
+    works: Sequence[tuple[OpWork, int]] = ()  # of the GPU's ops, and how many there are
+    fitted_ms: float = 0.0
+    without_model_ms: float = 0.0  # by a fit without its model
+    without_gpu_ms: float = 0.0  # by a fit without its GPU
 
     @property
-    def error(self) -> float:
-        """Less than 0: simulated too fast."""
-        return self.simulated_ms / self.measured_ms - 1
+    def gpus(self) -> int:
+        """Of training; a forward step takes one."""
+        return 1 if "_forward_" in self.graph else int(self.graph.split("_")[1])
+
+    @property
+    def model(self) -> str:
+        """ResNet-50 in both forms, in training and forward, is one model."""
+        return self.graph.split("_")[0].removesuffix("v15")
+
+    @property
+    def gpu_name(self) -> str:
+        """V100 with 16 and 32 GB are one GPU."""
+        name = self.cluster.removeprefix("dgx1-").lstrip("18")
+        return name.removesuffix("-16gb").removesuffix("-40gb")
+
+    @property
+    def kind(self) -> str:
+        """The graph without its batch."""
+        parts = self.graph.split("_")
+        return "_".join(part for part in parts if part != str(self.batch) or part == parts[0])
+
+    def ms_by(self, constants: Constants) -> float:
+        """The time by other constants."""
+        if self.gpu is None or self.gpu.chip is None:
+            raise ValueError(f"{self.graph}: {self.cluster} has no GPU of known multiprocessors")
+        device = replace(self.gpu, chip=replace(self.gpu.chip, constants=constants))
+        return self.rest_ms + sum(count * time_of(work, device) for work, count in self.works) / 1e6
 
 
-def step_ms(path: Path, cluster: Cluster) -> float:
+# --- simulation ------------------------------------------------------------------------------------------------------
+
+
+class Placed(NamedTuple):
+    """A graph, its step, and where TensorFlow puts it."""
+
+    graph: Graph
+    step: Step
+    assignment: Assignment
+
+
+def placed_on(path: Path, cluster: Cluster) -> Placed:
+    """Read a graph and place it, which asks for no speeds: GPUs of all models get the same."""
     graph = read_graph(path)
-    step, costs = choose_step(graph), estimate(graph, cluster)
-    placed = place(graph, cluster, costs, algorithm="tensorflow", step=step)
-    return simulate(partition(graph, placed, cluster, step=step), cluster, costs).makespan / 1e6
+    step = choose_step(graph)
+    return Placed(graph, step, place(graph, cluster, estimate(graph, cluster), algorithm="tensorflow", step=step))
 
 
-def rows(folder: Path) -> list[Row]:
-    found = []
-    with FIELDS.open(encoding="utf-8") as file:
-        for one in csv.DictReader(file):
-            path = folder / f"{one['graph']}.pb"
-            if not path.exists():
-                print(f"{path.name} is not in {folder}; its rows are left out.", file=sys.stderr)
-                continue
-            cluster = load_cluster(one["cluster"])
-            bare = replace(cluster, devices=tuple(replace(device, chip=None) for device in cluster.devices))
-            times = (step_ms(path, cluster), step_ms(path, bare))
-            found.append(
-                Row(one["graph"], one["cluster"], float(one["measured_ms"]), *times, fitted=one["fitted"] == "yes")
-            )
-    return found
+def step_ms(placed: Placed, cluster: Cluster, costs: CostTable) -> float:
+    """Milliseconds of a simulated step."""
+    pieces = partition(placed.graph, placed.assignment, cluster, step=placed.step)
+    return simulate(pieces, cluster, costs).makespan / 1e6
 
 
-def summary(found: list[Row], title: str) -> str:
-    errors = sorted(abs(row.error) for row in found)
-    bare = sorted(abs(row.roofline_ms / row.measured_ms - 1) for row in found)
+def prepare(row: Row, placed: Placed) -> None:
+    """Simulate the step, and take the GPU's ops out for the fit."""
+    cluster, graph = load_cluster(row.cluster), placed.graph
+    costs = estimate(graph, cluster)
+    row.simulated_ms = step_ms(placed, cluster, costs)
+    if row.gpus > 1:
+        return
+    bare = replace(cluster, devices=tuple(replace(device, chip=None) for device in cluster.devices))
+    row.bare_ms = step_ms(placed, bare, estimate(graph, bare))
+    (number,) = (number for number, device in enumerate(cluster.devices) if device.type == "GPU")
+    row.gpu = gpu = cluster.devices[number]
+    works, which = works_of(graph)
+    times = [time_of(work, gpu) for work in works]
+    column = costs.kinds.index(gpu.kind)
+    # what is priced otherwise than by its work, such as a kernel in host memory, is left to the rest
+    mine = [
+        node
+        for node in placed.step.runs.nonzero()[0].tolist()
+        if placed.assignment.device[node] == number and costs.run_ns[node, column] == times[which[node]]
+    ]
+    counts = Counter(int(which[node]) for node in mine)
+    row.works = [(works[work], count) for work, count in counts.items()]
+    row.rest_ms = row.simulated_ms - float(costs.run_ns[mine, column].sum()) / 1e6
+
+
+# --- fit -------------------------------------------------------------------------------------------------------------
+
+
+class Fit(NamedTuple):
+    """Constants, and the slopes of all rows' errors there."""
+
+    constants: Constants
+    slopes: Numbers  # [rows, free]
+
+
+def errors(rows: Sequence[Row], constants: Constants) -> Numbers:
+    """Logarithm of simulated by measured, per row."""
+    return np.array([math.log(row.ms_by(constants) / row.measured_ms) for row in rows])
+
+
+def values(constants: Constants) -> Numbers:
+    return np.log([getattr(constants, name) for name in FREE])
+
+
+def moved(constants: Constants, by: Numbers) -> Constants:
+    """Constants that are larger by so many logarithms, within what they may be."""
+    found = {}
+    for name, step in zip(FREE, by, strict=True):
+        value = min(getattr(constants, name) * math.exp(step), MOST.get(name, math.inf))
+        found[name] = round(value) if name.endswith("_ns") else value
+    return replace(constants, **found)
+
+
+def shares(rows: Sequence[Row]) -> Numbers:
+    """Weights of rows. The batches of one graph on one GPU come from one table, and weigh together as one row."""
+    series = Counter((row.kind, row.cluster) for row in rows)
+    return np.array([1 / series[row.kind, row.cluster] for row in rows])
+
+
+def step_of(rows: Sequence[Row], found: Numbers, slopes: Numbers, constants: Constants) -> Numbers:
+    """The next step of a fit, of weighted least squares."""
+    weight = shares(rows) * np.minimum(1, HUGE / np.maximum(abs(found), 1e-9))
+    held = HELD**2 * (values(constants) - values(GUESS))
+    matrix = slopes.T @ (weight[:, None] * slopes) + HELD**2 * np.eye(len(FREE))
+    step: Numbers = np.clip(-np.linalg.solve(matrix, slopes.T @ (weight * found) + held), -0.4, 0.4)
+    return step
+
+
+def loss(rows: Sequence[Row], found: Numbers, constants: Constants) -> float:
+    """What a fit makes as small as it can."""
+    size = abs(found)
+    held = HELD * (values(constants) - values(GUESS))
+    return float(shares(rows) @ np.where(size < HUGE, size**2, 2 * HUGE * size - HUGE**2) + held @ held)
+
+
+def slopes_at(rows: Sequence[Row], constants: Constants, found: Numbers) -> Numbers:
+    """The change of each row's error with each constant."""
+    step, columns = 0.02, np.eye(len(FREE))
+    # downwards, as some constants are at their upper end
+    by_constant = [(found - errors(rows, moved(constants, -step * column))) / step for column in columns]
+    slopes: Numbers = np.array(by_constant).T
+    return slopes
+
+
+def fit(rows: Sequence[Row], rounds: int = 6) -> Fit:
+    """Fit the constants to all rows."""
+    constants, best = GUESS, math.inf
+    found = errors(rows, constants)
+    slopes = slopes_at(rows, constants, found)
+    for _ in range(rounds):
+        best, step = loss(rows, found, constants), step_of(rows, found, slopes, constants)
+        for _ in range(4):
+            tried = moved(constants, step)
+            at = errors(rows, tried)
+            if loss(rows, at, tried) < best:
+                break
+            step /= 2
+        else:
+            break
+        constants, found = tried, at
+        slopes = slopes_at(rows, constants, found)
+        if loss(rows, found, constants) > 0.999 * best:
+            break
+    return Fit(constants, slopes)
+
+
+def fits_without(rows: Sequence[Row], groups: Sequence[str], whole: Fit) -> Iterator[tuple[Row, Constants]]:
+    """Each row with the constants that are fitted without all rows of its group."""
+    for group in dict.fromkeys(groups):
+        left = [one == group for one in groups]
+        constants = fit_without(rows, left, whole)
+        for row, out in zip(rows, left, strict=True):
+            if out:
+                yield row, constants
+
+
+def fit_without(rows: Sequence[Row], left: Sequence[bool], whole: Fit) -> Constants:
+    """Fit the constants to the other rows, from the guess and with the slopes of the whole fit."""
+    kept = [number for number, out in enumerate(left) if not out]
+    others, slopes = [rows[number] for number in kept], whole.slopes[kept]
+    constants = GUESS
+    found = errors(others, constants)
+    for _ in range(12):
+        before, step = loss(others, found, constants), step_of(others, found, slopes, constants)
+        for _ in range(3):
+            tried = moved(constants, step)
+            at = errors(others, tried)
+            if loss(others, at, tried) < before:
+                break
+            step /= 2
+        else:
+            break
+        constants, found = tried, at
+        if loss(others, found, constants) > 0.999 * before:
+            break
+    return constants
+
+
+# --- report ----------------------------------------------------------------------------------------------------------
+
+
+def summary(title: str, rows: Sequence[Row], taken: Callable[[Row], float]) -> str:
+    off = sorted(abs(taken(row) / row.measured_ms - 1) for row in rows)
     pairs = [
-        (a.measured_ms < b.measured_ms) == (a.simulated_ms < b.simulated_ms)
-        for a, b in combinations(found, 2)
+        (a.measured_ms < b.measured_ms) == (taken(a) < taken(b))
+        for a, b in combinations(rows, 2)
         if max(a.measured_ms, b.measured_ms) > APART * min(a.measured_ms, b.measured_ms)
     ]
-    ours, theirs = (f"{statistics.median(column):.1%}, worst {column[-1]:.1%}" for column in (errors, bare))
+    within = [sum(error <= bound for error in off) / len(off) for bound in (0.1, 0.25)]
     return (
-        f"{title}, {len(found)} rows: median error {ours}; roofline at peak {theirs}; pairs in the right order "
-        f"{sum(pairs)} of {len(pairs)}"
+        f"| {title} | {len(rows)} | {statistics.median(off):.1%} | {off[-1]:.1%} | {within[0]:.0%} | {within[1]:.0%} | "
+        f"{sum(pairs) / max(1, len(pairs)):.1%} |"
     )
 
 
-def main() -> None:
-    found = rows(Path(sys.argv[1]))
-    print("| graph | cluster | measured, ms | simulated | error | roofline at peak | fitted |")
-    print("|---|---|---|---|---|---|---|")
-    for row in found:
-        bare = row.roofline_ms / row.measured_ms - 1
-        print(
-            f"| {row.name} | {row.cluster} | {row.measured_ms:.1f} | {row.simulated_ms:.1f} | {row.error:+.1%} | "
-            f"{bare:+.1%} | {'yes' if row.fitted else 'no'} |"
+def signed(rows: Iterable[Row], taken: Callable[[Row], float]) -> str:
+    return " ".join(f"{100 * (taken(row) / row.measured_ms - 1):+.0f}" for row in rows)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """A line for each graph and GPU; errors in percent by batch."""
+    lines = ["| graph | GPU | batch | measured, ms | fit of all | its model left out | its GPU left out |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for kind, cluster in dict.fromkeys((row.kind, row.cluster) for row in rows):
+        mine = [row for row in rows if (row.kind, row.cluster) == (kind, cluster)]
+        batches = " ".join(str(row.batch) for row in mine)
+        times = " ".join(f"{row.measured_ms:.3g}" for row in mine)
+        lines.append(
+            f"| {kind} | {cluster[1:]} | {batches} | {times} | {signed(mine, lambda row: row.fitted_ms)} | "
+            f"{signed(mine, lambda row: row.without_model_ms)} | {signed(mine, lambda row: row.without_gpu_ms)} |"
         )
-    print()
-    print(summary(found, "All"))
-    for fitted in (True, False):
-        print(summary([row for row in found if row.fitted == fitted], "Fitted" if fitted else "Not fitted"))
+    return "\n".join(lines)
+
+
+def scaling(rows: Sequence[Row]) -> str:
+    """Speed of eight GPUs by that of one, measured and simulated."""
+    lines = ["| model | batch | GPU | measured | simulated | error |", "|---|---|---|---|---|---|"]
+    for row in (row for row in rows if row.gpus > 1):
+        alone = [r for r in rows if (r.gpus, r.model, r.batch, r.gpu_name) == (1, row.model, row.batch, row.gpu_name)]
+        one = alone[0]
+        true = row.gpus * one.measured_ms / row.measured_ms
+        ours = row.gpus * one.simulated_ms / row.simulated_ms
+        lines.append(f"| {row.kind} | {row.batch} | {row.cluster} | {true:.2f} | {ours:.2f} | {ours / true - 1:+.1%} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", type=Path, help="where the graphs are")
+    parser.add_argument("--alone", action="store_true", help="leave out steps of several GPUs")
+    parser.add_argument("--plot", type=Path, help="an SVG to write")
+    options = parser.parse_args()
+    rows, together = [], []
+    graphs: dict[Path, Placed] = {}
+    for row, path in found(options.folders):
+        if row.gpus > 1:
+            together.append((row, path))
+            continue
+        if path not in graphs:
+            graphs[path] = placed_on(path, load_cluster(row.cluster))
+        prepare(row, graphs[path])
+        rows.append(row)
+    whole = fit(rows)
+    for row in rows:
+        row.fitted_ms = row.ms_by(whole.constants)
+    for left, constants in fits_without(rows, [row.model for row in rows], whole):
+        left.without_model_ms = left.ms_by(constants)
+    for left, constants in fits_without(rows, [row.gpu_name for row in rows], whole):
+        left.without_gpu_ms = left.ms_by(constants)
+    report(rows, whole)
+    if options.plot:
+        options.plot.write_text(plot(rows), encoding="utf-8")
+    if options.alone:
+        return
+    for row, path in together:
+        prepare(row, placed_on(path, load_cluster(row.cluster)))
+    print("\n" + scaling([*rows, *(row for row, _ in together)]))
+
+
+def found(folders: Sequence[Path]) -> Iterator[tuple[Row, Path]]:
+    """The rows of published.csv whose graphs are in one of the folders."""
+    with FIELDS.open(encoding="utf-8") as file:
+        for one in csv.DictReader(file):
+            paths = [folder / f"{one['graph']}.pb" for folder in folders]
+            path = next((path for path in paths if path.exists()), None)
+            if path is None:
+                print(f"{one['graph']}.pb is in no folder; its row is left out.", file=sys.stderr)
+                continue
+            yield Row(one["graph"], int(one["batch"]), one["cluster"], float(one["measured_ms"]), one["source"]), path
+
+
+def report(rows: Sequence[Row], whole: Fit) -> None:
+    """Print the constants, all rows, and what they come to."""
+    print("| constant | shipped | fitted now |\n|---|---|---|")
+    for name in FREE:
+        print(f"| {name} | {getattr(FITTED, name)} | {getattr(whole.constants, name):.4g} |")
+    print("\n" + table(rows) + "\n")
+    print(
+        "| rows | | median error | worst | within 10 % | within 25 % | pairs in order |\n|---|---|---|---|---|---|---|"
+    )
+    dense = [row for row in rows if row.model != "resnext101"]
+    for title, chosen in (("all", rows), ("without grouped convolutions", dense)):
+        print(summary(f"{title}, shipped constants", chosen, lambda row: row.simulated_ms))
+        print(summary(f"{title}, fit of all", chosen, lambda row: row.fitted_ms))
+        print(summary(f"{title}, model left out", chosen, lambda row: row.without_model_ms))
+        print(summary(f"{title}, GPU left out", chosen, lambda row: row.without_gpu_ms))
+        print(summary(f"{title}, roofline at peak", chosen, lambda row: row.bare_ms))
+
+
+# --- plot ------------------------------------------------------------------------------------------------------------
+
+COLOURS = {
+    "training": "#1b6ca8",
+    "forward": "#2a9d5c",
+    "forward, float16": "#d1782f",
+    "grouped convolutions": "#9a9a9a",
+}
+SIZE, EDGE, DECADES, FIRST = 360, 44, 3.5, 0.4  # pixels, pixels, of milliseconds, the exponent of the first
+
+
+def plot(rows: Sequence[Row]) -> str:
+    """Each row as a point: measured across, simulated with its GPU left out upwards, both logarithmic."""
+
+    def at(ms: float) -> float:
+        return (math.log10(ms) - FIRST) / DECADES * SIZE
+
+    def kind(row: Row) -> str:
+        if row.model == "resnext101":
+            return "grouped convolutions"
+        return "training" if "forward" not in row.graph else "forward, float16" if "half" in row.graph else "forward"
+
+    width, height = SIZE + 2 * EDGE, SIZE + 2 * EDGE
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"',
+        ' font-family="sans-serif" font-size="11">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        f'<g transform="translate({EDGE},{SIZE + EDGE / 2}) scale(1,-1)">',
+    ]
+    off = math.log10(1.25) / DECADES * SIZE
+    parts.append(
+        f'<path d="M0,{-off:.1f}L{SIZE},{SIZE - off:.1f}L{SIZE},{SIZE}'
+        f'L{SIZE - off:.1f},{SIZE}L0,{off:.1f}Z" fill="#eee"/>'
+    )
+    parts.append(f'<path d="M0,0L{SIZE},{SIZE}M0,0H{SIZE}V{SIZE}H0Z" fill="none" stroke="#888"/>')
+    for row in rows:
+        x, y = at(row.measured_ms), at(row.without_gpu_ms)
+        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{COLOURS[kind(row)]}" fill-opacity=".7"/>')
+    parts.append("</g>")
+    for exponent in (1, 2, 3):
+        x = EDGE + (exponent - FIRST) / DECADES * SIZE
+        y = SIZE + EDGE / 2 - (exponent - FIRST) / DECADES * SIZE
+        parts.append(f'<text x="{x:.0f}" y="{SIZE + EDGE / 2 + 14:.0f}" text-anchor="middle">{10**exponent} ms</text>')
+        parts.append(f'<text x="{EDGE - 4}" y="{y + 4:.0f}" text-anchor="end">{10**exponent}</text>')
+    parts.append(f'<text x="{EDGE + SIZE / 2}" y="{SIZE + EDGE / 2 + 32}" text-anchor="middle">measured</text>')
+    parts.append(f'<text x="{EDGE + 8}" y="{EDGE / 2 + 16}">simulated, the GPU left out of the fit</text>')
+    for number, (name, colour) in enumerate(COLOURS.items()):
+        y = EDGE / 2 + 36 + 16 * number
+        parts.append(
+            f'<circle cx="{EDGE + 14}" cy="{y - 4}" r="4" fill="{colour}"/><text x="{EDGE + 24}" y="{y}">{name}</text>'
+        )
+    return "\n".join([*parts, "</svg>\n"])
 
 
 if __name__ == "__main__":

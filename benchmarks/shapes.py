@@ -10,13 +10,16 @@ TensorFlow knows more than we do; "other": of which it says something else; "unt
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # graphs are drawn among the tests
 
+from simulator.graph.graph_def import graph_def
 from simulator.loading import flat
+from simulator.oracle import child
 from simulator.shapes.propagation import infer
 from tests.oracle.judging_shapes import Verdict, judged
 
@@ -34,13 +37,13 @@ def survey(graphs: int, first: int) -> int:
     print(", ".join(f"{count:,} {name}" for name, count in sorted(verdict.counts.items())))
     print(f"{len(verdict.other)} other, {len(verdict.untrue)} untrue")
     print("less:", ", ".join(f"{count} {op}" for op, count in verdict.less.most_common(12)))
-    for line in (*verdict.other[:20], *verdict.untrue[:20]):
+    for line in (*verdict.other[:20], *verdict.untrue[:20], *verdict.alone[:20]):
         print(line)
     return bool(verdict.other or verdict.untrue)
 
 
 def clock(paths: list[str]) -> None:
-    """Print the time of the inference of each file, as processor time of the fastest of some."""
+    """Print the time of the inference of each file, and of TensorFlow's import, as processor time of the fastest."""
     for path in paths:
         graph = flat(path)
         nothing = [None] * len(graph.tensor_node)
@@ -50,7 +53,10 @@ def clock(paths: list[str]) -> None:
             infer(graph, {}, nothing, batch=8)
             spent.append(time.process_time() - started)
         per_node = min(spent) / len(graph) * 1e6
-        print(f"{Path(path).name}: {len(graph)} nodes, {min(spent) * 1e3:.0f} ms, {per_node:.1f} us a node")
+        message = graph_def(graph, devices=[""] * len(graph)).SerializeToString()
+        peer = float(json.loads(child.run("tests.oracle.timing_import", message, timeout_s=300)))
+        ratio = f"TensorFlow's import {peer * 1e3:.0f} ms, {peer / min(spent):.1f} x"
+        print(f"{Path(path).name}: {len(graph)} nodes, {min(spent) * 1e3:.0f} ms, {per_node:.1f} us a node; {ratio}")
 
 
 def main() -> int:

@@ -34,7 +34,7 @@ from training_computing import COMPUTING, computing
 from training_computing import ROUNDS as MANY
 from training_probing import PROBES, UPDATES, calibrated, stretches
 
-from simulator.training.answers.answers import rate
+from simulator.training.answers.steady_state import rate
 from simulator.training.training import COMPUTING as WORKED
 from simulator.training.training import Training as Run
 from tests.oracle.real_cluster import RealClient, RealStep

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from simulator.columns import ints
-from simulator.training.answers.answers import rate
+from simulator.training.answers.steady_state import rate
 from tests.oracle.processes import descendants
 from tests.oracle.real_cluster import RealClient, RealStep, running
 from tests.oracle.training_graphs import Training, clients_of

@@ -20,7 +20,7 @@ from itertools import combinations
 
 from training_cluster import Window, cluster, crews, quiet
 
-from simulator.training.answers.answers import rate
+from simulator.training.answers.steady_state import rate
 from tests.oracle.real_cluster import RealClient
 from tests.oracle.simulating import Machine, Shape, shape, simulate
 from tests.oracle.training_graphs import Training, task

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from training_cluster import Asking, Window
 
-from simulator.training.answers.answers import rate
+from simulator.training.answers.steady_state import rate
 from tests.oracle.real_cluster import RealClient
 from tests.oracle.simulating import Machine, simulate
 from tests.oracle.training_graphs import Training

@@ -19,7 +19,7 @@ def _silent(said: str) -> None:
 
 @dataclass(frozen=True)
 class Effort:
-    """What a search may spend: so many placements judged, or so much time; neither is about a second's worth.
+    """The budget of a search: so many placements judged, or so much time; by default about a second's worth.
 
     With a number of placements a search repeats. A time ends the same search earlier or later.
     """

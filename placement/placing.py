@@ -167,7 +167,7 @@ def _why(problem: Problem, constraints: Constraints, plan: Plan, *, soft: bool) 
 
 
 def _met(spec: DeviceSpec, device: DeviceSpec, *, soft: bool) -> int:
-    """Whether a node has the device of its request; soft placement gives up type and number, a reference anything."""
+    """The rule by which a node got its device: soft placement gives up type and number, a reference gives up all."""
     if matches(spec, device):
         return REQUESTED
     return RELAXED if soft and matches(spec._replace(type=None, id=None), device) else OVERRULED

@@ -66,7 +66,7 @@ def makespan(problem: Problem, plan: Plan) -> Nanos:
 
 
 def verdict(problem: Problem, plan: Plan) -> tuple[bool, Nanos]:
-    """Whether memory runs out while the step runs, and its makespan: the smaller, the better."""
+    """Judge a plan: does memory run out while the step runs, and its makespan. The smaller, the better."""
     tables = problem.tables
     # a device holds a value at most twice, its own and a copy in its host's memory: mostly that settles it
     most = 2 * int(tables.tensor_bytes.sum()) + int(tables.scratch_bytes.sum()) + int(tables.resident_bytes.sum())
@@ -99,7 +99,7 @@ def lacking(problem: Problem, plan: Plan) -> list[Bytes]:
 
 
 def fits(problem: Problem, device: Sequence[int]) -> bool:
-    """Whether every device can hold what stays on it for the whole step, given a device per group."""
+    """Tell whether every device can hold what stays on it for the whole step, given a device per group."""
     held = [0] * len(problem.capacity)
     for row, nbytes in enumerate(problem.resident):
         held[device[row]] += nbytes

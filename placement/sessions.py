@@ -20,8 +20,9 @@ from simulator.execution.loops import SharedChoices
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.graph.step import choose_step
-from simulator.partitioning import Partitions, partition
-from simulator.training.clients.client_tables import Client
+from simulator.partitioning.cut import partition
+from simulator.partitioning.partitions import Partitions
+from simulator.training.clients import Client
 from simulator.training.programs.filters import seen
 from simulator.training.programs.program import Program, between_steps_ns
 

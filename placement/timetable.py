@@ -67,7 +67,7 @@ def arrivals(table: Timetable, op: int) -> list[Nanos]:
 
 
 def floats(table: Timetable, op: int) -> bool:
-    """Whether to leave an op open because it ends at once on every device; then its first reader breaks the tie.
+    """Leave an op open, and say so, if it ends at once on every device; then its first reader breaks the tie.
 
     Constants are such ops. Both papers leave the choice among equal devices open.
     """

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from simulator.cluster.device_strings import default_cluster as default_cluster
     from simulator.cluster.device_strings import without_devices as without_devices
     from simulator.comparison.comparison import compare as compare
-    from simulator.costs.calibration import calibrate as calibrate
     from simulator.costs.estimate import estimate as estimate
+    from simulator.costs.matching import with_measured as with_measured
+    from simulator.costs.profile import Profile as Profile
+    from simulator.costs.profile import read_profile as read_profile
     from simulator.costs.table import CostTable as CostTable
     from simulator.execution.evaluate import evaluate as evaluate
     from simulator.execution.evaluate import evaluate_with_peaks as evaluate_with_peaks
@@ -29,13 +31,17 @@ if TYPE_CHECKING:
     from simulator.execution.trace import Trace as Trace
     from simulator.graph.graph import Graph as Graph
     from simulator.graph.importer import read_graph as read_graph
-    from simulator.graph.inlining import inline as inline
+    from simulator.graph.inlining.expanding import inline as inline
     from simulator.graph.step import Step as Step
     from simulator.graph.step import choose_step as choose_step
     from simulator.loading import load as load
+    from simulator.observed.form import read_observed as read_observed
+    from simulator.observed.observed_step import ObservedStep as ObservedStep
+    from simulator.oracle.calibration import calibrate as calibrate
     from simulator.oracle.observation import observe as observe
-    from simulator.partitioning import Partitions as Partitions
-    from simulator.partitioning import partition as partition
+    from simulator.oracle.observing import observe_step as observe_step
+    from simulator.partitioning.cut import partition as partition
+    from simulator.partitioning.partitions import Partitions as Partitions
     from simulator.shapes.filling import with_shapes as with_shapes
     from simulator.training.answers.answers import answers as answers
     from simulator.training.disturbances.disturbance import read_disturbance as read_disturbance
@@ -51,13 +57,14 @@ _EXPORTS = {
     "Cluster": "simulator.cluster.cluster",
     "CostTable": "simulator.costs.table",
     "Graph": "simulator.graph.graph",
-    "Partitions": "simulator.partitioning",
+    "Partitions": "simulator.partitioning.partitions",
+    "Profile": "simulator.costs.profile",
     "Prepared": "simulator.execution.preparing",
     "SimulationOptions": "simulator.execution.options",
     "Step": "simulator.graph.step",
     "Trace": "simulator.execution.trace",
     "answers": "simulator.training.answers.answers",
-    "calibrate": "simulator.costs.calibration",
+    "calibrate": "simulator.oracle.calibration",
     "choose_step": "simulator.graph.step",
     "compare": "simulator.comparison.comparison",
     "default_cluster": "simulator.cluster.device_strings",
@@ -66,20 +73,25 @@ _EXPORTS = {
     "estimate_each": "simulator.training.programs.program",
     "evaluate": "simulator.execution.evaluate",
     "evaluate_with_peaks": "simulator.execution.evaluate",
-    "inline": "simulator.graph.inlining",
+    "inline": "simulator.graph.inlining.expanding",
     "load": "simulator.loading",
     "load_cluster": "simulator.cluster.description",
     "lower_bound": "simulator.bounds",
+    "ObservedStep": "simulator.observed.observed_step",
     "observe": "simulator.oracle.observation",
-    "partition": "simulator.partitioning",
+    "observe_step": "simulator.oracle.observing",
+    "read_observed": "simulator.observed.form",
+    "partition": "simulator.partitioning.cut",
     "prepare": "simulator.execution.preparing",
     "read_disturbance": "simulator.training.disturbances.disturbance",
     "read_graph": "simulator.graph.importer",
+    "read_profile": "simulator.costs.profile",
     "read_regime": "simulator.training.regimes",
     "replicate": "simulator.training.programs.replicated",
     "simulate": "simulator.execution.simulate",
     "train": "simulator.training.train",
     "without_devices": "simulator.cluster.device_strings",
+    "with_measured": "simulator.costs.matching",
     "with_shapes": "simulator.shapes.filling",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -36,6 +36,19 @@ def ids(values: npt.ArrayLike | Iterable[int]) -> Ids:
 def flags(values: npt.ArrayLike | Iterable[int]) -> Flags:
     """A read-only column of booleans."""
     return frozen(values, np.bool_)  # type: ignore[return-value]  # the dtype is fixed by the argument
+
+
+def positions(rows: Sequence[int] | npt.NDArray[np.integer], count: int) -> Ints:
+    """[count] the place of each number in `rows`, -1 for one that is not there: the inverse of a choice or an order."""
+    found = np.full(count, -1)
+    found[rows] = np.arange(len(rows))
+    return found
+
+
+def by_key(keys: npt.NDArray[np.integer], count: int) -> tuple[Ints, Ints]:
+    """The rows in order of (key, row), and [count+1] where those of each key from 0 on begin."""
+    order = np.argsort(keys, kind="stable")
+    return order, np.searchsorted(keys[order], np.arange(count + 1))
 
 
 def stable_order(values: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:

@@ -14,7 +14,7 @@ import numpy as np
 from simulator.assignment import OVERRULED, RELAXED, RULES, Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import matches, parse
-from simulator.columns import Ids
+from simulator.columns import Ids, positions
 from simulator.graph import ops
 from simulator.graph.graph import Graph
 
@@ -51,8 +51,7 @@ def _wrong_order(graph: Graph) -> Iterator[str]:
     if any(sorted(order.tolist()) != list(range(len(graph))) for order in (graph.order, graph.topological)):
         yield "the order of the nodes is not a permutation"
         return
-    place = np.empty(len(graph), np.int64)
-    place[graph.topological] = np.arange(len(graph))
+    place = positions(graph.topological, len(graph))
     sound = (graph.edge_src >= 0) & (graph.edge_src < len(graph)) & (graph.edge_dst < len(graph)) & ~graph.edge_back
     edge = np.flatnonzero(sound)
     for bad in edge[place[graph.edge_src[edge]] >= place[graph.edge_dst[edge]]].tolist():

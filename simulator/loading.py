@@ -11,7 +11,9 @@ from types import MappingProxyType
 from simulator.cluster.device_strings import without_devices
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.importer import read_graph
-from simulator.graph.inlining import inline, lower
+from simulator.graph.inlining.expanding import inline, lower
+from simulator.observed.fitting import fitted
+from simulator.observed.observed_step import ObservedStep
 from simulator.shapes.filling import with_shapes
 
 
@@ -22,6 +24,7 @@ def load(
     feeds: Mapping[str, Shape] = MappingProxyType({}),
     keep_calls: bool = False,
     ignore_devices: bool = False,
+    observed: ObservedStep | None = None,
 ) -> Graph:
     """Load a graph, ready for placement and simulation.
 
@@ -29,12 +32,15 @@ def load(
     Calls are expanded, and functional control flow is lowered, as by `inline` and `lower`. With `keep_calls` a call
     stays a single node, as for TensorFlow's placer, and its body takes no time. `ignore_devices` drops the graph's
     device strings first, as by `without_devices`. `batch` and `feeds` (tensor name -> shape) give the sizes of tensors,
-    as in `with_shapes`; the others follow from these by the rules of their ops.
+    as in `with_shapes`; the others follow from these by the rules of their ops. `observed` is a step of this graph that
+    really ran (`observe_step`, `read_observed`): its tensors have the shapes that they had then.
 
     A Graph that was loaded before keeps the shapes that it has. Raises GraphError as `read_graph`, `inline` and
-    `with_shapes` do.
+    `with_shapes` do, and for an observed step of another graph or batch.
     """
     graph = flat(source, keep_calls=keep_calls, ignore_devices=ignore_devices)
+    if observed is not None:
+        return fitted(graph, observed, batch=batch, feeds=feeds)
     return with_shapes(graph, batch=batch, feeds=feeds)
 
 

@@ -57,6 +57,11 @@ def shortened(text: str, most: int = 80) -> str:
     return shown if len(shown) <= most else f"{shown[: most - most // 3]}…{shown[-(most // 3 - 1) :]}"
 
 
+def ending(name: str, most: int = 56) -> str:
+    """The end of a name that is longer than `most`, where the op is: "...block/MatMul"."""
+    return name if len(name) <= most else "..." + name[3 - most :]
+
+
 def counted(number: int, noun: str) -> str:
     """ "1 node", "3,000 nodes"."""
     return f"{number:,} {noun}{'s' * (number != 1)}"

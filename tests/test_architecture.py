@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.execution.caching import STEP, TRAINING
+from simulator.execution.choosing import STEP, TRAINING
 
 ROOT = Path(__file__).parents[1]
 FLOORS = ("simulator", "placement", "viz")  # each may import those before it, none those after
@@ -24,9 +24,11 @@ ROOMS = {
     "simulator.costs": {"simulator.graph", "simulator.cluster"},
     "simulator.placer": {"simulator.graph", "simulator.cluster"},
     "simulator.partitioning": {"simulator.graph", "simulator.cluster", "simulator.placer"},
+    "simulator.observed": {"simulator.graph", "simulator.shapes", "simulator.cluster", "simulator.costs"},
     "simulator.execution": {
         "simulator.graph",
         "simulator.shapes",
+        "simulator.observed",
         "simulator.cluster",
         "simulator.costs",
         "simulator.partitioning",
@@ -39,7 +41,14 @@ ROOMS = {
         "simulator.partitioning",
         "simulator.execution",
     },
-    "simulator.oracle": {"simulator.graph", "simulator.shapes", "simulator.cluster", "simulator.partitioning"},
+    "simulator.oracle": {
+        "simulator.graph",
+        "simulator.shapes",
+        "simulator.cluster",
+        "simulator.costs",
+        "simulator.observed",
+        "simulator.partitioning",
+    },
 }
 HEAVY = ("tensorflow", "llvmlite", "networkx")  # never loaded by an import of the product
 COMPILED = (
@@ -58,6 +67,8 @@ LONG_FILES: dict[str, str] = {
     "simulator.graph.editor": "one class: nodes, edges in TensorFlow's order, and the graph that they make",
     "simulator.cluster.toml_file": "one file format with all its tables, each value checked where it is read",
     "simulator.cluster.topology": "the links and routes of every kind of wire between two devices",
+    "simulator.costs.profile": "one file format, each figure checked where it is read",
+    "simulator.costs.estimate": "the one walk that prices nodes, with the memory that they keep",
     "simulator.costs.rules": "it is the cost table, a row for each kind of op",
     "simulator.graph.ops": "questions about an op, answered from one registry through shared caches",
     "simulator.shapes.rules": "it is the table of shapes, a row for each rule",
@@ -67,16 +78,23 @@ LONG_FILES: dict[str, str] = {
     "simulator.shapes.formulas.arrays": "a rule per kind of op that lays tensors out anew, independent of each other",
     "simulator.shapes.formulas.indexing": "a rule per kind of slice, gather, scatter and segment",
     "simulator.shapes.formulas.state": "a rule per op that puts in or takes out, for each kind of store",
+    "simulator.graph.messages": "the table of TensorFlow's messages, and the classes made from it",
+    "simulator.graph.inlining.lowering": "a replacement per kind of op, each in TensorFlow's order of new nodes",
+    "simulator.comparison.cut_nodes": "what makes two nodes of cuts equal: by themselves, and up to chance",
     "simulator.graph.building": "all that TensorFlow's importer checks and decides",
+    "simulator.oracle.kernel_cases": "it is the table of kernels that a calibration times",
     "simulator.oracle.record": "a record: its making, its file and its command",
+    "simulator.oracle.observing": "a step that runs: the graph made ready for it, what is fed, and the answer",
     "simulator.placer.colocation": "TensorFlow's colocation_graph.cc and inspecting_placer.cc, which call each other",
     "simulator.execution.laws": "all laws of a trace, those of order included, over one record",
     "simulator.execution.table_columns": "the columns of `Tables`, with the ops that stand for moments",
     "simulator.training.control.layout": "every column that the controller reads, made once",
-    "simulator.training.clients.workload": "a record of all clients, column by column, and how each column is made",
     "simulator.execution.event_loop": "the heart: one function, which keeps the state of the loop in local names",
     "simulator.execution.compiled.task_graph": "the two passes of lowering, over edges and over transfers",
     "simulator.training.control.controller": "the heart of a training: its functions call each other over one state",
+    "simulator.training.answers.steady_state": "three questions of one series of updates, by published statistics",
+    "simulator.training.control.synchronisation": "all that clients wait for: accumulators, queues and inputs",
+    "simulator.training.inputs.producers": "queue runners and datasets, which fill inputs at the same price of an op",
     "simulator.training.answers.reliefs": "a relief, the run with it, and the candidates, one per kind of resource",
     "simulator.training.programs.allreduce": "the replicas, and the three collectives that join their gradients",
     "simulator.training.programs.accumulators": "all that SyncReplicasOptimizer writes into a graph, in its order",
@@ -87,7 +105,8 @@ LONG_FILES: dict[str, str] = {
     "viz.command.summary": "a line of text per function, for a step and for a training",
     "viz.figures": "a table of figures per function, independent of each other",
     "viz.timeline.timeline": "lanes, slices and arrows of a trace, which refer to each other by row",
-    "viz.page.content": "a column group of the page's JSON per function, independent of each other",
+    "viz.page.folding": "two rules of drawing over one tree: scopes, and variables in the boxes of readers",
+    "viz.page.report": "a column group of the page's JSON per function, independent of each other",
 }
 LONG_FUNCTIONS: dict[str, str] = {
     "simulator.execution.event_loop.event_loop": "it is nothing but `play`, with its hooks around it",
@@ -100,75 +119,45 @@ LONG_FUNCTIONS: dict[str, str] = {
 ALONE: dict[str, str] = {
     # doors: a package, or Python itself, loads its one entry
     "simulator.execution.loops.unrolling": "door: what `loops` offers to the rest of the execution",
-    "simulator.graph.inlining.expanding": "door: what `inlining` offers, over five modules that serve it",
     "simulator.oracle.complaints": "door: loaded by the oracle when a refusal is first compared",
+    "simulator.oracle.inference": "door: loaded by the oracle when shapes are first compared",
     "simulator.oracle.verification": "door: loaded by the oracle when a check is first asked for",
-    "simulator.partitioning.cut": "door: what `partitioning` offers, over the passes",
     "viz.command.library": "door: `viz.run`, loaded when it is first called",
     "viz.entry": "door: Ctrl-C is handled before anything else is loaded",
     "viz.command.cli": "door: it loads the whole command, which `viz.entry` must not",
     # compiled: never loaded by an import of the product
     "simulator.bounds.compiled": "loads the compiler, so only where it is wanted",
-    "simulator.execution.compiled.addressing": "how Python hands arrays to compiled code, whatever the code does",
-    "simulator.execution.compiled.event_queue": "a heap over arrays, with the names of the plain event queue",
-    "simulator.execution.compiled.memory_peaks": "peaks out of what a run left; `engine` calls compiled code",
     "simulator.execution.compiled.task_graph": "the lowering over arrays, compared with the plain one by tests",
     "simulator.training.control.compiled": "loads the compiler, so only where it is wanted",
     # forms of files, each tested by itself
-    "simulator.cluster.nvidia_topology": "one form of a cluster's file, with its own names of links",
     "simulator.cluster.toml_file": "one form of a cluster's file, with all its tables",
     "simulator.graph.text_format": "a fast reader of the text form, judged by protobuf's own",
-    "viz.difference.earlier": "a form of file: a result of `--json`, of which nothing is trusted",
-    "viz.formats.difference_json": "a part of the JSON, as docs/json.md has it",
-    "simulator.graph.wire": "the fields of TensorFlow's messages: a table of facts, without code",
     # one of several siblings behind a table or a walk
-    "placement.algorithms.heft": "one algorithm per file, which `place` loads by its name, too",
-    "placement.search.cuts": "one way to make starts per file: an order cut into stretches",
-    "placement.search.lists": "one way to make starts per file: list schedules",
+    "placement.search.starts": "placements made from the problem alone, apart from the walk",
     "placement.search.walk": "the annealing itself, apart from the starts",
     "simulator.costs.formulas.scalar": "one file of formulas per kind of op",
-    "simulator.graph.inlining.lowering": "one rewriting per file: functional control flow, as in TensorFlow",
-    "simulator.graph.inlining.rewriting": "one rewriting per file: three small passes of TensorFlow",
+    "simulator.costs.collectives": "sums over several GPUs by NCCL, tested on meshes by hand",
+    "simulator.costs.fusion": "one rewriting of Grappler, which times alone feel",
+    "simulator.graph.inlining.lowering": "what single ops become, as in TensorFlow; `expanding` is the walk",
     "simulator.partitioning.passes.scheduling": "one pass of TensorFlow per file; this one is an option",
     "simulator.shapes.formulas.arrays": "one file of shape rules per kind of op",
     "simulator.shapes.formulas.images": "one file of shape rules per kind of op",
     "simulator.shapes.formulas.matrix": "one file of shape rules per kind of op",
     "simulator.shapes.formulas.state": "one file of shape rules per kind of op",
-    "simulator.training.inputs.datasets": "one of two ways to fill an input, by its own rule of TensorFlow",
-    "simulator.training.inputs.queue_runners": "one of two ways to fill an input, by its own rule of TensorFlow",
     "simulator.training.programs.allreduce": "one form of replication, as `towers` is",
     # a method or a paper of its own, with outside judges
     "simulator.bounds.loads": "the energetic argument, one of three bounds",
-    "simulator.comparison.canonical": "the canonical form of a cut, which undoes chance and nothing else",
-    "simulator.costs.kernels": "tiles, waves and algorithms of GPUs, judged against published times",
-    "simulator.costs.roofline": "the model of one op, as `estimate` is the table of all",
-    "simulator.execution.critical": "the critical path, a definition that laws judge",
-    "simulator.execution.executor": "the executor's threads and ready queues, judged by records of TensorFlow",
-    "simulator.execution.handing_on": "the difference between a master's cut and a session's, which evaluate must know",
     "simulator.execution.laws": "what holds of every trace, with `==`; nothing of the product needs it",
-    "simulator.execution.links": "links under an assignment: those held in turn and those shared",
     "simulator.execution.loops.windows": "parallel_iterations as ops and edges, an option of a loop",
-    "simulator.execution.slack": "ALAP times, a walk from the end, judged by laws",
     "simulator.partitioning.laws": "what holds of every cut, with `==`",
     "simulator.placer.legality": "the placer's rules for a placement that somebody made",
-    "simulator.placer.variants": "one rule of the placer, about the content of variants",
-    "simulator.shapes.rules": "the table of shapes, which a contributor edits",
+    "simulator.shapes.batches": "the change of a fixed batch: which numbers repeat it, and how they are written anew",
     "simulator.shapes.values": "the evaluator of small tensors, beside the rules for shapes",
-    "simulator.training.answers.steady_state": "published statistics (MSER, batch means), tested by themselves",
-    "simulator.training.control.inputs": "input pipelines in closed form, judged by SimPy alone",
-    "simulator.training.control.synchronisation": "accumulators and queues, judged against a reference",
     # a part of a larger whole, with a border of its own
-    "simulator.oracle.servers": "sockets and servers of a cluster, which a local session lacks",
     "simulator.oracle.timing": "what runs in the child process; a record is made in the parent",
-    "simulator.training.control.counters": "busy time, the only part of the controller that decides nothing",
-    "simulator.training.control.layout": "makes the columns that `arrays` declares",
     "simulator.training.control.run": "the loop without regimes, which tests drive directly",
     "viz.command.check": "the one stage that asks TensorFlow, or reads its log",
-    "viz.command.stages": "one run from a request to a scene; `sides` makes several of them",
     "viz.command.training_run": "the stages of a training, beside those of a step",
-    "viz.difference.explanation": "a path beside a path; the rest of a difference is counted by names",
-    "viz.page.content": "what the page shows; `report` is how it is packed into one file",
-    "viz.page.hosts": "a rule of drawing: a variable is shown in the box of its reader",
     "viz.page.time_content": "columns of time, which `timeline.js` reads, beside those of the graph",
 }
 # What may be imported against the order of the rooms, and why.
@@ -306,9 +295,9 @@ def test_what_is_compiled_into_a_loop_is_among_the_sources_by_which_its_cache_is
     from simulator.bounds.compiled import SOURCES
     from simulator.bounds.heads import Room, Waits, heads
     from simulator.execution.arrays import Flows, SharedLinks, State, Tasks, Threads
-    from simulator.execution.compiled.event_queue import OVER_ARRAYS
     from simulator.execution.compiled.translation import INT, Array, Module, Table
     from simulator.execution.event_loop import event_loop
+    from simulator.execution.event_queue import OVER_ARRAYS
     from simulator.training.control.arrays import Control
     from simulator.training.control.controller import HOOKS
 

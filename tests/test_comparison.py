@@ -18,7 +18,8 @@ from simulator.graph.graph import Graph, Lowered
 from simulator.graph.graph_def import graph_def
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step
-from simulator.partitioning import Partitions, partition
+from simulator.partitioning.cut import partition
+from simulator.partitioning.partitions import Partitions
 from tests.strategies import Rows, graphs, loop, type_attr, typed
 
 CPUS = load_cluster("cpu=3")

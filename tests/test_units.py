@@ -13,6 +13,7 @@ from simulator.units import (
     parse_nanos,
     parse_picos,
     parse_rate,
+    show_apart,
     show_bytes,
     show_figure,
     show_nanos,
@@ -79,3 +80,13 @@ def test_printing(shown: str, text: str) -> None:
 @given(st.integers(0, 2**40))
 def test_what_is_printed_is_near_what_it_was(value: int) -> None:
     assert abs(parse_bytes(show_bytes(value)) - value) <= value * 0.01
+
+
+@given(st.integers(0, 10**12), st.integers(-(10**6), 10**6))
+def test_two_durations_are_shown_with_no_more_digits_than_tell_them_apart(first: int, more: int) -> None:
+    second = max(0, first + more)
+    shown = show_apart(first, second)
+    assert (shown[0] == shown[1]) == (first == second)
+    if show_nanos(first) != show_nanos(second):
+        assert shown == (show_nanos(first), show_nanos(second))
+    assert show_apart(4_321_900, 4_317_000) == ("4.322 ms", "4.317 ms")

@@ -28,15 +28,18 @@ _LIST = re.compile(r"\[ ?(/job:[^\]]*)(\]?)")  # devices in a sentence, which ma
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The number of nodes for which TensorFlow does the same, in one respect."""
+    """The number of nodes or tensors for which TensorFlow does the same, in one respect."""
 
     what: str
     agree: int
     of: int
     raw: int | None  # without correcting what TensorFlow decides by chance; None: nothing is by chance
+    unit: str = "nodes"
 
     def __str__(self) -> str:
-        return f"{self.what} agrees for {self.agree} of {self.of} nodes{f', {self.undone}' if self.undone else ''}"
+        return (
+            f"{self.what} agrees for {self.agree} of {self.of} {self.unit}{f', {self.undone}' if self.undone else ''}"
+        )
 
     @property
     def undone(self) -> str:
@@ -56,11 +59,30 @@ def agreements(check: Mapping[str, Any]) -> list[Agreement]:
         ("log_order", f"order of placing{there}"),
         ("pinned", "placement as shown, written into every node,"),
         ("partition", "partition as shown" if check.get("cut", {"same": True})["same"] else "partition by task"),
+        ("shapes", "inference of shapes"),
     ):
         part = check.get(key)
         if part:
-            found.append(Agreement(what, part["agree"], part["of"], part.get("raw")))
+            found.append(
+                Agreement(what, part["agree"], part["of"], part.get("raw"), "tensors" if key == "shapes" else "nodes")
+            )
     return found
+
+
+def failures(check: Mapping[str, Any]) -> list[str]:
+    """Clauses on what makes a check fail; none: it holds. Any: JSON.
+
+    An algorithm that does not claim to do as TensorFlow does cannot fail against a log.
+    """
+    if check.get("refused"):
+        failed = [] if check["foreseen"] else [f"TensorFlow refuses: {refusal(check)}"]
+    elif check.get("predicts", True):
+        failed = [str(one) for one in agreements(check) if one.agree != one.of]
+    else:
+        failed = []
+    if laws := check["laws"]:
+        failed.append(f"{len(laws)} laws are broken, first: {laws[0]}")
+    return failed
 
 
 def question(check: Mapping[str, Any]) -> str:

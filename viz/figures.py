@@ -14,11 +14,12 @@ import numpy as np
 from simulator.assignment import OVERRULED, RELAXED
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.costs.rules import category
-from simulator.costs.table import FALLBACK, MEASURED
+from simulator.costs.table import FALLBACK, MEASURED, PROFILED
 from simulator.execution.memory import KINDS, Live, at_peak
 from simulator.execution.receiving import copies_held
 from simulator.execution.trace import Kind
 from simulator.graph import ops
+from simulator.graph.graph import Shape
 from simulator.graph.op_classes import calling
 from simulator.graph.step import exchange
 from simulator.shapes.unknown import Unsized, unsized_of
@@ -37,6 +38,11 @@ class DeviceRow:
     busy_share: float  # of its lanes' time up to the makespan
     peak_bytes: int
     capacity_bytes: int
+
+    @property
+    def fullness(self) -> float:
+        """The share of its memory that it holds at its peak."""
+        return self.peak_bytes / max(self.capacity_bytes, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +238,15 @@ def simulation(scene: Scene) -> Simulation:
     return Simulation(trace.order, trace.contention, others, cluster.between_tasks.name, trace.engine)
 
 
+def fed_shapes(scene: Scene) -> Mapping[str, Shape | None]:
+    """Tensor that comes from the client -> its shape, None where its rank is unknown."""
+    graph, found = scene.graph, {}
+    for name in scene.step.feeds:
+        node, _, port = name.rpartition(":")
+        found[name] = graph.tensor_shape[int(graph.tensor_ptr[graph.row(node)]) + int(port)]
+    return found
+
+
 def fallbacks(scene: Scene) -> list[tuple[str, int]]:
     """Op -> number of its nodes whose cost is only a fallback, the most first."""
     rows = np.flatnonzero((scene.costs.source == FALLBACK) & scene.step.runs).tolist()
@@ -354,6 +369,7 @@ def counts(scene: Scene) -> Mapping[str, int]:
     return {
         "fallback_costs": sum(count for _, count in fallbacks(scene)),
         "measured_costs": int(np.count_nonzero(scene.costs.source[runs] == MEASURED)),
+        "profile_costs": int(np.count_nonzero(scene.costs.source[runs] == PROFILED)),
         "unknown_shapes": sum(count for _, count in unknown_shapes(scene)),
         "unknown_ops": unknown_ops,
         "kept_calls": len(calling(graph, np.flatnonzero(runs).tolist())),

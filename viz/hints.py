@@ -25,10 +25,10 @@ from simulator.errors import SimvizError
 from simulator.execution.trace import Kind, Trace
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
-from simulator.partitioning import Partitions
-from simulator.training.clients.client_tables import Client
+from simulator.partitioning.partitions import Partitions
+from simulator.training.clients import Client
 from simulator.training.inputs.finding import inputs_of
-from simulator.training.inputs.pipeline import SECOND_NS
+from simulator.training.inputs.producers import SECOND_NS
 from simulator.training.programs.program import Program, between_steps_ns
 from simulator.units import Nanos, show_nanos
 from simulator.wording import counted, some
@@ -61,7 +61,7 @@ class Pinned:
 
     @property
     def matters(self) -> bool:
-        """Whether the strings may cost enough to be reported."""
+        """Tell whether the strings may cost enough to be reported."""
         return self.without_ns is None or self.without_ns * FASTER <= self.makespan_ns * (FASTER - 1)
 
 
@@ -90,7 +90,7 @@ def pinned(
 
 
 def affordable(assignment: Assignment, trace: Trace) -> bool:
-    """Whether placing and simulating the step once more is cheap: a small step, and no algorithm of the user's own."""
+    """Tell whether another placement and simulation is cheap: a small step, and no algorithm of the user's own."""
     return assignment.asked in tuple(ALGORITHMS) and len(trace.ops) + len(trace.transfers) <= MOST_TASKS
 
 

@@ -14,12 +14,13 @@ from simulator.execution.receiving import Received
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
-from simulator.partitioning import Partitions
+from simulator.observed.observed_step import ObservedStep
+from simulator.partitioning.partitions import Partitions
 from simulator.training.answers.answers import Answers
 from simulator.training.answers.bottleneck import Bottleneck
 from simulator.training.answers.memory_bounds import MemoryBounds
 from simulator.training.answers.scaling import ScalingRow
-from simulator.training.clients.client_tables import Client
+from simulator.training.clients import Client
 from simulator.training.disturbances.disturbed import Disturbed
 from simulator.training.regimes import Regime
 from simulator.training.training import Training
@@ -76,8 +77,11 @@ class Scene:
     pinned: Pinned | None = None  # ops that device strings hold on CPUs; None: no noticeable part of the step
     training: Trained | None = None  # many steps of this program and others; None: one step is all
     check: Mapping[str, Any] | None = None  # Any: the JSON object of --check, as docs/json.md describes it
+    observed: ObservedStep | None = None  # a step that really ran, from which shapes, loops and times are
+    unobserved: str | None = None  # why there is none though one was asked for
     notes: tuple[str, ...] = ()
-    against: Outline | None = None  # another run, with which this one is compared
+    against: Scene | Outline | None = None  # the run to compare with; Outline: an earlier one
+    label: str = ""  # a name of the run for sentences; "": by algorithm and cluster
 
     def __repr__(self) -> str:
         took = f"a step takes {show_nanos(self.trace.makespan)}"

@@ -149,19 +149,18 @@ def _between_steps(trained: Trained) -> Iterator[str]:
 
 def _crashes(trained: Trained) -> Iterator[str]:
     disturbed, training = trained.disturbed, trained.training
-    for task, at in zip(disturbed.crash_task.tolist(), disturbed.crash_at_ns.tolist(), strict=True):
-        said = f"{short_task(training.tasks[task])} crashes at {show_nanos(at)}"
-        if at >= training.end_ns:
+    for task, crash in disturbed.crashes:
+        said = f"{short_task(training.tasks[task])} crashes at {show_nanos(crash.at_ns)}"
+        if crash.at_ns >= training.end_ns:
             yield f"{said}, after the last update at {show_nanos(training.end_ns)}. Increase --steps to see its effect."
 
 
 def _traffic(trained: Trained) -> Iterator[str]:
     """A note on background traffic that sent less than requested, as its links were busy."""
     disturbed, training, cut_ns = trained.disturbed, trained.training, trained.answers.cut_ns
-    senders = range(len(training.clients) - len(disturbed.traffic_bytes), len(training.clients))
+    senders = range(len(training.clients) - len(disturbed.senders), len(training.clients))
     lasts = max(training.end_ns - cut_ns, 1)
-    columns = (disturbed.traffic_bytes.tolist(), disturbed.traffic_period_ns.tolist())
-    for client, nbytes, period in zip(senders, *columns, strict=True):
+    for client, (_, _, nbytes, period) in zip(senders, disturbed.senders, strict=True):
         sent = int(np.count_nonzero((training.step_client == client) & (training.step_end_ns > cut_ns))) * nbytes
         asked = nbytes * _SECOND // period
         if (sent + nbytes) * _SECOND < _AS_ASKED * asked * lasts:  # another may have been under way

@@ -7,27 +7,26 @@ Memory comes first: a plan that fits beats each that does not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
 
-from placement.algorithms.heft import upward_ranks
 from placement.algorithms.single import all_on
 from placement.plan import Plan, completed, lacking, verdict
-from placement.problem import NEVER, Problem
-from placement.search.cuts import cuts
+from placement.problem import NEVER, Problem, upward_ranks
 from placement.search.decisions import decisions_of
 from placement.search.judge import Candidate, Judge, fewest
-from placement.search.lists import lists
+from placement.search.starts import cuts, lists
 from placement.search.walk import Progress, Walker, anneal, orders
 from simulator.assignment import SearchRecord
 from simulator.columns import Ids
 from simulator.errors import InfeasibleError, UnsupportedError
 from simulator.execution.choosing import load
-from simulator.execution.flattening import arena
+from simulator.execution.flattening import workspace
+from simulator.execution.layouts import PartialFunction
 from simulator.units import Nanos, show_bytes
 
 LISTED = ("single", "whitepaper", "heft", "tensorflow", "requested")  # whose plans are judged, too
@@ -62,8 +61,8 @@ def search(problem: Problem) -> Plan:
         return replace(best.plan, notes=(*best.plan.notes, f"only other algorithms were judged: {error}"))
     ranks = upward_ranks(problem)
     made = decisions_of(problem, ranks, problem.options.seed)
-    with arena(problem.tables, problem.options.contention) as memory:
-        judge, progress = Judge(made, memory, play, problem.effort), Progress()
+    with workspace(problem.tables, problem.options.contention) as own:
+        judge, progress = Judge(made, own, play, problem.effort), Progress()
         found = _starts(judge, ranks, judged)
         if len(made.free):
             walker = Walker(judge, made.row[made.group], problem.options.seed)
@@ -92,9 +91,9 @@ def search(problem: Problem) -> Plan:
     return replace(best.plan, notes=(*best.plan.notes, *notes), search=record)
 
 
-def _compiled() -> Callable[..., None]:
+def _compiled() -> PartialFunction:
     """The event loop compiled, and all else that a search needs, before its time runs."""
-    play: Callable[..., None] = load().play
+    play: PartialFunction = load().play
     import_module("placement.search.compiled")
     return play
 

@@ -71,8 +71,7 @@ def _followed(graph: Graph) -> dict[int, int]:
     followers = outdegree + (graph.creation.sink >= 0)
     for node, op in enumerate(graph.ops):
         if op in _METADATA and indegree[node]:
-            edges = slice(graph.in_ptr[node], graph.in_ptr[node + 1])
-            found[node] = int(graph.edge_src[edges][np.argmin(graph.creation.edge[edges])])
+            found[node] = int(graph.edge_src[min(graph.in_edges(node), key=graph.creation.edge.item)])
         elif op == "Identity" and not graph.requested[node] and indegree[node] == 1 and followers[node] == 1:
             source = int(graph.edge_src[graph.in_ptr[node]])
             after = graph.edge_dst[graph.out_edge[graph.out_ptr[node]]] if outdegree[node] else None
@@ -87,7 +86,7 @@ def _by_chance(graph: Graph) -> dict[int, list[int]]:
     found = {}
     for node in np.flatnonzero(np.diff(graph.in_ptr) > ORDERED).tolist():
         if graph.ops[node] in _METADATA:
-            found[node] = graph.edge_src[graph.in_ptr[node] : graph.in_ptr[node + 1]].tolist()
+            found[node] = graph.sources(node)
     return found
 
 

@@ -6,7 +6,7 @@ of values, by rank, by name, or by clusters that hand on much within them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from placement.problem import Problem, topological
+from simulator.columns import positions
 from simulator.execution.routes import alone_ns
 
 if TYPE_CHECKING:
@@ -44,10 +45,7 @@ class Decisions:
     @cached_property
     def places(self) -> Vector:
         """[P, M] where each group is in each order."""
-        places = np.empty_like(self.orders)
-        for row, order in enumerate(self.orders):
-            places[row, order] = np.arange(len(order))
-        return places
+        return np.argsort(self.orders, axis=1)
 
     def spread(self, device: Sequence[int] | Vector) -> Vector:
         """[n] the device of each op, given one for each group [G]."""
@@ -60,8 +58,7 @@ def decisions_of(problem: Problem, ranks: Sequence[int], seed: int) -> Decisions
     runs = np.bincount(group, minlength=len(problem.ops)) > 0
     choice = np.array([len(allowed) > 1 for allowed in problem.allowed], bool)
     free = np.flatnonzero(runs & choice)
-    row = np.full(len(problem.ops), -1)
-    row[free] = np.arange(len(free))
+    row = positions(free, len(problem.ops))
     members = np.flatnonzero(row[group] >= 0)
     members = members[np.argsort(row[group[members]], kind="stable")]
     allowed = np.zeros((len(free), len(problem.capacity)), bool)
@@ -86,8 +83,7 @@ def decisions_of(problem: Problem, ranks: Sequence[int], seed: int) -> Decisions
         pair_ns=pair_ns,
         orders=np.zeros((0, len(free)), np.int64),
     )
-    object.__setattr__(made, "orders", _orders(made, np.asarray(ranks, np.float64), seed))
-    return made
+    return replace(made, orders=_orders(made, np.asarray(ranks, np.float64), seed))
 
 
 def _effective(problem: Problem) -> Vector:
@@ -103,11 +99,16 @@ def _effective(problem: Problem) -> Vector:
     return group
 
 
+def working(problem: Problem) -> list[int]:
+    """The devices other than CPUs; all of them where there are fewer than two."""
+    found = [device for device, cpu in enumerate(problem.cpu) if not cpu]
+    return found if len(found) > 1 else list(range(len(problem.cpu)))
+
+
 def _wire(problem: Problem) -> Floats:
     """[T] the mean time of each tensor's transfer between two devices, of those that do the work if there are any."""
     tables = problem.tables
-    busy = [device for device, cpu in enumerate(problem.cpu) if not cpu]
-    busy = busy if len(busy) > 1 else list(range(len(problem.cpu)))
+    busy = working(problem)
     of, paces = tables.routes.paces
     rows, counts = np.unique(of[np.ix_(busy, busy)][~np.eye(len(busy), dtype=bool)], return_counts=True)
     sizes, which = np.unique(tables.tensor_bytes, return_inverse=True)
@@ -153,9 +154,8 @@ def _orders(made: Decisions, ranks: Floats, seed: int) -> Vector:
         found: Floats = _sums(of_op[mine], value[mine], count) / size
         return found
 
-    deep, wide, highest = np.empty(len(of_op)), np.empty(len(of_op)), np.zeros(count)
-    deep[_depth_first(problem)] = np.arange(len(of_op))
-    wide[topological(problem)] = np.arange(len(of_op))
+    deep, wide = (positions(order, len(of_op)).astype(float) for order in (_depth_first(problem), topological(problem)))
+    highest = np.zeros(count)
     np.maximum.at(highest, of_op[mine], ranks[mine])
     chance = np.random.default_rng(seed)
     found = [
@@ -218,8 +218,7 @@ def _clustered(made: Decisions, chance: np.random.Generator, noise: float) -> Ve
         if (mate < 0).all():
             break
         head = np.flatnonzero((mate < 0) | (np.arange(len(mate)) < mate))
-        number = np.full(len(leaves), -1)
-        number[head] = np.arange(len(head))
+        number = positions(head, len(leaves))
         joined = np.where(number < 0, number[mate], number)
         leaves = [leaves[row] + (leaves[mate[row]] if mate[row] >= 0 else []) for row in head.tolist()]
         size = _sums(joined, size, len(head))

@@ -6,7 +6,6 @@ or later.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -14,14 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from placement.effort import Effort, judged_in
+from placement.problem import NEVER
 from placement.search.decisions import Decisions, Vector
 from simulator.columns import Ids, ids, ints
 from simulator.execution.arrays import CODES, FIFO, INSTANTS, PRIORITY, TIMES
-from simulator.execution.flattening import laid_out
-from simulator.execution.layouts import Arena
+from simulator.execution.layouts import PartialFunction, Workspace
 from simulator.units import Bytes, Nanos, show_nanos
 
-NEVER: Nanos = 2**61
 FREE_ORDERS = ("auto", "priority")  # under these a plan may say in which order devices take their ops
 _DEFAULT = 1.0  # such seconds, where nothing is said
 
@@ -46,8 +44,8 @@ class Judge:
     """The compiled loop over one problem, its memory, and what is left of the budget."""
 
     made: Decisions
-    arena: Arena
-    play: Callable[..., None]
+    work: Workspace
+    play: PartialFunction
     effort: Effort
     started: float = field(default_factory=monotonic)
     judged: int = 0
@@ -60,14 +58,14 @@ class Judge:
         most = 2 * int(tables.tensor_bytes.sum()) + int(tables.scratch_bytes.sum()) + int(tables.resident_bytes.sum())
         self.tight = most > min(problem.capacity)  # as `plan.verdict`
         self.capacity = np.array(problem.capacity, np.int64)
-        self.laid = laid_out(tables, problem.options.contention)
         self.tail = problem.prepared.rest_ns
+        self.columns = ids(np.arange(len(tables)))
         self.orders = problem.options.order in FREE_ORDERS
         self.makespan = np.zeros(1, np.int64)
         self.peaks = np.zeros((1 if self.tight else 0, len(problem.capacity)), np.int64)
 
     def left(self) -> int:
-        """How many judgements the budget still allows, 0 if its time is up."""
+        """The number of judgements that the budget still allows, 0 if its time is up."""
         if self.effort.seconds is not None and monotonic() - self.started >= self.effort.seconds:
             return 0
         allowed = self.effort.judged
@@ -76,7 +74,7 @@ class Judge:
         return max(allowed - self.judged, 0)
 
     def steps(self, seconds: float) -> int:
-        """How many judgements take about so long; it depends on the size of the step alone."""
+        """The number of judgements that take about so long; it depends on the size of the step alone."""
         return judged_in(seconds, len(self.made.group))
 
     def consider(self, found: Candidate, how: str) -> None:
@@ -108,8 +106,8 @@ class Judge:
         """Run one step to its end."""
         self.judged += 1
         notes = TIMES + (INSTANTS if len(self.peaks) else 0)
-        given = (rows, order, ranked, ints([]), 2**62, notes, 0, 1, self.makespan, self.peaks)
-        self.play(*self.laid, *self.arena, *given)
+        given = (order, ranked, ints([]), 2**62, notes, self.makespan, self.peaks)
+        self.work.run(self.play, rows, self.columns, ids([0]), *given)
 
 
 def as_ops(order: npt.ArrayLike) -> Ids:

@@ -12,13 +12,10 @@ import numpy as np
 
 from simulator.columns import Ids, Ints
 from simulator.execution.arrays import INSTANTS
-from simulator.execution.compiled.engine import _play as play
+from simulator.execution.compiled.engine import play_one
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from simulator.execution.arrays import Flows, Found, Lives, SharedLinks, State, Tasks, Threads
-    from simulator.execution.layouts import Held, Nodes, Places
+    from simulator.execution.layouts import Arena, Laid
 
 # places in `Walk.counts`
 TRIED, ACCEPTED, IMPROVED, CURRENT, BEST, BEST_OVER, COUNTS = range(7)
@@ -31,7 +28,7 @@ _LONGER = 750  # chance that a stretch is twice as long
 
 
 class Groups(NamedTuple):
-    """What can be moved. Axes: M groups, n ops, D devices, P orders, A pairs of groups that hand on values."""
+    """The groups that can move. Axes: M groups, n ops, D devices, P orders, A pairs of groups that hand on values."""
 
     first: Ints  # [M+1] first of the group's ops
     ops: Ints  # [n] those of all groups
@@ -44,7 +41,7 @@ class Groups(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """Where the walk is. Axes: M groups, D devices, C groups on the critical path, some more than once."""
+    """The state of the walk. Axes: M groups, D devices, C groups on the critical path, some more than once."""
 
     device: Ints  # [M]
     best: Ints  # [M] the best that was found
@@ -145,27 +142,16 @@ def shift(ops: Ids, first: int, last: int) -> None:
 
 
 def walk_on(
-    nodes: Nodes,
-    places: Places,
-    shared: SharedLinks,
-    held: Held,
-    tasks: Tasks,
-    state: State,
-    threads: Threads,
-    flows: Flows,
-    found: Found,
-    lives: Lives,
+    laid: Laid,
+    own: Arena,
     groups: Groups,
     walk: Walk,
-    rows: npt.NDArray[np.int32],
     device: Ids,
     order: int,
-    ranked: npt.NDArray[np.int32],
     ops: Ids,
     best_ops: Ids,
     tail: Ints,
-    makespan: Ints,
-    peaks: npt.NDArray[np.int64],
+    tight: int,
     heat: int,
     per_byte: int,
     shifting: int,
@@ -173,12 +159,13 @@ def walk_on(
 ) -> None:
     """Try so many moves by Metropolis's rule at one temperature, `heat` in ns with HEAT_BITS of a fraction.
 
-    `rows` and `device` are the same memory, as are `ranked` and `ops`: read by the loop, written here. Where `peaks`
-    has a row, memory counts: what a device lacks costs `per_byte` ns, with OVER_BITS of a fraction, and what is best
-    is kept by what it lacks first. In `shifting` of a thousand moves the order of ops changes instead of a device.
+    The loop reads `device` and `ops`, which are written here. Where it is `tight`, memory counts: what a device lacks
+    costs `per_byte` ns, with OVER_BITS of a fraction, and what is best is kept by what it lacks first. In `shifting` of
+    a thousand moves the order of ops changes instead of a device.
     """
     counts, devices = walk.counts, len(walk.capacity)
-    notes = INSTANTS if len(peaks) > 0 else 0
+    notes = INSTANTS if tight else 0
+    ranked = ops if len(ops) > 0 else device  # device: it is not read
     for _ in range(steps):
         moved, first, last = 0, 0, 0
         if shifting > 0 and below(walk, 1000) < shifting:
@@ -198,23 +185,20 @@ def walk_on(
             if walk.used[where] > walk.capacity[where]:
                 fits = False
         limit = counts[CURRENT] + ((heat * walk.odds[below(walk, ODDS)]) >> (ODD_BITS + HEAT_BITS))
-        over, value = 0, _NEVER
-        if fits or len(peaks) > 0:
-            play(
-                nodes, places, shared, held, tasks, state, threads, flows, found, lives, rows, order, ranked, tail,
-                limit, notes, 0, 1, makespan, peaks,
-            )  # fmt: skip
+        over, value, makespan = 0, _NEVER, -1
+        if fits or tight:
+            makespan = play_one(laid, own, device, order, ranked, tail, limit, notes)
             counts[TRIED] += 1
-            if makespan[0] >= 0:
-                value = makespan[0]
-                for where in range(devices if len(peaks) > 0 else 0):
-                    over += max(peaks[0, where] - walk.capacity[where], 0)
+            if makespan >= 0:
+                value = makespan
+                for where in range(devices if tight else 0):
+                    over += max(own.lives.peak[where] - walk.capacity[where], 0)
                 value += (over * per_byte) >> OVER_BITS
         if value <= limit:
             counts[ACCEPTED] += 1
             counts[CURRENT] = value
-            if over < counts[BEST_OVER] or (over == counts[BEST_OVER] and makespan[0] < counts[BEST]):
-                counts[BEST], counts[BEST_OVER] = makespan[0], over
+            if over < counts[BEST_OVER] or (over == counts[BEST_OVER] and makespan < counts[BEST]):
+                counts[BEST], counts[BEST_OVER] = makespan, over
                 counts[IMPROVED] += 1
                 for group in range(len(walk.device)):
                     walk.best[group] = walk.device[group]
@@ -227,24 +211,13 @@ def walk_on(
                 put(groups, walk, device, walk.changed[2 * at], walk.changed[2 * at + 1])
 
 
-def find_critical(
-    nodes: Nodes,
-    places: Places,
-    held: Held,
-    tasks: Tasks,
-    state: State,
-    found: Found,
-    device: Ids,
-    by_end: Ints,
-    ends: Ints,
-    group_of: Ints,
-    walk: Walk,
-) -> None:
+def find_critical(laid: Laid, own: Arena, device: Ids, by_end: Ints, ends: Ints, group_of: Ints, walk: Walk) -> None:
     """Fill in `critical` after a run, from its last op backwards, with the time of each on the path.
 
     `by_end` [n] are the ops in order of (device, end), and `ends` [n] their ends, 2**SPREAD apart between devices. A
     transfer counts for the groups at both its ends. `group_of` [n] is the group of each op that can be moved, or -1.
     """
+    nodes, places, held, tasks, state, found = laid.nodes, laid.places, laid.held, own.tasks, own.state, own.found
     start, ready, length, resource = state.start_ns, state.ready_ns, tasks.length, tasks.resource
     op, latest = -1, -1
     for one in range(len(device)):

@@ -11,7 +11,7 @@ _NEVER = 2**61
 
 
 class Jobs(NamedTuple):
-    """What a list schedule reads. Axes: n ops, T tensors, G groups, D devices, W routes, L links."""
+    """The input of a list schedule. Axes: n ops, T tensors, G groups, D devices, W routes, L links."""
 
     group: Ints  # [n]
     may: Ints  # [G * D] 1: the group may go there
@@ -33,7 +33,7 @@ class Jobs(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """What a list schedule makes, and works in."""
+    """The result of a list schedule, and its working memory."""
 
     device: Ints  # [G] -1: open
     of_op: Ints  # [n] -1: open
@@ -48,7 +48,7 @@ class Schedule(NamedTuple):
 
 
 def _sent(jobs: Jobs, plan: Schedule, tensor: int, to: int, trial: int, aware: int) -> int:
-    """When a tensor is on a device; with a trial of -1 it is sent there, else it would be."""
+    """The time at which a tensor is on a device; with a trial of -1 it is sent there, else it would be."""
     devices, maker = len(jobs.lanes), jobs.maker[tensor]
     source = plan.of_op[maker]
     if source < 0 or source == to or jobs.free[tensor]:
@@ -56,12 +56,12 @@ def _sent(jobs: Jobs, plan: Schedule, tensor: int, to: int, trial: int, aware: i
     known = plan.arrive_ns[tensor * devices + to]
     if known >= 0:
         return known  # type: ignore[no-any-return]
-    way = jobs.route[source * devices + to]
-    if way < 0:
+    route = jobs.route[source * devices + to]
+    if route < 0:
         return _NEVER
     begin, nbytes = plan.end_ns[maker], jobs.nbytes[tensor]
-    low = jobs.held_first[way]
-    high = jobs.held_first[way + 1] if aware else low
+    low = jobs.held_first[route]
+    high = jobs.held_first[route + 1] if aware else low
     for at in range(low, high):
         link = jobs.held[at]
         begin = max(begin, plan.trial_ns[link] if trial >= 0 and plan.trial[link] == trial else plan.free_ns[link])
@@ -72,7 +72,7 @@ def _sent(jobs: Jobs, plan: Schedule, tensor: int, to: int, trial: int, aware: i
             plan.trial_ns[link], plan.trial[link] = until, trial
         else:
             plan.free_ns[link] = until
-    return begin + ((nbytes * jobs.per_byte[way]) >> RATE_BITS) + jobs.fixed_ns[way]  # type: ignore[no-any-return]
+    return begin + ((nbytes * jobs.per_byte[route]) >> RATE_BITS) + jobs.fixed_ns[route]  # type: ignore[no-any-return]
 
 
 def _settle(jobs: Jobs, plan: Schedule, op: int, to: int) -> None:

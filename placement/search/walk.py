@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from placement.problem import NEVER
 from placement.search.decisions import Decisions, Floats, Vector
-from placement.search.judge import NEVER, Candidate, Judge, as_ops
-from simulator.columns import Ids
+from placement.search.judge import Candidate, Judge, as_ops
+from simulator.columns import Ids, by_key
 from simulator.execution.arrays import PRIORITY
 
 _HOT, _COLD = 0.003, 1e-5  # temperatures, as shares of the makespan
@@ -28,7 +29,7 @@ _FIRST, _SLICE = 0.25, 0.02  # lengths of the first cycle and of a slice, in `Ju
 
 @dataclass(eq=False)
 class Progress:
-    """What a walk did."""
+    """The counts of a walk."""
 
     cycles: int = 0
     accepted: int = 0  # moves
@@ -105,9 +106,9 @@ class Walker:
             self._aim(order, ranked)
             heat = min(int(hot * start.ns * (_COLD / _HOT) ** (done / length) * 2**HEAT_BITS), 2**46)
             before, seen = int(count[TRIED]), int(count[IMPROVED])
-            go(
-                *judge.laid, *judge.arena, self.groups, walk, self.rows, self.device, order, ranked, ops,
-                best_ops, judge.tail, judge.makespan, judge.peaks, heat, per_byte, shifting, min(slice_, left),
+            judge.work.run(
+                go, self.groups, walk, self.device, order, ops, best_ops, judge.tail,
+                int(judge.tight), heat, per_byte, shifting, min(slice_, left),
             )  # fmt: skip
             tried = int(count[TRIED]) - before
             judge.judged += tried
@@ -131,7 +132,7 @@ class Walker:
         from placement.search.compiled import critical  # late: it loads LLVM
         from placement.search.moves import SPREAD
 
-        judge, arena = self.judge, self.judge.arena
+        judge, arena = self.judge, self.judge.work.arena
         judge.run(self.rows, order, ranked)
         self.walk.on_path[0] = 0
         if judge.makespan[0] < 0:
@@ -139,11 +140,7 @@ class Walker:
         n = len(self.device)
         ends = arena.state.start_ns[:n] + arena.tasks.length[:n] + (self.device.astype(np.int64) << SPREAD)
         by_end = np.argsort(ends, kind="stable")
-        nodes, places, _, held = judge.laid
-        critical(
-            nodes, places, held, arena.tasks, arena.state, arena.found, self.device, by_end, ends[by_end],
-            self.group_of, self.walk,
-        )  # fmt: skip
+        judge.work.run(critical, self.device, by_end, ends[by_end], self.group_of, self.walk)
 
 
 def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> list[Candidate]:
@@ -196,14 +193,9 @@ def ranked_ops(made: Decisions, device: Vector) -> Ids:
 
 def ranks_of(source: Ids, target: Ids, run: Floats, wire: Floats) -> Floats:
     """[n] run time plus the largest of wire + rank over the readers."""
-    n = len(run)
-    by = np.argsort(source, kind="stable")
-    first = np.searchsorted(source[by], np.arange(n + 1)).tolist()
-    readers, waits = target[by].tolist(), wire[by].tolist()
-    left = np.diff(first).tolist()
-    into = np.argsort(target, kind="stable")
-    first_in = np.searchsorted(target[into], np.arange(n + 1)).tolist()
-    makers = source[into].tolist()
+    (by, out_ptr), (into, in_ptr) = by_key(source, len(run)), by_key(target, len(run))
+    left, first, first_in = np.diff(out_ptr).tolist(), out_ptr.tolist(), in_ptr.tolist()
+    readers, waits, makers = target[by].tolist(), wire[by].tolist(), source[into].tolist()
     rank, done = run.tolist(), [op for op, count in enumerate(left) if not count]
     for op in done:  # grows in the loop: readers before what they read
         longest = 0.0
@@ -219,7 +211,6 @@ def ranks_of(source: Ids, target: Ids, run: Floats, wire: Floats) -> Floats:
 
 def _neighbours(made: Decisions) -> tuple[Vector, Vector]:
     """[M+1] and [2 A] the groups that hand values to each or get some from it."""
-    one = np.concatenate([made.pair[:, 0], made.pair[:, 1]]) if len(made.pair) else np.zeros(0, np.int64)
-    other = np.concatenate([made.pair[:, 1], made.pair[:, 0]]) if len(made.pair) else np.zeros(0, np.int64)
-    by = np.argsort(one, kind="stable")
-    return np.searchsorted(one[by], np.arange(len(made.free) + 1)).astype(np.int64), other[by].astype(np.int64)
+    one, other = np.concatenate([made.pair, made.pair[:, ::-1]]).T
+    by, first = by_key(one, len(made.free))
+    return first.astype(np.int64), other[by].astype(np.int64)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from simulator.bounds.classes import NEVER, Classes, apart_ns, changes_ns, classes_of, gates
 from simulator.bounds.heads import Room, Waits, heads
 from simulator.bounds.loads import Load, link_bound, work_bound
+from simulator.columns import by_key
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.units import Nanos
@@ -180,7 +181,6 @@ def _order(n: int, source: npt.NDArray[np.int64], target: npt.NDArray[np.int64])
 
 def _by(key: npt.NDArray[np.int64], value: npt.NDArray[np.int64], count: int) -> list[list[int]]:
     """[count] the values of each key."""
-    order = np.argsort(key, kind="stable")
-    first = np.searchsorted(key[order], np.arange(count + 1)).tolist()
+    order, first = by_key(key, count)
     values: list[int] = value[order].tolist()
-    return [values[a:b] for a, b in pairwise(first)]
+    return [values[a:b] for a, b in pairwise(first.tolist())]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints, positions
 from simulator.execution.routes import AT_ONCE, Pace, alone_ns
 from simulator.units import Bytes, Nanos
 
@@ -106,8 +106,7 @@ def _fewer(
             confined[inside[0]] += sizes[row]
     kinds = len(np.unique(kind))
     kept = np.argsort(-confined, kind="stable")[: max(_MOST - kinds, 0)]
-    number = np.full(len(confined), -1)
-    number[kept] = np.arange(len(kept))
+    number = positions(kept, len(confined))
     merged = np.where(number[of] >= 0, number[of], len(kept) + kind)
     _, merged = np.unique(merged, return_inverse=True)
     return merged.reshape(-1)
@@ -161,7 +160,7 @@ def apart_ns(classes: Classes) -> tuple[Ints, Ints]:
             tasks = np.isin(classes.task, classes.task[classes.may[there]])
             near |= tasks[None] & (classes.task[:, None] != classes.task[None])
             found = np.unique(of[near & classes.may[here][:, None]]).tolist()
-            paces[here, there] = [pace for way in found if (pace := known[way]) is not None]
+            paces[here, there] = [pace for one in found if (pace := known[one]) is not None]
         least[row] = min((alone_ns(pace, size) for pace in paces[here, there]), default=NEVER)
         forced[row] = 0 if (classes.may[here] & classes.may[there]).any() else least[row]
     which = which.reshape(-1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simulator.bounds.heads import Room, Waits, heads
-from simulator.execution.caching import CompiledSources
+from simulator.execution.choosing import CompiledSources
 from simulator.execution.compiled.kernel import Parameter, made
 from simulator.execution.compiled.translation import INT, Table
 

@@ -17,7 +17,7 @@ from simulator.columns import Ints
 
 
 class Waits(NamedTuple):
-    """Who waits for whom. Axes: n ops, E edges by the op that waits, K classes, Z sizes of values."""
+    """The ops that each op waits for. Axes: n ops, E edges by the op that waits, K classes, Z sizes of values."""
 
     order: Ints  # [n] the ops, each after those that it waits for
     first: Ints  # [n+1] first edge of each op
@@ -32,7 +32,7 @@ class Waits(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What `heads` works in. Axes: n ops, K classes, M the most ancestors that are looked at."""
+    """The working memory of `heads`. Axes: n ops, K classes, M the most ancestors that are looked at."""
 
     start_ns: Ints  # [n * K] the result
     end_ns: Ints  # [n * K]

@@ -141,7 +141,7 @@ def link_bound(classes: Classes, edge: npt.NDArray[np.intp], contention: str, he
 
 
 def _sure_links(classes: Classes, here: int, there: int) -> npt.NDArray[np.bool_]:
-    """[L] the links that every way leads over, from a device of one set to the task of a device of the other."""
+    """[L] the links that every route leads over, from a device of one set to the task of a device of the other."""
     routes = classes.tables.routes
     targets = np.isin(classes.task, classes.task[classes.may[there]])
     sure = np.ones(len(routes.link_names), bool)

@@ -1,60 +1,178 @@
-"""A GPU's chip: how far its kernels stay below the peaks of the data sheet."""
+"""A GPU's chip: what its data sheet says, and how far kernels stay below the peaks of the sheet.
+
+No sheet says how much of its peaks a GPU reaches. Few constants do so here, the same for all GPUs, so that a GPU which
+nobody has timed is priced by its sheet alone. Only `Constants` is fitted; see docs/decisions, 0051.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+from simulator.cluster.peaks import quantity, whole
 from simulator.units import Nanos, parse_nanos
 
 MAX_MULTIPROCESSORS = 2**10
-REACHED = ("bandwidth", "products", "convolutions", "matrix_products", "matrix_convolutions")
+MAX_MHZ = 10**5
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """Figures that no data sheet has. benchmarks/published.py fits the marked ones to published steps of all GPUs."""
+
+    clock: float = 0.37  # fitted: the clock of long kernels, as a part of the way from base to boost
+    bandwidth: float = 0.8  # guessed: part of the memory's bandwidth that a kernel reaches which streams
+    statistics: float = 0.95  # fitted: part of that which normalisation over a batch reaches
+    products: float = 0.9  # guessed: part of the arithmetic that a large product reaches
+    convolutions: float = 0.82  # fitted: the same of a large convolution, done as a product
+    matrix_products: float = 0.4  # guessed: the same on tensor cores
+    matrix_convolutions: float = 0.29  # fitted: the same of a convolution on tensor cores
+    addressing: float = 0.65  # fitted: of a convolution's speed, where integers take the place of floats
+    transformed: float = 0.95  # fitted: speed of Winograd's and Fourier's products beside a whole product's
+    loading: float = 0.31  # fitted: time to load what a tile of 128 x 128 needs, as a part of its arithmetic
+    dispatch_ns: Nanos = 23_700  # fitted: an op's time in executor and driver on the host
+    enqueue_ns: Nanos = 5_100  # fitted: the host's time for each further kernel of an op
+
+
+FITTED = Constants()
+
+
+@dataclass(frozen=True, slots=True)
+class PeakParts:
+    """Parts of a GPU's peaks that somebody measured there, in place of those by `Constants`."""
+
+    bandwidth: float
+    products: float
+    convolutions: float
+    matrix_products: float
+    matrix_convolutions: float
+
+
+REACHED = tuple(field.name for field in fields(PeakParts))
 
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """The number of multiprocessors, the time of the host per kernel, and the parts of the peaks that are reached."""
+    """The facts of a data sheet that time kernels, and the parts of the peaks that follow from them."""
 
     multiprocessors: int
-    dispatch_ns: Nanos  # of an op by executor and driver on the host: a shorter kernel waits for the next one
-    bandwidth: float  # part of the memory's bandwidth that a kernel reaches which streams
-    products: float  # part of the plain peaks that a large product reaches
-    convolutions: float  # part of them that a large convolution reaches, done as a product
-    matrix_products: float  # part of the peaks of tensor cores that a large product reaches
-    matrix_convolutions: float  # part of them that a large convolution reaches
+    compute_capability: float = 7.0  # NVIDIA's number of the architecture
+    base: float = 1.0  # base clock by boost clock, at which the peaks hold
+    own_dispatch_ns: Nanos | None = None  # measured with this GPU's host; None: that of the constants
+    reached: PeakParts | None = None
+    constants: Constants = FITTED
+
+    @property
+    def dispatch_ns(self) -> Nanos:
+        """The host's time for an op: a shorter kernel waits for the next one."""
+        return self.constants.dispatch_ns if self.own_dispatch_ns is None else self.own_dispatch_ns
+
+    def host_ns(self, kernels: int) -> Nanos:
+        """The host's time for an op of so many kernels."""
+        return self.dispatch_ns + (kernels - 1) * self.constants.enqueue_ns
+
+    @property
+    def sustained(self) -> float:
+        """The clock of long kernels, as a part of the boost clock: power and heat do not allow more."""
+        return self.base + self.constants.clock * (1 - self.base)
+
+    @property
+    def issued(self) -> float:
+        """The part of the lanes that schedulers fill. Kepler's four fill 128 of 192, unless instructions pair up.
+
+        Source: NVIDIA, Kepler GK110/210 white paper (2014): four schedulers of 32 lanes each, with two dispatch units.
+        """
+        return 2 / 3 if self.compute_capability < 5 else 1.0
+
+    @property
+    def integers_apart(self) -> bool:
+        """Whether integer arithmetic, as of addresses, has units and issue slots of its own.
+
+        So it has since Volta (NVIDIA, Tesla V100 white paper, 2017), but not on Ampere's and Ada's chips for graphics,
+        half of whose lanes do both (NVIDIA, GA102 white paper, 2021).
+        """
+        return self.compute_capability >= 7 and self.compute_capability not in (8.6, 8.7, 8.9)
+
+    @property
+    def bandwidth(self) -> float:
+        """The part of the memory's bandwidth that a kernel reaches which streams."""
+        return self.reached.bandwidth if self.reached else self.constants.bandwidth
+
+    @property
+    def products(self) -> float:
+        """The part of the plain peaks that a large product reaches."""
+        return self.reached.products if self.reached else self.constants.products * self.sustained * self.issued
+
+    @property
+    def convolutions(self) -> float:
+        """The part of the plain peaks that a large convolution reaches, done as a product."""
+        if self.reached:
+            return self.reached.convolutions
+        part = self.constants.convolutions * self.sustained * self.issued
+        return part if self.integers_apart else part * self.constants.addressing
+
+    @property
+    def transformed(self) -> float:
+        """The part of the plain peaks that products between transformed tensors reach, whose addresses are regular."""
+        part = self.constants.convolutions * self.sustained * self.issued
+        return self.constants.transformed * (self.reached.convolutions if self.reached else part)
+
+    @property
+    def matrix_products(self) -> float:
+        """The part of the peaks of tensor cores that a large product reaches."""
+        return self.reached.matrix_products if self.reached else self.constants.matrix_products * self.sustained
+
+    @property
+    def matrix_convolutions(self) -> float:
+        """The part of the peaks of tensor cores that a large convolution reaches."""
+        return self.reached.matrix_convolutions if self.reached else self.constants.matrix_convolutions * self.sustained
 
 
 def read_chip(table: Mapping[str, Any]) -> Chip | None:  # Any: whatever TOML holds
-    """Read the keys `multiprocessors`, `dispatch` and `reached` of a GPU model; None: they are missing.
+    """Read a GPU model's keys on its chip; None: `multiprocessors` is missing.
 
-    Raises KeyError if only some are there, and ValueError, which begins with the key, for a wrong value.
+    Raises KeyError for a key without `multiprocessors`, and ValueError, which begins with the key, for a wrong value.
     """
-    keys = ("multiprocessors", "dispatch", "reached")
-    if not any(key in table for key in keys):
+    keys = ("compute_capability", "clocks", "dispatch", "reached")
+    if "multiprocessors" not in table:
+        for key in keys:
+            if key in table:
+                raise KeyError(f"multiprocessors: {key} needs it")
         return None
-    for key in keys:
-        if key not in table:
-            raise KeyError(f"{key}: give all of {', '.join(keys)}, or none")
-    count, parts = table["multiprocessors"], table["reached"]
-    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MAX_MULTIPROCESSORS:
-        raise ValueError(f"multiprocessors: {count!r} is not a number from 1 to {MAX_MULTIPROCESSORS}")
-    if not isinstance(table["dispatch"], str):
-        raise ValueError(f"dispatch: {table['dispatch']!r} needs a unit: write it in quotes")
-    if not isinstance(parts, dict) or not {"bandwidth", "products"} <= set(parts) <= set(REACHED):
-        raise ValueError(f"reached: {parts!r} is no table of parts, such as {{ bandwidth = 0.8, products = 0.9 }}")
+    count = whole("multiprocessors", table["multiprocessors"], "", 1, MAX_MULTIPROCESSORS)
+    capability = table.get("compute_capability", 7.0)
+    if not _is_number(capability) or not 2 <= capability < 100:
+        raise ValueError(f"compute_capability: {capability!r} is no number such as 7.5")
     return Chip(
         multiprocessors=count,
-        dispatch_ns=parse_nanos(table["dispatch"]),
-        bandwidth=_part("bandwidth", parts["bandwidth"]),
-        products=_part("products", parts["products"]),
-        convolutions=_part("convolutions", parts.get("convolutions", parts["products"])),
-        matrix_products=_part("matrix_products", parts.get("matrix_products", parts["products"])),
-        matrix_convolutions=_part("matrix_convolutions", parts.get("matrix_convolutions", parts["products"])),
+        compute_capability=float(capability),
+        base=_base(table["clocks"]) if "clocks" in table else 1.0,
+        own_dispatch_ns=quantity("dispatch", table["dispatch"], parse_nanos) if "dispatch" in table else None,
+        reached=_reached(table["reached"]) if "reached" in table else None,
     )
+
+
+def _base(clocks: object) -> float:
+    if not isinstance(clocks, list) or len(clocks) != 2 or not all(map(_is_number, clocks)):
+        raise ValueError(f"clocks: {clocks!r} are not the base and the boost clock in MHz, such as [1328, 1480]")
+    base, boost = map(float, clocks)
+    if not 1 <= base <= boost <= MAX_MHZ:
+        raise ValueError(f"clocks: {clocks!r} are not in order, from 1 to {MAX_MHZ} MHz")
+    return base / boost
+
+
+def _reached(parts: object) -> PeakParts:
+    if not isinstance(parts, dict) or not {"bandwidth", "products"} <= set(parts) <= set(REACHED):
+        raise ValueError(f"reached: {parts!r} is no table of parts, such as {{ bandwidth = 0.8, products = 0.9 }}")
+    return PeakParts(*[_part(name, parts.get(name, parts["products"])) for name in REACHED])
 
 
 def _part(name: str, value: object) -> float:
     if not isinstance(value, float | int) or isinstance(value, bool) or not 0.01 <= value <= 1:
         raise ValueError(f"reached: {name} = {value!r} is not a part from 0.01 to 1")
     return float(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, float | int) and not isinstance(value, bool) and value == value  # not NaN

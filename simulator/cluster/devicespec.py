@@ -47,7 +47,7 @@ _COMPONENT = re.compile(
 
 
 def is_job(text: str) -> bool:
-    """Whether a device string can name a job so."""
+    """Tell whether a device string can name a job so."""
     return re.fullmatch(_NAME, text) is not None
 
 
@@ -114,7 +114,7 @@ def _read(text: str) -> tuple[DeviceSpec, int]:
 
 
 def matches(spec: DeviceSpec, device: DeviceSpec) -> bool:
-    """Whether the device has the same value in every field that the spec sets; case counts.
+    """Tell whether the device has the same value in every field that the spec sets; case counts.
 
     >>> matches(parse("/job:ps/gpu:*"), parse("/job:ps/replica:0/task:3/gpu:1"))
     True
@@ -124,7 +124,7 @@ def matches(spec: DeviceSpec, device: DeviceSpec) -> bool:
 
 @lru_cache(maxsize=4096)
 def compatible(one: DeviceSpec, other: DeviceSpec) -> bool:
-    """Whether no field is set to different values in both."""
+    """Tell whether no field is set to different values in both."""
     return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
 
 

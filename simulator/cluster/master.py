@@ -55,7 +55,7 @@ def with_client(cluster: Cluster) -> Cluster:
 
 
 def can_hold_master(cluster: Cluster) -> bool:
-    """Whether the session's task has CPUs alone, numbered from 0, so that a real server can be its master."""
+    """Tell whether the session's task has CPUs alone, numbered from 0, so that a real server can be its master."""
     task = cluster.client_task
     own = {one.name for one in cluster.devices if one.task == task}
     return own == {f"{task}/device:CPU:{number}" for number in range(len(own))}

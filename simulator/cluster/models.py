@@ -11,7 +11,7 @@ from typing import Any
 
 from simulator.cluster.chips import Chip, read_chip
 from simulator.cluster.cluster import MAX_CORES
-from simulator.cluster.peaks import NO_PEAKS, Peaks, read_peaks
+from simulator.cluster.peaks import NO_PEAKS, Peaks, read_peaks, whole
 from simulator.errors import ClusterError
 from simulator.units import parse_bytes, parse_nanos, parse_rate
 
@@ -61,7 +61,7 @@ class Model:
 
 MODEL_KEYS = (
     "type", "title", "memory", "compute", "matrix_compute", "bandwidth", "cores", "launch", "nvlink", "nvlinks",
-    "multiprocessors", "dispatch", "reached", "source",
+    "multiprocessors", "compute_capability", "clocks", "dispatch", "reached", "source",
 )  # fmt: skip
 
 
@@ -75,9 +75,7 @@ def read_model(name: str, table: Mapping[str, Any]) -> Model:  # Any: whatever T
             raise ValueError(f"{key}: {table[key]!r} needs a unit: write it in quotes")
     if table["type"] not in ("CPU", "GPU"):
         raise ValueError(f'model {name!r} has type {table["type"]!r}; use "CPU" or "GPU"')
-    nvlinks = table.get("nvlinks", 0)
-    if not isinstance(nvlinks, int) or isinstance(nvlinks, bool) or not 0 <= nvlinks <= MAX_NVLINKS:
-        raise ValueError(f"nvlinks: {nvlinks!r} is not a number of links from 0 to {MAX_NVLINKS}")
+    nvlinks = whole("nvlinks", table.get("nvlinks", 0), "of links ", 0, MAX_NVLINKS)
     if "cores" in table and table["type"] != "CPU":
         raise ValueError(f"cores: {table['cores']!r} of a GPU; its messages are the work of its host's CPU")
     chip = read_chip(table)
@@ -103,9 +101,7 @@ def read_model(name: str, table: Mapping[str, Any]) -> Model:  # Any: whatever T
 
 def read_cores(value: object) -> int:
     """A number of cores. Raises ValueError for any other value."""
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_CORES:
-        raise ValueError(f"cores: {value!r} is not a number of cores from 1 to {MAX_CORES}")
-    return value
+    return whole("cores", value, "of cores ", 1, MAX_CORES)
 
 
 @cache

@@ -25,7 +25,7 @@ _TALK = re.compile(r"protocol=([A-Za-z][A-Za-z-]*)\Z")
 
 
 def is_notation(text: str) -> bool:
-    """Whether at least one part of the text has the form of a part of the compact notation."""
+    """Tell whether at least one part of the text has the form of a part of the compact notation."""
     return any(_COUNT.match(part) or _JOB.match(part) for part in text.replace(" ", "").split(","))
 
 

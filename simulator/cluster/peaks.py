@@ -1,13 +1,13 @@
-"""Peak speeds of a device by number format, float64 to int8, on its plain units and on its matrix units.
+"""Peak speeds of a device by number format, float64 to int8.
 
 Plain units are CUDA cores and a processor's vector units. Matrix units are tensor cores and AMX tiles; only products of
 matrices and convolutions run on them. `Device.flop_per_s` is the speed in float32 on plain units. A missing speed
-follows from it.
+follows from it. `chips` says what parts of its peaks a GPU's kernels reach.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -85,12 +85,24 @@ def _speeds(key: str, value: object) -> dict[str, int]:
 
 
 def _speed(key: str, text: object) -> int:
-    if not isinstance(text, str):
-        raise ValueError(f"{key}: {text!r} needs a unit: write it in quotes")
-    try:
-        speed = parse_flops(text)
-    except ValueError as error:
-        raise ValueError(f"{key}: {error}") from None
+    speed = quantity(key, text, parse_flops)
     if speed < 1:
         raise ValueError(f"{key}: {text!r} is not above zero")
     return speed
+
+
+def quantity(key: str, text: object, parse: Callable[[str], int]) -> int:
+    """A quantity with its unit. Raises ValueError, which begins with the key."""
+    if not isinstance(text, str):
+        raise ValueError(f"{key}: {text!r} needs a unit: write it in quotes")
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
+
+
+def whole(key: str, value: object, what: str, least: int, most: int) -> int:
+    """A number of something. Raises ValueError, which begins with the key."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ValueError(f"{key}: {value!r} is not a number {what}from {least} to {most}")
+    return value

@@ -7,7 +7,7 @@
     a trace          slice of a node           -> device, lane, start, end
 
 A cut has two figures. `raw` counts the nodes that are equal as they are, `agree` those that are equal in the canonical
-form. That form undoes what TensorFlow itself does differently in every run (`canonical`, docs/tensorflow.md).
+form. That form undoes what TensorFlow itself does differently in every run (`cut_nodes.canonical`, docs/tensorflow.md).
 """
 
 from __future__ import annotations
@@ -20,8 +20,16 @@ from typing import TypeAlias
 import numpy as np
 
 from simulator.assignment import RULES, Assignment
-from simulator.comparison.canonical import COPY, canonical, replaced
-from simulator.comparison.cut_nodes import CutNode, Key, attrs_that_differ, nodes_of, nodes_of_messages
+from simulator.comparison.cut_nodes import (
+    COPY,
+    CutNode,
+    Key,
+    attrs_that_differ,
+    canonical,
+    nodes_of,
+    nodes_of_messages,
+    replaced,
+)
 from simulator.execution.trace import Trace
 from simulator.graph.creation import ORDERED
 from simulator.graph.graph import Graph

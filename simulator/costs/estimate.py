@@ -17,10 +17,14 @@ import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster, Device
 from simulator.columns import Ints, flags, ids, ints
+from simulator.costs.collectives import all_reduces
 from simulator.costs.formulas.instance import Instance
+from simulator.costs.fusion import fused, reading_ns
+from simulator.costs.profile import Profile
+from simulator.costs.profiled import profile_notes, profiled_prices
 from simulator.costs.roofline import DISPATCH_NS, OpWork, busy_ns, speed_of, time_of, work_of
 from simulator.costs.rules import FALLBACK_RULE, rule
-from simulator.costs.table import FALLBACK, STATIC, CostTable
+from simulator.costs.table import FALLBACK, PROFILED, STATIC, CostTable
 from simulator.errors import ClusterError
 from simulator.graph import ops
 from simulator.graph.dtypes import INT32, STRING
@@ -30,50 +34,60 @@ from simulator.graph.tensors import MAX_BYTES, shape_of, size_of
 from simulator.wording import by_count, some
 
 
-def estimate(graph: Graph, cluster: Cluster) -> CostTable:
-    """Price every node on every device kind of the cluster.
+def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> CostTable:
+    """Price every node on every device kind of the cluster. By a profile CPUs are priced as they were measured.
 
     An op that the table of `costs/rules.py` lacks costs a launch and the bytes of its known tensors. A call of code
     outside the graph (py_func) costs the call. Both are marked FALLBACK. The notes name them, ops that lack attributes,
     and assumed sizes. Tensors of unknown size count no bytes. Raises ClusterError if two devices of one kind differ in
     type or speed.
     """
-    works, which = _works(graph)
+    works, which = works_of(graph)
+    models = _models(cluster)
     column = np.array([work[:3] for work in works], np.int64).reshape(-1, 3)[which]
     fallback = np.array([work.rule is FALLBACK_RULE or work.rule.opaque for work in works], bool)[which]
-    resident, resident_notes = _resident_bytes(graph)
-    models = _models(cluster)
-    run_ns = _run_ns(graph, models, works, which)
+    resident, notes = _resident_bytes(graph)
+    run_ns = _run_ns(graph, cluster, models, works, which)
+    source, errors = np.where(fallback, FALLBACK, STATIC), None
+    if profile is not None:
+        by_profile, errors = profiled_prices(graph, models, works, which, profile)
+        run_ns = ints(np.where((by_profile >= 0) & (run_ns >= 0), by_profile, run_ns))
+        source = np.where((by_profile >= 0).any(1), PROFILED, source)
     return CostTable(
         kinds=cluster.kinds,
         run_ns=run_ns,
         scratch_bytes=ints(column[:, 2]),
         resident_bytes=resident,
-        source=ids(np.where(fallback, FALLBACK, STATIC)),
+        source=ids(source),
         flops=ints(column[:, 0]),
         moved_bytes=ints(column[:, 1]),
-        notes=(*_assumptions(graph, models, works, which, run_ns), *resident_notes),
+        notes=(*_assumptions(graph, models, works, which, run_ns), *notes, *profile_notes(profile, models, source)),
+        errors=errors,
     )
 
 
-def _run_ns(graph: Graph, models: Sequence[Device], works: Sequence[OpWork], which: Ints) -> Ints:
+def _run_ns(graph: Graph, cluster: Cluster, models: Sequence[Device], works: Sequence[OpWork], which: Ints) -> Ints:
     """[N, K] time per node and kind, -1 without a kernel."""
     times = [[time_of(work, model) for model in models] for work in works]
     run_ns = np.array(times, np.int64).reshape(-1, len(models))[which]
     core_ns = np.array([-(-work.core_ps // 1000) for work in works], np.int64)[which]
     launched = np.array([work.rule.launches for work in works], bool)[which]
-    if any(model.type == "GPU" for model in models):
+    gpus = [(column, model) for column, model in enumerate(models) if model.type == "GPU"]
+    if gpus:
         hosted = launched & _in_host_memory(graph, core_ns > 0)
-        for column, model in enumerate(models):
-            if model.type == "GPU":
-                working_ns = np.array([busy_ns(work, model) for work in works], np.int64)[which]
-                run_ns[hosted, column] = DISPATCH_NS + np.maximum(working_ns, core_ns)[hosted]
+        joined, (summed, summing_ns) = fused(graph), all_reduces(graph, cluster)
+    for column, model in gpus:
+        working_ns = np.array([busy_ns(work, model) for work in works], np.int64)[which]
+        run_ns[hosted, column] = DISPATCH_NS + np.maximum(working_ns, core_ns)[hosted]
+        run_ns[joined.relus, column] = DISPATCH_NS
+        run_ns[joined.additions, column] = DISPATCH_NS + reading_ns(graph, joined.additions, model)
+        run_ns[summed, column] = np.maximum(run_ns[summed, column], model.launch_ns + summing_ns)
     run_ns[~_kernels(graph, models)] = -1
     run_ns.setflags(write=False)
     return run_ns
 
 
-def _works(graph: Graph) -> tuple[list[OpWork], Ints]:
+def works_of(graph: Graph) -> tuple[list[OpWork], Ints]:
     """The work of the different ops of the graph, by op, shapes and attributes, and [N] row of each node."""
     tensor_kind: dict[object, int] = {}  # nodes whose tensors have equal shapes, sizes and types cost the same
     sizes, types = graph.tensor_bytes.tolist(), graph.tensor_dtype.tolist()
@@ -279,10 +293,9 @@ def _constant_bytes(graph: Graph, node: int) -> int:
     value = graph.attrs[node].get("value")
     if size >= 0 or value is None:
         return size
-    proto = value.tensor
-    if proto.dtype == STRING:
-        return sum(map(len, proto.string_val)) or len(proto.tensor_content)
-    return _bytes_of(proto.dtype, proto.tensor_shape)
+    held = value.tensor
+    letters = sum(map(len, held.string_val)) or len(held.tensor_content)
+    return letters if held.dtype == STRING else _bytes_of(held.dtype, held.tensor_shape)
 
 
 def _bytes_of(dtype: int, shape: Proto) -> int:

@@ -9,13 +9,14 @@ Small tiles load more per operation. A product with few tiles is also cut along 
     Winograd 4 x 4   the same with 36 products for 16 pixels, 4 times fewer, and transformed tensors in memory
     FFT              large filters at stride 1: products of transformed blocks of 32 x 32, which pass through memory
 
-TensorFlow times cuDNN's algorithms at the first step and keeps the fastest (tensorflow/core/kernels/conv_ops_impl.h),
-so the minimum counts. Tensor cores need the channels last. With channels first, input and output are transposed.
+TensorFlow times cuDNN's algorithms at the first step, so the minimum counts (tensorflow/core/kernels/conv_ops_impl.h).
+For convolutions cuDNN has kernels of few sizes. It cuts only gradients of filters along k: their k is all pixels.
+Tensor cores need the channels last. With channels first, image and pixels are transposed.
 
 Winograd: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2016), sections 4 and 5. FFT: Mathieu,
 Henaff and LeCun, "Fast Training of Convolutional Networks through FFTs" (2014). Implicit GEMM: Chetlur et al., "cuDNN:
-Efficient Primitives for Deep Learning" (2014), section 3. `Chip` has the parts of its peaks that a
-GPU reaches. The figures below are common to all GPUs and fitted, as benchmarks/RESULTS.md says under "Published times".
+Efficient Primitives for Deep Learning" (2014), section 3. `Chip` has the parts of its peaks that a GPU reaches, by
+constants that all GPUs share.
 """
 
 from __future__ import annotations
@@ -32,17 +33,19 @@ from simulator.costs.formulas.instance import Instance, flag
 from simulator.costs.formulas.matrix import Product, many_products, one_product
 from simulator.costs.formulas.neural import Convolution, convolved
 
-TILES = ((128, 128, 1.0), (128, 64, 0.95), (64, 64, 0.85), (64, 32, 0.7), (32, 32, 0.5))  # rows, columns, speed
+TILES = ((128, 128), (128, 64), (64, 64), (64, 32), (32, 32))  # rows and columns, of products
+CONVOLUTION_TILES = ((128, 128), (128, 64), (128, 32))  # of cuDNN's kernels for float32, by their names
+MATRIX_TILES = ((128, 128), (128, 64))  # of its kernels for tensor cores
+SIDE = 128  # of the largest tile
 SPLITS = (2, 4, 8, 16, 32, 64)  # parts into which k may be cut
 MIN_DEPTH = 64  # of a part
 LONG = 8  # waves from which the tiles of several waves overlap, so that half a wave is lost
-WINOGRAD_2, WINOGRAD_4, FFT = 1.05, 1.1, 1.1  # speed of products between transformed tensors, beside a convolution's
-REDUCTION = 0.5  # of statistics over a batch, beside streaming the same bytes
 BLOCK = 32  # of pixels that are transformed together, on a side
 FLOAT_BYTES = 4  # of a transformed number
 
 
 Kernel: TypeAlias = Product | Convolution
+Tiles: TypeAlias = tuple[tuple[int, int], ...]
 
 
 # --- time ------------------------------------------------------------------------------------------------------------
@@ -53,10 +56,12 @@ class Speeds(NamedTuple):
 
     products: float  # operations of a product
     convolutions: float  # operations of the product that a convolution is
-    plain: float  # operations on CUDA cores, of products between transformed tensors
+    transformed: float  # operations of products between transformed tensors, on CUDA cores
     moved: float  # bytes
     multiprocessors: int
     tensor_cores: bool  # products run there
+    loading: float  # time to load what a tile of 128 x 128 needs, as a part of its arithmetic
+    statistics: float  # part of `moved` that normalisation over a batch reaches
 
 
 def speeds_of(device: Device, chip: Chip, number: str, *, matrix: bool) -> Speeds:
@@ -67,18 +72,21 @@ def speeds_of(device: Device, chip: Chip, number: str, *, matrix: bool) -> Speed
     return Speeds(
         products=best * (chip.matrix_products if tensor_cores else chip.products),
         convolutions=best * (chip.matrix_convolutions if tensor_cores else chip.convolutions),
-        plain=min(plain, device.flop_per_s) * chip.convolutions,
+        transformed=min(plain, device.flop_per_s) * chip.transformed,
         moved=device.bytes_per_s * chip.bandwidth,
         multiprocessors=chip.multiprocessors,
         tensor_cores=tensor_cores,
+        loading=chip.constants.loading,
+        statistics=chip.constants.statistics,
     )
 
 
 def seconds(kernel: Kernel, speeds: Speeds) -> float:
     """The time of the fastest algorithm for a kernel, without the traffic of its own tensors."""
     if isinstance(kernel, Product):
-        return _product(kernel, speeds.products, speeds)
-    found = [_product(kernel.product, speeds.convolutions, speeds)]
+        return _product(kernel, speeds.products, speeds, TILES, cut=True)
+    tiles = MATRIX_TILES if speeds.tensor_cores else CONVOLUTION_TILES
+    found = [_product(kernel.product, speeds.convolutions, speeds, tiles, cut=kernel.of == "filter")]
     if speeds.tensor_cores and kernel.channels_first:
         found[0] += 2 * kernel.tensor_elements * kernel.number_bytes / speeds.moved
     if kernel.stride == 1 and kernel.groups == 1:
@@ -89,22 +97,41 @@ def seconds(kernel: Kernel, speeds: Speeds) -> float:
     return min(found)
 
 
-def _product(product: Product, speed: float, speeds: Speeds) -> float:
-    """One product, in waves of tiles."""
+def launched(kernel: Kernel | None, speeds: Speeds) -> int:
+    """The number of kernels that an op starts, of each algorithm the same.
+
+    A convolution of cuDNN computes offsets or tiles first. On tensor cores it needs no such kernel, but one for each
+    tensor that it transposes.
+    """
+    if not isinstance(kernel, Convolution):
+        return 1
+    if speeds.tensor_cores:
+        return 4 if kernel.channels_first else 1
+    return 2
+
+
+def _product(product: Product, speed: float, speeds: Speeds, tiles: Tiles, *, cut: bool) -> float:
+    """One product, in waves of tiles; with `cut` also along its depth."""
     m, n, k, count = product
     best, chips = inf, speeds.multiprocessors
-    for rows, columns, part in TILES:
-        tiles = -(-m // rows) * -(-n // columns) * count
-        of_tile = 2 * rows * columns * k * chips / (speed * part)
-        best = min(best, _waves(tiles / chips) * of_tile)
-        if tiles >= 2 * chips:
+    for rows, columns in tiles:
+        number = -(-m // rows) * -(-n // columns) * count
+        of_tile = 2 * rows * columns * k * chips / (speed * _tile_speed(rows, columns, speeds))
+        best = min(best, _waves(number / chips) * of_tile)
+        if not cut or number >= 2 * chips:
             continue
         for split in SPLITS:
             if k < split * MIN_DEPTH:
                 break
             added = (split + 1) * m * n * count * FLOAT_BYTES / speeds.moved
-            best = min(best, _waves(tiles * split / chips) * of_tile / split + added)
+            best = min(best, _waves(number * split / chips) * of_tile / split + added)
     return best
+
+
+def _tile_speed(rows: int, columns: int, speeds: Speeds) -> float:
+    """The speed of a tile beside the largest, whose loads per operation are 1 / rows + 1 / columns."""
+    more = SIDE / 2 * (1 / rows + 1 / columns) - 1
+    return 1 / (1 + speeds.loading * more)
 
 
 def _waves(tiles_each: float) -> float:
@@ -112,12 +139,19 @@ def _waves(tiles_each: float) -> float:
     return ceil(tiles_each) if tiles_each < LONG else tiles_each + 0.5
 
 
-def _many(product: Product, speed: float) -> float:
-    """Many equal products side by side, which fill all waves."""
+def _many(product: Product, speeds: Speeds) -> float:
+    """Many equal products of transformed tensors side by side, which fill all waves."""
     m, n, k, count = product
     return min(
-        -(-m // rows) * -(-n // columns) * count * 2 * rows * columns * k / (speed * part)
-        for rows, columns, part in TILES
+        -(-m // rows)
+        * -(-n // columns)
+        * count
+        * 2
+        * rows
+        * columns
+        * k
+        / (speeds.transformed * _tile_speed(rows, columns, speeds))
+        for rows, columns in TILES
     )
 
 
@@ -127,7 +161,7 @@ def _winograd(kernel: Convolution, speeds: Speeds, side: int) -> float:
     count, fused = (side + 2) ** 2, side == 2
     if fused and kernel.of == "filter":
         return inf  # cuDNN has none
-    time = _many(_transformed(kernel, tiles, count), speeds.plain * (WINOGRAD_2 if fused else WINOGRAD_4))
+    time = _many(_transformed(kernel, tiles, count), speeds)
     passed = 0 if fused else 2 * count * tiles * (kernel.channels + kernel.filters) * FLOAT_BYTES
     return time + passed / speeds.moved
 
@@ -137,7 +171,7 @@ def _fourier(kernel: Convolution, speeds: Speeds) -> float:
     height, width = (BLOCK - tap + 1 for tap in kernel.taps)
     blocks = kernel.images * -(-kernel.height // height) * -(-kernel.width // width)
     count = BLOCK * (BLOCK // 2 + 1)
-    time = 4 * _many(_transformed(kernel, blocks, count), speeds.plain * FFT)  # complex: four real products
+    time = 4 * _many(_transformed(kernel, blocks, count), speeds)  # complex: four real products
     numbers = blocks * (kernel.channels + kernel.filters) + kernel.channels * kernel.filters
     return time + 2 * count * numbers * 2 * FLOAT_BYTES / speeds.moved
 
@@ -166,10 +200,9 @@ _KERNELS: Mapping[str, Callable[[Instance], Kernel | None]] = MappingProxyType(
 _NORMALISING = ("FusedBatchNorm", "_FusedBatchNorm")
 
 
-def streams(instance: Instance) -> float:
-    """The part of the reached bandwidth that an op gets: it is less where it takes statistics over a batch."""
-    over_batch = instance.op.startswith(_NORMALISING) and flag(instance, "is_training", True)
-    return REDUCTION if over_batch else 1.0
+def over_batch(instance: Instance) -> bool:
+    """Whether an op takes statistics over a batch, which is slower than streaming the same bytes."""
+    return instance.op.startswith(_NORMALISING) and flag(instance, "is_training", True)
 
 
 def kernel_of(instance: Instance) -> Kernel | None:

@@ -13,7 +13,7 @@ import math
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
@@ -28,7 +28,8 @@ _GPU = re.compile(r"(?i)[/:]gpu:\d+")
 _KERNELS = "/stream:all"  # all streams of a GPU; "/stream:7" says the same again, "/memcpy" is no op
 _DEVICE = re.compile(r"(?i)^(/job:[^/]+/replica:\d+/task:\d+)?/(device:)?(cpu|gpu):\d+$")
 _FORM = "give RunMetadata or StepStats (.pb, .pbtxt), or CSV lines node,kind,ns"
-_LABEL = re.compile(r"\S+ = (?:_Mkl)?(\w+)\(")  # "name = Op(inputs)"; oneDNN's kernels are named apart
+# "name = Op(inputs)", behind "[cpu 1.5MB 2.0MB] " of an op with memory of its own; oneDNN's kernels are named apart
+_LABEL = re.compile(r"(?:\[[^\]]*\] ?)?\S+ = (?:_Mkl)?(\w+)\(")
 _FIRST_FIELD = re.compile(r"\s*(?:#[^\n]*\n\s*)*(\w+)\s*:?\s*\{")
 
 
@@ -79,6 +80,25 @@ def from_step_stats(message: Proto, source: str = "step stats in memory") -> Mea
     if name not in ("RunMetadata", "StepStats"):
         raise ClusterError(f"a {name} message holds no measured times; give RunMetadata or StepStats")
     return MeasuredTimes(tuple(_of_stats(message.step_stats if name == "RunMetadata" else message)), source)
+
+
+def fitted(measurement: MeasuredTimes, step_ns: Nanos, lanes: int = 1) -> MeasuredTimes:
+    """The times of one traced step, shortened until those of a device fit into the step as it is without tracing.
+
+    Tracing lengthens ops, above all those with large temporary memory; a device of so many lanes can't work for longer
+    than the step takes. Devices of which less was measured are shortened by the same factor: they were traced, too.
+    Times that fit stay as they are. Raises ClusterError for a step that takes no time.
+    """
+    if step_ns < 1:
+        raise ClusterError(f"{measurement.source}: the step is said to take {step_ns} ns; say what it takes untraced")
+    sums: dict[str, Nanos] = {}
+    for sample in measurement.samples:
+        sums[sample.where] = sums.get(sample.where, 0) + sample.ns
+    most = max(sums.values(), default=0)
+    if most <= lanes * step_ns:
+        return measurement
+    samples = tuple(replace(one, ns=-(-one.ns * lanes * step_ns // most)) for one in measurement.samples)
+    return MeasuredTimes(samples, measurement.source)
 
 
 # --- CSV -------------------------------------------------------------------------------------------------------------

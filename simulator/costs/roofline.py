@@ -9,7 +9,7 @@ there takes no less than its dispatch by the host:
 
 The time is the maximum, not Grappler's sum. Hardware overlaps memory traffic with arithmetic, so the slower of the two
 bounds the kernel (Williams, Waterman, Patterson: Roofline, CACM 2009). On a CPU no efficiency below the peaks of the
-device is assumed; measured times (`calibrate`) are better. The peak is that of the number format of the op, and of
+device is assumed; measured times (`with_measured`) are better. The peak is that of the number format of the op, and of
 tensor cores or AMX for products and convolutions.
 
 Scalar kernels, on strings, files, tables and sets, are far from both roofs. Their time on a core is measured
@@ -25,10 +25,10 @@ from typing import NamedTuple
 
 from simulator.cluster.cluster import Device
 from simulator.cluster.peaks import FORMATS, peak
-from simulator.costs.formulas.instance import Instance
+from simulator.costs.formulas.instance import Instance, flag
 from simulator.costs.formulas.matrix import Product
-from simulator.costs.kernels import Kernel, kernel_of, seconds, speeds_of, streams
-from simulator.costs.rules import CHECKPOINT, Rule
+from simulator.costs.kernels import Kernel, kernel_of, launched, over_batch, seconds, speeds_of
+from simulator.costs.rules import CHECKPOINT, ELEMENTWISE, Rule
 from simulator.costs.table import MAX_NS
 from simulator.graph.dtypes import base, number_of
 from simulator.units import Nanos
@@ -55,7 +55,8 @@ class OpWork(NamedTuple):
     capped: bool  # one of the counts was larger than MAX_COUNT
     rule: Rule
     kernel: Kernel | None  # of a GPU, where it is a product or a convolution
-    streams: float  # part of a GPU's reached bandwidth that it reaches
+    over_batch: bool  # it takes statistics over a batch
+    variant: str  # of a kernel that takes another time at equal counts: "broadcasting", "transposed b"
 
 
 def work_of(rule: Rule, instance: Instance) -> OpWork:
@@ -80,15 +81,30 @@ def work_of(rule: Rule, instance: Instance) -> OpWork:
         max(exact) > MAX_COUNT,
         rule,
         kernel,
-        streams(instance),
+        over_batch(instance),
+        variant(rule, instance),
     )
+
+
+def variant(rule: Rule, instance: Instance) -> str:
+    """The variant of a kernel: an elementwise op whose operands differ in shape, a product of transposed matrices."""
+    if rule.category == ELEMENTWISE:
+        return "broadcasting" if len(set(filter(None, instance.inputs))) > 1 else ""
+    flipped = [side for side, names in _FLIPS if any(flag(instance, name) for name in names)]
+    return f"transposed {' '.join(flipped)}" if flipped else ""
+
+
+_FLIPS = (("a", ("transpose_a", "adj_x")), ("b", ("transpose_b", "adj_y")))
 
 
 def time_of(work: OpWork, device: Device) -> Nanos:
     """Time of the work on a device, launch included, even where TensorFlow has no kernel for it."""
     if not work.rule.launches:
         return DISPATCH_NS
-    return min(device.op_ns(busy_ns(work, device)), MAX_NS)
+    kernels = 1
+    if device.chip is not None:
+        kernels = launched(work.kernel, speeds_of(device, device.chip, work.number, matrix=work.matrix))
+    return min(device.op_ns(busy_ns(work, device), kernels), MAX_NS)
 
 
 def busy_ns(work: OpWork, device: Device) -> Nanos:
@@ -101,7 +117,7 @@ def busy_ns(work: OpWork, device: Device) -> Nanos:
     else:
         reached = speeds_of(device, device.chip, work.number, matrix=work.matrix)
         computing = work.flops / reached.products if work.kernel is None else seconds(work.kernel, reached)
-        moving = work.moved / min(rate, reached.moved * work.streams)
+        moving = work.moved / min(rate, reached.moved * (reached.statistics if work.over_batch else 1))
         busy = min(MAX_NS, ceil(max(computing, moving) * 1e9))
     if device.type == "CPU" or rule.opaque:
         busy = max(busy, -(-work.core_ps // (1000 * min(device.cores, work.parts))))

@@ -11,9 +11,18 @@ from simulator.columns import Ids, Ints
 from simulator.units import Nanos
 from simulator.wording import counted, repr_of, some
 
-STATIC, MEASURED, FALLBACK = 0, 1, 2  # CostTable.source
-SOURCES = ("static", "measured", "fallback")
+STATIC, MEASURED, FALLBACK, PROFILED = range(4)  # CostTable.source
+SOURCES = ("static", "measured", "fallback", "profile")
 MAX_NS: Nanos = 2**53  # 104 days: no op takes longer, and the sum over a thousand of them still fits 64 bits
+
+
+@dataclass(frozen=True, eq=False)
+class PriceErrors:
+    """How far prices may be off. Prices of one family err together, those of two families apart."""
+
+    families: tuple[str, ...]
+    family: Ids  # [N] row of `families`
+    relative: npt.NDArray[np.float64]  # [N, K] part of the price by which nine of ten prices are off at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +37,7 @@ class CostTable:
     flops: Ints  # [N] arithmetic operations, 0 where none are counted
     moved_bytes: Ints  # [N] bytes read and written
     notes: tuple[str, ...] = ()  # fallbacks by op with their numbers, missing attributes, ...
+    errors: PriceErrors | None = None  # of prices by a profile
 
     def __len__(self) -> int:
         return len(self.source)

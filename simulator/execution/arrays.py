@@ -6,12 +6,20 @@ tasks, n ops, E entries of `successor`, D devices, L links, W routes, P places i
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
+
+import numpy as np
+import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints
 
 NEVER = 2**62
+SAFE_BYTES = 2**33  # up to here bytes times 10**9 fit a signed 64-bit integer
+MAX_NS = 2**61  # no sum of times may pass this: twice it still fits a signed 64-bit integer
 # resources of a delay, of a task that ends when it is ready, and of one about which a controller is asked then
+ARRIVAL, BEGINNING = -1, -2  # what makes ops ready, where no op does
 NOWHERE, AT_ONCE, ASKS = -1, -2, -3
 FIFO, PRIORITY, EXECUTOR = 0, 1, 2  # how a device chooses among the tasks that are ready
 CODES = {"fifo": FIFO, "priority": PRIORITY, "tensorflow": EXECUTOR}  # of `options.ORDERS`
@@ -77,6 +85,7 @@ class Threads(NamedTuple):
     packs: Annotated[Flags, "J"]  # the work of a transfer that threads of the executor do, not those of gRPC
     device: Annotated[Ids, "n"]  # of each op
     stream: Annotated[Flags, "D"]  # a GPU
+    remote: Annotated[Flags, "D"]  # a thread of its own pool hands it the ops without inputs
     lane_ptr: Annotated[Ids, "D+1"]  # first lane of each device
     free: Annotated[Flags, "lanes"]  # nothing runs on it
     own_head: Annotated[Ids, "lanes"]  # queue of each thread, -1: empty
@@ -137,8 +146,9 @@ class Flows(NamedTuple):
 class Found(NamedTuple):
     """The transfers of an assignment, while compiled code lowers them, in order of `transfers_of`. Axis: X."""
 
+    device: Annotated[Ids, "n"]  # of each op
     across: Annotated[Ints, "E"]  # edges of a group that cross, with where they lead to
-    came_by: Annotated[Ids, "E"]  # transfer that brings the value of each edge, -1: it is there
+    came_by: Annotated[Ids, "E"]  # transfer that brings the value of each edge, -1: it is there; if anything is noted
     counts: Annotated[Ids, "10"]  # tasks of each kind
     numbers: Annotated[Ids, "10"]  # next number of each kind
     flows: Annotated[Ids, "W"]  # transfers that share the links of a route
@@ -176,3 +186,38 @@ class Lives(NamedTuple):
     end_next: Annotated[Ids, "T+E+n"]
     level: Annotated[Ints, "D"]  # bytes in use
     peak: Annotated[Ints, "D"]
+
+
+@cache
+def columns(part: type) -> list[tuple[str, np.dtype[np.generic], str]]:
+    """Name, element type and axis of each array of one of these tuples."""
+    hints = get_type_hints(part, include_extras=True).items()
+    return [(name, _element(hint.__origin__), hint.__metadata__[0]) for name, hint in hints]
+
+
+def fields(kind: type) -> dict[str, np.dtype[np.generic] | type]:
+    """The fields of a tuple, in order: the element type of an array, or a tuple that is part of it."""
+    return {name: hint if isinstance(hint, type) else _element(hint) for name, hint in get_type_hints(kind).items()}
+
+
+def _element(array: object) -> np.dtype[np.generic]:
+    """The element type of npt.NDArray[element]."""
+    element: np.dtype[np.generic] = np.dtype(get_args(get_args(array)[1])[0])
+    return element
+
+
+def filled(kind: Any, sizes: Mapping[str, int] | None = None, **given: npt.ArrayLike) -> Any:
+    """The tuple `kind` with copies of these columns; all others are zeros, as many as their axes have, if any."""
+    return kind(
+        *(
+            np.array(given[name], dtype) if name in given else np.zeros(0 if sizes is None else sizes[axis], dtype)
+            for name, dtype, axis in columns(kind)
+        )
+    )
+
+
+def listed(part: Any) -> Any:  # Any: one of the tuples of columns, or a tuple of these
+    """The same as lists, over which the plain loop runs."""
+    if isinstance(part, tuple):
+        return type(part)(*map(listed, part))
+    return part.tolist()

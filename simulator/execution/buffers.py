@@ -147,7 +147,7 @@ def _unread(graph: Graph, ops: Ops, columns: Layout) -> npt.NDArray[np.int64]:
 
 
 def _passes(kind: str, port: int) -> bool:
-    """Whether an output is the buffer of an input; the number of a Merge's input is its own."""
+    """Tell whether an output is the buffer of an input; the number of a Merge's input is its own."""
     return kind in _FORWARDS_EACH or (kind in _FORWARDS and not (kind in MERGES and port))
 
 

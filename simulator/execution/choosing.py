@@ -1,24 +1,107 @@
-"""The choice between the plain loop and the compiled one, which has to pay for its loading or even compiling.
+"""Machine code for the event loop: in which file it is kept, and when it is worth its loading or even compiling.
 
-Both give the same result. They differ in how they start: the compiled loop takes a twentieth of a second to load if it
-is kept, and some two seconds to compile if not. The plain loop does some 400,000 events in a second.
+The plain loop and the compiled one give the same result. The compiled loop takes a twentieth of a second to load if it
+is kept, and a second or two to compile if not. The plain loop does some 400,000 events in a second. The name of a file
+of machine code has a digest of all that goes into it. An edit, or another version of LLVM, asks for another file.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
+from hashlib import sha256
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 from simulator.errors import UnsupportedError
-from simulator.execution.caching import STEP, CompiledSources, is_kept
 
 _WORTH_LOADING, _WORTH_COMPILING = 50_000, 1_000_000  # events
 _HEARS: ContextVar[Callable[[str], None] | None] = ContextVar("_HEARS", default=None)
+_ROOT = Path(__file__).parents[1]
+
+
+class CompiledSources(NamedTuple):
+    """The sources of a compiled function."""
+
+    what: str  # for messages
+    seconds: int  # that it takes to compile, on one core of a usual machine
+    module: str  # path of the module that defines it, from the package
+    name: str  # of the function
+    parts: tuple[str, ...]  # modules and folders of them that are compiled into it, or whose constants are
+
+
+STEP = CompiledSources(
+    "The event loop",
+    2,
+    "execution/compiled/engine.py",
+    "_play",
+    (
+        "execution/compiled",
+        "execution/buffers.py",
+        "execution/layouts.py",
+        "execution/sharing.py",
+        "execution/event_loop.py",
+        "execution/executor.py",
+        "execution/event_queue.py",
+        "execution/arrays.py",
+    ),
+)
+
+TRAINING = CompiledSources(
+    "The event loop of many steps",
+    3,
+    "training/control/compiled.py",
+    "_go_on",
+    (
+        *STEP.parts,
+        "training/control",
+        "training/recognition/sync_ops.py",
+        "training/disturbances/noise.py",
+        "training/regimes.py",
+        "training/training.py",
+    ),
+)
+
+
+@cache
+def digest(sources: CompiledSources) -> str:
+    """Of the texts of its sources and of the version of llvmlite; "" where there is none."""
+    try:
+        made = sha256(version("llvmlite").encode())
+    except PackageNotFoundError:  # nothing can have been compiled
+        return ""
+    for part in sources.parts:
+        path = _ROOT / part
+        for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
+            made.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return made.hexdigest()[:16]
+
+
+def file_name(sources: CompiledSources, processor: str) -> str:
+    """The name of the file with the machine code for a processor."""
+    return f"{sources.name.strip('_')}-{digest(sources)}-{processor}.code"
+
+
+def folders() -> list[Path]:
+    """Folders in which machine code is looked for; it is kept in the first that can be written."""
+    named = os.environ.get("SIMVIZ_CACHE_DIR")
+    if named:
+        return [Path(named)]
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return [_ROOT / "execution" / "compiled" / "__pycache__", user / "simviz"]
+
+
+def is_warm(loop: CompiledSources = STEP) -> bool:
+    """Tell whether it most likely is compiled already; on a processor of another kind it is compiled all the same."""
+    wanted = file_name(loop, "*")
+    return bool(digest(loop)) and any(True for folder in folders() for _ in folder.glob(wanted))
 
 
 @contextmanager
@@ -32,7 +115,7 @@ def telling(say: Callable[[str], None]) -> Iterator[None]:
 
 
 def choose(engine: str, events: int, loop: CompiledSources = STEP) -> bool:
-    """Whether to take that compiled loop for so many ends of ops and transfers.
+    """Tell whether to take that compiled loop for so many ends of ops and transfers.
 
     "auto" never lets a small step wait for a compiler: it loads what is compiled already where that pays, and compiles
     only for steps that take the plain loop longer than that. `engine` is that of `SimulationOptions`. Raises
@@ -67,17 +150,12 @@ def load(loop: CompiledSources = STEP) -> ModuleType:
 
 
 def loads(loop: CompiledSources = STEP) -> bool:
-    """Whether the compiled loop can be had; it is loaded."""
+    """Load the compiled loop, if it can be had; tell whether it can."""
     try:
         load(loop)
     except UnsupportedError:  # the caller does without
         return False
     return True
-
-
-def is_warm(loop: CompiledSources = STEP) -> bool:
-    """Whether the loop most likely is compiled already."""
-    return is_kept(loop)
 
 
 def warm_up(loop: CompiledSources = STEP) -> tuple[bool, str]:

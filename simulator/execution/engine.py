@@ -7,15 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ids, Ints, ids
+from simulator.columns import Ids, Ints, ids, ints
 from simulator.errors import DeadlockError
-from simulator.execution.arrays import CODES, EXECUTOR, PRIORITY, STUCK
+from simulator.execution.arrays import (
+    CODES,
+    EXECUTOR,
+    NEVER,
+    PRIORITY,
+    STUCK,
+    TIMES,
+    Flows,
+    SharedLinks,
+    State,
+    Tasks,
+    Threads,
+    filled,
+    listed,
+)
+from simulator.execution.event_loop import event_loop
 from simulator.execution.options import SimulationOptions
-from simulator.execution.running import play, span
+from simulator.execution.routes import discipline
 from simulator.execution.tables import Tables
 from simulator.execution.task_graph import TaskGraph, lower, ranks
 from simulator.execution.trace import Stages, TraceTasks
@@ -24,6 +40,7 @@ from simulator.execution.transfers import Transfers, checked, transfers_of
 from simulator.units import Nanos
 
 Column = Sequence[int] | npt.NDArray[np.integer]
+_play = event_loop()
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +59,7 @@ class StepRun:
 
     @property
     def transfers(self) -> Transfers:
-        """What crossed."""
+        """The transfers of the assignment."""
         return self.lowered.transfers
 
     @property
@@ -82,30 +99,20 @@ def run(
     and for times that add up to too much, InfeasibleError where there is no kernel, ClusterError where there is no
     route, DeadlockError where ops wait for each other; all but the last before anything runs.
     """
-    column, code = checked(tables, device), CODES[options.order_for(priority)]
-    crossing = transfers_of(tables, column)
-    lowered = lower(tables, column, crossing, options.contention, code, _places(tables, priority, code))
-    ran = None
+    lowered, code = _lowered(tables, device, priority, options)
+    ran: tuple[Nanos, Column, Column, Column, Column] | None = None
     if compiled:
         from simulator.execution.compiled.engine import run_one  # LLVM takes longer to load than a small step to run
 
         ran = run_one(tables, lowered, options.contention, code)
     if ran is None:  # or its times are more than compiled code can count
-        ran = play(tables, lowered, options.contention, code)
-    if ran.makespan == STUCK:
-        raise deadlock(tables, ran.ready_ns[: len(tables)].tolist())
-    begin = len(lowered.kind) - 1
-    times = StepTimes(
-        client=0,
-        number=0,
-        tasks=ids(np.arange(begin)),
-        ready_ns=ran.ready_ns[:begin],
-        start_ns=ran.start_ns[:begin],
-        end_ns=ran.end_ns[:begin],
-        release_ns=lowered.tasks.release_ns[:begin],
-        lane=ran.lane[:begin] if code == EXECUTOR else None,
-    )
-    return StepRun(ran.makespan, lowered, times, trace_tasks(lowered, tables, [times]))
+        found, state, threads = _played(tables, lowered, options.contention, code)
+        ran = found, state.ready_ns, state.start_ns, state.end_ns, threads.lane
+    found, ready, start, ended, lane = ran
+    if found == STUCK:
+        raise deadlock(tables, list(ready[: len(tables)]))
+    times = _times(tables, lowered, code, ready, start, ended, lane)
+    return StepRun(found, lowered, times, trace_tasks(lowered, tables, [times]))
 
 
 def makespan(
@@ -115,18 +122,109 @@ def makespan(
     options: SimulationOptions = SimulationOptions(),
 ) -> Nanos:
     """`run(...).makespan` without the record, for search."""
-    column, code = checked(tables, device), CODES[options.order_for(priority)]
-    crossing = transfers_of(tables, column)
-    lowered = lower(tables, column, crossing, options.contention, code, _places(tables, priority, code))
-    found, state, _ = span(tables, lowered, options.contention, code)
+    lowered, code = _lowered(tables, device, priority, options)
+    found, state, _ = _played(tables, lowered, options.contention, code)
     if found == STUCK:
         raise deadlock(tables, list(state.ready_ns[: len(tables)]))
     return found
 
 
-def _places(tables: Tables, priority: Column | None, code: int) -> Sequence[int]:
-    """[n] the place of each op in order of (priority, row), where that counts."""
-    return ranks(tables, priority) if code == PRIORITY and priority is not None else ()
+def _lowered(
+    tables: Tables, device: Column, priority: Column | None, options: SimulationOptions
+) -> tuple[TaskGraph, int]:
+    """The tasks of a step, and the order in which devices choose among them."""
+    column, code = checked(tables, device), CODES[options.order_for(priority)]
+    place = ranks(tables, priority) if code == PRIORITY and priority is not None else ()
+    return lower(tables, column, transfers_of(tables, column), options.contention, code, place), code
+
+
+def _played(tables: Tables, lowered: TaskGraph, contention: str, order: int) -> tuple[Nanos, State, Threads]:
+    """Run the plain loop: the makespan, or STUCK, and the state that remains."""
+    tasks = lowered.tasks
+    parts = [listed(part) for part in (tasks, *parts_of(tables, lowered, tasks, contention, order))]
+    found = _play(*parts, order, len(tasks.length), [], NEVER, TIMES, ())
+    return found, parts[1], parts[2]
+
+
+def _times(
+    tables: Tables, lowered: TaskGraph, order: int, ready: Column, start: Column, ended: Column, lane: Column
+) -> StepTimes:
+    """The times of all tasks but the beginning, as the loop notes them; `ended` are those of tasks on shared routes."""
+    tasks, count = lowered.tasks, len(lowered.kind) - 1
+    on_shared = tasks.resource[:count] >= len(tables.devices) + len(tables.routes.link_names)
+    begin, came, release = ints(start[:count]), ints(ready[:count]), tasks.release_ns[:count]
+    return StepTimes(
+        client=0,
+        number=0,
+        tasks=ids(np.arange(count)),
+        ready_ns=ints(np.where(came < 0, -1, np.maximum(came, release))),
+        start_ns=begin,
+        end_ns=ints(np.where(on_shared, ended[:count], begin + tasks.length[:count] + tasks.lag_ns[:count])),
+        release_ns=release,
+        lane=ids(lane[:count]) if order == EXECUTOR else None,
+    )
+
+
+def parts_of(
+    tables: Tables, lowered: TaskGraph, tasks: Tasks, contention: str, order: int, events: int = 0
+) -> tuple[State, Threads, Flows, SharedLinks]:
+    """All that the loop works in beside these tasks, with room for so many pending events if it runs over arrays."""
+    threads = _threads(tables, lowered, tasks) if order == EXECUTOR else filled(Threads)
+    shared, flows = _sharing(tables, tasks, contention) if tasks.shares[0] else (filled(SharedLinks), filled(Flows))
+    count, devices = len(tasks.length), len(tables.devices)
+    state = filled(
+        State,
+        {"J": count, "2J": events, "n": len(tables), "D": devices, "L": len(tables.routes.link_names), "1": 1},
+        needs=tasks.needs,
+        idle=tables.lanes,
+        ready_ns=np.full(count, -1),
+        head=np.full(devices, -1),
+        batch=np.zeros(2 * count, np.int32),
+    )
+    return state, threads, flows, shared
+
+
+def _threads(tables: Tables, lowered: TaskGraph, tasks: Tasks) -> Threads:
+    crossing = lowered.transfers
+    count, n, devices = len(tasks.length), len(tables), len(tables.devices)
+    lanes = np.where(tables.cpu, tables.lanes, 1).astype(np.int64)
+    own = tables.cpu[crossing.source] & (tables.routes.send_cores[crossing.route] == 1) & (lowered.pack >= 0)
+    packs = np.zeros(count, bool)
+    packs[lowered.pack[own]] = True
+    threads: Threads = filled(
+        Threads,
+        {"J": count, "n": n, "D": devices, "lanes": int(lanes.sum())},
+        inexpensive=tables.inexpensive | tables.instant,
+        packs=packs,
+        device=lowered.device,
+        stream=~tables.cpu,
+        remote=tables.remote,
+        lane_ptr=np.append(0, np.cumsum(lanes)),
+        free=np.ones(int(lanes.sum()), bool),
+        own_head=np.full(int(lanes.sum()), -1),
+        pool_head=np.full(devices, -1),
+        message_head=np.full(devices, -1),
+        unlaunched=tasks.needs[:n],
+    )
+    return threads
+
+
+def _sharing(tables: Tables, tasks: Tasks, contention: str) -> tuple[SharedLinks, Flows]:
+    rule, known = discipline(tables.routes, contention), tables.routes
+    links, routes = len(known.link_names), len(rule.shared)
+    route = tasks.resource[tasks.resource >= len(tables.devices) + links] - len(tables.devices) - links
+    link = np.array([one for links_of in rule.shared for one in links_of], np.int64)
+    shared = filled(
+        SharedLinks,
+        link_ptr=[0, *accumulate(map(len, rule.shared))],
+        link=link,
+        user_ptr=np.append(0, np.cumsum(np.bincount(link, minlength=links))),
+        cap=rule.cap,
+        capacity=known.link_bytes_per_s,
+    )
+    base = np.append(0, np.cumsum(np.bincount(route, minlength=routes)))[:-1]
+    sizes = {"W": routes, "L": links, "U": len(link), "F": len(route), "2": 2}
+    return shared, filled(Flows, sizes, base=base, rank=np.full(routes, -1), level=np.full(links, NEVER))
 
 
 def deadlock(tables: Tables, ready: Column) -> DeadlockError:

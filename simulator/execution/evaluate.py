@@ -7,7 +7,7 @@ not hold Python's lock. A result depends on nothing but its own row, so it is th
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -15,18 +15,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ints, ints
+from simulator.columns import Ids, Ints, ids, ints
 from simulator.errors import SimvizError
 from simulator.execution.arrays import CODES, GIVEN_UP, INSTANTS, STUCK
 from simulator.execution.choosing import choose, load, loads
 from simulator.execution.engine import Column
 from simulator.execution.engine import makespan as plain_makespan
 from simulator.execution.engine import run as plain_run
-from simulator.execution.flattening import arena, laid_out
-from simulator.execution.handing_on import handing_on, pieces
+from simulator.execution.flattening import workspace
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.options import SimulationOptions
-from simulator.execution.preparing import Prepared
+from simulator.execution.preparing import Prepared, handing_on, pieces
 from simulator.execution.tables import Tables
 from simulator.execution.transfers import checked, transfers_of
 from simulator.units import Nanos
@@ -35,10 +34,11 @@ OVER: Nanos = 2**62  # later than any makespan
 BLOCK = 64  # assignments that are stopped by nothing that happens among them
 
 Matrix = npt.NDArray[np.int64]
+_FIRST = ids([0])
 
 
 class Evaluated(NamedTuple):
-    """What B assignments give. Axes: B assignments, D devices."""
+    """Results of B assignments. Axes: B assignments, D devices."""
 
     makespan_ns: Ints  # [B] `OVER` for one that was given up
     peak_bytes: Matrix  # [B, D] the most that each device holds at once; -1 for an assignment that was given up
@@ -46,13 +46,15 @@ class Evaluated(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Rule:
-    """What all runs of a call share."""
+    """Arguments that all runs of a call share."""
 
     tables: Tables
+    column: Ids  # [n] as of `Prepared`
     options: SimulationOptions
     order: int  # of CODES
     rest_ns: Ints  # [n] or empty: nothing is stopped
     compiled: bool
+    threads: int
 
 
 def evaluate(
@@ -114,27 +116,20 @@ def _evaluated(
     makespans = np.zeros(len(rows), np.int64)
     held = np.zeros((len(rows) if peaks else 0, len(prepared.tables.devices)), np.int64)
     compiled = loads() if options.engine == "auto" else choose(options.engine, 0)
-    rule = _Rule(prepared.tables, options, CODES[order], prepared.rest_ns if stop else ints([]), compiled)
+    rest = prepared.rest_ns if stop else ints([])
+    rule = _Rule(prepared.tables, prepared.column, options, CODES[order], rest, compiled, threads or _processors())
     handing = handing_on(prepared, rows, flavour)
     _check(prepared, rows, handing)
     size = BLOCK if stop else max(len(rows), 1)
     limit = OVER
-    with ThreadPoolExecutor(threads or _processors()) as pool:
-        each = _shares(pool, threads or _processors())
-        for first in range(0, len(rows), size):
-            block = np.arange(first, min(first + size, len(rows)))
-            whole = block[~handing[block]]
-            mine = orders if len(orders) < 2 else orders[whole]
-            ends, most = makespans[whole], held[whole] if peaks else held
-            _run_block(rule, rows[whole], mine, limit, each, ends, most)
-            makespans[whole] = ends
-            if peaks:
-                held[whole] = most
-            for row in block[handing[block]].tolist():
-                tables, device, mine = pieces(prepared, _table(assignments)[row], _of_row(priorities, row))
-                own, at = replace(rule, tables=tables, rest_ns=ints([])), slice(row, row + 1)
-                _run_block(own, device, mine, limit, _alone, makespans[at], held[at])
-            limit = min(limit, int(makespans[block].min(initial=limit)))
+    for first in range(0, len(rows), size):
+        block = np.arange(first, min(first + size, len(rows)), dtype=np.int32)
+        _run_block(rule, rows, orders, block[~handing[block]], limit, makespans, held)
+        for row in block[handing[block]].tolist():
+            tables, device, mine = pieces(prepared, rows[row], _of_row(priorities, row))
+            own = replace(rule, tables=tables, column=ids(np.arange(len(tables))), rest_ns=ints([]), threads=1)
+            _run_block(own, device, mine, _FIRST, limit, makespans[row : row + 1], held[row : row + 1])
+        limit = min(limit, int(makespans[block].min(initial=limit)))
     makespans.setflags(write=False)
     held.setflags(write=False)
     return Evaluated(makespans, held)
@@ -149,38 +144,26 @@ def _of_row(priorities: Column | None, row: int) -> Matrix | None:
     return mine
 
 
-def _alone(work: Callable[[int, int], None], count: int) -> None:
-    work(0, 1)
-
-
 def _processors() -> int:
-    """How many this process may use."""
+    """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _rows(prepared: Prepared, assignments: Sequence[Sequence[int]] | npt.NDArray[np.integer]) -> npt.NDArray[np.int32]:
-    """[B, n] the device of each op."""
-    tables = prepared.tables
-    given = _table(assignments)
+    """The assignments as the loop reads them."""
+    devices, given = len(prepared.tables.devices), _table(assignments)
     if given.ndim != 2 or given.shape[1] != len(prepared.names) or given.dtype.kind not in "iu":
         raise SimvizError(
             f"Assignments of shape {list(given.shape)} and type {given.dtype}: give whole numbers [B, "
             f"{len(prepared.names)}], a row of devices per assignment with one for each node of the graph."
         )
-    if given.min(initial=0) < 0 or given.max(initial=0) >= len(tables.devices):
-        row, node = np.argwhere((given < 0) | (given >= len(tables.devices)))[0].tolist()
+    if given.min(initial=0) < 0 or given.max(initial=0) >= devices:
+        row, node = np.argwhere((given < 0) | (given >= devices))[0].tolist()
         raise SimvizError(
             f"Assignment {row}: node {prepared.names[node]!r} is on device {given[row, node]}; the cluster has "
-            f"{len(tables.devices)} devices."
+            f"{devices} devices."
         )
-    bound = np.flatnonzero(tables.bound >= 0)
-    if len(bound) or prepared.moves:
-        clients = np.broadcast_to(tables.bound[bound], (len(given), len(bound)))
-        given = np.concatenate([given, clients], axis=1, dtype=np.int32)
-    for node, beside in prepared.moves:
-        given[:, node] = given[:, beside]
-    found = given.take(tables.node, axis=1).astype(np.int32, copy=False)
-    found[:, bound] = tables.bound[bound]
+    found: npt.NDArray[np.int32] = np.ascontiguousarray(given, np.int32).view()
     found.setflags(write=False)
     return found
 
@@ -191,7 +174,7 @@ def _check(prepared: Prepared, rows: npt.NDArray[np.int32], handing: npt.NDArray
     lost = (tables.latency_ns < 0).any()
     for row in range(len(rows) if lost or prepared.lacks_kernels else 0):
         try:
-            column = checked(tables, rows[row])
+            column = checked(tables, prepared.devices(rows[row]))
             if lost and not handing[row]:
                 transfers_of(tables, column)
         except SimvizError as error:
@@ -232,49 +215,44 @@ def _orders(
     return made
 
 
-def _shares(pool: ThreadPoolExecutor, threads: int) -> Callable[[Callable[[int, int], None], int], None]:
-    """Call `work(start, step)` in as many threads as have something to do of `count`."""
-
-    def each(work: Callable[[int, int], None], count: int) -> None:
-        step = min(threads, count)
-        if step == 1:
-            work(0, 1)
-        else:
-            list(pool.map(lambda start: work(start, step), range(step)))  # raises what a thread raised
-
-    return each
-
-
 def _run_block(
     rule: _Rule,
     rows: npt.NDArray[np.int32],
     orders: npt.NDArray[np.int32],
+    block: Ids,
     limit: Nanos,
-    each: Callable[[Callable[[int, int], None], int], None],
     makespans: Matrix,
     peaks: Matrix,
 ) -> None:
-    """Run some assignments and fill in what they gave; one that takes longer than the limit is OVER."""
+    """Run some of the rows and fill in what they gave; one that takes longer than the limit is OVER."""
     tables = rule.tables
-    makespans[:] = STUCK  # all is left to the plain loop if the compiled one is not taken
+    makespans[block] = STUCK  # all is left to the plain loop if the compiled one is not taken
     if rule.compiled:
-        play, laid = load().play, laid_out(tables, rule.options.contention)
-        given = (rows, rule.order, orders, rule.rest_ns)
+        play = load().play
+        given = (rule.order, orders, rule.rest_ns, limit, INSTANTS if len(peaks) else 0, makespans, peaks)
 
-        def some(start: int, step: int) -> None:
-            with arena(tables, rule.options.contention) as own:
-                play(*laid, *own, *given, limit, INSTANTS if len(peaks) else 0, start, step, makespans, peaks)
+        def run_some(some: Ids) -> None:
+            with workspace(tables, rule.options.contention) as own:
+                own.run(play, rows, rule.column, some, *given)
 
-        each(some, len(rows))
-    for row in np.flatnonzero((makespans < 0) & (makespans != GIVEN_UP)).tolist():
+        parts = [ids(block[at :: rule.threads]) for at in range(min(rule.threads, len(block)))]
+        if len(parts) == 1:
+            run_some(parts[0])
+        elif parts:
+            with ThreadPoolExecutor(len(parts)) as pool:
+                list(pool.map(run_some, parts))  # raises what a thread raised
+    for row in block[(makespans[block] < 0) & (makespans[block] != GIVEN_UP)].tolist():
         priority = np.argsort(orders[min(row, len(orders) - 1)]) if len(orders) else None
+        device = np.where(rule.column >= 0, rows[row][rule.column], ~rule.column)
         # raises, or counts beyond what the compiled loop can
         if len(peaks):
-            outcome = plain_run(tables, rows[row], priority, rule.options)
+            outcome = plain_run(tables, device, priority, rule.options)
             makespan = outcome.makespan
             peaks[row] = usage(tables, outcome, allocations(tables, outcome)).peak_bytes
         else:
-            makespan = plain_makespan(tables, rows[row], priority, rule.options)
+            makespan = plain_makespan(tables, device, priority, rule.options)
         makespans[row] = makespan if makespan <= limit else GIVEN_UP
-    peaks[makespans[: len(peaks)] == GIVEN_UP] = -1
-    makespans[makespans == GIVEN_UP] = OVER
+    given_up = block[makespans[block] == GIVEN_UP]
+    makespans[given_up] = OVER
+    if len(peaks):
+        peaks[given_up] = -1

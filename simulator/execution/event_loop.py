@@ -24,9 +24,22 @@ next link a round after their last. Of the data inputs of a Merge the first alon
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simulator.execution.arrays import ASKS, AT_ONCE, EXECUTOR, FIFO, GIVEN_UP, INSTANTS, NEVER, PRIORITY, STUCK, TIMES
+from simulator.execution.arrays import (
+    ARRIVAL,
+    ASKS,
+    AT_ONCE,
+    BEGINNING,
+    EXECUTOR,
+    FIFO,
+    GIVEN_UP,
+    INSTANTS,
+    NEVER,
+    PRIORITY,
+    STUCK,
+    TIMES,
+)
 from simulator.execution.event_queue import events_of, first, pop, push, replace, sort
 from simulator.execution.executor import assign, enqueue, launch, schedule, touch
 from simulator.execution.sharing import finish, join, settle
@@ -34,7 +47,24 @@ from simulator.execution.sharing import finish, join, settle
 if TYPE_CHECKING:
     from simulator.columns import Ids, Ints
     from simulator.execution.arrays import Flows, SharedLinks, State, Tasks, Threads
-    from simulator.execution.hooks import Hooks
+
+
+class Hooks(NamedTuple):
+    """Functions of a controller that lets steps begin again and again; it alone knows `control`, a tuple of arrays."""
+
+    asked: Callable[
+        ..., Any
+    ]  # Any: two arrays or lists. (control): where the loop notes marked tasks that are ready, and its progress
+    begin: Callable[..., int]  # (control, state): push the first timers; the size of the event queue
+    ended: Callable[..., bool]  # (control, tasks, state, threads, task, now, order): its successors hear nothing of it
+    awaits: Callable[..., None]  # (control, task): it is to be released
+    released: Callable[..., bool]  # (control, task, now): it is left of a step that was cut short
+    joins: Callable[
+        ..., bool
+    ]  # (control, tasks, state, task, now): a task of a transfer joins; is its start to be told?
+    carries: Callable[..., None]  # (control, task, now): such a task starts
+    works: Callable[..., int]  # (control, tasks, task, where, now): a task starts on a device; its duration
+    act: Callable[..., int]  # (control, tasks, state, threads, size, now, order, asks): at the end of a round
 
 
 def meld(one: int, other: int, behind: Ids, beside: Ids, rank: Ids) -> int:
@@ -103,7 +133,7 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
         released, sharing = tasks.released[0], tasks.shares[0]
         timing, noting = notes & TIMES > 0, notes & INSTANTS > 0
         now, size, turn, instant, left, news, waiting = 0, 0, 0, 0, count - 1, 1, 0
-        by, woke, sends = -1, 0, 0  # the executor's
+        by, woke, sends = ARRIVAL, 0, 0  # the executor's
         watched = False  # a controller counts when its bytes are on links
         asks = 0
         if directed:
@@ -197,7 +227,9 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                 if executor:
                     by, woke, sends = task, 0, 0
                 if executor and task >= ops:
-                    by = -1
+                    by = ARRIVAL
+                    if task == count - 1:
+                        by = BEGINNING
                     touches = launch(threads, tasks, state, -1, low, high, turn, touches)
                 while True:
                     for place in range(low, high):

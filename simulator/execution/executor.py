@@ -2,9 +2,10 @@
 
 A lane of a CPU is an inter-op thread with a queue of its own; the device's threads share a pool. Of the ops that the
 end of one makes ready, a thread appends the inexpensive ones to its own queue. It keeps the last expensive one if that
-queue is empty, and puts the others in front of the pool's. Ops that an arrival makes ready, and ops without inputs, go
-to the pool's end. A thread empties its own queue before it takes from the front of the pool; among idle threads the
-lowest is served first.
+queue is empty, and puts the others in front of the pool's. Ops that an arrival makes ready go to the pool's end, and so
+do ops without inputs in the session's process. In another process a thread of the pool itself hands them over, each to
+the front: the last begins (decision 0050). A thread empties its own queue before it takes from the front of the pool;
+among idle threads the lowest is served first.
 
 A message is sent by such a thread, too, if its lanes are cores. Packing is a Send's work. It is always expensive, and
 comes first among the tasks that an op's end makes ready; so it waits while its thread goes on with the rest. Where the
@@ -28,6 +29,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simulator.execution.arrays import BEGINNING
 from simulator.execution.event_queue import sort
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def touch(where: int, touched: Ids, touched_in: Ids, turn: int, touches: int) ->
     return touches + 1
 
 
-def _append(task: int, at: int, head: Ids, last: Ids, behind: Ids) -> None:
+def append(task: int, at: int, head: Ids, last: Ids, behind: Ids) -> None:
     """Put a task at the end of a queue."""
     behind[task] = -1
     if head[at] < 0:
@@ -80,7 +82,7 @@ def launch(
         unlaunched[ready] = 0
         stack[0] = ready
         known = 1
-        _append(ready, resource[ready], threads.pool_head, threads.pool_last, state.behind)
+        append(ready, resource[ready], threads.pool_head, threads.pool_last, state.behind)
         touches = touch(resource[ready], state.touched, state.touched_in, turn, touches)
     while True:
         for place in range(low, high):
@@ -100,7 +102,7 @@ def launch(
                 stack[known] = op
                 known += 1
                 if resource[op] >= 0:
-                    _append(op, here, threads.pool_head, threads.pool_last, state.behind)
+                    append(op, here, threads.pool_head, threads.pool_last, state.behind)
                     touches = touch(here, state.touched, state.touched_in, turn, touches)
         if done == known:
             return touches
@@ -121,7 +123,7 @@ def schedule(
 ) -> int:
     """Queue the ops in `woken`, and the packings in `sending`, that the end of a task made ready.
 
-    `by` is that task if it is an op; -1: an arrival, or the beginning of the step.
+    `by` is that task if it is an op, else ARRIVAL, or BEGINNING of the step.
     """
     resource, woken, sending, behind = tasks.resource, state.woken, threads.sending, state.behind
     length, inexpensive = tasks.length, threads.inexpensive
@@ -143,18 +145,24 @@ def schedule(
         if stream[where]:
             if threads.unlaunched[op] > 0:  # else the stream has it already
                 touches = launch(threads, tasks, state, op, 0, 0, turn, touches)
+        elif by == BEGINNING:
+            if threads.remote[where]:
+                _prepend(op, where, pool_head, pool_last, behind)
+            else:
+                append(op, where, pool_head, pool_last, behind)
+            touches = touch(where, state.touched, state.touched_in, turn, touches)
         elif where != here:  # reads a copy of a constant, or a signal
-            _append(op, where, pool_head, pool_last, behind)
+            append(op, where, pool_head, pool_last, behind)
             touches = touch(where, state.touched, state.touched_in, turn, touches)
         elif inexpensive[op] or length[op] <= INEXPENSIVE_NS:
-            _append(op, lane, threads.own_head, threads.own_last, behind)
+            append(op, lane, threads.own_head, threads.own_last, behind)
         else:
             if kept >= 0:
                 _prepend(kept, here, pool_head, pool_last, behind)
             kept = op
     if kept >= 0:
         if threads.own_head[lane] < 0:
-            _append(kept, lane, threads.own_head, threads.own_last, behind)
+            append(kept, lane, threads.own_head, threads.own_last, behind)
         else:
             _prepend(kept, here, pool_head, pool_last, behind)
     return touches
@@ -163,9 +171,9 @@ def schedule(
 def enqueue(threads: Threads, state: State, task: int, where: int, turn: int, touches: int) -> int:
     """Queue the work of a transfer."""
     if threads.packs[task]:
-        _append(task, where, threads.pool_head, threads.pool_last, state.behind)
+        append(task, where, threads.pool_head, threads.pool_last, state.behind)
     else:
-        _append(task, where, threads.message_head, threads.message_last, state.behind)
+        append(task, where, threads.message_head, threads.message_last, state.behind)
     changed: int = touch(where, state.touched, state.touched_in, turn, touches)
     return changed
 

@@ -11,14 +11,23 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ids, flags, ids, ints
-from simulator.execution.arrays import Flows, Found, Lives, SharedLinks, State, Tasks, Threads
-from simulator.execution.declared import columns
-from simulator.execution.layouts import SAFE_BYTES, Arena, Held, Laid, Nodes, Places
+from simulator.execution.arrays import (
+    MAX_NS,
+    SAFE_BYTES,
+    Flows,
+    Found,
+    Lives,
+    SharedLinks,
+    State,
+    Tasks,
+    Threads,
+    columns,
+)
+from simulator.execution.layouts import Arena, Held, Laid, Nodes, Places, Workspace
 from simulator.execution.routes import Discipline, Routes, discipline
 from simulator.execution.table_columns import pointers, starts
 from simulator.execution.tables import Tables
 
-_MAX_NS = 2**61  # as in `transfers`
 _ALIGNED = 64  # bytes: a line of a processor's cache
 
 
@@ -31,15 +40,16 @@ def laid_out(tables: Tables, contention: str) -> Laid:
 
 
 @contextmanager
-def arena(tables: Tables, contention: str) -> Iterator[Arena]:
-    """Memory for one thread; it is kept for the next run."""
-    spare = tables.layouts.arenas.setdefault(contention, [])
+def workspace(tables: Tables, contention: str) -> Iterator[Workspace]:
+    """A workspace for one thread; it is kept for the next run."""
+    idle = tables.layouts.idle.setdefault(contention, [])
     try:
-        mine = spare.pop()
+        mine = idle.pop()
     except IndexError:  # all are taken
-        mine = _arena(laid_out(tables, contention))
+        laid = laid_out(tables, contention)
+        mine = Workspace(laid, _arena(laid))
     yield mine
-    spare.append(mine)
+    idle.append(mine)
 
 
 def _arena(laid: Laid) -> Arena:
@@ -76,10 +86,12 @@ def _arena(laid: Laid) -> Arena:
     made = made._replace(state=made.state._replace(needs=made.tasks.needs))
     own = int(nodes.slot[-1])
     made.tasks.successor[own : own + len(nodes.roots)] = nodes.roots
+    made.tasks.next_from[:n] = nodes.slot[:n]
     made.tasks.released[0] = places.requests[0]
     made.threads.lane_ptr[:] = np.append(0, np.cumsum(lanes))
     made.threads.inexpensive[:] = nodes.inexpensive
     made.threads.stream[:] = ~places.cpu
+    made.threads.remote[:] = places.remote
     return made
 
 
@@ -132,6 +144,7 @@ def _places(tables: Tables, rule: Discipline) -> Places:
     return Places(
         lanes=tables.lanes,
         cpu=tables.cpu,
+        remote=tables.remote,
         kind=tables.kind,
         home=tables.home,
         route_between=routes.of,
@@ -145,7 +158,7 @@ def _places(tables: Tables, rule: Discipline) -> Places:
         send_cores=routes.send_cores,
         receive_cores=routes.receive_cores,
         flowing=rule.flows,
-        held_ptr=_pointers(rule.held),
+        held_ptr=pointers_of(rule.held),
         held=_joined(rule.held),
         even=flags(even),
         handed=flags([not links for links in routes.links]),
@@ -161,7 +174,7 @@ def _places(tables: Tables, rule: Discipline) -> Places:
 def _shared(rule: Discipline, routes: Routes) -> SharedLinks:
     link = _joined(rule.shared)
     return SharedLinks(
-        link_ptr=_pointers(rule.shared),
+        link_ptr=pointers_of(rule.shared),
         link=link,
         user_ptr=ids(np.append(0, np.cumsum(np.bincount(link, minlength=len(routes.link_names))))),
         cap=ints(rule.cap),
@@ -188,7 +201,8 @@ def _held(tables: Tables) -> Held:
     )
 
 
-def _pointers(lists: Sequence[Sequence[int]]) -> Ids:
+def pointers_of(lists: Sequence[Sequence[int]]) -> Ids:
+    """[lists + 1] where each list begins, and the last ends, once they are laid out one after the other."""
     return ids(np.cumsum([0, *map(len, lists)]))
 
 
@@ -199,7 +213,7 @@ def _joined(lists: Sequence[Sequence[int]]) -> Ids:
 def _big_ns(sizes: list[int], rates: list[int]) -> npt.NDArray[np.int64]:
     """[B, W] exact times where 64 bits do not hold the product; Python's integers have no bound."""
     exact = [[-(-size * 10**9 // rate) if rate else 0 for rate in rates] for size in sizes]
-    made = np.array([[ns if ns <= _MAX_NS else -1 for ns in row] for row in exact], np.int64)
+    made = np.array([[ns if ns <= MAX_NS else -1 for ns in row] for row in exact], np.int64)
     return made.reshape(len(sizes), len(rates))
 
 

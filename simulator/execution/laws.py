@@ -20,7 +20,7 @@ from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, T
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
-    from simulator.partitioning import Partitions
+    from simulator.partitioning.partitions import Partitions
 
 
 def check_trace(trace: Trace, partitions: Partitions, cluster: Cluster) -> list[str]:
@@ -110,7 +110,7 @@ def _devices(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator
 
 
 def _transfers(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
-    """What is wrong with each transfer, and with the links that they share."""
+    """Faults of each transfer, and of the links that they share."""
     shared: dict[int, list[tuple[int, int, int]]] = {}  # (bytes from, to, how many)
     tasks, stages, held = trace.tasks, trace.stages, _held(trace)
     moments = (
@@ -182,7 +182,7 @@ def _works(trace: Trace) -> list[list[int]]:
 
 
 def _too_much(flows: npt.NDArray[np.int64], bytes_per_s: int) -> bool:
-    """Whether flows (from, to, bytes) that lie within some interval have more bytes than the link carries in it."""
+    """Tell whether flows (from, to, bytes) within some interval have more bytes than the link carries in it."""
     flows = flows[np.argsort(flows[:, 1], kind="stable")]
     for begun in np.unique(flows[:, 0]).tolist():
         inside = flows[flows[:, 0] >= begun]
@@ -289,7 +289,7 @@ def _record(trace: Trace, partitions: Partitions) -> _RecordedStep:
 
 
 def _inputs(record: _RecordedStep, reader: Instance) -> Iterator[tuple[Instance | None, bool]]:
-    """What comes in, None where nothing does in this iteration; and whether it is a value."""
+    """The input's instance, None where nothing comes in this iteration; and whether it is a value."""
     graph, (node, tag) = record.partitions.graph, reader
     for edge in range(graph.in_ptr[node], graph.in_ptr[node + 1]):
         source, op = int(graph.edge_src[edge]), graph.ops[graph.edge_src[edge]]
@@ -311,7 +311,7 @@ def _inputs(record: _RecordedStep, reader: Instance) -> Iterator[tuple[Instance 
 
 
 def _done(record: _RecordedStep, wanted: Instance) -> int | None:
-    """When an instance is done; with a stack, as a loop's iterations follow each other."""
+    """The moment at which an instance is done; with a stack, as a loop's iterations follow each other."""
     stack, seen = [wanted], set[Instance]()
     while stack:
         one = stack[-1]
@@ -328,12 +328,12 @@ def _done(record: _RecordedStep, wanted: Instance) -> int | None:
 
 
 def _passed_on(record: _RecordedStep, one: Instance) -> int | None:
-    """When what the cut inserted is done: with its inputs, a Recv with its transfer."""
+    """The moment at which a node that the cut inserted is done: with its inputs, a Recv with its transfer."""
     return record.came.get(one) if one[0] in record.recvs else _last(record, one)
 
 
 def _needed(record: _RecordedStep, reader: Instance) -> int | None:
-    """When the last needed input of an instance is there; None: it never is."""
+    """The moment at which the last needed input of an instance is there; None: it never is."""
     for source, _ in _inputs(record, reader):
         if source is not None:
             _done(record, source)

@@ -7,7 +7,9 @@ on routes. A column that has a pointer [k+1] beside it holds a list for each of 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +17,11 @@ import numpy.typing as npt
 from simulator.columns import Flags, Ids, Ints
 from simulator.execution.arrays import Flows, Found, Lives, SharedLinks, State, Tasks, Threads
 
-SAFE_BYTES = 2**33  # up to here bytes times 10**9 fit a signed 64-bit integer
 MATRICES = frozenset({"kind_ns", "route_between", "big_ns", "big_held_ns"})  # all other arrays have one axis
 
 
 class Held(NamedTuple):
-    """What memory the step takes; part of `Laid`."""
+    """The memory that the step takes; part of `Laid`."""
 
     in_ptr: Ids  # [n+1]
     in_edge: Ids  # inputs of each op
@@ -34,7 +35,7 @@ class Held(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """What runs and who reads what; part of `Laid`.
+    """Ops, their tensors and the readers of these; part of `Laid`.
 
     A *group* is the tensors of one rank (`Tables.tensor_rank`): one tensor, or the readers of one reference output.
     """
@@ -66,6 +67,7 @@ class Places(NamedTuple):
 
     lanes: Ids  # [D]
     cpu: Flags  # [D]
+    remote: Flags  # [D] in another task than the session's master
     kind: Ids  # [D] column of `kind_ns`
     home: Ids  # [D] CPU that stands for a device
     route_between: npt.NDArray[np.int32]  # [D, D] -1: none
@@ -92,7 +94,7 @@ class Places(NamedTuple):
 
 
 class Arena(NamedTuple):
-    """All that the compiled loop works in; a thread has its own."""
+    """All that the compiled loop works in."""
 
     tasks: Tasks
     state: State
@@ -111,8 +113,30 @@ class Laid(NamedTuple):
     held: Held
 
 
+@dataclass(frozen=True, eq=False)
+class Workspace:
+    """Tables and memory in which one thread lowers and runs the step."""
+
+    laid: Laid
+    arena: Arena
+    _bound: dict[PartialFunction, Callable[..., None]] = field(default_factory=dict)
+
+    def run(self, function: PartialFunction, *others: object) -> None:
+        """Call a compiled function on the tables, the memory and these; the addresses of the first are found once."""
+        if function not in self._bound:
+            self._bound[function] = function.partial(self.laid, self.arena)
+        self._bound[function](*others)
+
+
+class PartialFunction(Protocol):
+    """A compiled function (`compiled.kernel`)."""
+
+    def partial(self, *values: object) -> Callable[..., None]:
+        """The function with its first arguments given."""
+
+
 class Layouts(NamedTuple):
-    """Layouts and memory that were made of tables, for each contention, kept with them for the next run."""
+    """Layouts and workspaces that were made of tables, for each contention, kept with them for the next run."""
 
     laid: dict[str, Laid]
-    arenas: dict[str, list[Arena]]  # of threads that do not run now
+    idle: dict[str, list[Workspace]]  # of threads that do not run now

@@ -66,7 +66,7 @@ def usage(tables: Tables, ran: StepRun, held: Allocations) -> Usage:
 
 
 def residents(tables: Tables, device: Ids) -> Residents:
-    """What each device holds all the time, by op; a copied constant is held by every CPU that keeps a copy, last."""
+    """The memory that each device holds all the time, by op. Copies of constants come last, one for each CPU."""
     edges = np.flatnonzero(copied(tables, device)[tables.edge_tensor])
     op = tables.tensor_op[tables.edge_tensor[edges]]
     copy, home = np.unique(np.stack([op, tables.home[device[tables.consumer[edges]]]]), axis=1)

@@ -21,7 +21,7 @@ from simulator.wording import some
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
-    from simulator.partitioning import Partitions
+    from simulator.partitioning.partitions import Partitions
 
 LARGEST = 5  # live tensors that an OutOfMemoryError names
 # a variable or constant; what the client handed in; an op's output; the copy of another device's; what an op works in
@@ -66,7 +66,7 @@ class _Held:
 
 
 def at_peak(trace: Trace, partitions: Partitions, device: int) -> Peak:
-    """What was alive on the device when it held most, and what caused it.
+    """The memory in use on the device when it held most, and its cause.
 
     The cause is the op or transfer that began to hold most at that moment; ties go to who asks first. What lives for
     no time counts at its moment. Raises SimvizError for a trace without allocations.
@@ -85,7 +85,7 @@ def at_peak(trace: Trace, partitions: Partitions, device: int) -> Peak:
 
 
 def out_of_memory(trace: Trace, partitions: Partitions, cluster: Cluster) -> OutOfMemoryError | None:
-    """What TensorFlow's allocator would say: the first moment at which a device holds more than it has, or None.
+    """The first moment at which a device holds more than it has, as TensorFlow's allocator would say it; or None.
 
     Ties go to the device of the lower row. The error names the first op or transfer whose memory does not fit, what
     it needs and what is free for it, and the largest tensors that are alive then, its own included.

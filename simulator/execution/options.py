@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.units import is_whole
+
+if TYPE_CHECKING:
+    from simulator.observed.observed_step import ObservedStep
 
 # How a predicate is decided: it holds or not, with a probability, or the number of a Case's branch.
 Choice: TypeAlias = bool | float | int
@@ -19,7 +22,7 @@ MAX_SEED = 2**64 - 1  # noise draws from 64 bits
 
 @dataclass(frozen=True, slots=True)
 class SimulationOptions:
-    """How a step is simulated.
+    """Options by which a step is simulated.
 
     `order` is how a device chooses among ready ops: "fifo" by ready time, "priority" by `Partitions.priority` (smaller
     first; ties go by row), "tensorflow" as its executor does (`executor`), "auto" by priority where the assignment gave
@@ -31,7 +34,8 @@ class SimulationOptions:
     as the graph's constants say, else once. `branches` says which way a branch goes, by the node or tensor of its
     predicate: True, False or a probability, drawn anew in every iteration from `seed`; the number of the branch for a
     Case. Without it as constants and counters say, else it holds (of a Case, branch 0). Both are copied. `seed` is also
-    that of the noise of a training.
+    that of the noise of a training. `observed` is a step that really ran: loops and branches that are not asked for
+    run as they did then.
 
     `engine` is "python", "compiled" or, by "auto", the faster of them (`choosing.choose`); both give the same result.
 
@@ -45,6 +49,7 @@ class SimulationOptions:
     branches: Mapping[str, Choice] = field(default_factory=dict, hash=False)
     seed: int = 0
     engine: str = "auto"
+    observed: ObservedStep | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -79,5 +84,6 @@ class SimulationOptions:
         return self.order
 
     def unrolls_like(self, other: SimulationOptions) -> bool:
-        """Whether loops and branches run alike under both, so that both have the same tables."""
-        return (self.trips, self.branches, self.seed) == (other.trips, other.branches, other.seed)
+        """Tell whether loops and branches run alike under both, so that both have the same tables."""
+        mine, theirs = (self.trips, self.branches, self.seed), (other.trips, other.branches, other.seed)
+        return mine == theirs and self.observed is other.observed

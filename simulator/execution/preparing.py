@@ -1,4 +1,10 @@
-"""A step on a cluster, ready to be placed, bounded and run under many assignments."""
+"""A step on a cluster, ready to be placed, bounded and run under many assignments.
+
+Some assignments are cut before they are judged, as a master and its workers cut them otherwise than one session. A
+master's cut sends a tensor to a task once, and the worker there hands it on to its other devices. Recvs of references
+may wait for less or for more than where one cut does all. The tables of a step know neither, so such a plan takes as
+long as its pieces.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +13,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from simulator.columns import Ints, ints
+from simulator.assignment import Assignment
+from simulator.columns import Ids, Ints, ids, ints
 from simulator.errors import SimvizError
 from simulator.execution.options import SimulationOptions
-from simulator.execution.tables import Tables, of_step
-from simulator.partitioning import moves_of_step
+from simulator.execution.tables import Tables, of_partitions, of_step
+from simulator.execution.transfers import hands_on
+from simulator.graph.dtypes import REF
+from simulator.partitioning.cut import partition
+from simulator.partitioning.levels import flavour_of
+from simulator.partitioning.passes.control_flow import moves_of_step
 from simulator.wording import counted, repr_of
 
 if TYPE_CHECKING:
@@ -24,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What a step was prepared of."""
+    """The arguments from which a step was prepared."""
 
     graph: Graph
     step: Step
@@ -52,8 +64,21 @@ class Prepared:
         return replace(self, options=options)
 
     @cached_property
+    def column(self) -> Ids:
+        """[n] the node whose device each op takes; ~device: an op of the client is always there."""
+        beside = np.arange(len(self.names) + int((self.tables.bound >= 0).sum()))
+        beside[len(self.names) :] = ~self.tables.bound[self.tables.bound >= 0].astype(np.int64)
+        for node, other in self.moves:
+            beside[node] = beside[other]
+        return ids(np.where(self.tables.bound >= 0, ~self.tables.bound, beside[self.tables.node]))
+
+    def devices(self, assignment: npt.NDArray[np.integer]) -> Ids:
+        """[n] the device of each op under an assignment [N]."""
+        return ids(np.where(self.column >= 0, assignment[self.column], ~self.column))
+
+    @cached_property
     def lacks_kernels(self) -> bool:
-        """Whether some op cannot run everywhere."""
+        """Some op cannot run everywhere."""
         return bool((self.tables.kind_ns[self.tables.bound < 0] < 0).any())
 
     @cached_property
@@ -98,3 +123,67 @@ def prepare(
     moves = (move for move in moves_of_step(graph, step) if there.issuperset(move))
     given = Given(graph, step, cluster, costs)
     return Prepared(tables, graph.names, tuple(moves), given, options)
+
+
+def handing_on(prepared: Prepared, rows: npt.NDArray[np.int32], flavour: str) -> npt.NDArray[np.bool_]:
+    """[B] the assignments, of [B, N], that have to be cut: their cuts hand a tensor on or wait otherwise."""
+    found = np.zeros(len(rows), bool)
+    if prepared.given is None:
+        return found
+    cluster = prepared.given.cluster
+    task = ids(cluster.task_of)
+    if flavour_of(flavour, cluster) == "master" and 1 < len(cluster.tasks) < len(cluster):
+        source, target = _references(prepared)
+        found[:] = [
+            hands_on(prepared.tables, device, task) or _waits_otherwise(prepared.tables, device, task, source, target)
+            for device in map(prepared.devices, rows)
+        ]
+    return found
+
+
+def _references(prepared: Prepared) -> tuple[Ids, Ids]:
+    """The ops at both ends of each reference that is read."""
+    given, tables = prepared.given, prepared.tables
+    assert given is not None
+    graph = given.graph
+    op = np.full(len(graph), -1)
+    op[tables.node[::-1]] = np.arange(len(tables))[::-1]  # an op of the node's; all of them share its device
+    edge = np.flatnonzero(graph.edge_tensor >= 0)
+    edge = edge[graph.tensor_dtype[graph.edge_tensor[edge]] > REF]
+    edge = edge[(op[graph.edge_src[edge]] >= 0) & (op[graph.edge_dst[edge]] >= 0)]
+    return ids(op[graph.edge_src[edge]]), ids(op[graph.edge_dst[edge]])
+
+
+def _waits_otherwise(tables: Tables, device: Ids, task: Ids, source: Ids, target: Ids) -> bool:
+    """A reader of another device's reference has inputs from another task and from its own task's devices.
+
+    The Recv of a reference waits for its reader's other inputs (§5.6): a master's for those that its task has or gets,
+    wherever there, a worker's also for references that came from another task and so are values now.
+    """
+    readers = np.unique(target[device[source] != device[target]])
+    if not len(readers):
+        return False
+    edge = np.flatnonzero(np.isin(tables.consumer, readers))
+    reader, giver = tables.consumer[edge], tables.tensor_op[tables.edge_tensor[edge]]
+    away = task[device[giver]] != task[device[reader]]
+    beside = ~away & (device[giver] != device[reader])
+    return bool(np.isin(reader[away], reader[beside]).any())
+
+
+def pieces(
+    prepared: Prepared, assignment: npt.NDArray[np.integer], priority: npt.NDArray[np.integer] | None
+) -> tuple[Tables, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """The pieces of an assignment [N] as a master and its workers cut them: tables, [1, n] devices, [0 or 1, n] orders.
+
+    `priority` is [N]; None: there is none.
+    """
+    given = prepared.given
+    assert given is not None
+    names = tuple(device.name for device in given.cluster.devices)
+    placed = Assignment(names, ids(assignment), ids(np.zeros(len(assignment))), "given", "given")
+    cut = partition(given.graph, placed, given.cluster, step=given.step, flavour="master", legal=False)
+    tables, device = of_partitions(cut, given.cluster, given.costs, prepared.options)
+    if priority is None:
+        return tables, device[None], np.zeros((0, len(tables)), np.int32)
+    first = np.argsort(priority[cut.origin[tables.node]], kind="stable")
+    return tables, device[None], first[None].astype(np.int32)

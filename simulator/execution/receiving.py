@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, ids
-from simulator.execution.slack import latest_ends
+from simulator.execution.critical import latest_ends
 from simulator.execution.trace import Kind, Trace
 from simulator.graph.op_classes import ENTERS, MERGES, SWITCHES
 from simulator.partitioning.partitions import with_waits
@@ -40,7 +40,7 @@ from simulator.units import Nanos
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
-    from simulator.partitioning import Partitions
+    from simulator.partitioning.partitions import Partitions
 
 MOST_TRIALS = 24  # simulations at most, besides the one that tells the times
 
@@ -106,7 +106,7 @@ def _wait(partitions: Partitions) -> npt.NDArray[np.bool_]:
 
 
 def _better(trace: Trace, best: Trace, makespan: Nanos) -> bool:
-    """Whether a step with more waits takes no longer than that, has no higher peak than the best so far, and gains.
+    """Tell whether a step with more waits takes no longer than that, has no higher peak than the best, and gains.
 
     Where one copy waits another may take its place in line and be held longer: that is no gain.
     """

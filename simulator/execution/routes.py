@@ -22,7 +22,7 @@ _NO_BOUND = np.iinfo(np.int64).max
 
 
 class Pace(NamedTuple):
-    """What a transfer takes that waits for nothing: the wires, and the work of the processors at both ends."""
+    """The time of a transfer that waits for nothing: the wires, and the work of the processors at both ends."""
 
     latency_ns: Nanos
     bytes_per_s: int  # of the wires; 0 where bytes cost no time there
@@ -58,7 +58,7 @@ class Routes:
 
     @cached_property
     def disciplines(self) -> dict[str, Discipline]:
-        """What `discipline` found, by contention: the plans of a search are simulated on the same routes."""
+        """Results of `discipline`, by contention: the plans of a search are simulated on the same routes."""
         return {}
 
     @cached_property
@@ -75,7 +75,7 @@ class Routes:
 
 @dataclass(frozen=True, eq=False)
 class Discipline:
-    """How transfers of each route use its links. Axes: W routes."""
+    """The use that transfers of each route make of its links. Axes: W routes."""
 
     held: tuple[tuple[int, ...], ...]  # [W] links that one transfer at a time has to itself while its bytes pass
     shared: tuple[tuple[int, ...], ...]  # [W] links that all transfers on them share

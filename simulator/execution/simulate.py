@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
     from simulator.graph.graph import Graph
-    from simulator.partitioning import Partitions
+    from simulator.partitioning.partitions import Partitions
 
 
 def simulate(
@@ -124,7 +124,7 @@ def _notes(graph: Graph, partitions: Partitions, tables: Tables) -> tuple[str, .
 
 
 def unsized_transfers(partitions: Partitions) -> tuple[str, ...]:
-    """What is said of the transfers of a step whose size is unknown; (): there are none."""
+    """Notes on transfers of a step whose size is unknown; (): there are none."""
     unknown = int((partitions.nbytes < 0).sum())
     return (f"{counted(unknown, 'transfer')} of unknown size, counted as 0 bytes.",) if unknown else ()
 

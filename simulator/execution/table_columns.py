@@ -162,6 +162,7 @@ class ClusterColumns(TypedDict):
 
     devices: tuple[str, ...]
     cpu: Flags
+    remote: Flags
     kind: Ids
     home: Ids
     lanes: Ids
@@ -197,7 +198,7 @@ def graph_edges(graph: Graph, ops: Ops, edge: Ids, *, host: bool) -> Edges:
 
 
 def _in_host_memory(graph: Graph, edge: Ids) -> Flags:
-    """Whether each edge is a data input that a GPU reads in host memory."""
+    """[E] data inputs that a GPU reads in host memory."""
     target = graph.edge_dst[edge]
     slots = {
         row: registry.host_memory(graph.ops[row], graph.attrs[row], "GPU", graph.library)[0]
@@ -239,7 +240,7 @@ def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:
 
 
 def starts(*columns: Ids | Ints) -> Flags:
-    """Where a run of equal rows begins, in sorted columns."""
+    """Flags of rows with which a run of equal rows begins, in sorted columns."""
     new = np.ones(len(columns[0]), bool)
     if len(new):
         new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
@@ -296,6 +297,7 @@ def _cluster_columns(cluster: Cluster) -> ClusterColumns:
     return ClusterColumns(
         devices=tuple(device.name for device in cluster.devices),
         cpu=flags([device.type == "CPU" for device in cluster.devices]),
+        remote=flags([device.task != cluster.client_task for device in cluster.devices]),
         kind=ids(cluster.kind_of),
         home=cluster.home,
         lanes=ids([device.lanes for device in cluster.devices]),

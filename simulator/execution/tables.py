@@ -55,12 +55,12 @@ if TYPE_CHECKING:
     from simulator.costs.table import CostTable
     from simulator.graph.graph import Graph
     from simulator.graph.step import Exchange, Step
-    from simulator.partitioning import Partitions
+    from simulator.partitioning.partitions import Partitions
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """What the engine needs. Axes: n ops, T tensors, E edges, D devices, K kinds of devices, I iterations."""
+    """Step, cluster and costs. Axes: n ops, T tensors, E edges, D devices, K kinds of devices, I iterations."""
 
     names: tuple[str, ...]  # [n] for messages
     node: Ids  # [n] graph row, not unique; for what the client hands in or gets, that of the tensor's node
@@ -91,6 +91,7 @@ class Tables:
     in_edge: Ids  # [E] edges sorted by (consumer, tensor)
     devices: tuple[str, ...]  # [D] full names
     cpu: Flags  # [D]
+    remote: Flags  # [D] in another task than the session's master
     kind: Ids  # [D] column of `kind_ns`
     home: Ids  # [D] where constants for a device stand: a CPU itself, a GPU's task's first CPU
     lanes: Ids  # [D]

@@ -24,19 +24,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ids, Ints, ids, ints, stable_order
-from simulator.errors import SimvizError
-from simulator.execution.arrays import AT_ONCE, EXECUTOR, NOWHERE, PRIORITY, Tasks
-from simulator.execution.links import check_flows, flowing, holds
-from simulator.execution.routes import discipline
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints, stable_order
+from simulator.errors import ClusterError, SimvizError
+from simulator.execution.arrays import AT_ONCE, EXECUTOR, MAX_NS, NOWHERE, PRIORITY, Tasks
+from simulator.execution.routes import Discipline, discipline
+from simulator.execution.sharing import MAX_FLOW_BYTES
 from simulator.execution.table_columns import pointers
 from simulator.execution.tables import Tables
 from simulator.execution.trace import Kind
-from simulator.execution.transfers import MAX_NS, Transfers
+from simulator.execution.transfers import Transfers, bytes_ns
 
 Rows = npt.NDArray[np.int64]
 _NONE = -1
@@ -105,9 +106,9 @@ def lower(
     n, routes, devices = len(tables), tables.routes, len(tables.devices)
     rule = discipline(routes, contention)
     nbytes = tables.tensor_bytes[crossing.tensor]
-    flows = flowing(tables, crossing, rule)
-    check_flows(tables, crossing, flows, nbytes)
-    hold = holds(tables, crossing, rule)
+    flows = _flowing(tables, crossing, rule)
+    _check_flows(tables, crossing, flows, nbytes)
+    hold = _holds(tables, crossing, rule)
     links = np.diff(hold.ptr)
     owner = np.repeat(np.arange(len(crossing)), links)
     place_on = np.arange(len(owner)) - hold.ptr[:-1][owner]
@@ -224,6 +225,49 @@ def lower(
         transfer=ids(transfer),
         tail_ns=ints(tail),
     )
+
+
+class _Holds(NamedTuple):
+    """The serial links that transfers hold. Axes: X transfers, H holds."""
+
+    ptr: Ids  # [X+1]
+    link: Ids  # [H] in order of the route
+    ns: Ints  # [H] how long: the bytes at the link's own rate, rounded up
+
+
+def _holds(tables: Tables, crossing: Transfers, rule: Discipline) -> _Holds:
+    """A row for each serial link of each transfer."""
+    first = rule.held_ptr[crossing.route]
+    count = rule.held_ptr[crossing.route.astype(np.int64) + 1] - first
+    ptr = np.append(0, np.cumsum(count))
+    place = np.arange(ptr[-1]) - np.repeat(ptr[:-1], count)
+    link = rule.held_link[np.repeat(first, count) + place]
+    nbytes = np.repeat(tables.tensor_bytes[crossing.tensor], count)
+    return _Holds(ids(ptr), ids(link), bytes_ns(tables.routes.link_bytes_per_s[link], ints(nbytes)))
+
+
+def _flowing(tables: Tables, crossing: Transfers, rule: Discipline) -> Flags:
+    """[X] transfers that share links; what has no bytes only takes its latency."""
+    return flags(rule.flows[crossing.route] & (tables.tensor_bytes[crossing.tensor] > 0))
+
+
+def _check_flows(tables: Tables, crossing: Transfers, flows: Flags, nbytes: Ints) -> None:
+    """Refuse what shared links can't count: too large a transfer, or links too slow for as many flows."""
+    if not flows.any():
+        return
+    largest = int(np.argmax(np.where(flows, nbytes, 0)))
+    if nbytes[largest] > MAX_FLOW_BYTES:
+        name = tables.names[tables.tensor_op[crossing.tensor[largest]]]
+        raise ClusterError(
+            f"The output of {name!r} has {int(nbytes[largest])} bytes, and a transfer over shared links can have "
+            f'{MAX_FLOW_BYTES} at most; choose the contention "serial" or "none" for them.'
+        )
+    slowest = int(tables.routes.bytes_per_s[crossing.route[flows]].min())
+    if slowest < int(flows.sum()):
+        raise ClusterError(
+            f"{int(flows.sum())} transfers may share a link of {slowest} bytes/s, which leaves less than one byte per "
+            'second for each; use faster links or the contention "serial".'
+        )
 
 
 def _check_total(length: Rows, resource: Rows, crossing: Transfers, routes: int) -> None:

@@ -186,7 +186,7 @@ class Allocations:
 
 @dataclass(frozen=True, eq=False)
 class Residents:
-    """What a device holds all the time: variables and constants of the nodes that run. Axis: R of them."""
+    """Variables and constants of the nodes that run, which a device holds all the time. Axis: R of them."""
 
     node: Ids  # [R] row of Partitions.graph
     device: Ids  # [R]

@@ -21,7 +21,7 @@ from simulator.execution.task_graph import TaskGraph
 from simulator.execution.trace import Event, Kind, OpInstances, Trace, TraceTasks, TraceTransfers
 
 if TYPE_CHECKING:
-    from simulator.partitioning import Partitions
+    from simulator.partitioning.partitions import Partitions
 
 Rows = npt.NDArray[np.integer]
 

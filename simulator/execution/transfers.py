@@ -17,11 +17,9 @@ import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, InfeasibleError, SimvizError
+from simulator.execution.arrays import MAX_NS, SAFE_BYTES
 from simulator.execution.routes import PS_PER_NS
 from simulator.execution.tables import Tables
-
-MAX_NS = 2**61  # no sum of times may pass this: twice it still fits a signed 64-bit integer
-_SAFE_BYTES = 2**33  # up to here bytes times 10**9 fit a signed 64-bit integer
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +98,7 @@ def transfers_of(tables: Tables, device: Ids) -> Transfers:
 
 
 def hands_on(tables: Tables, device: Ids, task: Ids) -> bool:
-    """Whether a master's cut makes other transfers than `transfers_of`: some tensor goes to several devices of a task.
+    """Tell whether a master's cut makes other transfers than these: some tensor goes to several devices of a task.
 
     It crosses to the first of them alone, whose worker hands it on. `task` is that of each device, [D].
     """
@@ -156,9 +154,9 @@ def bytes_ns(rate: Ints, nbytes: Ints) -> Ints:
     """Time of so many bytes at each rate, bytes per second, rounded up; 0 where they cost no time, which a rate of 0
     says. Raises ClusterError for what takes longer than MAX_NS.
     """
-    bounded = np.minimum(nbytes, _SAFE_BYTES)
+    bounded = np.minimum(nbytes, SAFE_BYTES)
     wire = np.where(rate > 0, -(-bounded * 10**9 // np.maximum(rate, 1)), 0)
-    for row in np.flatnonzero((nbytes > _SAFE_BYTES) & (rate > 0)).tolist():  # Python's integers have no bound
+    for row in np.flatnonzero((nbytes > SAFE_BYTES) & (rate > 0)).tolist():  # Python's integers have no bound
         exact = -(-int(nbytes[row]) * 10**9 // int(rate[row]))
         if exact > MAX_NS:
             raise ClusterError(f"A transfer of {int(nbytes[row])} bytes at {int(rate[row])} bytes/s takes too long.")

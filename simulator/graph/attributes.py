@@ -78,6 +78,6 @@ def colocated_with(name: str) -> Proto:
 
 
 def is_true(attrs: Attrs, key: str) -> bool:
-    """Whether a boolean attribute is there and set."""
+    """Tell whether a boolean attribute is there and set."""
     value = attrs.get(key)
     return value is not None and bool(value.b)

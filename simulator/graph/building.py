@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from simulator.columns import Flags, Ids, Ints, flags, ids
+from simulator.columns import Flags, Ids, Ints, by_key, flags, ids, positions
 from simulator.errors import GraphError
 from simulator.graph.graph import WHOLE, Attrs, Graph, Shape, Signature
 from simulator.graph.messages import Proto
@@ -258,8 +258,7 @@ def smallest_order_and_back(
         _refuse_cycle(names, order, src, dst, back, source)
     if known:
         return ids(order), flags(back)
-    place = np.empty(count, np.int64)
-    place[order] = np.arange(count)
+    place = positions(order, count)
     return ids(order), flags(back | (place[src] > place[dst]))
 
 
@@ -280,9 +279,8 @@ def _ordered(
 
 def _smallest_order(pending: list[int], src: Ints, dst: Ints, control: Flags, loops: list[bool]) -> list[int]:
     """The order without the back edges of loops; `loops` marks their Merges."""
-    by_source = np.argsort(src, kind="stable")
-    starts = np.searchsorted(src[by_source], np.arange(len(pending) + 1)).tolist()
-    targets = dst[by_source].tolist()
+    by_source, first = by_key(src, len(pending))
+    starts, targets = first.tolist(), dst[by_source].tolist()
     is_control = control[by_source].tolist()
     entered = [False] * len(pending)  # loop Merges whose one data input is ready
     ready = [row for row, waits in enumerate(pending) if not waits]

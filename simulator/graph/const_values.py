@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -44,3 +44,10 @@ def elements(attrs: Attrs, most: int = MAX_ELEMENTS) -> list[float] | None:
         found = list(getattr(tensor, name))[:count] or [0] * min(count, 1)  # all zeros are not written
         found += found[-1:] * (count - len(found))  # the last one stands for all that follow
     return [float(value) if isinstance(value, float) else int(value) for value in found]
+
+
+def packed(tensor: Proto, numbers: Sequence[float]) -> None:
+    """Write these elements into a TensorProto of a type of numbers, in row-major order."""
+    name, form = _NUMBERS[tensor.dtype]
+    tensor.ClearField(name)
+    tensor.tensor_content = np.array(numbers, form).tobytes()

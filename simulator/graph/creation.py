@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.columns import Flags, Ids, ids
+from simulator.columns import Flags, Ids, ids, positions
 
 ORDERED = 8  # edges into a node, or out of it: EdgeSet's kInline
 
@@ -37,8 +37,7 @@ def creation_of(names: Sequence[str], src: Ids, dst: Ids, control: Flags, order:
     over (`tensorflow/core/graph/graph.cc`). The edges of source and sink follow, node by node.
     """
     count, edges = len(names), len(src)
-    place = np.empty(count, np.int64)
-    place[order] = np.arange(count)
+    place = positions(order, count)
     by_name = np.where(control, _name_ranks(names, src[control])[src], 0)
     rank = np.empty(edges, np.int64)
     rank[np.lexsort((np.arange(edges), by_name, control, place[dst], place[src] > place[dst]))] = np.arange(edges)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ints, flags, ids
+from simulator.columns import Ints, flags, ids, positions
 from simulator.errors import GraphError
 from simulator.graph import ops
 from simulator.graph.attributes import NO_ATTRS
@@ -210,8 +210,7 @@ class Editor:
 
     def _wiring(self, rows: Sequence[int]) -> tuple[Ints, EdgeColumns]:
         """The edges that are left, by destination: data by slot, then control in the order in which they were made."""
-        row_of = np.full(len(self.names), -1)
-        row_of[rows] = np.arange(len(rows))
+        row_of = positions(rows, len(self.names))
         edge = np.fromiter(chain.from_iterable(self.ins[row] for row in rows), np.int64)
         src, port, dst, slot = np.array(self.edges, np.int64).reshape(-1, 4)[edge].T
         order = np.lexsort((edge, slot, slot == CONTROL, row_of[dst]))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from simulator.columns import Flags, Ids, Ints, ids
+from simulator.columns import Flags, Ids, Ints, ids, positions
 from simulator.errors import GraphError
 from simulator.graph.creation import Creation, creation_of
 from simulator.graph.messages import Proto
@@ -139,9 +139,7 @@ class Graph:
     @cached_property
     def place(self) -> Ids:
         """[N] position of each node in `order`."""
-        place = np.empty(len(self), np.int32)
-        place[self.order] = np.arange(len(self))
-        return ids(place)
+        return ids(positions(self.order, len(self)))
 
     @property
     def topological(self) -> Ids:
@@ -157,7 +155,7 @@ class Graph:
 
     @property
     def expanded(self) -> bool:
-        """Whether calls were expanded; TensorFlow's own lowering does not count."""
+        """Tell whether calls were expanded; TensorFlow's own lowering does not count."""
         return bool((self if self.lowered is None else self.lowered.given).ends)
 
     def imported(self) -> Graph:
@@ -195,10 +193,26 @@ class Graph:
         """ "node:port" of a tensor."""
         return f"{self.names[self.tensor_node[row]]}:{self.tensor_port[row]}"
 
+    def in_edges(self, row: int) -> range:
+        """The edges into a node, data before control."""
+        return range(int(self.in_ptr[row]), int(self.in_ptr[row + 1]))
+
+    def out_edges(self, row: int) -> list[int]:
+        """The edges out of a node, ascending."""
+        return self.out_edge[self.out_ptr[row] : self.out_ptr[row + 1]].tolist()  # type: ignore[no-any-return]  # numpy
+
+    def sources(self, row: int) -> list[int]:
+        """The nodes that a node reads or waits for, one for each edge."""
+        return self.edge_src[self.in_ptr[row] : self.in_ptr[row + 1]].tolist()  # type: ignore[no-any-return]  # numpy
+
+    def outputs(self, row: int) -> range:
+        """The tensors that a node makes, by port."""
+        return range(int(self.tensor_ptr[row]), int(self.tensor_ptr[row + 1]))
+
     def inputs_of(self, row: int) -> tuple[str, ...]:
         """The inputs of a node as a NodeDef writes them: "a", "a:1", "^a"."""
         written = []
-        for edge in range(self.in_ptr[row], self.in_ptr[row + 1]):
+        for edge in self.in_edges(row):
             name = self.names[self.edge_src[edge]]
             tensor = self.edge_tensor[edge]
             if tensor < 0:
@@ -224,14 +238,13 @@ class Graph:
         for row, name in enumerate(self.names):
             made.add_node(name, row=row, op=self.ops[row], requested=self.requested[row], attrs=self.attrs[row])
         for row, name in enumerate(self.names):
-            begin = int(self.in_ptr[row])
-            for edge in range(begin, int(self.in_ptr[row + 1])):
+            for slot, edge in enumerate(self.in_edges(row)):
                 tensor = int(self.edge_tensor[edge])
                 made.add_edge(
                     self.names[self.edge_src[edge]],
                     name,
                     tensor=self.tensor_name(tensor) if tensor >= 0 else None,
-                    slot=edge - begin,
+                    slot=slot,
                     nbytes=int(self.tensor_bytes[tensor]) if tensor >= 0 else 0,
                     back=bool(self.edge_back[edge]),
                 )

@@ -135,7 +135,7 @@ def _parse_binary(raw: bytes, label: str) -> Proto:
 
 
 def _holds_a_graph(message: Proto) -> bool:
-    """Whether the message holds nodes with ops: other messages parse too, as their fields have the same numbers."""
+    """Tell whether the message holds nodes with ops: other messages parse, too, as their fields have such numbers."""
     kind = message.DESCRIPTOR.name
     if kind == SAVED_MODEL:
         return any(_holds_a_graph(meta_graph) for meta_graph in message.meta_graphs)

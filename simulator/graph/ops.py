@@ -23,12 +23,12 @@ from simulator.graph.registry import Argument, FunctionMessage, Kernel, OpFacts,
 
 
 def known(op: str) -> bool:
-    """Whether TensorFlow registers the op; library functions and custom ops are not registered."""
+    """Tell whether TensorFlow registers the op; library functions and custom ops are not registered."""
     return registry.facts(op) is not None
 
 
 def is_stateful(op: str) -> bool:
-    """Whether the op's registration says that it has state; False for an op that is not registered."""
+    """Tell whether the op's registration says that it has state; False for an op that is not registered."""
     found = registry.facts(op)
     return found is not None and found.stateful
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from simulator.columns import Flags, flags
 from simulator.graph.graph import Graph
 from simulator.graph.messages import Proto
 from simulator.graph.op_classes import functions_of
+from simulator.graph.traversal import all_sources
 
 # Optimizers' update ops (tensorflow/core/ops/training_ops.cc).
 _APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]\w*")
@@ -36,11 +38,12 @@ _IDLE = re.compile(
 )
 
 _GROUP = re.compile(r"NoOp|Identity|IdentityN|ReadVariableOp")
+Sources: TypeAlias = list[list[int]]  # as of `all_sources`
 MAX_INITIAL_VALUE = 5000  # nodes; a value that needs more is computed, not given
 
 
 def _is_apply(op: str) -> bool:
-    """Whether the op updates a variable by an optimizer's rule."""
+    """Tell whether the op updates a variable by an optimizer's rule."""
     return bool(_APPLY.fullmatch(op))
 
 
@@ -64,12 +67,12 @@ def filling_nodes(graph: Graph, runs: Flags) -> list[int]:
 
 def first_values(graph: Graph) -> list[int]:
     """Per variable the first node that assigns a value which needs nothing from outside."""
-    rows = _kinds(graph, _ASSIGN) & ~_below(graph, _LIVE) & ~_below(graph, SAVES)
-    in_ptr, edge_src = graph.in_ptr.tolist(), graph.edge_src.tolist()
+    sources = all_sources(graph)
+    rows = _kinds(graph, _ASSIGN) & ~_below(graph, sources, _LIVE) & ~_below(graph, sources, SAVES)
     found: dict[int, int] = {}
     for row in np.flatnonzero(rows).tolist():
-        if _initialises(row, in_ptr, edge_src):
-            found.setdefault(edge_src[in_ptr[row]], row)
+        if _initialises(row, sources):
+            found.setdefault(sources[row][0], row)
     return list(found.values())
 
 
@@ -104,40 +107,34 @@ def _kinds(graph: Graph, pattern: re.Pattern[str]) -> Flags:
     return flags([op in chosen for op in graph.ops])
 
 
-def _below(graph: Graph, pattern: re.Pattern[str]) -> Flags:
+def _below(graph: Graph, sources: Sources, pattern: re.Pattern[str]) -> Flags:
     """[N] true where a node's fan-in, with itself, holds an op of that kind; back edges of loops do not count."""
     mark = _kinds(graph, pattern).tolist()
     if True in mark:
-        in_ptr = graph.in_ptr.tolist()
-        edge_src = graph.edge_src.tolist()
         for row in graph.topological.tolist():
-            if not mark[row]:
-                mark[row] = any(mark[source] for source in edge_src[in_ptr[row] : in_ptr[row + 1]])
+            mark[row] = mark[row] or any(mark[source] for source in sources[row])
     return flags(mark)
 
 
 def _side_work(graph: Graph) -> list[bool]:
-    live = _below(graph, _LIVE)
-    side = _kinds(graph, _SIDE) | _kinds(graph, _IDLE) | _below(graph, SAVES) | (_below(graph, _CHECK) & ~live)
-    in_ptr = graph.in_ptr.tolist()
-    edge_src = graph.edge_src.tolist()
+    sources = all_sources(graph)
+    live, saves, checks = (_below(graph, sources, pattern) for pattern in (_LIVE, SAVES, _CHECK))
+    side = _kinds(graph, _SIDE) | _kinds(graph, _IDLE) | saves | (checks & ~live)
     work: list[bool] = side.tolist()
     for row in np.flatnonzero(_kinds(graph, _ASSIGN) & ~side & ~live).tolist():
-        work[row] = _initialises(row, in_ptr, edge_src)
+        work[row] = _initialises(row, sources)
     # A NoOp that groups others, or an Identity (a read) after them, has their purpose.
     for row in graph.topological[_kinds(graph, _GROUP)[graph.topological]].tolist():
-        work[row] = work[row] or all(work[source] for source in edge_src[in_ptr[row] : in_ptr[row + 1]])
+        work[row] = work[row] or all(work[source] for source in sources[row])
     return work
 
 
-def _initialises(row: int, in_ptr: list[int], edge_src: list[int]) -> bool:
-    """Whether an Assign without live inputs gives a first value, which is not made from the variable."""
-    inputs = edge_src[in_ptr[row] : in_ptr[row + 1]]
-    seen = set(inputs[1:])
-    pending = inputs[1:]
+def _initialises(row: int, sources: Sources) -> bool:
+    """Tell whether an Assign without live inputs gives a first value, which is not made from the variable."""
+    variable, *pending = sources[row] or [-1]
+    seen = set(pending)
     while pending and len(seen) < MAX_INITIAL_VALUE:
-        at = pending.pop()
-        new = [source for source in edge_src[in_ptr[at] : in_ptr[at + 1]] if source not in seen]
+        new = [source for source in sources[pending.pop()] if source not in seen]
         seen.update(new)
         pending += new
-    return not pending and seen.isdisjoint(inputs[:1])
+    return not pending and variable not in seen

@@ -14,7 +14,7 @@ from operator import or_
 import numpy as np
 
 from simulator.graph.graph import Graph
-from simulator.graph.traversal import fan_in, fan_out
+from simulator.graph.traversal import all_sources, fan_in, fan_out
 
 MAX_EXACT = 12  # sinks that still compete after the reductions: at most 4096 sets are tried
 MAX_COMPARED = 300  # sinks that are compared pair by pair
@@ -85,14 +85,13 @@ def _reached_by(graph: Graph, rows: list[int]) -> dict[int, int]:
     for bit, row in enumerate(rows):
         reached[row] |= 1 << bit
     inside = [row for row in graph.topological.tolist() if row in reached]
-    in_ptr = graph.in_ptr.tolist()
-    edge_src = graph.edge_src.tolist()
+    sources = all_sources(graph)
     changed = True
     while changed:
         changed = False
         for row in inside:
             before = reached[row]
-            after = _union([before, *(reached.get(source, 0) for source in edge_src[in_ptr[row] : in_ptr[row + 1]])])
+            after = _union([before, *(reached.get(source, 0) for source in sources[row])])
             if after != before:
                 reached[row] = after
                 changed = changed or bool(graph.edge_back.any())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.columns import Flags, Ids, flags, ids
+from simulator.columns import Flags, Ids, flags, ids, positions
 from simulator.errors import GraphError
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
@@ -158,8 +158,9 @@ def _fetched(graph: Graph, rows: Iterable[int]) -> list[str]:
     """The nodes' values; a node without outputs, or with references or handles alone, only runs."""
     fetches = []
     for row in rows:
-        ports = range(int(graph.tensor_ptr[row]), int(graph.tensor_ptr[row + 1]))
-        values = [at for at in ports if graph.tensor_dtype[at] < REF and graph.tensor_dtype[at] != RESOURCE]
+        values = [
+            at for at in graph.outputs(row) if graph.tensor_dtype[at] < REF and graph.tensor_dtype[at] != RESOURCE
+        ]
         fetches += [graph.tensor_name(at) for at in values] or [graph.names[row]]
     return fetches
 
@@ -179,7 +180,7 @@ def _step(graph: Graph, feeds: Sequence[str], fetches: Sequence[str], rule: str)
     targets = {_read(graph, name) for name in fetches}
     runs, wanted = _pruned(graph, targets, fed)
     placeholders = [row for row in np.flatnonzero(runs).tolist() if graph.ops[row] in PLACEHOLDERS]
-    handed = fed | {at for row in placeholders for at in range(graph.tensor_ptr[row], graph.tensor_ptr[row + 1])}
+    handed = fed | {at for row in placeholders for at in graph.outputs(row)}
     if handed != fed:
         runs, wanted = _pruned(graph, targets, handed)
     return Step(tuple(sorted(graph.tensor_name(tensor) for tensor in handed)), wanted, runs, rule)
@@ -194,10 +195,10 @@ def _pruned(graph: Graph, targets: Set[tuple[int, int | None]], fed: Collection[
 
 def _fed(graph: Graph, name: str) -> list[int]:
     row, port = _read(graph, name)
-    begin, end = int(graph.tensor_ptr[row]), int(graph.tensor_ptr[row + 1])
-    if begin == end:
+    outputs = graph.outputs(row)
+    if not outputs:
         raise GraphError(f"{graph.source}: {graph.names[row]!r} has no output, so it cannot be fed.", node=name)
-    return [begin + port] if port is not None else list(range(begin, end))
+    return [outputs[port]] if port is not None else list(outputs)
 
 
 def _read(graph: Graph, text: str) -> tuple[int, int | None]:
@@ -206,7 +207,7 @@ def _read(graph: Graph, text: str) -> tuple[int, int | None]:
     if not colon or text in graph.index:
         return graph.row(text.removeprefix("^")), None
     row = graph.row(name)
-    outputs = int(graph.tensor_ptr[row + 1] - graph.tensor_ptr[row])
+    outputs = len(graph.outputs(row))
     if not (port.isascii() and port.isdigit()) or len(port) > 9 or int(port) >= outputs:
         there = {0: f"; write {name!r} to only run it", 1: f", {name}:0"}
         raise GraphError(
@@ -256,8 +257,7 @@ def exchange(graph: Graph, step: Step) -> Exchange:
     node only has to run.
     """
     given = [_tensor(graph, name) for name in step.feeds]
-    by_tensor = np.full(len(graph.tensor_node) + 1, -1)  # the last row answers for control edges
-    by_tensor[given] = np.arange(len(given))
+    by_tensor = positions(given, len(graph.tensor_node) + 1)  # the last row answers for control edges
     by_node = np.full(len(graph), -1)
     for row, tensor in enumerate(given):
         if graph.ops[node := int(graph.tensor_node[tensor])] in PLACEHOLDERS:
@@ -265,8 +265,7 @@ def exchange(graph: Graph, step: Step) -> Exchange:
     place = np.where(graph.edge_tensor < 0, by_node[graph.edge_src], by_tensor[graph.edge_tensor])
     alive = step.runs[graph.edge_dst] & ((place >= 0) | step.runs[graph.edge_src])
     read = np.unique(place[alive & (place >= 0)])
-    row_of = np.full(len(given) + 1, -1)
-    row_of[read] = np.arange(len(read))
+    row_of = positions(read, len(given) + 1)
     return Exchange(
         fed=ids([given[at] for at in read.tolist()]),
         fed_place=ids(read),
@@ -278,7 +277,7 @@ def exchange(graph: Graph, step: Step) -> Exchange:
 
 
 def is_tensor(graph: Graph, fetch: str) -> bool:
-    """Whether a fetch of a Step is a tensor, "node:port", and no node that only has to run."""
+    """Tell whether a fetch of a Step is a tensor, "node:port", and no node that only has to run."""
     return ":" in fetch and fetch not in graph.index
 
 

@@ -66,7 +66,7 @@ def rows_of(message: Proto) -> Rows:
     return rows
 
 
-def read_text(text: str, source: str, first_line: int = 1) -> Rows:
+def read_text(text: str, source: str) -> Rows:
     """The rows of a GraphDef in text form; equal attribute texts share one AttrValue.
 
     Raises GraphError with the line for a text that `text_format` would not accept.
@@ -74,8 +74,8 @@ def read_text(text: str, source: str, first_line: int = 1) -> Rows:
     rows = Rows()
     pieces = f"\n{text}".replace("\r\n", "\n").split(_CUT)
     memo: dict[str, tuple[str, Proto]] = {}
-    others = [(first_line - 1, _take_nodes(pieces[0], rows, source, first_line - 1))]
-    line = first_line + pieces[0].count("\n")  # where the piece's `node {` stands
+    others = [(0, _take_nodes(pieces[0], rows, source, 0))]
+    line = 1 + pieces[0].count("\n")  # where the piece's `node {` stands
     for piece in pieces[1:]:
         body, end, after = piece.partition(_END)
         if not (end and _read_canonical(body, rows, memo)):
@@ -88,7 +88,7 @@ def read_text(text: str, source: str, first_line: int = 1) -> Rows:
     if len(others) > 1:
         for at, other in others:
             parse(other, GraphDef(), source, at)
-        others = [(first_line, "\n".join(other for _, other in others))]  # a field may stand twice
+        others = [(1, "\n".join(other for _, other in others))]  # a field may stand twice
     for at, other in others:
         parse(other, rows.rest, source, at)
     return rows

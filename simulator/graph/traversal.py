@@ -1,8 +1,9 @@
-"""Traversal of a graph: fan-in, as in TensorFlow's pruning, fan-out, and sinks."""
+"""Traversal of a graph: fan-in, as in TensorFlow's pruning, fan-out, direct inputs, and sinks."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from itertools import pairwise
 
 import numpy as np
 
@@ -51,6 +52,12 @@ def fan_out(graph: Graph, sources: Iterable[int]) -> list[int]:
                 reached.add(target)
                 pending.append(target)
     return sorted(reached)
+
+
+def all_sources(graph: Graph) -> list[list[int]]:
+    """[N] the nodes that each node reads or waits for, one for each edge: `Graph.sources` of all nodes at once."""
+    sources: list[int] = graph.edge_src.tolist()
+    return [sources[first:last] for first, last in pairwise(graph.in_ptr.tolist())]
 
 
 def sinks(graph: Graph) -> list[int]:

@@ -11,6 +11,7 @@ from simulator.lazy import exported
 
 if TYPE_CHECKING:
     from simulator.oracle.complaints import check_refusal as check_refusal
+    from simulator.oracle.inference import compare_shapes as compare_shapes
     from simulator.oracle.observation import Observation as Observation
     from simulator.oracle.observation import conversation as conversation
     from simulator.oracle.observation import extended as extended
@@ -21,6 +22,7 @@ _EXPORTS = {
     "Observation": "simulator.oracle.observation",
     "check": "simulator.oracle.verification",
     "check_refusal": "simulator.oracle.complaints",
+    "compare_shapes": "simulator.oracle.inference",
     "conversation": "simulator.oracle.observation",
     "extended": "simulator.oracle.observation",
     "observe": "simulator.oracle.observation",

@@ -18,11 +18,15 @@ from typing import Any
 
 from google.protobuf.message import EncodeError
 
+from simulator.comparison.comparison import Comparison, Mismatch
 from simulator.errors import OracleError
 from simulator.graph.dtypes import base
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.graph_def import graph_def
 from simulator.oracle import child
+from simulator.shapes.dims import is_open
+from simulator.shapes.propagation import EDGE
+from simulator.shapes.site import written
 
 _FORM = 1  # of the answers in the cache; raise it when infer's answer to the same question changes
 _KEPT_FILES = 256  # in the cache; the oldest go first
@@ -54,6 +58,36 @@ def infer(graph: Graph, feeds: Mapping[str, Shape], *, timeout_s: float = 300.0)
             raise OracleError("TensorFlow's answer about shapes cannot be read; please report this graph")
         _remember(path, answer)
     return _columns(graph, feeds, listed)
+
+
+def compare_shapes(graph: Graph, *, timeout_s: float = 300.0) -> tuple[Comparison, str | None]:
+    """Our shapes beside TensorFlow's own, and TensorFlow's sentence where it refuses the graph.
+
+    TensorFlow is given the shapes of tensors at the graph's edge, so that the batch is the same, and infers all others
+    by itself. Tensors count whose rank it finds out; ours agree where each dimension that it knows is the same. Raises
+    OracleError as `infer` does, but for a graph that is refused.
+    """
+    first, shapes = graph.tensor_ptr.tolist(), graph.tensor_shape
+    rows = [row for node, op in enumerate(graph.ops) if op in EDGE for row in range(first[node], first[node + 1])]
+    feeds = {graph.tensor_name(row): shape for row in rows if (shape := shapes[row]) is not None and not is_open(shape)}
+    full = {name if ":" in name else f"{name}:0": shape for name, shape in feeds.items()}
+    try:
+        theirs = infer(graph, full, timeout_s=timeout_s)
+    except OracleError as error:
+        if error.refusal is None:
+            raise
+        return Comparison(0, 0, 0, ()), error.refusal
+    found = []
+    for row, (our, their) in enumerate(zip(shapes, theirs, strict=True)):
+        if their is not None and (our is None or len(our) != len(their) or _contradicts(our, their)):
+            node, port = graph.names[graph.tensor_node[row]], int(graph.tensor_port[row])
+            found.append(Mismatch(node, written(our), written(their), f"shape of output {port}"))
+    of = sum(their is not None for their in theirs)
+    return Comparison(of - len(found), of, of - len(found), tuple(found)), None
+
+
+def _contradicts(our: Shape, their: Shape) -> bool:
+    return any(b not in (a, -1) for a, b in zip(our, their, strict=True))
 
 
 def _question(graph: Graph, feeds: Mapping[str, Shape]) -> bytes:

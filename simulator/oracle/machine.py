@@ -81,7 +81,7 @@ def _machine(cpus: int) -> dict[str, Any]:
         "cudnn": built.get("cudnn_version"),
         "driver": driver(),
         "gpus": [_model(tf.config.experimental.get_device_details(one)) for one in physical],
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count() or 0,
         "devices": devices,
     }
@@ -105,7 +105,8 @@ def driver() -> str | None:
     return done.stdout.strip().partition("\n")[0] or None
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The model of this machine's processor, as the system tells it."""
     described = Path("/proc/cpuinfo")
     for line in described.read_text(encoding="utf-8").splitlines() if described.exists() else ():
         if line.startswith("model name"):

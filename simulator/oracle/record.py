@@ -35,7 +35,7 @@ from simulator.files import replace_file
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph_def import graph_def
 from simulator.graph.importer import read_graph
-from simulator.graph.inlining import inline, lower
+from simulator.graph.inlining.expanding import inline, lower
 from simulator.graph.messages import GraphDef, StepStats
 from simulator.graph.sources import read_source
 from simulator.graph.step import choose_step

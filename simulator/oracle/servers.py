@@ -114,6 +114,29 @@ def make_server(task: str, cpus: int, addresses: Mapping[str, str], port: int = 
     return server, [found for found in _listening() if found[0] not in before]
 
 
+def reserved() -> socket.socket:
+    """A socket that keeps a port of 127.0.0.1 until `start_reserved` needs it, and does not listen."""
+    kept = socket.socket()
+    kept.bind(("127.0.0.1", 0))
+    return kept
+
+
+def start_reserved(task: str, addresses: Mapping[str, str], kept: socket.socket) -> Any:
+    """TensorFlow's server of a task with one CPU on a port that was `reserved`, for this machine alone (Linux 5.7).
+
+    Others must know its address before it is made. So its socket can't be exchanged as `servers` does, for the next
+    server of the process would notice. It is bound to the loopback device instead.
+    """
+    port = kept.getsockname()[1]
+    kept.close()  # TensorFlow shares no port
+    server, listening = make_server(task, 1, addresses, port)
+    for number, _ in listening:
+        with socket.socket(fileno=os.dup(number)) as opened:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
+    server.start()
+    return server
+
+
 def _parts(task: str) -> tuple[str, int]:
     """Job and task number of a task's name."""
     fields = dict(part.split(":", 1) for part in task.strip("/").split("/"))

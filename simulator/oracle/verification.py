@@ -13,7 +13,7 @@ from simulator.graph.op_classes import MOVED
 from simulator.laws import assignment_laws, graph_laws
 from simulator.oracle.child import Asking
 from simulator.oracle.observation import STAND_INS, TIMEOUT_S, Observation, ask, observe
-from simulator.partitioning import partition, partition_by_task
+from simulator.partitioning.cut import partition, partition_by_task
 from simulator.partitioning.laws import partition_laws
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import flags, ids, ints
+from simulator.columns import flags, ids, ints, positions
 from simulator.graph.attributes import type_value
 from simulator.graph.building import columns, without_duplicates
 from simulator.graph.dtypes import FLOAT
@@ -91,8 +91,7 @@ def as_graph(nodes: CutNodes, given: CutEdges, rows: Column, requested: Sequence
 
     `requested` holds their devices. Control inputs come in order of edge id.
     """
-    row_of = np.full(len(nodes), -1)
-    row_of[rows] = np.arange(len(rows))
+    row_of = positions(rows, len(nodes))
     free, kept = _free_names(nodes), rows.tolist()
     names, ops = [free[row] for row in kept], [nodes.ops[row] for row in kept]
     src, dst = row_of[given.src], row_of[given.dst]

@@ -125,7 +125,7 @@ def _sent(partitions: Partitions, send: int) -> tuple[int, int]:
     edge = int(cut.in_ptr[send])
     source = int(cut.edge_src[edge])
     if _is_dummy(partitions, source):
-        return int(cut.edge_src[cut.in_ptr[source]]), -1
+        return cut.sources(source)[0], -1
     return source, _port(cut, edge)
 
 
@@ -134,7 +134,7 @@ def _through(partitions: Partitions, source: int, port: int, sends: dict[int, in
     cut = partitions.graph
     while True:
         if partitions.inserted[source] and cut.ops[source] == "Identity":  # after the Recv of a control edge
-            source, port = int(cut.edge_src[cut.in_ptr[source]]), -1
+            source, port = cut.sources(source)[0], -1
         if source not in sends:
             return source, port
         source, sent_port = _sent(partitions, sends[source])
@@ -144,7 +144,7 @@ def _through(partitions: Partitions, source: int, port: int, sends: dict[int, in
 def _is_dummy(partitions: Partitions, row: int) -> bool:
     """A Const that was made to be sent once its origin has run."""
     cut = partitions.graph
-    edges = range(int(cut.in_ptr[row]), int(cut.in_ptr[row + 1]))
+    edges = cut.in_edges(row)
     made = bool(partitions.inserted[row]) and cut.ops[row] == "Const" and len(edges) == 1
     return made and partitions.origin[cut.edge_src[edges[0]]] == partitions.origin[row]
 
@@ -160,8 +160,7 @@ def _wrong_wiring(graph: Graph, step: Step, partitions: Partitions, sends: dict[
         fault = "runs and is in no piece" if origin in runs else "is in a piece and does not run"
         yield f"{graph.names[origin]!r} {fault}"
     for origin in sorted(runs & stands.keys()):
-        edges = range(int(graph.in_ptr[origin]), int(graph.in_ptr[origin + 1]))
-        wanted = _split((int(graph.edge_src[edge]), _port(graph, edge)) for edge in edges)
+        wanted = _split((int(graph.edge_src[edge]), _port(graph, edge)) for edge in graph.in_edges(origin))
         for row in stands[origin]:
             if _split(_inputs(partitions, graph, row, sends)) != wanted:
                 yield f"{partitions.graph.names[row]!r} does not have the inputs of {graph.names[origin]!r}"
@@ -173,7 +172,7 @@ def _wrong_client(
     """Fed tensors that are read come from the client, and nothing else does; fetched ones go to it, each once."""
     cut = partitions.graph
     rows = np.flatnonzero(partitions.endpoint >= 0).tolist()
-    takes = [row for row in rows if cut.in_ptr[row] == cut.in_ptr[row + 1]]
+    takes = [row for row in rows if not cut.in_edges(row)]
     for row in rows:
         if partitions.device[row] != cluster.client or not partitions.inserted[row]:
             yield f"{cut.names[row]!r} is not the client's, or not on its device"
@@ -222,7 +221,7 @@ def _value(partitions: Partitions, graph: Graph, source: int, port: int, sends: 
 def _inputs(partitions: Partitions, graph: Graph, row: int, sends: dict[int, int]) -> Iterator[tuple[int, int]]:
     """The inputs of a node as (graph row, port) with the pairs joined and control loops left out."""
     cut = partitions.graph
-    for edge in range(int(cut.in_ptr[row]), int(cut.in_ptr[row + 1])):
+    for edge in cut.in_edges(row):
         source = int(cut.edge_src[edge])
         if partitions.inserted[source] and cut.ops[source] == "Merge":
             continue  # of a control loop

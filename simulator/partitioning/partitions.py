@@ -77,8 +77,7 @@ def carried(cut: Partitions, transfer: int) -> str:
         if node in sends:
             node = sends[node]
             continue
-        edges = range(graph.in_ptr[node], graph.in_ptr[node + 1])
-        carrying = [edge for edge in edges if cut.origin[graph.edge_src[edge]] == cut.origin[node]]
+        carrying = [edge for edge in graph.in_edges(node) if cut.origin[graph.edge_src[edge]] == cut.origin[node]]
         if not carrying:  # a constant of which there are only copies
             break
         port = int(graph.tensor_port[graph.edge_tensor[carrying[0]]])

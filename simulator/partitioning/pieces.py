@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from simulator.cluster.cluster import Cluster
-from simulator.columns import Flags, Ids, flags, ids
+from simulator.columns import Flags, Ids, flags, ids, positions
 from simulator.graph.editor import CONTROL
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import MERGES
@@ -72,8 +72,7 @@ def split(placed: Placed, level: Level, cluster: Cluster) -> Pieces:
     device, origin = np.array(nodes.device, np.int64)[rows], np.array(nodes.origin, np.int64)
     requested = [cluster.devices[row].name for row in device.tolist()]
     endpoint = np.concatenate([placed.endpoint, np.full(len(nodes) - before, -1)])
-    row_of = np.full(len(nodes), -1)
-    row_of[rows] = np.arange(len(rows))
+    row_of = positions(rows, len(nodes))
     order = np.argsort(pairs.edge)
     edge = pairs.edge[order]
     src = given.src[edge]

@@ -1,7 +1,7 @@
 """Errors for a graph that can't be placed: TensorFlow's reason in substance, and a remedy.
 
-Each error names the node that TensorFlow names (§3.2 to §3.5). It is the node without a kernel, the destination of an
-edge, the node with the `_class` entry, or the first node that is left without a device.
+Each error names the node that TensorFlow names (§3.2 to §3.5): one without a kernel, the destination of an edge, or the
+node with the `_class` entry. Else it is the first node that is left without a device.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def no_device(
 
 
 def _has(cluster: Cluster, requested: DeviceSpec) -> bool:
-    """Whether a device of the cluster is one that is asked for."""
+    """Tell whether a device of the cluster is one that is asked for."""
     return any(matches(requested, parse(device.name)) for device in cluster.devices)
 
 

@@ -16,6 +16,7 @@ Number: TypeAlias = int | float  # a truth value is 0 or 1; at or below SYMBOLS 
 Value: TypeAlias = tuple[Number, ...]  # the elements of a small tensor, in row-major order
 
 SYMBOLS = -(2**64)  # below every number that a tensor of TensorFlow can hold
+MAX_RANK = 254  # TensorShape::MaxDimensions, tensorflow/core/framework/tensor_shape.h
 _TERMS = 8  # a longer polynomial is followed no further
 
 _Term: TypeAlias = tuple[int, ...]  # sorted symbols that are multiplied
@@ -27,6 +28,7 @@ class Algebra:
     """The symbols of one graph, each with the reason for which it was made."""
 
     _number: dict[Hashable, int] = field(default_factory=dict)  # reason -> symbol
+    _reason: list[Sequence[Hashable]] = field(default_factory=list)  # in order of the symbols
     _polynomial: dict[int, _Polynomial] = field(default_factory=dict)  # of the symbols that are computed
     bound: dict[int, int] = field(default_factory=dict)  # symbol -> what it is equal to
 
@@ -35,6 +37,7 @@ class Algebra:
         found = self._number.get(reason)
         if found is None:
             found = self._number[reason] = SYMBOLS - len(self._number)
+            self._reason.append(reason)
         return found
 
     def plus(self, a: int, b: int) -> int:
@@ -54,11 +57,11 @@ class Algebra:
         if a > SYMBOLS and b > SYMBOLS:
             return a * b
         made: dict[_Term, int] = {}
-        for left, x in self._terms(a).items():
-            for right, y in self._terms(b).items():
+        for left, x in self.terms(a).items():
+            for right, y in self.terms(b).items():
                 term = tuple(sorted(left + right))
                 made[term] = made.get(term, 0) + x * y
-        return self._named(made)
+        return self.polynomial(made)
 
     def floor_divided(self, a: int, b: int) -> int:
         """The quotient, rounded down. Division by 0, which TensorFlow refuses when it runs, gives a symbol."""
@@ -76,14 +79,16 @@ class Algebra:
 
     def quotient(self, a: int, b: int) -> int | None:
         """The quotient if there is one without rounding, whatever the symbols stand for; else None."""
-        if a == b and a:
+        if a > SYMBOLS and b > SYMBOLS:
+            return a // b if b and not a % b else None
+        if a == b:
             return 1
-        below = self._terms(b)
+        below = self.terms(b)
         if len(below) != 1:
             return None
         ((divisor, factor),) = below.items()
         made: dict[_Term, int] = {}
-        for term, coefficient in self._terms(a).items():
+        for term, coefficient in self.terms(a).items():
             left = list(term)
             for one in divisor:
                 if one not in left:
@@ -92,7 +97,7 @@ class Algebra:
             if coefficient % factor:
                 return None
             made[tuple(left)] = coefficient // factor
-        return self._named(made)
+        return self.polynomial(made)
 
     def bind(self, a: int, b: int) -> None:
         """Note that two dimensions are equal; of numbers that differ nothing is noted."""
@@ -129,18 +134,23 @@ class Algebra:
             made = self.times(made, dim)
         return made
 
-    def _terms(self, dim: int) -> _Polynomial:
+    def reason(self, symbol: int) -> Sequence[Hashable]:
+        """The reason for which a symbol was made."""
+        return self._reason[SYMBOLS - symbol]
+
+    def terms(self, dim: int) -> _Polynomial:
+        """The dimension as a polynomial: sorted symbols that are multiplied -> how often."""
         if dim > SYMBOLS:
-            return {(): dim} if dim else {}
+            return {(): int(dim)} if dim else {}
         return self._polynomial.get(dim) or {(dim,): 1}
 
     def _summed(self, a: int, b: int, sign: int) -> int:
-        made = dict(self._terms(a))
-        for term, coefficient in self._terms(b).items():
+        made = dict(self.terms(a))
+        for term, coefficient in self.terms(b).items():
             made[term] = made.get(term, 0) + sign * coefficient
-        return self._named(made)
+        return self.polynomial(made)
 
-    def _named(self, polynomial: Mapping[_Term, int]) -> int:
+    def polynomial(self, polynomial: Mapping[_Term, int]) -> int:
         """The dimension that is this polynomial."""
         terms = {term: coefficient for term, coefficient in polynomial.items() if coefficient}
         if not terms:
@@ -160,6 +170,11 @@ class Algebra:
 def is_open(shape: Dims) -> bool:
     """Whether the rank or a dimension is unknown."""
     return shape is None or (bool(shape) and min(shape) < 0)
+
+
+def as_dim(number: Number) -> int:
+    """A number as a dimension, fractions cut off."""
+    return number if isinstance(number, int) else int(number)
 
 
 def known(value: Sequence[Number]) -> bool:

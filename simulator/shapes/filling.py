@@ -7,34 +7,42 @@ whether TensorFlow is installed or not.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from simulator.columns import Ids, ids
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.tensors import shape_of, tensor_sizes
+from simulator.shapes.batches import batch_change
 from simulator.shapes.dims import Dims, is_open
-from simulator.shapes.propagation import EDGE, PLACEHOLDERS, Inferred, infer
+from simulator.shapes.propagation import EDGE, LEGACY_PRODUCER, PLACEHOLDERS, Inferred, infer
+from simulator.shapes.rules import PASSING, PUTS, TAKES
 from simulator.shapes.unknown import unsized
 from simulator.units import is_whole
 from simulator.wording import counted, some
 
 BATCH = 1  # where a file leaves it open and nobody asks for another
 _DECLARING = PLACEHOLDERS | {"Variable", "VariableV2", "TemporaryVariable"}
-_LEGACY_PRODUCER = 21  # until then a placeholder's scalar shape says "unknown" (tensorflow/core/ops/array_ops.cc)
 
 
-def with_shapes(graph: Graph, *, batch: int | None = None, feeds: Mapping[str, Shape] = {}) -> Graph:
+def with_shapes(
+    graph: Graph,
+    *,
+    batch: int | None = None,
+    feeds: Mapping[str, Shape] = {},
+    observed: Mapping[int, Shape] = {},
+) -> Graph:
     """The same graph with the shapes of its tensors for that batch and these feeds.
 
     `feeds` gives the shape of a tensor, "node:port" or "node". The unknown first dimension of every other placeholder,
     dequeue and iterator is `batch`, by default 1. Where a file fixes that dimension, a batch that is asked for takes
     its place. All other shapes follow from these by the rules of the ops. A shape that the file gives counts, unless it
-    hangs on a tensor whose shape is another than the file's. Notes list the assumptions, and ops whose inputs do not
-    fit together in the file itself.
+    hangs on a tensor whose shape is another than the file's. `observed` has the shapes that tensors really had, by
+    their rows: they count before all rules. Notes list the assumptions, and ops whose inputs do not fit together in
+    the file itself.
 
     Raises GraphError for an unknown node or port, for another rank than the file's, for a negative dimension or a
     batch below 1, and where an op's inputs do not fit together because of the feeds or the batch: it names the op.
@@ -47,47 +55,39 @@ def with_shapes(graph: Graph, *, batch: int | None = None, feeds: Mapping[str, S
     given = {_tensor(graph, name): tuple(shape) for name, shape in _checked(feeds).items()}
     for row, shape in given.items():
         _check(graph, row, declared[row], shape)
-    fixed, sizes = _fixed(graph, declared, given, batch)
-    asked = {**fixed, **given}
-    believed = _believed(graph, declared, asked)
-    if not asked and _complete(graph, declared):
-        return _with(graph, declared, ())
-    found = infer(graph, asked, believed, batch=BATCH if batch is None else batch)
-    if found.clashes:
-        _blame(graph, found, given, batch)
+    before = graph
+    graph, changed = _rebatched(graph, declared, given, batch)
+    declared = _declared(graph)
+    believed = _believed(graph, declared, given)
+    for row, shape in observed.items():
+        believed[row] = shape
+    if not given and not observed and _complete(graph, declared):
+        return _with(graph, declared, changed)
+    found = infer(graph, given, believed, batch=BATCH if batch is None else batch)
+    if found.clashes and not observed:  # what really ran fits together
+        _blame(before, found, given, batch)
     shapes = [_numbers(shape) for shape in found.shapes]
+    for row, shape in observed.items():
+        shapes[row] = shape
     notes = _noted(graph, found, shapes, batch)
-    if fixed:
-        names = [graph.tensor_name(row) for row in fixed]
-        notes.append(f"batch {batch} takes the place of {sizes}, the first dimension of {some(names)} in the file")
-    return _with(graph, shapes, notes)
+    return _with(graph, shapes, [*notes, *changed])
 
 
-def _fixed(
+def _rebatched(
     graph: Graph, declared: Sequence[Shape | None], given: Mapping[int, Shape], batch: int | None
-) -> tuple[dict[int, Shape], int]:
-    """The tensors at the edge of a graph whose batch is fixed, with the asked batch in its place, and the fixed one.
-
-    A batch is fixed where it was asked for and no first dimension at the edge is open. It is then the first dimension
-    that most of these tensors have; ties: the one that comes first.
-    """
+) -> tuple[Graph, list[str]]:
+    """The graph with the asked batch in the place of one that it fixes, and what is said of that."""
+    change = "" if batch is None else batch_change(graph, declared, given, batch)
+    if isinstance(change, str):
+        return graph, [change] * bool(change)
+    shapes = list(graph.tensor_shape)
     first = graph.tensor_ptr.tolist()
-    edge = {
-        row: declared[row] or ()
-        for node, op in enumerate(graph.ops)
-        if op in EDGE
-        for row in range(first[node], first[node + 1])
-        if declared[row] != ()
-    }
-    if batch is None or any(not shape or shape[0] < 0 for row, shape in edge.items() if row not in given):
-        return {}, 0
-    counts = Counter(shape[0] for shape in edge.values() if shape)
-    if not counts:
-        return {}, 0
-    size = counts.most_common(1)[0][0]
-    if size == batch:
-        return {}, 0
-    return {row: (batch, *shape[1:]) for row, shape in edge.items() if shape[:1] == (size,) and row not in given}, size
+    rows = [row for node in change.nodes for row in range(first[node], first[node + 1])]
+    for row in (*rows, *_depending(graph, [*rows, *change.edge])):
+        shapes[row] = None
+    for row, shape in change.edge.items():
+        shapes[row] = shape
+    return replace(change.graph, tensor_shape=tuple(shapes)), [change.note]
 
 
 def _with(graph: Graph, shapes: Sequence[Shape | None], notes: Sequence[str]) -> Graph:
@@ -112,7 +112,7 @@ def _declared(graph: Graph) -> list[Shape | None]:
             continue
         if op in _DECLARING and "shape" in attrs:
             shape = shape_of(attrs["shape"].shape)
-            legacy = op == "Placeholder" and graph.producer <= _LEGACY_PRODUCER and shape == ()
+            legacy = op == "Placeholder" and graph.producer <= LEGACY_PRODUCER and shape == ()
             shapes[row] = None if legacy else shape
         elif op == "Const" and "value" in attrs:
             shapes[row] = shape_of(attrs["value"].tensor.tensor_shape)
@@ -177,18 +177,37 @@ def _depending(graph: Graph, fed: Sequence[int]) -> list[int]:
     """Sorted tensors that depend on a fed one, without the fed ones."""
     if not fed:
         return []
+    putting, taking = _stores(graph, PUTS), _stores(graph, TAKES)
     reached = np.zeros(len(graph.tensor_node), bool)
     reached[list(fed)] = True
     while True:  # one round per level of the graph; a level costs a pass over the edges
         edges = (graph.edge_tensor >= 0) & reached[graph.edge_tensor]
         nodes = np.zeros(len(graph), bool)
         nodes[graph.edge_dst[edges]] = True
+        nodes |= (taking >= 0) & np.isin(taking, putting[nodes & (putting >= 0)])  # no edge leads from one to the other
         wider = reached | nodes[graph.tensor_node]
         if (wider == reached).all():
             break
         reached = wider
     reached[list(fed)] = False
     return [int(row) for row in np.flatnonzero(reached)]
+
+
+def _stores(graph: Graph, ops: Collection[str]) -> Ids:
+    """[N] for nodes of these ops the node that makes the handle of what they put in or take out, else -1."""
+    source, first, tensor = graph.tensor_node.tolist(), graph.in_ptr.tolist(), graph.edge_tensor.tolist()
+    made = [-1] * len(graph)
+    for node, op in enumerate(graph.ops):
+        if op in ops:
+            made[node] = node
+            while not op.startswith(("Stage", "Unstage")) and (made[node] == node or graph.ops[made[node]] in PASSING):
+                edge = first[made[node]]
+                if edge == first[made[node] + 1] or tensor[edge] < 0 or source[tensor[edge]] == made[node]:
+                    break
+                made[node] = source[tensor[edge]]
+            if op.startswith(("Stage", "Unstage")):
+                made[node] = len(graph)  # they have a name instead of a handle
+    return ids(made)
 
 
 # --- what is said ----------------------------------------------------------------------------------------------------

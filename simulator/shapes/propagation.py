@@ -17,6 +17,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.op_classes import MERGES, SWITCHES
 from simulator.shapes.dims import Algebra, Dims, Value
 from simulator.shapes.formulas.elementwise import same
+from simulator.shapes.origins import Origins
 from simulator.shapes.rules import OF_SHAPES, PASSING, POPS, PUSHES, RULES, VALUES
 from simulator.shapes.site import Contents, Handle, NothingYet, Outputs, ShapeError, Site, either, either_value
 
@@ -25,7 +26,7 @@ _ITERATORS = frozenset(("IteratorGetNext", "IteratorGetNextSync"))
 EDGE = PLACEHOLDERS | _ITERATORS | {"QueueDequeue", "QueueDequeueV2", "QueueDequeueUpTo", "QueueDequeueUpToV2"}
 """Ops that bring examples into a graph, a row each; no other node says how many."""
 
-_LEGACY_PRODUCER = 21  # until then a placeholder's scalar shape says "unknown" (tensorflow/core/ops/array_ops.cc)
+LEGACY_PRODUCER = 21  # until then a placeholder's scalar shape says "unknown" (tensorflow/core/ops/array_ops.cc)
 _ROUNDS = 4  # in which what readers ask of a tensor is carried on to its other readers
 _VISITS = 64  # of one node; what still changes then is unknown
 
@@ -48,6 +49,7 @@ class Inferred:
     algebra: Algebra = field(default_factory=Algebra)
     batched: list[int] = field(default_factory=list)  # tensors at the edge whose first dimension became the batch
     reading: Mapping[int, Sequence[int]] = field(default_factory=dict)  # tensor of a value -> nodes whose rule reads it
+    origins: Origins | None = None  # of traced numbers
 
 
 def infer(
@@ -56,15 +58,21 @@ def infer(
     believed: Sequence[Dims],
     *,
     batch: int | None = None,
+    size: int | None = None,
 ) -> Inferred:
     """Infer what is known of each tensor.
 
     `given` are the shapes of tensors that come from outside: nothing is inferred of them. `believed` [T] has shapes
     that a file claims, -1 where a dimension is unknown; they fill in what does not follow, and count where they
-    differ. `batch` is the unknown first dimension of tensors at the graph's edge, where nothing else gives it.
+    differ. `batch` is the unknown first dimension of tensors at the graph's edge, where nothing else gives it. With
+    `size`, known numbers are `Traced` to those of the file that may be multiples of it.
     """
     found = _Propagation(graph, given, believed, batch)
+    if size is not None:
+        found.site.origins = Origins(found.algebra, size)
     found.run()
+    if size is not None:
+        return found.result()
     for _ in range(_ROUNDS):
         learned = found.learned()
         if not learned:
@@ -133,7 +141,9 @@ class _Propagation:
         """What was found."""
         place = self.graph.place
         clashes = [Clash(node, said) for node, said in sorted(self.clashes.items(), key=lambda one: place[one[0]])]
-        return Inferred(self.shapes, self.values, clashes, self.algebra, sorted(self.batched), self.reading)
+        return Inferred(
+            self.shapes, self.values, clashes, self.algebra, sorted(self.batched), self.reading, self.site.origins
+        )
 
     def learned(self) -> dict[int, Dims]:
         """What the readers of tensors ask of them, beyond what is known: -1 for an unknown dimension.
@@ -242,7 +252,7 @@ class _Propagation:
                 self.clashes[node] = str(error)
             except NothingYet:  # it is visited again when there is something
                 return []
-        if op == "Placeholder" and graph.producer <= _LEGACY_PRODUCER and found == ((),):
+        if op == "Placeholder" and graph.producer <= LEGACY_PRODUCER and found == ((),):
             found = ()
         if begin == end:
             return []
@@ -283,6 +293,8 @@ class _Propagation:
             return self._write(node, begin, end, (None, ()), (), {})
         shape, value, handle = site.shapes[0], site.values[0], site.handles[0]
         for at in range(1, len(taken)):
+            site.equate_all(shape, site.shapes[at])
+            site.equate_all(value, site.values[at])
             shape = either(algebra, (node,), shape, site.shapes[at])
             value = either_value(algebra, (node,), value, site.values[at])
             handle = _either_handle(algebra, node, handle, site.handles[at])
@@ -338,10 +350,15 @@ class _Propagation:
         claimed = self.believed[tensor]
         if claimed is None or claimed == shape:
             return shape
+        origins, node = self.site.origins, self.site.node
+        if shape is None and origins is not None and self.graph.ops[node] in EDGE:
+            port = tensor - self.first[node]
+            claimed = tuple([origins.entry(node, "", port, at, side, len(claimed)) for at, side in enumerate(claimed)])
         if shape is None or len(shape) != len(claimed):
             symbol = self.algebra.symbol
             return tuple([side if side >= 0 else symbol("claimed", tensor, at) for at, side in enumerate(claimed)])
-        return tuple([theirs if theirs >= 0 else ours for ours, theirs in zip(shape, claimed, strict=True)])
+        pairs = zip(shape, claimed, strict=True)
+        return tuple([ours if theirs < 0 or ours == theirs else theirs for ours, theirs in pairs])
 
     def _asking(self, tensor: int, shape: Dims) -> Dims:
         """The shape with what its readers ask of it."""

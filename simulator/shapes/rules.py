@@ -145,6 +145,7 @@ _ARRAY: tuple[Row, ...] = (
     (x.unique, "", "Unique UniqueWithCounts"),
     (x.unique_v2, "1", "UniqueV2 UniqueWithCountsV2"),
     (v.differing_shapes, "0 1", "ListDiff"),
+    (e.as_input(1), "", "LowerBound UpperBound"),
     (v.axes_shapes, "0 1", "BroadcastGradientArgs"),
     (i.patches, "", "ExtractImagePatches"),
     (e.with_aggregate, "", "QuantizeV2"),
@@ -167,11 +168,11 @@ _NN: tuple[Row, ...] = (
     (n.pooled(4), "", "MaxPool AvgPool MaxPoolWithArgmax"),
     (n.pooled(5), "", "MaxPool3D AvgPool3D"),
     (n.pooled_v2, "1 2", "MaxPoolV2"),
-    (e.of_rank(4), "", "MaxPoolGrad MaxPoolGradV2"),
-    (e.of_rank(5), "", "MaxPool3DGrad"),
+    (e.gradient_of_rank(4), "", "MaxPoolGrad MaxPoolGradV2"),
+    (e.gradient_of_rank(5), "", "MaxPool3DGrad"),
     (e.as_input(1), "", "MaxPoolGradGrad MaxPoolGradGradV2 MaxPool3DGradGrad MaxPoolGradGradWithArgmax"),
     (e.same, "", "MaxPoolGradWithArgmax FractionalMaxPoolGrad"),
-    (a.given_by(0), "0", "AvgPoolGrad AvgPool3DGrad FractionalAvgPoolGrad"),
+    (n.mean_pool_gradient, "0", "AvgPoolGrad AvgPool3DGrad FractionalAvgPoolGrad"),
     (n.fractionally_pooled, "", "FractionalMaxPool FractionalAvgPool"),
     (e.of_rank(4), "", "LRN"),
     (e.merged, "", "LRNGrad"),
@@ -238,6 +239,9 @@ _SPARSE: tuple[Row, ...] = (
     (i.sparse_reshaped, "", "SparseReshape"),
     (i.rows_of_sparse, "", "SparseFillEmptyRows"),
     (e.as_input(1), "", "SparseSoftmax"),
+    (i.sparse_of(2), "", "SparseAdd SparseSlice SparseSparseMaximum SparseSparseMinimum"),
+    (i.sparse_joined, "", "SparseConcat"),
+    (i.sparse_split, "", "SparseSplit"),
 )
 
 _RANDOM: tuple[Row, ...] = (
@@ -249,6 +253,9 @@ _RANDOM: tuple[Row, ...] = (
     (a.given_by(2), "2",
      "StatefulUniform StatefulUniformInt StatefulUniformFullInt StatefulStandardNormalV2 StatefulTruncatedNormal"),
     (e.same, "", "RandomShuffle"),
+    (a.given_by(0), "0", "StatelessRandomGammaV2 StatelessRandomGammaV3"),
+    (a.drawn_each, "0", "RandomGamma RandomPoisson RandomPoissonV2"),
+    (x.categories, "1", "Multinomial StatelessMultinomial"),
     (e.constant((1,), (2,)), "", "StatelessRandomGetKeyCounter"),
     (e.scalar, "", "StatelessRandomGetAlg"),
 )
@@ -265,7 +272,8 @@ _IMAGE: tuple[Row, ...] = (
     (i.decoded, "", "DecodeJpeg DecodePng DecodeBmp DecodeWebP DecodeAndCropJpeg"),
     (i.decoded_any, "", "DecodeImage"),
     (i.decoded_film, "", "DecodeGif"),
-    (e.scalar, "", "EncodeJpeg EncodePng"),
+    (e.scalar, "", "EncodeJpeg EncodeJpegVariableQuality EncodePng"),
+    (i.glimpsed, "1", "ExtractGlimpse ExtractGlimpseV2"),
     (e.constant((3,)), "", "ExtractJpegShape"),
     (i.suppressed, "2",
      "NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 "
@@ -293,14 +301,14 @@ _PARSING: tuple[Row, ...] = (
     (i.parsed_v2, "", "ParseExampleV2"),
     (i.parsed_single, "", "ParseSingleExample"),
     (i.decoded_lines, "", "DecodeCSV"),
-    (e.same, "", "StringToNumber DecodeCompressed"),
+    (e.same, "", "StringToNumber DecodeCompressed DecodeJSONExample"),
     (e.scalar, "", "SerializeTensor"),
 )
 
 _STRING: tuple[Row, ...] = (
     (e.same, "", "AsString RegexReplace StaticRegexReplace RegexFullMatch StaticRegexFullMatch StringStrip StringLower "
      "StringUpper StringLength EncodeBase64 DecodeBase64 StringToHashBucket StringToHashBucketFast "
-     "StringToHashBucketStrong"),
+     "StringToHashBucketStrong UnicodeTranscode UnicodeScript"),
     (e.joined_strings, "", "StringJoin"),
     (i.split_strings, "", "StringSplit StringSplitV2"),
     (e.scalar, "", "StringFormat"),
@@ -500,6 +508,14 @@ OF_SHAPES = frozenset({"Shape", "ShapeN", "Rank", "Size", "VariableShape", "Tens
 POPS = frozenset({"StackPop", "StackPopV2", "TensorListPopBack"})
 PUSHES = frozenset({"StackPush", "StackPushV2", "TensorListPushBack"})
 """Ops that put in what others take out: the values of their second inputs."""
+
+_PUTTING = (s.enqueued, s.enqueued_many, s.staged, s.array_written, s.array_scattered, s.array_split)
+_TAKING = (s.dequeued, s.dequeued_many, s.unstaged, s.array_read, s.array_gathered, s.array_joined)
+
+
+PUTS = PUSHES | {op for rule, _, ops in _FLOW_OF_DATA if rule in _PUTTING for op in ops.split()}
+TAKES = POPS | {op for rule, _, ops in _FLOW_OF_DATA if rule in _TAKING for op in ops.split()}
+"""Ops that put in, and ops that take out what others put in: no edge leads from the one to the other."""
 
 
 def _rows() -> dict[str, ShapeRule]:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from simulator.graph.dtypes import base
-from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Number, Value, known
+from simulator.shapes.dims import MAX_RANK, SYMBOLS, Algebra, Dims, Number, Value, as_dim, known
+from simulator.shapes.origins import ELEMENT, SINGLE, Origins
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Attrs
 
-MAX_RANK = 254  # TensorShape::MaxDimensions, tensorflow/core/framework/tensor_shape.h
 MAX_ELEMENTS = 4096  # of a value that is followed: more than any list of sizes or indices has
 
 Outputs: TypeAlias = Sequence[Dims]  # of the first outputs; those that are left out are of unknown rank
@@ -59,6 +59,7 @@ class Site:
         "name",
         "node",
         "op",
+        "origins",
         "outputs",
         "patient",
         "round",
@@ -83,6 +84,7 @@ class Site:
         self.round = 0  # a rule that knows more may ask for fewer symbols: those of another round are others
         self.patient = True  # whether something may still be put in where nothing is yet
         self.learning = False  # whether equal dimensions are noted
+        self.origins: Origins | None = None  # where numbers come from, if that is asked
         self.learned: dict[int, Dims] = {}  # tensor of unknown rank -> what a reader asks of it
 
     def at(self, node: int, name: str, op: str, attrs: Attrs, outputs: int) -> None:
@@ -104,12 +106,12 @@ class Site:
     def whole(self, slot: int) -> int | None:
         """The single whole number that an input holds, if it is known."""
         found = self.value(slot)
-        return int(found[0]) if found is not None and len(found) == 1 and found[0] > SYMBOLS else None
+        return as_dim(found[0]) if found is not None and len(found) == 1 and found[0] > SYMBOLS else None
 
     def wholes(self, slot: int) -> tuple[int, ...] | None:
         """The whole numbers that an input holds, if all are known."""
         found = self.value(slot)
-        return tuple([int(one) for one in found]) if found is not None and known(found) else None
+        return tuple([as_dim(one) for one in found]) if found is not None and known(found) else None
 
     def dims(self, slot: int) -> Dims:
         """The shape that an input holds as its value; -1 is an unknown dimension (`MakeShapeFromShapeTensor`)."""
@@ -126,7 +128,7 @@ class Site:
         for one in found:
             if SYMBOLS < one < -1:
                 raise ShapeError(f"a dimension of {int(one)} in the shape {written(tuple(map(int, found)))}")
-        return tuple([self.fresh() if one == -1 else int(one) for one in found])
+        return tuple([self.fresh() if one == -1 else as_dim(one) for one in found])
 
     def handle(self, slot: int, kind: str) -> Handle | None:
         """What an input refers to, if it is of that kind."""
@@ -155,21 +157,33 @@ class Site:
         value = self.attrs.get(name)
         return [] if value is None else list(value.list.i)
 
+    def traced_number(self, name: str, default: int) -> int:
+        """An attribute that is a whole number, with its origin."""
+        found = self.number(name, default)
+        return found if self.origins is None else self.origins.entry(self.node, name, ELEMENT, 1, found)
+
     def declared(self, name: str = "shape") -> Dims:
         """An attribute that is a shape."""
         value = self.attrs.get(name)
-        return None if value is None or not value.HasField("shape") else self.of_message(value.shape)
+        return None if value is None or not value.HasField("shape") else self.of_message(value.shape, name)
 
     def listed(self, name: str) -> tuple[Dims, ...]:
         """An attribute that is a list of shapes."""
         value = self.attrs.get(name)
-        return () if value is None else tuple([self.of_message(shape) for shape in value.list.shape])
+        if value is None:
+            return ()
+        return tuple([self.of_message(shape, name, at) for at, shape in enumerate(value.list.shape)])
 
-    def of_message(self, shape: object) -> Dims:
-        """The dimensions of a TensorShapeProto."""
+    def of_message(self, shape: object, name: str, at: int = SINGLE) -> Dims:
+        """The dimensions of a TensorShapeProto, of that attribute and at that index of a list."""
         if shape.unknown_rank:  # type: ignore[attr-defined]  # of the message
             return None
-        return tuple([dim.size if dim.size >= 0 else self.fresh() for dim in shape.dim])  # type: ignore[attr-defined]
+        made = tuple([dim.size if dim.size >= 0 else self.fresh() for dim in shape.dim])  # type: ignore[attr-defined]
+        if self.origins is None:
+            return made
+        return tuple(
+            [self.origins.entry(self.node, name, at, place, side, len(made)) for place, side in enumerate(made)]
+        )
 
     def dtype(self, slot: int) -> int:
         """The type of an input, without the mark of a reference; 0 where unknown."""
@@ -232,7 +246,7 @@ class Site:
 
     def merged(self, a: Dims, b: Dims) -> Dims:
         """The shape of which both are known parts (`InferenceContext::Merge`)."""
-        if a is None or a == b:
+        if a is None or (a == b and self.origins is None):
             return b
         if b is None:
             return a
@@ -243,6 +257,7 @@ class Site:
     def equal(self, x: int, y: int, a: Dims = None, b: Dims = None) -> int:
         """The dimension that both are; a number tells more than a symbol."""
         if x == y:
+            self.equate(x, y)
             return x
         if x < 0 or y < 0:
             if self.learning:
@@ -253,7 +268,7 @@ class Site:
 
     def broadcast(self, a: Dims, b: Dims) -> Dims:
         """The shape to which both are stretched (`BroadcastBinaryOpOutputShapeFnHelper`)."""
-        if a == b:
+        if a == b and self.origins is None:
             return a
         if a is None or b is None:
             return None
@@ -263,13 +278,28 @@ class Site:
 
     def stretched(self, x: int, y: int, a: Dims, b: Dims) -> int:
         """The dimension to which two are stretched, of which one may be 1."""
+        if x == y == 1:  # either may be stretched for another batch: one that comes from elsewhere tells more
+            return y if type(x) is int else x
         if x == y or y == 1:
+            self.equate(x, y)
             return x
         if x == 1:
             return y
         if x < 0 or y < 0:
             return max(x, y) if max(x, y) >= 0 else self.fresh()
         raise ShapeError(f"dimensions must be equal, but are {x} and {y}: {written(a)} and {written(b)}")
+
+    def equate(self, x: int, y: int) -> None:
+        """Note that two dimensions are equal whatever the file's numbers are."""
+        if self.origins is not None:
+            self.origins.equate(x, y)
+
+    def equate_all(self, a: Sequence[Number] | None, b: Sequence[Number] | None) -> None:
+        """As `equate`, for each pair."""
+        if self.origins is not None and a is not None and b is not None and a is not b and len(a) == len(b):
+            for x, y in zip(a, b, strict=True):
+                if isinstance(x, int) and isinstance(y, int):
+                    self.origins.equate(x, y)
 
     def axis(self, axis: int, rank: int) -> int:
         """An axis from 0 on, of one that may count from the end."""
@@ -284,6 +314,9 @@ class Site:
     def put(self, handle: Handle | None, *shapes: Dims, value: Value | None = None) -> None:
         """Note that these are put into what a handle refers to; `value`: the elements of a single one."""
         if handle is not None:
+            for all_held in (handle.shapes, self.contents.held.get(handle.key, ())):
+                for shape, held in zip(shapes, all_held, strict=False):
+                    self.equate_all(shape, held)
             self.contents.put(handle.key, shapes, value)
 
     def taken(self, handle: Handle | None) -> tuple[Dims, ...]:

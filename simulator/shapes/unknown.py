@@ -16,8 +16,8 @@ from simulator.graph.step import Step, exchange
 from simulator.graph.traversal import PLACEHOLDERS
 from simulator.shapes.propagation import data_inputs
 
-# Workspace that cuDNN passes from forward to backward, whose size TensorFlow does not know.
-_OPAQUE = frozenset((("FusedBatchNormV3", 5), ("CudnnRNN", 3), ("CudnnRNNV2", 3), ("CudnnRNNV3", 3)))
+OPAQUE = frozenset((("FusedBatchNormV3", 5), ("CudnnRNN", 3), ("CudnnRNNV2", 3), ("CudnnRNNV3", 3)))
+"""Workspace that cuDNN passes from forward to backward, by op and port: TensorFlow does not know its size."""
 
 
 def unsized(graph: Graph, sizes: Ints) -> Flags:
@@ -48,7 +48,7 @@ def _unsized(graph: Graph, sizes: Ints, taken: Ids) -> Flags:
     read[taken[taken >= 0]] = True
     rows: npt.NDArray[np.bool_] = read & (sizes < 0) & (graph.tensor_dtype % REF != STRING)
     for row in np.flatnonzero(rows).tolist():
-        rows[row] = (graph.ops[graph.tensor_node[row]], int(graph.tensor_port[row])) not in _OPAQUE
+        rows[row] = (graph.ops[graph.tensor_node[row]], int(graph.tensor_port[row])) not in OPAQUE
     return flags(rows)
 
 

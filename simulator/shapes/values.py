@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from simulator.graph.const_values import elements
 from simulator.graph.dtypes import BOOL, FLOAT
-from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Number, Value, known
+from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Number, Value, as_dim, known
 from simulator.shapes.formulas.indexing import strided_entries
+from simulator.shapes.origins import ELEMENT
 from simulator.shapes.site import MAX_ELEMENTS, Outputs, Site
 
 # The elements of each output, given the shapes that the rule found; None: they are not followed.
@@ -75,7 +76,12 @@ def popped(site: Site, out: Outputs) -> Sequence[Value | None]:
 def const(site: Site, out: Outputs) -> Sequence[Value | None]:
     """Const: the numbers in the attributes."""
     found = elements(site.attrs, MAX_ELEMENTS)
-    return _NONE if found is None else (tuple(found),)
+    if found is None:
+        return _NONE
+    if site.origins is not None and all(isinstance(one, int) for one in found):
+        entry = site.origins.entry
+        found = [entry(site.node, "value", ELEMENT, at, as_dim(one), len(found)) for at, one in enumerate(found)]
+    return (tuple(found),)
 
 
 # ---- arithmetic -----------------------------------------------------------------------------------------------------
@@ -239,7 +245,7 @@ def cast(site: Site, out: Outputs) -> Sequence[Value | None]:
             return int(number != 0)
         if to == FLOAT:
             return float(np.float32(number))
-        return float(number) if to in _FLOATS else int(number)
+        return float(number) if to in _FLOATS else as_dim(number)
 
     return (tuple([one(number) for number in value]),)
 
@@ -265,11 +271,11 @@ def reduction(site: Site, out: Outputs) -> Sequence[Value | None]:
 
 def _reduced(site: Site, row: Value) -> Number:
     if site.op == "Prod" and all(isinstance(one, int) for one in row):
-        return site.algebra.product([int(one) for one in row])
+        return site.algebra.product([as_dim(one) for one in row])
     if site.op == "Sum" and all(isinstance(one, int) for one in row):
         total = 0
         for one in row:
-            total = site.algebra.plus(total, int(one))
+            total = site.algebra.plus(total, as_dim(one))
         return total
     if not known(row) or (not row and site.op in ("Max", "Min", "Mean")):
         return site.fresh()
@@ -335,11 +341,9 @@ def concatenated(site: Site, out: Outputs) -> Sequence[Value | None]:
     parts, axis = site.shapes[:-1], site.whole(-1)
     if axis is None or out[0] is None or any(shape is None or min(shape, default=0) < 0 for shape in parts):
         return _NONE
-    values = _or_fresh(site)[:-1]
-    if len(out[0]) == 1:
-        return (tuple([one for part in values for one in part]),)
-    given = [_array(value, shape) for value, shape in zip(values, parts, strict=True)]
-    return (_flat(np.concatenate([one for one in given if one is not None], axis)),)
+    given = [_array(value, shape) for value, shape in zip(_or_fresh(site)[:-1], parts, strict=True)]
+    found = [part for part in given if part is not None]
+    return _NONE if len(found) < len(given) else (_flat(np.concatenate(found, axis)),)
 
 
 def first_concatenated(site: Site, out: Outputs) -> Sequence[Value | None]:
@@ -506,7 +510,7 @@ def offsets(site: Site, out: Outputs) -> Sequence[Value | None]:
         if part is not None:
             at = axis % len(part)
             made.append((*[0] * at, begin, *[0] * (len(part) - at - 1)))
-            begin = site.algebra.plus(begin, int(part[at]))
+            begin = site.algebra.plus(begin, as_dim(part[at]))
     return made
 
 

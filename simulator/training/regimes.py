@@ -86,7 +86,7 @@ class Regime:
 
     @property
     def averages(self) -> bool:
-        """Whether an update averages gradients, which workers hand to accumulators before they wait for a token."""
+        """Tell whether an update averages gradients, which workers hand to accumulators; then they wait for a token."""
         return KINDS[self.kind].averages
 
     @property

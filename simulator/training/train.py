@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator.columns import Ints, ids, ints
-from simulator.execution.caching import TRAINING
-from simulator.execution.choosing import choose
+from simulator.execution.choosing import TRAINING, choose
 from simulator.execution.options import SimulationOptions
-from simulator.training.clients.background import background
-from simulator.training.clients.client_tables import Client, CombinedTables, combine_tables
-from simulator.training.clients.session_starts import Starts, starts
-from simulator.training.clients.workload import Workload, workload_of
-from simulator.training.control.recording import recorded_trace
-from simulator.training.control.results import RunResult, StopCondition
-from simulator.training.control.run import LoweredClients, prepare, run
-from simulator.training.disturbances.disturbance import Upsets
+from simulator.training.clients import Client, CombinedTables, Starts, combine_tables, starts
+from simulator.training.control.layout import LoweredClients, prepare
+from simulator.training.control.results import RunResult, recorded_trace
+from simulator.training.control.run import run
+from simulator.training.control.workload import Workload, workload_of
+from simulator.training.disturbances.background import background
 from simulator.training.disturbances.disturbed import disturb, slowed, upsets_of
 from simulator.training.inputs.finding import inputs_of
 from simulator.training.inputs.pipeline import Pipelines
 from simulator.training.inputs.pipeline import slowed as slower_inputs
-from simulator.training.programs.program_regime import regime_of
+from simulator.training.recognition.sync_replicas import regime_of
 from simulator.training.regimes import NO_RULE, Regime
 from simulator.training.training import Training
 from simulator.wording import counted
@@ -32,7 +30,7 @@ from simulator.wording import counted
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
-    from simulator.partitioning import Partitions
+    from simulator.partitioning.partitions import Partitions
     from simulator.training.disturbances.disturbance import Disturbance
 
 _EVENT, _FLOW = 3, 170  # what an event of a training, and a flow, cost the plain loop; 1 is an event of a single step
@@ -84,61 +82,63 @@ def train(
     cluster, priced = disturbed.cluster, [slowed(one, disturbed.slower) for one in costs]
     others = background(disturbed)
     clients, priced = (*clients, *others.clients), [*priced, *others.costs]
+    programs = [client.program for client in clients]
     combined = combine_tables(clients, cluster, priced, options)
-    begins = starts([client.program for client in clients], cluster, disturbed.up_ns)
-    settled = regime_of(regime, [client.program for client in clients])
-    tokens = 0 if settled is None else settled.tokens or 0
+    begins = starts(programs, cluster, disturbed.up_ns)
+    settled = regime_of(regime, programs)
     workload = workload_of(
         clients,
         combined,
-        cluster,
         begins.session_ns,
+        disturbed,
         steps=max(steps, most),
-        tokens=tokens,
+        tokens=0 if settled is None else settled.tokens or 0,
         clock_rule=NO_RULE if settled is None else settled.clock_rule,
         inputs=slower_inputs(inputs, cluster, disturbed.slower),
+        seed=options.seed,
     )
-    workload = replace(workload, disturbed=disturbed, seed=options.seed)
     priority = _priority(clients, combined)
     given = prepare(combined, priority, options)
-    how = {"order": options.order_for(priority), "contention": options.contention}
-    result, each = None, workload.limit // max(steps, most)
+    each = workload.limit // max(steps, most)
 
-    def stop() -> StopCondition:
-        def more(result: RunResult) -> int:
-            assert extend is not None
-            return each * min(most, extend(_training(cluster, begins, workload, result), made.limit // each))
+    def more(result: RunResult, limit: int) -> int:
+        assert extend is not None
+        return each * min(most, extend(_training(cluster, begins, workload, result), limit // each))
 
-        made = StopCondition(each * steps, None if extend is None else more, on_progress)
-        return made
-
-    if choose(options.engine, (1 + 3 * (most > steps)) * steps * _effort(combined, given), TRAINING):
-        result = run(workload, combined, given, record=record, stop=stop(), compiled=True)
-    how["engine"] = "python" if result is None else "compiled"
+    go = partial(
+        run,
+        workload,
+        given,
+        record=record,
+        limit=each * steps,
+        extend=None if extend is None else more,
+        on_progress=on_progress,
+    )
+    result, engine = None, "compiled"
+    if choose(options.engine, (1 + 3 * (most > steps)) * steps * _effort(given), TRAINING):
+        result = go(compiled=True)
     if result is None:  # a deadlock, or times that the compiled loop can't count
-        result = run(workload, combined, given, record=record, stop=stop())
+        result, engine = go(), "python"
         assert result is not None
-    busy_ns = result.usage.device_busy_ns.tolist()
-    trace = recorded_trace(result.recorder, clients, combined, given.lowered, how, busy_ns, result.end_ns)
-    made = _training(cluster, begins, workload, result)
+    how = {"order": options.order_for(priority), "contention": options.contention, "engine": engine}
     pieces = tuple(client.partitions for client in clients)
     return replace(
-        made,
+        _training(cluster, begins, workload, result),
         regime=str(settled or "none"),
-        trace=trace,
+        trace=recorded_trace(result, clients, given, how),
         partitions=pieces,
         inputs=inputs.pipelines,
         notes=(*workload.notes, *inputs.notes, *others.notes, *_notes(pieces)),
     )
 
 
-def _effort(combined: CombinedTables, given: LoweredClients) -> int:
+def _effort(given: LoweredClients) -> int:
     """The cost of a step of each client in the plain loop, in events of a single step.
 
     A flow that begins or ends has it find the rates of all others: for both 0.4 ms with 16 workers and 8 ps tasks.
     """
-    flows = given.lowered.tasks.resource >= len(combined.tables.devices) + len(combined.tables.routes.link_names)
-    return _EVENT * (len(combined.tables) + len(given.lowered.transfers)) + _FLOW * int(flows.sum())
+    events = len(given.combined.tables) + len(given.lowered.transfers)
+    return _EVENT * events + _FLOW * int(given.on_shared.sum())
 
 
 def _notes(pieces: Sequence[Partitions]) -> tuple[str, ...]:
@@ -163,10 +163,9 @@ def _priority(clients: Sequence[Client], combined: CombinedTables) -> Ints | Non
 
 def _training(cluster: Cluster, begins: Starts, workload: Workload, result: RunResult) -> Training:
     """The results as columns."""
-    log = result.log
-    steps = np.array(log.steps, np.int64).reshape(len(log.steps), 6)
+    steps = np.array(result.steps, np.int64).reshape(len(result.steps), 6)
     steps = steps[np.lexsort((steps[:, 0], steps[:, 3]))].T
-    updates = np.array(log.updates, np.int64).reshape(len(log.updates), 5).T
+    updates = np.array(result.updates, np.int64).reshape(len(result.updates), 5).T
     return Training(
         regime="",
         tasks=cluster.tasks,
@@ -174,7 +173,7 @@ def _training(cluster: Cluster, begins: Starts, workload: Workload, result: RunR
         links=tuple(link.name for link in cluster.links),
         clients=workload.names,
         client_task=workload.task,
-        is_worker=workload.clocked,
+        is_worker=workload.clocks.clocked,
         session_ns=begins.session_ns,
         waited_for=begins.waited_for,
         step_client=ids(steps[0]),
@@ -189,14 +188,14 @@ def _training(cluster: Cluster, begins: Starts, workload: Workload, result: RunR
         update_gradients=ids(updates[3]),
         update_examples=ints(updates[4]),
         dropped=result.dropped,
-        lost_updates=sum(log.lost),
+        lost_updates=sum(result.lost),
         device_lanes=ids([device.lanes for device in cluster.devices]),
         usage=result.usage,
         end_ns=result.end_ns,
         samples=result.samples,
         under_way=result.under_way,
-        lost_by_crash=ints(log.lost),
-        upsets=upsets_of(workload.disturbed) if workload.disturbed is not None else Upsets(),
-        cut_short=tuple(log.cut),
+        lost_by_crash=ints(result.lost),
+        upsets=upsets_of(workload.disturbed),
+        cut_short=tuple(result.cut),
         input_ns=result.input_ns,
     )

@@ -20,7 +20,7 @@ from simulator.wording import counted, repr_of
 
 if TYPE_CHECKING:
     from simulator.execution.trace import Trace
-    from simulator.partitioning import Partitions
+    from simulator.partitioning.partitions import Partitions
     from simulator.training.inputs.pipeline import Pipeline
 
 

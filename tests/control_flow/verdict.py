@@ -21,12 +21,12 @@ from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.graph.graph import Graph
 from simulator.graph.importer import read_graph
-from simulator.graph.inlining import inline, lower
+from simulator.graph.inlining.expanding import inline, lower
 from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step, choose_step
 from simulator.oracle import child
 from simulator.oracle.child import Asking
-from simulator.partitioning import partition
+from simulator.partitioning.cut import partition
 
 TIMEOUT_S = 120.0
 WITHOUT_A_LINE = {"_Send", "_Recv", "_HostSend", "_HostRecv"}  # in the statistics of a session

@@ -6,14 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.cluster.chips import Chip, read_chip
+from simulator.cluster.chips import FITTED, Chip, PeakParts, read_chip
 from simulator.costs.formulas.instance import Instance
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.formulas.neural import Convolution, convolution, convolved
-from simulator.costs.kernels import WINOGRAD_2, Speeds, kernel_of, seconds
+from simulator.costs.kernels import Speeds, kernel_of, launched, seconds
 from simulator.graph.messages import AttrValue
 
-CHIP = Speeds(products=1e12, convolutions=1e12, plain=1e12, moved=1e18, multiprocessors=10, tensor_cores=False)
+LOADING = 0.2
+CHIP = Speeds(
+    products=1e12,
+    convolutions=1e12,
+    transformed=1e12,
+    moved=1e18,
+    multiprocessors=10,
+    tensor_cores=False,
+    loading=LOADING,
+    statistics=0.5,
+)
 sizes = st.integers(1, 3000)
 
 
@@ -55,43 +65,58 @@ def conv(
 
 
 @pytest.mark.parametrize(
-    ("product", "waves", "tile", "speed"),
+    ("product", "waves", "tile", "loads"),
     [
-        (Product(1280, 128, 32), 1, 128 * 128, 1.0),  # ten tiles: one wave
-        (
-            Product(1281, 128, 32),
-            5,
-            64 * 64,
-            0.85,
-        ),  # 42 tiles; 11 large ones would take two waves of four times the work
-        (Product(12800, 128, 32), 10.5, 128 * 128, 1.0),  # 100 tiles: waves overlap
-        (Product(128, 128, 32, 10), 1, 128 * 128, 1.0),  # ten products
+        (Product(1280, 128, 32), 1, 128 * 128, 0),  # ten tiles: one wave
+        # 42 tiles, which load twice as much; 11 large ones would take two waves of four times the work
+        (Product(1281, 128, 32), 5, 64 * 64, 1),
+        (Product(12800, 128, 32), 10.5, 128 * 128, 0),  # 100 tiles: waves overlap
+        (Product(128, 128, 32, 10), 1, 128 * 128, 0),  # ten products
     ],
 )
-def test_a_product_by_hand(product: Product, waves: float, tile: int, speed: float) -> None:
-    assert seconds(product, CHIP) == pytest.approx(waves * 2 * tile * product.k / (1e11 * speed))
+def test_a_product_by_hand(product: Product, waves: float, tile: int, loads: int) -> None:
+    by_hand = waves * 2 * tile * product.k / 1e11 * (1 + LOADING * loads)
+    assert seconds(product, CHIP) == pytest.approx(by_hand)
 
 
 def test_few_tiles_are_cut_along_their_depth() -> None:
     """One tile of 128 x 128 would keep nine of ten multiprocessors idle; eight of 64 x 32 keep two."""
     deep, slow_memory = Product(128, 128, 6400), CHIP._replace(moved=1e3)
     assert seconds(deep, CHIP) < 2 * 128 * 128 * 6400 / 1e11 / 5
-    assert seconds(deep, slow_memory) == pytest.approx(2 * 64 * 32 * 6400 / (1e11 * 0.7))  # adding takes too long
+    # adding takes too long
+    assert seconds(deep, slow_memory) == pytest.approx(2 * 64 * 32 * 6400 / 1e11 * (1 + 2 * LOADING))
+
+
+def test_only_gradients_of_filters_are_cut_along_their_depth() -> None:
+    """One image of 7 x 7 makes four tiles of 128 x 128; all its pixels make few, too, but are the depth there."""
+    forward = conv(taps=1, channels=4096, filters=512, side=7)._replace(images=1)
+    assert seconds(forward, CHIP) >= 2 * 128 * 32 * 4096 / 1e11
+    assert seconds(forward.product, CHIP) < seconds(forward, CHIP) / 1.5
+    deep = conv(taps=1, channels=64, filters=64)._replace(of="filter")
+    assert seconds(deep, CHIP) < 2 * 128 * 64 * deep.product.k / 1e11 / 3
+
+
+def test_convolutions_start_kernels_that_prepare_them() -> None:
+    cores = CHIP._replace(tensor_cores=True)
+    assert launched(conv(), CHIP) == 2
+    assert launched(conv(), cores) == 4
+    assert launched(conv()._replace(channels_first=False), cores) == 1
+    assert launched(Product(1, 1, 1), CHIP) == launched(None, CHIP) == 1
 
 
 def test_winograd_makes_four_pixels_of_sixteen_products() -> None:
     large = conv(channels=128, filters=128)
     with_memory = CHIP._replace(moved=1e9)  # transforms that pass through memory never pay
-    by_hand = 2 * 4 * 32 * 32 * 16 * 128 * 128 / (1e12 * WINOGRAD_2)
+    by_hand = 2 * 4 * 32 * 32 * 16 * 128 * 128 / 1e12
     assert seconds(large, with_memory) == pytest.approx(by_hand)
     direct = 2 * 4 * 64 * 64 * 9 * 128 * 128 / 1e12
-    assert direct / by_hand == pytest.approx(2.25 * WINOGRAD_2)
+    assert direct / by_hand == pytest.approx(2.25)
 
 
 @pytest.mark.parametrize(("taps", "stride"), [(1, 1), (3, 2), (2, 1)])
 def test_other_filters_are_one_product(taps: int, stride: int) -> None:
-    made = conv(taps=taps, stride=stride)
-    assert seconds(made, CHIP) == seconds(made.product, CHIP)
+    made = conv(taps=taps, stride=stride, filters=128, side=256)  # so many tiles that the largest are the best
+    assert seconds(made, CHIP) == pytest.approx(seconds(made.product, CHIP))
 
 
 def test_tensor_cores_transpose_channels_that_come_first() -> None:
@@ -118,7 +143,7 @@ def test_more_images_never_take_less(channels: int, filters: int, side: int, ima
 
 @given(sizes, sizes, sizes)
 def test_a_faster_gpu_is_faster_in_proportion(m: int, n: int, k: int) -> None:
-    twice = Speeds(2e12, 2e12, 2e12, 2e18, 10, tensor_cores=False)
+    twice = CHIP._replace(products=2e12, convolutions=2e12, transformed=2e12, moved=2e18)
     assert seconds(Product(m, n, k), twice) == pytest.approx(seconds(Product(m, n, k), CHIP) / 2)
 
 
@@ -167,12 +192,37 @@ def test_unknown_shapes_make_no_kernel() -> None:
         assert convolved(broken) is None
 
 
-FULL = {"multiprocessors": 56, "dispatch": "28 us", "reached": {"bandwidth": 0.75, "products": 0.9}}
+FULL = {"multiprocessors": 56, "compute_capability": 6.0, "clocks": [1328, 1480], "dispatch": "28 us"}
+MEASURED = {"bandwidth": 0.75, "products": 0.9}
 
 
 def test_a_chip_is_read_and_its_other_parts_follow_products() -> None:
-    assert read_chip(FULL) == Chip(56, 28_000, 0.75, 0.9, 0.9, 0.9, 0.9)
+    assert read_chip(FULL) == Chip(56, 6.0, 1328 / 1480, 28_000)
+    assert read_chip({**FULL, "reached": MEASURED}) == Chip(
+        56, 6.0, 1328 / 1480, 28_000, PeakParts(0.75, 0.9, 0.9, 0.9, 0.9)
+    )
+    assert read_chip({"multiprocessors": 56}) == Chip(56)
     assert read_chip({"compute": "1 TFLOP/s"}) is None
+
+
+def test_what_was_measured_replaces_the_constants() -> None:
+    chip = read_chip({**FULL, "reached": MEASURED})
+    assert chip is not None
+    assert (chip.bandwidth, chip.products, chip.convolutions) == (0.75, 0.9, 0.9)
+    assert (chip.dispatch_ns, Chip(56).dispatch_ns) == (28_000, FITTED.dispatch_ns)
+    assert chip.host_ns(3) == 28_000 + 2 * FITTED.enqueue_ns
+
+
+def test_parts_of_the_peaks_follow_from_the_sheet() -> None:
+    """Kepler issues two thirds, integers take a place before Volta, and no clock stays at the boost."""
+    volta, pascal, kepler = (Chip(10, capability, base=0.5) for capability in (7.0, 6.0, 3.7))
+    sustained = 0.5 + FITTED.clock * 0.5
+    assert volta.products == pytest.approx(FITTED.products * sustained)
+    assert volta.convolutions == pytest.approx(FITTED.convolutions * sustained)
+    assert pascal.convolutions == pytest.approx(volta.convolutions * FITTED.addressing)
+    assert kepler.convolutions == pytest.approx(pascal.convolutions * 2 / 3)
+    assert Chip(10, 8.6).convolutions == pytest.approx(Chip(10, 8.0).convolutions * FITTED.addressing)
+    assert Chip(10).sustained == 1
 
 
 @pytest.mark.parametrize(
@@ -182,6 +232,12 @@ def test_a_chip_is_read_and_its_other_parts_follow_products() -> None:
         ({"multiprocessors": True}, "multiprocessors: True"),
         ({"dispatch": 28}, "dispatch: 28 needs a unit"),
         ({"dispatch": "soon"}, "soon"),
+        ({"compute_capability": "7.0"}, "compute_capability: '7.0' is no number"),
+        ({"compute_capability": float("nan")}, "compute_capability: nan is no number"),
+        ({"clocks": 1480}, "clocks: 1480 are not the base and the boost clock"),
+        ({"clocks": [1480]}, "clocks: .1480. are not the base and the boost clock"),
+        ({"clocks": [1480, 1328]}, "are not in order"),
+        ({"clocks": [0, 1328]}, "are not in order"),
         ({"reached": 0.8}, "reached: 0.8 is no table of parts"),
         ({"reached": {"bandwidth": 0.5}}, "is no table of parts"),
         ({"reached": {"bandwidth": 0.5, "products": 0.5, "luck": 1}}, "is no table of parts"),
@@ -195,6 +251,7 @@ def test_a_wrong_chip_is_refused(change: dict[str, object], message: str) -> Non
         read_chip({**FULL, **change})
 
 
-def test_half_a_chip_is_refused() -> None:
-    with pytest.raises(KeyError, match="give all of multiprocessors, dispatch, reached, or none"):
-        read_chip({"multiprocessors": 56})
+@pytest.mark.parametrize("key", ["compute_capability", "clocks", "dispatch"])
+def test_a_chip_without_multiprocessors_is_refused(key: str) -> None:
+    with pytest.raises(KeyError, match=f"multiprocessors: {key} needs it"):
+        read_chip({key: FULL[key]})

@@ -17,7 +17,7 @@ from simulator.cluster.description import load_cluster
 from simulator.cluster.master import connected
 from simulator.graph.dtypes import BOOL, FLOAT, INT32, STRING
 from simulator.graph.graph import Graph
-from simulator.graph.inlining import inline, lower
+from simulator.graph.inlining.expanding import inline, lower
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
 from tests.difference import anything, computing, flow, functions, state

@@ -18,7 +18,7 @@ from simulator.oracle.child import Asking
 from simulator.oracle.complaints import compare_refusals, complaint
 from simulator.oracle.observation import Observation, extended
 from simulator.oracle.verification import differences
-from simulator.partitioning import partition
+from simulator.partitioning.cut import partition
 from tests.difference.asking import ask
 from tests.difference.cases import Case
 

@@ -12,7 +12,7 @@ import pytest
 
 from simulator.columns import Ints
 from simulator.errors import UnsupportedError
-from simulator.execution import caching, choosing, engine
+from simulator.execution import choosing, engine
 from simulator.execution.compiled import engine as compiled
 from simulator.execution.compiled import kernel
 from simulator.execution.compiled.translation import Array
@@ -29,7 +29,7 @@ def little(found: Ints) -> None:
     found[0] = 7
 
 
-LITTLE, SMALL = [kernel.Parameter(Array("int64", 1), (Array,))], caching.CompiledSources("A test", 1, "", "little", ())
+LITTLE, SMALL = [kernel.Parameter(Array("int64", 1), (Array,))], choosing.CompiledSources("A test", 1, "", "little", ())
 
 
 def test_auto_takes_what_is_loaded_and_else_only_what_pays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_without_llvm_only_the_compiled_engine_is_refused(monkeypatch: pytest.Mo
     assert spans.tolist() == [engine.makespan(tables, row) for row in rows]
 
 
-def _missing(loop: caching.CompiledSources) -> None:
+def _missing(loop: choosing.CompiledSources) -> None:
     raise UnsupportedError("The compiled engine needs llvmlite, which cannot be loaded: there is none")
 
 
@@ -135,7 +135,7 @@ def test_a_cache_of_other_sources_is_cold(tmp_path: Path, monkeypatch: pytest.Mo
     assert not choosing.is_warm()
     (tmp_path / "play-0123456789abcdef-processor.code").touch()
     assert not choosing.is_warm()
-    kept = tmp_path / f"play-{caching.digest(caching.STEP)}-processor.code"
+    kept = tmp_path / f"play-{choosing.digest(choosing.STEP)}-processor.code"
     kept.touch()
     os.utime(kept, (0, 0))  # older than the sources: their texts count
     assert choosing.is_warm()
@@ -146,12 +146,12 @@ def test_an_edit_in_any_part_changes_the_digest(tmp_path: Path, monkeypatch: pyt
     files = [tmp_path / "folder" / "one.py", tmp_path / "folder" / "two.py", tmp_path / "three.py"]
     for file in files:
         file.write_text("same")
-    monkeypatch.setattr(caching, "_ROOT", tmp_path)
-    sources = caching.CompiledSources("The loop", 1, "folder/one.py", "play", ("folder", "three.py"))
-    seen = {caching.digest.__wrapped__(sources)}
+    monkeypatch.setattr(choosing, "_ROOT", tmp_path)
+    sources = choosing.CompiledSources("The loop", 1, "folder/one.py", "play", ("folder", "three.py"))
+    seen = {choosing.digest.__wrapped__(sources)}
     for file in files:
         file.write_text("other")
-        seen.add(caching.digest.__wrapped__(sources))
+        seen.add(choosing.digest.__wrapped__(sources))
         file.touch()
-        assert caching.digest.__wrapped__(sources) in seen
+        assert choosing.digest.__wrapped__(sources) in seen
     assert len(seen) == 4

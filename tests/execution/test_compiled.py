@@ -19,11 +19,10 @@ from simulator.cluster.cluster import Cluster, Link
 from simulator.columns import ids, ints
 from simulator.errors import ClusterError, DeadlockError, InfeasibleError, SimvizError
 from simulator.execution import engine
-from simulator.execution.arrays import NEVER
+from simulator.execution.arrays import NEVER, SAFE_BYTES
 from simulator.execution.compiled.engine import play
 from simulator.execution.evaluate import BLOCK, OVER, evaluate, evaluate_with_peaks
-from simulator.execution.flattening import arena, laid_out
-from simulator.execution.layouts import SAFE_BYTES
+from simulator.execution.flattening import laid_out, workspace
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.options import CONTENTIONS, SimulationOptions
 from simulator.execution.preparing import Prepared, prepare
@@ -31,7 +30,7 @@ from simulator.execution.simulate import simulate
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.execution.trace import Kind, TraceTasks
 from simulator.graph.graph import Graph
-from simulator.partitioning import partition
+from simulator.partitioning.cut import partition
 from tests.execution.cases import (
     CLUSTERS,
     CORES,
@@ -344,26 +343,28 @@ def test_bad_input_is_refused_before_anything_runs() -> None:
 def test_arrays_for_which_the_loop_is_not_compiled_are_refused() -> None:
     """It gets them by address, so that nothing would stop it later."""
     tables, _ = network(20)
-    laid, rows, nothing = laid_out(tables, "serial"), ids(np.zeros((1, 20))), ids(np.zeros((0, 20)))
-    makespan, peaks, waits = np.zeros(1, np.int64), np.zeros((0, 0), np.int64), laid.nodes.waits
-    given = (rows, 0, nothing, ints([]), NEVER, 0, 0, 1, makespan, peaks)
-    with arena(tables, "serial") as own:
-        play(*laid, *own, *given)
+    rows, nothing = ids(np.zeros((1, 20))), ids(np.zeros((0, 20)))
+    makespan, peaks = np.zeros(1, np.int64), np.zeros((0, 0), np.int64)
+    given = (rows, ids(range(20)), ids([0]), 0, nothing, ints([]), NEVER, 0, makespan, peaks)
+    with workspace(tables, "serial") as work:
+        laid, own, waits = work.laid, work.arena, work.laid.nodes.waits
+        play(laid, own, *given)
         others: list[Any] = [ints(waits), np.repeat(waits, 2)[::2], waits[:, None], laid.nodes.instant, None]
         for wrong in others:
             other = laid._replace(nodes=laid.nodes._replace(waits=wrong))
             with pytest.raises(TypeError):
-                play(*other, *own, *given)
+                play(other, own, *given)
         unwritable = own._replace(tasks=own.tasks._replace(successor=laid.nodes.reader))
         with pytest.raises(TypeError):
-            play(*laid, *unwritable, *given)
+            play(laid, unwritable, *given)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_works_in_memory_of_its_own() -> None:
     tables, _ = network(20)
-    with arena(tables, "serial") as own:
+    with workspace(tables, "serial") as work:
+        own = work.arena
         own.state.idle[0] = 1
         child = os.fork()
         if not child:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.execution.arrays import NEVER, Flows, SharedLinks
-from simulator.execution.running import filled, listed
+from simulator.execution.arrays import NEVER, Flows, SharedLinks, filled, listed
 from simulator.execution.sharing import finish, join, settle
 from tests.execution.reference_shares import shares
 

@@ -16,7 +16,7 @@ from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import of_step
 from simulator.graph.graph import Graph
-from simulator.partitioning import partition
+from simulator.partitioning.cut import partition
 from tests.execution import tasks
 from tests.execution.cases import assigned, attrs_of, cluster, costs, crowded, whole
 from tests.strategies import Rows

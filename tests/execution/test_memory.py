@@ -15,7 +15,8 @@ from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
-from simulator.partitioning import Partitions, partition
+from simulator.partitioning.cut import partition
+from simulator.partitioning.partitions import Partitions
 from tests.execution.cases import apart, assigned, attrs_of, cluster, costs, dags, runs, whole
 from tests.execution.test_engine import story
 from tests.strategies import Rows, loop, typed

@@ -63,6 +63,14 @@ def test_arrivals_go_to_the_end_of_the_pool() -> None:
     assert in_order(tables, outcome) == "b far a a1 late"
 
 
+def test_a_pool_that_is_not_the_session_s_begins_with_the_last_op() -> None:
+    """As a trace of two workers has it (decision 0050); each chain is run to its end."""
+    nodes = ("a = Const", "b = Const", "c = Const", "a1 = Neg a", "b1 = Neg b", "c1 = Neg c")
+    for where, wanted in ((0, "a1 b1 c1"), (1, "c1 b1 a1")):
+        tables, outcome = played(apart(2), [0] * 3 + [LONG] * 3, [where] * 6, *nodes)
+        assert in_order(tables, outcome) == wanted
+
+
 def test_what_arrives_is_unpacked_after_the_op_that_runs_and_before_all_that_wait() -> None:
     # far's answer comes while a1 runs. Its reader is an op like others and waits for the whole chain.
     nodes = ("x = Const", "a = Neg x", "far = Neg a", "back = Neg far", "a1 = Neg a", "a2 = Neg a1", "a3 = Neg a2")

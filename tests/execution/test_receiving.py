@@ -13,17 +13,18 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
 from simulator.errors import GraphError
+from simulator.execution.critical import latest_ends
 from simulator.execution.laws import check_trace
 from simulator.execution.options import SimulationOptions
 from simulator.execution.receiving import Received, copies_held, receive_late
 from simulator.execution.simulate import simulate
-from simulator.execution.slack import latest_ends
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.partitioning import FLAVOURS, Partitions, partition
+from simulator.partitioning.cut import partition
 from simulator.partitioning.laws import partition_laws
-from simulator.partitioning.partitions import with_waits
+from simulator.partitioning.levels import FLAVOURS
+from simulator.partitioning.partitions import Partitions, with_waits
 from tests.execution.cases import apart, assigned, costs, dags, steps, whole, worlds
 from tests.partitioning.cases import random_graph
 from tests.strategies import BOOL, Rows, graphs, shapes_attr, type_attr, typed

@@ -17,7 +17,8 @@ from simulator.execution.simulate import simulate
 from simulator.execution.trace import Kind
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.partitioning import FLAVOURS, partition
+from simulator.partitioning.cut import partition
+from simulator.partitioning.levels import FLAVOURS
 from simulator.shapes.unknown import unknown_shapes
 from simulator.wording import counted
 from tests.execution.cases import apart, assigned, attrs_of, cluster, costs, dags, runs, steps, whole

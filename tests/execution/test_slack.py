@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from simulator.execution.critical import latest_ends
 from simulator.execution.engine import run
-from simulator.execution.slack import latest_ends
 from simulator.execution.tables import of_step
 from simulator.execution.trace import Kind
 from tests.execution.cases import apart, costs, whole

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from simulator.columns import Flags, Ids, Ints
-from simulator.execution.caching import CompiledSources
+from simulator.execution.choosing import CompiledSources
 from simulator.execution.compiled.kernel import Parameter, made
 from simulator.execution.compiled.translation import INT, Array, Module
 
@@ -221,7 +221,7 @@ def test_a_module_with_checks_ends_the_process_at_a_fault(line: str, fault: str,
     (tmp_path / "faulty.py").write_text(f"\ndef f(given):\n    {line}\n")
     code = (
         "import numpy, faulty\n"
-        "from simulator.execution.caching import CompiledSources\n"
+        "from simulator.execution.choosing import CompiledSources\n"
         "from simulator.execution.compiled.kernel import Parameter, made\n"
         "from simulator.execution.compiled.translation import Array\n"
         "given = [Parameter(Array('int64', 1), (Array,))]\n"

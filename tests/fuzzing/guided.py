@@ -70,8 +70,7 @@ def _serve(sorts: Sequence[str], arguments: list[str]) -> None:
     """Be libFuzzer's process."""
     import atheris
 
-    from simulator.execution.caching import STEP, TRAINING
-    from simulator.execution.choosing import warm_up
+    from simulator.execution.choosing import STEP, TRAINING, warm_up
 
     for loop in (STEP, TRAINING):
         warm_up(loop)  # first: to compile is not what is looked at

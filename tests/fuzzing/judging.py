@@ -143,8 +143,7 @@ def load() -> None:
     import viz.command.summary
     import viz.formats.json_object
     import viz.formats.output  # noqa: F401  # to have it loaded is all that is wanted
-    from simulator.execution.caching import STEP, TRAINING
-    from simulator.execution.choosing import warm_up
+    from simulator.execution.choosing import STEP, TRAINING, warm_up
 
     for loop in (STEP, TRAINING):
         warm_up(loop)

@@ -14,7 +14,7 @@ from google.protobuf import text_format
 
 from simulator.execution.options import SimulationOptions
 from simulator.graph.messages import GraphDef
-from simulator.partitioning import partition_files
+from simulator.partitioning.partitions import partition_files
 from simulator.training.regimes import read_regime
 from viz.command.request import Request
 from viz.command.stages import run

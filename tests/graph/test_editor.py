@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from simulator.errors import GraphError
 from simulator.graph.editor import CONTROL, edited
 from simulator.graph.graph import Graph
-from simulator.graph.inlining import inline
+from simulator.graph.inlining.expanding import inline
 from simulator.shapes.filling import with_shapes
 from tests.graph.inlining.functional import PLACEHOLDER, T, call, function
 from tests.graph.inlining.functional import graph as functional_graph

@@ -4,7 +4,7 @@ import sys
 import pytest
 from google.protobuf import text_format
 
-from simulator.graph import dtypes, messages, wire
+from simulator.graph import dtypes, messages
 
 # Written by hand from the wire format: NodeDef{name: "x", op: "Const", attr{key: "dtype" value{type: DT_INT32}}}
 NODE_ON_THE_WIRE = b"\x0a\x01x\x12\x05Const\x2a\x0b\x0a\x05dtype\x12\x02\x30\x03"
@@ -50,7 +50,7 @@ def test_unknown_fields_survive() -> None:
 
 
 def test_field_numbers_and_names_are_unique_in_every_message() -> None:
-    for line in wire.MESSAGES.replace("\n    ", " ").splitlines():
+    for line in messages.MESSAGES.replace("\n    ", " ").splitlines():
         if line and not line.startswith("#"):
             rows = [row.split() for row in line.partition(":")[2].split(",") if row.strip()]
             assert all(len(row) == 3 for row in rows), line

@@ -8,7 +8,7 @@ from hypothesis import given
 from simulator.errors import GraphError
 from simulator.graph.building import from_networkx
 from simulator.graph.graph import Graph, Signature
-from simulator.graph.inlining import inline
+from simulator.graph.inlining.expanding import inline
 from simulator.graph.messages import AttrValue, FunctionDef
 from simulator.graph.purposes import apply_nodes
 from simulator.graph.step import Step, choose_step

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
 from simulator.execution.trace import Trace
-from simulator.partitioning import Partitions
+from simulator.partitioning.partitions import Partitions
 
 FIRST_INPUT = {"Identity", "Reshape", "Switch", "Merge", "ReadVariableOp", "_Send", "_HostSend"}
 STATE = {"Const", "VariableV2", "VarHandleOp"}

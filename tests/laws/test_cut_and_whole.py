@@ -21,7 +21,7 @@ from simulator.execution.transfers import copied
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step
-from simulator.partitioning import partition
+from simulator.partitioning.cut import partition
 from tests.execution.cases import assigned, runs, steps, whole
 from tests.strategies import BOOL, Rows, loop, shapes_attr, type_attr, typed
 from tests.strategies import rows as drafts

@@ -19,7 +19,8 @@ from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.execution.simulate import simulate
 from simulator.execution.transfers import hands_on
-from simulator.partitioning import FLAVOURS, partition
+from simulator.partitioning.cut import partition
+from simulator.partitioning.levels import FLAVOURS
 from tests.execution.cases import TWO_BY_TWO, assigned, cluster, costs, runs, steps, whole
 from tests.laws.test_cut_and_whole import free_constants
 from tests.strategies import Rows, typed

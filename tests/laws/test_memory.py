@@ -15,7 +15,9 @@ from simulator.execution.simulate import simulate
 from simulator.execution.tables import of_partitions
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.partitioning import FLAVOURS, Partitions, partition
+from simulator.partitioning.cut import partition
+from simulator.partitioning.levels import FLAVOURS
+from simulator.partitioning.partitions import Partitions
 from tests.execution.cases import assigned, steps, worlds
 from tests.laws.recounting import Recount
 from tests.strategies import BOOL, INT32, Rows, shapes_attr, type_attr, typed

@@ -19,9 +19,10 @@ from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
 from simulator.laws import assignment_laws, graph_laws
-from simulator.partitioning import FLAVOURS, Partitions, partition
+from simulator.partitioning.cut import partition
 from simulator.partitioning.laws import partition_laws
-from simulator.partitioning.partitions import carried
+from simulator.partitioning.levels import FLAVOURS
+from simulator.partitioning.partitions import Partitions, carried
 from tests.execution.cases import CLUSTERS, apart, assigned, cluster, whole
 from tests.partitioning.cases import random_graph
 from tests.strategies import Rows, graphs, type_attr, typed

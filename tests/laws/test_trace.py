@@ -15,7 +15,9 @@ from simulator.execution.laws import check_trace, task_laws
 from simulator.execution.options import CONTENTIONS, SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Kind, Trace, TraceTasks
-from simulator.partitioning import FLAVOURS, Partitions, partition
+from simulator.partitioning.cut import partition
+from simulator.partitioning.levels import FLAVOURS
+from simulator.partitioning.partitions import Partitions
 from tests.execution.cases import apart, assigned, costs, runs, steps, whole
 from tests.strategies import Rows, graphs, loop, typed
 

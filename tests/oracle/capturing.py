@@ -18,7 +18,7 @@ import numpy as np
 from simulator.cluster.description import load_cluster
 from simulator.graph.graph_def import graph_def
 from simulator.graph.importer import read_graph
-from simulator.graph.inlining import inline
+from simulator.graph.inlining.expanding import inline
 from simulator.training.programs.replicated import replicate
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables

@@ -42,6 +42,7 @@ class RealClient:
     first: tuple[tuple[str, ...], ...] = ()  # nodes to run before any client steps, one tuple after the other
     counted: bool = True  # whether its steps count towards the number that is asked for
     gap_s: float = 0.0  # from the end of a step to the next
+    traced: bool = False  # whether its steps are traced, which makes them slower
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class RealStep:
     start_ns: int
     end_ns: int
     notes: Mapping[str, int | float]
+    stats: bytes = b""  # StepStats, of a traced client
 
 
 Stepping: TypeAlias = Callable[[Collection[str], int], tuple[RealStep, ...]]
@@ -163,6 +165,7 @@ def _serve(
                 "notes": dict(client.notes),
                 "first": client.first,
                 "gap_s": client.gap_s,
+                "traced": client.traced,
             }
             for client in own
         ]
@@ -187,7 +190,7 @@ def _rest(processes: Sequence[_Task], last: Sequence[str], longest_s: float, dea
     """
     awake = set(last)
     enough = time.monotonic() + 1.5 * longest_s + _QUIET_S
-    for _, told in _heard(processes, deadline, enough) if awake else ():
+    for _, told, _ in _heard(processes, deadline, enough) if awake else ():
         if "rests" in told:
             awake.discard(told["client"])
             if not awake:
@@ -200,10 +203,10 @@ def _steps(
     """The steps that end until `steps` counted ones that began after `begun` have ended."""
     found: list[RealStep] = []
     left = steps
-    for _, told in _heard(processes, deadline):
+    for _, told, stats in _heard(processes, deadline):
         if "rests" in told:  # late
             continue
-        found.append(RealStep(told["client"], told["start"], told["end"], told["notes"]))
+        found.append(RealStep(told["client"], told["start"], told["end"], told["notes"], *stats))
         left -= told["client"] in counted and told["start"] >= begun
         if not left:
             break
@@ -221,7 +224,7 @@ def _say(process: _Task, facts: Mapping[str, Any], blobs: Sequence[bytes] = ()) 
 def _each(asked: Sequence[_Task], processes: Sequence[_Task], deadline: float) -> dict[str, dict[str, Any]]:
     """The next message of each of the asked."""
     found: dict[str, dict[str, Any]] = {}
-    for process, told in _heard(processes, deadline):
+    for process, told, _ in _heard(processes, deadline):
         found[process.name] = told
         if len(found) == len(asked):
             break
@@ -230,7 +233,7 @@ def _each(asked: Sequence[_Task], processes: Sequence[_Task], deadline: float) -
 
 def _heard(
     processes: Sequence[_Task], deadline: float, enough: float = math.inf
-) -> Iterator[tuple[_Task, dict[str, Any]]]:
+) -> Iterator[tuple[_Task, dict[str, Any], list[bytes]]]:
     """The messages of all processes as they come, until the time `enough`; OracleError for an error or an end."""
     with selectors.DefaultSelector() as pipes:
         for process in processes:
@@ -241,10 +244,10 @@ def _heard(
         while True:
             for process in processes:
                 while (message := child.next_message(process.heard)) is not None:
-                    told, _ = child.unpack(message)
+                    told, blobs = child.unpack(message)
                     if "failed" in told:
                         raise _failed(process, processes, told)
-                    yield process, told
+                    yield process, told, blobs
             left = min(deadline, enough) - time.monotonic()  # it may run out while steps still come
             ready = pipes.select(left) if left > 0 else []
             if not ready:

@@ -21,20 +21,25 @@ nanoseconds.
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from simulator.oracle import child
-from simulator.oracle.servers import make_server
+from simulator.oracle.servers import reserved, start_reserved
 from simulator.oracle.session import configuration, opened, prepare, sentence
 
 SLEEP, NOW = "simviz_sleep", "simviz_now"  # tokens of PyFunc ops
 _LOCK = threading.Lock()  # one message at a time
+
+
+class Saying(Protocol):
+    """Sends a message, with blobs."""
+
+    def __call__(self, facts: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> None: ...
 
 
 def main() -> None:
@@ -43,9 +48,9 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
-    def say(facts: Mapping[str, Any]) -> None:
+    def say(facts: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> None:
         with _LOCK:
-            child.write(out, child.pack(facts))
+            child.write(out, child.pack(facts, blobs))
 
     code = 1
     try:
@@ -62,7 +67,7 @@ def main() -> None:
         os._exit(code)  # a step that waits for a token never ends
 
 
-def _be(say: Callable[[Mapping[str, Any]], None]) -> None:
+def _be(say: Saying) -> None:
     with reserved() as kept:
         say({"port": kept.getsockname()[1]})
         told = child.read(sys.stdin.buffer)
@@ -74,7 +79,7 @@ def _be(say: Callable[[Mapping[str, Any]], None]) -> None:
         prepare(gpus=False)
         del os.environ["GRPC_POLL_STRATEGY"]  # no socket is exchanged here, and as it comes a hop takes less time
         functions = _register()
-        server = start(facts["task"], facts["addresses"], kept)
+        server = start_reserved(facts["task"], facts["addresses"], kept)
     say({})
     if child.read(sys.stdin.buffer) is None:
         return
@@ -97,29 +102,6 @@ def _be(say: Callable[[Mapping[str, Any]], None]) -> None:
     del functions
 
 
-def reserved() -> socket.socket:
-    """A socket that keeps a port of 127.0.0.1 until `start` needs it, and does not listen."""
-    kept = socket.socket()
-    kept.bind(("127.0.0.1", 0))
-    return kept
-
-
-def start(task: str, addresses: Mapping[str, str], kept: socket.socket) -> Any:
-    """TensorFlow's server of a task with one CPU on a port that was `reserved`, for this machine alone (Linux 5.7).
-
-    Others must know its address before it is made. So its socket can't be exchanged as `servers` does, for the next
-    server of the process would notice. It is bound to the loopback device instead.
-    """
-    port = kept.getsockname()[1]
-    kept.close()  # TensorFlow shares no port
-    server, listening = make_server(task, 1, addresses, port)
-    for number, _ in listening:
-        with socket.socket(fileno=os.dup(number)) as opened:
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
-    server.start()
-    return server
-
-
 def _register() -> Sequence[Any]:
     """Register the functions under their tokens; they stay registered for as long as the result is kept."""
     import numpy as np
@@ -136,27 +118,49 @@ def _register() -> Sequence[Any]:
     return sleep, now
 
 
-def _opened(target: str, client: Mapping[str, Any], graph_def: bytes) -> Callable[[], list[Any]]:
+def _opened(target: str, client: Mapping[str, Any], graph_def: bytes) -> Callable[..., list[Any]]:
     """A step of the client, once its variables have first values; it returns the noted values, in order."""
     from tensorflow.core.protobuf import config_pb2
 
     config = configuration(soft=False)
     config.log_device_placement = False
+    if client["traced"]:
+        return _traced(target, client, graph_def, config)
     session = opened(graph_def, config, target)
     for targets in client["first"]:
         session._make_callable_from_options(config_pb2.CallableOptions(target=targets))()
     options = config_pb2.CallableOptions(target=client["targets"], fetch=list(client["notes"].values()))
-    step: Callable[[], list[Any]] = session._make_callable_from_options(options)
+    step: Callable[..., list[Any]] = session._make_callable_from_options(options)
+    return step
+
+
+def _traced(target: str, client: Mapping[str, Any], graph_def: bytes, config: Any) -> Callable[..., list[Any]]:
+    """The step by `Session.run`: a master returns no StepStats to a callable."""
+    import tensorflow as tf
+
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(tf.compat.v1.GraphDef.FromString(graph_def), name="")
+    session = tf.compat.v1.Session(target, graph=graph, config=config)
+    for targets in client["first"]:
+        session.run([graph.get_operation_by_name(name) for name in targets])
+    options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
+    wanted = [*client["notes"].values(), *(graph.get_operation_by_name(name) for name in client["targets"])]
+
+    def step(run_metadata: Any) -> list[Any]:
+        return list(session.run(wanted, options=options, run_metadata=run_metadata)[: len(client["notes"])])
+
     return step
 
 
 def _run(
     client: Mapping[str, Any],
-    step: Callable[[], list[Any]],
+    step: Callable[..., list[Any]],
     may: threading.Event,
-    say: Callable[[Mapping[str, Any]], None],
+    say: Saying,
 ) -> None:
     """Run steps while `may` is set, until the process ends."""
+    from tensorflow.core.protobuf import config_pb2
+
     rests = True
     try:
         while True:
@@ -165,11 +169,13 @@ def _run(
                 say({"client": client["name"], "rests": rests})
             may.wait()
             rests = False
+            traced = {"run_metadata": config_pb2.RunMetadata()} if client["traced"] else {}
             begun = time.monotonic_ns()
-            values = step()
+            values = step(**traced)
             ended = time.monotonic_ns()
             notes = {name: value.item() for name, value in zip(client["notes"], values, strict=True)}
-            say({"client": client["name"], "start": begun, "end": ended, "notes": notes})
+            stats = [one.step_stats.SerializeToString() for one in traced.values()]
+            say({"client": client["name"], "start": begun, "end": ended, "notes": notes}, stats)
             time.sleep(client["gap_s"])
     except _failures() as error:
         say({"client": client["name"], "failed": sentence(error)})

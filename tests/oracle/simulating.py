@@ -10,11 +10,11 @@ from placement import place
 from simulator import choose_step, estimate, load_cluster, partition, read_graph
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import connected
-from simulator.costs.calibration import calibrate
+from simulator.costs.matching import with_measured
 from simulator.costs.measured import MeasuredTimes, Sample
 from simulator.execution.options import SimulationOptions
 from simulator.graph.messages import GraphDef
-from simulator.training.clients.client_tables import Client
+from simulator.training.clients import Client
 from simulator.training.disturbances.disturbance import Disturbance, Noise
 from simulator.training.programs.distributed import distributed
 from simulator.training.programs.program import Program
@@ -62,7 +62,7 @@ def simulate(training: Training, asked: Sequence[RealClient], steps: int, machin
             for name, op in zip(program.graph.names, program.graph.ops, strict=True)
             if op in ("PyFunc", "MatMul")
         ]
-        priced = calibrate(priced, MeasuredTimes(tuple(known), "what was asked for"), program.graph, at)
+        priced = with_measured(priced, MeasuredTimes(tuple(known), "what was asked for"), program.graph, at)
         placed = place(program.graph, at, priced, step=step, algorithm="tensorflow")
         made.append(Client(program, partition(program.graph, placed, at, step=step, flavour="master")))
         costs.append(priced)

@@ -22,7 +22,7 @@ from simulator.oracle import child
 from simulator.oracle.complaints import check_refusal, complaint
 from simulator.oracle.observation import STAND_INS, Observation, _logged, extended
 from simulator.oracle.verification import _unseen_cuts, agreement, check
-from simulator.partitioning import partition_by_task
+from simulator.partitioning.cut import partition_by_task
 from tests.oracle.test_local import string_const
 from tests.oracle.test_standin import training
 from tests.strategies import Rows, loop, typed

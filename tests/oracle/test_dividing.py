@@ -12,7 +12,7 @@ from simulator import load_cluster
 from simulator.errors import GraphError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.graph.importer import read_graph
-from simulator.graph.inlining import inline, lower
+from simulator.graph.inlining.expanding import inline, lower
 from simulator.graph.messages import GraphDef
 from simulator.oracle import child
 from simulator.training.programs.replicated import Replication, replicate

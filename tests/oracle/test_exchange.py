@@ -13,7 +13,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
 from simulator.oracle.observation import conversation, extended, observe
-from simulator.partitioning import partition, partition_by_task
+from simulator.partitioning.cut import partition, partition_by_task
 from tests.execution.cases import assigned
 from tests.oracle.test_partitioning import CROWD, LOCAL
 from tests.partitioning.cases import random_rows

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from simulator.graph.graph import Graph
-from simulator.training.inputs.core_costs import CALL_NS, ELEMENT_NS, RUN_NS
 from simulator.training.inputs.pipeline import Pipeline, Pipelines
+from simulator.training.inputs.producers import CALL_NS, ELEMENT_NS, RUN_NS
 from tests.oracle.fed import asked, rate, read, simulated
 
 pytestmark = pytest.mark.tensorflow

@@ -23,7 +23,7 @@ from simulator.execution.simulate import simulate
 from simulator.graph.graph import Graph
 from simulator.graph.step import choose_step
 from simulator.oracle.child import Asking
-from simulator.partitioning import partition
+from simulator.partitioning.cut import partition
 from simulator.units import Nanos
 from tests.execution.cases import apart, assigned, costs
 from tests.oracle import grappler

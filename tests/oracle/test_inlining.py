@@ -9,7 +9,7 @@ from google.protobuf import text_format
 from simulator.graph import messages
 from simulator.graph.graph_def import graph_def
 from simulator.graph.importer import read_graph
-from simulator.graph.inlining import inline
+from simulator.graph.inlining.expanding import inline
 from simulator.oracle import child
 
 MODELS = ("conditionals", "loops", "state", "legacy", "lists")

@@ -14,7 +14,8 @@ from simulator.graph.graph_def import graph_def
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
 from simulator.oracle.observation import observe
-from simulator.partitioning import Partitions, partition, partition_by_task
+from simulator.partitioning.cut import partition, partition_by_task
+from simulator.partitioning.partitions import Partitions
 from tests.execution.cases import assigned, cluster
 from tests.oracle.test_partitioning import many
 from tests.partitioning.cases import random_rows

@@ -20,11 +20,12 @@ from simulator.execution.trace import Trace
 from simulator.graph import messages
 from simulator.graph.graph_def import graph_def
 from simulator.graph.importer import read_graph
-from simulator.graph.inlining import inline
+from simulator.graph.inlining.expanding import inline
 from simulator.graph.step import choose_step
 from simulator.oracle import child
 from simulator.oracle.timing import timed
-from simulator.partitioning import Partitions, partition
+from simulator.partitioning.cut import partition
+from simulator.partitioning.partitions import Partitions
 from tests.execution.cases import assigned, costs
 from tests.execution.loops.cases import conditional, counting, live_counts, predicate, scalars
 from tests.strategies import Rows, type_attr, typed

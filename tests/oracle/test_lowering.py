@@ -13,7 +13,7 @@ from simulator.cluster.description import load_cluster
 from simulator.graph import messages
 from simulator.graph.graph import Graph
 from simulator.graph.importer import read_graph
-from simulator.graph.inlining import inline, lower
+from simulator.graph.inlining.expanding import inline, lower
 from simulator.graph.step import choose_step
 from simulator.oracle import child
 from simulator.oracle.child import Asking

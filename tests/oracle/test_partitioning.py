@@ -17,7 +17,8 @@ from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step, choose_step
 from simulator.oracle.observation import Observation, observe
 from simulator.oracle.verification import check
-from simulator.partitioning import Partitions, partition, partition_by_task, partition_files
+from simulator.partitioning.cut import partition, partition_by_task
+from simulator.partitioning.partitions import Partitions, partition_files
 from tests.execution.cases import assigned, cluster
 from tests.execution.test_receiving import looping, served
 from tests.partitioning.cases import random_rows, without_predicate

@@ -20,7 +20,7 @@ from simulator.costs.measured import from_step_stats
 from simulator.errors import InfeasibleError, OracleError
 from simulator.graph.graph import Graph
 from simulator.graph.importer import read_graph
-from simulator.graph.inlining import lower
+from simulator.graph.inlining.expanding import lower
 from simulator.graph.messages import AttrValue, GraphDef
 from simulator.graph.purposes import first_values
 from simulator.oracle import machine, observation, record

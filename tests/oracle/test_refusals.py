@@ -14,7 +14,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.description import load_cluster
 from simulator.errors import GraphError, InfeasibleError
 from simulator.graph.graph import Graph
-from simulator.graph.inlining import lower
+from simulator.graph.inlining.expanding import lower
 from simulator.oracle.child import Asking
 from simulator.oracle.complaints import complaint
 from simulator.oracle.observation import conversation, extended, observe

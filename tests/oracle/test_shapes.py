@@ -1,14 +1,17 @@
 import importlib.util
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from simulator.comparison.comparison import Mismatch
 from simulator.errors import OracleError
 from simulator.graph.importer import read_graph
 from simulator.oracle import child, inference
+from simulator.shapes.filling import with_shapes
 from tests.strategies import Rows, type_attr, typed
 
 pytestmark = pytest.mark.tensorflow
@@ -20,9 +23,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return tmp_path / "simviz" / "shapes"
 
 
-def product(open_batch: Any = -1) -> Any:
+def product(open_batch: Any = -1, columns: int = 8) -> Any:
     made = Rows()
-    made.add("x", "Placeholder", **typed("Placeholder", (open_batch, 8)))
+    made.add("x", "Placeholder", **typed("Placeholder", (open_batch, columns)))
     made.add("w", "Placeholder", **typed("Placeholder", (8, 3)))
     made.add("y", "MatMul", ["x", "w"], **typed("MatMul", None))
     made.add("z", "Neg", ["y:0"], **typed("Neg", None))
@@ -119,6 +122,23 @@ def test_an_unknown_op_is_told_in_tensorflow_s_words() -> None:
 def test_a_feed_that_does_not_fit_is_refused() -> None:
     with pytest.raises(OracleError, match="Dimensions must be equal"):
         inference.infer(product(), {"x:0": (5, 9), "w:0": (8, 3)})
+
+
+def test_our_shapes_are_compared_with_those_that_tensorflow_infers() -> None:
+    graph = with_shapes(product(), feeds=FEEDS)
+    found, refused = inference.compare_shapes(graph)
+    assert (found.agree, found.of, refused) == (4, 4, None)
+    shapes = list(graph.tensor_shape)
+    shapes[2] = (5, 4)
+    found, _ = inference.compare_shapes(replace(graph, tensor_shape=tuple(shapes)))
+    assert (found.agree, found.of) == (3, 4)
+    assert found.differences == (Mismatch("y", "[5,4]", "[5,3]", "shape of output 0"),)
+
+
+def test_the_shapes_of_a_graph_that_tensorflow_refuses_are_not_compared() -> None:
+    found, refused = inference.compare_shapes(with_shapes(product(columns=9)))
+    assert found.of == 0
+    assert "Dimensions must be equal" in (refused or "")
 
 
 def test_without_tensorflow_the_way_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

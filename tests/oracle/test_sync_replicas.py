@@ -16,11 +16,9 @@ from simulator.costs.estimate import estimate
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph
 from simulator.graph.importer import read_graph
-from simulator.training.clients.operations import APPLY, DEQUEUE, ENQUEUE, TAKE
-from simulator.training.clients.resources import find, joined
 from simulator.training.programs.distributed import distributed
-from simulator.training.programs.program_regime import regime_of
-from simulator.training.recognition.sync_replicas import sync_replicas
+from simulator.training.recognition.sync_ops import APPLY, DEQUEUE, ENQUEUE, TAKE, find, joined
+from simulator.training.recognition.sync_replicas import regime_of, sync_replicas
 from simulator.training.regimes import Regime
 from simulator.training.train import train
 from tests.training.queues import cut
@@ -73,10 +71,10 @@ def test_who_runs_what_by_which_numbers(told: list[dict[str, Any]], place: int) 
 def test_all_programs_share_three_accumulators_and_a_queue(told: list[dict[str, Any]]) -> None:
     programs = distributed(graph_of(told[0]), load_cluster(CLUSTER))
     found = joined([find(cut(one.graph, CLUSTER, one.fetches, "master")) for one in (programs[0], programs[-1])])
-    assert [sorted(one.kind.tolist()) for one in found] == [[APPLY] * 3 + [DEQUEUE], [TAKE] * 3 + [ENQUEUE]]
-    names = {key.name for one in found for key in one.key}
+    assert [sorted(op.kind for op in one.ops) for one in found] == [[APPLY] * 3 + [DEQUEUE], [TAKE] * 3 + [ENQUEUE]]
+    names = {op.key.name for one in found for op in one.ops}
     assert names == {"w:0/grad_accum", "b:0/grad_accum", "table:0/grad_accum", "sync_token_q"}
-    assert [found[1].amount[row] for row, kind in enumerate(found[1].kind) if kind == ENQUEUE] == [4]
+    assert [op.amount for op in found[1].ops if op.kind == ENQUEUE] == [4]
 
 
 def test_its_numbers_are_its_own(told: list[dict[str, Any]]) -> None:

@@ -14,7 +14,9 @@ from simulator.graph.building import build
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue, GraphDef
 from simulator.graph.step import choose_step
-from simulator.partitioning import Partitions, partition, partition_files, settled
+from simulator.partitioning.cut import partition
+from simulator.partitioning.partitions import Partitions, partition_files
+from simulator.partitioning.passes.control_flow import settled
 from tests.execution.cases import apart, assigned, cluster, whole
 from tests.partitioning.cases import random_graph, without_predicate
 from tests.strategies import INT32, Rows, colocation, type_attr, typed

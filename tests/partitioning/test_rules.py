@@ -10,7 +10,8 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.description import load_cluster
 from simulator.comparison.cut_nodes import nodes_of
 from simulator.graph.graph import Graph
-from simulator.partitioning import Partitions, partition, partition_by_task
+from simulator.partitioning.cut import partition, partition_by_task
+from simulator.partitioning.partitions import Partitions
 from tests.partitioning.rules import CASES
 from tests.partitioning.worked import LOCAL, MASTER, Case, lines, short
 from tests.placement.problems import costs_of

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.algorithms.heft import Lane, earliest, heft, occupy, schedule, upward_ranks
+from placement.algorithms.heft import Lane, earliest, heft, occupy, schedule
 from placement.plan import makespan
+from placement.problem import upward_ranks
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
 
 # Topcuoglu, Hariri and Wu 2002: figure 2 and its table, ten tasks on three processors

@@ -32,7 +32,7 @@ from simulator.execution.tables import of_step
 from simulator.graph import ops
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
-from simulator.partitioning import partition
+from simulator.partitioning.cut import partition
 from simulator.placer.constraints import constrain
 from tests.cluster.routes import route
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks, whole

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.algorithms.heft import by_start, heft, schedule, upward_ranks
+from placement.algorithms.heft import by_start, heft, schedule
 from placement.algorithms.single import single
 from placement.algorithms.whitepaper import whitepaper
 from placement.placing import place
 from placement.plan import Plan, makespan, verdict
-from placement.problem import NEVER
+from placement.problem import NEVER, upward_ranks
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ints
 from simulator.execution.options import CONTENTIONS, ORDERS, SimulationOptions
 from simulator.execution.simulate import simulate
-from simulator.partitioning import partition
+from simulator.partitioning.cut import partition
 from tests.execution.loops.cases import counting
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks, whole
 from tests.strategies import Rows, typed

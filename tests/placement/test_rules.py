@@ -5,7 +5,7 @@ import pytest
 from placement.placing import place
 from simulator.cluster.description import load_cluster
 from simulator.errors import GraphError, InfeasibleError
-from simulator.graph.inlining import lower
+from simulator.graph.inlining.expanding import lower
 from simulator.oracle.complaints import complaint
 from simulator.placer.constraints import constrain
 from tests.placement.problems import costs_of, whole

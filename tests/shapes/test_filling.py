@@ -6,6 +6,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from simulator.errors import GraphError
+from simulator.graph.const_values import elements
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
@@ -156,12 +157,34 @@ def test_a_batch_that_is_asked_for_takes_the_place_of_one_that_the_file_fixes() 
     assert with_shapes(chain((8, 784), (8, 10)).built(), batch=8).notes == ()
 
 
-def test_a_fixed_batch_that_a_constant_carries_is_refused_at_the_op_that_reads_it() -> None:
+def with_constant(*values: int) -> Graph:
+    """The chain, reshaped to the value of a constant."""
     made = chain((8, 784), (8, 10))
-    made.add("k", "Const", dtype=type_attr(3), value=const(8, 5, 2))
-    made.add("pairs", "Reshape", ["z", "k"], T=type_attr(), Tshape=type_attr(3), _output_shapes=shapes_attr((8, 5, 2)))
+    made.add("k", "Const", dtype=type_attr(3), value=const(*values))
+    made.add("pairs", "Reshape", ["z", "k"], T=type_attr(), Tshape=type_attr(3), _output_shapes=shapes_attr(values))
+    return made.built()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [((8, 5, 2), (3, 5, 2)), ((16, 5), (6, 5)), ((80,), (30,)), ((2, 8, 5), (2, 3, 5))]
+)
+def test_a_constant_that_repeats_the_batch_changes_with_it(old: Shape, new: Shape) -> None:
+    got = with_shapes(with_constant(*old), batch=3)
+    assert shape(got, "pairs") == new
+    assert elements(got.node("k").attrs) == list(new)
+    assert "batch 3 takes the place of 8, the first dimension of x:0 in the file, and in 1 constant" in got.notes
+
+
+def test_a_fixed_batch_is_refused_at_the_op_that_holds_it() -> None:
     with pytest.raises(GraphError, match=r"does not fit a batch of 3: 'pairs' \(Reshape\) refuses its inputs"):
-        with_shapes(made.built(), batch=3)
+        with_shapes(with_constant(4, 20), batch=3)
+
+
+def test_a_batch_that_nothing_gives_is_told() -> None:
+    made = Rows()
+    made.add("x", "Const", dtype=type_attr(), value=typed("Const", (2, 2))["value"])
+    made.add("y", "Neg", ["x"], T=type_attr())
+    assert any("batch 3 changes nothing" in note for note in with_shapes(made.built(), batch=3).notes)
 
 
 def test_what_a_reader_asks_of_a_placeholder_is_known() -> None:

@@ -79,6 +79,18 @@ CONV = {"strides": ints(1, 2, 2, 1), "dilations": ints(1, 1, 1, 1), "T": type_at
 FIRST = {"strides": ints(1, 1, 2, 2), "dilations": ints(1, 1, 1, 1), "T": type_attr(), "data_format": text("NCHW")}
 F = {"T": type_attr()}
 CASES = [
+    ("Multinomial", [(7, 5), scalar(3)], F, [(7, 3)]),
+    ("RandomGamma", [vector(2, 3), (4, 1)], {"S": type_attr(INT32), "T": type_attr()}, [(2, 3, 4, 1)]),
+    ("ExtractGlimpse", [(7, 28, 28, 3), vector(9, 8), (7, 2)], {}, [(7, 9, 8, 3)]),
+    ("LowerBound", [(2, 9), (2, 5)], F, [(2, 5)]),
+    ("SparseSlice", [(9, 3), (9,), (3,), (3,), (3,)], F, [(-1, 3), (-1,), (3,)]),
+    ("SparseConcat", [(9, 2), (8, 2), (9,), (8,), (2,), (2,)], {**F, "N": number(2)}, [(-1, 2), (-1,), (2,)]),
+    (
+        "SparseSplit",
+        [(), (9, 2), (9,), (2,)],
+        {**F, "num_split": number(2)},
+        [(-1, 2), (-1, 2), (-1,), (-1,), (2,), (2,)],
+    ),
     ("AddV2", [(3, 1, 5), (4, 1)], F, [(3, 4, 5)]),
     ("SelectV2", [(3, 1), (1, 4), ()], F, [(3, 4)]),
     ("MatMul", [(3, 4), (5, 4)], {**F, "transpose_b": true()}, [(3, 5)]),
@@ -165,6 +177,25 @@ def test_what_tensorflow_refuses_is_refused(op: str, inputs: list[Any], attrs: A
     (note,) = graph_of(op, inputs, **attrs).notes
     assert note.startswith(f"1 op refuses its inputs, first 'op' ({op}): ")
     assert said in note
+
+
+@pytest.mark.parametrize(("long", "short"), [((5000,), (1,)), ((80, 80), (80, 80))])
+def test_elements_beside_a_part_that_is_too_long_to_follow_are_not_taken_for_all(long: Shape, short: Shape) -> None:
+    made = Rows()
+    made.add("long", "Placeholder", dtype=type_attr(INT32), shape=shape_attr(*long))
+    made.add("seven", "Const", dtype=type_attr(INT32), value=vector(7))
+    made.add("size", "Const", dtype=type_attr(INT32), value=vector(*short))
+    made.add("axis", "Const", dtype=type_attr(INT32), value=scalar(0))
+    made.add("short", "Reshape", ["seven" if short == (1,) else "long", "size"], T=type_attr(INT32))
+    made.add("joined", "ConcatV2", ["long", "short", "axis"], T=type_attr(INT32), N=number(2))
+    made.add("flat", "Reshape", ["joined", "all"], T=type_attr(INT32))
+    made.add("all", "Const", dtype=type_attr(INT32), value=vector(-1))
+    made.add("largest", "Max", ["flat", "axis"], T=type_attr(INT32))
+    made.add("sizes", "Pack", ["largest"], T=type_attr(INT32), N=number(1))
+    made.add("filled", "Fill", ["sizes", "axis"], T=type_attr(INT32))
+    made.add("end", "Identity", ["filled"], T=type_attr(INT32))
+    got = with_shapes(made.built(producer=1882))
+    assert got.tensor_shape[got.tensor_ptr[got.row("filled")]] == (-1,)
 
 
 def test_every_row_is_of_an_op_that_tensorflow_has() -> None:

@@ -12,7 +12,8 @@ from simulator.cluster.description import load_cluster
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
-from simulator.partitioning import Partitions, partition
+from simulator.partitioning.cut import partition
+from simulator.partitioning.partitions import Partitions
 from tests.strategies import FLOAT, INT32, Rows, shapes_attr, type_attr, typed
 
 INT64 = 9

@@ -15,7 +15,7 @@ from simulator.execution.tables import of_step
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
-from simulator.training.clients.client_tables import combine_tables
+from simulator.training.clients import combine_tables
 from tests.execution.loops.cases import conditional, counting, live_counts, predicate, scalars
 from tests.strategies import BOOL, FLOAT, Rows, type_attr, typed
 from tests.training.queues import variable

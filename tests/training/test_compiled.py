@@ -18,22 +18,24 @@ from simulator.columns import flags, ids, ints
 from simulator.errors import DeadlockError
 from simulator.execution.options import SimulationOptions
 from simulator.graph.graph import Graph
-from simulator.partitioning import partition
-from simulator.training.clients.client_tables import Client, CombinedTables
-from simulator.training.clients.operations import APPLY, COUNT, DEQUEUE, DRAW, ENQUEUE, READ, TAKE
-from simulator.training.clients.workload import Producers, SyncOps, SyncResources, Workload
+from simulator.partitioning.cut import partition
+from simulator.training.clients import Client, CombinedTables
 from simulator.training.control import run as control
+from simulator.training.control.arrays import Inputs, SyncOps, SyncResources
+from simulator.training.control.layout import prepare
 from simulator.training.control.results import RunResult
-from simulator.training.control.run import prepare, run
+from simulator.training.control.run import run
+from simulator.training.control.workload import Workload
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.disturbances.disturbed import disturb
 from simulator.training.disturbances.noise import QUANTILES
 from simulator.training.programs.program import Program
+from simulator.training.recognition.sync_ops import APPLY, COUNT, DEQUEUE, DRAW, ENQUEUE, READ, TAKE
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, assigned, costs, crowded, dags, whole, worlds
 from tests.training.alike import assert_alike, assert_spent_alike
-from tests.training.clients.test_crashes import drawn
+from tests.training.control.test_crashes import drawn
 from tests.training.workloads import Priced, chain, pushing, updating, workload
 
 
@@ -72,13 +74,14 @@ def with_sync_ops(random: Random, made: Workload) -> Workload:
             draw = (op, DRAW, random.randrange(inputs), random.randrange(1, 5), 0) if inputs else row
             other = random.choice([(op, COUNT, -1, 0, 0), (op, READ, -1, 0, 0), draw])
             rows.append(row if random.random() < 0.6 else other)
-    columns = np.array(rows, np.int64).reshape(len(rows), 5).T
+    op, kind, resource, amount, reserve = np.array(rows, np.int64).reshape(len(rows), 5).T
+    client = np.searchsorted(made.op_ptr, op, side="right") - 1
     return replace(
         made,
-        producers=drawn_producers(random, inputs, int(made.task_of.max()) + 1),
-        sync_ops=SyncOps(ids(columns[0]), ids(columns[1]), ids(columns[2]), ints(columns[3]), ints(columns[4])),
+        inputs=drawn_inputs(random, inputs, int(made.task_of.max()) + 1),
+        sync_ops=SyncOps(ids(op), ids(client), ids(kind), ids(resource), ints(amount), ints(reserve)),
+        resource_names=tuple(f"object {row}" for row in range(len(queue))),
         sync_resources=SyncResources(
-            names=tuple(f"object {row}" for row in range(len(queue))),
             queue=flags(queue),
             capacity=ints([random.choice([-1, 2, 5]) for _ in queue]),
             tokens=ints([random.choice([0, 1, 4]) if is_queue else 0 for is_queue in queue]),
@@ -87,12 +90,11 @@ def with_sync_ops(random: Random, made: Workload) -> Workload:
     )
 
 
-def drawn_producers(random: Random, count: int, tasks: int) -> Producers:
+def drawn_inputs(random: Random, count: int, tasks: int) -> Inputs:
     """Inputs of which some are always ahead, and some never."""
     capacity = [random.choice([-1, 1, 2, 5]) for _ in range(count)]
-    return Producers(
-        names=tuple(f"input {row}" for row in range(count)),
-        threads=ids([random.randrange(1, 4) for _ in range(count)]),
+    return Inputs(
+        thread_ptr=ids(np.cumsum([0, *(random.randrange(1, 4) for _ in range(count))])),
         period_ns=ints([random.choice([0, 3, 100, 700]) for _ in range(count)]),
         item=ints([random.randrange(1, 4) for _ in range(count)]),
         capacity=ints(capacity),
@@ -100,6 +102,7 @@ def drawn_producers(random: Random, count: int, tasks: int) -> Producers:
         task=ids([random.randrange(tasks) for _ in range(count)]),
         kept_by=ids([random.randrange(tasks) for _ in range(count)]),
         start_ns=ints([random.choice([0, 70]) for _ in range(count)]),
+        place_ptr=ids(np.cumsum([0, *(max(0, room) for room in capacity)])),
     )
 
 
@@ -128,10 +131,10 @@ def noted(
     """The results over lists and over arrays; None: it hangs."""
     ready = prepare(combined, None if priority is None else ints(priority), how)
     try:
-        plain = run(made, combined, ready, record=record)
+        plain = run(made, ready, record=record)
     except DeadlockError:
         plain = None
-    return [plain, run(made, combined, ready, record=record, compiled=True)]
+    return [plain, run(made, ready, record=record, compiled=True)]
 
 
 def assert_noted_alike(plain: RunResult | None, other: RunResult | None) -> None:
@@ -139,12 +142,12 @@ def assert_noted_alike(plain: RunResult | None, other: RunResult | None) -> None
     if plain is None or other is None:
         return
     for name in ("steps", "updates", "lost", "cut"):
-        assert getattr(plain.log, name) == getattr(other.log, name), name
+        assert getattr(plain, name) == getattr(other, name), name
     assert_spent_alike([plain.usage, *plain.samples], [other.usage, *other.samples])
     assert (plain.dropped, plain.end_ns, plain.under_way) == (other.dropped, other.end_ns, other.under_way)
     assert plain.input_ns.tolist() == other.input_ns.tolist()
-    assert len(plain.recorder.recorded) == len(other.recorder.recorded)
-    for one, two in zip(plain.recorder.recorded, other.recorder.recorded, strict=True):
+    assert len(plain.recorded) == len(other.recorded)
+    for one, two in zip(plain.recorded, other.recorded, strict=True):
         for name in one._fields:
             np.testing.assert_array_equal(getattr(one, name), getattr(two, name), err_msg=name)
 
@@ -213,7 +216,7 @@ def test_times_beyond_64_bits_are_left_to_the_plain_loop() -> None:
     assert_alike(*both([chain(on, "w", [(0, 2**58)])], on, steps=12))
     made, combined = workload([chain(on, "w", [(0, 2**58)])], on, steps=12)
     ready = prepare(combined, None, SimulationOptions(order="fifo", contention="serial"))
-    assert run(made, combined, ready, compiled=True) is None
+    assert run(made, ready, compiled=True) is None
 
 
 def test_a_hang_is_told_in_the_same_words() -> None:

@@ -14,7 +14,7 @@ from simulator.errors import DeadlockError, GraphError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.training.programs.accumulators import with_accumulators
 from simulator.training.programs.program import Program
-from simulator.training.programs.program_regime import regime_of
+from simulator.training.recognition.sync_replicas import regime_of
 from simulator.training.regimes import FORMS, HELP, KINDS, Regime, describe, read_regime, settled, tokens_per_update
 from tests.strategies import Rows
 from tests.training.queues import synchronised

@@ -22,8 +22,9 @@ from simulator.execution.tables import of_partitions
 from simulator.execution.trace import Kind, Trace
 from simulator.execution.transfers import transfers_of
 from simulator.graph.graph import Graph
-from simulator.partitioning import Partitions, partition
-from simulator.training.clients.client_tables import Client
+from simulator.partitioning.cut import partition
+from simulator.partitioning.partitions import Partitions
+from simulator.training.clients import Client
 from simulator.training.programs.program import Program
 from simulator.training.train import train
 from simulator.training.training import Training

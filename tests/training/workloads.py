@@ -10,11 +10,13 @@ from simulator.costs.table import CostTable
 from simulator.execution.options import SimulationOptions
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.partitioning import partition
-from simulator.training.clients.client_tables import Client, CombinedTables, combine_tables
-from simulator.training.clients.workload import Workload, workload_of
+from simulator.partitioning.cut import partition
+from simulator.training.clients import Client, CombinedTables, combine_tables
+from simulator.training.control.layout import prepare
 from simulator.training.control.results import RunResult
-from simulator.training.control.run import prepare, run
+from simulator.training.control.run import run
+from simulator.training.control.workload import Workload, workload_of
+from simulator.training.disturbances.disturbed import disturb
 from simulator.training.programs.program import Program, Role
 from simulator.training.regimes import read_regime
 from tests.execution.cases import assigned, attrs_of, costs, whole
@@ -78,8 +80,9 @@ def workload(
     combined = combine_tables(clients, on, [priced for _, priced in given])
     read = read_regime(regime)
     assert read is not None
-    start_ns, rule = ints(start or [0] * len(given)), read.clock_rule
-    return workload_of(clients, combined, on, start_ns, steps=steps, tokens=tokens, clock_rule=rule), combined
+    start_ns, none = ints(start or [0] * len(given)), disturb([], on)
+    made = workload_of(clients, combined, start_ns, none, steps=steps, tokens=tokens, clock_rule=read.clock_rule)
+    return made, combined
 
 
 def pushing(
@@ -184,11 +187,11 @@ def ran(
 ) -> RunResult:
     """Let the clients run to their limit."""
     together, combined = workload(given, on, **options)  # type: ignore[arg-type]
-    result = run(together, combined, prepare(combined, None, SimulationOptions(order=order, contention=contention)))
+    result = run(together, prepare(combined, None, SimulationOptions(order=order, contention=contention)))
     assert result is not None
     return result
 
 
 def spans(result: RunResult, client: int) -> list[tuple[int, int]]:
     """Start and end of the steps of a client."""
-    return [step[2:4] for step in result.log.steps if step[0] == client]
+    return [step[2:4] for step in result.steps if step[0] == client]

@@ -1,4 +1,4 @@
-"""Make the pictures of the pages anew, by the README's commands: `python -m tests.viz.pictures`."""
+"""Make the pictures of the pages anew, by the commands of their pages: `python -m tests.viz.pictures`."""
 
 from __future__ import annotations
 
@@ -15,25 +15,29 @@ from viz.command.stages import run
 
 ROOT = Path(__file__).parents[2]
 FIRST_STEPS = "document.getElementById('steps-first').click()"
-PICTURES = (("report.png", 757, ""), ("training.png", 857, FIRST_STEPS))  # one per command, in order
+# A page, a command of which is drawn, the picture, its height, and what is done first.
+PICTURES = (
+    ("README.md", 0, "report.png", 757, ""),
+    ("README.md", 1, "training.png", 857, FIRST_STEPS),
+    ("docs/report.md", 0, "comparison.png", 857, ""),
+)
 
 
-def commands() -> list[list[str]]:
-    """The arguments of the README's commands: a step, which is drawn without asking TensorFlow, and a training."""
-    shown = [shlex.split(command.source)[1:] for command in pages.commands((ROOT / "README.md").read_text("utf-8"))]
-    assert len(shown) == len(PICTURES)
-    return [[argument for argument in arguments if argument != "--check"] for arguments in shown]
+def arguments(page: str, row: int) -> list[str]:
+    """The arguments of a command of a page. It is drawn without asking TensorFlow."""
+    command = pages.commands((ROOT / page).read_text("utf-8"))[row]
+    return [argument for argument in shlex.split(command.source)[1:] if argument != "--check"]
 
 
 def main() -> None:
-    """Write docs/report.png and docs/training.png."""
+    """Write the pictures into docs."""
     with TemporaryDirectory() as folder:
         browser = started(Path(folder) / "profile")
         try:
-            for (name, height, then), arguments in zip(PICTURES, commands(), strict=True):
+            for source, row, name, height, then in PICTURES:
                 size = {"width": 1440, "height": height, "deviceScaleFactor": 1, "mobile": False}
                 browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-                graph, *rest = arguments
+                graph, *rest = arguments(source, row)
                 scene = run(read_request(parser().parse_args([str(ROOT / graph), *rest])))
                 page = opened(browser, Path(folder), scene)
                 if then:

@@ -11,14 +11,14 @@ from typing import Any
 from simulator.execution.options import SimulationOptions
 from simulator.graph.graph import Graph
 from simulator.graph.importer import read_graph
-from simulator.graph.inlining import inline, lower
+from simulator.graph.inlining.expanding import inline, lower
 from simulator.shapes.filling import with_shapes
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.regimes import read_regime
 from viz.command.request import Request
 from viz.command.stages import run
 from viz.command.training_request import TrainingRequest
-from viz.page.content import contents
+from viz.page.report import contents
 from viz.scene import Scene
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ps_training.pbtxt"

@@ -52,6 +52,9 @@ def test_each_count_says_how_much_of_it_stands_by_itself() -> None:
         "order of placing by a session at standin_client:0 agrees for 223 of 224 nodes",
         "partition as shown agrees for 170 of 170 nodes, none corrected",
     ]
+    assert [str(one) for one in agreement.agreements({**FOUND, "shapes": {"agree": 2, "of": 3}})][-1:] == [
+        "inference of shapes agrees for 2 of 3 tensors"
+    ]
 
 
 def test_what_is_asked_about_and_what_is_not_compared_are_said() -> None:

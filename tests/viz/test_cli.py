@@ -110,7 +110,7 @@ def test_the_help_has_a_line_for_each_algorithm(capsys: pytest.CaptureFixture[st
 
 
 def test_every_flavour_of_the_help_runs(here: Path) -> None:
-    from simulator.partitioning import FLAVOURS as known
+    from simulator.partitioning.levels import FLAVOURS as known
 
     assert known == FLAVOURS
     for flavour, suffix in (("local", "/_"), ("master", "_S")):

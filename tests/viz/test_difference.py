@@ -19,7 +19,7 @@ from simulator.execution.simulate import simulate
 from simulator.execution.trace import Kind
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
-from simulator.partitioning import partition
+from simulator.partitioning.cut import partition
 from tests.execution.cases import assigned, cluster, costs, runs, steps, whole
 from tests.strategies import Rows, graphs, typed
 from tests.viz.scenes import EXAMPLE, example

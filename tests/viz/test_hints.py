@@ -11,7 +11,7 @@ import pytest
 from viz import figures, hints
 from viz.command.cli import main
 from viz.command.library import run
-from viz.page.content import contents
+from viz.page.report import contents
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ps_training.pbtxt"
 

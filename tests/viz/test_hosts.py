@@ -11,7 +11,7 @@ from tests.viz.scenes import example
 from viz.command.request import Request
 from viz.command.stages import run
 from viz.figures import fed_nodes, pair_of_edges, taking_part
-from viz.page.hosts import CONSTANTS, READS, VARIABLES, hosts
+from viz.page.folding import CONSTANTS, READS, VARIABLES, hosts
 
 GRAPH = """
 node { name: "w" op: "VariableV2" DEVICE attr { key: "dtype" value { type: DT_FLOAT } }

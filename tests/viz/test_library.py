@@ -18,6 +18,7 @@ from viz.command.options import parser
 
 GRAPH = str(Path(__file__).parents[2] / "examples" / "ps_training.pbtxt")
 OF_THE_COMMAND = {
+    "calibrate",
     "help",
     "graph",
     "output",

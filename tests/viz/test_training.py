@@ -37,7 +37,7 @@ from viz.command.training_programs import make_programs, with_workers
 from viz.command.training_request import TrainingRequest, read_wanted
 from viz.formats.json_object import training_record as record
 from viz.formats.trace_events import draw_training
-from viz.page.content import training_contents
+from viz.page.report import training_contents
 from viz.scene import Scene, Trained
 from viz.timeline.training_timeline import recorded
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from selenium.webdriver.chrome.webdriver import WebDriver
 
-from simulator.columns import ints
+from simulator.training.disturbances.noise import Pauses
 from tests.viz.browsing import complaints, opened, settled
 from tests.viz.scenes import crashed
 from viz.formats.trace_events import draw_training
-from viz.page.content import training_contents
+from viz.page.report import training_contents
 from viz.timeline.training_timeline import Band, bands, lost_updates, not_drawn
 
 MS = 10**6
@@ -108,11 +108,9 @@ def test_each_task_has_its_own_pauses() -> None:
     assert scene.training is not None
     disturbed, end_ns = scene.training.disturbed, scene.training.training.end_ns
     task = scene.training.training.tasks.index("/job:ps/replica:0/task:1")
-    columns: dict[str, Any] = {
-        name: ints([value if row == task else old for row, old in enumerate(getattr(disturbed, name).tolist())])
-        for name, value in (("pause_phase_ns", 0), ("pause_period_ns", 40 * MS), ("pause_length_ns", 3 * MS))
-    }
-    both = bands(replace(scene.training, disturbed=replace(disturbed, **columns)))
+    mine = Pauses(0, 40 * MS, 3 * MS)
+    pauses_of = tuple(mine if row == task else old for row, old in enumerate(disturbed.pauses))
+    both = bands(replace(scene.training, disturbed=replace(disturbed, pauses=pauses_of)))
     pauses = [one for one in both if one.kind == "pause"]
     assert [one.start_ns for one in pauses if one.task == task] == list(range(0, end_ns, 40 * MS))
     others = [one for one in pauses if one.task != task]

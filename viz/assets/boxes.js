@@ -20,6 +20,7 @@ function layoutBoxes(model, open, showIdle, room) {
   for (const bundle of bundles) bundle.ways = waysOf(bundle);
   const ways = boxes.flatMap((box) => [...box.ways.values()]);
   for (const way of ways) sumUp(model, way);
+  if (model.otherTransfer) markAlone(model, ways);
   measure(model, root, room);
   place(root, 0, 0);
   for (const way of ways) way.path = courseOf(way);
@@ -110,8 +111,8 @@ function sizeClosed(model, box) {
 }
 
 const contentOf = (model, scope) => {
-  const { running, ops, nanos } = totalsOf(model, scope);
-  return running ? `${plural(running, "op")} · ${showNanos(nanos)}` : `${plural(ops, "op")}, not run`;
+  const { running, ops, nanos, moved } = totalsOf(model, scope);
+  return running ? `${plural(running, "op")} · ${showNanos(nanos)}${moved ? ` · ${showCount(moved)} moved` : ""}` : `${plural(ops, "op")}, not run`;
 };
 
 // The variables that a node reads from its own device: "kernel [3, 3, 64, 64]", or the number of several.

@@ -24,7 +24,8 @@ function facts(...rows) {
   return list;
 }
 
-// A table of rows [cells, action]; numeric columns are those whose heading ends in "#".
+// A table of rows [cells, action, title, values]; numeric columns are those whose heading ends in "#". With values, a click on a
+// heading sorts by it, the largest first, and again the other way round.
 function table(headings, widths, rows) {
   const made = element("table");
   const columns = element("colgroup");
@@ -36,6 +37,7 @@ function table(headings, widths, rows) {
   const numeric = headings.map((heading) => heading.endsWith("#"));
   const head = element("tr", "", ...headings.map((heading, at) => element("th", numeric[at] ? "n" : "", heading.replace("#", ""))));
   const body = element("tbody");
+  const lines = [];
   for (const [cells, action, titles] of rows) {
     const line = element("tr", action ? "link" : "", ...cells.map((cell, at) => element("td", numeric[at] ? "n" : "", cell)));
     if (titles) line.title = titles;
@@ -44,10 +46,27 @@ function table(headings, widths, rows) {
       line.addEventListener("click", action);
       line.addEventListener("keydown", (event) => event.key === "Enter" && action());
     }
-    body.append(line);
+    lines.push(line);
   }
+  body.append(...lines);
+  if (rows.length > 1 && rows[0][3]) [...head.children].forEach((cell, at) => sortsBy(cell, body, rows.map((row, place) => [row[3][at], lines[place]])));
   made.append(columns, element("thead", "", head), body);
   return made;
+}
+
+function sortsBy(cell, body, valued) {
+  let sign = 1;
+  const sort = () => {
+    sign = -sign;
+    const by = ([a], [b]) => sign * (typeof a === "number" ? a - b : b < a ? -1 : Number(b > a));
+    body.replaceChildren(...[...valued].sort(by).map(([, line]) => line));
+    for (const other of cell.parentElement.children) other.removeAttribute("aria-sort");
+    cell.setAttribute("aria-sort", sign < 0 ? "descending" : "ascending");
+  };
+  cell.className += " sorts";
+  cell.tabIndex = 0;
+  cell.addEventListener("click", sort);
+  cell.addEventListener("keydown", (event) => event.key === "Enter" && sort());
 }
 
 function meter(share, colour) {

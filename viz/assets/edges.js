@@ -4,11 +4,12 @@
 
 function visibleEdges(model, shown, boxes) {
   const { src, dst, tensor, transfer } = model.edges;
+  const there = model.otherTransfer;
   const found = new Map();
   const bundleOf = (from, to) => {
     const key = from.index * boxes.length + to.index;
     let bundle = found.get(key);
-    if (!bundle) found.set(key, (bundle = { from, to, edges: [], transfers: new Set(), data: false, back: true, hub: true, idle: true, critical: false }));
+    if (!bundle) found.set(key, (bundle = { from, to, edges: [], transfers: new Set(), data: false, back: true, hub: true, idle: true, critical: false, elsewhere: false }));
     return bundle;
   };
   for (let edge = 0; edge < src.length; edge++) {
@@ -22,6 +23,7 @@ function visibleEdges(model, shown, boxes) {
     if (!model.isHub[src[edge]] && !model.isHub[dst[edge]]) bundle.hub = false;
     if (model.nodes.runs[src[edge]] && model.nodes.runs[dst[edge]]) bundle.idle = false;
     if (transfer[edge] >= 0) bundle.transfers.add(transfer[edge]);
+    else if (there && there[edge] >= 0) bundle.elsewhere = true;
   }
   // Where no edge joins two boxes of the critical path, the later one waited for what the earlier one held.
   for (const [from, to] of criticalPairs(model, shown)) bundleOf(from, to).critical = true;
@@ -47,11 +49,12 @@ function waysOf(bundle) {
   const take = (scope, from, to) => {
     const key = `${from?.index ?? ""}>${to?.index ?? ""}`;
     let way = scope.ways.get(key);
-    if (!way) scope.ways.set(key, (way = { scope, from, to, bundles: [], usual: false, back: true, data: false, critical: false }));
+    if (!way) scope.ways.set(key, (way = { scope, from, to, bundles: [], usual: false, back: true, data: false, critical: false, elsewhere: false }));
     way.bundles.push(bundle);
     way.usual ||= bundle.usual;
     way.data ||= bundle.data;
     way.critical ||= bundle.critical;
+    way.elsewhere ||= bundle.usual && bundle.elsewhere;
     if (!bundle.back && bundle.edges.length) way.back = false;
     return way;
   };
@@ -83,6 +86,14 @@ function sumUp(model, way) {
     if (bytes > most) [most, way.device] = [bytes, model.transfers.src[row]];
   }
   way.said = way.transfers.length ? carriedBy(model, way.transfers, way.bytes) : "";
+}
+
+// Say of the ways that cross devices in this run alone that they do, unless most of them do.
+function markAlone(model, ways) {
+  const { transfer } = model.edges;
+  const crossing = ways.filter((way) => way.said);
+  const alone = crossing.filter((way) => !way.bundles.some((bundle) => bundle.usual && bundle.edges.some((edge) => transfer[edge] >= 0 && model.otherTransfer[edge] >= 0)));
+  if (2 * alone.length <= crossing.length) for (const way of alone) way.said += " · only here";
 }
 
 // Boxes that a hub reads or feeds have a port for it, in place of a line.

@@ -6,6 +6,8 @@ function barOf(pen, item) {
   const { model, state, theme } = pen;
   const total = totalsOf(model, item);
   if (state.colourBy === "time") return [[heat(theme, total.nanos / (totalsOf(model, 0).nanos || 1)), 1]];
+  if (state.colourBy === "moved" && !isScope(model, item)) return [[total.moved ? model.cluster.colours[model.nodes.device[item - model.scopes]] : theme.line, 1]];
+  if (state.colourBy === "moved") return [[theme.accent, total.moved / (total.running || 1)], [theme.line, 1 - total.moved / (total.running || 1)]];
   const parts = state.colourBy === "category" ? total.byCategory : total.byDevice;
   const colours = state.colourBy === "category" ? model.categories.colours : model.cluster.colours;
   const whole = [...parts.values()].reduce((sum, part) => sum + part, 0);
@@ -123,6 +125,11 @@ function drawOp(pen, box, colour) {
     context.fillRect(box.x, box.y, box.width, box.height);
     context.globalAlpha /= 0.16;
     context.fillRect(box.x, box.y, 5, box.height);
+    const elsewhere = model.elsewhere?.get(box.item - model.scopes);
+    if (elsewhere) {
+      context.fillStyle = elsewhere.colour;
+      context.fillRect(box.x + box.width - 5, box.y, 5, box.height);
+    }
   }
   context.restore();
   const hub = model.isHub[box.item - model.scopes] ? `${showCount(neighbours(model, box.item - model.scopes))} ⤳ ` : "";
@@ -222,7 +229,9 @@ function strokeWay(pen, way) {
   context.strokeStyle = pen.chosen.has(way) ? theme.accent : isCritical(pen, way) ? theme.ink
     : way.transfers.length ? model.cluster.colours[way.device] : strong ? theme.quiet : theme.edge;
   context.lineWidth = thin * (way.transfers.length ? 1.6 + Math.min(2.6, Math.log10(1 + way.bytes) / 3.4) : strong ? 1.8 : 1);
-  context.setLineDash(way.data ? [] : [4 * thin, 3 * thin]);
+  const elsewhere = way.elsewhere && !way.transfers.length; // it crosses devices in the other run alone
+  if (elsewhere) context.lineWidth = 2 * thin;
+  context.setLineDash(elsewhere ? [1.5 * thin, 4 * thin] : way.data ? [] : [4 * thin, 3 * thin]);
   context.beginPath();
   for (const [kind, ...values] of way.path) {
     if (kind === "M") context.moveTo(...values);

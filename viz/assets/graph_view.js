@@ -319,7 +319,8 @@ function describeItem(model, item) {
   const node = item - model.scopes;
   const device = model.cluster.devices[model.nodes.device[node]].short;
   const how = model.nodes.fed.includes(node) ? "fed by the client" : model.nodes.runs[node] ? showNanos(total.nanos) : "does not run in this step";
-  return [model.nodes.names[node], `${opOf(model, node)} on ${device}`, how];
+  const elsewhere = model.elsewhere?.get(node);
+  return [model.nodes.names[node], `${opOf(model, node)} on ${device}`, elsewhere ? `on ${elsewhere.short} in ${model.compared.names[1 - model.compared.at]}` : null, how].filter(Boolean);
 }
 
 // The edges that take a way, and the words for its ends: of the way's own, or of all that pass a border.
@@ -338,5 +339,6 @@ function describeWay(model, way) {
   const said = [`${plural(carried.tensors.length, "tensor")}, ${showBytes(carried.bytes)}`];
   if (carried.controls) said.push(plural(carried.controls, "control edge"));
   if (way.transfers.length) said.push(`crosses devices: ${way.said}`);
+  else if (way.elsewhere) said.push(`crosses devices in ${model.compared.names[1 - model.compared.at]} alone`);
   return [endsOf(way).join(" → "), carried.tensors.length ? said[0] : null, ...said.slice(1)].filter(Boolean);
 }

@@ -33,11 +33,13 @@ function writeHeader(model, training = false) {
   const [unsized, remedy] = summary.unsized;
   const sizes = unsized ? `${plural(unsized, "tensor")} of unknown size` : null;
   const why = unsized ? `. Tensors of unknown size count nothing; most become known by ${remedy}` : "";
+  const [was, is] = model.against?.makespan_ns ?? [];
+  const compared = model.against ? `${signedNanos(is - was)}${signedShare(is, was)} against ${model.against.names[0]}` : null;
   const peaks = model.tables.devices;
   const fullest = peaks.reduce((most, row) => (row.peak_bytes / row.capacity_bytes > most.peak_bytes / most.capacity_bytes ? row : most), peaks[0]);
   const over = peaks.some((row) => row.peak_bytes > row.capacity_bytes);
   byId("figures").append(
-    figure("makespan", `${unsized ? "≥ " : ""}${showNanos(summary.makespan_ns)}`, sizes, "", `From the start of the step to its last end${why}`),
+    figure("makespan", `${unsized ? "≥ " : ""}${showNanos(summary.makespan_ns)}`, [sizes, compared].filter(Boolean).join(", ") || null, "", `From the start of the step to its last end${why}`),
     figure("lower bound", showNanos(summary.lower_bound_ns), ratio, "", `No placement on this cluster can be faster, by ${summary.lower_bound_by}. The makespan is this many times the bound`),
     figure("moved", showBytes(summary.moved_bytes), plural(summary.transfers, "transfer"), "", "Bytes that move between devices in one step"),
     fullest && figure("peak memory", showBytes(fullest.peak_bytes), `of ${showBytes(fullest.capacity_bytes)}`, over ? "over" : "", `Of ${cluster.devices[fullest.device].name}, the fullest device`),
@@ -86,7 +88,7 @@ function writeCrumbs(model, state) {
   );
 }
 
-function wire(model, state, graph, timeline, panel) {
+function wire(model, state, graph, timelines, panel) {
   state.listen((changes, from) => {
     if ("showIdle" in changes) {
       byId("show-idle").checked = state.showIdle;
@@ -103,28 +105,30 @@ function wire(model, state, graph, timeline, panel) {
       const item = itemSelected(model, state.selection);
       if (from !== "link") writeLink(model, state.selection);
       if (item && from !== "graph") graph.show(item);
-      if (from !== "timeline") timeline.showSelection();
+      for (const timeline of timelines) if (from !== timeline.name) timeline.showSelection();
     }
     graph.changed();
-    timeline.draw();
+    for (const timeline of timelines) timeline.draw();
   });
   byId("show-idle").addEventListener("change", (event) => state.set({ showIdle: event.target.checked }));
   byId("critical").addEventListener("click", () => state.set({ critical: !state.critical }));
   byId("critical").hidden = model.critical === null;
+  byId("colour-moved").hidden = !model.elsewhere;
   byId("colour").addEventListener("change", (event) => state.set({ colourBy: event.target.value }));
   byId("graph-fit").addEventListener("click", () => graph.fit());
   byId("graph-close").addEventListener("click", () => graph.closeAll());
-  byId("timeline-fit").addEventListener("click", () => timeline.fit());
+  byId("timeline-fit").addEventListener("click", () => timelines.forEach((timeline) => timeline.fit()));
   byId("help").addEventListener("click", () => byId("keys").showModal());
 }
 
 // Keys act on the view that was used last.
-function wireKeys(model, state, graph, timeline, steps) {
+function wireKeys(model, state, graph, timelines, steps, otherRun) {
   let used = graph;
+  let lane = timelines.at(-1); // the timeline that was used last
   const view = {};
   for (const action of ["zoom", "fit", "move"]) view[action] = (...how) => (steps && !byId("training").hidden ? steps : used)[action](...how);
   byId("graph").addEventListener("focus", () => (used = graph));
-  byId("timeline").addEventListener("focus", () => (used = timeline));
+  for (const one of timelines) byId(one.name).addEventListener("focus", () => (used = lane = one));
   const keys = {
     "/": () => byId("search").focus(),
     "?": () => byId("keys").showModal(),
@@ -133,7 +137,8 @@ function wireKeys(model, state, graph, timeline, steps) {
     "+": () => view.zoom(1.4), "=": () => view.zoom(1.4), "-": () => view.zoom(1 / 1.4), 0: () => view.fit(),
     ArrowLeft: () => view.move(60, 0), ArrowRight: () => view.move(-60, 0),
     ArrowUp: () => view.move(0, 60), ArrowDown: () => view.move(0, -60),
-    n: () => timeline.neighbour(true), p: () => timeline.neighbour(false),
+    n: () => lane.neighbour(true), p: () => lane.neighbour(false),
+    x: () => otherRun?.(),
     Enter: () => state.selection?.kind === "scope" && graph.toggle(state.selection.id),
   };
   document.addEventListener("keydown", (event) => {
@@ -148,12 +153,12 @@ function wireKeys(model, state, graph, timeline, steps) {
 }
 
 // The bar between graph and timeline: drag it, or move it with the arrow keys.
-function wireSplitter(wanted) {
+function wireSplitter(wanted, least) {
   const board = byId("board");
   const splitter = byId("splitter");
   const set = (share) => board.style.setProperty("--share", Math.min(0.85, Math.max(0.15, share)) / (1 - Math.min(0.85, Math.max(0.15, share))) + "fr");
-  // What the timeline does not need goes to the graph, between half and seven tenths.
-  set(Math.min(0.7, Math.max(0.5, 1 - (wanted + 80) / Math.max(1, board.clientHeight))));
+  // What the timeline does not need goes to the graph, at least this share and at most seven tenths.
+  set(Math.min(0.7, Math.max(least, 1 - (wanted + 80) / Math.max(1, board.clientHeight))));
   const shareNow = () => byId("graph").closest(".pane").clientHeight / (board.clientHeight - 22);
   splitter.addEventListener("pointerdown", (event) => splitter.setPointerCapture(event.pointerId));
   splitter.addEventListener("pointermove", (event) => {
@@ -198,19 +203,41 @@ function writeLink(model, selection) {
   }
 }
 
+// The timeline of the run, and above it that of the run beside it. Both show the same times.
+function stepTimelines(model, runs, state, tip) {
+  const clock = Math.max(runs.own.summary.makespan_ns, runs.other?.summary.makespan_ns ?? 0);
+  const shown = [[runs.other, "timeline-other"], [runs.own, "timeline"]].filter(([run]) => run);
+  const views = [];
+  for (const [run, name] of shown) {
+    const theirs = runs.other ? stateOfRun(state, () => (model.compared.at === run.compared.at ? run : shown.find(([one]) => one !== run)[0]), run, name) : state;
+    const label = byId(`${name}-run`);
+    label.hidden = byId(name).hidden = false;
+    if (runs.other) label.replaceChildren(element("b", "", run.compared.names[run.compared.at]), ` ${showNanos(run.summary.makespan_ns)}`);
+    else label.hidden = true;
+    const view = stepTimeline(byId(name), run, theirs, tip, (from, to) => {
+      byId("timeline-range").textContent = showSpan(Math.round(Math.max(0, from)), Math.round(Math.min(to, clock)));
+      for (const other of views) if (other.name !== name) other.follow(from, to);
+    }, clock);
+    views.push({ ...view, name });
+  }
+  return views;
+}
+
 async function start() {
-  const model = await readScene();
+  const scene = await readScene();
+  const runs = comparedModels(scene);
+  const model = { ...runs.own, runs }; // the run that graph and panel show
   const state = makeState();
   const tip = tooltip(byId("tip"));
   writeHeader(model);
   const graph = graphView(byId("graph"), model, state, tip);
-  const timeline = stepTimeline(byId("timeline"), model, state, tip, (from, to) => {
-    byId("timeline-range").textContent = showSpan(Math.round(Math.max(0, from)), Math.round(Math.min(to, model.summary.makespan_ns)));
-  });
+  const timelines = stepTimelines(model, runs, state, tip);
+  const timeline = timelines.at(-1); // of this run
   const panel = sidePanel(byId("panel"), model, state);
-  wire(model, state, graph, timeline, panel);
+  wire(model, state, graph, timelines, panel);
+  const otherRun = wireRuns(byId("runs"), model, state, () => graph.relayout(0));
   searchBox(byId("search"), byId("matches"), model, state);
-  wireSplitter(timeline.height);
+  wireSplitter(timelines.reduce((sum, one) => sum + one.height, 0), timelines.length > 1 ? 0.38 : 0.5);
   graph.fit();
   panel.draw();
   const steps = model.training ? trainingView(model, tip) : null;
@@ -221,16 +248,16 @@ async function start() {
     });
   }
   new ResizeObserver(() => graph.resize()).observe(byId("graph"));
-  new ResizeObserver(() => timeline.draw()).observe(byId("timeline"));
+  for (const one of timelines) new ResizeObserver(() => one.draw()).observe(byId(one.name));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     graph.retheme();
-    timeline.retheme();
+    for (const one of timelines) one.retheme();
     steps?.retheme();
   });
-  wireKeys(model, state, graph, timeline, steps);
+  wireKeys(model, state, graph, timelines, steps, otherRun);
   followLink(model, state);
   addEventListener("hashchange", () => followLink(model, state));
-  window.simviz = { model, state, graph, timeline, steps }; // for the console and the tests
+  window.simviz = { model, state, graph, timeline, timelines, steps }; // for the console and the tests
   document.documentElement.dataset.ready = "yes";
 }
 

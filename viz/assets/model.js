@@ -6,7 +6,7 @@ async function readScene() {
   const packed = atob(document.getElementById("scene").textContent.trim());
   const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return indexed(JSON.parse(await new Response(stream).text()));
+  return JSON.parse(await new Response(stream).text());
 }
 
 function indexed(scene) {
@@ -149,7 +149,7 @@ function pathTo(model, item) {
 function totalsOf(model, item) {
   const known = model.totals.get(item);
   if (known) return known;
-  const total = { ops: 0, running: 0, hubs: 0, nanos: 0, critical: 0, byDevice: new Map(), byCategory: new Map() };
+  const total = { ops: 0, running: 0, moved: 0, hubs: 0, nanos: 0, critical: 0, byDevice: new Map(), byCategory: new Map() };
   if (isScope(model, item)) {
     for (const child of rowsIn(model.children, item)) addTotals(total, totalsOf(model, child));
   } else {
@@ -162,6 +162,7 @@ function totalsOf(model, item) {
 function countNode(model, total, node) {
   total.ops = 1;
   total.running = model.nodes.runs[node];
+  total.moved = total.running && model.elsewhere?.has(node) ? 1 : 0;
   total.hubs = total.running && model.hostOf[node] < 0 ? model.isHub[node] : 0;
   const kind = categoryOf(model, node);
   for (const row of rowsIn(model.slicesOf, node)) {
@@ -177,7 +178,7 @@ function countNode(model, total, node) {
 }
 
 function addTotals(total, part) {
-  for (const key of ["ops", "running", "hubs", "nanos", "critical"]) total[key] += part[key];
+  for (const key of ["ops", "running", "moved", "hubs", "nanos", "critical"]) total[key] += part[key];
   for (const [device, nanos] of part.byDevice) total.byDevice.set(device, (total.byDevice.get(device) ?? 0) + nanos);
   for (const [kind, nanos] of part.byCategory) total.byCategory.set(kind, (total.byCategory.get(kind) ?? 0) + nanos);
 }

@@ -1,5 +1,5 @@
 // The side panel: tables of the step while nothing is selected, else the facts of the selection.
-// Needs format.js, model.js, cards.js, devices.js, edge_panel.js, transfer_panel.js.
+// Needs format.js, model.js, cards.js, comparison.js, devices.js, edge_panel.js, transfer_panel.js.
 
 function sidePanel(root, model, state) {
   return {
@@ -29,6 +29,7 @@ function backButton(state) {
 function overviewCards(model, state) {
   const { tables } = model;
   return [
+    ...differenceCards(model, state),
     devicesCard(model),
     checkCard(model, state),
     criticalCard(model, state),
@@ -177,6 +178,7 @@ function nodeCards(model, state, node) {
       facts(
         ["op", opOf(model, node), model.categories.names[categoryOf(model, node)]],
         ["device", deviceName(model, device), nodes.fed.includes(node) ? "the client feeds its value there" : nodes.moved.includes(node) ? "moved by the cut, with its control flow" : model.rules[nodes.why[node]]],
+        comparedFact(model, node),
         different ? ["TensorFlow's", element("span", "bad", shortDevice(different.theirs) || "absent"), `where simviz says ${shortDevice(different.ours) || "absent"}`] : null,
         asked ? ["requested", asked] : null,
         fetched.length ? ["fetched", fetched.map((one) => (one === name ? "only run" : `output ${one.slice(name.length + 1)}`)).join(", ")] : null,

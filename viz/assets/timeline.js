@@ -70,8 +70,8 @@ function firstAfter({ rows: entries, overlap }, end, time) {
 
 function timelineView(canvas, timeline, subject, tip, onRange) {
   const { rows, height, top } = timelineRows(timeline, subject);
-  const whole = Math.max(1, subject.whole);
-  const sight = timelineWindow(canvas, { whole, height }, (bare) => {
+  const end = Math.max(1, subject.whole);
+  const sight = timelineWindow(canvas, { whole: Math.max(end, subject.clock ?? 0), end, height }, (bare) => {
     const pen = { ...bare, timeline, subject, marked: subject.marked?.() ?? NOTHING, critical: subject.critical?.() ?? null };
     subject.drawBehind?.(pen, pen.topOf({ y: top }));
     eachRow(pen, rows, (row, y) => drawRow(pen, row, y));
@@ -121,9 +121,9 @@ function timelineView(canvas, timeline, subject, tip, onRange) {
   }
 
   sight.fit();
-  const { draw, fit, zoom, move, retheme, view } = sight;
+  const { draw, fit, follow, zoom, move, retheme, view } = sight;
   return {
-    draw, fit, zoom, move, retheme, view, rows, hit, show, showSlices, rowOf,
+    draw, fit, follow, zoom, move, retheme, view, rows, hit, show, showSlices, rowOf,
     said: (row, time) => subject.describe(rows[row], rows[row].rows.find((entry) => rows[row].times.start_ns[entry] <= time && time < rows[row].times.end_ns[entry]), time),
     height: height + ROW.axis,
     top: top + ROW.axis,

@@ -1,13 +1,15 @@
 // The subject of a step's timeline: ops, the work for transfers, transfers on links, and the memory of each device.
 // Needs format.js, model.js, canvas.js, graph_drawing.js, timeline.js, timeline_drawing.js.
 
-function stepTimeline(canvas, model, state, tip, onRange) {
+// `clock`: the last moment of all timelines that show the same times.
+function stepTimeline(canvas, model, state, tip, onRange, clock = 0) {
   const { timeline, cluster, transfers } = model;
   const isOp = (slice) => timeline.transfer[slice] < 0;
 
   const subject = {
     top: 0,
     whole: model.summary.makespan_ns,
+    clock,
     rowsAbove: [],
     rest: model.namesIdle ? "" : `${plural(model.idleDevices.size, "more device")} idle`,
     shapeOf: (device) => (!model.idleDevices.has(device) ? "lane" : model.namesIdle ? "idle" : ""),

@@ -1,9 +1,9 @@
 // The stretch of time in sight of a canvas, and its pan, zoom, axis and scrollbar. Needs canvas.js, timeline.js,
 // timeline_drawing.js.
 
-// One closure, so that nobody else sets `view`. `whole` is the last moment, `height` that of all rows. `content` draws below
-// the axis, `onRange` gets the times in sight.
-function timelineWindow(canvas, { whole, height }, content, onRange) {
+// One closure, so that nobody else sets `view`. `whole` is the last moment on the clock, `end` that of these
+// rows, and `height` that of all of them. `content` draws below the axis, `onRange` gets the times in sight.
+function timelineWindow(canvas, { whole, end, height }, content, onRange) {
   const context = canvas.getContext("2d");
   const view = { from: 0, to: whole, top: 0 };
   let theme = null;
@@ -24,6 +24,10 @@ function timelineWindow(canvas, { whole, height }, content, onRange) {
     view.from = from;
     view.to = to;
     draw();
+  }
+  // The same times as another window of the same clock.
+  function follow(from, to) {
+    if (view.from !== from || view.to !== to) look(from, to);
   }
   const fit = () => look(-whole * 0.004, whole * 1.012);
   function zoom(factor, x = ROW.label + width() / 2) {
@@ -63,7 +67,7 @@ function timelineWindow(canvas, { whole, height }, content, onRange) {
     const right = canvas.clientWidth;
     context.clearRect(0, 0, right, bottom);
     const pen = { context, theme, scale: 1, xOf, topOf, view, right, bottom, step: tickStep(view.to - view.from, width()) };
-    drawGrid(pen, bottom, whole);
+    drawGrid(pen, bottom, end);
     context.save();
     context.beginPath();
     context.rect(0, ROW.axis, right, bottom - ROW.axis);
@@ -96,7 +100,7 @@ function timelineWindow(canvas, { whole, height }, content, onRange) {
     draw();
   }
 
-  return { view, xOf, nsAt, topOf, look, fit, zoom, move, scrollTo, wheel, draw, rowAt, entryAt, retheme };
+  return { view, xOf, nsAt, topOf, look, follow, fit, zoom, move, scrollTo, wheel, draw, rowAt, entryAt, retheme };
 }
 
 // The rows in sight, each with where it begins.

@@ -17,7 +17,7 @@ from simulator.comparison.placement_log import Logged, read_log
 from simulator.errors import GraphError, InfeasibleError, OracleError, SimvizError
 from simulator.execution.laws import check_trace
 from simulator.oracle.observation import STAND_INS
-from simulator.partitioning import partition
+from simulator.partitioning.cut import partition
 from simulator.wording import some
 from viz.agreement import shortened
 from viz.command.ingredients import Ingredients
@@ -25,6 +25,7 @@ from viz.command.request import Request
 from viz.scene import Scene
 
 if TYPE_CHECKING:
+    from simulator.graph.graph import Graph
     from simulator.oracle.child import Asking
 
 
@@ -57,7 +58,16 @@ def check_with_tensorflow(request: Request, scene: Scene) -> Scene:
     compared = "master" if found["oracle"] == STAND_INS else "local"
     cut = {"shown": partitions.flavour, "compared": compared, "same": partitions.flavour == compared}
     laws = [*found["laws"], *check_trace(scene.trace, scene.partitions, scene.cluster)]
-    return replace(scene, check={"session": session, "cut": cut, **found, "laws": laws})
+    return replace(scene, check={"session": session, "cut": cut, **found, **_shapes(graph, found), "laws": laws})
+
+
+def _shapes(graph: Graph, found: Mapping[str, Any]) -> dict[str, Any]:
+    """The agreement of shapes, and the differences with those in shapes; Any: the JSON of --check."""
+    compared, refused = (None, found["refused"]) if found["refused"] else oracle.compare_shapes(graph)
+    if refused is not None or compared is None:
+        return {"shapes": None}
+    differences = [*found["differences"], *map(asdict, compared.differences)]
+    return {"shapes": {"agree": compared.agree, "of": compared.of}, "differences": differences}
 
 
 def _placed(request: Request, scene: Scene, cluster: Cluster, seen: Mapping[str, str]) -> Assignment:

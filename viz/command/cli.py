@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None, *, begin: Callable[[], None] = 
     made = parser()
     try:
         asked = made.read(arguments)
-        if asked.graph is None and not asked.warm_up and not asked.version:
+        if asked.graph is None and not asked.warm_up and not asked.version and asked.calibrate is None:
             made.error("name a graph: a file, a SavedModel folder, or - for standard input")
     except SimvizError as error:
         _complain(str(error))
@@ -50,6 +50,8 @@ def main(arguments: Sequence[str] | None = None, *, begin: Callable[[], None] = 
     gc.disable()
     written: list[str] = []
     try:
+        if asked.calibrate is not None:
+            return _calibrate(asked, begin)
         return _warm_up(begin) if asked.warm_up else _run(asked, written, begin)
     except SimvizError as error:
         _complain(_in_the_users_words(error, asked.graph))
@@ -71,8 +73,7 @@ def main(arguments: Sequence[str] | None = None, *, begin: Callable[[], None] = 
 
 
 def _warm_up(begin: Callable[[], None]) -> int:
-    from simulator.execution.caching import STEP, TRAINING
-    from simulator.execution.choosing import telling, warm_up
+    from simulator.execution.choosing import STEP, TRAINING, telling, warm_up
 
     begin()
     try:
@@ -85,9 +86,30 @@ def _warm_up(begin: Callable[[], None]) -> int:
     return 0 if all(kept for kept, _ in said) else 1
 
 
-def _in_the_users_words(error: SimvizError, graph: str) -> str:
+def _calibrate(asked: argparse.Namespace, begin: Callable[[], None]) -> int:
+    """Measure this machine and write its profile."""
+    if asked.graph is not None:
+        raise SimvizError(f"--calibrate measures this machine and ends; leave out {asked.graph}")
+    from simulator.oracle.calibration import calibrate
+    from viz.formats.output import check_place
+
+    check_place(asked.calibrate)
+    begin()
+    with _progress(asked.quiet) as say:
+        profile = calibrate(say)
+    profile.write(asked.calibrate)
+    if not asked.quiet:
+        from simulator.costs.profile import summary
+
+        _tell(f"{summary(profile)}\nWrote {asked.calibrate}.")
+    return 0
+
+
+def _in_the_users_words(error: SimvizError, graph: str | None) -> str:
     """The message with the name of its file, which functions on a Graph do not know."""
     message = str(error)
+    if graph is None:
+        return message
     about_graph = isinstance(error, (GraphError, InfeasibleError, UnsupportedError, DeadlockError))
     return f"{graph}: {message}" if about_graph and graph not in message else message
 
@@ -103,15 +125,17 @@ def _complain(message: str) -> None:
 
 def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
     """(path, suffix) of each file to draw; raise SimvizError if one could not be written later."""
-    from viz.formats.output import check_is_not_read, check_place, check_suffix
+    from viz.formats.output import check_loses_nothing, check_place, check_suffix
 
-    paths = list(dict.fromkeys(asked.output))
+    paths = list(asked.output)
     if not paths and asked.json is None:
-        paths = [_default_report(asked.graph)]
-    found = [(path, check_suffix(path)) for path in paths]
+        paths = [_default_name(asked.graph, ".html")]
+    if asked.observe is not False:
+        paths.append(asked.observe if isinstance(asked.observe, str) else _default_name(asked.graph, ".observed"))
+    found = [(path, check_suffix(path)) for path in dict.fromkeys(paths)]
     for path, suffix in found:
         check_place(path, folder=suffix == ".partitions")
-        check_is_not_read(path, asked.graph)
+        check_loses_nothing(path, asked.graph, asked.json)
     _check_json(asked)
     return found
 
@@ -126,11 +150,11 @@ def _check_json(asked: argparse.Namespace) -> None:
         check_place(asked.json)
 
 
-def _default_report(graph: str) -> str:
-    """The file name without its last suffix, in the current folder."""
+def _default_name(graph: str, suffix: str) -> str:
+    """The file name with another last suffix, in the current folder."""
     name = os.path.basename(os.path.normpath(graph))
     stem = os.path.splitext(name)[0] if graph != "-" and name not in ("", ".", "..") else "graph"
-    return f"{stem}.html"
+    return f"{stem}{suffix}"
 
 
 def _run(asked: argparse.Namespace, written: list[str], begin: Callable[[], None]) -> int:
@@ -142,12 +166,13 @@ def _run(asked: argparse.Namespace, written: list[str], begin: Callable[[], None
         return _compare(request, asked, written, begin)
     outputs = _outputs(asked)
     from simulator.execution.choosing import telling  # late: it loads much, and the request may be wrong
-    from viz.command.sides import run
+    from viz.command.stages import run
 
     begin()
     with _progress(asked.quiet) as say, telling(say):
         scene = run(request, say)
-        _write(scene, asked, outputs, say, written)
+        drawn = [one for one in outputs if one[1] != ".observed" or scene.unobserved is None]
+        _write(scene, asked, drawn, say, written)
     if not asked.quiet and asked.json != "-":
         from viz.command.summary import summarise
 
@@ -160,13 +185,14 @@ def _compare(request: Request, asked: argparse.Namespace, written: list[str], be
     for option, given in (
         ("-o", bool(asked.output)),
         ("--against", asked.against is not None),
+        ("--observe", asked.observe is not False),
         ("--algorithm", asked.algorithm != "whitepaper"),
     ):
         if given:
             raise SimvizError(f"--compare runs several algorithms and tells a table; leave out {option}")
     _check_json(asked)
     from simulator.execution.choosing import telling
-    from viz.command.sides import candidates
+    from viz.command.stages import candidates
     from viz.difference.scores import as_json, as_text
     from viz.formats.output import write
 
@@ -243,26 +269,23 @@ def _write(
 def _verdict(scene: Scene) -> int:
     """1 if the plan does not fit or TensorFlow does something else, else 0."""
     from simulator.execution.memory import out_of_memory
-    from viz.agreement import agreements, refusal
+    from viz.agreement import failures
 
     full = out_of_memory(scene.trace, scene.partitions, scene.cluster)
     if full is not None:
         _complain(str(full))
         return 1
+    if scene.unobserved is not None:
+        _complain(f"no step was observed: {scene.unobserved}")
     check = scene.check
     if check is None:
-        return 0
+        return 0 if scene.unobserved is None else 1
     if other := [what for what in ("session", "cut") if not check.get(what, {"same": True})["same"]]:
         _complain(f"the check asked about another {' and another '.join(other)} than is shown; --verbose says how")
-    claimed = check.get("predicts", True)  # with a log, an algorithm that does not predict TensorFlow can't fail
-    failed = [str(one) for one in agreements(check) if claimed and one.agree != one.of]
-    if check["refused"]:
-        failed = [] if check["foreseen"] else [f"TensorFlow refuses: {refusal(check)}"]
-    if check["laws"]:
-        failed.append(f"{len(check['laws'])} laws are broken, first: {check['laws'][0]}")
+    failed = failures(check)
     if failed:
         _complain(f"the check failed: {'; '.join(failed)}")
-    return 1 if failed else 0
+    return 1 if failed or scene.unobserved is not None else 0
 
 
 @contextmanager

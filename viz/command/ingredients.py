@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from os import PathLike
 
 from simulator.cluster.cluster import Cluster, with_protocol
 from simulator.cluster.description import load_cluster
 from simulator.cluster.device_strings import default_cluster
 from simulator.cluster.master import connected
-from simulator.costs.calibration import calibrate, read_measurement
 from simulator.costs.estimate import estimate
+from simulator.costs.matching import read_measurement, with_measured
 from simulator.costs.measured import MeasuredTimes
+from simulator.costs.profile import read_profile, with_messages
 from simulator.costs.table import CostTable
+from simulator.errors import OracleError
 from simulator.execution.preparing import Prepared, prepare
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step, choose_step
-from simulator.loading import flat, load
+from simulator.loading import flat
+from simulator.observed.fitting import fitted, with_observed_costs
+from simulator.observed.form import read_observed
+from simulator.observed.observed_step import ObservedStep
 from simulator.shapes.filling import with_shapes
 from simulator.training.disturbances.disturbed import disturb
 from simulator.training.programs.filters import check_filters
 from simulator.training.programs.program import Program, estimate_each
 from simulator.training.recognition.captured import captured, with_variables
-from viz.command.request import Request
+from viz.command.request import ObserveRequest, Request
 from viz.command.training_request import TrainingRequest
 
 
@@ -36,6 +42,8 @@ class Ingredients:
     costs: CostTable
     prepared: Prepared  # the whole step, for placement and bounds
     training: Programs | None = None  # the first one's graph is `graph`
+    observed: ObservedStep | None = None  # of the user's graph
+    unobserved: str | None = None  # why a step that was to be observed was not
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +59,17 @@ class Programs:
 def read_inputs(request: Request, say: Callable[[str], None]) -> Ingredients:
     """Load what the request names. Raise SimvizError if a file, a name or a figure of it is wrong."""
     say("loading the graph")
-    graph = _graph(request)
+    profile = None if request.profile is None else read_profile(request.profile)  # before anything takes long
+    graph, observed, unobserved = _graph(request, say)
+    request = replace(request.having(observed), profile=profile)
     cluster = _cluster(request, graph)
+    if profile is not None and request.protocol is None:
+        cluster = with_messages(cluster, profile)
+    given = _read(request, graph, cluster, say)
+    return replace(given, observed=observed, unobserved=unobserved)
+
+
+def _read(request: Request, graph: Graph, cluster: Cluster, say: Callable[[str], None]) -> Ingredients:
     if request.training is not None:
         return _of_training(request, request.training, graph, cluster, say)
     say("choosing the step")
@@ -91,16 +108,36 @@ def _of_training(
     return _inputs(request, first.graph, step, connected(cluster, first.task), costs[0], training)
 
 
-def _graph(request: Request) -> Graph:
-    feeds, batch = request.feeds, request.batch
-    keep_calls, ignore_devices = request.keep_calls, request.ignore_devices
-    if request.training is None:
-        return load(request.graph, batch=batch, feeds=feeds, keep_calls=keep_calls, ignore_devices=ignore_devices)
-    # a function's captured value is fed to a single step; the steps of a training share it
-    graph = flat(request.graph, keep_calls=keep_calls, ignore_devices=ignore_devices)
-    held = {graph.names[row] for row in captured(graph)}
-    feeds = {name: shape for name, shape in feeds.items() if name.removesuffix(":0") not in held}
-    return with_shapes(with_variables(graph, request.feeds), batch=batch, feeds=feeds)
+def _graph(request: Request, say: Callable[[str], None]) -> tuple[Graph, ObservedStep | None, str | None]:
+    """The graph with its shapes, and the observed step if one is asked for, or why it could not be observed."""
+    graph = flat(request.graph, keep_calls=request.keep_calls, ignore_devices=request.ignore_devices)
+    feeds = request.feeds
+    if request.training is not None:
+        # a function's captured value is fed to a single step; the steps of a training share it
+        held = {graph.names[row] for row in captured(graph)}
+        feeds = {name: shape for name, shape in feeds.items() if name.removesuffix(":0") not in held}
+        graph = with_variables(graph, request.feeds)
+    if request.observe is None:
+        observed = read_observed(request.observed) if isinstance(request.observed, str | PathLike) else request.observed
+        if observed is None:
+            return with_shapes(graph, batch=request.batch, feeds=feeds), None, None
+        return fitted(graph, observed, batch=request.batch, feeds=feeds), observed, None
+    shaped = with_shapes(graph, batch=request.batch, feeds=feeds)
+    say("running the step once")
+    try:
+        observed = _observe(request, request.observe, shaped, tuple(feeds))
+    except OracleError as error:
+        return shaped, None, str(error)
+    return fitted(graph, observed, batch=request.batch, feeds=feeds), observed, None
+
+
+def _observe(request: Request, bounds: ObserveRequest, graph: Graph, feeds: tuple[str, ...]) -> ObservedStep:
+    """Run the step that is asked for. Raise OracleError if it does not run."""
+    from simulator.oracle.observing import TIME_S, observe_step  # late: most runs observe nothing
+
+    step = choose_step(graph, feeds=feeds, fetches=request.fetches, signature=request.signature)
+    time_s = TIME_S if bounds.time_s is None else bounds.time_s
+    return observe_step(graph, step=step, time_s=time_s, memory_bytes=bounds.memory_bytes)
 
 
 def _cluster(request: Request, graph: Graph) -> Cluster:
@@ -116,14 +153,21 @@ def _cluster(request: Request, graph: Graph) -> Cluster:
 
 def price(request: Request, graph: Graph, cluster: Cluster) -> CostTable:
     """The costs of the graph's ops, estimated or measured."""
-    return _priced(graph, cluster, [read_measurement(path) for path in request.costs])
+    return _priced(request, graph, cluster, [read_measurement(path) for path in request.costs])
 
 
 def _priced(
-    graph: Graph, cluster: Cluster, measured: Sequence[MeasuredTimes], described: Cluster | None = None
+    request: Request,
+    graph: Graph,
+    cluster: Cluster,
+    measured: Sequence[MeasuredTimes],
+    described: Cluster | None = None,
 ) -> CostTable:
-    costs = estimate(graph, cluster)
-    return calibrate(costs, measured, graph, cluster, described=described) if measured else costs
+    """The estimate; over it the times of an observed step, and over these those of files, which the user chose."""
+    costs = estimate(graph, cluster, None if request.profile is None else read_profile(request.profile))
+    if request.simulation.observed is not None:
+        costs = with_observed_costs(costs, request.simulation.observed, graph, cluster)
+    return with_measured(costs, measured, graph, cluster, described=described) if measured else costs
 
 
 def price_each(
@@ -131,4 +175,6 @@ def price_each(
 ) -> tuple[CostTable, ...]:
     """The table of each program. `described` is what the user gave, where `cluster` has more or fewer of its tasks."""
     measured = [read_measurement(path) for path in request.costs]
-    return estimate_each(programs, cluster, lambda graph, cluster: _priced(graph, cluster, measured, described))
+    return estimate_each(
+        programs, cluster, lambda graph, cluster: _priced(request, graph, cluster, measured, described)
+    )

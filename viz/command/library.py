@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from simulator.errors import SimvizError
 from viz.command.options import parser
 from viz.command.request import read_request
-from viz.command.sides import run as run_request
+from viz.command.stages import run as run_request
 from viz.command.summary import summarise
 from viz.difference.difference import Difference, difference
 from viz.formats.json_object import to_json
@@ -21,6 +21,8 @@ from viz.scene import Scene
 
 if TYPE_CHECKING:
     from placement.plan import Algorithm
+    from simulator.costs.profile import Profile
+    from simulator.observed.observed_step import ObservedStep
     from viz.command.request import ClusterSource
 
 Text: TypeAlias = str | os.PathLike[str]
@@ -33,8 +35,8 @@ _OPTIONS = {
     "inputs": "input",
 }  # keyword -> option, where these differ
 FRAME_HEIGHT = 720  # pixels of the report in a notebook
-_IN_MEMORY = ("cluster", "algorithm")  # options whose value may be an object
-_FLAGS = ("soft", "keep_calls", "ignore_devices")  # the options without a value
+_IN_MEMORY = ("cluster", "algorithm", "profile", "observation")  # options whose value may be an object
+_FLAGS = ("soft", "keep_calls", "ignore_devices", "observe")  # the options without a value
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +62,7 @@ class Result(Scene):
 
     @property
     def difference(self) -> Difference | None:
-        """What differs from the run that `against` names, which comes first; None without it."""
+        """The difference from the run that `against` names, which comes first; None without it."""
         return difference(self)
 
     def to_json(self) -> str:
@@ -92,11 +94,16 @@ def run(
     feeds: Mapping[str, Sequence[int]] | Texts = (),
     batch: int | None = None,
     keep_calls: bool = False,
+    observe: bool = False,
+    observation: Text | ObservedStep | None = None,
+    observe_time: str | None = None,
+    observe_memory: int | str | None = None,
     ignore_devices: bool = False,
     soft: bool = True,
     master: str | None = None,
     flavour: str = "auto",
     costs: Text | Sequence[Text] = (),
+    profile: Text | Profile | None = None,
     order: str = "auto",
     contention: str = "serial",
     protocol: str | None = None,
@@ -126,14 +133,17 @@ def run(
     times, predicate -> way, queue or iterator -> examples per second); `fetches`, `costs`, `disturb` and
     `device_filters` lists, `workers` numbers, `fuse` bytes, `until_ci` a share, `check` True or the path of a log. A
     tensor or an operation stands for its name. `graph` is whatever `simulator.load` takes, `cluster` whatever
-    `load_cluster` takes, `algorithm` a name or a function (docs/algorithms.md).
+    `load_cluster` takes, `algorithm` a name or a function (docs/algorithms.md), `profile` a file or a Profile. With
+    `observe` the step is run once (docs/observing.md). `result.write("step.observed")` keeps it; `observation` takes
+    such a file or `result.observed`.
 
     The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `bound`,
-    `received`, `training`, `check`, `notes` and, with `against`, `difference`; `summary()`, `to_json()` and
+    `received`, `training`, `check`, `observed`, `notes` and, with `against`, `difference`; `summary()`, `to_json()` and
     `write(path)` give what the command prints and writes. A plan that runs out of memory is returned, too.
 
-    Raises SimvizError with the option that is wrong, GraphError and ClusterError for a graph or cluster that cannot be
-    used, InfeasibleError where no device may hold a group, and OracleError where TensorFlow could not be asked.
+    Raises SimvizError with the option that is wrong. Raises GraphError and ClusterError for a graph or cluster that
+    cannot be used. Raises InfeasibleError where no device may hold a group, and OracleError where TensorFlow could not
+    be asked.
     """
     given = locals()
     for name in _FLAGS:

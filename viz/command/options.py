@@ -59,7 +59,10 @@ examples:
   simviz graph.pb --cluster ps=1,worker=8 --contention fair --order tensorflow
   simviz graph.pb --cluster 4gpu --compare single,whitepaper,heft,tensorflow
   simviz graph.pb --cluster 4gpu --against single
+  simviz --calibrate host.toml
+  simviz graph.pb --cluster ps=1,worker=2 --profile host.toml
   simviz seq2seq.meta --trips '*=20' --branch is_training=false
+  simviz detector.pb --batch 8 --observe
 
 exit codes: 0 done; 1 a check failed or nothing feasible; 2 the input or the call is wrong; 130 interrupted
 """
@@ -71,13 +74,15 @@ class Options(argparse.ArgumentParser):
     def read(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
         """Read the options; without `arguments`, those of the process. Raise SimvizError for the one that is wrong.
 
-        `--check` takes a log or nothing: a text behind it is the graph if there is no other graph.
+        `--check` and `--observe` take a file or nothing: a text behind one is the graph if there is no other graph.
         """
         asked, left = self.parse_known_args(arguments)
         if left:
             self.error(self._unknown(left))
-        if asked.graph is None and isinstance(asked.check, str):
-            asked.graph, asked.check = asked.check, True
+        for name in ("check", "observe"):
+            if asked.graph is None and isinstance(getattr(asked, name), str):
+                asked.graph = getattr(asked, name)
+                setattr(asked, name, True)
         return asked
 
     def error(self, message: str) -> NoReturn:
@@ -159,7 +164,9 @@ def parser() -> Options:
     )
     _add_step(made.add_argument_group("the step"))
     _add_placement(made.add_argument_group("where it runs"))
-    _add_simulation(made.add_argument_group("how the step is simulated"))
+    simulated = made.add_argument_group("how the step is simulated")
+    _add_costs(simulated)
+    _add_order(simulated)
     _add_control_flow(made.add_argument_group("loops and branches"))
     _add_training(made.add_argument_group("training", _TRAINING))
     _add_comparison(made.add_argument_group("several runs side by side"))
@@ -185,6 +192,28 @@ def _add_step(group: argparse._ArgumentGroup) -> None:
         help="number of examples: the unknown first dimension of placeholders, dequeues and iterators (default: 1)",
     )
     add("--keep-calls", action="store_true", help="keep each function call as a single node")
+    _add_observation(group)
+
+
+def _add_observation(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--observe",
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="FILE",
+        help="run the step once with the TensorFlow of this machine, on made-up inputs. Shapes, loops, branches and "
+        "times on CPUs are then as observed, and kept in FILE (default: GRAPH's name with .observed). Its ops run: "
+        "observe only graphs that you trust (docs/observing.md)",
+    )
+    add("--observation", metavar="FILE", help="use the step that --observe kept in FILE; nothing is run")
+    add("--observe-time", metavar="TIME", help="the time that --observe may take, such as 10min (default: 2min)")
+    add(
+        "--observe-memory",
+        metavar="BYTES",
+        help="the memory that the observed step may take, such as 8GiB (default: three quarters of what is free)",
+    )
 
 
 def _add_placement(group: argparse._ArgumentGroup) -> None:
@@ -227,7 +256,7 @@ def _add_placement(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_simulation(group: argparse._ArgumentGroup) -> None:
+def _add_costs(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add(
         "--costs",
@@ -237,6 +266,25 @@ def _add_simulation(group: argparse._ArgumentGroup) -> None:
         help="measured times: RunMetadata, StepStats, or CSV with node,kind,ns. Repeatable, as TensorFlow writes one "
         "file per step: the median of all times of a node counts",
     )
+    add(
+        "--profile",
+        metavar="FILE",
+        help="a profile of a machine, made by --calibrate: CPUs of the cluster are priced as that machine was "
+        "measured, and so is gRPC where neither --protocol nor the cluster's file describes it. Summary and JSON give "
+        "an interval",
+    )
+    add(
+        "--calibrate",
+        nargs="?",
+        const="host.toml",
+        metavar="FILE",
+        help="measure this machine with its TensorFlow in some two minutes, write a profile (default: host.toml), and "
+        "end. Nothing else should run meanwhile",
+    )
+
+
+def _add_order(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
     add(
         "--order",
         choices=ORDERS,
@@ -395,7 +443,7 @@ def _add_comparison(group: argparse._ArgumentGroup) -> None:
         "--against",
         metavar="X",
         help="explain what differs from another run, by its critical path: X is an algorithm, a cluster, a file of "
-        "measured times, or an earlier result of --json",
+        "measured times, or an earlier result of --json; the report shows both",
     )
     add(
         "--compare",

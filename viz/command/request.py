@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from simulator.errors import SimvizError
 from simulator.execution.options import SimulationOptions
+from simulator.units import parse_bytes, parse_nanos
 
 if TYPE_CHECKING:
     import argparse
@@ -16,14 +18,29 @@ if TYPE_CHECKING:
 
     from placement.plan import Algorithm
     from simulator.cluster.cluster import Cluster
+    from simulator.costs.profile import Profile
     from simulator.graph.graph import Shape
+    from simulator.observed.observed_step import ObservedStep
     from viz.command.training_request import TrainingRequest
 
     ClusterSource: TypeAlias = str | os.PathLike[str] | Mapping[str, object] | Cluster
 
 _PREDICTED = ("tensorflow", "requested")  # algorithms that predict TensorFlow; for all others --check pins the devices
 MOST = 2**31  # of a dimension, a batch, the trips of a loop
+OBSERVED = ".observed"  # suffix of an observed step
+_HOUR_NS = 3600 * 10**9
+_MOST_HOURS = 24  # of an observed step
+_LEAST_BYTES = 2**30  # with less, TensorFlow itself does not start
 _Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveRequest:
+    """What an observed step may take, and where it is kept."""
+
+    path: str | None  # None: by the name of the graph
+    time_s: float | None  # None: the default
+    memory_bytes: int | None  # None: a share of what is free
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +57,7 @@ class Request:
     batch: int | None = None
     keep_calls: bool = False
     costs: tuple[str, ...] = ()  # files of measured times
+    profile: str | os.PathLike[str] | Profile | None = None  # of the machine that the CPUs are
     ignore_devices: bool = False
     soft: bool = True
     master: str | None = None
@@ -50,6 +68,8 @@ class Request:
     training: TrainingRequest | None = None  # many steps of many workers; None: one step of one client
     check: bool = False  # ask TensorFlow
     log: str | None = None  # path of a placement log to compare with instead
+    observe: ObserveRequest | None = None  # run the step once; None: nothing is run
+    observed: ObservedStep | str | None = None  # a step that ran, or its file
     against: str | None = None  # another algorithm, cluster, file of costs or earlier result; None: one run is all
 
     @property
@@ -59,10 +79,25 @@ class Request:
             return fspath(self.graph)
         return str(getattr(self.graph, "source", "a graph in memory"))
 
+    def having(self, observed: ObservedStep | None) -> Request:
+        """The same request after its step was observed or read: nothing is run or read again."""
+        simulation = replace(self.simulation, observed=observed)
+        return replace(self, observe=None, observed=observed, simulation=simulation)
+
+    @property
+    def title(self) -> str:
+        """The user's word for the graph: its file name."""
+        return "standard input" if self.graph == "-" else shown(Path(self.name).name)
+
     @property
     def predicts(self) -> bool:
-        """Whether the placement predicts TensorFlow's own."""
+        """Tell whether the placement predicts TensorFlow's own."""
         return self.algorithm in _PREDICTED
+
+
+def shown(name: str) -> str:
+    """A file name as text: the system allows any bytes, a page only UTF-8 (PEP 383)."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def read_request(asked: argparse.Namespace) -> Request:
@@ -84,6 +119,7 @@ def read_request(asked: argparse.Namespace) -> Request:
         batch=asked.batch,
         keep_calls=asked.keep_calls,
         costs=tuple(asked.costs),
+        profile=asked.profile,
         ignore_devices=asked.ignore_devices,
         soft=asked.soft,
         master=asked.master,
@@ -101,8 +137,37 @@ def read_request(asked: argparse.Namespace) -> Request:
         training=training,
         check=asked.check is True,
         log=asked.check if isinstance(asked.check, str) else None,
+        observe=_observe(asked),
+        observed=asked.observation,
         against=asked.against,
     )
+
+
+def _observe(asked: argparse.Namespace) -> ObserveRequest | None:
+    """What --observe asks for. Raise SimvizError for options that do not fit."""
+    limits = {"--observe-time": asked.observe_time, "--observe-memory": asked.observe_memory}
+    if asked.observe is False:
+        for option, value in limits.items():
+            if value is not None:
+                raise SimvizError(f"{option} bounds the step of --observe; add --observe")
+        return None
+    if asked.observation is not None:
+        raise SimvizError("--observe runs a step, and --observation reads one that ran before; give one of them")
+    path = asked.observe if isinstance(asked.observe, str) else None
+    if path is not None and not path.endswith(OBSERVED):
+        raise SimvizError(f"--observe {path}: the file of an observed step ends in {OBSERVED}")
+    option = "--observe-time"
+    try:
+        time_ns = None if asked.observe_time is None else parse_nanos(asked.observe_time)
+        option = "--observe-memory"
+        memory_bytes = None if asked.observe_memory is None else parse_bytes(asked.observe_memory)
+    except ValueError as error:
+        raise SimvizError(f"{option}: {error}") from None
+    if time_ns is not None and not 0 < time_ns <= _MOST_HOURS * _HOUR_NS:
+        raise SimvizError(f"--observe-time {asked.observe_time}: give a time of at most {_MOST_HOURS} hours")
+    if memory_bytes is not None and memory_bytes < _LEAST_BYTES:
+        raise SimvizError(f"--observe-memory {asked.observe_memory}: TensorFlow itself needs 1 GiB; give more")
+    return ObserveRequest(path, None if time_ns is None else time_ns / 1e9, memory_bytes)
 
 
 def _budget(text: str | None) -> str | None:

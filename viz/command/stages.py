@@ -1,4 +1,8 @@
-"""The stages from a request to a scene: load, place, cut, simulate, train, check."""
+"""The stages from a request to a scene: load, place, cut, simulate, train, check.
+
+A run may have another one beside it, which `--against` names, and `--compare` asks for several. Runs read the graph,
+the costs and the cluster once where they share them.
+"""
 
 from __future__ import annotations
 
@@ -6,41 +10,95 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from placement.algorithms import TABLE
 from placement.effort import Effort, read_effort
 from placement.placing import name_of, place
+from placement.plugins import find
 from simulator.assignment import Assignment
 from simulator.bounds import bound
-from simulator.cluster.cluster import Cluster
+from simulator.cluster.description import load_cluster
 from simulator.cluster.device_strings import without_devices
 from simulator.comparison.placement_log import Logged
+from simulator.costs.matching import read_measurement
 from simulator.errors import GraphError, InfeasibleError, SimvizError
 from simulator.execution.memory import out_of_memory
 from simulator.execution.receiving import Received, receive_late
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
-from simulator.partitioning import Partitions, partition
-from simulator.wording import counted
+from simulator.partitioning.cut import partition
+from simulator.partitioning.partitions import Partitions
+from simulator.wording import counted, near
 from viz.command.ingredients import Ingredients, read_inputs
-from viz.command.request import Request
+from viz.command.request import Request, shown
+from viz.difference.difference import compare
+from viz.difference.outline import Outline, is_result, read_result
+from viz.difference.scene_outline import outline
+from viz.difference.scores import ScoreRow, ScoreTable, score
 from viz.hints import HELD, Pinned, affordable, input_notes, pinned
 from viz.scene import Scene, Trained
 
+_Say = Callable[[str], None]
 
-def run(request: Request, say: Callable[[str], None] = lambda stage: None, given: Ingredients | None = None) -> Scene:
-    """Run a request and return all its values; `say` gets the name of each stage when it begins.
 
-    `given` are its ingredients, if they have been read already.
-    Raise InfeasibleError if no device may hold a group, OracleError if --check could not ask TensorFlow, and another
-    SimvizError if the input or the call is wrong. A plan that runs out of memory is returned, too.
+def run(request: Request, say: _Say = lambda stage: None) -> Scene:
+    """Run a request and return all its values, with the run that it is compared with, if it names one.
+
+    `say` gets the name of each stage when it begins. A plan that runs out of memory is returned, too. Raise
+    InfeasibleError if no device may hold a group. Raise OracleError if --check could not ask TensorFlow. Raise another
+    SimvizError if the input or the call is wrong, or where `--against` names nothing that can be run or read.
     """
-    log = None if request.log is None else _log(request.log)
-    given = read_inputs(request, say) if given is None else given
+    alone, wanted = replace(request, against=None), request.against
+    other = None if wanted is None else _other(alone, wanted)  # a mistake is told before anything takes long
+    log = _log(request)
+    given = read_inputs(alone, say)
+    scene = _run(alone, say, given, log)
+    if not isinstance(other, Request):
+        return replace(scene, against=other)
+    shared = other.cluster == alone.cluster and other.costs == alone.costs
+    other = replace(other, check=False).having(given.observed)
+    try:
+        found = _run(other, say, given if shared else read_inputs(other, say))
+    except SimvizError as error:
+        error.args = (f"--against {wanted}: {error}",)
+        raise
+    return replace(scene, against=replace(found, label=shown(str(wanted))))
+
+
+def candidates(request: Request, algorithms: tuple[str, ...], say: _Say = lambda stage: None) -> ScoreTable:
+    """A row for each of these algorithms, in this order.
+
+    Raise what `run` raises, but for an algorithm that can't place the graph, whose row says why.
+    """
+    log = _log(request)
+    given = read_inputs(request, say)
+    entries: list[ScoreRow] = []
+    first: Outline | None = None
+    for name in algorithms:
+        try:
+            scene = _run(replace(request, algorithm=name), say, given, log)
+        except (InfeasibleError, GraphError) as error:
+            entries.append(ScoreRow(name, None, str(error)))
+            continue
+        this = replace(outline(scene), label=name)
+        lines: tuple[str, ...] = ()
+        if first is None:
+            first = this
+        else:
+            against = str(compare(first, this)).splitlines()
+            lines = (f"{name}: {against[0][0].lower()}{against[0][1:]}", *against[1:])
+        entries.append(ScoreRow(name, score(scene), explained=lines))
+    return ScoreTable(request.title, given.cluster.name, tuple(entries))
+
+
+def _run(request: Request, say: _Say, given: Ingredients, log: Logged | None = None) -> Scene:
+    """Run a request from its ingredients, alone, and compare it with a log."""
+    request = request.having(given.observed)
     assignment = _placed(request, given, say)
     partitions, trace, received = _simulated(request, given, assignment, say)
     graph, step, cluster = given.graph, given.step, given.cluster
     held = None if given.training is not None else pinned(graph, step, cluster, assignment, partitions, trace)
     scene = Scene(
-        title=title(request),
+        title=request.title,
         graph=graph,
         step=step,
         cluster=cluster,
@@ -61,7 +119,9 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None, given
         received=received,
         pinned=None if held is None else _without_strings(request, given, held, assignment, trace, say),
         training=_trained(request, given, (assignment, partitions), say),
-        notes=(*_unused(request, given.cluster), *_made(request, given), *_input_notes(given, partitions, trace)),
+        observed=given.observed,
+        unobserved=given.unobserved,
+        notes=_notes(request, given, partitions, trace),
     )
     if log is not None:
         from viz.command.check import check_with_log
@@ -75,13 +135,15 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None, given
     return check_with_tensorflow(request, scene)
 
 
-def _log(path: str) -> Logged:
+def _log(request: Request) -> Logged | None:
+    if request.log is None:
+        return None
     from viz.command.check import read  # late: most runs have no log
 
-    return read(path)
+    return read(request.log)
 
 
-def _placed(request: Request, given: Ingredients, say: Callable[[str], None]) -> Assignment:
+def _placed(request: Request, given: Ingredients, say: _Say) -> Assignment:
     """Place the graph. With --check, the message of an error says whether TensorFlow refuses the graph, too."""
     say(f"placing {len(given.graph)} nodes on {len(given.cluster)} devices ({name_of(request.algorithm)})")
     try:
@@ -118,7 +180,7 @@ def _placed(request: Request, given: Ingredients, say: Callable[[str], None]) ->
 
 
 def _simulated(
-    request: Request, given: Ingredients, assignment: Assignment, say: Callable[[str], None]
+    request: Request, given: Ingredients, assignment: Assignment, say: _Say
 ) -> tuple[Partitions, Trace, Received | None]:
     """The partitions and their trace; with delayed Recvs also both without the delay."""
     graph, step, cluster = given.graph, given.step, given.cluster
@@ -143,7 +205,7 @@ def _simulated(
 
 
 def _without_strings(
-    request: Request, given: Ingredients, held: Pinned, first: Assignment, trace: Trace, say: Callable[[str], None]
+    request: Request, given: Ingredients, held: Pinned, first: Assignment, trace: Trace, say: _Say
 ) -> Pinned | None:
     """Add the makespan of the step without the strings; None if it cannot be placed or run."""
     if not affordable(first, trace):
@@ -159,9 +221,7 @@ def _without_strings(
     return replace(held, without_ns=freed.makespan)
 
 
-def _trained(
-    request: Request, given: Ingredients, first: tuple[Assignment, Partitions], say: Callable[[str], None]
-) -> Trained | None:
+def _trained(request: Request, given: Ingredients, first: tuple[Assignment, Partitions], say: _Say) -> Trained | None:
     if given.training is None or request.training is None or not request.training.trains:
         return None
     from viz.command.training_run import trained  # late: most runs train nothing
@@ -169,38 +229,62 @@ def _trained(
     return trained(request, given.training, given.cluster, first, say)
 
 
-def _unused(request: Request, cluster: Cluster) -> tuple[str, ...]:
-    """Notes on options without effect, and on a cut that no TensorFlow makes."""
-    if request.flavour == "local" and len(cluster.tasks) > 1:
-        return (
-            f"The cut is that of one session over {counted(len(cluster.tasks), 'task')}, which no TensorFlow makes: "
-            "each device fetches for itself. By default a tensor comes to a task once and is shared there.",
+def _notes(request: Request, given: Ingredients, partitions: Partitions, trace: Trace) -> tuple[str, ...]:
+    """Notes on options without effect, on whose step is shown, and on inputs that later steps would wait for."""
+    cluster, said = given.cluster, list[str]()
+    if given.unobserved is not None:
+        said.append(
+            f"No step was observed: {given.unobserved}. Shapes follow by rules instead, times are estimates, and loops "
+            "and branches run as without --observe."
         )
-    if request.protocol is not None and len(cluster.tasks) == 1:
-        return (f"{cluster.name} is one task, so nothing is sent by {request.protocol} or another protocol.",)
-    return ()
+    if request.flavour == "local" and len(cluster.tasks) > 1:
+        said.append(
+            f"The cut is that of one session over {counted(len(cluster.tasks), 'task')}, which no TensorFlow makes: "
+            "each device fetches for itself. By default a tensor comes to a task once and is shared there."
+        )
+    elif request.protocol is not None and len(cluster.tasks) == 1:
+        said.append(f"{cluster.name} is one task, so nothing is sent by {request.protocol} or another protocol.")
+    if given.training is None:
+        said += input_notes(given.graph, given.step, cluster, given.costs, partitions, trace)
+    elif request.training is not None and not request.training.trains:  # the graph was only replicated
+        made, programs = given.training.made, given.training.programs
+        said.append(f"{made}; the step of {programs[0].name} is shown, of {counted(len(programs), 'client')}.")
+    return tuple(said)
 
 
-def _made(request: Request, given: Ingredients) -> tuple[str, ...]:
-    """A note on whose step is shown, if a graph was replicated and nothing is trained."""
-    if given.training is None or request.training is None or request.training.trains:
-        return ()
-    programs = given.training.programs
-    return (f"{given.training.made}; the step of {programs[0].name} is shown, of {counted(len(programs), 'client')}.",)
+# --- the run beside it -----------------------------------------------------------------------------------------------
 
 
-def _input_notes(given: Ingredients, partitions: Partitions, trace: Trace) -> tuple[str, ...]:
-    """Notes on inputs that consecutive steps would wait for; a training simulates them."""
-    if given.training is not None:
-        return ()
-    return input_notes(given.graph, given.step, given.cluster, given.costs, partitions, trace)
+def _other(request: Request, wanted: str) -> Request | Outline:
+    """The request of the other run, or its outline if it was run before."""
+    if wanted in TABLE:
+        return replace(request, algorithm=wanted)
+    if Path(wanted).is_file():
+        return _from_file(request, wanted)
+    try:
+        load_cluster(wanted)
+    except SimvizError as error:
+        try:
+            find(wanted, tuple(TABLE))
+        except SimvizError:
+            said = f"--against {wanted}: no algorithm ({', '.join(TABLE)}), and {error}"
+            raise SimvizError(f"{said}{near(wanted, tuple(TABLE))}") from None
+        return replace(request, algorithm=wanted)
+    return replace(request, cluster=wanted)
 
 
-def title(request: Request) -> str:
-    """The user's word for the graph: its file name."""
-    return "standard input" if request.graph == "-" else shown(Path(request.name).name)
-
-
-def shown(name: str) -> str:
-    """A file name as text: the system allows any bytes, a page only UTF-8 (PEP 383)."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def _from_file(request: Request, path: str) -> Request | Outline:
+    """A file is an earlier result, else a cluster, else measured times."""
+    if is_result(path):
+        return replace(read_result(path), label=shown(Path(path).name))
+    try:
+        load_cluster(path)
+    except SimvizError as no_cluster:
+        try:
+            read_measurement(path)
+        except SimvizError as no_costs:
+            raise SimvizError(
+                f"--against {path}: this file is no cluster ({no_cluster}), and holds no measured times ({no_costs})."
+            ) from None
+        return replace(request, costs=(path,))
+    return replace(request, cluster=path)

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simulator.execution.interval import interval
 from simulator.execution.simulate import unsized_transfers
 from simulator.training.training import WAITING
 from simulator.units import show_bytes, show_figure, show_nanos
-from simulator.wording import counted, printable, some
+from simulator.wording import counted, ending, printable, some
 from viz import agreement, figures, training_figures
 from viz.difference.difference import difference, headline
 from viz.figures import counts
@@ -51,11 +52,6 @@ def _clipped(text: str, width: int = WIDTH) -> str:
     return text if len(text) <= width else text[: width - 3].rpartition(" ")[0].rstrip(",;:") + " ..."
 
 
-def _end(name: str, most: int = 56) -> str:
-    """The end of a long name, where the op is."""
-    return name if len(name) <= most else "..." + name[3 - most :]
-
-
 # ---- the ten lines
 
 
@@ -85,7 +81,7 @@ def _lines(scene: Scene, written: Sequence[str]) -> Iterator[_Line]:
     yield _Line(2, _check_line(scene))
     yield _Line(6, _assumed_line(scene))
     yield from (_Line(20, f"Note: {note}") for note in _notes(scene))
-    files = some([f"{_end(path, 72)}{remark(path, scene)}" for path in written], 3)
+    files = some([f"{ending(path, 72)}{remark(path, scene)}" for path in written], 3)
     yield _Line(2, f"Wrote {files}." if written else "")
 
 
@@ -96,7 +92,7 @@ def _refused_line(scene: Scene) -> str:
 
 def _step_line(scene: Scene) -> str:
     runs = int(np.count_nonzero(scene.step.runs))
-    fetched = f"; fetches {some([_end(name, 24) for name in scene.step.fetches], 2)}" if scene.step.fetches else ""
+    fetched = f"; fetches {some([ending(name, 24) for name in scene.step.fetches], 2)}" if scene.step.fetches else ""
     whose = "" if scene.training is None else f" of {_client(scene.training)}"
     return f"{scene.title}: {runs} of {len(scene.graph)} nodes run in a step{whose}{fetched}."
 
@@ -117,7 +113,13 @@ def _makespan_line(scene: Scene) -> str:
         return (
             f"{whose} takes ≥ {show_nanos(scene.trace.makespan)}{calls}: {counted(unsized, 'tensor')} of unknown size."
         )
-    return f"{whose} takes {show_nanos(scene.trace.makespan)}{calls}, {_optimum(scene)}."
+    return f"{whose} takes {show_nanos(scene.trace.makespan)}{_interval(scene)}{calls}, {_optimum(scene)}."
+
+
+def _interval(scene: Scene) -> str:
+    """By a profile: from when to when."""
+    found = interval(scene.trace, scene.partitions, scene.cluster, scene.costs)
+    return "" if found is None else f" ({show_nanos(found[0])} to {show_nanos(found[1])} by the profile)"
 
 
 def _unsized_line(scene: Scene) -> str:
@@ -136,7 +138,7 @@ def _optimum(scene: Scene) -> str:
 
 
 def _difference_lines(scene: Scene) -> Iterator[_Line]:
-    """How this step differs from the one that it is compared with, and the largest reasons, which add up to it."""
+    """The difference from the step that this one is compared with, and the largest reasons, which add up to it."""
     found = difference(scene)
     if found is not None:
         yield _Line(1, headline(found))
@@ -181,7 +183,7 @@ def _memory_line(scene: Scene) -> str:
     rows = [row for row in figures.devices(scene) if row.peak_bytes]
     if not rows:
         return ""
-    row = max(rows, key=lambda row: (row.peak_bytes / max(row.capacity_bytes, 1), -row.device))
+    row = max(rows, key=lambda row: row.fullness)  # the first of equals
     full = "Out of memory" if row.peak_bytes > row.capacity_bytes else "Fullest memory"
     held = f"{show_bytes(row.peak_bytes)} of {show_bytes(row.capacity_bytes)}"
     return f"{full}: {scene.cluster.devices[row.device].short} holds at most {held}."
@@ -192,7 +194,7 @@ def _transfers_line(scene: Scene) -> str:
     if not count:
         return "No tensor moves between devices."
     (row,) = figures.longest_transfers(scene, 1)
-    name = _end(figures.tagged(figures.tensor_label(scene, row.tensor), row.iteration), 40)
+    name = ending(figures.tagged(figures.tensor_label(scene, row.tensor), row.iteration), 40)
     longest = f"the longest, {name}, takes {show_nanos(row.took_ns)} for {show_bytes(max(0, row.nbytes))}"
     return f"{counted(count, 'transfer')} move {show_bytes(figures.moved_bytes(scene))}; {longest}."
 
@@ -217,8 +219,13 @@ def _check_line(scene: Scene) -> str:
     who = check["log"] if check["mode"] == "log" else f"TensorFlow {check['tensorflow']}"
     if check.get("refused"):
         return f"{who} refuses the graph{', as predicted' if check.get('foreseen') else ''}: {agreement.refusal(check)}"
-    parts = (("placement", check.get("placement")), ("partition", check.get("partition")))
-    said = " and ".join(f"{name} ({one['agree']} of {one['of']} nodes)" for name, one in parts if one)
+    parts = (("placement", "nodes"), ("partition", "nodes"), ("shapes", "tensors"))
+    counts = []
+    for part, unit in parts:
+        if one := check.get(part):
+            agree, of = one["agree"], one["of"]
+            counts.append(f"{part} ({of if agree == of else f'{agree} of {of}'} {unit})")
+    said = " and ".join([", ".join(counts[:-1])] * (len(counts) > 1) + counts[-1:])
     other = [what for what in ("session", "cut") if not check.get(what, {"same": True})["same"]]
     return f"{who} confirms {said}{f', of another {other[0]}' if other else ''}."
 
@@ -303,7 +310,7 @@ def _facts(scene: Scene) -> Iterator[str]:
 
 
 def _difference(scene: Scene) -> Iterator[str]:
-    """What differs from the run with which this one is compared: all parts, then the largest changes of each kind."""
+    """The difference from the run with which this one is compared: all parts, then the largest changes of each kind."""
     found = difference(scene)
     if found is None:
         return
@@ -311,8 +318,8 @@ def _difference(scene: Scene) -> Iterator[str]:
     yield from (f"  {part}" for part in found.parts)
     short = {device.name: device.short for device in scene.cluster.devices}
     nodes = sorted(found.moved, key=lambda one: not one.runs)
-    moved = [f"{_end(one.node)}: {' to '.join(short.get(name, name) for name in one.devices)}" for one in nodes]
-    crossing = [f"{_end(one.tensor)}: {_from_to(one.nbytes)}, {_transfers(one.times)}" for one in found.crossings]
+    moved = [f"{ending(one.node)}: {' to '.join(short.get(name, name) for name in one.devices)}" for one in nodes]
+    crossing = [f"{ending(one.tensor)}: {_from_to(one.nbytes)}, {_transfers(one.times)}" for one in found.crossings]
     links = sorted(found.links, key=lambda one: -abs(one.nbytes[1] - one.nbytes[0]))
     used = [f"{one.link}: {_from_to(one.nbytes)}" for one in links if one.nbytes[0] != one.nbytes[1]]
     peaks = [
@@ -410,14 +417,13 @@ def _devices(scene: Scene) -> list[str]:
 
 def _memory(scene: Scene) -> str:
     """The allocations at the peak of the device that is fullest, by the share of its memory."""
-    capacity = [device.memory_bytes for device in scene.cluster.devices]
-    rows = figures.peaks(scene, 2)
+    rows = {row.device: row for row in figures.peaks(scene, 2)}
     if not rows:
         return ""
-    row = max(rows, key=lambda row: (row.peak_bytes / max(capacity[row.device], 1), -row.device))
-    since = f"peaks after {show_nanos(row.time_ns)} by {_end(row.cause)}" if row.cause else "holds what is resident"
+    row = rows[max(figures.devices(scene), key=lambda row: row.fullness).device]
+    since = f"peaks after {show_nanos(row.time_ns)} by {ending(row.cause)}" if row.cause else "holds what is resident"
     kinds = ", ".join(f"{kind} {show_bytes(held)}" for kind, held in row.kinds.items())
-    largest = ", ".join(f"{_end(one.what)} ({one.kind}, {show_bytes(one.nbytes)})" for one in row.live)
+    largest = ", ".join(f"{ending(one.what)} ({one.kind}, {show_bytes(one.nbytes)})" for one in row.live)
     return f"memory     {scene.cluster.devices[row.device].short} {since}: {kinds}; largest: {largest}"
 
 
@@ -443,7 +449,7 @@ def _moved(scene: Scene) -> str:
     if not count:
         return "moved      no tensor moves between devices"
     shown = ", ".join(
-        f"{_end(figures.tagged(figures.tensor_label(scene, row.tensor), row.iteration))} "
+        f"{ending(figures.tagged(figures.tensor_label(scene, row.tensor), row.iteration))} "
         f"({show_bytes(max(0, row.nbytes))}, {show_nanos(row.took_ns)})"
         for row in figures.longest_transfers(scene, 3)
     )

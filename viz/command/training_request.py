@@ -103,7 +103,7 @@ def _read(option: str, read: Callable[[str], _Value], text: str) -> _Value:
     """The value of an option. Raise SimvizError with the option's name."""
     try:
         return read(text)
-    except SimvizError as error:
+    except (SimvizError, ValueError) as error:
         raise SimvizError(f"{option}: {error}") from None
 
 
@@ -116,10 +116,7 @@ def _steps(given: int | None) -> int:
 
 def _bucket(text: str) -> int:
     """ "64 MiB"."""
-    try:
-        size = parse_bytes(text)
-    except ValueError as error:
-        raise SimvizError(str(error)) from None
+    size = parse_bytes(text)
     if not size:
         raise SimvizError("a bucket has a size, such as 64MiB; leave it out to reduce each gradient alone")
     return size
@@ -127,10 +124,7 @@ def _bucket(text: str) -> int:
 
 def _gap_ns(text: str) -> Nanos:
     """ "2 ms"."""
-    try:
-        gap_ns = parse_nanos(text)
-    except ValueError as error:
-        raise SimvizError(str(error)) from None
+    gap_ns = parse_nanos(text)
     if gap_ns > MAX_TIME:
         raise SimvizError(f"{text!r} is longer than {MAX_TIME // 10**9:,} s")
     return gap_ns

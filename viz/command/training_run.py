@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeAlias
 
 from placement.sessions import clients
 from simulator.assignment import Assignment
@@ -15,21 +16,20 @@ from simulator.execution.loops import SharedChoices
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
-from simulator.partitioning import Partitions
+from simulator.partitioning.partitions import Partitions
 from simulator.training.answers.answers import MOST_STEPS, answers, until_ci
 from simulator.training.answers.bottleneck import MOST_TRIED, bottleneck
 from simulator.training.answers.memory_bounds import MemoryBounds, memory_bounds
 from simulator.training.answers.reliefs import FASTER, Relief, relieve
-from simulator.training.answers.scaling import ScalingRow, scale
-from simulator.training.clients.background import background
-from simulator.training.clients.client_tables import Client
+from simulator.training.answers.scaling import scale
+from simulator.training.clients import Client
+from simulator.training.disturbances.background import background
 from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbed import disturb, present
 from simulator.training.inputs.finding import inputs_of
 from simulator.training.inputs.pipeline import Pipelines, faster
 from simulator.training.programs.program import Program
-from simulator.training.programs.program_regime import regime_of
-from simulator.training.recognition.sync_replicas import sync_replicas
+from simulator.training.recognition.sync_replicas import regime_of, sync_replicas
 from simulator.training.regimes import Regime
 from simulator.training.train import train
 from simulator.training.training import Training
@@ -39,6 +39,8 @@ from viz.command.request import Request
 from viz.command.training_programs import in_words, make_programs, with_workers
 from viz.command.training_request import TrainingRequest
 from viz.scene import Trained
+
+Extend: TypeAlias = Callable[[Training, int], int]  # `extend` of `train`
 
 TRIED_IN_STEP = 8  # reliefs that are tried of a synchronous run, so that a backup worker is among them
 RECORDED = 2  # steps of each client that are kept op by op
@@ -51,46 +53,76 @@ class _Setup:
     """Programs in their regime on a cluster, ready to run."""
 
     request: Request
+    source: Graph  # the user's graph, from which the programs were made
+    say: Callable[[str], None]
     cluster: Cluster
     regime: Regime | None
     clients: tuple[Client, ...]
     costs: tuple[CostTable, ...]
     inputs: Pipelines
+    disturbances: tuple[Disturbance, ...]
 
-    def run(
-        self,
-        steps: int,
-        disturbances: Sequence[Disturbance],
-        cluster: Cluster | None = None,
-        costs: Sequence[CostTable] | None = None,
-        record: int = 0,
-        extend: Callable[[Training, int], int] | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
-        inputs: Pipelines | None = None,
-    ) -> Training:
-        """Run the steps, on another cluster with its costs if given. The trace has the first `record` of each client.
+    @property
+    def wanted(self) -> TrainingRequest:
+        """The options of the training."""
+        assert self.request.training is not None
+        return self.request.training
 
-        `extend` and `on_progress` are those of `train`.
+    def run(self, steps: int, *, record: int = 0, extend: Extend | None = None, what: str = "") -> Training:
+        """Run the steps, and as many more as `extend` of `train` asks for. The trace has the first `record` of each
+        client; progress is told of `what`, if that is anything.
         """
         return train(
             self.clients,
-            self.cluster if cluster is None else cluster,
-            self.costs if costs is None else costs,
+            self.cluster,
+            self.costs,
             regime=self.regime,
             steps=steps,
             options=self.request.simulation,
-            disturbances=disturbances,
+            disturbances=self.disturbances,
             record=record,
             most=steps if extend is None else max(steps, MOST_STEPS),
             extend=extend,
-            on_progress=on_progress,
-            inputs=self.inputs if inputs is None else inputs,
+            on_progress=(lambda made, of: self.say(f"{what}: {made:,} of {counted(of, 'update')}")) if what else None,
+            inputs=self.inputs,
         )
 
     def short(self, steps: int) -> int:
         """The steps of a run that is only compared: fewer if it would take long."""
         ops = sum(len(client.partitions.graph) for client in self.clients)
         return min(steps, max(SHORT, FEW_OPS // max(1, ops)))
+
+    def anew(self, wanted: TrainingRequest, cluster: Cluster, programs: tuple[Program, ...]) -> _Setup:
+        """The same with other programs, by these options, perhaps on a cluster of more or fewer workers."""
+        request = replace(self.request, training=wanted)
+        priced = price_each(request, programs, cluster, described=None if cluster is self.cluster else self.cluster)
+        return _setup(request, self.source, self.say, cluster, programs, priced)
+
+
+def _setup(
+    request: Request,
+    source: Graph,
+    say: Callable[[str], None],
+    cluster: Cluster,
+    programs: tuple[Program, ...],
+    costs: tuple[CostTable, ...],
+    first: tuple[Assignment, Partitions] | None = None,
+) -> _Setup:
+    wanted = request.training
+    assert wanted is not None
+    regime = regime_of(wanted.regime, programs)
+    made = clients(
+        programs,
+        cluster,
+        costs,
+        algorithm=request.algorithm,
+        soft=request.soft,
+        options=request.simulation,
+        flavour=request.flavour,
+        first=first,
+    )
+    inputs = inputs_of(made, cluster, costs, rates=wanted.inputs)
+    return _Setup(request, source, say, cluster, regime, made, costs, inputs, wanted.disturbances)
 
 
 def trained(
@@ -104,37 +136,20 @@ def trained(
 
     Raise what `clients` and `train` raise, and SimvizError for a number of workers that the cluster lacks.
     """
-    wanted = request.training
-    assert wanted is not None
     say(f"placing and cutting {counted(len(given.programs), 'client')}")
-    setup = _setup(request, cluster, given.programs, given.costs, first)
-    steps, narrow = wanted.steps, None
-    what = f"training, {counted(len(setup.clients), 'client')}"
-    if wanted.until_ci is None:
-        say(f"{what}, {counted(steps, 'step')}")
-        training = setup.run(steps, wanted.disturbances, record=RECORDED, on_progress=_telling(say, what))
-    else:
-        what += ", until steps per second are known"
-        reached = until_ci(
-            lambda extend: setup.run(
-                steps, wanted.disturbances, record=RECORDED, extend=extend, on_progress=_telling(say, what)
-            ),
-            relative=wanted.until_ci,
-            steps=steps,
-            most=max(steps, MOST_STEPS),
-        )
-        training, steps, narrow = reached.training, reached.steps, reached.reached
+    setup = _setup(request, given.source, say, cluster, given.programs, given.costs, first)
+    training, steps, narrow = _run(setup)
     say("looking for the bottleneck")
     held = bottleneck(
         training,
         cluster,
-        lambda relief: _relieved(setup, wanted, given.source, relief, steps, say),
-        wanted.disturbances,
+        lambda relief: _relieved(setup, relief, steps),
+        setup.disturbances,
         most=MOST_TRIED if setup.regime is None or not setup.regime.averages else TRIED_IN_STEP,
     )
-    disturbed = disturb(wanted.disturbances, cluster)
+    disturbed = disturb(setup.disturbances, cluster)
     return Trained(
-        wanted=wanted,
+        wanted=setup.wanted,
         replication=given.made,
         regime=setup.regime,
         regime_in_words=in_words(setup.regime, given.programs, given.made),
@@ -146,8 +161,24 @@ def trained(
         memory=_memory(setup),
         steps=steps,
         narrow=narrow,
-        scaling=_scaling(request, wanted, given.source, cluster, (steps, training), say),
+        scaling=scale(setup.wanted.workers, lambda count: _with_workers(setup, count, steps, training)),
     )
+
+
+def _run(setup: _Setup) -> tuple[Training, int, bool | None]:
+    """The run, its steps and, if it was to go on until its rate is known, whether it is."""
+    wanted, what = setup.wanted, f"training, {counted(len(setup.clients), 'client')}"
+    if wanted.until_ci is None:
+        setup.say(f"{what}, {counted(wanted.steps, 'step')}")
+        return setup.run(wanted.steps, record=RECORDED, what=what), wanted.steps, None
+    what += ", until steps per second are known"
+    reached = until_ci(
+        lambda extend: setup.run(wanted.steps, record=RECORDED, extend=extend, what=what),
+        relative=wanted.until_ci,
+        steps=wanted.steps,
+        most=max(wanted.steps, MOST_STEPS),
+    )
+    return reached.training, reached.steps, reached.reached
 
 
 def _memory(setup: _Setup) -> MemoryBounds:
@@ -156,113 +187,65 @@ def _memory(setup: _Setup) -> MemoryBounds:
     choices = SharedChoices(setup.request.simulation)
 
     def step_of(client: Client) -> Trace:
-        simulated = partial(
-            simulate,
-            client.partitions,
-            connected(setup.cluster, client.program.task),
-            costs[id(client)],
-        )
-        return choices.apply(simulated)
+        on = connected(setup.cluster, client.program.task)
+        return choices.apply(partial(simulate, client.partitions, on, costs[id(client)]))
 
     return memory_bounds(setup.clients, setup.cluster, step_of)
 
 
-def _telling(say: Callable[[str], None], what: str) -> Callable[[int, int], None]:
-    """Report the progress of a run."""
-    return lambda updates, limit: say(f"{what}: {updates:,} of {counted(limit, 'update')}")
-
-
-def _setup(
-    request: Request,
-    cluster: Cluster,
-    programs: tuple[Program, ...],
-    costs: tuple[CostTable, ...],
-    first: tuple[Assignment, Partitions] | None = None,
-) -> _Setup:
-    assert request.training is not None
-    regime = regime_of(request.training.regime, programs)
-    made = clients(
-        programs,
-        cluster,
-        costs,
-        algorithm=request.algorithm,
-        soft=request.soft,
-        options=request.simulation,
-        flavour=request.flavour,
-        first=first,
-    )
-    inputs = inputs_of(made, cluster, costs, rates=request.training.inputs)
-    return _Setup(request, cluster, regime, made, costs, inputs)
-
-
-def _relieved(
-    setup: _Setup, wanted: TrainingRequest, graph: Graph, relief: Relief, steps: int, say: Callable[[str], None]
-) -> Training | None:
+def _relieved(setup: _Setup, relief: Relief, steps: int) -> Training | None:
     """The run with that relief; None if it is impossible."""
-    say(f"simulating again {relief.change}")
-    changed: _Setup | None = setup
-    if relief.backups or relief.by_bytes:
-        changed = _remade(setup, wanted, graph, relief)
+    setup.say(f"simulating again {relief.change}")
+    changed = _remade(setup, relief) if relief.backups or relief.by_bytes else setup
     if changed is None:
         return None
+    made = changed.clients
     if relief.gapless:
-        without = [replace(client.program, gap_ns=0) for client in changed.clients]
-        pairs = zip(changed.clients, without, strict=True)
-        changed = replace(changed, clients=tuple(replace(client, program=program) for client, program in pairs))
-    cluster, costs, left = relieve(changed.cluster, changed.costs, wanted.disturbances, relief)
+        made = tuple(replace(client, program=replace(client.program, gap_ns=0)) for client in made)
+    cluster, costs, left = relieve(changed.cluster, changed.costs, changed.disturbances, relief)
     inputs = faster(changed.inputs, relief.inputs, FASTER)
-    return changed.run(steps if relief.without else changed.short(steps), left, cluster, costs, inputs=inputs)
+    again = replace(changed, clients=made, cluster=cluster, costs=costs, disturbances=left, inputs=inputs)
+    return again.run(steps if relief.without else changed.short(steps))
 
 
-def _remade(setup: _Setup, wanted: TrainingRequest, graph: Graph, relief: Relief) -> _Setup | None:
+def _remade(setup: _Setup, relief: Relief) -> _Setup | None:
     """The setup with other programs; None if the graph fixes what would change, or nothing changes."""
+    wanted = setup.wanted
     if relief.backups:
-        fewer = _with_backups(setup.regime, wanted, graph, relief.backups)
+        fewer = _with_backups(setup, relief.backups)
         if fewer is None:
             return None
         wanted = replace(wanted, regime=fewer)
     if relief.by_bytes:
         wanted = replace(wanted, ps_strategy="bytes")
-    request = replace(setup.request, training=wanted)
-    programs, _ = make_programs(request, wanted, graph, setup.cluster)
+    programs, _ = make_programs(replace(setup.request, training=wanted), wanted, setup.source, setup.cluster)
     asked = [client.program.graph.requested for client in setup.clients[: len(programs)]]
     if not relief.backups and asked == [program.graph.requested for program in programs]:
         return None
-    return _setup(request, setup.cluster, programs, price_each(request, programs, setup.cluster))
+    return setup.anew(wanted, setup.cluster, programs)
 
 
-def _with_backups(known: Regime | None, wanted: TrainingRequest, graph: Graph, backups: int) -> Regime | None:
+def _with_backups(setup: _Setup, backups: int) -> Regime | None:
     """The regime with this many more backup workers; None if the graph fixes their number, or there are too few.
 
     The first tokens are the requested ones, else as many as the gradients of an update. If an update takes more
     gradients than there are workers, no worker can be a backup.
     """
-    if known is None or known.aggregate is None or known.aggregate <= backups or sync_replicas(graph) is not None:
+    known, asked, fixed = setup.regime, setup.wanted.regime, sync_replicas(setup.source) is not None
+    if fixed or known is None or known.aggregate is None or known.aggregate <= backups:
         return None
     if known.total is not None and known.aggregate > known.total:
         return None
-    tokens = None if wanted.regime is None else wanted.regime.tokens
-    return replace(known, aggregate=known.aggregate - backups, tokens=tokens)
+    return replace(known, aggregate=known.aggregate - backups, tokens=None if asked is None else asked.tokens)
 
 
-def _scaling(
-    request: Request,
-    wanted: TrainingRequest,
-    graph: Graph,
-    cluster: Cluster,
-    done: tuple[int, Training],
-    say: Callable[[str], None],
-) -> tuple[ScalingRow, ...]:
-    """A row for each requested number of workers; `done` has the steps and the run with all workers."""
-    steps, training = done
-
-    def run(count: int) -> Training:
-        say(f"training with {counted(count, 'worker')}")
-        other = with_workers(request.cluster if isinstance(request.cluster, str) else None, cluster, count)
-        if other.tasks == cluster.tasks:
-            return training
-        programs, _ = make_programs(request, wanted, graph, other)
-        setup = _setup(request, other, programs, price_each(request, programs, other, described=cluster))
-        return setup.run(steps, present(wanted.disturbances, other))
-
-    return scale(wanted.workers, run)
+def _with_workers(setup: _Setup, count: int, steps: int, training: Training) -> Training:
+    """The run with that many workers; `training` is that with all of them."""
+    setup.say(f"training with {counted(count, 'worker')}")
+    request, wanted = setup.request, setup.wanted
+    other = with_workers(request.cluster if isinstance(request.cluster, str) else None, setup.cluster, count)
+    if other.tasks == setup.cluster.tasks:
+        return training
+    programs, _ = make_programs(request, wanted, setup.source, other)
+    there = present(setup.disturbances, other)
+    return replace(setup.anew(wanted, other, programs), disturbances=there).run(steps)

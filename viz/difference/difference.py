@@ -6,13 +6,13 @@ that the second run has more. Nodes, tensors, devices and links are matched by n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from simulator.errors import SimvizError
 from simulator.units import show_nanos
-from simulator.wording import counted, repr_of
+from simulator.wording import counted, repr_of, some
 from viz.difference.explanation import Part, Row, parts_of, shortest
 from viz.difference.outline import OP, Crossing, DeviceUse, Outline, PathPart
 from viz.difference.scene_outline import outline
@@ -41,12 +41,12 @@ class TensorCrossings:
 
     @property
     def began(self) -> bool:
-        """Whether it crosses in the second run alone."""
+        """Tell whether it crosses in the second run alone."""
         return not self.times[0]
 
     @property
     def ceased(self) -> bool:
-        """Whether it crosses in the first run alone."""
+        """Tell whether it crosses in the first run alone."""
         return not self.times[1]
 
 
@@ -69,13 +69,14 @@ class DeviceUses:
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """What differs between two runs."""
+    """The difference between two runs."""
 
     names: tuple[str, str]
     title: str  # of the graph
     makespan_ns: Pair
     nodes: int  # that both runs have
     alone: Pair  # nodes that one run has alone
+    unlike: Mapping[str, tuple[str, str]]  # of what else both runs say: where they do not agree
     moved: tuple[MovedNode, ...]  # in the order of the first run's graph
     crossings: tuple[TensorCrossings, ...]  # that differ, the largest change of bytes first, ties by name
     links: tuple[LinkUse, ...]  # all that carry something, in the order of the clusters
@@ -107,7 +108,7 @@ class Difference:
 
 
 def compare(a: Scene | Outline, b: Scene | Outline, *, names: tuple[str, str] | None = None) -> Difference:
-    """What differs between two runs of one graph; `names` are those of the runs in sentences.
+    """The difference between two runs of one graph; `names` are those of the runs in sentences.
 
     Without `names` the runs are told apart by their labels, or by algorithm and cluster, as far as these differ. Of a
     training, the step that it shows is compared. Raise SimvizError if the runs share no node, or if one has no
@@ -125,6 +126,7 @@ def compare(a: Scene | Outline, b: Scene | Outline, *, names: tuple[str, str] | 
         makespan_ns=(first.makespan_ns, second.makespan_ns),
         nodes=len(shared),
         alone=(len(first.placement) - len(shared), len(second.placement) - len(shared)),
+        unlike=_unlike(first, second),
         moved=_moved(first, second, shared),
         crossings=_crossings(first, second),
         links=tuple(
@@ -138,12 +140,12 @@ def compare(a: Scene | Outline, b: Scene | Outline, *, names: tuple[str, str] | 
 
 
 def difference(scene: Scene) -> Difference | None:
-    """What differs from the run that the scene is compared with, which comes first; None if there is none."""
+    """The difference from the run that the scene is compared with, which comes first; None if there is none."""
     return None if scene.against is None else compare(scene.against, scene)
 
 
 def headline(found: Difference) -> str:
-    """How much longer the second step is, and how much moved, in a sentence."""
+    """A sentence: by how much the second step is longer, and how much moved."""
     (name, _), (before, after), change = found.names, found.makespan_ns, found.difference_ns
     took = f"{show_nanos(abs(change))} {'longer' if change > 0 else 'shorter'} than its {show_nanos(before)}"
     if not change:
@@ -156,7 +158,8 @@ def headline(found: Difference) -> str:
         first = f"{counted(began, 'tensor')} began to cross" if began else ""
         then = f"{ceased:,} ceased" if began else f"{counted(ceased, 'tensor')} ceased to cross"
         said.append(", ".join(filter(None, (first, then if ceased else ""))))
-    return f"Against {name}: {'; '.join(said)}."
+    unlike = [f"{key} {other}" for key, (other, _) in found.unlike.items()]
+    return f"Against {name}{f' ({some(unlike)})' if unlike else ''}: {'; '.join(said)}."
 
 
 def _names(a: Outline, b: Outline) -> tuple[str, str]:
@@ -170,6 +173,14 @@ def _told_apart(a: Outline, b: Outline) -> tuple[str, str]:
     if a.algorithm != b.algorithm:
         return a.algorithm, b.algorithm
     return (a.cluster, b.cluster) if a.cluster != b.cluster else ("the first run", "the second run")
+
+
+def _unlike(a: Outline, b: Outline) -> Mapping[str, tuple[str, str]]:
+    """The circumstances in which two runs differ beside algorithm and cluster, on which order and protocol depend."""
+    found = {"graph": (a.title, b.title)} if any(name not in b.placement for name in a.placement) else {}
+    found |= {key: (text, b.circumstances[key]) for key, text in a.circumstances.items() if key in b.circumstances}
+    implied = {"order": a.algorithm != b.algorithm, "protocol": a.cluster != b.cluster}
+    return {key: pair for key, pair in found.items() if pair[0] != pair[1] and not implied.get(key)}
 
 
 def _moved(a: Outline, b: Outline, shared: list[str]) -> tuple[MovedNode, ...]:
@@ -222,3 +233,44 @@ def _rows(a: Outline, b: Outline) -> tuple[Row, ...]:
 
 def _part(parts: Mapping[tuple[str, str], PathPart], kind: str, subject: str) -> PathPart:
     return parts.get((kind, subject)) or PathPart(kind, subject, "", 0, 0)
+
+
+def as_json(found: Difference) -> Mapping[str, Any]:
+    """The difference between another run and this one, as docs/json.md describes it. Any: JSON."""
+    return {
+        "name": found.names[0],
+        "makespan_ns": _pair(found.makespan_ns),
+        "nodes": found.nodes,
+        "nodes_alone": _pair(found.alone),
+        "unlike": {key: _pair(pair) for key, pair in found.unlike.items()},
+        "moved": [{"node": one.node, **_pair(one.devices), "runs": one.runs} for one in found.moved],
+        "crossings": [
+            {"tensor": one.tensor, "times": _pair(one.times), "bytes": _pair(one.nbytes)} for one in found.crossings
+        ],
+        "links": {one.link: _pair(one.nbytes) for one in found.links},
+        "devices": {
+            one.device: {"peak_bytes": _pair(one.peak_bytes), "busy_ns": _pair(one.busy_ns)} for one in found.devices
+        },
+        "explanation": [
+            {
+                "sentence": part.sentence,
+                "difference_ns": part.difference_ns,
+                "ns": _pair(part.ns),
+                "rows": [
+                    {
+                        "kind": row.kind,
+                        "subject": row.subject,
+                        "place": _pair(tuple(place or None for place in row.places)),
+                        "times": _pair(row.times),
+                        "ns": _pair(row.ns),
+                    }
+                    for row in part.rows
+                ],
+            }
+            for part in found.parts
+        ],
+    }
+
+
+def _pair(values: Sequence[object]) -> Mapping[str, Any]:
+    return dict(zip(("other", "this"), values, strict=True))

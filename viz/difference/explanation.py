@@ -10,8 +10,8 @@ import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from simulator.units import Nanos, show_nanos
-from simulator.wording import counted
+from simulator.units import Nanos, show_apart, show_nanos
+from simulator.wording import counted, ending
 from viz.difference.outline import CROSSING, MESSAGE, OP
 
 MOST_NAME = 36  # characters of a name in a sentence; of a longer one the end, where the op is
@@ -35,7 +35,7 @@ class Row:
 
     @property
     def on_both(self) -> bool:
-        """Whether both paths lead over it."""
+        """Tell whether both paths lead over it."""
         return all(self.places)
 
 
@@ -49,7 +49,7 @@ class Part:
 
     @property
     def difference_ns(self) -> int:
-        """What it adds to the difference of the makespans."""
+        """Its share in the difference of the makespans."""
         return self.ns[1] - self.ns[0]
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ def shortest(parts: Sequence[Part], most: int) -> tuple[Part, ...]:
     if len(parts) <= most:
         return tuple(parts)
     kept, others = parts[: most - 1], parts[most - 1 :]
-    more, less = (sum(abs(part.difference_ns) for part in others if part.difference_ns * way > 0) for way in (1, -1))
+    more, less = (sum(abs(part.difference_ns) for part in others if part.difference_ns * sign > 0) for sign in (1, -1))
     said = f"all else, {signed_nanos(more)} and {signed_nanos(-less)}" if more and less else "all else"
     rows = sorted((row for part in others for row in part.rows), key=lambda row: -abs(row.difference_ns))
     return (*kept, _part(f"{said} in {counted(len(others), 'part')}", rows))
@@ -109,7 +109,7 @@ def _total(rows: Sequence[Row], side: int) -> Nanos:
 
 
 def _sentence(rows: Sequence[Row]) -> str:
-    kind, (before, after) = rows[0].kind, (show_nanos(_total(rows, side)) for side in (0, 1))
+    kind, (before, after) = rows[0].kind, show_apart(_total(rows, 0), _total(rows, 1))
     if kind == OP:
         return _of_ops(rows, before, after)
     if kind == CROSSING:
@@ -177,7 +177,7 @@ def _on(rows: Sequence[Row], side: int) -> list[Row]:
 def _named(rows: Sequence[Row], noun: str, side: int) -> tuple[str, bool]:
     """The name of the row that takes longest on that path, with the number of others, and whether there are others."""
     lead = max(rows, key=lambda row: (abs(row.difference_ns), row.ns[side]))
-    name = lead.subject if len(lead.subject) <= MOST_NAME else "..." + lead.subject[3 - MOST_NAME :]
+    name = ending(lead.subject, MOST_NAME)
     others = len(rows) - 1
     return (f"{name} and {counted(others, f'other {noun}')}" if others else name), bool(others)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict
 
 import numpy as np
 
@@ -11,7 +12,18 @@ from simulator.errors import SimvizError
 from simulator.execution.trace import Kind
 from simulator.units import Bytes
 from viz import figures
-from viz.difference.outline import CROSSING, MEMORY, MESSAGE, OP, REQUEST, Crossing, DeviceUse, Outline, PathPart
+from viz.difference.outline import (
+    CROSSING,
+    MEMORY,
+    MESSAGE,
+    OP,
+    REQUEST,
+    Crossing,
+    DeviceUse,
+    Outline,
+    PathPart,
+    circumstances,
+)
 from viz.scene import Scene
 
 _KINDS: Mapping[int, str] = {
@@ -44,6 +56,8 @@ def outline(scene: Scene) -> Outline:
         link_bytes=link_bytes(scene),
         devices=used,
         path=path_parts(scene),
+        label=scene.label,
+        circumstances=circumstances(scene.step.fetches, figures.fed_shapes(scene), asdict(figures.simulation(scene))),
         taking_part=frozenset(graph.names[row] for row in np.flatnonzero(figures.taking_part(scene)).tolist()),
     )
 

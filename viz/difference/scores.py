@@ -47,17 +47,15 @@ class ScoreRow:
 
     @property
     def good(self) -> bool:
-        """Whether the graph is placed, fits, and passes the check if there is one."""
+        """Tell whether the graph is placed, fits, and passes the check if there is one."""
         score = self.score
         return score is not None and not score.full and not self.failed
 
     @property
     def failed(self) -> bool:
-        """Whether a check was made that fails."""
+        """Tell whether a check was made that fails."""
         score = self.score
-        if score is None or score.check is None:
-            return False
-        return bool(score.check["laws"]) or not _agrees(score.check)
+        return score is not None and score.check is not None and bool(agreement.failures(score.check))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +70,8 @@ class ScoreTable:
 def score(scene: Scene) -> Score:
     """The figures of a scene."""
     rows = figures.devices(scene)
-    fullest = max(rows, key=lambda row: (row.peak_bytes / max(row.capacity_bytes, 1), -row.device))
-    busiest = max(rows, key=lambda row: (row.busy_share, -row.device))
+    fullest = max(rows, key=lambda row: row.fullness)  # the first of equals
+    busiest = max(rows, key=lambda row: row.busy_share)
     both = [scene.cluster.devices[row.device] for row in (fullest, busiest)]
     full = out_of_memory(scene.trace, scene.partitions, scene.cluster)
     return Score(
@@ -152,13 +150,6 @@ def _over_bound(found: Score) -> str:
     return f"{ceil(found.makespan_ns / found.lower_bound_ns * 1000) / 1000:.3f}"
 
 
-def _agrees(check: Mapping[str, Any]) -> bool:
-    """Whether TensorFlow does the same, as far as the algorithm claims to predict it."""
-    if check.get("refused"):
-        return bool(check["foreseen"])
-    return not check.get("predicts", True) or all(one.agree == one.of for one in agreement.agreements(check))
-
-
 def _checked(entry: ScoreRow) -> str:
     found = entry.score
     if found is None or found.check is None:
@@ -169,7 +160,7 @@ def _checked(entry: ScoreRow) -> str:
         return "TensorFlow refuses" + (", as predicted" if found.check.get("foreseen") else "")
     rows = agreement.agreements(found.check)
     counts = ", ".join(f"{one.agree} of {one.of}" for one in rows if one.agree != one.of)
-    verb = "agrees" if not counts else "differs" if _agrees(found.check) is False else "is elsewhere"
+    verb = "agrees" if not counts else "differs" if entry.failed else "is elsewhere"
     return f"TensorFlow {verb}{f': {counts} nodes' if counts else ''}"
 
 

@@ -11,15 +11,16 @@ import numpy as np
 
 from simulator import __version__
 from simulator.cluster.master import short_task
+from simulator.execution.interval import interval
 from simulator.execution.memory import out_of_memory
 from simulator.training.training import WAITING
 from viz import figures, training_figures
-from viz.difference.difference import difference
+from viz.difference.difference import as_json, difference
 from viz.difference.scene_outline import link_bytes, path_parts
-from viz.formats.difference_json import difference_record, path_record
 from viz.scene import Scene, Trained
 
 FORMAT = 1
+_OBSERVED = ("tensorflow", "machine", "tensors", "feeds", "synthetic", "step_ns", "traced_ns")
 
 
 def record(scene: Scene) -> Mapping[str, Any]:
@@ -39,6 +40,7 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "step": {
             "rule": step.rule,
             "feeds": list(step.feeds),
+            "fed_shapes": figures.fed_shapes(scene),
             "fetches": list(step.fetches),
             "nodes": int(np.count_nonzero(step.runs)),
             "of": len(graph),
@@ -55,24 +57,33 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "placement": {name: scene.assignment.name_of(row) for row, name in enumerate(graph.names)},
         "transfers": transfers(scene),
         "makespan_ns": int(scene.trace.makespan),
+        "makespan_interval_ns": interval(scene.trace, scene.partitions, scene.cluster, scene.costs),
         "makespan_is_lower_bound": unsized.tensors > 0,
         "unsized_tensors": unsized.tensors,
         "unsized_ops": dict(unsized.ops),
         "unsized_remedy": unsized.remedy or None,
         "lower_bound_ns": scene.bound.ns,
         "lower_bound_by": scene.bound.why,
-        "critical": path_record(path_parts(scene)),
+        "critical": [asdict(part) for part in path_parts(scene)],
         "links": link_bytes(scene),
         "devices": devices(scene),
         "out_of_memory": _out_of_memory(scene),
         "recv_scheduling": _late(scene),
         "pinned": _pinned(scene),
+        "observed": _observed(scene),
+        "unobserved": scene.unobserved,
         "training": None if scene.training is None else training_record(scene.training),
         "counts": figures.counts(scene),
         "notes": figures.result_notes(scene),
         "check": scene.check,
-        "against": None if (found := difference(scene)) is None else difference_record(found),
+        "against": None if (found := difference(scene)) is None else as_json(found),
     }
+
+
+def _observed(scene: Scene) -> Mapping[str, Any] | None:
+    """The step that really ran. Any: JSON."""
+    step = scene.observed
+    return None if step is None else {"nodes": len(step.nodes)} | {key: getattr(step, key) for key in _OBSERVED}
 
 
 def _pinned(scene: Scene) -> Mapping[str, Any] | None:

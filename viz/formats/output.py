@@ -14,11 +14,13 @@ from simulator.errors import GraphError, SimvizError
 from simulator.files import mode, replace_file
 from simulator.graph.graph_def import placed_graph_def, placed_meta_graph, to_text
 from simulator.graph.sources import SAVED_MODEL_FILES
+from simulator.observed.form import dump
 from simulator.wording import counted
 from viz.scene import Scene
 
 PLACED = (".pb", ".pbtxt", ".meta")  # the placed graph as a GraphDef, binary or text, or as a MetaGraphDef
-SUFFIXES = (".html", ".svg", ".png", ".pdf", ".dot", ".trace.json", ".partitions", *PLACED)
+OBSERVED = ".observed"  # a step that really ran, for later runs
+SUFFIXES = (".html", ".svg", ".png", ".pdf", ".dot", ".trace.json", ".partitions", OBSERVED, *PLACED)
 
 
 def check_suffix(path: str) -> str:
@@ -54,8 +56,10 @@ def remark(path: str, scene: Scene) -> str:
     return f" ({said})" if said else ""
 
 
-def check_is_not_read(path: str, source: object) -> None:
-    """Raise SimvizError if the file is the one that the graph is read from: it would be lost."""
+def check_loses_nothing(path: str, source: object, result: str | None = None) -> None:
+    """Raise SimvizError if the graph is read from that file, or the JSON of the result is written to it."""
+    if result is not None and os.path.realpath(result) == os.path.realpath(path):
+        raise SimvizError(f"--json {result}: it would overwrite another output; choose another name")
     if not isinstance(source, str | os.PathLike) or not os.path.exists(path):
         return
     for read in (Path(source), *(Path(source) / name for name in SAVED_MODEL_FILES)):
@@ -65,6 +69,12 @@ def check_is_not_read(path: str, source: object) -> None:
 
 def draw(scene: Scene, suffix: str) -> bytes | Mapping[str, str]:
     """The content of a file with that suffix: bytes, or file names with their text for a folder."""
+    if suffix == OBSERVED:
+        if scene.observed is None:
+            raise SimvizError(
+                f"No step was observed, so there is none to write; add --observe. {scene.unobserved or ''}"
+            )
+        return dump(scene.observed)
     if suffix == ".html":
         from viz.page.report import draw_report
 
@@ -78,7 +88,7 @@ def draw(scene: Scene, suffix: str) -> bytes | Mapping[str, str]:
 
         return draw_timeline(scene).encode("utf-8")
     if suffix == ".partitions":
-        from simulator.partitioning import partition_files
+        from simulator.partitioning.partitions import partition_files
 
         return partition_files(scene.partitions)
     if suffix in PLACED:

@@ -7,6 +7,15 @@
 Items are scopes (0 is the root, parents before children) and then the nodes: item `scopes + row` is node `row`.
 A chain of scopes with one child each becomes one scope. Many siblings that differ only by a number become a series. A
 scope with still too many items is dealt into blocks. Hubs, nodes with very many neighbours, are marked.
+
+A variable or a constant is shown in the box of the first node that reads it:
+
+    weights ──▶ weights/read ──▶ Conv2D          Conv2D
+                                      │     →    weights [3, 3, 64, 64]
+    Reshape/shape ──▶ Reshape ◀───────┘            └──▶ Reshape
+
+Half of the nodes of a training only hold a value or hand it on. As boxes of their own they would hide the computation.
+A value that crosses to another device stays a box: its transfer is an edge to be seen.
 """
 
 from __future__ import annotations
@@ -17,9 +26,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simulator.columns import Flags, Ids, flags, ids
+from simulator.columns import Flags, Ids, flags, ids, positions
 from simulator.graph.graph import Graph
 from simulator.wording import counted, repr_of
+from viz import figures
+from viz.scene import Scene
 
 MAX_DEPTH = 24  # scopes inside scopes; deeper ones stay part of the last label
 SERIES = 4  # as many numbered siblings become a series
@@ -83,8 +94,7 @@ def item_order(topological: Ids, folding: Folding) -> Ids:
     The page lays out what is open when it is opened, for it alone knows the pane. This order breaks its ties.
     """
     count, scopes = len(topological), folding.scopes
-    place = np.empty(count)
-    place[topological] = np.arange(count)
+    place = positions(topological, count)
     total, members = np.zeros(scopes + count), np.zeros(scopes + count)
     total[scopes:], members[scopes:] = place, 1
     home = folding.parent[scopes:]
@@ -172,7 +182,7 @@ def _fold_parallel(graph: Graph, tree: _Tree) -> None:
 
 
 def _joined(graph: Graph, tree: _Tree, members: Sequence[int]) -> bool:
-    """Whether an edge leads from one of the scopes into another."""
+    """Tell whether an edge leads from one of the scopes into another."""
     own = set(members)
     within = [-1] * len(tree.labels)  # the member that a scope is or is in
     for scope in range(1, len(tree.labels)):
@@ -268,3 +278,46 @@ def _hubs(graph: Graph) -> Flags:
     behind = np.bincount(pairs // max(count, 1), minlength=count)
     before = np.bincount(pairs % max(count, 1), minlength=count)
     return flags((behind >= HUB) | (before >= HUB))
+
+
+# --- variables in the boxes of their readers -------------------------------------------------------------------------
+
+
+VARIABLES = frozenset(("Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"))
+CONSTANTS = frozenset(("Const", "HostConst", "_EagerConst"))
+READS = frozenset(("ReadVariableOp", "Identity"))
+
+
+def hosts(scene: Scene, *others: Scene) -> Ids:
+    """[N] node in whose box a node is shown, -1 for a node with a box of its own.
+
+    Of several readers the first in topological order is the host. Variables, constants and their reads have a host if
+    they run, and if no edge of theirs crosses devices, here or in other runs of the graph. The host of a read is also
+    that of its variable.
+    """
+    graph = scene.graph
+    part = figures.taking_part(scene)
+    joins = part[graph.edge_src] & part[graph.edge_dst] & (graph.edge_tensor >= 0) & ~graph.edge_back
+    inputs: list[list[int]] = [[] for _ in range(len(graph))]
+    readers: list[list[int]] = [[] for _ in range(len(graph))]
+    for src, dst in zip(graph.edge_src[joins].tolist(), graph.edge_dst[joins].tolist(), strict=True):
+        inputs[dst].append(src)
+        readers[src].append(dst)
+    crosses = np.zeros(len(graph), bool)
+    for run in (scene, *others):
+        crosses[graph.edge_src[figures.pair_of_edges(run) >= 0]] = True
+    candidate = part & ~crosses
+    candidate[figures.fed_nodes(scene)] = False
+    order = graph.topological.tolist()
+    holds = [False] * len(graph)
+    for node in order:
+        if candidate[node] and readers[node]:
+            before, op = inputs[node], graph.ops[node]
+            holds[node] = (op in VARIABLES or op in CONSTANTS) if not before else op in READS and holds[before[0]]
+    place = {node: at for at, node in enumerate(order)}
+    host = [-1] * len(graph)
+    for node in reversed(order):
+        if holds[node]:
+            first = min(readers[node], key=place.__getitem__)
+            host[node] = first if host[first] < 0 else host[first]
+    return ids(host)

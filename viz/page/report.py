@@ -3,6 +3,10 @@
 The page carries the scene as JSON, deflated and in base64, in an element that browsers do not run. Its code draws on
 canvases and writes text as text nodes only. A policy in the page allows only its own script and style, by their hashes,
 so that no name in a graph file can run as code.
+
+The JSON has columns of plain numbers and strings. They keep the order and the row numbers of the values that they come
+from, so that the page's code can be read beside them. Strings that repeat (ops, dtypes, shapes) are written once and
+referred to by number.
 """
 
 from __future__ import annotations
@@ -12,11 +16,32 @@ import hashlib
 import html
 import json
 import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, astuple
 from functools import cache
 from importlib import resources
+from itertools import count
 
-from viz.page.content import contents
-from viz.scene import Scene
+import numpy as np
+
+from simulator.assignment import RULES
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.master import short_task
+from simulator.columns import Ints
+from simulator.costs.rules import category
+from simulator.costs.table import SOURCES
+from simulator.execution.memory import out_of_memory
+from simulator.graph import dtypes
+from simulator.training.disturbances.disturbance import Disturbance
+from viz import agreement, figures, training_figures
+from viz.difference.difference import TensorCrossings, difference, headline
+from viz.difference.explanation import Row
+from viz.difference.outline import OP
+from viz.page.folding import Folding, fold, hosts, item_order
+from viz.page.time_content import Json, recorded_contents, step_contents, steps_contents
+from viz.palette import CATEGORY_COLOURS, HUES, PACKING, device_colour, device_colours, task_colours
+from viz.scene import Scene, Trained
+from viz.timeline.training_timeline import not_drawn
 
 # Joined into one script in this order; each file names at its top the files that it needs.
 SCRIPTS = (
@@ -34,6 +59,7 @@ SCRIPTS = (
     "timeline_window.js",
     "timeline_step.js",
     "cards.js",
+    "comparison.js",
     "devices.js",
     "edge_panel.js",
     "transfer_panel.js",
@@ -82,3 +108,370 @@ def _filled(page: str, values: dict[str, str]) -> str:
 
 def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+# --- content ---------------------------------------------------------------------------------------------------------
+
+
+FORMAT = 1
+FLOATS = {"half": "float16", "float": "float32", "double": "float64"}  # their names in Python programs
+MOST_LINKS = 12
+BINS = 32  # of the chart of step times
+
+_KIND_COLOURS = (HUES[0], CATEGORY_COLOURS[PACKING], CATEGORY_COLOURS["communication"], "")
+_KINDS = {
+    "slow": "its ops take that many times as long",
+    "noise": "the work of each step takes longer or shorter by chance",
+    "pause": "it stops for a while",
+    "late": "it starts late, and sessions wait for it",
+    "crash": "it is gone for a while, then restores its checkpoint",
+    "degrade": "transfers on these links take that many times as long",
+    "traffic": "background clients send over these links, too",
+}
+
+
+def contents(scene: Scene) -> dict[str, Json]:
+    """Everything that the page shows."""
+    folding, beside = fold(scene.graph), _beside(scene)
+    return {
+        "format": FORMAT,
+        "title": scene.title,
+        "categories": {"names": list(CATEGORY_COLOURS), "colours": list(CATEGORY_COLOURS.values())},
+        "rules": list(RULES),
+        "sources": list(SOURCES),
+        **_run(scene, device_colours(scene.cluster.devices)),
+        "nodes": {**_nodes(scene), **_placed(scene)},
+        "tensors": _tensors(scene),
+        "edges": {**_edges(scene), "transfer": _transfer_of_edges(scene)},
+        "tree": _tree(scene, folding, beside),
+        "against": _against(scene, beside),
+        "check": _plain(agreement.as_json(scene)),
+        "training": None if scene.training is None else training_contents(scene.training, scene.cluster),
+    }
+
+
+def _plain(value: object, depth: int = 6) -> Json:
+    """A value as JSON; a value that JSON does not know becomes text."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if depth and isinstance(value, dict):
+        return {str(key): _plain(item, depth - 1) for key, item in value.items()}
+    if depth and isinstance(value, list | tuple):
+        return [_plain(item, depth - 1) for item in value]
+    return str(value)
+
+
+def _beside(scene: Scene) -> Scene | None:
+    """The run that the scene is compared with, if all of it is known and both are of the same nodes and edges."""
+    other = scene.against
+    if not isinstance(other, Scene) or other.graph.names != scene.graph.names:
+        return None
+    columns = ("edge_src", "edge_dst", "edge_tensor")
+    equal = all(np.array_equal(getattr(other.graph, name), getattr(scene.graph, name)) for name in columns)
+    return other if equal else None
+
+
+def _run(scene: Scene, colours: Sequence[str]) -> dict[str, Json]:
+    """Columns that differ from run to run of one graph; `colours` are those of the devices."""
+    return {
+        "summary": _summary(scene),
+        "cluster": _cluster(scene, colours),
+        "nodes": _placed(scene),
+        "edges": {"transfer": _transfer_of_edges(scene)},
+        **step_contents(scene),
+        "tables": _tables(scene),
+    }
+
+
+def _against(scene: Scene, beside: Scene | None) -> Json:
+    """What differs from another run: that run comes first in each pair. `run` is that run, None if not all is known."""
+    found = difference(scene)
+    if found is None:
+        return None
+    row_of = {name: row for row, name in enumerate(scene.graph.names)}
+    return {
+        "names": list(found.names),
+        "makespan_ns": list(found.makespan_ns),
+        "headline": headline(found),
+        "alone": list(found.alone),
+        "parts": [
+            [part.sentence, *part.ns, [[row_of.get(_node_of(row), -1), row.subject, *row.ns] for row in part.rows]]
+            for part in found.parts
+        ],
+        "moved": [[row_of[one.node], *one.devices, int(one.runs)] for one in found.moved],
+        "crossings": [[one.tensor, row_of.get(_node_of(one), -1), *one.times, *one.nbytes] for one in found.crossings],
+        "links": [[one.link, *one.nbytes] for one in found.links],
+        "devices": [[one.device, *one.busy_ns, *one.peak_bytes] for one in found.devices],
+        "run": None if beside is None else _run(beside, _colours_beside(scene.cluster, beside.cluster)),
+    }
+
+
+def _node_of(one: Row | TensorCrossings) -> str:
+    """The node of a subject: itself, or that which makes the tensor."""
+    name = one.tensor if isinstance(one, TensorCrossings) else one.subject
+    if isinstance(one, Row) and one.kind == OP:
+        return name
+    return name[1:] if name.startswith("^") else name.rpartition(":")[0]
+
+
+def _colours_beside(cluster: Cluster, other: Cluster) -> tuple[str, ...]:
+    """Colours of the other cluster's devices: those that both have look alike, all others look like none of these."""
+    mine = {device.name: row for row, device in enumerate(cluster.devices)}
+    fresh = count(len(cluster.devices))
+    return tuple(device_colour(mine[one.name] if one.name in mine else next(fresh)) for one in other.devices)
+
+
+def _summary(scene: Scene) -> Json:
+    step = scene.step
+    return {
+        "makespan_ns": scene.trace.makespan,
+        "unsized": [figures.unsized(scene).tensors, figures.unsized(scene).remedy],
+        "lower_bound_ns": scene.bound.ns,
+        "lower_bound_by": scene.bound.why,
+        "moved_bytes": figures.moved_bytes(scene),
+        "transfers": len(scene.trace.transfers.row),
+        "nodes": len(scene.graph),
+        "running": int(step.runs.sum()),
+        "rule": step.rule,
+        "feeds": list(step.feeds),
+        "fetches": list(step.fetches),
+        "asked": scene.assignment.asked,
+        "used": scene.assignment.used,
+        "simulation": asdict(figures.simulation(scene)),
+    }
+
+
+def _cluster(scene: Scene, colours: Sequence[str]) -> Json:
+    cluster = scene.cluster
+    one_task = len(cluster.tasks) == 1  # then "GPU:0" says it all
+    devices: list[Json] = [
+        {
+            "name": device.name,
+            "short": device.short.rpartition("/")[2] if one_task else device.short,
+            "kind": device.kind,
+            "memory_bytes": device.memory_bytes,
+            "lanes": device.lanes,
+        }
+        for device in cluster.devices
+    ]
+    return {
+        "name": cluster.name,
+        "tasks": len(cluster.tasks),
+        "devices": devices,
+        "colours": list(colours),
+        "links": [{"name": k.name, "latency_ns": k.latency_ns, "bytes_per_s": k.bytes_per_s} for k in cluster.links],
+    }
+
+
+def _numbered(values: Iterable[str]) -> tuple[list[str], list[int]]:
+    """The different strings in order of first appearance, and the number of each value."""
+    table: dict[str, int] = {}
+    rows = [table.setdefault(value, len(table)) for value in values]
+    return list(table), rows
+
+
+def _nodes(scene: Scene) -> dict[str, Json]:
+    """Nodes as the file has them."""
+    graph = scene.graph
+    ops, op = _numbered(graph.ops)
+    asked, requested = _numbered(graph.requested)
+    known = {name: row for row, name in enumerate(CATEGORY_COLOURS)}
+    return {
+        "names": list(graph.names),
+        "ops": ops,
+        "op": op,
+        "category": [known[category(name)] for name in ops],
+        "asked": asked,
+        "requested": requested,
+    }
+
+
+def _placed(scene: Scene) -> dict[str, Json]:
+    """Nodes as the run places and prices them."""
+    graph, costs, placed = scene.graph, scene.costs, scene.assignment
+    device = figures.devices_of_nodes(scene)
+    kind_of = np.array(scene.cluster.kind_of, np.int64)
+    return {
+        "device": device.tolist(),
+        "moved": np.flatnonzero(device != placed.device).tolist(),
+        "why": placed.why.tolist(),
+        "runs": figures.taking_part(scene).astype(int).tolist(),
+        "fed": figures.fed_nodes(scene).tolist(),
+        "cost_ns": costs.run_ns[np.arange(len(graph)), kind_of[device]].tolist() if len(graph) else [],
+        "source": costs.source.tolist(),
+        "flops": costs.flops.tolist(),
+        "moved_bytes": costs.moved_bytes.tolist(),
+        "scratch_bytes": costs.scratch_bytes.tolist(),
+        "resident_bytes": costs.resident_bytes.tolist(),
+    }
+
+
+def _tensors(scene: Scene) -> Json:
+    graph = scene.graph
+    shapes, shape = _numbered(map(_shown_shape, graph.tensor_shape))
+    types, dtype = _numbered(map(_shown_dtype, graph.tensor_dtype.tolist()))
+    return {
+        "ptr": graph.tensor_ptr.tolist(),
+        "shapes": shapes,
+        "shape": shape,
+        "dtypes": types,
+        "dtype": dtype,
+        "bytes": graph.tensor_bytes.tolist(),
+    }
+
+
+def _shown_shape(shape: tuple[int, ...] | None) -> str:
+    if shape is None:
+        return "unknown shape"
+    return "[" + ", ".join("?" if size < 0 else str(size) for size in shape) + "]"
+
+
+def _shown_dtype(dtype: int) -> str:
+    if not dtypes.base(dtype):
+        return "unknown type"
+    enum = dtypes.NAMES.get(dtypes.base(dtype), "unknown type").removeprefix("DT_").lower()
+    name = FLOATS.get(enum, enum)
+    return f"{name} reference" if dtype > dtypes.REF else name
+
+
+def _edges(scene: Scene) -> dict[str, Json]:
+    """Edges as the file has them."""
+    graph = scene.graph
+    return {
+        "src": graph.edge_src.tolist(),
+        "dst": graph.edge_dst.tolist(),
+        "tensor": graph.edge_tensor.tolist(),
+        "back": np.flatnonzero(graph.edge_back).tolist(),
+    }
+
+
+def _transfer_of_edges(scene: Scene) -> Json:
+    """The transfer of each edge, -1 for none."""
+    taken = scene.trace.transfers.row[::-1]
+    first = np.full(len(scene.partitions.key) + 1, -1)  # row of the trace, for a loop's of its first iteration
+    first[taken] = np.arange(len(taken))[::-1]
+    found: list[int] = first[figures.pair_of_edges(scene)].tolist()
+    return found
+
+
+def _tree(scene: Scene, folding: Folding, beside: Scene | None) -> Json:
+    host = hosts(scene) if beside is None else hosts(scene, beside)
+    folded = np.flatnonzero(host >= 0)
+    return {
+        "labels": list(folding.labels),
+        "series": np.flatnonzero(folding.series).tolist(),
+        "parent": folding.parent.tolist(),
+        "hubs": np.flatnonzero(folding.hub).tolist(),
+        "order": item_order(scene.graph.topological, folding).tolist(),
+        "folded": folded.tolist(),
+        "host": host[folded].tolist(),
+    }
+
+
+def _tables(scene: Scene) -> Json:
+    return {
+        "devices": [asdict(row) for row in figures.devices(scene)],
+        "peaks": [_plain(asdict(row)) for row in figures.peaks(scene)],
+        "full": None if (full := out_of_memory(scene.trace, scene.partitions, scene.cluster)) is None else str(full),
+        "late": None if (late := figures.late(scene)) is None else _plain(asdict(late)),
+        "categories": [[name, *row] for name, row in figures.time_by_category(scene).items()],
+        "transfers": [row.transfer for row in figures.longest_transfers(scene)],
+        "ops": figures.largest_ops(scene),
+        "critical": [[share.what, share.nanos] for share in figures.critical_shares(scene)],
+        "fallbacks": [[op, count] for op, count in figures.fallbacks(scene)],
+        "unknown": [[op, count] for op, count in figures.unknown_shapes(scene)],
+        "notes": list(figures.notes(scene)),
+    }
+
+
+def training_contents(trained: Trained, cluster: Cluster) -> Json:
+    """Everything that the page shows of the training."""
+    found = trained.answers
+    return {
+        "regime": training_figures.regime(trained),
+        "words": trained.regime_in_words,
+        "replication": trained.replication,
+        "workers": trained.workers,
+        "size": training_figures.size(trained),
+        "filters": training_figures.filters(trained),
+        "memory": [
+            [cluster.devices[row].short, always, most, cluster.devices[row].memory_bytes]
+            for row, always, most in training_figures.memory_rows(trained)[:MOST_LINKS]
+        ],
+        "steps_per_s": found.steps_per_s,
+        "half_width": found.half_width,
+        "sure": training_figures.sure(found).removeprefix(",").strip().replace("+-", "±"),
+        "between_upsets_per_s": found.between_upsets_per_s,
+        "examples_per_s": found.examples_per_s,
+        "warm_up": found.warm_up,
+        "settled": found.settled,
+        "narrow": trained.narrow,
+        "until_ci": trained.wanted.until_ci,
+        "updates": found.updates,
+        "dropped": found.dropped,
+        "lost": trained.training.lost_updates,
+        "gate_share": found.gate_share,
+        "input_share": found.input_share,
+        "inputs": training_figures.inputs(trained),
+        "quantiles": [[q, nanos] for q, nanos in found.step_ns.items()],
+        "step_times": _step_times(trained),
+        "staleness_in_words": training_figures.staleness(found),
+        "staleness": [[late, count] for late, count in found.staleness.items()],
+        "colours": list(task_colours(trained.training.tasks, trained.training.devices)),
+        "kinds": list(zip(training_figures.KINDS, _KIND_COLOURS, strict=True)),
+        "tasks": [[short_task(task), *found.shares[row].tolist()] for row, task in enumerate(trained.training.tasks)],
+        "links": _links(trained),
+        "bottleneck": _bottleneck(trained),
+        "disturbances": [[one.text, _meaning(one)] for one in trained.wanted.disturbances],
+        "scaling": [list(astuple(row)) for row in trained.scaling],
+        "notes": [*training_figures.notes(trained), training_figures.late_sessions(trained), not_drawn(trained)],
+        "steps": steps_contents(trained),
+        "timeline": recorded_contents(trained, cluster),
+    }
+
+
+def _meaning(one: Disturbance) -> str:
+    kind = one.text.partition("=")[2].partition(":")[0]
+    return _KINDS.get(kind, "")
+
+
+def _bottleneck(trained: Trained) -> Json:
+    held = trained.bottleneck
+    return {
+        "sentence": held.sentence,
+        "tried": [
+            [one.relief.bottleneck, one.relief.change, one.before_per_s, one.steps_per_s, one.gain]
+            for one in held.tried
+        ],
+    }
+
+
+def _links(trained: Trained) -> Json:
+    """The busiest links, and how many more carried something."""
+    training, found = trained.training, trained.answers
+    used = [row for row in range(len(training.links)) if found.usage.link_bytes[row]]
+    order = sorted(used, key=lambda row: (-found.link_share[row], row))
+    shown: list[Json] = [
+        [training.links[row], float(found.link_share[row]), int(found.usage.link_bytes[row])]
+        for row in order[:MOST_LINKS]
+    ]
+    return {"rows": shown, "more": max(0, len(order) - MOST_LINKS)}
+
+
+def _step_times(trained: Trained) -> Json:
+    """A histogram of the times of training steps after the warm-up: edges of bins of equal width, and counts."""
+    times = _times(trained)
+    if not len(times):
+        return {"edges_ns": [], "counts": []}
+    low, high = int(times.min()), int(times.max())
+    edges = np.linspace(low, high, BINS + 1) if high - low >= BINS else np.array([low, high + 1])
+    counts, _ = np.histogram(times, edges)
+    return {"edges_ns": [round(edge) for edge in edges.tolist()], "counts": counts.tolist()}
+
+
+def _times(trained: Trained) -> Ints:
+    training = trained.training
+    worker = training.is_worker[training.step_client]
+    late = worker & (training.step_start_ns >= trained.answers.cut_ns)
+    kept = late if late.any() else worker
+    return (training.step_end_ns - training.step_start_ns)[kept]

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import short_task
-from simulator.columns import Ints
+from simulator.columns import Ints, positions
 from simulator.execution.trace import Stages, Trace
-from simulator.training.clients.client_tables import Client
+from simulator.training.clients import Client
 from simulator.training.training import Training
 from simulator.wording import counted
 from viz import figures
@@ -29,6 +29,7 @@ MAX_MEMORY_POINTS = 50_000  # of all devices together; more are thinned, peaks k
 FEWEST_MEMORY_POINTS = 100  # of each device
 MOST_STEPS = 20_000  # of a training; later ones are left out
 MOST_UPDATES = 20_000
+STEP_COLUMNS = ("client", "number", "start_ns", "end_ns", "waiting_ns", "input_ns", "cut")  # of `all_steps`
 MOST_SLICES = 60_000  # of the recorded steps of a training, the longest ones
 
 
@@ -78,8 +79,7 @@ def _critical_ops(trace: Trace) -> Json:
     """The ops on the critical path, in order of time, as rows of the trace's ops."""
     if trace.critical is None:
         return None
-    place = np.full(len(trace.tasks.kind), -1)
-    place[trace.ops.task] = np.arange(len(trace.ops))
+    place = positions(trace.ops.task, len(trace.tasks.kind))
     return [row for row in place[trace.critical].tolist() if row >= 0]
 
 
@@ -163,13 +163,7 @@ def steps_contents(trained: Trained) -> Json:
         ],
         "session_ns": training.session_ns.tolist(),
         "waited_for": [short_task(training.tasks[task]) if task >= 0 else "" for task in training.waited_for.tolist()],
-        "client": shown[:, 0].tolist(),
-        "number": shown[:, 1].tolist(),
-        "start_ns": shown[:, 2].tolist(),
-        "end_ns": shown[:, 3].tolist(),
-        "waiting_ns": shown[:, 4].tolist(),
-        "input_ns": shown[:, 5].tolist(),
-        "cut": shown[:, 6].tolist(),
+        **dict(zip(STEP_COLUMNS, shown.T.tolist(), strict=True)),
         "update_ns": updates.tolist(),
         "update_client": training.update_client[: len(updates)].tolist(),
         "update_staleness": training.update_staleness[: len(updates)].tolist(),

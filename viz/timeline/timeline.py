@@ -21,7 +21,7 @@ from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.costs.rules import category
 from simulator.execution.trace import Kind, Trace
 from simulator.graph.graph import Graph
-from simulator.partitioning import Partitions
+from simulator.partitioning.partitions import Partitions
 from simulator.units import Nanos
 from viz.figures import tagged
 from viz.palette import PACKING, UNPACKING

@@ -61,14 +61,13 @@ def bands(trained: Trained) -> tuple[Band, ...]:
 
 def _crashes(trained: Trained) -> Iterator[Band]:
     training, disturbed = trained.training, trained.disturbed
-    columns = (disturbed.crash_task, disturbed.crash_at_ns, disturbed.crash_down_ns, disturbed.crash_restore_ns)
-    for crash, (task, at, down, restore) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-        every, lost = int(disturbed.crash_checkpoint_ns[crash]), int(training.lost_by_crash[crash])
-        saved_ns = at // every * every if lost else -1
-        cut = tuple(one for one in training.cut_short if one.crash == crash)
-        yield Band("gone", task, at, at + down, crash, lost, saved_ns, cut)
-        if restore:
-            yield Band("restores", task, at + down, at + down + restore, crash)
+    for crash, (task, one) in enumerate(disturbed.crashes):
+        lost, up_ns = int(training.lost_by_crash[crash]), one.at_ns + one.down_ns
+        saved_ns = one.at_ns // one.checkpoint_ns * one.checkpoint_ns if lost else -1
+        cut = tuple(step for step in training.cut_short if step.crash == crash)
+        yield Band("gone", task, one.at_ns, up_ns, crash, lost, saved_ns, cut)
+        if one.restore_ns:
+            yield Band("restores", task, up_ns, one.back_ns, crash)
 
 
 def _pauses(trained: Trained) -> Iterator[Band]:
@@ -81,10 +80,9 @@ def _pauses(trained: Trained) -> Iterator[Band]:
 def _paused(trained: Trained) -> list[tuple[int, range, Nanos]]:
     """Each task that pauses, the starts of its pauses, and their length."""
     disturbed, end_ns = trained.disturbed, trained.training.end_ns
-    columns = (disturbed.pause_phase_ns, disturbed.pause_period_ns, disturbed.pause_length_ns)
     return [
         (task, range(phase, end_ns, period or end_ns), length)
-        for task, (phase, period, length) in enumerate(zip(*(one.tolist() for one in columns), strict=True))
+        for task, (phase, period, length) in enumerate(disturbed.pauses)
         if length and phase < end_ns
     ]
 
@@ -245,7 +243,7 @@ def _steps(trained: Trained) -> Iterator[_Bar]:
         elif cut == BY_END:
             facts["cut off"] = "by the end of the run"
         else:
-            gone = training.tasks[int(trained.disturbed.crash_task[cut])]
+            gone = training.tasks[trained.disturbed.crashes[cut][0]]
             facts["cut off"] = f"by the crash of {short_task(gone)}"
         lane, label = _lane_of_client(trained, client), Label(f"step {number}", "", "step")
         yield _Bar(lane, label, client, number, start, end, facts)

@@ -1,7 +1,7 @@
 """The one door to LLVM: how functions are compiled, where the result is kept, and how it is called.
 
 `translation` makes LLVM's text of a function and of all that it calls. LLVM makes machine code of it, which is kept in
-a file for later runs (`caching`). The file is named by a digest of all sources, and begins with a digest of its own.
+a file for later runs (`choosing`). The file is named by a digest of all sources, and begins with a digest of its own.
 """
 
 from __future__ import annotations
@@ -10,21 +10,33 @@ import ctypes
 import faulthandler
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
+import numpy as np
+import numpy.typing as npt
 
-from simulator.execution.caching import CompiledSources, file_name, folders
-from simulator.execution.compiled.addressing import table_of, words_of
-from simulator.execution.compiled.event_queue import OVER_ARRAYS
-from simulator.execution.compiled.translation import ENTRY, Array, Module, Table, Type, registers
+from simulator.execution.choosing import CompiledSources, file_name, folders
+from simulator.execution.compiled.translation import (
+    ELEMENTS,
+    ENTRY,
+    Array,
+    Module,
+    Table,
+    Type,
+    column_types,
+    registers,
+)
+from simulator.execution.event_queue import OVER_ARRAYS
 
 _HEAD = 32  # bytes of a digest
+_DTYPES = {name: np.dtype(name) for name in ELEMENTS}  # their names take long to find out
 _PLACES: list[str] = []  # of checks
 _LOADED: list[Any] = []  # Any: LLVM's; what is loaded stays
 
@@ -47,19 +59,65 @@ class Compiled:
 
     def __call__(self, *values: Any) -> None:  # Any: they are checked
         """Run it. Raises TypeError for what is not as it is declared."""
-        numbers: list[int] = []
-        tables = []  # so that they live until it returns
-        for (kind, writes), value in zip(self._given, values, strict=True):
-            if isinstance(kind, Table):
-                tables.append(table_of(value, kind.kind, writes))
-                numbers.append(tables[-1].__array_interface__["data"][0])
-            elif isinstance(kind, Array):
-                numbers += words_of(value, kind, "An argument", written=Array in writes)
-            elif -(2**63) <= value < 2**63:
-                numbers.append(int(value))
-            else:
-                raise TypeError(f"64 bits do not hold {value}.")
-        self._call(*numbers)
+        self.partial(*values)()
+
+    def partial(self, *values: Any) -> Callable[..., None]:  # Any: they are checked
+        """The function with its first arguments given, whose addresses are found now; it keeps them alive."""
+        return partial(self._run, len(values), *_numbers(self._given[: len(values)], values))
+
+    def _run(self, known: int, numbers: Sequence[int], _kept: object, *others: Any) -> None:  # Any: as above
+        more, _others = _numbers(self._given[known:], others)
+        self._call(*numbers, *more)
+
+
+def _numbers(given: Sequence[Parameter], values: Sequence[Any]) -> tuple[list[int], list[Any]]:  # Any: they are checked
+    """Numbers that are handed over for these arguments, and objects that have to live as long as these are used."""
+    numbers: list[int] = []
+    kept: list[Any] = []
+    for (kind, writes), value in zip(given, values, strict=True):
+        kept.append(value)
+        if isinstance(kind, Table):
+            table = np.array([*_table_words(value, kind.kind, writes)], np.int64)
+            kept[-1] = (value, table)
+            numbers.append(_address(table))
+        elif isinstance(kind, Array):
+            numbers += _words(value, kind, "An argument", written=Array in writes)
+        elif -(2**63) <= value < 2**63:
+            numbers.append(int(value))
+        else:
+            raise TypeError(f"64 bits do not hold {value}.")
+    return numbers, kept
+
+
+def _table_words(value: Any, kind: Any, writes: Collection[type]) -> Iterator[int]:  # Any: it is checked
+    """The table of a tuple of arrays, declared as in `execution.arrays`: of each in order its address and lengths.
+
+    It holds as long as the arrays do. Arrays of tuples of the kinds `writes` are written. Raises TypeError for another
+    tuple, another type of elements, memory with gaps, and for what is read-only but written.
+    """
+    types, written = column_types(kind), kind in writes
+    if type(value) is not kind:
+        raise TypeError(f"{type(value).__name__} stands in the place of a {kind.__name__}.")
+    for (name, wanted), array in zip(types.items(), value, strict=True):
+        if isinstance(wanted, Table):
+            yield from _table_words(array, wanted.kind, writes)
+        else:
+            yield from _words(array, wanted, f"{kind.__name__}.{name}", written=written)
+
+
+def _words(array: Any, wanted: Array, name: str, *, written: bool) -> tuple[int, ...]:
+    """The address of an array, and its lengths. Errors are those of `_table_words`."""
+    if not isinstance(array, np.ndarray) or array.ndim != wanted.axes or array.dtype != _DTYPES[wanted.element]:
+        raise TypeError(f"{name} is no array of {wanted.element} with {wanted.axes} axes.")
+    flags = array.flags
+    if not flags.c_contiguous or (written and not flags.writeable):
+        raise TypeError(f"{name} has gaps, or is read-only and has to be written.")
+    return (_address(array), *array.shape)
+
+
+def _address(array: npt.NDArray[Any]) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def made(
@@ -91,7 +149,7 @@ def made(
 
 
 def _aside(work: Callable[[], bytes]) -> bytes:
-    """What takes long inside LLVM, in a thread: so Ctrl-C is heard, and answered at once."""
+    """Do work that takes long inside LLVM in a thread: so Ctrl-C is heard, and answered at once."""
     pool = ThreadPoolExecutor(1)
     made = pool.submit(work)
     pool.shutdown(wait=False)

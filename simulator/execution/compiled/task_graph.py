@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.execution.arrays import AT_ONCE, EXECUTOR, NEVER, NOWHERE, PRIORITY, REFUSED
+from simulator.execution.arrays import AT_ONCE, EXECUTOR, NEVER, NOWHERE, PRIORITY, REFUSED, SAFE_BYTES
 from simulator.execution.event_queue import sort
-from simulator.execution.layouts import SAFE_BYTES, Nodes, Places
+from simulator.execution.layouts import Arena, Laid, Places
 from simulator.execution.sharing import MAX_FLOW_BYTES
 
 if TYPE_CHECKING:
     from simulator.columns import Ids
-    from simulator.execution.arrays import Found, SharedLinks, Tasks, Threads
+    from simulator.execution.arrays import SharedLinks, Tasks
 
 _COUNTABLE_NS = 2.0**61 * 0.999  # a sum of times above this is left to the specification, which is exact
 _LOW = 0xFFFFFFFF
@@ -40,12 +40,12 @@ def _work_ns(fixed: int, nbytes: int, ps_per_byte: int) -> int:
 
 
 def _share(work_ns: int, cores: int) -> int:
-    """For how long that takes a lane that stands for so many cores, rounded up."""
+    """The time of a lane that stands for so many cores, rounded up."""
     return (work_ns + cores - 1) // cores
 
 
 def _beside(places: Places, path: int, packed: int, unpacked: int, wire_ns: int) -> int:
-    """What the work outside the lanes adds to a message's latency; see `protocols.outside_lanes_ns`."""
+    """Latency that work outside the lanes adds to a message; see `protocols.outside_lanes_ns`."""
     sends, receives = places.send_ns[path], places.receive_ns[path]
     here, there = places.send_cores[path], places.receive_cores[path]
     alone = sends + receives - _share(sends, here) - _share(receives, there)
@@ -56,26 +56,28 @@ def _beside(places: Places, path: int, packed: int, unpacked: int, wire_ns: int)
 
 
 def place_of(values: Ids, value: int) -> int:
-    """Where a value is."""
+    """The place of a value."""
     for at in range(len(values)):
         if values[at] == value:
             return at
     return 0
 
 
-def find(nodes: Nodes, places: Places, shared: SharedLinks, tasks: Tasks, found: Found, device: Ids, order: int) -> int:
+def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
     """The transfers of an assignment, as `transfers_of`; how many there are, or REFUSED. Ops become tasks.
 
-    Long, because its arrays are in local names.
+    What `measure` alone reads of `Found` is filled in for a run that notes something. Long, because its arrays are in
+    local names.
     """
+    nodes, places, shared, tasks, found = laid.nodes, laid.places, laid.shared, own.tasks, own.found
     slot, group_ptr, group_edge, edge_tensor = nodes.slot, nodes.group_ptr, nodes.group_edge, nodes.edge_tensor
     consumer, reader, host, kind_ns, kind = nodes.consumer, nodes.reader, nodes.host, nodes.kind_ns, places.kind
     cpu, home, route_between, replicable = places.cpu, places.home, places.route_between, nodes.replicable
     bytes_per_s, tensor_bytes = places.bytes_per_s, nodes.tensor_bytes
     successor, length, resource, needs = tasks.successor, tasks.length, tasks.resource, tasks.needs
-    next_from, next_to = tasks.next_from, tasks.next_to
+    next_to = tasks.next_to
     counts, across, came_by = found.counts, found.across, found.came_by
-    works = places.works[0]
+    works, noting = places.works[0], notes > 0
     transfers, slowest, total = 0, NEVER, 0.0
     for at in range(KINDS):
         counts[at] = 0
@@ -93,7 +95,6 @@ def find(nodes: Nodes, places: Places, shared: SharedLinks, tasks: Tasks, found:
         needs[op] = nodes.waits[op]
         total += taken
         low, high = slot[op], slot[op + 1]
-        next_from[op] = low
         for group in range(group_ptr[op], group_ptr[op + 1]):
             first, last = group_edge[group], group_edge[group + 1]
             copied = False
@@ -107,7 +108,8 @@ def find(nodes: Nodes, places: Places, shared: SharedLinks, tasks: Tasks, found:
                 if source == target or nodes.stays[edge_tensor[edge]]:
                     successor[low] = reader[edge] if reader[edge] >= 0 else ~consumer[edge]
                     low += 1
-                    came_by[edge] = -1
+                    if noting:
+                        came_by[edge] = -1
                 else:
                     across[crossing] = (target << 1 | (cpu[target] or host[edge])) << 32 | edge
                     crossing += 1
@@ -166,19 +168,21 @@ def find(nodes: Nodes, places: Places, shared: SharedLinks, tasks: Tasks, found:
                     if nodes.post[carried] >= 0 and places.request_ns[path] > 0:
                         counts[REQUESTS] += 1
                     found.tensor_of[transfers], found.route_of[transfers], found.op_of[transfers] = carried, path, op
-                    found.source_of[transfers], found.target_of[transfers] = source, target
+                    if works or noting:
+                        found.source_of[transfers], found.target_of[transfers] = source, target
                     found.wire_ns[transfers], found.late_ns[transfers] = wire_ns, late
                     found.span_from[transfers] = high + at
                     transfers += 1
                 successor[high + at] = reader[edge] if reader[edge] >= 0 else ~consumer[edge]
                 found.span_to[transfers - 1] = high + at + 1
-                came_by[edge] = transfers - 1
+                if noting:
+                    came_by[edge] = transfers - 1
         next_to[op] = low
     return transfers if total < _COUNTABLE_NS and counts[FLOWS] <= slowest else REFUSED
 
 
 def held_ns(places: Places, shared: SharedLinks, tensor: int, nbytes: int, place: int, path: int, wire_ns: int) -> int:
-    """How long a link is held; `wire_ns` is the time of the slowest link of the route."""
+    """The time for which a link is held; `wire_ns` is that of the slowest link of the route."""
     rate = shared.capacity[places.held[place]]
     if rate == places.bytes_per_s[path]:
         return wire_ns
@@ -189,32 +193,22 @@ def held_ns(places: Places, shared: SharedLinks, tensor: int, nbytes: int, place
 
 
 def _longest(places: Places, shared: SharedLinks, tensor: int, nbytes: int, path: int, wire_ns: int) -> int:
-    """For how long the slowest of its serial links is held."""
+    """The time for which the slowest of its serial links is held."""
     longest: int = 0
     for place in range(places.held_ptr[path], places.held_ptr[path + 1]):
         longest = max(longest, held_ns(places, shared, tensor, nbytes, place, path, wire_ns))
     return longest
 
 
-def write(
-    nodes: Nodes,
-    places: Places,
-    shared: SharedLinks,
-    tasks: Tasks,
-    threads: Threads,
-    found: Found,
-    device: Ids,
-    ranked: Ids,
-    order: int,
-    transfers: int,
-) -> int:
+def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: int, transfers: int) -> int:
     """Write the transfers down as tasks, and the beginning of the step: how many tasks there are."""
+    nodes, places, shared, tasks, found = laid.nodes, laid.places, laid.shared, own.tasks, own.found
     counts, at_number = found.counts, found.numbers
     length, resource, needs, lag_ns, onward = tasks.length, tasks.resource, tasks.needs, tasks.lag_ns, tasks.onward
     next_from, next_to, successor, release_ns = tasks.next_from, tasks.next_to, tasks.successor, tasks.release_ns
-    devices, own = len(places.lanes), nodes.slot[len(nodes.slot) - 1] + len(nodes.roots)
+    devices, free = len(places.lanes), nodes.slot[len(nodes.slot) - 1] + len(nodes.roots)
     routes = devices + len(shared.capacity)
-    requests = places.requests[0]
+    requests, posts = places.requests[0], places.posts[0]
     begin = len(device)
     for kind in range(KINDS):
         at_number[kind] = begin
@@ -237,7 +231,7 @@ def write(
             if late > 0:
                 wire = _new(at_number, DELAYS)
                 length[wire], resource[wire], needs[wire] = late, NOWHERE, 1
-                _follow(tasks, own, wire, end)
+                _follow(tasks, free, wire, end)
         elif links == 0:
             end = _new(at_number, DELAYS)
             length[end], resource[end], needs[end] = late + wire_ns, NOWHERE, 1
@@ -269,10 +263,10 @@ def write(
                     end = one
                 elif before < 0 and rest >= 0:
                     length[rest], resource[rest], needs[rest] = wire_ns - length[one], NOWHERE, 1
-                    _follow(tasks, own, one, rest)
-                    _follow(tasks, own, rest, end)
+                    _follow(tasks, free, one, rest)
+                    _follow(tasks, free, rest, end)
                 else:
-                    _follow(tasks, own, one, end)
+                    _follow(tasks, free, one, end)
                 before = one
         first, last = wire, end
         if places.works[0]:
@@ -280,37 +274,39 @@ def write(
                 last = _new(at_number, UNPACKS)
                 length[last], resource[last] = found.unpack_ns[transfer], places.home[found.target_of[transfer]]
                 needs[last] = 1
-                _follow(tasks, own, end, last)
+                _follow(tasks, free, end, last)
                 if order == EXECUTOR:
-                    threads.packs[last] = False
+                    own.threads.packs[last] = False
             if found.pack_ns[transfer] > 0:
                 first = _new(at_number, PACKS)
                 length[first], resource[first] = found.pack_ns[transfer], places.home[found.source_of[transfer]]
                 needs[first] = 1
-                _follow(tasks, own, first, wire)
+                _follow(tasks, free, first, wire)
                 if order == EXECUTOR:
-                    threads.packs[first] = places.cpu[found.source_of[transfer]] and places.send_cores[path] == 1
+                    own.threads.packs[first] = places.cpu[found.source_of[transfer]] and places.send_cores[path] == 1
         next_from[last], next_to[last] = low, high
         if requests and poster < 0:
             release_ns[first] = places.request_ns[path]
         op = found.op_of[transfer]
         successor[next_to[op]] = first
         next_to[op] += 1
-        found.first_of[transfer], found.wire_of[transfer] = first, wire
-        found.end_of[transfer], found.last_of[transfer] = end, last
-    for transfer in range(transfers if places.posts[0] else 0):
+        if posts:
+            found.first_of[transfer] = first
+        if notes > 0:
+            found.wire_of[transfer], found.end_of[transfer], found.last_of[transfer] = wire, end, last
+    for transfer in range(transfers if posts else 0):
         poster, first = nodes.post[found.tensor_of[transfer]], found.first_of[transfer]
         if poster >= 0:
             needs[first] += 1
             if places.request_ns[found.route_of[transfer]] > 0:
                 one = _new(at_number, REQUESTS)
                 length[one], resource[one], needs[one] = places.request_ns[found.route_of[transfer]], NOWHERE, 1
-                _follow(tasks, own, one, first)
+                _follow(tasks, free, one, first)
                 first = one
             successor[next_to[poster]] = first
             next_to[poster] += 1
     length[begin], resource[begin], needs[begin] = 0, NOWHERE, 1
-    next_from[begin], next_to[begin] = own - len(nodes.roots), own
+    next_from[begin], next_to[begin] = free - len(nodes.roots), free
     if order == PRIORITY:
         for position in range(len(ranked)):
             tasks.rank[ranked[position]] = position
@@ -328,7 +324,7 @@ def _new(at_number: Ids, kind: int) -> int:
     return number
 
 
-def _follow(tasks: Tasks, own: int, task: int, other: int) -> None:
+def _follow(tasks: Tasks, free: int, task: int, other: int) -> None:
     """The end of a task is an event for one other alone."""
-    tasks.next_from[task], tasks.next_to[task] = own + task, own + task + 1
-    tasks.successor[own + task] = other
+    tasks.next_from[task], tasks.next_to[task] = free + task, free + task + 1
+    tasks.successor[free + task] = other

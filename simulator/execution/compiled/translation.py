@@ -10,7 +10,7 @@ and a local name keeps the type of its first assignment. A type is
     FLAG     True or False
     FLOAT    a double
     Array    a C-contiguous array: its address and its lengths
-    Table    a tuple of arrays that is declared as in `execution.arrays`: the address of its table (`addressing`)
+    Table    a tuple of arrays that is declared as in `execution.arrays`: the address of its table (`kernel`)
     a tuple  several values
 
 What is known while it is translated (constants of a module, what a closure holds) is put in, and a branch that can't be
@@ -33,13 +33,13 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
-from simulator.execution.declared import fields
+from simulator.execution.arrays import fields
 from simulator.execution.layouts import MATRICES
 
 ENTRY = "simviz"  # the name of the function that others call
 INT, WORD, FLAG, FLOAT = "int", "word", "flag", "float"
 _IN_REGISTERS = {INT: "i64", WORD: "i64", FLAG: "i1", FLOAT: "double"}
-_ELEMENTS = {"int64": ("i64", INT), "int32": ("i32", INT), "bool": ("i8", FLAG)}  # as LLVM keeps and as we read it
+ELEMENTS = {"int64": ("i64", INT), "int32": ("i32", INT), "bool": ("i8", FLAG)}  # as LLVM keeps and as we read it
 _NUMBERS = {
     ast.Add: "add",
     ast.Sub: "sub",
@@ -63,6 +63,9 @@ _FOLDED = {
     ast.BitXor: operator.xor,
     ast.Pow: operator.pow,
 }
+# Lines of a function that LLVM may put into its callers. It would do so with any that is called at one place alone: the
+# event loop, together with all that is rarely needed, then runs short of registers and takes twice as long to compile.
+_MOST_INLINED = 200
 _AWAY = object()  # of a value that is not known before it runs
 # Arrays of different elements share no memory, and tables are written before compiled code runs.
 _METADATA = """
@@ -225,8 +228,9 @@ class _Body:
     def definition(self, name: str, *, entry: bool) -> str:
         """LLVM's text of the function."""
         kind = "void" if self.result is None else _structure(self.result)
-        head = f"define {'' if entry else 'internal fastcc '}{kind} @{name}({', '.join(self._parameters)}) nounwind {{"
-        return "\n".join([head, *self._slots, *self._lines, "}"])
+        head = f"define {'' if entry else 'internal fastcc '}{kind} @{name}({', '.join(self._parameters)}) nounwind"
+        alone = " noinline" if len(self._lines) > _MOST_INLINED else ""
+        return "\n".join([f"{head}{alone} {{", *self._slots, *self._lines, "}"])
 
     # --- text --------------------------------------------------------------------------------------------------------
 
@@ -253,7 +257,7 @@ class _Body:
         self._open = self._open and not last
 
     def _label(self, name: str) -> None:
-        """What comes next goes on from here, too; nothing ever does if nothing leads here."""
+        """Let the next lines go on from here, too; they are never reached if nothing leads here."""
         self._goto(name)
         if name in self._reached:
             self._lines.append(f"{name}:")
@@ -298,7 +302,7 @@ class _Body:
         self._store(self._locals[name], value)
 
     def _known(self, value: object) -> Value:
-        """What is known before it runs."""
+        """A value that is known before the code runs."""
         if isinstance(value, (bool, np.bool_)):
             return Value(FLAG, ("true" if value else "false",), bool(value))
         if isinstance(value, (int, np.integer)):
@@ -459,7 +463,7 @@ class _Body:
         return made
 
     def _static(self, node: ast.expr) -> Any:  # Any: whatever it is
-        """What an expression is if that is known before it runs, without a line of code for it; else _AWAY."""
+        """The value of an expression if it is known before the code runs, without a line of code for it; else _AWAY."""
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Name) and node.id not in self._locals and node.id in self._around:
@@ -587,13 +591,13 @@ class _Body:
             place = self._put(f"mul i64 {place}, {array.parts[2]}")
             if len(index) == 2:
                 place = self._put(f"add i64 {place}, {index[1].parts[0]}")
-        address = self._put(f"getelementptr inbounds {_ELEMENTS[element][0]}, ptr {array.parts[0]}, i64 {place}")
+        address = self._put(f"getelementptr inbounds {ELEMENTS[element][0]}, ptr {array.parts[0]}, i64 {place}")
         if len(index) < axes:
             return Value(Array(element, 1), (address, array.parts[2]))
         return Value(element, (address,))
 
     def _read(self, place: Value) -> Value:
-        kept, kind = _ELEMENTS[place.type]
+        kept, kind = ELEMENTS[place.type]
         read = self._put(f"load {kept}, ptr {place.parts[0]}, {_TAG[kept]}")
         if kept == "i32":
             read = self._put(f"sext i32 {read} to i64")
@@ -602,7 +606,7 @@ class _Body:
         return Value(kind, (read,))
 
     def _write(self, place: Value, value: Value) -> None:
-        kept, kind = _ELEMENTS[place.type]
+        kept, kind = ELEMENTS[place.type]
         made = (self._flag(value) if kind == FLAG else self._converted(value, kind)).parts[0]
         if kept == "i8":
             made = self._put(f"zext i1 {made} to i8")

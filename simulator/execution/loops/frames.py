@@ -98,7 +98,7 @@ class Flow:
 
 
 def has_control_flow(ops: Ops) -> bool:
-    """Whether anything of the step may be dead or run more than once."""
+    """Something of the step may be dead or run more than once."""
     return any(kind in SWITCHES or kind in ENTERS for kind in set(ops.kind))
 
 

@@ -69,7 +69,7 @@ class Merged:
         return live[0][0] if len(live) == 1 else None
 
     def is_mixed(self, merge: int) -> bool:
-        """Whether more than one input of a Merge is ever live."""
+        """Tell whether more than one input of a Merge is ever live."""
         return len(self.inputs.get(merge, [])) > 1
 
 

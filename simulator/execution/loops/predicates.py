@@ -1,4 +1,4 @@
-"""The side that each Switch takes: as requested, as the graph's constants say, or the default.
+"""The side that each Switch takes: as requested, as the graph's constants say, as observed, or the default.
 
 A predicate is followed back to the op that decides it. The walk leads through ops that pass a value on, LogicalNot,
 stacks that a gradient pops, and loops that do not change the value. All Switches with one predicate take the same side,
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from numbers import Real
 from typing import NamedTuple
 from zlib import crc32
@@ -19,7 +20,8 @@ import numpy as np
 from simulator.columns import Ints
 from simulator.errors import SimvizError
 from simulator.execution.loops.frames import Flow, Output
-from simulator.execution.loops.iterations import mask
+from simulator.execution.loops.iterations import IterationSpace, mask
+from simulator.execution.loops.observations import observed_way, spread
 from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, loop_variable, origin
 from simulator.execution.loops.trips import NAMED, Reason, UnknownNameError, find_conditions
 from simulator.execution.loops.values import ValueColumns, column, have_equal_trips, popped
@@ -46,10 +48,10 @@ class Predicate:
 
 
 class Decision(NamedTuple):
-    """The value of a predicate: a truth, a probability, the number of a branch, or a column of truths or numbers."""
+    """The value of a predicate: a truth, a probability, a share that was observed, a branch's number, or a column."""
 
     reason: Reason
-    value: Choice | Ints
+    value: Choice | Fraction | Ints
     request: str = ""  # "NAME=CHOICE", if it was requested
 
 
@@ -89,8 +91,10 @@ def find_branches(columns: ValueColumns, options: SimulationOptions, chosen: Map
                 if op in merged:
                     columns.forget_unknown()
                 is_case = flow.ops.kind[op] == "_SwitchN"
-                decisions[name] = _decide(columns, predicate, requested, chosen.get(name), case=is_case)
-            value = _by_iteration(name, decisions[name].value, spaces[frame].size, options.seed)
+                alike = ((at, one.negated) for at, one in predicates.items() if one.origin == predicate.origin)
+                seen = observed_way(flow, options.observed, alike, case=is_case)
+                decisions[name] = _decide(columns, predicate, requested, chosen.get(name), seen, case=is_case)
+            value = _by_iteration(name, decisions[name].value, spaces[frame], options.seed)
             columns.known[predicate.origin] = value
         taken[op] = _taken(_at_switch(columns, predicate, value, frame, op), predicate.negated, sides)
     return Branches(taken, predicates, decisions)
@@ -244,7 +248,13 @@ def _is_probability(choice: object) -> bool:
 
 
 def _decide(
-    columns: ValueColumns, predicate: Predicate, requested: Mapping[Output, _Request], chosen: int | None, *, case: bool
+    columns: ValueColumns,
+    predicate: Predicate,
+    requested: Mapping[Output, _Request],
+    chosen: int | None,
+    seen: Choice | Fraction | None,
+    *,
+    case: bool,
 ) -> Decision:
     """The value of a predicate's origin."""
     if chosen is not None:
@@ -257,6 +267,8 @@ def _decide(
         certain = case or isinstance(choice, bool) or choice in (0, 1)
         return Decision(Reason.REQUESTED if certain else Reason.DRAWN, choice, request)
     known = column(columns, *predicate.origin)
+    if known is None and seen is not None:
+        return Decision(Reason.OBSERVED, seen)
     if known is None:
         return Decision(Reason.DEFAULT, 0 if case else True)
     if (known == known[:1]).all():
@@ -264,10 +276,13 @@ def _decide(
     return Decision(Reason.KNOWN, known)
 
 
-def _by_iteration(name: str, value: Choice | Ints, count: int, seed: int) -> Ints:
-    """[count] the value of a predicate in each iteration; a draw depends on nothing but seed and name."""
+def _by_iteration(name: str, value: Choice | Fraction | Ints, space: IterationSpace, seed: int) -> Ints:
+    """[iterations] the value of a predicate in each iteration; a draw depends on nothing but seed and name."""
     if isinstance(value, np.ndarray):
         return value
+    if isinstance(value, Fraction):
+        return spread(value, space)
+    count = space.size
     if is_whole(value) or float(value) in (0.0, 1.0):
         return np.full(count, int(value))
     draw = np.random.default_rng([seed, crc32(name.encode("utf-8", "surrogatepass"))])
@@ -309,6 +324,7 @@ def branch_notes(found: Branches, seed: int) -> list[str]:
         (Reason.REQUESTED, "Predicates as asked"),
         (Reason.DRAWN, f"Predicates drawn by chance (seed {seed})"),
         (Reason.KNOWN, "Predicates that are constant"),
+        (Reason.OBSERVED, "Predicates as observed"),
         (Reason.DEFAULT, "Unknown predicates are taken as true, unknown cases as branch 0"),
     ):
         said = [
@@ -321,7 +337,9 @@ def branch_notes(found: Branches, seed: int) -> list[str]:
     return notes
 
 
-def _spelled(value: Choice | Ints) -> str:
+def _spelled(value: Choice | Fraction | Ints) -> str:
+    if isinstance(value, Fraction):
+        return f"in {value.numerator} of {value.denominator} iterations"
     if isinstance(value, np.ndarray):
         return "as its iterations say"
     if isinstance(value, bool) or is_whole(value):

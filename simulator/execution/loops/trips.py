@@ -1,4 +1,4 @@
-"""Trip counts: how often the body of each loop runs, as requested, else as the graph determines it, else once.
+"""Trip counts: how often the body of each loop runs: as requested, as observed, as the graph determines it, or once.
 
 The graph determines it where the loop's condition compares counters with constant start, step and bound. This covers
 `maximum_iterations`, which becomes such a comparison, and the loop of a gradient, which counts down from the count of
@@ -14,8 +14,10 @@ from math import inf
 
 from simulator.errors import SimvizError
 from simulator.execution.loops.frames import Flow, Output
+from simulator.execution.loops.observations import observed_trips
 from simulator.execution.loops.origins import Merged, find_pops, origin
 from simulator.execution.loops.values import Values, holds_for
+from simulator.execution.options import SimulationOptions
 from simulator.graph.op_classes import EXITS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.wording import counted, near, printable, some
@@ -30,6 +32,7 @@ class Reason(Enum):
     REQUESTED = "requested by the caller"
     DRAWN = "drawn with the probability that the caller gave"
     KNOWN = "determined by the graph"
+    OBSERVED = "as in a step that ran"
     CHOSEN = "chosen so that the fetches run"
     DEFAULT = "not determined: one trip, a predicate that holds"
 
@@ -61,17 +64,19 @@ def check_trips(trips: Mapping[str, int], frames: Iterable[str]) -> None:
 
 
 def find_trips(
-    flow: Flow, requested: Mapping[str, int], merged: Merged, chosen: Mapping[str, int]
+    flow: Flow, options: SimulationOptions, merged: Merged, chosen: Mapping[str, int]
 ) -> tuple[Trips, Values]:
     """The trips of every frame, and the values that were found on the way; `chosen` counts go before all others."""
+    requested, seen = options.trips, observed_trips(flow, options.observed)
     check_trips(requested, [frame.name for frame in flow.frames[1:]])
     count: list[int | None] = [0]
     reason = [Reason.REQUESTED]
-    for frame in flow.frames[1:]:
+    for row, frame in enumerate(flow.frames[1:], start=1):
         given = chosen.get(frame.name, requested.get(frame.name, requested.get(EVERY)))
-        count.append(None if given is None else int(given))
-        is_chosen = frame.name in chosen
-        reason.append(Reason.CHOSEN if is_chosen else Reason.DEFAULT if given is None else Reason.REQUESTED)
+        is_chosen, is_seen = frame.name in chosen, given is None and row in seen
+        count.append(seen[row] if is_seen else None if given is None else int(given))
+        asked = Reason.DEFAULT if given is None else Reason.REQUESTED
+        reason.append(Reason.CHOSEN if is_chosen else Reason.OBSERVED if is_seen else asked)
     conditions, pops = find_conditions(flow), find_pops(flow, merged)
     while True:  # one loop may count down from the count of another
         values = Values(flow, pops, merged, count)
@@ -120,6 +125,7 @@ def trip_notes(flow: Flow, trips: Trips) -> list[str]:
     for reason, head in (
         (Reason.REQUESTED, "Loops run as asked"),
         (Reason.KNOWN, "Loops run as their constants say"),
+        (Reason.OBSERVED, "Loops run as observed"),
         (Reason.DEFAULT, "Loops of unknown trips run once"),
     ):
         rows = [row for row in range(1, len(trips.count)) if trips.reason[row] is reason]

@@ -380,7 +380,7 @@ def popped(columns: ValueColumns, pushed: Ints, there: int, here: int) -> Ints |
 
 
 def have_equal_trips(columns: ValueColumns, there: int, here: int) -> bool:
-    """Whether the loop nests of two frames have the same depth and the same trips."""
+    """Tell whether the loop nests of two frames have the same depth and the same trips."""
     nests = columns.values.flow.loop_nest(there), columns.values.flow.loop_nest(here)
     there_trips, here_trips = ([columns.spaces[row].trips for row in nest] for nest in nests)
     return there_trips == here_trips

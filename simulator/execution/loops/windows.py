@@ -175,7 +175,7 @@ class _Windows:
             self._join(end[row, iteration], begin[row, iteration + loop.parallel])
 
     def _reads_from_outside(self, op: int) -> bool:
-        """Whether all inputs of an op come from constant Enters."""
+        """Tell whether all inputs of an op come from constant Enters."""
         edges = self.flow.inputs[op]
         return bool(edges) and all(self.flow.edge_kind[edge] is EdgeKind.CONSTANT_ENTER for edge in edges)
 

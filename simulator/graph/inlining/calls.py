@@ -67,7 +67,7 @@ def target(editor: Editor, row: int) -> tuple[str, Attrs] | None:
 
 
 def may_inline(function: Proto) -> bool:
-    """Whether TensorFlow inlines calls of the function (ValidateInlining): some are kept whole for a later choice."""
+    """Tell whether TensorFlow inlines calls of the function (ValidateInlining); some it keeps for a later choice."""
     return not is_true(function.attr, "_noinline") and "api_implements" not in function.attr
 
 

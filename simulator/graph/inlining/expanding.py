@@ -24,7 +24,7 @@ from simulator.graph import registry
 from simulator.graph.attributes import is_true
 from simulator.graph.editor import Editor, edited
 from simulator.graph.graph import Attrs, Graph
-from simulator.graph.inlining import calls, lowering, rewriting
+from simulator.graph.inlining import calls, lowering
 from simulator.graph.messages import Proto
 from simulator.graph.op_classes import CASES, IFS, PARTITIONED, WHILES
 from simulator.wording import counted
@@ -67,14 +67,14 @@ def lower(graph: Graph) -> Graph:
 
     Raises GraphError as `inline` does.
     """
-    rewritten = {rewriting.ACCUMULATE, rewriting.PARALLEL}
+    rewritten = {lowering.ACCUMULATE, lowering.PARALLEL}
     if not any(op in _CONSTRUCTS or op in rewritten or _is_call(graph, op) for op in set(graph.ops)):
         return graph
     editor = edited(graph)
-    rewriting.accumulate(editor, graph)
+    lowering.accumulate(editor, graph)
     done = _expand_all(editor, graph, everything=False)
-    rewriting.concatenate(editor, graph)
-    rewriting.isolate(editor, graph)
+    lowering.concatenate(editor, graph)
+    lowering.isolate(editor, graph)
     changed = len(editor.names) != len(graph)
     made = _built(editor, tuple(_notes(done))) if changed else graph
     return replace(made, keeps_calls=True)
@@ -85,7 +85,7 @@ def isolated(graph: Graph) -> Graph:
     if PARTITIONED.isdisjoint(graph.ops):
         return graph
     editor = edited(graph)
-    rewriting.isolate(editor, graph)
+    lowering.isolate(editor, graph)
     return _built(editor, ()) if len(editor.names) > len(graph) else graph
 
 
@@ -127,7 +127,7 @@ def _rows(editor: Editor, graph: Graph) -> Iterator[int]:
 
 
 def _wanted(editor: Editor, row: int) -> bool:
-    """Whether a session expands the node by itself: a construct that asks for it, or a call that is part of one."""
+    """Tell whether a session expands the node by itself: a construct that asks for it, or a call within one."""
     attrs, op = editor.attrs[row], editor.ops[row]
     if any(key in attrs and attrs[key].s for key in _XLA):
         return False

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simulator.cluster.cluster import Cluster
-from simulator.columns import Flags
+from simulator.columns import Flags, positions
 from simulator.graph import ops
 from simulator.graph.attributes import text_value, type_value, typed
 from simulator.graph.dtypes import FLOAT, REF, base
@@ -109,10 +109,8 @@ def make_pairs(
     key = np.stack([given.src[crossing], given.port[crossing], location, host, alone])
     _, first, inverse = np.unique(key, axis=1, return_index=True, return_inverse=True)
     creation = np.argsort(first, kind="stable")
-    rank = np.empty(len(creation), np.int64)
-    rank[creation] = np.arange(len(creation))
     of_edge = np.full(len(given), -1)
-    of_edge[crossing] = rank[inverse.reshape(-1)]
+    of_edge[crossing] = positions(creation, len(creation))[inverse.reshape(-1)]
     edge = crossing[first[creation]]
     made = _add_nodes(nodes, given, ends, edge, cluster, level, numbers := list(numbers))
     send, recv, out, begin = np.array(made, np.int64).reshape(-1, 4).T
@@ -181,7 +179,7 @@ def _attrs(
 
 
 def _takes_reference(nodes: CutNodes, node: int, slot: int) -> bool:
-    """Whether an input is one for a reference: of a pair within a device, as what a reference ties is on one.
+    """Tell whether an input is one for a reference: of a pair within a device, as what a reference ties is on one.
 
     An input beyond those that the op declares is none: such a node can be cut, though TensorFlow would refuse it.
     """

@@ -25,7 +25,7 @@ MAX_ELEMENTS = 16  # replicate_constants_pass.cc
 
 
 def is_small(graph: Graph, row: int) -> bool:
-    """Whether a constant's value says that it has few enough elements to be copied."""
+    """Tell whether a constant's value says that it has few enough elements to be copied."""
     value = graph.attrs[row].get("value")
     if value is None:
         return False
@@ -123,7 +123,7 @@ def _waiting(graph: Graph, client: Exchange, given: CutEdges, gone: Flags) -> di
     made = graph.creation.edge
     waits: dict[int, list[int]] = {}
     for row, standing in found.items():
-        edges = sorted(range(int(graph.in_ptr[row]), int(graph.in_ptr[row + 1])), key=made.__getitem__)
+        edges = sorted(graph.in_edges(row), key=made.__getitem__)
         waits[row] = [standing[origin] for origin in dict.fromkeys(graph.edge_src[edges].tolist())]
     return waits
 

@@ -136,7 +136,7 @@ def _in_order_of_time(graph: Graph, members: list[int], start: Column) -> list[t
     while heap:
         now, node = _pop(heap)
         order.append((node, now))
-        for edge in graph.out_edge[graph.out_ptr[node] : graph.out_ptr[node + 1]].tolist():
+        for edge in graph.out_edges(node):
             after = int(graph.edge_dst[edge])
             if not forward[edge]:
                 continue

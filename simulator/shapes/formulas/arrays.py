@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from math import ceil
 
-from simulator.shapes.dims import SYMBOLS, Dims
-from simulator.shapes.site import MAX_RANK, Outputs, Rule, ShapeError, Site, written
+from simulator.shapes.dims import MAX_RANK, SYMBOLS, Dims, as_dim
+from simulator.shapes.site import Outputs, Rule, ShapeError, Site, written
 
 
 def const(site: Site) -> Outputs:
     """The shape of the value in the attributes."""
     value = site.attrs.get("value")
-    return (None,) if value is None else (site.of_message(value.tensor.tensor_shape),)
+    return (None,) if value is None else (site.of_message(value.tensor.tensor_shape, "value"),)
 
 
 def declared(site: Site) -> Outputs:
@@ -27,6 +27,12 @@ def given_by(slot: int) -> Rule:
         return (site.dims(slot),)
 
     return rule
+
+
+def drawn_each(site: Site) -> Outputs:
+    """RandomGamma: for each parameter of the second input as many numbers as the first one holds as a shape."""
+    shape, parameters = site.dims(0), site.shape(1)
+    return (None if shape is None or parameters is None else shape + parameters,)
 
 
 def with_default(site: Site) -> Outputs:
@@ -56,6 +62,7 @@ def reshape(site: Site) -> Outputs:
     if given is None or value is None:
         return (wanted,)
     open_at = [at for at, one in enumerate(value) if one == -1]
+    _laid_alike(site, given, wanted)
     total, algebra = site.algebra.product(given), site.algebra
     rest = algebra.product([side for at, side in enumerate(wanted) if at not in open_at])
     if len(open_at) == 1:
@@ -63,17 +70,26 @@ def reshape(site: Site) -> Outputs:
             return (wanted,)
         left = algebra.quotient(total, rest)
         if left is not None:
+            site.equate(algebra.times(left, rest), total)
             return ((*wanted[: open_at[0]], left, *wanted[open_at[0] + 1 :]),)
         if total >= 0 and rest >= 0:
             raise ShapeError(f"{written(given)} with {total} elements cannot be reshaped to {written(_asked(value))}")
         return (wanted,)
+    site.equate(total, rest)
     if not open_at and total != rest:
         return (_one_missing(site, total, wanted, given),)
     return (wanted,)
 
 
+def _laid_alike(site: Site, given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    """Shapes that begin alike have the same first dimension, and all dimensions if they are alike."""
+    if given[:1] == wanted[:1]:
+        site.equate_all(given[:1], wanted[:1])
+        site.equate_all(given, wanted if given == wanted else None)
+
+
 def _asked(value: tuple[int | float, ...]) -> tuple[int, ...]:
-    return tuple([int(one) for one in value])
+    return tuple([as_dim(one) for one in value])
 
 
 def _one_missing(site: Site, total: int, wanted: tuple[int, ...], given: Dims) -> Dims:
@@ -215,7 +231,7 @@ def split_v(site: Site) -> Outputs:
     if axis is None:
         return [site.ranked(len(shape)) for _ in range(parts)]
     at = site.axis(axis, len(shape))
-    given = [SYMBOLS] * parts if sizes is None else [int(one) for one in sizes]
+    given = [SYMBOLS] * parts if sizes is None else [as_dim(one) for one in sizes]
     if len(given) != parts:
         raise ShapeError(f"{len(given)} sizes for {parts} parts")
     left = shape[at]
@@ -236,7 +252,7 @@ def tiled(site: Site) -> Outputs:
             return (None,)
         return (site.ranked(len(site.input_of_rank(0, count) if shape is None else shape)),)
     sides = site.input_of_rank(0, len(times))
-    return (tuple([site.algebra.times(side, int(one)) for side, one in zip(sides, times, strict=True)]),)
+    return (tuple([site.algebra.times(side, as_dim(one)) for side, one in zip(sides, times, strict=True)]),)
 
 
 def padded(site: Site) -> Outputs:
@@ -261,7 +277,7 @@ def _padded(site: Site, sign: int) -> Dims:
     sides = site.input_of_rank(0, len(pads) // 2)
     made = []
     for at, side in enumerate(sides):
-        both = site.algebra.plus(int(pads[2 * at]), int(pads[2 * at + 1]))
+        both = site.algebra.plus(as_dim(pads[2 * at]), as_dim(pads[2 * at + 1]))
         made.append(site.algebra.plus(side, both) if sign > 0 else site.algebra.minus(side, both))
     if any(SYMBOLS < side < 0 for side in made):
         raise ShapeError(f"the paddings leave nothing of {written(shape)}")
@@ -275,7 +291,7 @@ def one_hot(site: Site) -> Outputs:
         return (None,)
     axis = site.number("axis", -1)
     at = len(shape) if axis == -1 else site.axis(axis, len(shape) + 1)
-    return ((*shape[:at], site.fresh() if depth is None else int(depth[0]), *shape[at:]),)
+    return ((*shape[:at], site.fresh() if depth is None else as_dim(depth[0]), *shape[at:]),)
 
 
 def counting(site: Site) -> Outputs:
@@ -286,21 +302,22 @@ def counting(site: Site) -> Outputs:
     if any(one is None or len(one) != 1 for one in ends):
         return (site.ranked(1),)
     start, limit, step = (one[0] for one in ends if one is not None)
+    step = int(step) if isinstance(step, int) else step  # no batch
     if min(start, limit, step) > SYMBOLS:
         if step == 0 or (step > 0 and start > limit) or (step < 0 and start < limit):
             raise ShapeError(f"Range from {start} to {limit} in steps of {step}")
         whole = all(isinstance(one, int) for one in (start, limit, step))
         size = -(-(limit - start) // step) if whole else ceil(abs((limit - start) / step))
-        return ((max(0, int(size)),),)
+        return ((max(0, as_dim(size)),),)
     if step == 1:
-        return ((site.algebra.minus(int(limit), int(start)),),)
+        return ((site.algebra.minus(as_dim(limit), as_dim(start)),),)
     return (site.ranked(1),)
 
 
 def spaced(site: Site) -> Outputs:
     """LinSpace: as many numbers as the third input says."""
     count = site.value(2)
-    return (site.ranked(1) if count is None else (int(count[0]),),)
+    return (site.ranked(1) if count is None else (as_dim(count[0]),),)
 
 
 def broadcast_to(site: Site) -> Outputs:

@@ -36,6 +36,16 @@ def of_rank(rank: int, slot: int = 0) -> Rule:
     return lambda site: (site.input_of_rank(slot, rank),)
 
 
+def gradient_of_rank(rank: int) -> Rule:
+    """The shape of the first input, which has that rank, of the inputs: forward input, forward output, gradient."""
+
+    def rule(site: Site) -> Outputs:
+        site.equate_all(site.shape(1), site.shape(2))
+        return (site.input_of_rank(0, rank),)
+
+    return rule
+
+
 def scalar(site: Site) -> Outputs:
     """A single element for each output."""
     return ((),) * site.outputs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.shapes.dims import SYMBOLS, Dims
+from simulator.shapes.dims import SYMBOLS, Dims, as_dim
 from simulator.shapes.site import Outputs, Rule, Site
 
 
@@ -36,7 +36,7 @@ def resized(slot: int) -> Rule:
 
     def rule(site: Site) -> Outputs:
         shape, size = site.input_of_rank(0, 4), site.value(slot)
-        height, width = (site.fresh(), site.fresh()) if size is None else (int(size[0]), int(size[1]))
+        height, width = (site.fresh(), site.fresh()) if size is None else (as_dim(size[0]), as_dim(size[1]))
         return ((shape[0], height, width, shape[3]),)
 
     return rule
@@ -56,8 +56,15 @@ def resize_gradient(site: Site) -> Outputs:
 def cropped(site: Site) -> Outputs:
     """CropAndResize: a crop per box, of the size that the fourth input holds."""
     image, boxes, size = site.input_of_rank(0, 4), site.input_of_rank(1, 2), site.value(3)
-    height, width = (site.fresh(), site.fresh()) if size is None else (int(size[0]), int(size[1]))
+    height, width = (site.fresh(), site.fresh()) if size is None else (as_dim(size[0]), as_dim(size[1]))
     return ((boxes[0], height, width, image[3]),)
+
+
+def glimpsed(site: Site) -> Outputs:
+    """ExtractGlimpse: a window of the size that the second input holds, around an offset for each image."""
+    image, size, offsets = site.input_of_rank(0, 4), site.value(1), site.input_of_rank(2, 2)
+    height, width = (site.fresh(), site.fresh()) if size is None else (as_dim(size[0]), as_dim(size[1]))
+    return ((site.equal(image[0], offsets[0]), height, width, image[3]),)
 
 
 def suppressed(site: Site) -> Outputs:
@@ -145,7 +152,7 @@ def transformed(site: Site) -> Outputs:
     if size is None or min(size) <= SYMBOLS:
         height, width = site.fresh(), site.fresh()
     else:
-        height, width = int(size[0]), int(size[1])
+        height, width = as_dim(size[0]), as_dim(size[1])
     return ((image[0], height, width, image[3]),)
 
 
@@ -163,6 +170,28 @@ def sparse_reshaped(site: Site) -> Outputs:
     """SparseReshape: the same number of indices, of the new rank."""
     indices, shape = site.input_of_rank(0, 2), site.input_of_rank(2, 1)
     return ((indices[0], shape[0]), (shape[0],))
+
+
+def sparse_of(slot: int) -> Rule:
+    """A sparse tensor with an unknown number of entries, of the rank of the shape in that input."""
+
+    def rule(site: Site) -> Outputs:
+        count, rank = site.fresh(), site.input_of_rank(slot, 1)[0]
+        return ((count, rank), (count,), (rank,))
+
+    return rule
+
+
+def sparse_joined(site: Site) -> Outputs:
+    """SparseConcat: indices, values and shapes of N tensors become one."""
+    return sparse_of(2 * site.number("N", len(site.shapes) // 3))(site)
+
+
+def sparse_split(site: Site) -> Outputs:
+    """SparseSplit: indices of all parts, then their values, then their shapes."""
+    parts, rank = site.number("num_split", 1), site.input_of_rank(3, 1)[0]
+    counts = [site.fresh() for _ in range(parts)]
+    return [*[(count, rank) for count in counts], *[(count,) for count in counts], *[(rank,)] * parts]
 
 
 def rows_of_sparse(site: Site) -> Outputs:

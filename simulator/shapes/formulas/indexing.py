@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from simulator.shapes.dims import SYMBOLS, Dims, Value
-from simulator.shapes.site import MAX_RANK, Outputs, Rule, ShapeError, Site, written
+from simulator.shapes.dims import MAX_RANK, SYMBOLS, Dims, Value, as_dim
+from simulator.shapes.site import Outputs, Rule, ShapeError, Site, written
 
 
 def sliced(site: Site) -> Outputs:
@@ -17,10 +17,12 @@ def sliced(site: Site) -> Outputs:
         return (site.ranked(rank),)
     made = []
     for at, side in enumerate(sides):
-        size = int(sizes[at])
-        begin = site.fresh() if begins is None else int(begins[at])
+        size = as_dim(sizes[at])
+        begin = site.fresh() if begins is None else as_dim(begins[at])
         if size == -1:
             size = side if begin == 0 else site.algebra.minus(side, begin)
+        elif begin >= 0 and begin + size == side:
+            site.equate(begin + size, side)  # a slice to the end stays one
         if SYMBOLS < size < 0 or (min(size, side, begin) >= 0 and begin + size > side):
             raise ShapeError(f"a slice of {size} from {begin} on does not fit dimension {at} of {written(shape)}")
         made.append(size)
@@ -85,7 +87,8 @@ def strided_entries(site: Site, shape: Dims, first: int) -> list[_Entry] | None:
         else:
             if at >= len(shape):
                 raise ShapeError(f"index out of range using input dim {at}; input has only {len(shape)} dims")
-            numbers = [SYMBOLS if one is None else int(one[place]) for one in (begins, ends, strides)]
+            numbers = [SYMBOLS if one is None else as_dim(one[place]) for one in (begins, ends, strides)]
+            numbers[2] = int(numbers[2])  # no batch
             entries.append(_taken(site, shape[at], numbers, masks, bit))
             at += 1
     entries += [("keep", 0, 1, side) for side in shape[at:]]
@@ -121,6 +124,8 @@ def _taken(site: Site, side: int, numbers: list[int], masks: dict[str, int], bit
         low, high = (0, side) if stride > 0 else (-1, side - 1)
         start = (low if stride > 0 else high) if open_begin else _clipped(begin, side, low, high)
         stop = (high if stride > 0 else low) if open_end else _clipped(end, side, low, high)
+        if start == 0 and stop == side > 1:
+            site.equate(stop, side)  # a slice of all stays one
         return "keep", start, stride, max(0, -(-(stop - start) // stride))
     if stride == 1 and (open_begin or begin == 0) and end == side:
         return "keep", 0, 1, side
@@ -246,7 +251,12 @@ def top(site: Site) -> Outputs:
 def _single(site: Site, slot: int) -> int:
     """A dimension that an input holds."""
     found = site.value(slot)
-    return int(found[0]) if found is not None and len(found) == 1 and not SYMBOLS < found[0] < 0 else site.fresh()
+    return as_dim(found[0]) if found is not None and len(found) == 1 and not SYMBOLS < found[0] < 0 else site.fresh()
+
+
+def categories(site: Site) -> Outputs:
+    """Multinomial: for each row of logits as many samples as the second input says."""
+    return ((site.input_of_rank(0, 2)[0], _single(site, 1)),)
 
 
 def nth(site: Site) -> Outputs:

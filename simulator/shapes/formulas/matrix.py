@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from simulator.shapes.dims import SYMBOLS, Dims
+from simulator.shapes.dims import SYMBOLS, Dims, as_dim
 from simulator.shapes.site import Outputs, Rule, ShapeError, Site, written
 
 
@@ -63,7 +63,7 @@ def einsum(site: Site) -> Outputs:
 def sparse_dense_matmul(site: Site) -> Outputs:
     """SparseTensorDenseMatMul: indices, values and shape of a sparse matrix, then a dense one."""
     sides, b = site.value(2), site.input_of_rank(3, 2)
-    a = (site.fresh(), site.fresh()) if sides is None or len(sides) != 2 else (int(sides[0]), int(sides[1]))
+    a = (site.fresh(), site.fresh()) if sides is None or len(sides) != 2 else (as_dim(sides[0]), as_dim(sides[1]))
     rows, inner = a[::-1] if site.flag("adjoint_a") else a
     other, columns = b[::-1] if site.flag("adjoint_b") else b
     site.equal(inner, other)
@@ -163,7 +163,7 @@ def real_fourier(rank: int, forward: bool) -> Rule:
             return (None,)
         if lengths is None:
             return ((*shape[:-rank], *(site.ranked(rank) or ())),)
-        sides = [int(one) for one in lengths]
+        sides = [as_dim(one) for one in lengths]
         if forward and sides[-1] > SYMBOLS:
             sides[-1] = sides[-1] // 2 + 1 if sides[-1] else 0
         elif forward:

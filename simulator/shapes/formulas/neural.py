@@ -63,6 +63,7 @@ def _convolved(site: Site, depthwise: bool) -> Dims:
         site.equal(shape[channels], filters[2], shape, filters)
         made[channels] = site.algebra.times(filters[2], filters[3])
         return tuple(made)
+    site.equate(shape[channels], filters[-2])
     if min(shape[channels], filters[-2]) > 0 and shape[channels] % filters[-2]:
         raise ShapeError(f"depth of input ({shape[channels]}) is not a multiple of that of filters ({filters[-2]})")
     made[channels] = filters[-1]
@@ -88,6 +89,8 @@ def convolution_gradient(rank: int, sizes: int) -> Rule:
             back, filters = site.input_of_rank(2, 4), site.input_of_rank(1, 4)
             first = site.text("data_format", "NHWC") == "NCHW"
             return ((back[0], filters[2], *shape) if first else (back[0], *shape, filters[2]),)
+        if shape and sizes == 0:
+            site.equate_all(shape[:1], site.input_of_rank(2, rank)[:1])
         return (site.of_rank(shape, rank),)
 
     return rule
@@ -138,6 +141,15 @@ def _pooled(site: Site, rank: int, ksize: Sequence[int], strides: Sequence[int])
         own = pads[2 * axis : 2 * axis + 2]
         made[axis] = windowed(site, shape[axis], ksize[axis], strides[axis], site.text("padding"), own)
     return tuple(made)
+
+
+def mean_pool_gradient(site: Site) -> Outputs:
+    """AvgPoolGrad: the forward shape, which the first input holds, with the examples of the gradient."""
+    site.input_of_rank(0, 1)
+    shape, gradient = site.dims(0), site.shape(1)
+    if shape and gradient:
+        site.equate_all(shape[:1], gradient[:1])
+    return (shape,)
 
 
 def fractionally_pooled(site: Site) -> Outputs:

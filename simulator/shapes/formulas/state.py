@@ -6,7 +6,7 @@ resource_variable_ops.cc, data_flow_ops.cc, list_ops.cc, dataset_ops.cc.
 
 from __future__ import annotations
 
-from simulator.shapes.dims import SYMBOLS, Dims, Value, is_open
+from simulator.shapes.dims import SYMBOLS, Dims, Value, as_dim, is_open
 from simulator.shapes.site import Handle, Outputs, Rule, ShapeError, Site, either, either_value
 
 HANDLE: Dims = ()  # a handle is a scalar
@@ -120,7 +120,7 @@ def dequeued(site: Site) -> Outputs:
 def dequeued_many(site: Site) -> Outputs:
     """QueueDequeueMany: as many elements as the second input says; QueueDequeueUpTo may give fewer."""
     count = site.value(1)
-    rows = site.fresh() if count is None or "UpTo" in site.op else int(count[0])
+    rows = site.fresh() if count is None or "UpTo" in site.op else as_dim(count[0])
     return [None if shape is None else (rows, *shape) for shape in _components(site)]
 
 
@@ -194,7 +194,7 @@ def array(site: Site) -> Outputs:
     """TensorArray: a handle and its flow; elements have the declared shape."""
     size = site.value(0)
     fixed = size is not None and not site.flag("dynamic_size")
-    length = int(size[0]) if fixed and size else site.algebra.symbol("length", site.node)
+    length = as_dim(size[0]) if fixed and size else site.algebra.symbol("length", site.node)
     site.made[0] = Handle("array", site.name, (site.declared("element_shape"),), length=length)
     return ((2,), ())
 
@@ -233,6 +233,7 @@ def array_read(site: Site) -> Outputs:
 def array_scattered(site: Site) -> Outputs:
     """TensorArrayScatter: rows of the value are put in."""
     shape = site.shape(2)
+    site.equate_all(shape[:1] if shape else None, site.shape(1))
     site.put(site.handle(0, "array"), shape[1:] if shape else None)
     return ((),)
 
@@ -262,7 +263,7 @@ def array_split(site: Site) -> Outputs:
         site.put(site.handle(0, "array"), None)
     else:
         equal = lengths is not None and len(set(lengths)) == 1
-        rows = int(lengths[0]) if equal and lengths else site.fresh()
+        rows = as_dim(lengths[0]) if equal and lengths else site.fresh()
         site.put(site.handle(0, "array"), (rows, *shape[1:]))
     return ((),)
 
@@ -283,7 +284,7 @@ def list_reserved(site: Site) -> Outputs:
 
 def _sized(handle: Handle, count: Value | None) -> Handle:
     """The list with as many elements as an input says."""
-    return handle._replace(length=SYMBOLS if count is None else int(count[0]))
+    return handle._replace(length=SYMBOLS if count is None else as_dim(count[0]))
 
 
 def _listed(site: Site, handle: Handle | None) -> Outputs:
@@ -297,7 +298,9 @@ def _with(site: Site, handle: Handle | None, slot: int, length: int) -> Handle |
     if handle is None:
         return None
     element, value = site.shape(slot), site.value(slot)
+    site.equate_all(element, handle.shapes[0] if handle.shapes else None)
     if handle.held is not False:
+        site.equate_all(element, _held(handle))
         element = either(site.algebra, ("list", site.node), _held(handle), element)
         value = either_value(site.algebra, ("list", site.node), handle.value, value)
     return handle._replace(held=element, value=value, length=length)
@@ -346,9 +349,12 @@ def list_popped(site: Site) -> Outputs:
 
 
 def list_set(site: Site) -> Outputs:
-    """TensorListSetItem: the list with an element set."""
-    handle = site.handle(0, "list")
-    return _listed(site, _with(site, handle, 2, SYMBOLS if handle is None else handle.length))
+    """TensorListSetItem: the list with an element set; it may be told to grow where its index is beyond the end."""
+    handle, index = site.handle(0, "list"), site.whole(1)
+    length = SYMBOLS if handle is None else handle.length
+    if site.flag("resize_if_index_out_of_bounds") and (index is None or index >= length):
+        length = SYMBOLS
+    return _listed(site, _with(site, handle, 2, length))
 
 
 def list_taken(site: Site) -> Outputs:
@@ -360,9 +366,10 @@ def list_stacked(site: Site) -> Outputs:
     """TensorListStack: all elements as rows; `num_elements` may say how many."""
     handle = site.handle(0, "list")
     element = _of_list(site, handle, 1)
-    count = site.number("num_elements", -1)
-    if count < 0:
-        count = SYMBOLS if handle is None else handle.length
+    count = site.traced_number("num_elements", -1)
+    length = SYMBOLS if handle is None else handle.length
+    site.equate(count, length)
+    count = length if count < 0 else count
     if element is None:
         return (None,)
     return ((site.fresh() if count == SYMBOLS else count, *element),)

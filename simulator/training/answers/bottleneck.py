@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.cluster.cluster import Cluster
-from simulator.training.answers.answers import answers, rate, skipped
+from simulator.training.answers.answers import answers
 from simulator.training.answers.reliefs import Relief, all_of, candidates
+from simulator.training.answers.steady_state import rate, skipped
 from simulator.training.disturbances.disturbance import MAX_TIME, Crash, Disturbance
-from simulator.training.disturbances.pauses import Pauses
+from simulator.training.disturbances.noise import Pauses
 from simulator.training.training import Training
 from simulator.units import Nanos, show_figure
 from simulator.wording import repr_of

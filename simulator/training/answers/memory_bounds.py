@@ -17,7 +17,7 @@ import numpy as np
 from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids, Ints, ids, ints
 from simulator.execution.trace import Trace
-from simulator.training.clients.client_tables import Client
+from simulator.training.clients import Client, once_each
 from simulator.training.recognition.variables import VARIABLES
 from simulator.wording import counted, repr_of
 
@@ -42,16 +42,11 @@ def memory_bounds(clients: Sequence[Client], cluster: Cluster, step_of: Callable
 
     It is called once for all identical clients, with the first of them.
     """
-    traces: dict[int, Trace] = {}
     resident: dict[_Key, tuple[int, int]] = {}  # device and bytes
     count, most = (np.zeros(len(cluster), np.int64) for _ in range(2))
-    for client in clients:
-        pieces = client.partitions
-        if id(pieces) not in traces:
-            traces[id(pieces)] = step_of(client)
-        trace = traces[id(pieces)]
+    for client, trace in zip(clients, once_each(clients, step_of), strict=True):
         assert trace.allocations is not None
-        where = np.arange(len(cluster)) if client.devices is None else client.devices
+        where = client.on(ids(range(len(cluster))))
         own = np.zeros(len(cluster), np.int64)
         np.add.at(own, where[trace.allocations.device], trace.allocations.nbytes)
         most += own

@@ -14,10 +14,11 @@ from simulator.cluster.master import short_task
 from simulator.cluster.protocols import GRPC, PLAIN, RDMA, Protocol
 from simulator.costs.table import CostTable
 from simulator.training.answers.answers import Answers
-from simulator.training.clients.resources import Key
 from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbed import disturb, singled_out, slowed, slower_devices
 from simulator.training.inputs.pipeline import FEED
+from simulator.training.recognition.dataflow import closure, readers
+from simulator.training.recognition.sync_ops import Key
 from simulator.training.regimes import read_regime
 from simulator.training.training import SENDING, ResourceUsage, Training
 from simulator.wording import some
@@ -25,7 +26,7 @@ from simulator.wording import some
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from simulator.partitioning import Partitions
+    from simulator.partitioning.partitions import Partitions
 
 
 FASTER = 2  # how much faster a link or device is made
@@ -321,7 +322,7 @@ def _percent(share: float) -> str:
 
 
 def _of_client_alone(training: Training, cluster: Cluster, ends: Sequence[Collection[int]]) -> bool:
-    """Whether a link is that of a run's only client, and most of its bytes are those that the client feeds and fetches.
+    """Tell whether a link is that of a run's only client, and carries mostly bytes that the client feeds and fetches.
 
     `ends` are the devices that send through the link, and those that receive through it.
     """
@@ -335,17 +336,13 @@ def _of_client_alone(training: Training, cluster: Cluster, ends: Sequence[Collec
 
 
 def _mostly_handed(pieces: Partitions) -> bool:
-    """Whether at least half of the transferred bytes come from the client, perhaps in parts, or go to it."""
+    """Tell whether at least half of the transferred bytes come from the client, perhaps in parts, or go to it."""
     graph, of_client = pieces.graph, pieces.endpoint >= 0
     read_by_client = np.zeros(len(graph), bool)
     read_by_client[graph.edge_src[of_client[graph.edge_dst]]] = True
-    fed, more = np.array(of_client), of_client
-    parts = np.array([op in _PARTS for op in graph.ops], bool)
-    while more.any():  # a part may be split again
-        reached = np.zeros(len(graph), bool)
-        reached[graph.edge_dst[more[graph.edge_src] & (graph.edge_tensor >= 0)]] = True
-        more = reached & parts & ~fed
-        fed |= more
+    fed = np.zeros(len(graph), bool)
+    begins = of_client.nonzero()[0].tolist()
+    fed[list(closure(begins, lambda row: [one for one in readers(graph, row) if graph.ops[one] in _PARTS]))] = True
     handed = fed[graph.edge_src[graph.in_ptr[pieces.send]]] | read_by_client[pieces.recv]
     nbytes = np.maximum(pieces.nbytes, 0)
     return bool(2 * nbytes[handed].sum() >= nbytes.sum() > 0)

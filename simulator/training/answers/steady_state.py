@@ -1,4 +1,4 @@
-"""The steady state of a run: the end of its warm-up, the confidence of its mean, and its cycle.
+"""The steady state of a run: the end of its warm-up, its rate with its confidence, and its cycle.
 
 The series are times from one update to the next. They depend on each other: after a late update the next one comes
 soon. The first times are those of a cluster whose queues are empty. A round has an update of each client that makes
@@ -14,13 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.columns import Ints
-from simulator.training.training import Training
+from simulator.columns import Ints, ints
+from simulator.training.training import ResourceUsage, Training
 from simulator.units import Nanos
 
 BATCHES = (20, 10, 5)  # numbers of batches that are tried; an interval needs at least the last
 MIN_BATCHES = BATCHES[-1]
 CLEARLY = 3  # standard errors between the beginning and the rest
+SETTLING = 3  # steps of each worker that are warm-up, if that is no more than a quarter of the run
 FEW = 4  # an interval of n rounds is 1 + 4 / n times as wide, as few rounds say little of their own dependence
 
 # Student's t, two-sided 95 %, by degrees of freedom from 4 to 19; any table has them.
@@ -64,7 +65,7 @@ def warm_up(series: Ints, *, cycle: int = 1, least: int = 0) -> WarmUp:
 
 
 def _differs(beginning: list[int], rest: int, total: int, square: int) -> bool:
-    """Whether the mean of the beginning differs clearly from that of the rest, given its sum and sum of squares."""
+    """Tell whether the beginning's mean differs clearly from that of the rest, given its sum and sum of squares."""
     apart = sum(beginning) / len(beginning) - total / rest
     variance = max(0.0, (rest * square - total**2) / (rest * (rest - 1)))
     return apart**2 > CLEARLY**2 * variance * (1 / len(beginning) + 1 / rest)
@@ -195,3 +196,124 @@ def _pattern(training: Training) -> list[Hashable]:
     of_update = (training.update_client, training.update_staleness, training.update_gradients, training.update_examples)
     facts = zip(gaps, *(column.tolist() for column in of_update), strict=True)
     return [(*fact, *steps) for fact, steps in zip(facts, ended, strict=True)]
+
+
+# ---- the steady part of a run, and its rate -------------------------------------------------------------------------
+
+
+class SteadyState(NamedTuple):
+    """The part of a run after its warm-up."""
+
+    cycle: Cycle | None  # repeats until the end, so the rate is exact; None: none was found, or chance has a part
+    cut: int  # updates that count as warm-up
+    cut_ns: Nanos  # the end of the warm-up
+    settled: bool  # False: the run is too short for its warm-up
+    usage: ResourceUsage  # after the warm-up
+    apart_ns: Ints | None  # times between updates into which no single event falls; None: there was no such event
+    half_width: float | None  # of the 95 % confidence interval of the rate, relative to it; None: too few updates
+
+
+def steady_state(training: Training) -> SteadyState:
+    """The steady part of a run.
+
+    The warm-up ends at a sample of the run (`Training.samples`), where its busy times are known. In a run of many
+    updates, that is the first sample that is not too early. A single event, such as a crash, is no warm-up.
+    """
+    found = cycle_of(training) if len(training.update_ns) else None
+    upset = _first_upset(training)
+    cut, settled = _cut(training, upset) if found is None else (_whole_cycles(training, found), True)
+    samples = (one for one in training.samples if upset >= one.updates >= cut > 0 and one.ns < training.end_ns)
+    sample = next(samples, None)
+    cut, usage = (cut, training.usage) if sample is None else (sample.updates, training.usage.since(sample))
+    apart = _apart_from_upsets(training, cut)
+    half_width = 0.0 if found is not None else _confidence(training, apart, cut)
+    begin = int(training.update_ns[cut - 1]) if cut else 0
+    return SteadyState(found, cut, begin, settled, usage, apart, half_width)
+
+
+def _gaps(training: Training) -> tuple[Ints, int]:
+    """Times from one update to the next, the first from 0, and a round's length: one update per counting client."""
+    gaps = np.diff(training.update_ns, prepend=0)
+    return ints(gaps), max(1, len(np.unique(training.update_client)))
+
+
+def _first_upset(training: Training) -> int:
+    """Updates before the first single event, such as a crash; all where there is none."""
+    begins = [begin for begin, _ in training.upsets.once_ns]
+    return int(np.searchsorted(training.update_ns, min(begins))) if begins else len(training.update_ns)
+
+
+def _cut(training: Training, upset: int) -> tuple[int, bool]:
+    """Updates of the warm-up, at most those before the first single event, and whether the run has settled."""
+    gaps, cycle = _gaps(training)
+    if not len(gaps):
+        return 0, False
+    least = _first_steps(training, 1)
+    least = max(least, min(_first_steps(training, SETTLING), len(gaps) // 4))
+    cut, settled = warm_up(gaps[:upset], cycle=cycle, least=least)
+    return min(cut, upset), settled or upset < len(gaps)
+
+
+def _whole_cycles(training: Training, found: Cycle) -> int:
+    """Updates before the first repetition that begins after each worker has ended a step, but at most half of them."""
+    late = max(0, min(_first_steps(training, 1), len(training.update_ns) // 2) - found.begin)
+    begin = found.begin + -(-late // found.updates) * found.updates
+    return begin if 2 * begin <= len(training.update_ns) else found.begin
+
+
+def _first_steps(training: Training, steps: int) -> int:
+    """Updates until each worker has ended so many steps, or all of its steps; at least one."""
+    worker = training.is_worker[training.step_client]
+    client, end = training.step_client[worker], training.step_end_ns[worker]  # rows come in order of their ends
+    ends = [of[min(steps, len(of)) - 1] for of in (end[client == row] for row in np.unique(client))]
+    return max(1, int(np.searchsorted(training.update_ns, max(ends), side="right"))) if ends else 1
+
+
+def _apart_from_upsets(training: Training, cut: int) -> Ints | None:
+    """The times between updates after the warm-up that no single event falls into; None: there was no such event."""
+    ends = training.update_ns[cut:]
+    begins = np.concatenate([training.update_ns[cut - 1 : cut] if cut else [0], ends[:-1]])
+    upset = np.zeros(len(ends), np.bool_)
+    for begin, end in training.upsets.once_ns:
+        upset |= (begins < end) & (ends > begin)
+    return ints((ends - begins)[~upset]) if upset.any() else None
+
+
+def _confidence(training: Training, apart: Ints | None, cut: int) -> float | None:
+    """Half of the 95 % interval of the rate, relative to it; None: there are too few updates, or pauses.
+
+    Single events are left out of the spread: they say nothing of how the rest varies. Each moves the count of updates
+    by one. Without chance a count is off by up to half a round, as the run may be cut anywhere in a longer pattern.
+    """
+    gaps, cycle = _gaps(training)
+    steady = gaps[cut:] if apart is None else apart
+    if not len(steady) or not steady.any():
+        return None
+    most = int(steady.sum()) // max(training.upsets.periods_ns, default=1)
+    mean = batch_means(steady, cycle=cycle, most=most)
+    if mean.half_width is None:
+        return None
+    once = sum(begin < training.end_ns for begin, _ in training.upsets.once_ns)
+    unseen = once + (0 if training.upsets.chance else cycle / 2)
+    return mean.half_width / mean.mean + unseen / len(steady)
+
+
+def rate(update_ns: Ints, count: int, cut: int) -> float | None:
+    """Updates per second of the first `count` without the first `cut`, or without half of them; None: no time passes.
+
+    It compares runs with one whose warm-up is known.
+    """
+    count = min(count, len(update_ns))
+    first = skipped(count, cut)
+    begin = int(update_ns[first - 1]) if first else 0
+    return per_s(count - first, int(update_ns[count - 1]) - begin) if count else None
+
+
+def skipped(count: int, cut: int) -> int:
+    """The number of updates that `rate` leaves out of so many."""
+    return min(cut, count // 2)
+
+
+def per_s(count: int, nanos: Nanos) -> float | None:
+    """A number of events per second; None: no time passes."""
+    return count * 10**9 / nanos if nanos else None

@@ -15,6 +15,7 @@ from simulator.training.control.clocks import ClockRows, Clocks
 LOG_ROWS = 1 << 15  # steps and updates that are noted before Python takes them away
 COLUMNS = 6  # of both, of which an update has one less
 ROUNDS_AT_ONCE = 1 << 18  # a tenth of a second or so
+LATEST = 2**61  # a time above this is left to the plain loop
 DONE, MORE, HUNG = 1, 2, 3  # why the loop stopped: enough updates; to be emptied; no update comes any more
 
 
@@ -22,8 +23,6 @@ class Clients(NamedTuple):
     """The rows and the times of each client; part of `Rules`."""
 
     op_ptr: Ids  # [C+1]
-    own_ptr: Ids  # [C+1]
-    own: Ids  # tasks of a client's transfers
     sync_op_ptr: Ids  # [C+1]
     start_ns: Ints  # [C]
     gap_ns: Ints  # [C]
@@ -43,8 +42,11 @@ class Work(NamedTuple):
     role: Ids  # [J] sum of FIRST, LAST, WATCHED, SYNC_OP
     transfer: Ids  # [J] -1: it is of none
     needs: Ids  # [J] events that it waits for in a step
+    own_ptr: Ids  # [C+1]
+    own: Ids  # tasks of a client's transfers
     request_ns: Ints  # [J] from the beginning of the step, before which it is not released
     sync_op_of: Ids  # [J] of an op; M + client for an END; -1: nothing
+    resource_of: Ids  # [M] of the op
     source: Ids  # [X] task of the cluster
     target: Ids  # [X]
     route: Ids  # [X]
@@ -53,39 +55,37 @@ class Work(NamedTuple):
     flows: Flags  # [X]
 
 
-class SyncOpRows(NamedTuple):
-    """Ops that do more than take time; part of `Rules`."""
+class SyncOps(NamedTuple):
+    """Ops that do more than take time, sorted by op; the ENDs are not among them. Part of `Rules`."""
 
     op: Ids  # [M]
-    resource: Ids  # [M] of the op
     client: Ids  # [M]
-    kind: Ids  # [M]
-    sync_resource: Ids  # [M]
-    amount: Ints  # [M]
-    reserve: Ints  # [M]
+    kind: Ids  # [M] APPLY .. DRAW
+    sync_resource: Ids  # [M] row of `SyncResources`, of DRAW row of `Inputs`; -1 for COUNT and READ
+    amount: Ints  # [M] gradients that a take waits for, tokens that are added or taken, elements that are drawn
+    reserve: Ints  # [M] tokens that must remain in the queue
 
 
-class SyncResourceRows(NamedTuple):
-    """Accumulators and queues; part of `Rules`."""
+class SyncResources(NamedTuple):
+    """Accumulators and queues, which clients share; part of `Rules`."""
 
-    queue: Flags  # [H]
-    capacity: Ints  # [H]
-    tokens: Ints  # [H]
-    task: Ids  # [H]
-    run_ptr: Ids  # [H+1] its region of `SyncState.run_token`
+    queue: Flags  # [H] a queue of tokens; not: an accumulator
+    capacity: Ints  # [H] of a queue; -1: without bound
+    tokens: Ints  # [H] in a queue when the run begins, all of step 0
+    task: Ids  # [H] of the cluster, that keeps it
 
 
 class Inputs(NamedTuple):
-    """Inputs that may run dry; part of `Rules`. Axis: I inputs."""
+    """Inputs that may run dry: each is filled by threads of its own. Part of `Rules`. Axis: I inputs."""
 
-    period_ns: Ints  # [I]
-    item: Ints  # [I]
-    capacity: Ints  # [I]
-    reserve: Ints  # [I]
-    task: Ids  # [I]
-    kept_by: Ids  # [I]
-    start_ns: Ints  # [I]
-    thread_ptr: Ids  # [I+1] its region of `InputState.made_ns`
+    thread_ptr: Ids  # [I+1] its region of `InputState.made_ns`: the threads that make items at once
+    period_ns: Ints  # [I] a thread takes for an item
+    item: Ints  # [I] elements of an item
+    capacity: Ints  # [I] elements for which there is room; -1: without bound
+    reserve: Ints  # [I] elements that must remain, fewer than there is room for
+    task: Ids  # [I] of the cluster, that makes them
+    kept_by: Ids  # [I] task that keeps them
+    start_ns: Ints  # [I] the threads begin
     place_ptr: Ids  # [I+1] its region of `InputState.taken_at`
 
 
@@ -112,17 +112,18 @@ class Rules(NamedTuple):
     clients: Clients
     clocks: ClockRows
     work: Work
-    sync_ops: SyncOpRows
-    sync_resources: SyncResourceRows
+    sync_ops: SyncOps
+    sync_resources: SyncResources
+    run_ptr: Ids  # [H+1] the region of each resource in `SyncState.run_token`
     inputs: Inputs
     disturbances: DisturbanceRows
     task_of: Ids  # [D]
     on_ptr: Ids  # [W+1]
     on: Ids  # links on which a transfer is not alone
-    numbers: Ints  # LIMIT .. PATIENCE
+    numbers: Ints  # SEED .. ACTIVITY
 
 
-LIMIT, SEED, PATIENCE, RECORDED, TIMERS, ACTIVITY = range(6)  # of `Rules.numbers`
+SEED, PATIENCE, RECORDED, TIMERS, ACTIVITY = range(5)  # of `Rules.numbers`
 # Of a transfer: first on the wires; last; it puts bytes on links that it does not hold. Of an op: it synchronises.
 FIRST, LAST, WATCHED, SYNC_OP = 1, 2, 4, 8
 
@@ -159,7 +160,7 @@ class SyncState(NamedTuple):
 
 
 class InputState(NamedTuple):
-    """The elements in each input (`control.inputs`); part of `Control`. Axis: I inputs."""
+    """The elements in each input; part of `Control`. Axis: I inputs."""
 
     made_ns: Annotated[Ints, "threads"]  # when each thread's item is made
     taken_at: Annotated[Ints, "places"]  # rings: when what had each place was taken
@@ -175,10 +176,15 @@ class InputState(NamedTuple):
     until_ns: Annotated[Ints, "C"]
 
 
+# Of `Steps.progress`, which the loop shares: the time, the size of the event queue, the round, whether the run is under
+# way, why it stops (0: it does not), and ready tasks.
+NOW, EVENTS, ROUND, BEGUN, WHY, READY = range(6)
+
+
 class Steps(NamedTuple):
     """The step of each client, and the log; part of `Control`."""
 
-    progress: Annotated[Ints, "6"]  # now, size of the event queue, round, whether under way, why it stops, ready tasks
+    progress: Annotated[Ints, "6"]  # NOW .. READY
     totals: Annotated[Ints, "totals"]  # GLOBAL_STEP ..
     going_on_ns: Annotated[Ints, "M"]  # -1: it does not
     acted: Annotated[Ints, "M+C"]  # synchronisation ops that ended in this round
@@ -209,6 +215,7 @@ class Steps(NamedTuple):
 
 (
     GLOBAL_STEP,
+    LIMIT,  # updates after which the run ends
     STEPS,  # in the log
     UPDATES,
     DROPPED,
@@ -226,7 +233,7 @@ class Steps(NamedTuple):
     NEXT_SAMPLE,  # updates at which the next sample is taken
     ROUNDS,  # until the loop stops, so that Python is asked now and then whether it was interrupted
     TOTALS,
-) = range(18)
+) = range(19)
 
 
 class Counters(NamedTuple):

@@ -48,7 +48,7 @@ def needed(rules: ClockRows, clocks: Clocks, client: int) -> int:
 
 
 def may_begin(rules: ClockRows, clocks: Clocks, client: int) -> bool:
-    """Whether a client may begin its next step; if not, it waits."""
+    """Tell whether a client may begin its next step; if not, it waits."""
     if needed(rules, clocks, client) <= clocks.totals[SLOWEST]:
         return True
     clocks.waiting[clocks.totals[WAITERS]] = client

@@ -8,18 +8,16 @@ import numpy as np
 
 from simulator.columns import ints
 from simulator.execution.arrays import TIMES, Flows, SharedLinks, State, Tasks, Threads
-from simulator.execution.caching import TRAINING
+from simulator.execution.choosing import TRAINING
 from simulator.execution.compiled.kernel import Parameter, made
 from simulator.execution.compiled.translation import INT, Array, Table
 from simulator.execution.event_loop import event_loop
-from simulator.training.control.arrays import RECORDED, WRITTEN, Control
+from simulator.training.control.arrays import LATEST, RECORDED, WRITTEN, Control
 from simulator.training.control.controller import HOOKS
 from simulator.training.disturbances.noise import entry, splitmix64
 
 if TYPE_CHECKING:
     from simulator.columns import Ints
-
-LATEST = 2**61  # a time above this is left to the plain loop
 
 
 def _entry(seed: int, task: int, client: int, step: int) -> int:
@@ -58,7 +56,7 @@ play = made(
 )
 
 
-def go_on(run: Any, order: int) -> int:  # Any: `run.Run`, whose module imports this one
+def go_on(run: Any, order: int) -> int:  # Any: a `layout.Run`
     """Go on with a run, all arrays of which are writable; the reason for which it stopped."""
     why = np.zeros(1, np.int64)
     play(*run, order, ints([]), why)

@@ -18,10 +18,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simulator.execution.arrays import ASKS, AT_ONCE, EXECUTOR, FIFO
-from simulator.execution.event_loop import meld
+from simulator.execution.event_loop import Hooks, meld
 from simulator.execution.event_queue import events_of, push, sort
-from simulator.execution.hooks import Hooks
-from simulator.training.clients.operations import COUNT, DRAW, READ
+from simulator.execution.executor import append
 from simulator.training.control.arrays import (
     ACTED,
     ASLEEP,
@@ -30,6 +29,7 @@ from simulator.training.control.arrays import (
     CRASHING,
     DONE,
     DYING,
+    EVENTS,
     GLOBAL_STEP,
     GONE,
     HUNG,
@@ -47,17 +47,15 @@ from simulator.training.control.arrays import (
     TIMERS,
     TOUCHED,
     UPDATES,
+    WHY,
     WOKEN,
 )
 from simulator.training.control.clocks import WAITERS, advance, knows_ns, may_begin
-from simulator.training.control.counters import activate, arrives, carries, leaves
+from simulator.training.control.counters import activate, arrives, carries, lasting, leaves
 from simulator.training.control.counters import joins as counts_joining
 from simulator.training.control.counters import works as counts_work
-from simulator.training.control.durations import lasting
-from simulator.training.control.inputs import begin as begin_inputs
-from simulator.training.control.inputs import restart as restart_inputs
-from simulator.training.control.inputs import take as take_input
 from simulator.training.control.synchronisation import (
+    begin_inputs,
     blocks,
     cancel,
     deliver,
@@ -65,8 +63,11 @@ from simulator.training.control.synchronisation import (
     may_block,
     release,
     request,
+    restart_inputs,
     restore,
+    take_input,
 )
+from simulator.training.recognition.sync_ops import COUNT, DRAW, READ
 
 if TYPE_CHECKING:
     from simulator.columns import Ids, Ints
@@ -81,37 +82,34 @@ def _asked_of(control: Control) -> tuple[Ints, Ints]:
 # --- timers --------------------------------------------------------------------------------------------------
 
 
-def _start_timer(control: Control, state: State, timer: int, when: int, size: int) -> int:
-    """Let a timer end then; the new size of the event queue."""
-    task = control.rules.numbers[TIMERS] + timer
+def _start_timer(control: Control, state: State, timer: int, when: int) -> None:
+    """Let a timer end then."""
+    progress, task = control.steps.progress, control.rules.numbers[TIMERS] + timer
     owner = control.rules.work.owner[task]
     if owner < 0 or not control.rules.clients.background[owner]:
         control.steps.totals[PENDING] += 1
-    grown: int = push(events_of(state), size, when, task)
-    return grown
+    progress[EVENTS] = push(events_of(state), progress[EVENTS], when, task)
 
 
-def _schedule(control: Control, state: State, client: int, when: int, size: int) -> int:
+def _schedule(control: Control, state: State, client: int, when: int) -> None:
     """Let the client begin a step then, but not before it is back from a crash."""
     steps = control.steps
     steps.begin_ns[client] = max(when, steps.back_ns[client])
-    grown: int = _start_timer(control, state, client, steps.begin_ns[client], size)
-    return grown
+    _start_timer(control, state, client, steps.begin_ns[client])
 
 
 def _begin(control: Control, state: State) -> int:
-    """Let the first steps begin."""
-    rules, size = control.rules, 0
-    clients = len(rules.clients.gap_ns)
+    """Let the first steps begin; the size of the event queue."""
+    rules, clients = control.rules, len(control.rules.clients.gap_ns)
     initialise(control)
     begin_inputs(control)
     for client in range(clients):
-        size = _schedule(control, state, client, rules.clients.start_ns[client], size)
+        _schedule(control, state, client, rules.clients.start_ns[client])
     for crash in range(len(rules.disturbances.crash_at_ns)):
         timer = clients + len(rules.sync_ops.op) + crash
-        size = _start_timer(control, state, timer, rules.disturbances.crash_at_ns[crash], size)
-    grown: int = size
-    return grown
+        _start_timer(control, state, timer, rules.disturbances.crash_at_ns[crash])
+    size: int = control.steps.progress[EVENTS]
+    return size
 
 
 def _reset(control: Control, tasks: Tasks, state: State, threads: Threads, client: int, now: int, order: int) -> None:
@@ -124,13 +122,13 @@ def _reset(control: Control, tasks: Tasks, state: State, threads: Threads, clien
         if order == EXECUTOR:
             threads.unlaunched[op] = work.needs[op]
             threads.merged[op] = 0
-    for place in range(clients.own_ptr[client], clients.own_ptr[client + 1]):
-        task = clients.own[place]
+    for place in range(work.own_ptr[client], work.own_ptr[client + 1]):
+        task = work.own[place]
         state.needs[task] = work.needs[task]
         if work.request_ns[task] > 0:
             tasks.release_ns[task] = now + work.request_ns[task]
     for sync_op in range(clients.sync_op_ptr[client], clients.sync_op_ptr[client + 1]):
-        if may_block(sync_ops.kind[sync_op]) or sync_ops.resource[sync_op] == AT_ONCE:
+        if may_block(sync_ops.kind[sync_op]) or work.resource_of[sync_op] == AT_ONCE:
             tasks.resource[sync_ops.op[sync_op]] = ASKS
             if order == EXECUTOR:
                 threads.unlaunched[sync_ops.op[sync_op]] += 1  # a stream gets it when it goes on
@@ -262,23 +260,22 @@ def _count(control: Control, client: int, now: int) -> None:
         steps.updates[at + 4] = sync.taken_examples[client] // takes
     totals[UPDATES] += 1
     totals[COUNTED] += 1
-    if totals[COUNTED] >= totals[NEXT_SAMPLE] and steps.progress[4] == 0:
-        steps.progress[4] = MORE  # what was done until now is noted
+    if totals[COUNTED] >= totals[NEXT_SAMPLE] and steps.progress[WHY] == 0:
+        steps.progress[WHY] = MORE  # what was done until now is noted
     for crash in range(len(steps.saved)):
         if now <= rules.disturbances.checkpoint_ns[crash]:
             steps.saved[crash] = totals[GLOBAL_STEP]
-    if totals[GLOBAL_STEP] >= rules.numbers[LIMIT]:
-        steps.progress[4] = DONE
+    if totals[GLOBAL_STEP] >= totals[LIMIT]:
+        steps.progress[WHY] = DONE
 
 
-def _begin_next(control: Control, state: State, client: int, size: int) -> int:
+def _begin_next(control: Control, state: State, client: int) -> None:
     """Let a client that may begin its next step do so once it knows."""
     when = knows_ns(control.rules.clocks, control.clocks, client, control.steps.begin_ns[client])
-    grown: int = _schedule(control, state, client, when, size)
-    return grown
+    _schedule(control, state, client, when)
 
 
-def _ask_again(control: Control, state: State, size: int) -> int:
+def _ask_again(control: Control, state: State) -> None:
     """The slowest clock has gone on: those that waited for it begin, or wait again."""
     rules, clocks = control.rules.clocks, control.clocks
     waiters = clocks.totals[WAITERS]
@@ -287,11 +284,10 @@ def _ask_again(control: Control, state: State, size: int) -> int:
         client = clocks.waiting[row]
         clocks.waits[client] = False
         if may_begin(rules, clocks, client):
-            size = _begin_next(control, state, client, size)
-    return size
+            _begin_next(control, state, client)
 
 
-def _end_step(control: Control, state: State, client: int, now: int, size: int) -> int:
+def _end_step(control: Control, state: State, client: int, now: int) -> None:
     """A step is over; the next may follow."""
     rules, steps = control.rules, control.steps
     totals = steps.totals
@@ -302,22 +298,21 @@ def _end_step(control: Control, state: State, client: int, now: int, size: int) 
     steps.steps[at + 2], steps.steps[at + 3] = steps.begin_ns[client], now
     steps.steps[at + 4], steps.steps[at + 5] = control.sync.waited_ns[client], control.input_state.waited_ns[client]
     totals[STEPS] += 1
-    if steps.number[client] < rules.numbers[RECORDED] and steps.progress[4] == 0:
-        steps.progress[4] = MORE  # its times are taken away before it begins anew
+    if steps.number[client] < rules.numbers[RECORDED] and steps.progress[WHY] == 0:
+        steps.progress[WHY] = MORE  # its times are taken away before it begins anew
     totals[SINCE_UPDATE] += not rules.clients.background[client]
-    if totals[SINCE_UPDATE] > rules.numbers[PATIENCE] and steps.progress[4] != DONE:
-        steps.progress[4] = HUNG
+    if totals[SINCE_UPDATE] > rules.numbers[PATIENCE] and steps.progress[WHY] != DONE:
+        steps.progress[WHY] = HUNG
     steps.running[client] = False
     steps.begin_ns[client] = now + rules.clients.gap_ns[client]
     if advance(rules.clocks, control.clocks, client, now):
-        size = _ask_again(control, state, size)
+        _ask_again(control, state)
     if rules.clients.background[client] and totals[PENDING] == 0:
         steps.asleep[totals[ASLEEP]] = client
         steps.sleeps[client] = True
         totals[ASLEEP] += 1
     elif may_begin(rules.clocks, control.clocks, client):
-        size = _begin_next(control, state, client, size)
-    return size
+        _begin_next(control, state, client)
 
 
 # --- crashes ---------------------------------------------------------------------------------------------------
@@ -330,12 +325,7 @@ def _keep_others(control: Control, client: int, at: int, head: Ids, last: Ids, b
     while task >= 0:
         follows = behind[task]
         if control.rules.work.owner[task] != client:
-            behind[task] = -1
-            if head[at] < 0:
-                head[at] = task
-            else:
-                behind[last[at]] = task
-            last[at] = task
+            append(task, at, head, last, behind)
         task = follows
 
 
@@ -376,8 +366,8 @@ def _drop_waiting(control: Control, tasks: Tasks, state: State, threads: Threads
 
 
 def _cut_short(
-    control: Control, tasks: Tasks, state: State, threads: Threads, client: int, now: int, order: int, size: int
-) -> int:
+    control: Control, tasks: Tasks, state: State, threads: Threads, client: int, now: int, order: int
+) -> None:
     """A client stops in the midst of its step."""
     steps, clients = control.steps, control.rules.clients
     steps.running[client] = False
@@ -392,13 +382,10 @@ def _cut_short(
     if steps.remains[client] > 0:
         steps.totals[DYING] += 1
     else:
-        size = _schedule(control, state, client, now, size)
-    return size
+        _schedule(control, state, client, now)
 
 
-def _crash(
-    control: Control, tasks: Tasks, state: State, threads: Threads, number: int, now: int, order: int, size: int
-) -> int:
+def _crash(control: Control, tasks: Tasks, state: State, threads: Threads, number: int, now: int, order: int) -> None:
     """A task of the cluster dies: its clients are cut short, updates since its checkpoint are lost."""
     steps, disturbances = control.steps, control.rules.disturbances
     totals = steps.totals
@@ -412,13 +399,12 @@ def _crash(
         if steps.running[client]:
             steps.cut_number[at] = steps.number[client]
             steps.cut_start_ns[at] = steps.begin_ns[client]
-            size = _cut_short(control, tasks, state, threads, client, now, order, size)
+            _cut_short(control, tasks, state, threads, client, now, order)
         elif not (steps.remains[client] > 0 or control.clocks.waits[client] or steps.sleeps[client]):
-            size = _schedule(control, state, client, steps.begin_ns[client], size)
+            _schedule(control, state, client, steps.begin_ns[client])
     restart_inputs(control, disturbances.crash_task[number], now + disturbances.away_ns[number])
     if disturbances.restores[number]:
         restore(control, disturbances.crash_task[number])
-    return size
 
 
 # --- the end of a round ----------------------------------------------------------------------------------------
@@ -426,11 +412,8 @@ def _crash(
 
 def _acts(control: Control, sync_op: int, now: int) -> None:
     """A synchronisation op that waits for nothing has ended."""
-    steps, kind, client = (
-        control.steps,
-        control.rules.sync_ops.kind[sync_op],
-        control.rules.sync_ops.client[sync_op],
-    )
+    steps, sync_ops = control.steps, control.rules.sync_ops
+    kind, client = sync_ops.kind[sync_op], sync_ops.client[sync_op]
     if kind == COUNT:
         _count(control, client, now)
     elif kind == READ:
@@ -442,47 +425,53 @@ def _acts(control: Control, sync_op: int, now: int) -> None:
         deliver(control, sync_op)
 
 
-def _go_on(control: Control, tasks: Tasks, state: State, sync_op: int, when: int, size: int) -> int:
+def _go_on(control: Control, tasks: Tasks, state: State, sync_op: int, when: int) -> None:
     """Let a synchronisation op wait no longer then: its timer releases it, and it runs as any other op."""
-    sync_ops = control.rules.sync_ops
-    op = sync_ops.op[sync_op]
-    tasks.resource[op] = sync_ops.resource[sync_op]
+    op = control.rules.sync_ops.op[sync_op]
+    tasks.resource[op] = control.rules.work.resource_of[sync_op]
     state.needs[op] = 1
     control.steps.going_on_ns[sync_op] = when
-    timer = len(control.rules.clients.gap_ns) + sync_op
-    grown: int = _start_timer(control, state, timer, when, size)
-    return grown
+    _start_timer(control, state, len(control.rules.clients.gap_ns) + sync_op, when)
 
 
-def _wake(control: Control, state: State, now: int, size: int) -> int:
+def _wake(control: Control, state: State, now: int) -> None:
     """Clients of which nothing is left, and background clients as somebody's work begins, go on."""
     steps = control.steps
     for at in range(steps.totals[GONE]):
         client = steps.gone[at]
-        size = _start_timer(control, state, client, steps.begin_ns[client], size)
+        _start_timer(control, state, client, steps.begin_ns[client])
     steps.totals[GONE] = 0
     if steps.totals[WOKEN] > 0:
         for at in range(steps.totals[ASLEEP]):
             client = steps.asleep[at]
             steps.sleeps[client] = False
-            size = _schedule(control, state, client, max(now, steps.begin_ns[client]), size)
+            _schedule(control, state, client, max(now, steps.begin_ns[client]))
         steps.totals[ASLEEP] = 0
         steps.totals[WOKEN] = 0
-    return size
 
 
 def _act(
     control: Control, tasks: Tasks, state: State, threads: Threads, size: int, now: int, order: int, asks: int
 ) -> int:
     """A round is over, in which `asks` synchronisation ops and ENDs became ready; the new size of the queue."""
+    steps, totals = control.steps, control.steps.totals
+    steps.progress[EVENTS] = size
+    _wake(control, state, now)
+    totals[ROUNDS] -= 1
+    if totals[ROUNDS] <= 0 and steps.progress[WHY] == 0:
+        steps.progress[WHY] = MORE
+    if totals[ACTED] > 0 or asks > 0 or totals[CRASHING] > 0 or totals[TOUCHED] > 0:
+        _synchronise(control, tasks, state, threads, now, order, asks)
+    grown: int = steps.progress[EVENTS]
+    return grown
+
+
+def _synchronise(
+    control: Control, tasks: Tasks, state: State, threads: Threads, now: int, order: int, asks: int
+) -> None:
+    """Let synchronisation ops act, release what has waited for them, end steps, let tasks die."""
     rules, sync, steps = control.rules, control.sync, control.steps
     totals, sync_ops, clients = steps.totals, len(rules.sync_ops.op), len(rules.clients.gap_ns)
-    size = _wake(control, state, now, size)
-    totals[ROUNDS] -= 1
-    if totals[ROUNDS] <= 0 and steps.progress[4] == 0:
-        steps.progress[4] = MORE
-    if totals[ACTED] == 0 and asks == 0 and totals[CRASHING] == 0 and totals[TOUCHED] == 0:
-        return size
     sort(steps.acted, totals[ACTED])
     for at in range(totals[ACTED]):
         _acts(control, steps.acted[at], now)
@@ -499,15 +488,15 @@ def _act(
         elif rules.sync_ops.kind[sync_op] == DRAW:
             client, source = rules.sync_ops.client[sync_op], rules.sync_ops.sync_resource[sync_op]
             when = take_input(control, source, client, rules.sync_ops.amount[sync_op], now)
-            size = _go_on(control, tasks, state, sync_op, when, size)
+            _go_on(control, tasks, state, sync_op, when)
         else:
             _acts(control, sync_op, now)
-            size = _go_on(control, tasks, state, sync_op, now, size)
+            _go_on(control, tasks, state, sync_op, now)
     for at in range(release(control, now)):
         sync_op = sync.released[at]
         client = rules.sync_ops.client[sync_op]
         if blocks(rules.sync_ops.kind[sync_op]):
-            size = _go_on(control, tasks, state, sync_op, now, size)
+            _go_on(control, tasks, state, sync_op, now)
         elif steps.at_end[client] and sync.enqueuing[client] == 0:
             steps.at_end[client] = False
             steps.ends[ends] = client
@@ -516,15 +505,14 @@ def _act(
         client = steps.ends[at]
         steps.at_end[client] = sync.enqueuing[client] > 0
         if not steps.at_end[client]:
-            size = _end_step(control, state, client, now, size)
+            _end_step(control, state, client, now)
     sort(steps.crashing, totals[CRASHING])
     for at in range(totals[CRASHING]):
-        size = _crash(control, tasks, state, threads, steps.crashing[at], now, order, size)
+        _crash(control, tasks, state, threads, steps.crashing[at], now, order)
     totals[CRASHING] = 0
     most = len(steps.steps) // COLUMNS - clients - sync_ops
-    if steps.progress[4] == 0 and (totals[STEPS] > most or totals[UPDATES] > most):
-        steps.progress[4] = MORE
-    return size
+    if steps.progress[WHY] == 0 and (totals[STEPS] > most or totals[UPDATES] > most):
+        steps.progress[WHY] = MORE
 
 
 HOOKS = Hooks(_asked_of, _begin, _ended, _awaits, _released, counts_joining, carries, _works, _act)

@@ -1,5 +1,6 @@
-"""Busy-time counters per task, device and link. Events of one instant may be counted in any order: no time passes
-between them.
+"""The time that work takes, and busy-time counters per task, device and link.
+
+Events of one instant may be counted in any order: no time passes between them.
 
 A serial link is busy while it is reserved; another one while bytes are on it, not while latencies go by. Without
 contention, bytes are on each link of a route for as long as the slowest of them takes, from the same moment on.
@@ -9,12 +10,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simulator.training.control.arrays import ACTIVITY, FIRST, LAST, PENDING, WATCHED
+from simulator.training.control.arrays import ACTIVITY, FIRST, LAST, PENDING, SEED, WATCHED
+from simulator.training.disturbances.noise import QUANTILES, entry, scaled, stretched
 from simulator.training.training import COMPUTING, HANDLING, SENDING, WAITING
 
 if TYPE_CHECKING:
     from simulator.execution.arrays import State, Tasks
     from simulator.training.control.arrays import Control, Counters
+
+
+def lasting(control: Control, task: int, who: int, number: int, taken: int, now: int) -> int:
+    """The duration of work on a task of the cluster that begins now, of a client's step or of an item.
+
+    It is the usual time, longer or shorter by the step's noise, stretched by pauses.
+    """
+    disturbances = control.rules.disturbances
+    if disturbances.noise_of[task] >= 0:
+        drawn = entry(control.rules.numbers[SEED], task, who, number)
+        taken = scaled(taken, disturbances.noise[disturbances.noise_of[task] * QUANTILES + drawn])
+    if disturbances.length_ns[task] > 0:
+        phase, period, length = disturbances.phase_ns[task], disturbances.period_ns[task], disturbances.length_ns[task]
+        taken = stretched(now, taken, phase, period, length) - now
+    return taken
 
 
 def _turn(counters: Counters, where: int, now: int) -> None:
@@ -54,10 +71,15 @@ def activate(control: Control, task: int, change: int) -> None:
             control.steps.totals[PENDING] += change
 
 
+def _kind(control: Control, task: int) -> int:
+    op_ptr = control.rules.clients.op_ptr
+    return COMPUTING if task < op_ptr[len(op_ptr) - 1] else HANDLING
+
+
 def works(control: Control, task: int, where: int, taken: int, now: int) -> None:
     """A task begins on a device; its whole time counts at once."""
     rules, counters = control.rules, control.counters
-    kind = COMPUTING if task < rules.clients.op_ptr[len(rules.clients.op_ptr) - 1] else HANDLING
+    kind = _kind(control, task)
     counters.busy_ns[where] += taken
     if kind == HANDLING:
         counters.message_ns[where] += taken
@@ -67,9 +89,7 @@ def works(control: Control, task: int, where: int, taken: int, now: int) -> None
 
 def leaves(control: Control, task: int, where: int, now: int) -> None:
     """A task ends on a device."""
-    rules = control.rules
-    kind = COMPUTING if task < rules.clients.op_ptr[len(rules.clients.op_ptr) - 1] else HANDLING
-    _less(control.counters, kind, rules.task_of[where], now)
+    _less(control.counters, _kind(control, task), control.rules.task_of[where], now)
     activate(control, task, -1)
 
 

@@ -1,49 +1,138 @@
-"""Lay clients out for the controller, and take the memory in which it works (`arrays` says what is what)."""
+"""A training laid out for the event loop and the controller: tasks, rules, and the memory in which they work.
+
+`arrays` says what is what.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from simulator.columns import Ids, flags, ids, ints
-from simulator.execution.arrays import ASKS, NOWHERE, Tasks
-from simulator.execution.flattening import rigid
+from simulator.columns import Flags, Ids, Ints, by_key, flags, ids, ints
+from simulator.execution.arrays import (
+    ASKS,
+    CODES,
+    NOWHERE,
+    PRIORITY,
+    Flows,
+    SharedLinks,
+    State,
+    Tasks,
+    Threads,
+    filled,
+    listed,
+)
+from simulator.execution.engine import parts_of
+from simulator.execution.flattening import pointers_of, rigid
+from simulator.execution.options import SimulationOptions
 from simulator.execution.routes import discipline
-from simulator.training.clients.operations import COUNT, DEQUEUE, TAKE
+from simulator.execution.task_graph import TaskGraph, lower, ranks
+from simulator.execution.transfers import checked, transfers_of
 from simulator.training.control import clocks
 from simulator.training.control.arrays import (
     COLUMNS,
     FIRST,
     LAST,
+    LIMIT,
     LOG_ROWS,
     NEXT_SAMPLE,
     SYNC_OP,
     TOTALS,
     WATCHED,
+    WRITTEN,
     Clients,
+    Control,
     DisturbanceRows,
-    Inputs,
     Rules,
-    SyncOpRows,
-    SyncResourceRows,
     Work,
 )
-from simulator.training.control.clocks import ClockRows
-from simulator.training.control.deadlock import patience_of
-from simulator.training.training import WAITING, CutShort
+from simulator.training.control.synchronisation import patience_of
+from simulator.training.recognition.sync_ops import COUNT, DEQUEUE, TAKE
+from simulator.training.training import WAITING
 
 if TYPE_CHECKING:
     from simulator.execution.tables import Tables
-    from simulator.execution.task_graph import TaskGraph
-    from simulator.training.clients.workload import Workload
-    from simulator.training.control.arrays import Steps
+    from simulator.training.clients import CombinedTables
+    from simulator.training.control.workload import Workload
 
 
-def with_timers(workload: Workload, lowered: TaskGraph) -> Tasks:
+@dataclass(frozen=True, eq=False)
+class LoweredClients:
+    """A training, lowered to tasks."""
+
+    combined: CombinedTables
+    lowered: TaskGraph
+    order: int
+    contention: str
+
+    @cached_property
+    def on_shared(self) -> Flags:
+        """[J] whether a task is on a route whose links are shared: a flow."""
+        tables = self.combined.tables
+        routes = len(tables.devices) + len(tables.routes.link_names)  # the first of them, as a resource
+        return flags(self.lowered.tasks.resource >= routes)
+
+    @cached_property
+    def crossed(self) -> Ints:
+        """[2, pairs] each route with each link on it."""
+        pairs = [(route, link) for route, links in enumerate(self.combined.tables.routes.links) for link in links]
+        return ints(np.array(pairs, np.int64).reshape(len(pairs), 2).T)
+
+
+class Run(NamedTuple):
+    """The arrays, or lists, that the loop reads and writes."""
+
+    tasks: Tasks
+    state: State
+    threads: Threads
+    flows: Flows
+    shared: SharedLinks
+    control: Control
+
+
+def prepare(combined: CombinedTables, priority: Ints | None, options: SimulationOptions) -> LoweredClients:
+    """Lower all clients' steps. Errors are those of `lower`, and of `checked` for the devices."""
+    tables, code, contention = combined.tables, CODES[options.order_for(priority)], options.contention
+    device = checked(tables, combined.device)
+    place = ranks(tables, priority) if code == PRIORITY and priority is not None else ()
+    lowered = lower(tables, device, transfers_of(tables, device), contention, code, place, combined.op_ptr)
+    return LoweredClients(combined, lowered, code, contention)
+
+
+def begun(workload: Workload, given: LoweredClients, *, record: int) -> Run:
+    """All that the loop and the controller read and write; nothing has happened yet.
+
+    `record` is how many steps of each client are recorded.
+    """
+    tables, tasks = given.combined.tables, _with_timers(workload, given.lowered)
+    rules = _rules(workload, given, tasks, record)
+    parts = parts_of(tables, given.lowered, tasks, given.contention, given.order, _events(rules))
+    sizes = _sizes(rules, tables)
+    control = Control(rules, *(filled(kind, sizes) for kind in WRITTEN))
+    sync, steps, took_ns = control.sync, control.steps, control.counters.took_ns
+    for column in (sync.first_taker, sync.first_adder, steps.number, steps.cut_number, steps.going_on_ns):
+        column[:] = -1
+    took_ns[:] = tasks.length[: len(took_ns)]
+    control.clocks.totals[clocks.AT_SLOWEST] = int(rules.clocks.clocked.sum())
+    steps.totals[LIMIT], steps.totals[NEXT_SAMPLE] = workload.limit, 1
+    own = Tasks(*map(np.array, tasks))  # may be written
+    return Run(own, *parts, control)
+
+
+def as_lists(made: Run) -> Run:
+    """The same as lists, with a list of events for the event queue."""
+    lists = Run(*map(listed, made))
+    events: Any = []  # Any: a list in the place of an array
+    return lists._replace(state=lists.state._replace(key=events))
+
+
+def _with_timers(workload: Workload, lowered: TaskGraph) -> Tasks:
     """The tasks, with a timer for each synchronisation op and each crash behind the beginnings of steps; ENDs ask."""
-    tasks, crashes = lowered.tasks, 0 if workload.disturbed is None else len(workload.disturbed.crash_task)
+    tasks, crashes = lowered.tasks, len(workload.disturbed.crashes)
     sync_ops, begin = len(workload.sync_ops.op), len(tasks.successor)
     more = sync_ops + crashes
     resource = np.append(tasks.resource, np.full(more, NOWHERE))
@@ -64,34 +153,21 @@ def with_timers(workload: Workload, lowered: TaskGraph) -> Tasks:
     )
 
 
-def rules_of(
-    workload: Workload, tables: Tables, lowered: TaskGraph, tasks: Tasks, contention: str, *, record: int
-) -> Rules:
-    """All that the controller reads; `record` is how many steps of each client are recorded."""
-    count, sync_ops, rule = len(workload), workload.sync_ops, workload.clock_rule
-    client_of = np.repeat(np.arange(count), np.diff(workload.op_ptr))
-    of_sync_op = client_of[sync_ops.op]
+def _rules(workload: Workload, given: LoweredClients, tasks: Tasks, record: int) -> Rules:
+    """All that the controller reads."""
+    sync_ops, count = workload.sync_ops, len(workload)
     asks, takes = np.zeros(count, bool), np.zeros(count, bool)
-    asks[of_sync_op[sync_ops.kind == DEQUEUE]] = True
-    takes[of_sync_op[sync_ops.kind == TAKE]] = True
-    of_transfer = client_of[tables.tensor_op[lowered.transfers.tensor]]
-    timers = len(lowered.tasks.length) - count
-    owner = np.full(len(tasks.length), -1)
-    owner[: len(client_of)] = client_of
-    chain = np.flatnonzero(lowered.transfer >= 0)
-    owner[chain] = of_transfer[lowered.transfer[chain]]
-    owner[timers : timers + count + len(sync_ops.op)] = np.append(np.arange(count), of_sync_op)
-    own = chain[np.argsort(owner[chain], kind="stable")]
-    links = alone_on(tables, contention)
-    crashes = workload.disturbed is not None and len(workload.disturbed.crash_task) > 0
-    activity = int(crashes or workload.background.any())
+    asks[sync_ops.client[sync_ops.kind == DEQUEUE]] = True
+    takes[sync_ops.client[sync_ops.kind == TAKE]] = True
+    timers = len(given.lowered.tasks.length) - count
+    owner = _owners(workload, given, len(tasks.length), timers)
+    links = alone_on(given.combined.tables, given.contention)
+    activity = int(len(workload.disturbed.crashes) > 0 or workload.background.any())
     seed = workload.seed - (1 << 64) if workload.seed >> 63 else workload.seed  # the same 64 bits
     made: Rules = rigid(
         Rules(
             clients=Clients(
                 op_ptr=workload.op_ptr,
-                own_ptr=ids(np.searchsorted(owner[own], np.arange(count + 1))),
-                own=ids(own),
                 sync_op_ptr=ids(np.searchsorted(sync_ops.op, workload.op_ptr)),
                 start_ns=workload.start_ns,
                 gap_ns=workload.gap_ns,
@@ -101,32 +177,33 @@ def rules_of(
                 chief=flags(takes),
                 examples=workload.examples,
             ),
-            clocks=ClockRows(
-                numbers=ints([rule.code, rule.ahead, *rule.others]),
-                clocked=workload.clocked,
-                to_server_ns=workload.clock_latency.to_server_ns,
-                from_server_ns=workload.clock_latency.from_server_ns,
-            ),
-            work=_work(workload, tables, lowered, tasks, owner, links),
-            sync_ops=SyncOpRows(
-                op=sync_ops.op,
-                resource=ids(tasks.resource[sync_ops.op]),
-                client=ids(of_sync_op),
-                kind=sync_ops.kind,
-                sync_resource=sync_ops.sync_resource,
-                amount=sync_ops.amount,
-                reserve=sync_ops.reserve,
-            ),
-            sync_resources=_sync_resources(workload),
-            inputs=_inputs(workload),
-            disturbances=_disturbances(workload, tables, lowered, owner),
+            clocks=workload.clocks,
+            work=_work(workload, given, tasks, owner, links),
+            sync_ops=sync_ops,
+            sync_resources=workload.sync_resources,
+            run_ptr=_run_ptr(workload),
+            inputs=workload.inputs,
+            disturbances=_disturbances(workload, given, owner),
             task_of=workload.task_of,
-            on_ptr=_pointers(links),
+            on_ptr=pointers_of(links),
             on=ids([link for of_route in links for link in of_route]),
-            numbers=ints(np.array([workload.limit, seed, patience_of(workload), record, timers, activity])),
+            numbers=ints([seed, patience_of(workload), record, timers, activity]),
         )
     )
     return made
+
+
+def _owners(workload: Workload, given: LoweredClients, count: int, timers: int) -> np.ndarray:
+    """[J] the client of each of so many tasks; -1: none."""
+    lowered, tables = given.lowered, given.combined.tables
+    client_of = np.repeat(np.arange(len(workload)), np.diff(workload.op_ptr))
+    owner = np.full(count, -1)
+    owner[: len(client_of)] = client_of
+    chain = np.flatnonzero(lowered.transfer >= 0)
+    owner[chain] = client_of[tables.tensor_op[lowered.transfers.tensor]][lowered.transfer[chain]]
+    of_timers = np.append(np.arange(len(workload)), workload.sync_ops.client)
+    owner[timers : timers + len(of_timers)] = of_timers
+    return owner
 
 
 def alone_on(tables: Tables, contention: str) -> list[tuple[int, ...]]:
@@ -138,126 +215,87 @@ def alone_on(tables: Tables, contention: str) -> list[tuple[int, ...]]:
 
 
 def _work(
-    workload: Workload,
-    tables: Tables,
-    lowered: TaskGraph,
-    tasks: Tasks,
-    owner: np.ndarray,
-    links: Sequence[Sequence[int]],
+    workload: Workload, given: LoweredClients, tasks: Tasks, owner: np.ndarray, links: Sequence[Sequence[int]]
 ) -> Work:
-    transfers = lowered.transfers
+    lowered, transfers, sync_ops = given.lowered, given.lowered.transfers, workload.sync_ops
     role, sync_op_of = np.zeros(len(tasks.length), np.int64), np.full(len(tasks.length), -1)
-    flows = tasks.resource[lowered.arrive] >= len(tables.devices) + len(tables.routes.link_names)
+    flows = given.on_shared[lowered.arrive]
     wire_ns = np.where(flows, 0, transfers.wire_ns)
     watched = np.array([len(of_route) > 0 for of_route in links], bool)[transfers.route] & (flows | (wire_ns > 0))
     role[lowered.wire] += FIRST
     role[lowered.arrive] += LAST
     role[np.where(flows, lowered.arrive, lowered.wire)[watched]] += WATCHED
-    role[workload.sync_ops.op] += SYNC_OP
-    sync_op_of[workload.sync_ops.op] = np.arange(len(workload.sync_ops.op))
-    sync_op_of[workload.op_ptr[1:] - 1] = len(workload.sync_ops.op) + np.arange(len(workload))
+    role[sync_ops.op] += SYNC_OP
+    sync_op_of[sync_ops.op] = np.arange(len(sync_ops.op))
+    sync_op_of[workload.op_ptr[1:] - 1] = len(sync_ops.op) + np.arange(len(workload))
+    chain = np.flatnonzero(lowered.transfer >= 0)
+    order, own_ptr = by_key(owner[chain], len(workload))
     request_ns = np.where(lowered.transfer >= 0, tasks.release_ns[: len(lowered.transfer)], 0)
     return Work(
         owner=ids(owner),
         role=ids(role),
         transfer=ids(np.append(lowered.transfer, np.full(len(role) - len(lowered.transfer), -1))),
         needs=tasks.needs,
+        own_ptr=ids(own_ptr),
+        own=ids(chain[order]),
         request_ns=ints(np.append(request_ns, np.zeros(len(role) - len(request_ns)))),
         sync_op_of=ids(sync_op_of),
+        resource_of=ids(tasks.resource[sync_ops.op]),
         source=ids(workload.task_of[transfers.source]),
         target=ids(workload.task_of[transfers.target]),
         route=transfers.route,
-        nbytes=ints(tables.tensor_bytes[transfers.tensor]),
+        nbytes=ints(given.combined.tables.tensor_bytes[transfers.tensor]),
         wire_ns=ints(wire_ns),
         flows=flags(flows),
     )
 
 
-def _pointers(lists: Sequence[Sequence[int]]) -> Ids:
-    return ids(np.cumsum([0, *map(len, lists)]))
-
-
-def _sync_resources(workload: Workload) -> SyncResourceRows:
+def _run_ptr(workload: Workload) -> Ids:
     """Rings have room for all runs: one is begun when the global step is another, or by the tokens of a session."""
-    resources, crashes = (
-        workload.sync_resources,
-        0 if workload.disturbed is None else len(workload.disturbed.crash_task),
-    )
-    counted = len(workload) + int((workload.sync_ops.kind == COUNT).sum())  # in the last round, beyond the limit
-    most = (workload.limit + counted) * (crashes + 1) + (2 + int((workload.sync_ops.kind == TAKE).sum())) * crashes + 3
-    return SyncResourceRows(
-        queue=resources.queue,
-        capacity=resources.capacity,
-        tokens=resources.tokens,
-        task=resources.task,
-        run_ptr=ids(np.append(0, np.cumsum(np.where(resources.queue, most, 1)))),
-    )
+    kind, crashes = workload.sync_ops.kind, len(workload.disturbed.crashes)
+    counted = len(workload) + int((kind == COUNT).sum())  # in the last round, beyond the limit
+    most = (workload.limit + counted) * (crashes + 1) + (2 + int((kind == TAKE).sum())) * crashes + 3
+    return ids(np.append(0, np.cumsum(np.where(workload.sync_resources.queue, most, 1))))
 
 
-def _inputs(workload: Workload) -> Inputs:
-    producers = workload.producers
-    return Inputs(
-        period_ns=producers.period_ns,
-        item=producers.item,
-        capacity=producers.capacity,
-        reserve=producers.reserve,
-        task=producers.task,
-        kept_by=producers.kept_by,
-        start_ns=producers.start_ns,
-        thread_ptr=ids(np.append(0, np.cumsum(producers.threads))),
-        place_ptr=ids(np.append(0, np.cumsum(np.maximum(producers.capacity, 0)))),
-    )
-
-
-def _disturbances(workload: Workload, tables: Tables, lowered: TaskGraph, owner: np.ndarray) -> DisturbanceRows:
-    disturbed, nothing, tasks = workload.disturbed, ints([]), int(workload.task_of.max(initial=0)) + 1
-    if disturbed is None:
-        none, never = ids(np.full(tasks, -1)), ints(np.zeros(tasks))
-        empty = ids([])
-        return DisturbanceRows(
-            empty, nothing, nothing, nothing, flags([]), ids([0]), empty, nothing, none, never, never, never
-        )
-    hit = _stopped_clients(workload, tables, lowered, owner) if len(disturbed.crash_task) else []
-    every, when, task = disturbed.crash_checkpoint_ns, disturbed.crash_at_ns, disturbed.crash_task
-    keeps = np.zeros(tasks, bool) if workload.keeps_variables is None else np.asarray(workload.keeps_variables)
-    saves = (every > 0) & keeps[task]
+def _disturbances(workload: Workload, given: LoweredClients, owner: np.ndarray) -> DisturbanceRows:
+    disturbed, keeps = workload.disturbed, workload.keeps_variables
+    hit = _stopped_clients(workload, given, owner) if disturbed.crashes else []
+    task, crashes = disturbed.crash_tasks, [crash for _, crash in disturbed.crashes]
+    saved = [one.at_ns // one.checkpoint_ns * one.checkpoint_ns if one.checkpoint_ns else -1 for one in crashes]
     return DisturbanceRows(
         crash_task=task,
-        crash_at_ns=when,
-        away_ns=ints(disturbed.crash_down_ns + disturbed.crash_restore_ns),
-        checkpoint_ns=ints(np.where(saves, when // np.maximum(every, 1) * every, -1)),
+        crash_at_ns=ints([one.at_ns for one in crashes]),
+        away_ns=ints([one.back_ns - one.at_ns for one in crashes]),
+        checkpoint_ns=ints(np.where(keeps[task], saved, -1)),
         restores=flags(keeps[task] | np.isin(task, workload.sync_resources.task)),
-        hit_ptr=_pointers(hit),
+        hit_ptr=pointers_of(hit),
         hit=ids([client for of_crash in hit for client in of_crash]),
         noise=ints(disturbed.noise.reshape(-1)),
         noise_of=disturbed.noise_of,
-        phase_ns=disturbed.pause_phase_ns,
-        period_ns=disturbed.pause_period_ns,
-        length_ns=disturbed.pause_length_ns,
+        phase_ns=ints([one.phase_ns for one in disturbed.pauses]),
+        period_ns=ints([one.period_ns for one in disturbed.pauses]),
+        length_ns=ints([one.length_ns for one in disturbed.pauses]),
     )
 
 
-def _stopped_clients(workload: Workload, tables: Tables, lowered: TaskGraph, owner: np.ndarray) -> list[list[int]]:
+def _stopped_clients(workload: Workload, given: LoweredClients, owner: np.ndarray) -> list[list[int]]:
     """[Z] the clients that each crash stops: with work on the task, be it that of an op or for a transfer, or with
     their session there.
     """
-    assert workload.disturbed is not None
-    clients, transfers = len(workload), lowered.transfers
+    clients, lowered, tables, transfers = len(workload), given.lowered, given.combined.tables, given.lowered.transfers
     of_op, of_transfer = owner[: len(tables)], owner[lowered.first]
     works = (lowered.device, tables.home[transfers.source], tables.home[transfers.target])
     task = np.concatenate([*(workload.task_of[device] for device in works), workload.task]).astype(np.int64)
     client = np.concatenate([of_op, of_transfer, of_transfer, np.arange(clients)])
     found = np.unique(task * clients + client)
-    return [(found[found // clients == died] % clients).tolist() for died in workload.disturbed.crash_task.tolist()]
+    return [(found[found // clients == died] % clients).tolist() for died, _ in workload.disturbed.crashes]
 
 
-def sizes_of(rules: Rules, tables: Tables) -> dict[str, int]:
+def _sizes(rules: Rules, tables: Tables) -> dict[str, int]:
     """The sizes of the axes of all that the controller writes."""
-    clients, sync_ops, sync_resources = (
-        len(rules.clients.gap_ns),
-        len(rules.sync_ops.op),
-        len(rules.sync_resources.queue),
-    )
+    clients, sync_ops = len(rules.clients.gap_ns), len(rules.sync_ops.op)
+    sync_resources = len(rules.sync_resources.queue)
     crashes, chiefs = len(rules.disturbances.crash_at_ns), int(rules.clients.chief.sum())
     who = sync_ops + sync_resources * (1 + chiefs * crashes)
     varies = len(rules.disturbances.noise) or rules.disturbances.length_ns.any()
@@ -283,31 +321,13 @@ def sizes_of(rules: Rules, tables: Tables) -> dict[str, int]:
         "I": len(rules.inputs.item),
         "threads": int(rules.inputs.thread_ptr[-1]),
         "places": int(rules.inputs.place_ptr[-1]),
-        "runs": int(rules.sync_resources.run_ptr[-1]),
+        "runs": int(rules.run_ptr[-1]),
         "log": COLUMNS * (LOG_ROWS + 2 * (clients + sync_ops)),
         "took": len(rules.work.owner) if varies else 0,
     }
 
 
-def events_of(rules: Rules) -> int:
+def _events(rules: Rules) -> int:
     """The most events that may be pending at once: start and end of each task, and timers that crashes put off."""
     clients, sync_ops, crashes = len(rules.clients.gap_ns), len(rules.sync_ops.op), len(rules.disturbances.crash_at_ns)
     return 2 * len(rules.work.owner) + clients * (2 + 2 * crashes) + sync_ops * (2 + crashes) + crashes + 1
-
-
-def initialise(written: Sequence[Any], rules: Rules, tasks: Tasks) -> None:  # Any: tuples of columns
-    """Nothing has happened yet; `written` are the parts of `Control` after the rules."""
-    sync, clock_state, steps, counters, _ = written
-    for column in (sync.first_taker, sync.first_adder, steps.number, steps.cut_number, steps.going_on_ns):
-        column[:] = -1
-    counters.took_ns[:] = tasks.length[: len(counters.took_ns)]
-    clock_state.totals[clocks.AT_SLOWEST], steps.totals[NEXT_SAMPLE] = int(rules.clocks.clocked.sum()), 1
-
-
-def cut_short(rules: Rules, steps: Steps) -> list[CutShort]:
-    """The steps that crashes cut short."""
-    disturbances, number = rules.disturbances, np.asarray(steps.cut_number)
-    crash = np.repeat(np.arange(len(disturbances.crash_task)), np.diff(disturbances.hit_ptr))
-    when = np.asarray(disturbances.crash_at_ns)[crash]
-    columns = (np.asarray(disturbances.hit), number, np.asarray(steps.cut_start_ns), when, crash)
-    return [CutShort(*row) for row in np.stack(columns, axis=1)[number >= 0].tolist()]

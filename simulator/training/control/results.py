@@ -1,81 +1,108 @@
-"""Results of a run: steps, updates, and the use of its time, also at samples in between.
+"""Results of a run: steps, updates, the use of its time, also at samples in between, and its first steps in full.
 
 All but steps and updates are sums, so that memory grows by a few numbers per step and update, whatever the graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ints, ints
-from simulator.execution.routes import Routes
-from simulator.training.training import CutShort, ResourceUsage
+from simulator.columns import Ints, by_key, ids, ints
+from simulator.execution.trace_tasks import StepTimes, trace_of, trace_tasks
+from simulator.training.control.arrays import COUNTED, EVENTS, NOW
+from simulator.training.training import WAITING, CutShort, ResourceUsage
 
 if TYPE_CHECKING:
-    from simulator.training.clients.workload import Workload
-    from simulator.training.control.recording import Recorder
-    from simulator.units import Nanos
+    from collections.abc import Mapping, Sequence
 
+    from simulator.execution.engine import Column
+    from simulator.execution.trace import Trace
+    from simulator.training.clients import Client
+    from simulator.training.control.layout import LoweredClients, Run
+
+MAX_ROWS = 2_000_000  # tasks that are recorded at most, over all steps
 
 # Client, number, start, end, time in which an op waited for a token or a gradient, time in which one did for an input.
 StepRow: TypeAlias = tuple[int, int, int, int, int, int]
+UpdateRow: TypeAlias = tuple[int, int, int, int, int]  # time, client, staleness, gradients, examples
 
 
 class RunResult(NamedTuple):
     """The results of a run."""
 
-    log: StepLog
+    steps: Sequence[StepRow]
+    updates: Sequence[UpdateRow]
     dropped: int  # gradients
-    recorder: Recorder
-    end_ns: Nanos
+    lost: Sequence[int]  # [Z] updates
+    cut: Sequence[CutShort]
+    recorded: Sequence[StepTimes]
+    end_ns: int
     under_way: tuple[tuple[int, int, int], ...]  # (client, number, start) of steps that the end of the run cut off
     usage: ResourceUsage
     samples: tuple[ResourceUsage, ...]  # at some updates before
     input_ns: Ints  # [I] that clients waited for each input
 
 
-def under_way(
-    running: Sequence[bool], number: Sequence[int], begin_ns: Sequence[Nanos], end_ns: Nanos
-) -> tuple[tuple[int, int, int], ...]:
+def cut_short(made: Run) -> list[CutShort]:
+    """The steps that crashes cut short."""
+    disturbances, steps = made.control.rules.disturbances, made.control.steps
+    number = np.asarray(steps.cut_number)
+    crash = np.repeat(np.arange(len(disturbances.crash_task)), np.diff(disturbances.hit_ptr))
+    when = np.asarray(disturbances.crash_at_ns)[crash]
+    columns = (np.asarray(disturbances.hit), number, np.asarray(steps.cut_start_ns), when, crash)
+    return [CutShort(*row) for row in np.stack(columns, axis=1)[number >= 0].tolist()]
+
+
+def under_way(made: Run) -> tuple[tuple[int, int, int], ...]:
     """The steps that have taken time already when the run ends, by client."""
-    rows = enumerate(zip(running, number, begin_ns, strict=True))
+    steps, end_ns = made.control.steps, int(made.control.steps.progress[NOW])
+    rows = enumerate(zip(list(steps.running), list(steps.number), list(steps.begin_ns), strict=True))
     return tuple((client, at, begin) for client, (runs, at, begin) in rows if runs and begin < end_ns)
 
 
-class StepLog:
-    """Steps and updates as they were made. Axes: K tasks, D devices, W routes, L links, Z crashes."""
-
-    def __init__(self, workload: Workload, routes: Routes) -> None:
-        pairs = [(route, link) for route, links in enumerate(routes.links) for link in links]
-        self.links = np.array(pairs, np.int64).reshape(len(pairs), 2).T  # [2, pairs]
-        self.steps: list[StepRow] = []
-        self.updates: list[tuple[int, int, int, int, int]] = []  # time, client, staleness, gradients, examples
-        self.lost = [0] * (0 if workload.disturbed is None else len(workload.disturbed.crash_task))  # [Z] updates
-        self.cut: list[CutShort] = []
-
-    def summed(
-        self,
-        updates: int,
-        now: Nanos,
-        task_ns: npt.NDArray[np.int64],
-        busy_ns: tuple[Sequence[int] | Ints, Sequence[int] | Ints],
-        carried: Sequence[int] | Ints,
-        link_ns: Sequence[int] | Ints,
-    ) -> ResourceUsage:
-        """Counters as columns. `task_ns` [kind, K] is without waiting; `busy_ns` is that of all jobs, and of the
-        work for transfers alone; `carried` [W] is by route.
-        """
-        route, link = self.links
-        link_bytes = np.zeros(len(link_ns), np.int64)
-        np.add.at(link_bytes, link, np.asarray(carried, np.int64)[route])
-        tasks = np.concatenate([task_ns, now - task_ns.sum(axis=0, keepdims=True)]).T.copy()
-        tasks.setflags(write=False)
-        return ResourceUsage(updates, now, tasks, ints(busy_ns[0]), ints(busy_ns[1]), ints(link_bytes), ints(link_ns))
+def usage(made: Run, given: LoweredClients) -> ResourceUsage:
+    """The counters until now, work under way included."""
+    counters, steps, state, tables = made.control.counters, made.control.steps, made.state, given.combined.tables
+    now, size = int(steps.progress[NOW]), int(steps.progress[EVENTS])
+    pending: Any = state.key  # Any: an array, or a list of both
+    if isinstance(pending, list):
+        when, task = np.array(pending, np.int64).reshape(-1, 2).T
+    else:
+        when, task = pending[:size], state.event[:size]
+    inside = task < len(made.tasks.length)
+    when, task = when[inside], task[inside]
+    where = np.asarray(made.tasks.resource)[task]
+    running = (where >= 0) & (where < len(tables.devices))
+    busy_ns, message_ns = np.array(counters.busy_ns), np.array(counters.message_ns)
+    np.subtract.at(busy_ns, where[running], when[running] - now)
+    messages = running & (task >= len(tables))
+    np.subtract.at(message_ns, where[messages], when[messages] - now)
+    through, on_link = np.array(counters.through_ns), np.array(counters.on_link)
+    ahead = through - now  # known already, or of flows not known yet
+    link_ns = np.array(counters.link_ns) - np.where(on_link > 0, ahead, np.maximum(ahead, 0))
+    # from now until a serial link is free it is never idle
+    link_ns += np.array(counters.reserved_ns) - np.maximum(np.array(state.free_ns) - now, 0)
+    under_way = np.array(counters.under_way).reshape(WAITING, -1) > 0
+    counts = under_way & (np.cumsum(under_way, axis=0) == 1)  # of all that is under way at a task, the first kind
+    task_ns = np.array(counters.task_ns).reshape(WAITING, -1) + np.where(counts, now - np.array(counters.since_ns), 0)
+    tasks = np.concatenate([task_ns, now - task_ns.sum(axis=0, keepdims=True)]).T.copy()
+    tasks.setflags(write=False)
+    link_bytes = np.zeros(len(link_ns), np.int64)
+    route, link = given.crossed
+    np.add.at(link_bytes, link, np.asarray(counters.carried)[route])
+    return ResourceUsage(
+        updates=int(steps.totals[COUNTED]),
+        ns=now,
+        task_ns=tasks,
+        device_busy_ns=ints(busy_ns),
+        message_ns=ints(message_ns),
+        link_bytes=ints(link_bytes),
+        link_busy_ns=ints(link_ns),
+    )
 
 
 MOST = 128
@@ -97,25 +124,70 @@ class Samples:
         self.next = usage.updates + self.every
 
 
-@dataclass
-class StopCondition:
-    """The stop condition of a run: a number of updates, which a callback may raise.
+class Recorder:
+    """Writes down the first `steps` steps of each client, in order of their ends, as far as there is room."""
 
-    A run that goes on is the same as if that many had been asked for at first.
-    """
+    def __init__(self, made: Run, given: LoweredClients, steps: int) -> None:
+        lowered, clients = given.lowered, len(given.combined.op_ptr) - 1
+        self.steps, self.room = steps, MAX_ROWS
+        self.recorded: list[StepTimes] = []
+        client = np.array(made.control.rules.work.owner[: len(lowered.kind)])  # of each task
+        client[given.combined.op_ptr[1:] - 1] = clients  # the end of a step has no time of its own,
+        client[len(client) - clients :] = clients  # nor has its beginning
+        order, bounds = by_key(client, clients)
+        self.tasks = [ids(order[a:b]) for a, b in pairwise(bounds.tolist())]  # [C]
+        self.on_shared = given.on_shared
+        self.lag_ns = lowered.tasks.lag_ns
 
-    limit: int
-    extend: Callable[[RunResult], int] | None = None  # returns how many there are to be; the run ends if no more
-    on_progress: Callable[[int, int], None] | None = None  # gets updates made, and updates to be made
+    def note(self, client: int, number: int, made: Run, *, own_lanes: bool) -> None:
+        """A step is over, of which all times are still there; `own_lanes`: the executor gave each task its lane."""
+        tasks, state, took = made.tasks, made.state, made.control.counters.took_ns
+        took = took if len(took) else tasks.length
+        rows = self.tasks[client]
+        if number >= self.steps or len(rows) > self.room:
+            return
+        self.room -= len(rows)
 
-    def put_off(self, result: Callable[[], RunResult]) -> bool:
-        """Whether there are to be more than those that are made."""
-        more = self.limit if self.extend is None else self.extend(result())
-        goes_on = more > self.limit
-        self.limit = max(self.limit, more)
-        return goes_on
+        def own(column: Column) -> npt.NDArray[np.integer]:
+            return np.asarray(column)[rows] if isinstance(column, np.ndarray) else np.array([column[r] for r in rows])
 
-    def report(self, updates: int) -> None:
-        """Report how many updates have been made."""
-        if self.on_progress is not None:
-            self.on_progress(updates, self.limit)
+        start, release = own(state.start_ns), own(tasks.release_ns)
+        end = np.where(self.on_shared[rows], own(state.end_ns), start + own(took) + self.lag_ns[rows])
+        self.recorded.append(
+            StepTimes(
+                client=client,
+                number=number,
+                tasks=rows,
+                ready_ns=ints(np.maximum(own(state.ready_ns), release)),
+                start_ns=ints(start),
+                end_ns=ints(end),
+                release_ns=ints(release),
+                lane=ids(own(made.threads.lane)) if own_lanes else None,
+            )
+        )
+
+
+def recorded_trace(
+    result: RunResult, clients: Sequence[Client], given: LoweredClients, how: Mapping[str, str]
+) -> Trace:
+    """All recorded steps, in order of (client, step); memory is not reckoned with, and there is no critical path."""
+    combined, lowered = given.combined, given.lowered
+    steps = sorted(result.recorded, key=lambda one: one[:2])
+    nothing, none = ints([]), ints(np.zeros(len(result.usage.device_busy_ns)))
+    return trace_of(
+        combined.tables,
+        lowered,
+        steps,
+        trace_tasks(lowered, combined.tables, steps),
+        [client.partitions for client in clients],
+        combined.op_ptr,
+        makespan=result.end_ns,
+        busy_ns=result.usage.device_busy_ns,
+        memory_device=ids([]),
+        memory_time_ns=nothing,
+        memory_bytes=nothing,
+        peak_bytes=none,
+        resident_bytes=none,
+        notes=combined.tables.notes,
+        **how,
+    )

@@ -1,7 +1,16 @@
-"""Synchronisation resources: accumulators of gradients and queues of tokens, and the ops that wait for them.
+"""Synchronisation resources: accumulators of gradients, queues of tokens and inputs, and the ops that wait for them.
 
 Waiting ops stand in linked lists, as an op waits in one at most. Equal tokens that follow each other are one run, so
 that a ring holds all runs: there are no more than changes of the global step.
+
+An input that may run dry is a queue of bounded size which threads fill beside the steps, in closed form. A thread makes
+an item, adds its elements as far as there is room, and begins the next item when all are in. Elements enter in order of
+their items' ends. An op that takes several gets each as soon as it is there, first come, first served (`QueueBase` in
+tensorflow/core/kernels/queue_base.cc). No event is needed: when an element enters follows from the elements that were
+taken before, and is found when an op asks for it.
+
+    element k enters at max(its item is made, element k-1 has entered, element k-capacity was taken)
+    element k is taken at max(it is asked for, element k-1 was taken, element k+reserve has entered)
 """
 
 from __future__ import annotations
@@ -9,22 +18,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simulator.execution.event_queue import sort
-from simulator.training.clients.operations import DEQUEUE, DRAW, ENQUEUE, TAKE
+from simulator.execution.executor import append
 from simulator.training.control.arrays import DROPPED, FILLED, GLOBAL_STEP, TOUCHED
+from simulator.training.control.counters import lasting
+from simulator.training.recognition.sync_ops import DEQUEUE, DRAW, ENQUEUE, TAKE
 
 if TYPE_CHECKING:
     from simulator.columns import Ids, Ints
-    from simulator.training.control.arrays import Control, Rules, SyncResourceRows, SyncState
+    from simulator.training.control.arrays import Control, Rules, SyncState
+    from simulator.training.control.workload import Workload
 
-
-def _append(waiter: int, at: int, first: Ids, last: Ids, behind: Ids) -> None:
-    """Wait behind all others in a queue."""
-    behind[waiter] = -1
-    if first[at] < 0:
-        first[at] = waiter
-    else:
-        behind[last[at]] = waiter
-    last[at] = waiter
+PATIENCE_STEPS = 100  # steps of each client without an update, after which a run hangs
 
 
 def _remove(first_op: int, end_op: int, at: int, first: Ids, last: Ids, behind: Ids) -> None:
@@ -34,20 +38,20 @@ def _remove(first_op: int, end_op: int, at: int, first: Ids, last: Ids, behind: 
     while waiter >= 0:
         follows = behind[waiter]
         if not first_op <= waiter < end_op:
-            _append(waiter, at, first, last, behind)
+            append(waiter, at, first, last, behind)
         waiter = follows
 
 
-def _add(sync_resources: SyncResourceRows, sync: SyncState, row: int) -> bool:
+def _add(rules: Rules, sync: SyncState, row: int) -> bool:
     """Add tokens as far as there is room; whether any was."""
-    moved = False
-    base = sync_resources.run_ptr[row]
-    ring = sync_resources.run_ptr[row + 1] - base
+    moved, capacity = False, rules.sync_resources.capacity[row]
+    base = rules.run_ptr[row]
+    ring = rules.run_ptr[row + 1] - base
     while sync.first_adder[row] >= 0:
         waiter = sync.first_adder[row]
         fits = sync.needs[waiter]
-        if sync_resources.capacity[row] >= 0:
-            fits = min(fits, sync_resources.capacity[row] - sync.stored[row])
+        if capacity >= 0:
+            fits = min(fits, capacity - sync.stored[row])
         if fits != 0:
             runs = sync.runs[row]
             last = base + (sync.run_head[row] + runs + ring - 1) % ring
@@ -70,10 +74,9 @@ def _add(sync_resources: SyncResourceRows, sync: SyncState, row: int) -> bool:
 
 def _take(rules: Rules, sync: SyncState, row: int) -> bool:
     """Take tokens as far as there are any; whether any was."""
-    sync_ops, sync_resources = rules.sync_ops, rules.sync_resources
-    moved = False
-    base = sync_resources.run_ptr[row]
-    ring = sync_resources.run_ptr[row + 1] - base
+    sync_ops, moved = rules.sync_ops, False
+    base = rules.run_ptr[row]
+    ring = rules.run_ptr[row + 1] - base
     while sync.first_taker[row] >= 0:
         waiter = sync.first_taker[row]
         wanted, reserve = sync.needs[waiter], sync_ops.reserve[waiter]
@@ -103,7 +106,7 @@ def _take(rules: Rules, sync: SyncState, row: int) -> bool:
 def _serve(rules: Rules, sync: SyncState, row: int) -> None:
     """Let all go on who have what they asked for."""
     while True:
-        added = _add(rules.sync_resources, sync, row)
+        added = _add(rules, sync, row)
         taken = _take(rules, sync, row)
         if not (added or taken):
             return
@@ -127,7 +130,7 @@ def initialise(control: Control) -> None:
             waiter = len(rules.sync_ops.op) + totals[FILLED]
             totals[FILLED] += 1
             sync.needs[waiter], sync.token[waiter] = rules.sync_resources.tokens[row], totals[GLOBAL_STEP]
-            _append(waiter, row, sync.first_adder, sync.last_adder, sync.behind)
+            append(waiter, row, sync.first_adder, sync.last_adder, sync.behind)
             _touch(sync, totals, row)
 
 
@@ -143,7 +146,7 @@ def deliver(control: Control, sync_op: int) -> None:
             sync.gathered[row] += rules.clients.examples[client]
     else:
         sync.needs[sync_op], sync.token[sync_op] = rules.sync_ops.amount[sync_op], totals[GLOBAL_STEP]
-        _append(sync_op, row, sync.first_adder, sync.last_adder, sync.behind)
+        append(sync_op, row, sync.first_adder, sync.last_adder, sync.behind)
         sync.enqueuing[client] += 1
     _touch(sync, totals, row)
 
@@ -153,7 +156,7 @@ def request(control: Control, sync_op: int, now: int) -> None:
     rules, sync, steps = control.rules, control.sync, control.steps
     row, client = rules.sync_ops.sync_resource[sync_op], rules.sync_ops.client[sync_op]
     sync.needs[sync_op] = rules.sync_ops.amount[sync_op]
-    _append(sync_op, row, sync.first_taker, sync.last_taker, sync.behind)
+    append(sync_op, row, sync.first_taker, sync.last_taker, sync.behind)
     _touch(sync, steps.totals, row)
     if sync.blocked[client] == 0:
         sync.blocked_from_ns[client] = now
@@ -203,12 +206,12 @@ def release(control: Control, now: int) -> int:
 
 
 def blocks(kind: int) -> bool:
-    """Whether a synchronisation op of this kind waits for its resource before it runs."""
+    """Tell whether a synchronisation op of this kind waits for its resource before it runs."""
     return kind in (TAKE, DEQUEUE)
 
 
 def may_block(kind: int) -> bool:
-    """Whether a synchronisation op of this kind may have to wait when it is ready."""
+    """Tell whether a synchronisation op of this kind may have to wait when it is ready."""
     return kind in (TAKE, DEQUEUE, DRAW)
 
 
@@ -234,3 +237,84 @@ def restore(control: Control, task: int) -> None:
                 sync.stored[row], sync.gathered[row] = 0, 0
         elif rules.sync_resources.task[row] == task:
             sync.runs[row], sync.stored[row] = 0, 0
+
+
+# ---- inputs ----------------------------------------------------------------------------------------------------------
+
+
+def _made(control: Control, source: int, begun: int) -> int:
+    """The moment at which an item is made that a thread begins at `begun`."""
+    rules, input_state = control.rules, control.input_state
+    number, who = input_state.numbers[source], len(rules.clients.gap_ns) + source
+    input_state.numbers[source] += 1
+    ends: int = begun + lasting(control, rules.inputs.task[source], who, number, rules.inputs.period_ns[source], begun)
+    return ends
+
+
+def _restart_one(control: Control, source: int, now: int) -> None:
+    """Lose what is there; all threads begin an item."""
+    inputs, input_state = control.rules.inputs, control.input_state
+    for thread in range(inputs.thread_ptr[source], inputs.thread_ptr[source + 1]):
+        input_state.made_ns[thread] = _made(control, source, now)
+    input_state.entering[source], input_state.left[source] = 0, 0
+    input_state.entered[source], input_state.taken[source] = 0, 0
+    input_state.entered_ns[source], input_state.taken_ns[source] = now, now
+
+
+def _enter(control: Control, source: int) -> None:
+    """The next element enters."""
+    inputs, input_state = control.rules.inputs, control.input_state
+    if input_state.left[source] == 0:
+        first = inputs.thread_ptr[source]
+        for thread in range(first + 1, inputs.thread_ptr[source + 1]):
+            if input_state.made_ns[thread] < input_state.made_ns[first]:
+                first = thread
+        input_state.entering[source], input_state.left[source] = first, inputs.item[source]
+        input_state.entered_ns[source] = max(input_state.entered_ns[source], input_state.made_ns[first])
+    room = inputs.capacity[source]
+    if room > 0 and room <= input_state.entered[source]:
+        place = inputs.place_ptr[source] + input_state.entered[source] % room
+        input_state.entered_ns[source] = max(input_state.entered_ns[source], input_state.taken_at[place])
+    input_state.entered[source] += 1
+    input_state.left[source] -= 1
+    if input_state.left[source] == 0:
+        input_state.made_ns[input_state.entering[source]] = _made(control, source, input_state.entered_ns[source])
+
+
+def begin_inputs(control: Control) -> None:
+    """All inputs are empty, and their threads begin."""
+    for source in range(len(control.rules.inputs.item)):
+        _restart_one(control, source, control.rules.inputs.start_ns[source])
+
+
+def take_input(control: Control, source: int, client: int, count: int, now: int) -> int:
+    """The moment at which a client's op that asks now for `count` elements may go on."""
+    inputs, input_state = control.rules.inputs, control.input_state
+    room = inputs.capacity[source]
+    for _ in range(count):
+        while input_state.entered[source] <= input_state.taken[source] + inputs.reserve[source]:
+            _enter(control, source)
+        input_state.taken_ns[source] = max(max(input_state.taken_ns[source], now), input_state.entered_ns[source])
+        if room > 0:
+            place = inputs.place_ptr[source] + input_state.taken[source] % room
+            input_state.taken_at[place] = input_state.taken_ns[source]
+        input_state.taken[source] += 1
+    when: int = max(now, input_state.taken_ns[source])
+    input_state.waited_ns[client] += max(0, when - max(now, input_state.until_ns[client]))
+    input_state.until_ns[client] = max(input_state.until_ns[client], when)
+    input_state.for_ns[source] += when - now
+    return when
+
+
+def restart_inputs(control: Control, task: int, back_ns: int) -> None:
+    """A task is gone with what it makes or keeps; all begins anew when it is back."""
+    inputs = control.rules.inputs
+    for source in range(len(inputs.item)):
+        if inputs.task[source] == task or inputs.kept_by[source] == task:
+            _restart_one(control, source, back_ns)
+
+
+def patience_of(workload: Workload) -> int:
+    """After how many steps without an update a run hangs: an update may need so many gradients, some of them late."""
+    most = int(workload.sync_ops.amount.max(initial=0)) + int(workload.sync_resources.tokens.sum())
+    return (PATIENCE_STEPS + most) * len(workload)

@@ -31,7 +31,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from simulator.columns import Ints
 from simulator.errors import SimvizError
 from simulator.training.disturbances import noise
-from simulator.training.disturbances.pauses import Pauses
+from simulator.training.disturbances.noise import Pauses
 from simulator.units import Bytes, Nanos, parse_bytes, parse_nanos, parse_rate
 from simulator.wording import near
 
@@ -75,6 +75,11 @@ class Crash:
     down_ns: Nanos
     restore_ns: Nanos = 0
     checkpoint_ns: Nanos = 0
+
+    @property
+    def back_ns(self) -> Nanos:
+        """The time at which the task works again."""
+        return self.at_ns + self.down_ns + self.restore_ns
 
 
 @dataclass(frozen=True, slots=True)

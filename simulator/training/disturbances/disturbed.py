@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -31,9 +31,8 @@ from simulator.training.disturbances.disturbance import (
     Upsets,
     table,
 )
-from simulator.training.disturbances.noise import QUANTILES
-from simulator.training.disturbances.pauses import Pauses
-from simulator.units import show_nanos
+from simulator.training.disturbances.noise import NO_PAUSE, QUANTILES, Pauses
+from simulator.units import Bytes, Nanos, show_nanos
 from simulator.wording import counted, near, repr_of, some
 
 ALL, JOB, TASK, DEVICE = range(4)  # how exactly a target is named
@@ -41,30 +40,35 @@ _Row = TypeVar("_Row")
 Slower: TypeAlias = Mapping[str, tuple[str, Fraction]]  # a kind of devices -> the kind that it was, how much slower
 
 
+class Sender(NamedTuple):
+    """Background traffic between two devices."""
+
+    source: int
+    target: int
+    nbytes: Bytes  # of one message
+    period_ns: Nanos  # from one message to the next, rounded up
+
+
 @dataclass(frozen=True, eq=False)
 class Disturbed:
-    """The disturbances of a run. Axes: K tasks, F tables of noise, Q crashes, B background senders."""
+    """The disturbances of a run. Axes: K tasks, F tables of noise."""
 
     cluster: Cluster  # links degraded; slower devices are of kinds of their own, for which `slowed` makes costs
     slower: Slower  # these kinds
     up_ns: Ints  # [K] the task comes up
     noise: Ints  # [F, QUANTILES] factors in 2^16 fixed point
     noise_of: Ids  # [K] row of `noise`, -1: none
-    pause_phase_ns: Ints  # [K]
-    pause_period_ns: Ints  # [K] 0: once
-    pause_length_ns: Ints  # [K] 0: never
-    crash_task: Ids  # [Q] in order of (time, task)
-    crash_at_ns: Ints  # [Q]
-    crash_down_ns: Ints  # [Q]
-    crash_restore_ns: Ints  # [Q]
-    crash_checkpoint_ns: Ints  # [Q] 0: nothing is lost
-    traffic_source: Ids  # [B] device
-    traffic_target: Ids  # [B] device
-    traffic_bytes: Ints  # [B] of one message
-    traffic_period_ns: Ints  # [B] from one message to the next, rounded up
+    pauses: tuple[Pauses, ...]  # [K] `NO_PAUSE`: never
+    crashes: tuple[tuple[int, Crash], ...]  # with their tasks, in order of (time, task)
+    senders: tuple[Sender, ...]
+
+    @property
+    def crash_tasks(self) -> Ids:
+        """The task of each crash."""
+        return ids([task for task, _ in self.crashes])
 
     def __repr__(self) -> str:
-        crashes, senders = len(self.crash_task), len(self.traffic_source)
+        crashes, senders = len(self.crashes), len(self.senders)
         return repr_of(self, self.cluster.name, counted(crashes, "crash event"), counted(senders, "background sender"))
 
 
@@ -79,7 +83,6 @@ def disturb(disturbances: Sequence[Disturbance], cluster: Cluster) -> Disturbed:
     late = _per_row(disturbances, cluster, Late, tasks)
     noises = _per_row(disturbances, cluster, Noise, tasks)
     different = list(dict.fromkeys(one for one in noises if one is not None))
-    crashes = _crashes(disturbances, cluster)
     traffic = [(*_ends(one, cluster), one.effect) for one in disturbances if isinstance(one.effect, Traffic)]
     factors = [
         Fraction(1) if one is None else one.factor for one in _per_row(disturbances, cluster, Slow, len(cluster))
@@ -91,37 +94,24 @@ def disturb(disturbances: Sequence[Disturbance], cluster: Cluster) -> Disturbed:
         up_ns=ints([one.up_ns if one else 0 for one in late]),
         noise=ints(np.array([table(one) for one in different], np.int64).reshape(len(different), QUANTILES)),
         noise_of=ids([-1 if one is None else different.index(one) for one in noises]),
-        pause_phase_ns=ints([one.phase_ns if one else 0 for one in pauses]),
-        pause_period_ns=ints([one.period_ns if one else 0 for one in pauses]),
-        pause_length_ns=ints([one.length_ns if one else 0 for one in pauses]),
-        crash_task=ids([task for task, _ in crashes]),
-        crash_at_ns=ints([one.at_ns for _, one in crashes]),
-        crash_down_ns=ints([one.down_ns for _, one in crashes]),
-        crash_restore_ns=ints([one.restore_ns for _, one in crashes]),
-        crash_checkpoint_ns=ints([one.checkpoint_ns for _, one in crashes]),
-        traffic_source=ids([source for source, _, _ in traffic]),
-        traffic_target=ids([target for _, target, _ in traffic]),
-        traffic_bytes=ints([one.nbytes for _, _, one in traffic]),
-        traffic_period_ns=ints([-(-one.nbytes * 10**9 // one.bytes_per_s) for _, _, one in traffic]),
+        pauses=tuple(one or NO_PAUSE for one in pauses),
+        crashes=tuple(_crashes(disturbances, cluster)),
+        senders=tuple(
+            Sender(source, target, one.nbytes, -(-one.nbytes * 10**9 // one.bytes_per_s))
+            for source, target, one in traffic
+        ),
     )
 
 
 def upsets_of(disturbed: Disturbed) -> Upsets:
     """The disturbances that make one time of a run unlike another. Late tasks come up before the run begins."""
-    pauses = zip(
-        disturbed.pause_phase_ns.tolist(),
-        disturbed.pause_period_ns.tolist(),
-        disturbed.pause_length_ns.tolist(),
-        strict=True,
-    )
-    there = [pause for pause in pauses if pause[2]]
-    once = [(phase, phase + length) for phase, period, length in there if not period]
-    lasts = disturbed.crash_down_ns + disturbed.crash_restore_ns
-    once += zip(disturbed.crash_at_ns.tolist(), (disturbed.crash_at_ns + lasts).tolist(), strict=True)
+    there = [pause for pause in disturbed.pauses if pause.length_ns]
+    once = [(one.phase_ns, one.phase_ns + one.length_ns) for one in there if not one.period_ns]
+    once += [(one.at_ns, one.back_ns) for _, one in disturbed.crashes]
     return Upsets(
         chance=bool((disturbed.noise_of >= 0).any()),
         once_ns=tuple(sorted(once)),
-        periods_ns=tuple(sorted({period for _, period, _ in there if period})),
+        periods_ns=tuple(sorted({one.period_ns for one in there if one.period_ns})),
     )
 
 
@@ -206,11 +196,10 @@ def _crashes(disturbances: Sequence[Disturbance], cluster: Cluster) -> list[tupl
     found.sort(key=lambda entry: (entry[1].at_ns, entry[0]))
     for task in {task for task, _ in found}:
         for before, after in pairwise([crash for row, crash in found if row == task]):
-            back = before.at_ns + before.down_ns + before.restore_ns
-            if after.at_ns < back:
+            if after.at_ns < before.back_ns:
                 raise SimvizError(
                     f"{short_task(cluster.tasks[task])} crashes at {show_nanos(after.at_ns)}, before it is back from "
-                    f"its crash at {show_nanos(before.at_ns)}, at {show_nanos(back)}; let it come later"
+                    f"its crash at {show_nanos(before.at_ns)}, at {show_nanos(before.back_ns)}; let it come later"
                 )
     return found
 

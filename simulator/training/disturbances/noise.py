@@ -1,8 +1,9 @@
-"""Noise: random factors of a step's work, one per task, client and step.
+"""Noise and pauses of a task: what makes its work take longer than the work alone.
 
-A factor is an entry of a table of 65,536 quantiles in fixed point, FACTOR_BITS after the point, whose mean is 1. A hash
-of seed, task, client and step picks the entry. So a factor needs no memory, does not depend on the order of calls, and
-is the same in every engine. `splitmix64` and `scaled` are compiled as well, the first for unsigned 64-bit numbers.
+Noise is a random factor of a step's work, one per task, client and step. A factor is an entry of a table of 65,536
+quantiles in fixed point, FACTOR_BITS after the point, whose mean is 1. A hash of seed, task, client and step picks the
+entry. So a factor needs no memory, does not depend on the order of calls, and is the same in every engine.
+`splitmix64`, `scaled` and `stretched` are compiled as well, the first for unsigned 64-bit numbers.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from math import exp, fsum, isfinite, log1p
 from statistics import NormalDist
+from typing import NamedTuple
 
 from simulator.columns import Ints, ints
 from simulator.units import Nanos
@@ -91,3 +93,36 @@ def _table(values: Sequence[float]) -> Ints:
     rising = [round(reached / total * ONE * QUANTILES) for reached in accumulate(values)]
     rising[-1] = ONE * QUANTILES
     return ints([upper - lower for lower, upper in zip([0, *rising], rising, strict=False)])
+
+
+class Pauses(NamedTuple):
+    """A task stands still for `length_ns`, from `phase_ns` on, and again after every period.
+
+    The length is below the period, where there is one; 0: it never stands still.
+    """
+
+    phase_ns: Nanos  # since the start of the run
+    period_ns: Nanos  # from the start of a pause to that of the next; 0: it stands still once
+    length_ns: Nanos
+
+
+NO_PAUSE = Pauses(0, 0, 0)
+
+
+def stretched(now: Nanos, work: Nanos, phase: Nanos, period: Nanos, length: Nanos) -> Nanos:
+    """The end of work that begins now: the first moment at which the task was awake for that long since now.
+
+    Work of no length ends now, in a pause as well. A pause that begins at the very end of work does not delay it.
+    """
+    if work == 0:
+        return now
+    awake = period - length  # of each period
+    since = now - phase
+    if since > 0:  # count time awake since the first pause began
+        whole = since // period if period else 0
+        since = whole * awake + max(0, since - whole * period - length)
+    target = since + work
+    if target <= 0:
+        return phase + target
+    whole = (target - 1) // awake if period else 0
+    return phase + whole * period + length + target - whole * awake

@@ -9,34 +9,38 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from simulator.errors import SimvizError
-from simulator.training.clients.operations import DEQUEUE, ENQUEUE, origins
-from simulator.training.clients.resources import Key, find, key_of, sends_of_recvs
-from simulator.training.inputs.core_costs import processor
-from simulator.training.inputs.datasets import Datasets
-from simulator.training.inputs.pipeline import (
-    FEED,
-    Draw,
-    Pipeline,
-    Pipelines,
+from simulator.training.clients import Client, once_each, original
+from simulator.training.inputs.pipeline import FEED, Draw, Pipeline, Pipelines, Rate
+from simulator.training.inputs.producers import (
+    Datasets,
     Producer,
-    Rate,
+    QueueRunners,
     UnknownRateError,
+    processor,
     together,
+    working_task,
 )
-from simulator.training.inputs.queue_runners import QueueRunners, working_task
+from simulator.training.recognition.sync_ops import (
+    DEQUEUE,
+    ENQUEUE,
+    Key,
+    SyncOp,
+    find,
+    key_of,
+    moved,
+    origins,
+    sends_of_recvs,
+)
 from simulator.wording import near, some
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
-    from simulator.partitioning import Partitions
-    from simulator.training.clients.client_tables import Client
-    from simulator.training.programs.program import Program
 
 GIVEN_BUFFER = 2  # elements that an iterator of given rate has room for
 MOST_ROOM = 1 << 20  # elements: a queue with room for more counts as one without bound
@@ -54,17 +58,6 @@ class _Found:
     names: set[str]  # by which its rate may be given
     clients: list[int] = field(default_factory=list)
     amount: int = 0  # elements that a step of the first of these takes
-
-
-class _Op(NamedTuple):
-    """An op of a client's pieces on a queue or an iterator."""
-
-    kind: int  # DEQUEUE or ENQUEUE
-    node: int
-    key: Key
-    owner: int  # row of the node that makes it
-    device: int  # of the owner
-    amount: int  # elements
 
 
 _Drawn: TypeAlias = list[tuple[int, Key, int]]  # node of the pieces, input, elements
@@ -119,30 +112,21 @@ class _InputSearch:
 
     def drawn(self) -> list[_Drawn]:
         """[C] the elements that each client takes from queues and iterators."""
-        known: dict[int, list[_Op]] = {}
-        ops: list[list[_Op]] = []
-        for client in self.clients:
-            pieces = client.partitions
-            if id(pieces) not in known:
-                known[id(pieces)] = _ops(pieces)
-            ops.append([self._moved(client, op) for op in known[id(pieces)]])
+        names = [device.name for device in self.cluster.devices]
+        found = once_each(self.clients, _operations)
+        ops = [moved(own, client.devices, names) for client, own in zip(self.clients, found, strict=True)]
         filled = {op.key for mine in ops for op in mine if op.kind == ENQUEUE}
         drawn: list[_Drawn] = []
         for c, mine in enumerate(ops):
             taken = [op for op in mine if op.key not in filled]
             for op in taken:
-                names = {op.key.name, self.clients[c].partitions.graph.names[op.owner]}
-                one = self.found.setdefault(op.key, _Found(op.key, op.owner, op.device, names))
+                known_as = {op.key.name, self.clients[c].partitions.graph.names[op.owner]}
+                one = self.found.setdefault(op.key, _Found(op.key, op.owner, op.device, known_as))
                 if c not in one.clients:
                     one.clients.append(c)
-                one.amount += op.amount * (c == one.clients[0])
-            drawn.append([(op.node, op.key, op.amount) for op in taken])
+                one.amount += max(1, op.amount) * (c == one.clients[0])
+            drawn.append([(op.row, op.key, max(1, op.amount)) for op in taken])
         return drawn
-
-    def _moved(self, client: Client, op: _Op) -> _Op:
-        """An op of the pieces on the devices of that client."""
-        device = _on(client, op.device)
-        return op._replace(key=op.key._replace(device=self.cluster.devices[device].name), device=device)
 
     def add_feeds(self, drawn: list[_Drawn]) -> None:
         """Add the feeds of clients whose rate is given: by name, or for all inputs where there is no other."""
@@ -156,7 +140,7 @@ class _InputSearch:
             begins = np.diff(pieces.graph.in_ptr) == 0
             nodes = np.flatnonzero((pieces.endpoint >= 0) & begins).tolist()
             if nodes:
-                device = _on(client, int(pieces.device[nodes[0]]))
+                device = int(client.on(pieces.device[nodes[:1]])[0])
                 key = Key("", program.name, self.cluster.devices[device].name, FEED)
                 self.found[key] = _Found(key, nodes[0], device, names, [c], 1)
                 drawn[c].append((nodes[0], key, 1))
@@ -219,7 +203,7 @@ class _InputSearch:
         sessions: dict[str, Producer] = {}
         works_at: list[int] = []
         for c in one.clients:
-            program, lead = self.clients[c].program, self._lead(c)
+            program, lead = self.clients[c].program, original(self.clients[c], self.clients).program
             row = lead.graph.index.get(name, -1)
             task = working_task(lead.graph, row)
             own = task in (None, lead.task) or task not in self.cluster.tasks
@@ -234,38 +218,22 @@ class _InputSearch:
     def _dataset(self, one: _Found) -> tuple[Producer, int]:
         """The threads behind an iterator, on its session's task, and the elements that it has room for."""
         first = self.clients[one.clients[0]]
-        graph = self._lead(one.clients[0]).graph
+        graph = original(first, self.clients).program.graph
         row = graph.index.get(first.partitions.graph.names[one.owner], -1)
         if row < 0 or "Iterator" not in graph.ops[row]:
             raise UnknownRateError("its dataset is not in the graph")
         return Datasets(graph, processor(self.cluster, first.program.task)).producer(row)
 
-    def _lead(self, c: int) -> Program:
-        """The program with which that of a client is identical, or its own."""
-        program = self.clients[c].program
-        return program if program.like is None else self.clients[program.like].program
 
-
-def _ops(pieces: Partitions) -> list[_Op]:
+def _operations(client: Client) -> tuple[SyncOp, ...]:
     """The ops that take from queues and iterators, and that add to queues."""
-    graph, across, made_by = pieces.graph, sends_of_recvs(pieces), find(pieces)
-    columns = (made_by.kind, made_by.rows, made_by.owner, made_by.device, made_by.amount)
-    rows = zip(made_by.key, *(column.tolist() for column in columns), strict=True)
-    found = [
-        _Op(kind, node, key, owner, device, max(1, amount))
-        for key, kind, node, owner, device, amount in rows
-        if kind in (DEQUEUE, ENQUEUE) and key.family == "queue"
-    ]
+    pieces = client.partitions
+    graph, across = pieces.graph, sends_of_recvs(pieces)
+    found = [one for one in find(pieces).ops if one.key.family == "queue"]
     for row, op in enumerate(graph.ops):
         if _ITERATES.fullmatch(op):
             made = origins(graph, row, 0, across)
             if len(made) == 1:
                 device = int(pieces.device[made[0]])
-                key = key_of(graph, made[0], "iterator", pieces.devices[device])
-                found.append(_Op(DEQUEUE, row, key, made[0], device, 1))
-    return found
-
-
-def _on(client: Client, device: int) -> int:
-    """The row in the cluster of a device of a client's pieces."""
-    return device if client.devices is None else int(client.devices[device])
+                found.append(SyncOp(row, DEQUEUE, made[0], key_of(graph, made[0], "iterator"), 1, device=device))
+    return tuple(found)

@@ -1,16 +1,17 @@
-"""Input pipelines as values: who makes elements, how fast, for which clients; and rates as users write them."""
+"""Input pipelines as values: an input, its producer and its clients; and rates as users write them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from simulator.costs.table import MAX_NS
 from simulator.errors import SimvizError
-from simulator.training.clients.resources import Key
+from simulator.training.inputs.producers import Producer
+from simulator.training.recognition.sync_ops import Key
 from simulator.units import Nanos, show_figure
 
 if TYPE_CHECKING:
@@ -19,35 +20,6 @@ if TYPE_CHECKING:
 
 
 FEED = "feed"  # the family of clients' feeds, and its name for users
-SECOND_NS: Nanos = 10**9
-
-
-class UnknownRateError(Exception):
-    """The rate of an input is unknown; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Producer:
-    """Threads that make items: each takes `period_ns` for an item of so many elements."""
-
-    threads: int
-    period_ns: Nanos
-    item: int = 1
-    work: Mapping[str, Nanos] | None = None  # op -> its time for an item on one core; None: the rate was given
-    stage: str = ""  # the slowest queue or dataset, where it is not the one that is read
-
-    @property
-    def elements_per_s(self) -> float:
-        """The rate at which these threads work if nothing hinders them."""
-        return self.threads * self.item * SECOND_NS / max(1, self.period_ns)
-
-    def largest(self) -> tuple[str, float] | None:
-        """The op that takes most of the work, and its share of it; None: nothing is known."""
-        total = sum(self.work.values()) if self.work else 0
-        if not self.work or not total:
-            return None
-        op = max(sorted(self.work), key=lambda one: self.work[one] if self.work else 0)
-        return op, self.work[op] / total
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +87,6 @@ def _paced(inputs: Pipelines, factors: Sequence[Fraction]) -> Pipelines:
         period_ns = min(MAX_NS, -(-one.producer.period_ns * factor.numerator // factor.denominator))
         paced.append(replace(one, producer=replace(one.producer, period_ns=period_ns)))
     return replace(inputs, pipelines=tuple(paced))
-
-
-def together(producers: Sequence[Producer]) -> Producer:
-    """The producers of one queue as one: all their threads, their summed rate, the items and work of the first."""
-    if len(producers) == 1:
-        return producers[0]
-    threads = sum(one.threads for one in producers)
-    rate = sum(one.elements_per_s for one in producers)
-    period_ns = round(threads * producers[0].item * SECOND_NS / rate) if rate else producers[0].period_ns
-    return replace(producers[0], threads=threads, period_ns=period_ns)
 
 
 # ---- rates as users write them: "1200/s", "batch/fifo_queue=1200/s", "none" ------------------------------------------

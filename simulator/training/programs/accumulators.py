@@ -24,11 +24,11 @@ from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.step import choose_step
 from simulator.training.programs.copying import dtype_of, output_on, redirect, shape_on, unused_prefix
 from simulator.training.programs.program import Program, updates_of
-from simulator.training.programs.program_regime import workers_of
 from simulator.training.programs.tasks import in_graph_text, of_task
 from simulator.training.programs.tensor_ops import TensorOps
 from simulator.training.recognition.anatomy import Anatomy, Gradient, anatomy
 from simulator.training.recognition.parts import Separated, held_by, separate
+from simulator.training.recognition.sync_replicas import workers_of
 from simulator.training.recognition.variables import colocated_with, variable_shape
 from simulator.training.regimes import Regime, settled, tokens_per_update
 

@@ -120,7 +120,7 @@ def _wait_for_all(editor: Editor, writes: Sequence[int], replicas: Sequence[Repl
     """Let nodes that wait for a write to a variable wait for those to its copies, too."""
     graph = editor.given
     for row in writes:
-        for edge in graph.out_edge[graph.out_ptr[row] : graph.out_ptr[row + 1]].tolist():
+        for edge in graph.out_edges(row):
             if graph.edge_tensor[edge] < 0:
                 reader = int(graph.edge_dst[edge])
                 for one in replicas:

@@ -21,11 +21,9 @@ from simulator.cluster.master import short_task
 from simulator.errors import ClusterError, GraphError, InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step, choose_step
-from simulator.training.clients.operations import APPLY, ENQUEUE, TAKE, operations
 from simulator.training.programs.accumulators import with_accumulators
 from simulator.training.programs.filters import check_seen
 from simulator.training.programs.program import Program, updates_of
-from simulator.training.programs.program_regime import regime_of
 from simulator.training.programs.tasks import (
     CHIEFS,
     WORKERS,
@@ -38,7 +36,8 @@ from simulator.training.programs.tasks import (
 )
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
-from simulator.training.recognition.sync_replicas import SyncReplicas, sync_replicas
+from simulator.training.recognition.sync_ops import APPLY, ENQUEUE, TAKE, operations
+from simulator.training.recognition.sync_replicas import SyncReplicas, regime_of, sync_replicas
 from simulator.training.regimes import Regime
 from simulator.wording import near, some
 
@@ -249,7 +248,7 @@ def _without_gradients(graph: Graph) -> Script:
 
 
 def names_jobs(graph: Graph) -> bool:
-    """Whether some node asks for a task of a cluster; `localhost` is the only task of a session without one."""
+    """Tell whether some node asks for a task of a cluster; `localhost` is the only task of a session without one."""
     return any(parse(text).job not in (None, "localhost") for text in set(graph.requested))
 
 

@@ -18,7 +18,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import DeviceSpec, matches, parse
 from simulator.cluster.master import short_task
 from simulator.errors import ClusterError, GraphError, SimvizError
-from simulator.training.clients.session_starts import waits_for
+from simulator.training.clients import waits_for
 from simulator.training.programs.program import Program
 from simulator.wording import near, some
 

@@ -21,7 +21,13 @@ from simulator.cluster.devicespec import ANYWHERE, parse, specialise
 from simulator.errors import GraphError, SimvizError
 from simulator.graph.editor import edited
 from simulator.graph.graph import Graph
-from simulator.training.recognition.variables import colocated_rows, colocated_with, variable_bytes, variable_of
+from simulator.training.recognition.variables import (
+    VARIABLES,
+    colocated_rows,
+    colocated_with,
+    variable_bytes,
+    variable_of,
+)
 from simulator.wording import near
 
 PsStrategy: TypeAlias = Literal["round_robin", "bytes", "random"]
@@ -36,7 +42,6 @@ PS_OPS = frozenset(
 )
 _TENSOR_ARRAYS = frozenset(("TensorArrayV2", "TensorArrayV3"))
 _ASSIGNS = frozenset(("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"))
-_STATED = frozenset(("Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ def _with_late_homes(graph: Graph, given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_group(graph: Graph, row: int) -> bool:
-    """Whether `tf.group` made a node, as far as a graph shows: a NoOp that waits, without a device of its own.
+    """Tell whether `tf.group` made a node, as far as a graph shows: a NoOp that waits, without a device of its own.
 
     It has none, or the one of all nodes for which it waits. A bare `tf.no_op()` is recognised by its name alone.
     """
@@ -108,7 +113,7 @@ def _is_group(graph: Graph, row: int) -> bool:
 
 def _members(graph: Graph, row: int, scoped: frozenset[int]) -> list[int]:
     """The nodes for which a group waits by itself, without those of its control scope (`_scopes`)."""
-    sources = graph.edge_src[graph.in_ptr[row] : graph.in_ptr[row + 1]].tolist()
+    sources = graph.sources(row)
     return [source for source in sources if source not in scoped]
 
 
@@ -150,7 +155,7 @@ def _exception(graph: Graph, row: int, device: str, given: Sequence[str], read: 
 
 
 def _first_read(graph: Graph, row: int, read: set[int]) -> bool:
-    """Whether the node is the first to read its handle; `read` has the handles read so far, and gets this one."""
+    """Tell whether the node is the first to read its handle; `read` has the handles read so far, and gets this one."""
     variable = variable_of(graph, row) if graph.ops[row] == "ReadVariableOp" else None
     if variable is None or variable in read:
         return False
@@ -159,8 +164,8 @@ def _first_read(graph: Graph, row: int, read: set[int]) -> bool:
 
 
 def _after_assignment(graph: Graph, row: int) -> bool:
-    """Whether a read waits for an assignment to its own handle, and for no scatter: it is that assignment's value."""
-    handle, *waits = graph.edge_src[graph.in_ptr[row] : graph.in_ptr[row + 1]].tolist()
+    """Tell whether a read waits for an assignment to its own handle, and for no scatter: it is the assigned value."""
+    handle, *waits = graph.sources(row)
     writes = [graph.ops[at] for at in waits if "Resource" in graph.ops[at] or graph.ops[at] in _ASSIGNS]
     own = any(graph.edge_src[graph.in_ptr[at]] == handle for at in waits if graph.ops[at] in _ASSIGNS)
     return own and all(op in _ASSIGNS for op in writes)
@@ -208,7 +213,7 @@ def _strategy(graph: Graph, setter: Setter) -> Callable[[int], int]:
 
 def _load(graph: Graph, row: int) -> int:
     """Bytes of a variable; a table counts nothing, as its rows come later."""
-    if graph.ops[row] not in _STATED:
+    if graph.ops[row] not in VARIABLES:
         return 0
     size = variable_bytes(graph, row)
     if size < 0:

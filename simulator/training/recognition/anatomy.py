@@ -23,7 +23,7 @@ from simulator.graph.step import Step, choose_step
 from simulator.graph.tensors import shape_of
 from simulator.graph.traversal import PLACEHOLDERS, fan_in, fan_out
 from simulator.training.recognition.batch import batch_of
-from simulator.training.recognition.dataflow import sources_of, values_in, values_out
+from simulator.training.recognition.dataflow import closure, sources_of, values_in, values_out
 from simulator.training.recognition.plain_updates import ADDS, ASSIGNS, SUMS_OF_ROWS, adds_a_constant, plain_updates
 from simulator.training.recognition.variables import VARIABLES, colocated_rows, is_whole, variable_of
 from simulator.wording import some
@@ -254,7 +254,7 @@ def before_adding_up(graph: Graph, runs: Sequence[int], values: int) -> list[int
 
 
 def _has_examples(graph: Graph, edge: int) -> bool:
-    """Whether the value on an edge comes from examples that are fed, read or drawn."""
+    """Tell whether the value on an edge comes from examples that are fed, read or drawn."""
     needed = np.flatnonzero(fan_in(graph, [int(graph.edge_src[edge])])).tolist()
     return any(
         graph.ops[row] in PLACEHOLDERS or (graph.in_ptr[row] == graph.in_ptr[row + 1] and graph.ops[row] not in _STILL)
@@ -264,12 +264,4 @@ def _has_examples(graph: Graph, edge: int) -> bool:
 
 def _behind(graph: Graph, edge: int) -> set[int]:
     """The nodes behind the value on an edge, but not those behind additions to a sum."""
-    pending, seen = [int(graph.edge_src[edge])], set[int]()
-    while pending:
-        row = pending.pop()
-        if row in seen:
-            continue
-        seen.add(row)
-        if graph.ops[row] not in ADDS:
-            pending += sources_of(graph, row)
-    return seen
+    return closure([int(graph.edge_src[edge])], lambda row: () if graph.ops[row] in ADDS else sources_of(graph, row))

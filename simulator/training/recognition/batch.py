@@ -135,7 +135,7 @@ def _summed(graph: Graph, gradient: int, own: Mapping[int, int], reached: Sequen
             parts.append(own.get(tensor, 0))
             continue
         seen.add(row)
-        inputs = [at for at in range(graph.in_ptr[row], graph.in_ptr[row + 1]) if _sources(graph, at, own, reached)]
+        inputs = [at for at in graph.in_edges(row) if _sources(graph, at, own, reached)]
         wide = [at for at in inputs if not _is_single(graph.tensor_shape[graph.edge_tensor[at]])] or inputs
         if len(wide) == 1 or graph.ops[row] in SUMS:
             pending += wide
@@ -145,7 +145,7 @@ def _summed(graph: Graph, gradient: int, own: Mapping[int, int], reached: Sequen
 
 
 def _is_single(shape: Shape | None) -> bool:
-    """Whether a tensor is one number, as a norm is, of however many dimensions."""
+    """Tell whether a tensor is one number, as a norm is, of however many dimensions."""
     return shape is not None and all(size == 1 for size in shape)
 
 
@@ -156,7 +156,7 @@ def _sources(graph: Graph, edge: int, own: Mapping[int, int], reached: Sequence[
 
 
 def _is_open(graph: Graph, tensor: int) -> bool:
-    """Whether a placeholder declares its first dimension open, whatever size it was given since."""
+    """Tell whether a placeholder declares its first dimension open, whatever size it was given since."""
     attrs = graph.attrs[int(graph.tensor_node[tensor])]
     shape = shape_of(attrs["shape"].shape) if "shape" in attrs else None
     return shape is not None and shape[:1] == (-1,)

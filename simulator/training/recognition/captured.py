@@ -20,7 +20,7 @@ from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.op_classes import ENTERS, SWITCHES
 from simulator.graph.traversal import PLACEHOLDERS
-from simulator.training.recognition.dataflow import readers
+from simulator.training.recognition.dataflow import closure, readers
 from simulator.training.recognition.plain_updates import plain_updates
 from simulator.wording import counted, some
 
@@ -79,17 +79,9 @@ def with_variables(graph: Graph, shapes: Mapping[str, Shape] = {}) -> Graph:
 
 def _users(graph: Graph, row: int) -> list[int]:
     """The ops on a handle, if they are those of a variable; in ascending order."""
-    pending, seen, users = [row], {row}, []
-    while pending:
-        for reader in readers(graph, pending.pop()):
-            if reader in seen:
-                continue
-            seen.add(reader)
-            if graph.ops[reader] in _HANDING_ON:
-                pending.append(reader)
-            elif _OF_VARIABLE.fullmatch(graph.ops[reader]):
-                users.append(reader)
-    return sorted(users)
+    inside = closure([row], lambda at: [one for one in readers(graph, at) if graph.ops[one] in _HANDING_ON])
+    reached = {one for at in inside for one in readers(graph, at)}
+    return sorted(at for at in reached if _OF_VARIABLE.fullmatch(graph.ops[at]))
 
 
 def _shape(graph: Graph, users: list[int]) -> Shape | None:

@@ -9,14 +9,14 @@ gradients themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from simulator.columns import Flags
 from simulator.graph.graph import Graph
 from simulator.graph.traversal import PLACEHOLDERS
 from simulator.training.recognition.anatomy import Anatomy, Gradient
-from simulator.training.recognition.dataflow import depending_on, values_in, values_out
+from simulator.training.recognition.dataflow import closure, depending_on, values_in, values_out
 from simulator.training.recognition.plain_updates import origins_of_examples
 
 _SCALES = frozenset(("Mul", "MulNoNan", "RealDiv", "Div", "DivNoNan"))  # linear where the other input is a constant
@@ -93,19 +93,15 @@ def _main(graph: Graph, out: int, moving: Sequence[int]) -> int:
 
 def _between(graph: Graph, edge: int, cut: set[int]) -> set[int]:
     """The nodes that an edge needs, up to the tensors at which gradients are cut."""
-    pending, seen = [edge], set[int]()
-    while pending:
-        at = pending.pop()
-        row = int(graph.edge_src[at])
-        if int(graph.edge_tensor[at]) in cut or row in seen:
-            continue
-        seen.add(row)
-        pending += values_in(graph, row)
-    return seen
+
+    def makers(edges: Iterable[int]) -> list[int]:
+        return [int(graph.edge_src[at]) for at in edges if int(graph.edge_tensor[at]) not in cut]
+
+    return closure(makers([edge]), lambda row: makers(values_in(graph, row)))
 
 
 def _bring_examples(graph: Graph, nodes: set[int], live: Flags) -> bool:
-    """Whether examples come from one of the nodes itself, such as a placeholder."""
+    """Tell whether examples come from one of the nodes itself, such as a placeholder."""
     return any(live[row] and not values_in(graph, row) for row in nodes)
 
 

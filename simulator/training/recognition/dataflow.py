@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -12,13 +12,12 @@ from simulator.graph.graph import Graph
 
 def values_in(graph: Graph, row: int) -> list[int]:
     """The edges that carry values into a node, by slot."""
-    return [edge for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]) if graph.edge_tensor[edge] >= 0]
+    return [edge for edge in graph.in_edges(row) if graph.edge_tensor[edge] >= 0]
 
 
 def values_out(graph: Graph, row: int) -> list[int]:
     """The edges that carry a node's values to others, ascending."""
-    edges = graph.out_edge[graph.out_ptr[row] : graph.out_ptr[row + 1]].tolist()
-    return [edge for edge in edges if graph.edge_tensor[edge] >= 0]
+    return [edge for edge in graph.out_edges(row) if graph.edge_tensor[edge] >= 0]
 
 
 def sources_of(graph: Graph, row: int) -> list[int]:
@@ -29,6 +28,17 @@ def sources_of(graph: Graph, row: int) -> list[int]:
 def readers(graph: Graph, row: int) -> list[int]:
     """The nodes that read a node's values, once per edge."""
     return [int(graph.edge_dst[edge]) for edge in values_out(graph, row)]
+
+
+def closure(rows: Iterable[int], onward: Callable[[int], Iterable[int]]) -> set[int]:
+    """These rows, and all rows to which `onward` leads from them, step by step."""
+    pending = list(rows)
+    seen = set(pending)
+    while pending:
+        new = [row for row in dict.fromkeys(onward(pending.pop())) if row not in seen]
+        seen.update(new)
+        pending += new
+    return seen
 
 
 def depending_on(graph: Graph, rows: Iterable[int]) -> Flags:

@@ -24,7 +24,7 @@ from simulator.graph.traversal import fan_in
 from simulator.training.recognition.anatomy import Anatomy
 from simulator.training.recognition.batch import SUMS
 from simulator.training.recognition.clipping import as_computed
-from simulator.training.recognition.dataflow import depending_on, sources_of
+from simulator.training.recognition.dataflow import closure, depending_on, sources_of
 from simulator.training.recognition.plain_updates import on_examples
 from simulator.wording import counted, some
 
@@ -128,17 +128,13 @@ def _by_structure(graph: Graph, found: Anatomy, mixed: Flags) -> int:
 
 def _parts(graph: Graph, gradient: int, mixed: Flags) -> tuple[set[int], set[int]]:
     """The ops that join the parts of a gradient, and the nodes at which the parts end."""
-    pending, joins, ends = [int(graph.edge_src[gradient])], set[int](), set[int]()
-    while pending:
-        row = pending.pop()
-        if row in joins or not mixed[row]:
-            continue
-        if graph.ops[row] not in _JOINS:
-            ends.add(row)
-            continue
-        joins.add(row)
-        pending += sources_of(graph, row)
-    return joins, ends
+    reached = closure(
+        [int(graph.edge_src[gradient])],
+        lambda row: sources_of(graph, row) if mixed[row] and graph.ops[row] in _JOINS else (),
+    )
+    inside = {row for row in reached if mixed[row]}
+    joins = {row for row in inside if graph.ops[row] in _JOINS}
+    return joins, inside - joins
 
 
 def _components(graph: Graph, rows: Sequence[int]) -> dict[int, int]:

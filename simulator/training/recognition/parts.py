@@ -14,11 +14,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.graph import ops
+from simulator.columns import Ids, ids
+from simulator.graph import ops, registry
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
+from simulator.graph.op_classes import ENTERS, SWITCHES
 from simulator.graph.traversal import PLACEHOLDERS, fan_in, fan_out
-from simulator.training.recognition.anatomy import Anatomy
+from simulator.partitioning.partitions import Partitions
+from simulator.training.recognition.anatomy import Anatomy, trained
+from simulator.training.recognition.dataflow import closure, readers
 from simulator.training.recognition.variables import VARIABLES, variable_of
 
 _READS = frozenset(("Identity", "ReadVariableOp"))
@@ -52,7 +56,7 @@ def parts_of(graph: Graph, found: Anatomy) -> Parts:
         if row in tower or row in update or is_shared(graph, row):
             continue
         tower.add(row)
-        for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]):
+        for edge in graph.in_edges(row):
             source = int(graph.edge_src[edge])
             if graph.edge_tensor[edge] < 0 and is_write(graph, source):
                 written.add(source)
@@ -68,7 +72,7 @@ def parts_of(graph: Graph, found: Anatomy) -> Parts:
 
 
 def is_shared(graph: Graph, row: int) -> bool:
-    """Whether all replicas of one session use the same node: it holds state, reads a variable, or is fed."""
+    """Tell whether all replicas of one session use the same node: it holds state, reads a variable, or is fed."""
     first, last = int(graph.in_ptr[row]), int(graph.in_ptr[row + 1])
     if graph.ops[row] in PLACEHOLDERS or graph.ops[row] in VARIABLES:
         return True
@@ -78,20 +82,20 @@ def is_shared(graph: Graph, row: int) -> bool:
 
 
 def is_read(graph: Graph, row: int) -> bool:
-    """Whether a node reads a variable, and waits for nothing."""
+    """Tell whether a node reads a variable, and waits for nothing."""
     first, last = int(graph.in_ptr[row]), int(graph.in_ptr[row + 1])
     return graph.ops[row] in _READS and last == first + 1 and graph.ops[int(graph.edge_src[first])] in VARIABLES
 
 
 def is_write(graph: Graph, row: int) -> bool:
-    """Whether a node writes to a variable by no optimizer's rule."""
+    """Tell whether a node writes to a variable by no optimizer's rule."""
     return _WRITES.fullmatch(graph.ops[row]) is not None
 
 
 def held_by(graph: Graph, row: int) -> int | None:
     """The shared node whose state a node uses, with which it must be colocated; None: it uses values alone."""
     taken = ops.inputs(graph.ops[row], graph.attrs[row], graph.library) or ()
-    for edge, dtype in zip(range(graph.in_ptr[row], graph.in_ptr[row + 1]), taken, strict=False):
+    for edge, dtype in zip(graph.in_edges(row), taken, strict=False):
         source = int(graph.edge_src[edge])
         if (dtype >= REF or dtype == RESOURCE) and is_shared(graph, source):
             return source
@@ -158,18 +162,50 @@ def _ends(
 
 
 def _controls(graph: Graph, row: int) -> list[int]:
-    return [edge for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]) if graph.edge_tensor[edge] < 0]
+    return [edge for edge in graph.in_edges(row) if graph.edge_tensor[edge] < 0]
 
 
 def _walked(graph: Graph, ends: Sequence[int], replica: frozenset[int], entering: set[int]) -> set[int]:
     """Nodes that the ends need: backwards, but not into gradients nor along control edges from a replica."""
-    seen, pending = set(ends), list(ends)
-    while pending:
-        row = pending.pop()
-        for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]):
-            source = int(graph.edge_src[edge])
-            if edge in entering or source in seen or (graph.edge_tensor[edge] < 0 and source in replica):
-                continue
-            seen.add(source)
-            pending.append(source)
-    return seen
+
+    def needed(row: int) -> list[int]:
+        edges = [edge for edge in graph.in_edges(row) if edge not in entering]
+        sources = [(int(graph.edge_src[edge]), graph.edge_tensor[edge] < 0) for edge in edges]
+        return [source for source, control in sources if not (control and source in replica)]
+
+    return closure(ends, needed)
+
+
+# ---- reads of trained variables, in the pieces of a step -------------------------------------------------------------
+
+
+_HANDLE = "VarHandleOp"
+_HANDING_ON = ENTERS | SWITCHES | {"RefIdentity"}
+_BY_HANDLE = frozenset(("ReadVariableOp", "_ReadVariablesOp", "ResourceGather", "ResourceGatherNd"))
+
+
+def reads(partitions: Partitions) -> Ids:
+    """The rows of the pieces' graph that read a variable to which the pieces apply a gradient, ascending.
+
+    A variable with a handle is read by the ops for that. One with a reference is read by whoever takes its value and
+    not the reference: mostly an Identity beside it, but also a Send, where the reader is on another device. So a value
+    is as old as the op on the variable's device that took it, however long it is on its way.
+    """
+    graph = partitions.graph
+    return ids(sorted(set().union(*(_readers_of(graph, variable) for variable in trained(graph)))))
+
+
+def _readers_of(graph: Graph, variable: int) -> set[int]:
+    by_handle = graph.ops[variable] == _HANDLE
+    handing = _HANDING_ON | {"Identity"} if by_handle else _HANDING_ON
+    inside = closure(
+        [variable], lambda row: [at for at in readers(graph, row) if graph.ops[at] in handing and at != variable]
+    )
+    ends = {at for row in inside for at in readers(graph, row)} - inside
+    return {row for row in ends if (graph.ops[row] in _BY_HANDLE if by_handle else _takes_values(graph, row))}
+
+
+def _takes_values(graph: Graph, row: int) -> bool:
+    """Tell whether a node's op is registered with no reference among its inputs; an unknown op, as a Send, has none."""
+    facts = registry.facts(graph.ops[row])
+    return facts is None or not any(argument.is_ref for argument in facts.inputs)

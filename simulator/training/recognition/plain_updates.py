@@ -20,7 +20,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, SWITCHES
 from simulator.graph.purposes import SAVES
 from simulator.partitioning.partitions import SENDS
-from simulator.training.recognition.dataflow import depending_on
+from simulator.training.recognition.dataflow import closure, depending_on
 from simulator.training.recognition.variables import VARIABLES, is_whole, variable_of
 
 ADDS = frozenset(("AssignAdd", "AssignAddVariableOp"))
@@ -88,7 +88,7 @@ def plain_updates(graph: Graph, runs: Sequence[int], *, alone: bool = True) -> t
 
 
 def adds_a_constant(graph: Graph, row: int) -> bool:
-    """Whether an op assigns to a variable its own value and something more that depends on no example."""
+    """Tell whether an op assigns to a variable its own value and something more that depends on no example."""
     if graph.ops[row] not in ASSIGNS or not _is_given(graph, row):
         return False
     walk = _walk(graph, [_value(graph, row)], on_examples(graph))
@@ -107,7 +107,7 @@ def origins_of_examples(graph: Graph) -> list[int]:
 
 
 def _is_given(graph: Graph, row: int) -> bool:
-    """Whether a write has a second input that is a value."""
+    """Tell whether a write has a second input that is a value."""
     edge = _value(graph, row)
     return bool(edge < graph.in_ptr[row + 1] and graph.edge_tensor[edge] >= 0)
 
@@ -172,19 +172,19 @@ def _walk(graph: Graph, edges: Sequence[int], live: Flags, stop: int = -1, *, fu
                 walk.ends.add(edge)
         elif row not in walk.nodes:
             walk.nodes.add(row)
-            pending += range(graph.in_ptr[row], graph.in_ptr[row + 1])
+            pending += graph.in_edges(row)
     return walk
 
 
 def _is_used(graph: Graph, variable: int, inside: Collection[int], live: Flags) -> bool:
-    """Whether an op outside the updates uses the variable's value with examples, or sends it to another device.
+    """Tell whether an op outside the updates uses the variable's value with examples, or sends it to another device.
 
     A checkpoint, whose path is fed, uses no examples.
     """
     pending, seen = [variable], {variable}
     while pending:
         row = pending.pop()
-        for edge in graph.out_edge[graph.out_ptr[row] : graph.out_ptr[row + 1]].tolist():
+        for edge in graph.out_edges(row):
             reader = int(graph.edge_dst[edge])
             if graph.edge_tensor[edge] < 0 or reader in inside or reader in seen or graph.ops[reader] in _WRITES:
                 continue
@@ -201,13 +201,10 @@ def _behind(
     variable: int, writes: Mapping[int, list[int]], reads: Mapping[int, set[int]], used: Collection[int]
 ) -> set[int]:
     """The variables that a variable's update reads, and theirs in turn, if written and not trained themselves."""
-    seen, pending = {variable}, [variable]
-    while pending:
-        for row in writes[pending.pop()]:
-            new = [one for one in reads[row] if one in writes and one not in seen and one not in used]
-            seen.update(new)
-            pending += new
-    return seen - {variable}
+    return closure(
+        [variable],
+        lambda at: [one for row in writes[at] for one in reads[row] if one in writes and one not in used],
+    ) - {variable}
 
 
 def _updates(
@@ -238,7 +235,7 @@ def _cuts(graph: Graph, first: int, edges: Sequence[int], live: Flags, *, furthe
     """
     written = {_written(graph, int(graph.edge_dst[edge])) for edge in edges}
     inside = _walk(graph, [first], live, further=further).nodes
-    into = [first, *(edge for row in inside for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]))]
+    into = [first, *(edge for row in inside for edge in graph.in_edges(row))]
     carried = {int(graph.edge_tensor[edge]): edge for edge in into if graph.edge_tensor[edge] >= 0}
     walks = [
         _walk(graph, edges, live, tensor, further=further)

@@ -56,6 +56,6 @@ def variable_bytes(graph: Graph, row: int) -> int:
 
 
 def is_whole(graph: Graph, variable: int) -> bool:
-    """Whether a variable holds whole numbers, which count and do not learn."""
+    """Tell whether a variable holds whole numbers, which count and do not learn."""
     attrs = graph.attrs[variable]
     return "dtype" in attrs and base(int(attrs["dtype"].type)) in _WHOLE_NUMBERS

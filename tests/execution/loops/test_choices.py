@@ -18,7 +18,8 @@ from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
-from simulator.partitioning import FLAVOURS, partition
+from simulator.partitioning.cut import partition
+from simulator.partitioning.levels import FLAVOURS
 from tests.execution.cases import apart, assigned, costs
 from tests.execution.loops.cases import begun, conditional, counting, live_counts, predicate, scalars
 from tests.strategies import BOOL, INT32, type_attr, typed

@@ -13,7 +13,7 @@ from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.partitioning import partition
+from simulator.partitioning.cut import partition
 from tests.execution.cases import apart, assigned, costs, whole
 from tests.execution.loops.cases import begun, counting, live_counts, number, predicate, scalars
 from tests.strategies import INT32, Rows, shapes_attr, type_attr, typed

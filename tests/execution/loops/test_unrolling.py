@@ -22,7 +22,8 @@ from simulator.execution.simulate import simulate
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.partitioning import FLAVOURS, partition
+from simulator.partitioning.cut import partition
+from simulator.partitioning.levels import FLAVOURS
 from tests.execution.cases import CLUSTERS, apart, assigned, cluster, costs, whole
 from tests.execution.loops.cases import begun, conditional, counting, live_counts, predicate, scalars
 from tests.execution.loops.executor import Executor, Tag

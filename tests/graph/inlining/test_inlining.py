@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph
 from simulator.graph.inlining import calls as expansion
-from simulator.graph.inlining import inline
+from simulator.graph.inlining.expanding import inline
 from simulator.graph.messages import AttrValue
 from tests.graph.inlining.functional import (
     BINARY,

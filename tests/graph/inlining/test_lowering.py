@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simulator.graph.graph import Graph
-from simulator.graph.inlining import inline, lower
+from simulator.graph.inlining.expanding import inline, lower
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
 from simulator.laws import graph_laws

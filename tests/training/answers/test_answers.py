@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from simulator.columns import flags, ids, ints
 from simulator.errors import SimvizError
-from simulator.training.answers.answers import answers, rate, until_ci
-from simulator.training.answers.steady_state import Cycle
+from simulator.training.answers.answers import answers, until_ci
+from simulator.training.answers.steady_state import Cycle, rate
 from simulator.training.disturbances.disturbance import Upsets
 from simulator.training.training import Training
 from tests.training.alike import anew

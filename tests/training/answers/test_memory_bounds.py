@@ -10,7 +10,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import connected
 from simulator.execution.trace import Trace
 from simulator.training.answers.memory_bounds import MemoryBounds, memory_bounds
-from simulator.training.clients.client_tables import Client
+from simulator.training.clients import Client
 from tests.viz.scenes import training_graph
 
 

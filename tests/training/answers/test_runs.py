@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import simulator
 from simulator.cluster.cluster import Cluster
-from simulator.partitioning import partition
+from simulator.partitioning.cut import partition
 from simulator.training.answers.answers import answers, until_ci
 from simulator.training.answers.bottleneck import Bottleneck, bottleneck
 from simulator.training.answers.reliefs import Relief, relieve
 from simulator.training.answers.scaling import scale
-from simulator.training.clients.client_tables import Client
+from simulator.training.clients import Client
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.programs.program import Program
 from simulator.training.regimes import Regime, read_regime

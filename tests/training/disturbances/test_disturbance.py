@@ -24,8 +24,7 @@ from simulator.training.disturbances.disturbance import (
     read_disturbance,
 )
 from simulator.training.disturbances.disturbed import Disturbed, disturb, present, singled_out, slowed
-from simulator.training.disturbances.noise import ONE, QUANTILES
-from simulator.training.disturbances.pauses import Pauses
+from simulator.training.disturbances.noise import NO_PAUSE, ONE, QUANTILES, Pauses
 from tests.training.runs import costs_of
 
 MS = 10**6
@@ -182,19 +181,15 @@ def test_columns_of_a_run(cluster: Cluster) -> None:
     assert one.noise.shape == (2, QUANTILES)
     assert one.noise_of.tolist() == [-1, -1, 0, 1, 0]
     assert one.up_ns.tolist() == [0, 0, 3 * MS, 0, 0]
-    assert one.pause_phase_ns.tolist() == [2 * MS, 2 * MS, 0, 0, 0]
-    assert one.pause_period_ns.tolist() == [5 * MS, 5 * MS, 0, 0, 0]
-    assert one.pause_length_ns.tolist() == [MS, MS, 0, 0, 0]
-    assert one.crash_task.tolist() == [4, 1, 4]
-    assert one.crash_at_ns.tolist() == [MS, 9 * MS, 9 * MS]
-    assert one.crash_down_ns.tolist() == [MS, 2 * MS, MS]
-    assert one.crash_restore_ns.tolist() == [0, 3 * MS, 0]
-    assert one.crash_checkpoint_ns.tolist() == [0, 4 * MS, 0]
-    assert [cluster.devices[row].short for row in (*one.traffic_source, *one.traffic_target)] == [
-        "worker:0/CPU:0",
-        "ps:1/CPU:0",
-    ]
-    assert (one.traffic_bytes.tolist(), one.traffic_period_ns.tolist()) == ([1000], [1000])
+    assert one.pauses == (*[Pauses(2 * MS, 5 * MS, MS)] * 2, *[NO_PAUSE] * 3)
+    assert one.crashes == (
+        (4, Crash(MS, MS)),
+        (1, Crash(9 * MS, 2 * MS, 3 * MS, 4 * MS)),
+        (4, Crash(9 * MS, MS)),
+    )
+    (sender,) = one.senders
+    assert [cluster.devices[row].short for row in sender[:2]] == ["worker:0/CPU:0", "ps:1/CPU:0"]
+    assert (sender.nbytes, sender.period_ns) == (1000, 1000)
 
 
 def test_nothing_changes_nothing(cluster: Cluster) -> None:

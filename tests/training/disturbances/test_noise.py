@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.columns import Ints
-from simulator.execution.caching import CompiledSources
+from simulator.execution.choosing import CompiledSources
 from simulator.execution.compiled.kernel import Parameter, made
 from simulator.execution.compiled.translation import Array
 from simulator.training.disturbances.noise import (

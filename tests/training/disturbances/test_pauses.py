@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.training.disturbances.pauses import Pauses, stretched
+from simulator.training.disturbances.noise import Pauses, stretched
 
 
 @st.composite

@@ -11,8 +11,8 @@ from simulator.columns import ids
 from simulator.costs.table import MEASURED
 from simulator.graph.graph import Graph
 from simulator.graph.step import choose_step
-from simulator.partitioning import partition
-from simulator.training.clients.client_tables import Client
+from simulator.partitioning.cut import partition
+from simulator.training.clients import Client
 from simulator.training.programs.program import Program
 from tests.execution.cases import assigned, attrs_of, costs
 from tests.strategies import Rows, shapes_attr, type_attr, types_attr

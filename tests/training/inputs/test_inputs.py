@@ -19,9 +19,9 @@ from simulator.training.answers.answers import answers
 from simulator.training.answers.bottleneck import bottleneck
 from simulator.training.answers.reliefs import FASTER
 from simulator.training.disturbances.disturbance import read_disturbance
-from simulator.training.inputs.core_costs import RUN_NS, core_ns, processor
 from simulator.training.inputs.finding import inputs_of
 from simulator.training.inputs.pipeline import Pipeline, Pipelines, faster, read_rate
+from simulator.training.inputs.producers import RUN_NS, core_ns, processor
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, attrs_of

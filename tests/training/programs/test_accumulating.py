@@ -12,12 +12,10 @@ from simulator.graph.graph import Graph
 from simulator.graph.importer import read_graph
 from simulator.graph.step import choose_step
 from simulator.shapes.filling import with_shapes
-from simulator.training.clients.operations import APPLY, DEQUEUE, ENQUEUE, TAKE
-from simulator.training.clients.resources import find, joined
 from simulator.training.programs.distributed import distributed
 from simulator.training.programs.program import Program
-from simulator.training.programs.program_regime import regime_of
-from simulator.training.recognition.sync_replicas import sync_replicas
+from simulator.training.recognition.sync_ops import APPLY, DEQUEUE, ENQUEUE, TAKE, find, joined
+from simulator.training.recognition.sync_replicas import regime_of, sync_replicas
 from simulator.training.regimes import Regime
 from tests.strategies import Rows, type_attr, typed
 from tests.training.programs.test_distributed import script
@@ -80,8 +78,8 @@ def test_all_clients_meet_at_the_same_accumulators_and_queue() -> None:
     kinds = []
     for flavour in ("local", "master"):
         found = joined([find(cut(one.graph, CLUSTER, one.fetches, flavour)) for one in programs])
-        assert len({key for one in found for key in one.key}) == 8 + 1
-        kinds.append([sorted(one.kind.tolist()) for one in found])
+        assert len({op.key for one in found for op in one.ops}) == 8 + 1
+        kinds.append([sorted(op.kind for op in one.ops) for one in found])
     assert kinds[0] == kinds[1] == [[APPLY] * 8 + [DEQUEUE]] * 3 + [[TAKE] * 8 + [ENQUEUE]]
 
 

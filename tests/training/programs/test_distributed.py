@@ -11,10 +11,9 @@ from simulator.errors import ClusterError, GraphError, InfeasibleError, SimvizEr
 from simulator.graph.editor import edited
 from simulator.graph.graph import Graph
 from simulator.graph.importer import read_graph
-from simulator.training.clients.operations import APPLY, DEQUEUE, ENQUEUE, TAKE
-from simulator.training.clients.resources import find, joined
 from simulator.training.programs.distributed import distributed
 from simulator.training.programs.program import Program
+from simulator.training.recognition.sync_ops import APPLY, DEQUEUE, ENQUEUE, TAKE, find, joined
 from simulator.training.recognition.variables import variable_of
 from simulator.training.regimes import Regime
 from tests.strategies import Rows, type_attr, typed
@@ -199,8 +198,8 @@ def test_a_workers_own_input_queue_is_nothing_that_workers_share() -> None:
 def test_worker_and_updates_share_one_accumulator_and_one_queue() -> None:
     made = distributed(synchronised(aggregate=2, handed=2, tokens=2), load_cluster("ps=1,worker=2"))
     found = joined([find(cut(one.graph, "ps=1,worker=2", one.fetches, "master")) for one in made])
-    assert [one.kind.tolist() for one in found] == [[APPLY, DEQUEUE], [APPLY, DEQUEUE], [TAKE, ENQUEUE]]
-    assert len({key for one in found for key in one.key}) == 2
+    assert [[op.kind for op in one.ops] for one in found] == [[APPLY, DEQUEUE], [APPLY, DEQUEUE], [TAKE, ENQUEUE]]
+    assert len({op.key for one in found for op in one.ops}) == 2
 
 
 def test_what_takes_nothing_is_nothing_of_the_node_after_it() -> None:

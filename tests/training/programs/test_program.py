@@ -8,8 +8,8 @@ import pytest
 
 from placement import clients
 from simulator import answers, load_cluster, train
-from simulator.costs.calibration import calibrate
 from simulator.costs.estimate import estimate
+from simulator.costs.matching import with_measured
 from simulator.costs.measured import MeasuredTimes, Sample
 from simulator.costs.table import MEASURED, CostTable
 from simulator.graph.graph import Graph
@@ -41,7 +41,7 @@ def measured(graph: Graph, *more: Sample) -> MeasuredTimes:
 
 def priced(programs: tuple[Program, ...], cluster: str, given: MeasuredTimes) -> tuple[CostTable, ...]:
     there = load_cluster(cluster)
-    return estimate_each(programs, there, lambda graph, at: calibrate(estimate(graph, at), given, graph, at))
+    return estimate_each(programs, there, lambda graph, at: with_measured(estimate(graph, at), given, graph, at))
 
 
 def made(how: Replication, cluster: str, regime: Regime | None) -> tuple[Program, ...]:

@@ -1,0 +1,230 @@
+"""Placements from which a search starts: an order cut into stretches, and list schedules.
+
+`cuts` gives each device a stretch of an order of the groups, by dynamic programming. No stretch may have much more than
+its share of the work, or of the memory. Of all such cuts the one is taken over which the least has to cross. Layers
+over devices are such cuts; Baechi's m-TOPO (Jeon et al. 2020) fills one device after the other in one order.
+
+`lists` takes ops by falling upward rank, in machine code, aware of the links that transfers hold. The list is HEFT's
+(Topcuoglu, Hariri and Wu 2002). An op goes to the device on which it ends first. Its inputs are sent there and wait for
+links that earlier ones hold, as in Sinnen and Sousa, "Communication contention in task scheduling", IEEE TPDS 16(6),
+2005. This is done over all devices and over some of them, as fewer are often faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from placement.problem import Problem, topological
+from placement.search.decisions import Decisions, Floats, Vector, working
+from placement.search.schedules import RATE_BITS, Jobs, Schedule
+from simulator.columns import Ints, positions
+from simulator.execution.routes import discipline
+
+_SLACKS = (0.3, 0.02, 0.8)  # share by which a stretch may pass its part of the whole
+_POINTS = 400  # places at which an order may be cut
+
+
+# --- cuts of an order ------------------------------------------------------------------------------------------------
+
+
+def cuts(made: Decisions, base: Sequence[int], *, tight: bool) -> Iterator[Vector]:
+    """Devices [G] of cuts; a group keeps its device of `base` [G] where it may not have that of its stretch.
+
+    `tight`: memory could be short, so cuts by memory come first.
+    """
+    busy = working(made.problem)
+    counts = [k for k in range(len(busy), 1, -1) if k <= 4 or k in (6, 8, 12, 16, 24, 32) or k == len(busy)]
+    kinds = [made.work_ns, _held(made)]
+    crossing = [_crossing(made, order) for order in made.orders]
+    for slack in _SLACKS:
+        for k in counts:
+            for weight in kinds[::-1] if tight else kinds:
+                for row, order in enumerate(made.orders):
+                    bounds = _best_cut(crossing[row], weight[order] + 1e-9, k, slack)
+                    stretch = np.searchsorted(bounds, np.arange(len(order)), side="right")
+                    yield _placed(made, base, order, stretch, busy)
+
+
+def _held(made: Decisions) -> Floats:
+    """[M] the bytes of each group: resident, and what its ops put out."""
+    tables = made.problem.tables
+    row = made.row[made.group[tables.tensor_op]]
+    kept = row >= 0
+    out: Floats = np.bincount(row[kept], tables.tensor_bytes[kept], len(made.free)) + made.resident.astype(float)
+    return out
+
+
+def _crossing(made: Decisions, order: Vector) -> Floats:
+    """[M - 1] what crosses if the order is cut behind each place: each value once."""
+    tables, count = made.problem.tables, len(order)
+    place = positions(order, count)
+    source, target = (
+        made.row[made.group[tables.tensor_op[tables.edge_tensor]]],
+        made.row[made.group[tables.consumer]],
+    )
+    kept = (source >= 0) & (target >= 0)
+    tensor = tables.edge_tensor[kept]
+    low, high = np.full(len(tables.tensor_op), count), np.full(len(tables.tensor_op), -1)
+    for end in (place[source[kept]], place[target[kept]]):
+        np.minimum.at(low, tensor, end)
+        np.maximum.at(high, tensor, end)
+    spans = np.flatnonzero(high >= 0)
+    change: Floats = np.bincount(low[spans], made.wire_ns[spans], count + 1).astype(float)
+    change -= np.bincount(high[spans], made.wire_ns[spans], count + 1)
+    return np.cumsum(change)[: count - 1]
+
+
+def _best_cut(crossing: Floats, weight: Floats, k: int, slack: float) -> Vector:
+    """[k - 1] before which groups to cut, so that least crosses and no stretch weighs more than (1 + slack) / k.
+
+    Of a long order it tries some places alone, those where least crosses.
+    """
+    until, cost = np.append(0.0, np.cumsum(weight)), np.concatenate([[0.0], crossing, [0.0]])
+    points = _points(cost)
+    until, cost = until[points], cost[points]
+    most = max(until[-1] * (1 + slack) / k, float(np.diff(until).max(initial=0)))
+    first = np.searchsorted(until, until - most * (1 + 1e-9))  # where a stretch that ends at each point may begin
+    best = np.where(until <= most * (1 + 1e-9), cost, np.inf)  # of one stretch more each time, by where the last ends
+    before = []
+    for _ in range(k - 1):
+        before.append(_lowest(best, first))
+        best = best[before[-1]] + cost
+    at, bounds = len(until) - 1, []
+    for taken in reversed(before):
+        at = int(taken[at])
+        bounds.append(at)
+    found: Vector = points[np.array(bounds[::-1], np.int64)]
+    return found
+
+
+def _points(cost: Floats) -> Vector:
+    """The first and the last place, and of equal shares of those between the one that costs least."""
+    inner = np.arange(1, len(cost) - 1)
+    if len(inner) > _POINTS:
+        width = -(-len(inner) // _POINTS)
+        shares = np.full((-(-len(inner) // width), width), np.inf)
+        shares.reshape(-1)[: len(inner)] = cost[inner]
+        inner = 1 + np.arange(len(shares)) * width + shares.argmin(axis=1)
+    return np.concatenate([[0], inner, [len(cost) - 1]])
+
+
+def _lowest(values: Floats, first: Vector) -> Vector:
+    """The place of the least of `values` from `first` up to each place; `first` never falls."""
+    found = np.empty(len(values), np.int64)
+    queue = [0] * len(values)
+    head = tail = 0
+    listed, firsts = values.tolist(), first.tolist()
+    for at, value in enumerate(listed):
+        while tail > head and listed[queue[tail - 1]] > value:
+            tail -= 1
+        queue[tail] = at
+        tail += 1
+        while queue[head] < firsts[at]:
+            head += 1
+        found[at] = queue[head]
+    return found
+
+
+def _placed(made: Decisions, base: Sequence[int], order: Vector, stretch: Vector, busy: Sequence[int]) -> Vector:
+    """[G] the device of each group: that of its stretch, else the CPU beside it, else that of `base`."""
+    device, home = np.array(base, np.int64), np.array(made.problem.home, np.int64)
+    wanted = np.array(busy, np.int64)[stretch % len(busy)]
+    there, beside = made.allowed[order, wanted], made.allowed[order, home[wanted]]
+    device[made.free[order]] = np.where(there, wanted, np.where(beside, home[wanted], device[made.free[order]]))
+    return device
+
+
+# --- list schedules --------------------------------------------------------------------------------------------------
+
+
+def lists(made: Decisions, ranks: Sequence[int]) -> Iterator[Vector]:
+    """Devices [G] of list schedules, with and without links; those that run out of room are left out."""
+    from placement.search.compiled import schedule as run  # late: it loads LLVM
+
+    problem = made.problem
+    place = positions(topological(problem), len(ranks))
+    order = np.lexsort((place, -np.array(ranks, np.float64))).astype(np.int64)
+    jobs, devices = _jobs(made), len(problem.capacity)
+    lanes = np.minimum(problem.tables.lanes, 64)
+    links = max(len(problem.tables.routes.link_names), 1)
+    for some in subsets(problem):
+        use = np.zeros(devices, np.int64)
+        use[list(some)] = 1
+        may = jobs.may.reshape(-1, devices)
+        chosen = np.where((may * use).any(axis=1, keepdims=True), may * use, may)
+        for aware in (1, 0):
+            schedule = Schedule(
+                device=np.full(len(may), -1),
+                of_op=np.full(len(ranks), -1),
+                end_ns=np.zeros(len(ranks), np.int64),
+                arrive_ns=np.full(len(problem.nbytes) * devices, -1),
+                free_ns=np.zeros(links, np.int64),
+                trial_ns=np.zeros(links, np.int64),
+                trial=np.full(links, -1),
+                lane_ns=np.zeros(devices * int(lanes.max()), np.int64),
+                room=np.array(problem.capacity, np.int64),
+                order=order,
+            )
+            run(jobs._replace(may=np.ascontiguousarray(chosen.reshape(-1))), schedule, aware)
+            if schedule.room.min() < 0:
+                continue
+            first = np.array([allowed[0] if allowed else 0 for allowed in problem.allowed], np.int64)
+            yield np.where(schedule.device < 0, first, schedule.device)
+
+
+def subsets(problem: Problem) -> list[tuple[int, ...]]:
+    """Some sets of devices: all, the first GPUs with all CPUs, and those of a task of each sort."""
+    devices = range(len(problem.capacity))
+    cpus = tuple(device for device in devices if problem.cpu[device])
+    others = tuple(device for device in devices if not problem.cpu[device])
+    task = problem.cluster.task_of
+    found = [tuple(devices), *(others[:count] + cpus for count in (2, 3, 4, 6) if count < len(others))]
+    of_task = [tuple(device for device in devices if task[device] == one) for one in sorted(set(task))]
+    if len(of_task) > 1:
+        found += {tuple(problem.cluster.kind_of[device] for device in some): some for some in of_task}.values()
+    return found
+
+
+def _jobs(made: Decisions) -> Jobs:
+    """The input of the schedule, as columns of 64 bits."""
+    problem = made.problem
+    tables, routes = problem.tables, problem.tables.routes
+    held = discipline(routes, problem.options.contention).held
+    may = np.zeros((len(problem.allowed), len(problem.capacity)), np.int64)
+    for group, allowed in enumerate(problem.allowed):
+        may[group, list(allowed)] = 1
+    fixed = routes.latency_ns + routes.send_ns + routes.receive_ns + routes.request_ns
+    inputs = [np.array(tensors, np.int64) for tensors in problem.inputs]
+
+    def column(values: npt.ArrayLike) -> Vector:
+        return np.array(values, np.int64).reshape(-1)
+
+    return Jobs(
+        group=column(made.group),
+        may=column(may),
+        run_ns=column(tables.run_ns),
+        instant=column(tables.instant),
+        first=column(np.append(0, np.cumsum([len(tensors) for tensors in inputs]))),
+        tensor=np.concatenate([*inputs, np.zeros(0, np.int64)]),
+        maker=column(tables.tensor_op),
+        nbytes=column(np.minimum(tables.tensor_bytes, 2**32)),
+        free=column(tables.stays | tables.replicable),
+        route=column(routes.of),
+        fixed_ns=column(fixed),
+        per_byte=_per_byte(routes.bytes_per_s),
+        held_first=column(np.append(0, np.cumsum([len(links) for links in held]))),
+        held=column([link for links in held for link in links] or [0]),
+        link_per_byte=_per_byte(routes.link_bytes_per_s) if len(routes.link_names) else column([0]),
+        lanes=column(np.minimum(tables.lanes, 64)),
+        resident=column(problem.resident),
+    )
+
+
+def _per_byte(bytes_per_s: Ints) -> Vector:
+    """Nanoseconds per byte, with RATE_BITS of a fraction; 0 where bytes cost no time."""
+    rate = np.maximum(bytes_per_s, 1).astype(np.float64)
+    made: Vector = np.where(bytes_per_s > 0, np.minimum(1e9 * 2**RATE_BITS / rate, 2.0**30), 0).astype(np.int64)
+    return made

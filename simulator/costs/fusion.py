@@ -1,0 +1,74 @@
+"""Ops that TensorFlow joins into one kernel before a step runs, on a GPU.
+
+Grappler's remapper makes one kernel of a batch normalisation in inference, an addition behind it and a ReLU behind that
+(tensorflow/core/grappler/optimizers/remapper.cc, FusedBatchNormEx, since TensorFlow 2.1; by its times also in NVIDIA's
+1.15 of 2020). In training it needs float16 with channels last, and is not modelled.
+
+    FusedBatchNorm ──▶ [Add] ──▶ Relu        each the only reader of the one before it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.cluster.cluster import Device
+from simulator.columns import Ints
+from simulator.graph.graph import Attrs, Graph
+
+_NORMALISATIONS = frozenset(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"))
+_ADDITIONS = frozenset(("Add", "AddV2"))
+
+
+class Fused(NamedTuple):
+    """Nodes that run within the kernel of a batch normalisation."""
+
+    relus: list[int]
+    additions: list[int]  # their other operand is read, too
+
+
+def fused(graph: Graph) -> Fused:
+    """Find the ReLUs and additions that take part in a batch normalisation."""
+    found = Fused([], [])
+    relus = [node for node, op in enumerate(graph.ops) if op == "Relu"]
+    if not relus or not any(op in _NORMALISATIONS for op in graph.ops):
+        return found
+    readers = np.bincount(graph.edge_tensor[graph.edge_tensor >= 0], minlength=len(graph.tensor_node)).tolist()
+    first, sources, outputs = graph.in_ptr.tolist(), graph.edge_tensor.tolist(), graph.tensor_ptr.tolist()
+    made_by = graph.tensor_node.tolist()
+
+    def taken(node: int) -> list[int]:
+        return [tensor for tensor in sources[first[node] : first[node + 1]] if tensor >= 0]
+
+    def normalised(tensor: int) -> bool:
+        node = made_by[tensor]
+        alone = readers[tensor] == 1 and outputs[node] == tensor
+        return alone and graph.ops[node] in _NORMALISATIONS and not _trains(graph.attrs[node])
+
+    for relu in relus:
+        for tensor in taken(relu)[:1]:
+            node = made_by[tensor]
+            if normalised(tensor):
+                found.relus.append(relu)
+            elif graph.ops[node] in _ADDITIONS and readers[tensor] == 1:
+                operands = taken(node)
+                equal = len({graph.tensor_shape[operand] for operand in operands}) == 1
+                if len(operands) == 2 and equal and any(map(normalised, operands)):
+                    found.relus.append(relu)
+                    found.additions.append(node)
+    return found
+
+
+def reading_ns(graph: Graph, nodes: Sequence[int], model: Device) -> Ints:
+    """Time to read as many bytes as each node writes."""
+    rate = model.bytes_per_s * (model.chip.bandwidth if model.chip else 1)
+    written = graph.tensor_bytes[graph.tensor_ptr[np.array(nodes, np.int64)]]
+    return np.ceil(np.maximum(written, 0) * 1e9 / rate).astype(np.int64)
+
+
+def _trains(attrs: Attrs) -> bool:
+    """Tell whether it takes statistics over the batch; so it does where the file does not say."""
+    value = attrs.get("is_training")
+    return True if value is None else bool(value.b)

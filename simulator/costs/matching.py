@@ -1,0 +1,226 @@
+"""Measured times replace estimates, matched by node name and device kind.
+
+file ──▶ samples ──by name──▶ node ──▶ all its copies (tower_1/.., replica_2/..)
+                 └─by device─▶ kind
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.cluster.cluster import Cluster
+from simulator.columns import ids
+from simulator.costs.measured import MeasuredTimes, Sample, read_measurement
+from simulator.costs.table import MEASURED, CostTable
+from simulator.errors import ClusterError
+from simulator.graph.graph import Graph
+from simulator.units import Nanos
+from simulator.wording import near, some
+
+__all__ = ["read_measurement", "with_measured"]
+
+_Times: TypeAlias = dict[tuple[int, int], list[Nanos]]  # by node and column of the cost table
+
+# Numbers that TensorFlow gives as it goes, and that differ from run to run: "/_12" of the nodes that the partitioner
+# replicates or cuts (graph_partition.cc, NewName), and of those that lowering makes of a loop or branch.
+_NUMBER = re.compile(r"/_\d+(?=/|$)")
+_TYPE = re.compile(r"(?i)[/:](cpu|gpu):\d+$")
+_SHOWN = 5  # names listed in a note
+
+
+@dataclass(slots=True)
+class _FileUse:
+    """The use of one file: its names, and the samples that count."""
+
+    source: str
+    names: dict[str, bool] = field(default_factory=dict)  # measured name -> whether the graph has it
+    used: int = 0  # samples that count for some kind
+    elsewhere: Counter[str] = field(default_factory=Counter)  # samples by devices of which the cluster has no type
+
+
+def with_measured(
+    costs: CostTable,
+    measurement: MeasuredTimes | Sequence[MeasuredTimes],
+    graph: Graph,
+    cluster: Cluster,
+    *,
+    described: Cluster | None = None,
+) -> CostTable:
+    """The estimate, with measured times where a measurement has them: by node name and device kind.
+
+    The median of all times of a node on a kind counts, rounded up, over all measurements; TensorFlow writes one file
+    per step. A device that the cluster lacks stands for all kinds of its type. A copy that replication made takes its
+    original's time where it was not measured itself: each copy works on as many examples as the given graph. TensorFlow
+    adds numbers to names at run time. So a name that the graph lacks stands for the nodes of that op whose names differ
+    only in numbers.
+
+    `described` is the measured cluster, where `cluster` has more or fewer tasks. Its kinds and devices are known, too,
+    and an unused measurement is no error then.
+
+    A measurement adds no kernel to an op that has none. The notes count names that the graph lacks, and times on a type
+    of device that the cluster lacks. Raises ClusterError for an unknown kind, and for a measurement without any use: no
+    name is the graph's, or the cluster has no device of such a type.
+    """
+    given = [measurement] if isinstance(measurement, MeasuredTimes) else list(measurement)
+    rows_of = _Names(graph)
+    times: _Times = {}
+    uses = [_gather(one, rows_of, costs, cluster, described or cluster, times) for one in given]
+    for one in uses if described is None else ():
+        _check_used(one, graph, cluster)
+    run_ns, source = costs.run_ns.copy(), costs.source.copy()
+    without_kernel = 0
+    for (node, column), measured in times.items():
+        if run_ns[node, column] >= 0:
+            run_ns[node, column] = _median(measured)
+            source[node] = MEASURED
+        else:
+            without_kernel += 1
+    nodes = int(np.count_nonzero(source == MEASURED))
+    _copy(run_ns, source, times, graph)
+    run_ns.setflags(write=False)
+    copied = int(np.count_nonzero(source == MEASURED)) - nodes
+    notes = _notes(uses, nodes, copied, graph, cluster, without_kernel)
+    errors = costs.errors
+    if errors is not None:  # a measured time is taken as it is
+        known = run_ns != costs.run_ns
+        known[[node for node, _ in times], [column for _, column in times]] = True
+        errors = replace(errors, relative=np.where(known, 0.0, errors.relative))
+    return replace(costs, run_ns=run_ns, source=ids(source), notes=(*costs.notes, *notes), errors=errors)
+
+
+class _Names:
+    """Nodes by the names that a measurement may give them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.bare: dict[str, list[int]] = {}
+        for row, name in enumerate(graph.names):
+            self.bare.setdefault(_NUMBER.sub("", name), []).append(row)
+
+    def rows(self, sample: Sample) -> list[int]:
+        """The nodes of a sample's name; where the sample lacks the op, only if the name fits one node."""
+        row = self.graph.index.get(sample.node)
+        if row is not None:
+            return [row]
+        found = self.bare.get(_NUMBER.sub("", sample.node), [])
+        if sample.op:
+            return [row for row in found if self.graph.ops[row] == sample.op]
+        return found if len(found) == 1 else []
+
+
+def _gather(
+    measurement: MeasuredTimes,
+    names: _Names,
+    costs: CostTable,
+    cluster: Cluster,
+    described: Cluster,
+    times: _Times,
+) -> _FileUse:
+    """Add a file's samples to the times by node and column."""
+    places: dict[str, tuple[int, ...]] = {}
+    models = [next(device for device in cluster.devices if device.kind == kind) for kind in costs.kinds]
+    file = _FileUse(measurement.source)
+    for sample in measurement.samples:
+        columns = places.get(sample.where)
+        if columns is None:
+            columns = places[sample.where] = _columns(sample, measurement, described, costs.kinds)
+        rows = names.rows(sample)
+        if not sample.node.startswith("_") or rows:  # the session's own: _SOURCE, _arg_x_0_0
+            file.names[sample.node] = bool(rows)
+        if rows and not columns:
+            file.elsewhere[sample.where] += 1
+        for column in columns:
+            for row in rows:
+                took = models[column].op_ns(sample.ns) if sample.kernels_only else sample.ns
+                times.setdefault((row, column), []).append(took)
+                file.used += 1
+    return file
+
+
+def _check_used(file: _FileUse, graph: Graph, cluster: Cluster) -> None:
+    """Raise ClusterError for a file without a time of this graph on this cluster."""
+    if file.used:
+        return
+    if file.elsewhere:
+        raise ClusterError(
+            f"{file.source} measured times on {some(sorted(file.elsewhere))}, and {cluster.name} has no device of "
+            "that type, so nothing of it is used; give a cluster that has one, or measure on what it has."
+        )
+    names = sorted(file.names)
+    measured = (
+        f"measured {some([repr(name) for name in names], _SHOWN)}" if names else "has the session's own names only"
+    )
+    known = some([repr(name) for name in graph.names], _SHOWN)
+    hint = next((hint for name in names[:_SHOWN] if (hint := near(name, graph.names))), "")
+    raise ClusterError(
+        f"{file.source} {measured}, and none of that is a node of {graph.source}, which has {known}, so nothing of it "
+        f"is used.{hint}"
+    )
+
+
+def _copy(run_ns: npt.NDArray[np.int64], source: npt.NDArray[np.int32], times: _Times, graph: Graph) -> None:
+    """Give copies without times of their own the times of their originals."""
+    for name, original in graph.copies.items():
+        row, origin = graph.index.get(name), graph.index.get(original)
+        if row is None or origin is None:
+            continue
+        for column in range(run_ns.shape[1]):
+            if (origin, column) in times and (row, column) not in times and run_ns[row, column] >= 0:
+                run_ns[row, column] = run_ns[origin, column]
+                source[row] = MEASURED
+
+
+def _columns(sample: Sample, measurement: MeasuredTimes, described: Cluster, kinds: Sequence[str]) -> tuple[int, ...]:
+    """The kinds of a sample's device, as columns of the cost table; none where only `described` has them."""
+    types = {device.kind: device.type for device in described.devices}
+    named = _TYPE.search(sample.where)
+    wanted = named[1].upper() if named else sample.where.upper()
+    row = described.index.get(sample.where)
+    if sample.where in types:
+        meant = {sample.where}
+    elif row is not None:
+        meant = {described.devices[row].kind}
+    elif wanted in ("CPU", "GPU"):
+        meant = {kind for kind, its in types.items() if its == wanted}
+    else:
+        where = f"{measurement.source}, line {sample.line}" if sample.line else measurement.source
+        raise ClusterError(
+            f"{where}: {described.name} has no device kind {sample.where[:80]!r}.{near(sample.where, described.kinds)} "
+            f"It has {', '.join(described.kinds)}; CPU and GPU stand for all kinds of that type",
+            line=sample.line or None,
+        )
+    return tuple(column for column, kind in enumerate(kinds) if kind in meant)
+
+
+def _median(times: list[Nanos]) -> Nanos:
+    ordered = sorted(times)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else -(-(ordered[middle - 1] + ordered[middle]) // 2)
+
+
+def _notes(
+    uses: Sequence[_FileUse], nodes: int, copied: int, graph: Graph, cluster: Cluster, without_kernel: int
+) -> list[str]:
+    files = " and ".join(one.source for one in uses)
+    also = f", {copied} of them as copies of others" if copied else ""
+    notes = [f"nodes with measured times from {files}: {nodes + copied} of {len(graph)}{also}"]
+    for one in uses:
+        unknown = sorted(name for name, known in one.names.items() if not known)
+        of = one.source if len(uses) > 1 else "measured"
+        if unknown:
+            notes.append(
+                f"{of} names that are not in the graph: {len(unknown)} of {len(one.names)} ({some(unknown, _SHOWN)})"
+            )
+    if without_kernel:
+        notes.append(f"measured times left out, because TensorFlow 2.21 has no such kernel: {without_kernel}")
+    elsewhere = sum(one.elsewhere.total() for one in uses)
+    if elsewhere:
+        notes.append(f"measured times left out, because {cluster.name} has no device of their type: {elsewhere}")
+    return notes

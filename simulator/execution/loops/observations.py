@@ -1,0 +1,94 @@
+"""Trips and ways as an observed step had them, by the runs of its Enters, LoopConds and Switches.
+
+A node that replication copied did what its original did: each copy works on as many examples.
+
+                    iterations
+    loop entered E times, LoopCond ran C times      C / E - 1 trips, rounded where they differ
+    Switch sent its value n0 times to output 0,
+    n1 times to output 1                            true in n1 of n0 + n1 iterations, spread evenly
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.columns import Ints, ints
+from simulator.execution.loops.frames import Flow
+from simulator.graph.op_classes import ENTERS
+from simulator.observed.observed_step import ObservedNode, ObservedStep
+
+if TYPE_CHECKING:
+    from simulator.execution.loops.iterations import IterationSpace
+    from simulator.execution.options import Choice
+
+
+def observed_trips(flow: Flow, observed: ObservedStep | None) -> dict[int, int]:
+    """The trips of each frame whose loop the observed step entered; the mean, rounded up from a half."""
+    if observed is None:
+        return {}
+    begun, tested = dict[int, int](), dict[int, int]()
+    for op, kind in enumerate(flow.ops.kind):
+        node = _seen(flow, observed, op) if kind in ENTERS or kind == "LoopCond" else None
+        if node is None:
+            continue
+        if kind == "LoopCond":
+            tested[flow.frame[op]] = max(node.runs, tested.get(flow.frame[op], 0))
+        else:
+            begun[flow.child[op]] = max(node.runs, begun.get(flow.child[op], 0))
+    return {
+        frame: max(0, (2 * tested[frame] + times) // (2 * times) - 1)
+        for frame, times in begun.items()
+        if times and tested.get(frame, 0)
+    }
+
+
+def observed_way(
+    flow: Flow, observed: ObservedStep | None, switches: Iterable[tuple[int, bool]], *, case: bool
+) -> Choice | Fraction | None:
+    """The way of a predicate, by that of its Switches which ran most often; None: it was not observed.
+
+    `switches` are (op, whether it reads the opposite). Ties: the first. Of a Case the branch that ran most often;
+    else a truth, or the share of runs in which it held.
+    """
+    if observed is None:
+        return None
+    best: Choice | Fraction | None = None
+    most = 0
+    for op, negated in switches:
+        node = _seen(flow, observed, op)
+        sides = {port: node.alive(port) for port in sorted(node.outputs)} if node is not None else {}
+        if sum(sides.values()) <= most:
+            continue
+        most = sum(sides.values())
+        best = _way(sides, negated=negated, case=case)
+    return best
+
+
+def spread(share: Fraction, space: IterationSpace) -> Ints:
+    """[iterations] truths in that share of the times that a loop's body runs, as evenly as may be.
+
+    Of the first k bodies, in order, it holds in the whole part of k times the share.
+    """
+    body = np.arange(space.size) % space.width < max(space.trips, 1)
+    number = np.cumsum(body)
+    held = number * share.numerator // share.denominator
+    return ints(np.where(body, held - (number - 1) * share.numerator // share.denominator, 0))
+
+
+def _way(sides: dict[int, int], *, negated: bool, case: bool) -> Choice | Fraction:
+    if case:
+        return max(sides, key=lambda port: (sides[port], -port))
+    held = sides.get(0 if negated else 1, 0)
+    total = sum(sides.values())
+    return held == total if held in (0, total) else Fraction(held, total)
+
+
+def _seen(flow: Flow, observed: ObservedStep, op: int) -> ObservedNode | None:
+    """What an op of the flow did, or its original."""
+    name = flow.ops.names[op]
+    node = observed.nodes.get(flow.graph.copies.get(name, name))
+    return node if node is not None and node.op == flow.ops.kind[op] else None

@@ -1,0 +1,304 @@
+"""The kernels that a calibration times: an op, the tensors that it takes, and how to make it, by family.
+
+    products        MatMul, BatchMatMulV2: plain, and transposed as in their gradients
+    convolutions    Conv2D, its two gradients, depthwise convolutions
+    memory          what mainly moves bytes, each at five sizes: from the nearest cache to beyond most
+
+The sizes are between those of small layers and of large ones. Bytes decide what a kernel of `memory` takes, so one
+layout per op is timed, but for broadcasting and transposition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+Make: TypeAlias = Callable[..., Any]  # (tensorflow.raw_ops, its inputs in order) -> a tensor, a tuple of them, an op
+MOST_PRODUCTS = 2**28  # multiplications of one kernel: some milliseconds
+SIZES = (2**9, 2**12, 2**15, 2**18, 2**21)  # numbers of 4 bytes: 2 KB to 8 MB
+
+
+@dataclass(frozen=True)
+class KernelCase:
+    """One kernel. An input is a shape of float32, or values as they are; `held` are shapes of variables."""
+
+    op: str
+    make: Make
+    shapes: tuple[tuple[int, ...], ...] = ()
+    held: tuple[tuple[int, ...], ...] = ()  # given as handles, before the other inputs
+    values: Mapping[str, Any] = field(default_factory=dict)  # constants, by the name of the argument
+    below: int = 0  # > 0: the last input holds int32 below that number
+
+
+def cases() -> Mapping[str, Sequence[KernelCase]]:
+    """All kernels by family, in the order in which they are timed."""
+    return {
+        "products": tuple(_products()),
+        "convolutions": tuple(_convolutions()),
+        "memory": tuple(one for size in SIZES for one in _memory(size)),
+    }
+
+
+def _products() -> Iterator[KernelCase]:
+    plain = [(m, k, n) for m in (16, 128, 1024) for k in (16, 128, 1024) for n in (16, 128, 1024)]
+    drawn = [_drawn(row, (1, 2048), (8, 2048), (1, 2048)) for row in range(32)]
+    odd = [(1, 1024, 1024), (32, 2048, 10), (256, 1000, 1)]
+    for flip_a, flip_b, sizes in (
+        (False, False, [*plain, *drawn[:16], *odd]),
+        (True, False, [*plain[::3], *drawn[16:], *odd]),
+        (False, True, [*plain[1::3], *drawn, *odd]),
+    ):
+        for m, k, n in sizes:
+            if m * k * n < MOST_PRODUCTS:
+                a, b = ((k, m) if flip_a else (m, k)), ((n, k) if flip_b else (k, n))
+                how = {"transpose_a": flip_a, "transpose_b": flip_b}
+                yield KernelCase("MatMul", lambda raw, a, b, how=how: raw.MatMul(a=a, b=b, **how), (a, b))
+    for row in range(33):
+        count, m, k, n = _drawn(row, (2, 64), (8, 128), (8, 128), (8, 128))
+        flip_a, flip_b = row % 3 == 1, row % 3 == 2
+        a, b = ((k, m) if flip_a else (m, k)), ((n, k) if flip_b else (k, n))
+        how = {"adj_x": flip_a, "adj_y": flip_b}
+        shapes = ((count, *a), (count, *b))
+        yield KernelCase("BatchMatMulV2", lambda raw, a, b, how=how: raw.BatchMatMulV2(x=a, y=b, **how), shapes)
+
+
+def _drawn(row: int, *ranges: tuple[int, int]) -> tuple[int, ...]:
+    """Sizes spread evenly over the logarithms of their ranges, by Halton's sequence."""
+    found = []
+    for prime, (low, high) in zip((2, 3, 5, 7), ranges, strict=False):
+        number, digit, part = row + 1, 1.0, 0.0
+        while number:
+            digit /= prime
+            part += digit * (number % prime)
+            number //= prime
+        found.append(round(low * (high / low) ** part))
+    return tuple(found)
+
+
+# images, side, channels, filters, taps on a side, stride
+_CONVOLUTIONS = (
+    (8, 32, 3, 16, 3, 1),
+    (8, 32, 16, 16, 1, 1),
+    (8, 32, 16, 16, 3, 1),
+    (8, 32, 16, 32, 5, 1),
+    (16, 28, 32, 32, 3, 1),
+    (1, 56, 64, 64, 3, 1),
+    (4, 28, 128, 128, 1, 1),
+    (4, 14, 128, 128, 3, 1),
+    (16, 14, 64, 128, 3, 2),
+    (8, 7, 256, 256, 3, 1),
+    (8, 8, 256, 64, 1, 1),
+    (2, 112, 3, 32, 7, 2),
+    (2, 64, 8, 8, 3, 1),
+)
+
+
+def _convolutions() -> Iterator[KernelCase]:
+    drawn = [(*_drawn(row, (1, 32), (7, 64), (3, 256), (8, 256)), (1, 3, 3, 5)[row % 4], 1) for row in range(28)]
+    small = [one for one in drawn if one[0] * one[1] ** 2 * one[2] * one[3] * one[4] ** 2 < MOST_PRODUCTS]
+    for images, side, channels, filters, taps, stride in (*_CONVOLUTIONS, *small):
+        out = -(-side // stride)
+        image, pixels = (images, side, side, channels), (images, out, out, filters)
+        weights = (taps, taps, channels, filters)
+        how = {"strides": [1, stride, stride, 1], "padding": "SAME"}
+        yield KernelCase("Conv2D", lambda raw, x, w, how=how: raw.Conv2D(input=x, filter=w, **how), (image, weights))
+        yield KernelCase(
+            "Conv2DBackpropInput",
+            lambda raw, w, dy, how=how, image=image: raw.Conv2DBackpropInput(
+                input_sizes=list(image), filter=w, out_backprop=dy, **how
+            ),
+            (weights, pixels),
+        )
+        yield KernelCase(
+            "Conv2DBackpropFilter",
+            lambda raw, x, dy, how=how, weights=weights: raw.Conv2DBackpropFilter(
+                input=x, filter_sizes=list(weights), out_backprop=dy, **how
+            ),
+            (image, pixels),
+        )
+    for images, side, channels in ((8, 32, 16), (2, 56, 64), (8, 14, 128)):
+        image, weights = (images, side, side, channels), (3, 3, channels, 1)
+        how = {"strides": [1, 1, 1, 1], "padding": "SAME"}
+        yield KernelCase(
+            "DepthwiseConv2dNative",
+            lambda raw, x, w, how=how: raw.DepthwiseConv2dNative(input=x, filter=w, **how),
+            (image, weights),
+        )
+        yield KernelCase(
+            "DepthwiseConv2dNativeBackpropInput",
+            lambda raw, w, dy, how=how, image=image: raw.DepthwiseConv2dNativeBackpropInput(
+                input_sizes=list(image), filter=w, out_backprop=dy, **how
+            ),
+            (weights, image),
+        )
+        yield KernelCase(
+            "DepthwiseConv2dNativeBackpropFilter",
+            lambda raw, x, dy, how=how, weights=weights: raw.DepthwiseConv2dNativeBackpropFilter(
+                input=x, filter_sizes=list(weights), out_backprop=dy, **how
+            ),
+            (image, image),
+        )
+
+
+_UNARY = "Relu Neg Exp Log Sqrt Rsqrt Square Tanh Sigmoid Erf Abs"
+_BINARY = "AddV2 Sub Mul RealDiv Maximum SquaredDifference GreaterEqual"
+_WIDTH = 64  # numbers in a row
+
+
+def _memory(size: int) -> Iterator[KernelCase]:
+    """Kernels over tensors of so many numbers."""
+    rows = (size // _WIDTH, _WIDTH)
+    yield from _elementwise(size, rows)
+    yield from _reductions(rows)
+    yield from _arrays(size, rows)
+    yield from _updates(size)
+    yield from _images(size)
+
+
+def _elementwise(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
+    for op in _UNARY.split():
+        given = "features" if op == "Relu" else "x"
+        yield KernelCase(op, lambda raw, x, op=op, given=given: getattr(raw, op)(**{given: x}), ((size,),))
+    for op in _BINARY.split():
+        both = lambda raw, x, y, op=op: getattr(raw, op)(x=x, y=y)  # noqa: E731  # one line of a table
+        yield KernelCase(op, both, ((size,), (size,)))
+        if op in ("AddV2", "Sub", "Mul", "RealDiv"):
+            yield KernelCase(op, both, (rows, (_WIDTH,)))
+            yield KernelCase(op, both, (rows, (rows[0], 1)))
+    yield KernelCase("AddN", lambda raw, *x: raw.AddN(inputs=list(x)), ((size,),) * 3)
+    yield KernelCase("ReluGrad", lambda raw, x, y: raw.ReluGrad(gradients=x, features=y), ((size,), (size,)))
+    yield KernelCase("SigmoidGrad", lambda raw, x, y: raw.SigmoidGrad(y=x, dy=y), ((size,), (size,)))
+    yield KernelCase("TanhGrad", lambda raw, x, y: raw.TanhGrad(y=x, dy=y), ((size,), (size,)))
+    yield KernelCase("Cast", lambda raw, x: raw.Cast(x=x, DstT="int32"), ((size,),))
+    yield KernelCase("BiasAdd", lambda raw, x, b: raw.BiasAdd(value=x, bias=b), (rows, (_WIDTH,)))
+
+
+def _reductions(rows: tuple[int, int]) -> Iterator[KernelCase]:
+    for op in ("Sum", "Mean", "Max"):
+        for axis in (0, 1):
+            yield KernelCase(op, lambda raw, x, op=op, axis=axis: getattr(raw, op)(input=x, axis=axis), (rows,))
+    yield KernelCase("BiasAddGrad", lambda raw, x: raw.BiasAddGrad(out_backprop=x), (rows,))
+    yield KernelCase("Softmax", lambda raw, x: raw.Softmax(logits=x), (rows,))
+    yield KernelCase("LogSoftmax", lambda raw, x: raw.LogSoftmax(logits=x), (rows,))
+    yield KernelCase("ArgMax", lambda raw, x: raw.ArgMax(input=x, dimension=1), (rows,))
+    yield KernelCase("L2Loss", lambda raw, x: raw.L2Loss(t=x), (rows,))
+    yield KernelCase(
+        "SparseSoftmaxCrossEntropyWithLogits",
+        lambda raw, x, labels: raw.SparseSoftmaxCrossEntropyWithLogits(features=x, labels=labels),
+        (rows, (rows[0],)),
+        below=_WIDTH,
+    )
+
+
+def _arrays(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
+    side, table = rows[0] // 4, _table(size)
+    yield KernelCase("ConcatV2", lambda raw, x, y: raw.ConcatV2(values=[x, y], axis=1), (rows, rows))
+    yield KernelCase("Split", lambda raw, x: raw.Split(axis=1, value=x, num_split=2), (rows,))
+    yield KernelCase("Pack", lambda raw, x, y: raw.Pack(values=[x, y]), (rows, rows))
+    yield KernelCase("Unpack", lambda raw, x: raw.Unpack(value=x, num=4), ((4, size // 4),))
+    yield KernelCase(
+        "Slice", lambda raw, x, n=rows[0]: raw.Slice(input=x, begin=[0, 8], size=[n, _WIDTH // 2]), (rows,)
+    )
+    yield KernelCase(
+        "StridedSlice",
+        lambda raw, x, n=rows[0]: raw.StridedSlice(input=x, begin=[0, 8], end=[n, 40], strides=[1, 1]),
+        (rows,),
+    )
+    yield KernelCase("Transpose", lambda raw, x: raw.Transpose(x=x, perm=[1, 0]), (rows,))
+    yield KernelCase("Transpose", lambda raw, x: raw.Transpose(x=x, perm=[0, 2, 1, 3]), ((4, side, 4, _WIDTH // 4),))
+    yield KernelCase("Tile", lambda raw, x: raw.Tile(input=x, multiples=[1, 4]), ((rows[0], _WIDTH // 4),))
+    yield KernelCase("Pad", lambda raw, x: raw.Pad(input=x, paddings=[[1, 1], [1, 1]]), (rows,))
+    yield KernelCase("Fill", lambda raw, x, n=size: raw.Fill(dims=[n], value=x), ((),))
+    yield KernelCase(
+        "GatherV2",
+        lambda raw, x, ids: raw.GatherV2(params=x, indices=ids, axis=0),
+        (table, (size // 64,)),
+        below=table[0],
+    )
+    yield KernelCase(
+        "UnsortedSegmentSum",
+        lambda raw, x, ids, n=rows[0]: raw.UnsortedSegmentSum(data=x, segment_ids=ids, num_segments=n),
+        (rows, (rows[0],)),
+        below=rows[0],
+    )
+
+
+def _table(size: int) -> tuple[int, int]:
+    """A table of embeddings, of which a step reads a few rows."""
+    return min(size // 8, 2**17), 32
+
+
+def _updates(size: int) -> Iterator[KernelCase]:
+    table = _table(size)
+    yield KernelCase(
+        "ResourceApplyGradientDescent",
+        lambda raw, v, d: raw.ResourceApplyGradientDescent(var=v, alpha=1e-9, delta=d),
+        ((size,),),
+        held=((size,),),
+    )
+    yield KernelCase(
+        "ResourceApplyMomentum",
+        lambda raw, v, a, d: raw.ResourceApplyMomentum(var=v, accum=a, lr=1e-9, grad=d, momentum=0.9),
+        ((size,),),
+        held=((size,), (size,)),
+    )
+    yield KernelCase(
+        "ResourceApplyAdam",
+        lambda raw, v, m, w, d: raw.ResourceApplyAdam(
+            var=v, m=m, v=w, beta1_power=0.9, beta2_power=0.9, lr=1e-9, beta1=0.9, beta2=0.9, epsilon=1e-3, grad=d
+        ),
+        ((size,),),
+        held=((size,),) * 3,
+    )
+    yield KernelCase(
+        "AssignAddVariableOp",
+        lambda raw, v, d: raw.AssignAddVariableOp(resource=v, value=d),
+        ((size,),),
+        held=((size,),),
+    )
+    yield KernelCase(
+        "ResourceGather",
+        lambda raw, v, ids: raw.ResourceGather(resource=v, indices=ids, dtype="float32"),
+        ((size // 64,),),
+        held=(table,),
+        below=table[0],
+    )
+    yield KernelCase(
+        "ResourceScatterSub",
+        lambda raw, v, d, ids: raw.ResourceScatterSub(resource=v, indices=ids, updates=d),
+        ((size // 64, 32), (size // 64,)),
+        held=(table,),
+        below=table[0],
+    )
+
+
+def _images(size: int) -> Iterator[KernelCase]:
+    image = (2, 8, size // 256, 16)
+    half = (2, 4, size // 512, 16)
+    pool = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "SAME"}
+    yield KernelCase("MaxPool", lambda raw, x: raw.MaxPool(input=x, **pool), (image,))
+    yield KernelCase(
+        "MaxPoolGrad",
+        lambda raw, x, y, g: raw.MaxPoolGrad(orig_input=x, orig_output=y, grad=g, **pool),
+        (image, half, half),
+    )
+    yield KernelCase("AvgPool", lambda raw, x: raw.AvgPool(value=x, **pool), (image,))
+    yield KernelCase(
+        "AvgPoolGrad",
+        lambda raw, g, shape=list(image): raw.AvgPoolGrad(orig_input_shape=shape, grad=g, **pool),
+        (half,),
+    )
+    one = (16,)
+    yield KernelCase(
+        "FusedBatchNormV3",
+        lambda raw, x, s, o: raw.FusedBatchNormV3(x=x, scale=s, offset=o, mean=[], variance=[], is_training=True),
+        (image, one, one),
+    )
+    yield KernelCase(
+        "FusedBatchNormGradV3",
+        lambda raw, dy, x, s, m, v: raw.FusedBatchNormGradV3(
+            y_backprop=dy, x=x, scale=s, reserve_space_1=m, reserve_space_2=v, reserve_space_3=[], is_training=True
+        ),
+        (image, image, one, one, one),
+    )

@@ -1,0 +1,354 @@
+"""Observe one step: it really runs once on this machine's TensorFlow, in a child process.
+
+Everything else that asks TensorFlow, but `timing`, makes it look at a graph; here its ops are executed. So only graphs
+that one trusts are observed. The graph is pruned to the step and to the initialisers of its variables. All runs on one
+CPU device, whatever devices the graph asks for.
+
+A dequeue, an iterator or a reader waits for what other steps bring. In its place stands an `IdentityN` of made-up
+tensors, under its name and with its outputs. An assertion passes on its inputs without a look at them.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simulator.errors import OracleError
+from simulator.graph.attributes import COLOCATION
+from simulator.graph.dtypes import BOOL, NAMES, RESOURCE, VARIANT, base
+from simulator.graph.graph_def import graph_def
+from simulator.graph.purposes import first_values
+from simulator.graph.step import is_tensor
+from simulator.graph.tensors import SHAPES, shape_of
+from simulator.graph.traversal import PLACEHOLDERS
+from simulator.observed.fitting import digest
+from simulator.observed.observed_step import ObservedNode, ObservedStep, SeenShape
+from simulator.oracle import child
+from simulator.oracle.machine import processor
+from simulator.shapes.filling import written
+from simulator.units import show_bytes
+from simulator.wording import some
+
+if TYPE_CHECKING:
+    from simulator.graph.graph import Graph, Shape
+    from simulator.graph.step import Step
+
+TIME_S = 120.0
+_GRACE_S = 10.0  # in which the child, whose time is up, says what it waited for
+_SHARE = 0.75  # of the memory that is free, which an observed step may take by default
+_UNKNOWN_BYTES = 2**33  # where the system does not say how much is free
+MAX_FED = 2**28  # elements of one fed tensor: beyond that a made-up value is not worth its memory
+_VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"})
+_TABLES = frozenset({"InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2"})
+# Ops that wait for what another step or thread brings, and those that bring it.
+_WAITING = frozenset(
+    {
+        *("QueueDequeue", "QueueDequeueV2", "QueueDequeueMany", "QueueDequeueManyV2"),
+        *("QueueDequeueUpTo", "QueueDequeueUpToV2", "IteratorGetNext", "IteratorGetNextSync"),
+        *("ReaderRead", "ReaderReadV2", "ReaderReadUpTo", "ReaderReadUpToV2", "Unstage", "BarrierTakeMany"),
+    }
+)
+_BRINGING = frozenset({"QueueEnqueue", "QueueEnqueueV2", "QueueEnqueueMany", "QueueEnqueueManyV2", "Stage"})
+# oneDNN's layout pass joins a bias, its gradient and a padding with the convolution beside it.
+_JOINED = frozenset({"BiasAdd", "BiasAddV1", "BiasAddGrad"})
+_PADDED = frozenset({"Conv2D", "Conv3D", "DepthwiseConv2dNative"})
+_PADS = frozenset({"Pad", "PadV2"})
+_NUMPY = {1: "float32", 2: "float64", 19: "float16"}  # DataType -> numpy's name, where it is another
+_MADE_UP = "simviz_made_up"  # name scope of the placeholders that are added
+
+
+def observe_step(
+    graph: Graph,
+    *,
+    step: Step,
+    values: Mapping[str, Any] | None = None,
+    time_s: float = TIME_S,
+    memory_bytes: int | None = None,
+) -> ObservedStep:
+    """Run one step of a loaded graph on this machine's CPU, and return what each of its ops did.
+
+    Fed tensors and what queues and iterators bring have the shapes of the graph, so those of its `batch` and `feeds`,
+    and made-up values: small random floats, zeros, true. `values` maps names of fed tensors to arrays, which are taken
+    instead and must have these shapes: where sizes, trips or branches depend on data, give some that are typical.
+    Variables get their values from their initialisers; those that have none get made-up ones.
+
+    The step runs in a folder of its own, which is deleted. It has `time_s` seconds, and `memory_bytes` of memory, by
+    default three quarters of what is free. Observe only graphs that you trust: their ops are executed.
+
+    Raises OracleError that says why a step cannot be observed: TensorFlow is missing, does not know an op or has no
+    CPU kernel for it; a file is missing; the size of an input is unknown; time or memory run out.
+    """
+    given = _handed(graph)
+    edge = _edge(given, graph, step)
+    shapes, feeds, blobs = _feeds(graph, step, given, edge, values or {})
+    message = _pruned(given, graph, step, edge)
+    names = {node.name for node in message.node}
+    memory_bytes = _free_bytes() if memory_bytes is None else memory_bytes
+    fetches = [name for name in step.fetches if is_tensor(graph, name) and _has_value(graph, name)]
+    question = {
+        "feeds": feeds,
+        "fetches": fetches,
+        "targets": sorted({name.rpartition(":")[0] if ":" in name else name for name in {*step.fetches} - {*fetches}}),
+        "first": _first(given, names),
+        "variables": _variables(given, names),
+        "until_s": time_s,
+        "memory_bytes": memory_bytes,
+    }
+    content = message.SerializeToString(deterministic=True)
+    with tempfile.TemporaryDirectory(prefix="simviz-") as folder:
+        payload = child.pack({**question, "folder": folder}, [content, *blobs])
+        reply, _ = child.unpack(child.run("simulator.oracle.rehearsal", payload, timeout_s=time_s + _GRACE_S))
+    if reply["not_run"] is not None:
+        allowed = f"{time_s:g} s and {show_bytes(memory_bytes)} were allowed"
+        raise OracleError(f"{graph.source}: TensorFlow did not run the step: {reply['not_run']} ({allowed})")
+    return _observed(graph, step, shapes, {given.names[row] for row in edge}, reply)
+
+
+def _handed(graph: Graph) -> Graph:
+    """The graph that TensorFlow gets and lowers by itself; the lowered one where captured values became variables."""
+    if graph.lowered is None:
+        return graph
+    given = graph.lowered.given
+    same = all(
+        given.ops[row] == graph.ops[at]
+        for name, row in given.index.items()
+        if (at := graph.index.get(name, -1)) >= 0 and given.ops[row] in PLACEHOLDERS
+    )
+    return given if same else graph
+
+
+def _has_value(graph: Graph, tensor: str) -> bool:
+    """Whether Python can be handed a tensor; the node of another only has to run."""
+    node, _, port = tensor.rpartition(":")
+    dtype = base(int(graph.tensor_dtype[int(graph.tensor_ptr[graph.row(node)]) + int(port)]))
+    return dtype not in (RESOURCE, VARIANT)
+
+
+def _free_bytes() -> int:
+    """Three quarters of the memory that is free now."""
+    try:
+        said = Path("/proc/meminfo").read_text(encoding="ascii")
+        free = next(int(line.split()[1]) * 1024 for line in said.splitlines() if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):  # another system than Linux
+        free = _UNKNOWN_BYTES
+    return int(_SHARE * free)
+
+
+# --- the part of the graph that runs ---------------------------------------------------------------------------------
+
+
+def _edge(given: Graph, graph: Graph, step: Step) -> list[int]:
+    """The rows of `given` whose outputs are made up: fed nodes that are no placeholders, and those that wait."""
+    fed = set(step.feeds)
+    sources = given.edge_src.tolist()
+    filled = {
+        sources[given.in_ptr[row]]
+        for row, op in enumerate(given.ops)
+        if op in _BRINGING and given.in_ptr[row] < given.in_ptr[row + 1] and _runs(graph, step, given.names[row])
+    }
+    made_up = []
+    for row, op in enumerate(given.ops):
+        outputs = [given.tensor_name(at) for at in range(given.tensor_ptr[row], given.tensor_ptr[row + 1])]
+        replaced = op not in PLACEHOLDERS and bool(outputs) and fed.issuperset(outputs)
+        waits = op in _WAITING and _runs(graph, step, given.names[row]) and sources[given.in_ptr[row]] not in filled
+        if replaced or (waits and op != "Unstage") or (waits and not filled):
+            made_up.append(row)
+    return made_up
+
+
+def _runs(graph: Graph, step: Step, name: str) -> bool:
+    row = graph.index.get(name)
+    return row is not None and bool(step.runs[row])
+
+
+def _needed(given: Graph, targets: list[int], edge: set[int]) -> set[int]:
+    """The rows in the fan-in of the targets, data inputs of made-up nodes left out."""
+    found, pending = set(targets), list(targets)
+    in_ptr, source, tensor = given.in_ptr.tolist(), given.edge_src.tolist(), given.edge_tensor.tolist()
+    while pending:
+        row = pending.pop()
+        for at in range(in_ptr[row], in_ptr[row + 1]):
+            if source[at] not in found and (tensor[at] < 0 or row not in edge):
+                found.add(source[at])
+                pending.append(source[at])
+    return found
+
+
+def _pruned(given: Graph, graph: Graph, step: Step, edge: list[int]) -> Any:
+    """The GraphDef that runs: what the step and the initialisers need, without devices and colocation."""
+    wanted = {name.rpartition(":")[0] if is_tensor(graph, name) else name for name in (*step.fetches, *step.feeds)}
+    if missing := sorted(wanted - given.index.keys()):
+        raise OracleError(
+            f"{graph.source}: {some([repr(name) for name in missing])} exists only once TensorFlow has lowered the "
+            "graph, so no session can fetch it; fetch another node"
+        )
+    made_up = set(edge)
+    rows = _needed(given, [given.index[name] for name in sorted(wanted)], made_up)
+    while more := {given.index[name] for name in _first(given, {given.names[row] for row in rows})} - rows:
+        rows |= _needed(given, sorted(more), made_up)
+    whole = graph_def(given, devices=[""] * len(given))
+    kept = [node for row, node in enumerate(whole.node) if row in rows]
+    message = type(whole)(versions=whole.versions, library=whole.library)
+    for node in kept:
+        for name in (SHAPES, COLOCATION):
+            if name in node.attr:
+                del node.attr[name]
+        row = given.index[node.name]
+        if row in made_up:
+            _made_up(message, given, row, node)
+        elif node.op == "Assert":
+            _unasserted(node)
+        message.node.add().CopyFrom(node)
+    _keep_apart(message)
+    return message
+
+
+def _keep_apart(message: Any) -> None:
+    """Add an Identity between nodes that oneDNN's layout pass would join under one name, each with its own time."""
+    ops = {node.name: node.op for node in message.node}
+    for number, node in enumerate(list(message.node)):
+        if node.op in _JOINED or (node.op in _PADDED and ops.get(node.input[0]) in _PADS):
+            added = message.node.add(name=f"{_MADE_UP}/apart_{number}", op="Identity", input=node.input[:1])
+            added.attr["T"].CopyFrom(node.attr["T"])
+            node.input[0] = added.name
+
+
+def _made_up(message: Any, given: Graph, row: int, node: Any) -> None:
+    """Let a node pass on placeholders, which are added to the message."""
+    controls = [name for name in node.input if name.startswith("^")]
+    types = [base(int(given.tensor_dtype[at])) for at in range(given.tensor_ptr[row], given.tensor_ptr[row + 1])]
+    del node.input[:]
+    node.attr.clear()
+    node.op = "IdentityN"
+    for port, dtype in enumerate(types):
+        added = message.node.add(name=_fed_name(given, row, port), op="Placeholder")
+        added.attr["dtype"].type = dtype
+        added.attr["shape"].shape.unknown_rank = True
+        node.input.append(added.name)
+        node.attr["T"].list.type.append(dtype)
+    node.input.extend(controls)
+
+
+def _unasserted(node: Any) -> None:
+    """Let an assertion pass on its inputs: it is about data, and these are made up."""
+    types = [BOOL, *node.attr["T"].list.type]
+    node.attr.clear()
+    node.op = "IdentityN"
+    node.attr["T"].list.type.extend(types)
+
+
+def _fed_name(given: Graph, row: int, port: int) -> str:
+    """The name of a placeholder that no node of the graph has."""
+    name = f"{_MADE_UP}/{row}_{port}"
+    while name in given.index:
+        name += "_"
+    return name
+
+
+def _first(given: Graph, names: set[str]) -> list[str]:
+    """The nodes that give variables and tables among `names` their first values."""
+    rows = first_values(given) + [row for row, op in enumerate(given.ops) if op in _TABLES]
+    return [given.names[row] for row in rows if given.names[given.edge_src[given.in_ptr[row]]] in names]
+
+
+def _variables(given: Graph, names: set[str]) -> list[tuple[str, int, list[int] | None]]:
+    """The variables among `names`, with type and shape; None where the file does not say the shape."""
+    found = []
+    for row, (name, op, attrs) in enumerate(zip(given.names, given.ops, given.attrs, strict=True)):
+        if op not in _VARIABLES or name not in names or "dtype" not in attrs:
+            continue
+        shape = given.tensor_shape[given.tensor_ptr[row]] if "shape" not in attrs else shape_of(attrs["shape"].shape)
+        known = shape is not None and min(shape, default=0) >= 0
+        found.append((name, int(attrs["dtype"].type), list(shape) if known and shape is not None else None))
+    return found
+
+
+# --- what is fed, and what is seen -----------------------------------------------------------------------------------
+
+
+def _feeds(
+    graph: Graph, step: Step, given: Graph, edge: list[int], values: Mapping[str, Any]
+) -> tuple[dict[str, Shape], list[Any], list[bytes]]:
+    """The shapes of what is made up, by tensor name; the feeds of the question; and the given values as bytes."""
+    named = {
+        given.tensor_name(at): _fed_name(given, row, int(given.tensor_port[at])) + ":0"
+        for row in edge
+        for at in range(given.tensor_ptr[row], given.tensor_ptr[row + 1])
+    }
+    named = {**{name: name for name in step.feeds}, **named}
+    if strange := sorted(set(values) - named.keys()):
+        raise OracleError(f"{strange[0]!r} is no fed tensor of the step; it feeds {some(sorted(named)) or 'nothing'}")
+    shapes: dict[str, Shape] = {}
+    feeds: list[Any] = []
+    blobs: list[bytes] = []
+    for name, fed in sorted(named.items()):
+        node, _, port = name.rpartition(":")
+        row = int(graph.tensor_ptr[graph.row(node)]) + int(port)
+        shape, dtype = graph.tensor_shape[row], base(int(graph.tensor_dtype[row]))
+        if dtype in (0, RESOURCE, VARIANT):
+            kind = NAMES[dtype].removeprefix("DT_").lower() if dtype else "tensor of unknown type"
+            raise OracleError(f"{name} brings a {kind}, which cannot be made up")
+        if shape is None or min(shape, default=0) < 0:
+            raise OracleError(
+                f"the size of {name} ({written(shape)}) is unknown, so it cannot be made up; give it, as in --feed "
+                f"{name}={'SHAPE' if shape is None else written(shape)}"
+            )
+        if math.prod(shape) > MAX_FED:
+            raise OracleError(f"{name} would be fed {math.prod(shape):,} values; ask for a smaller batch")
+        shapes[name] = shape
+        place = None
+        if name in values:
+            blobs.append(_bytes(name, values[name], shape, dtype))
+            place = len(blobs)
+        feeds.append((fed, dtype, list(shape), place))
+    return shapes, feeds, blobs
+
+
+def _bytes(name: str, value: Any, shape: Shape, dtype: int) -> bytes:
+    """A given value as the bytes of its type."""
+    kind = _NUMPY.get(dtype, NAMES[dtype].removeprefix("DT_").lower())
+    try:
+        array = np.asarray(value).astype(kind, casting="same_kind")
+    except (TypeError, ValueError) as error:
+        raise OracleError(f"the value of {name} cannot be fed as {kind}: {error}") from None
+    if array.shape != shape:
+        raise OracleError(
+            f"the value of {name} has the shape {written(array.shape)}, and the graph was loaded with "
+            f"{written(shape)}; load it with that feed"
+        )
+    return array.tobytes()
+
+
+def _observed(
+    graph: Graph, step: Step, shapes: Mapping[str, Shape], replaced: set[str], reply: Mapping[str, Any]
+) -> ObservedStep:
+    nodes = {}
+    for name, runs, ns, scratch, outputs in reply["nodes"]:
+        row = graph.index.get(name)
+        if row is None:  # of a function that was called, or of the feeds
+            continue
+        ports = int(graph.tensor_ptr[row + 1] - graph.tensor_ptr[row])
+        seen = {
+            port: tuple(SeenShape(count, tuple(shape)) for count, shape in found)
+            for port, found in outputs
+            if port < ports
+        }
+        made_up = name in replaced or graph.ops[row] == "Assert"
+        nodes[name] = ObservedNode(graph.ops[row], runs, -1 if made_up else ns, 0 if made_up else scratch, seen)
+    return ObservedStep(
+        graph=graph.source,
+        tensorflow=reply["tensorflow"],
+        machine=processor(),
+        digest=digest(graph, nodes),
+        feeds=shapes,
+        fetches=step.fetches,
+        synthetic=tuple(reply["synthetic"]),
+        step_ns=reply["step_ns"],
+        traced_ns=reply["traced_ns"],
+        nodes=nodes,
+    )

@@ -1,0 +1,249 @@
+"""In the child process: run one step of a graph on made-up inputs, and report what each of its ops did.
+
+The graph comes pruned to the step and its initialisers. What fills variables, in this order:
+
+    its initialisers, all at once      an error of one ends the others
+    values of its shape, made up       for each variable that has none then
+
+The step runs with one op at a time, which has all cores, so that the time of an op is its own. TensorFlow's rewriting
+of graphs stays off, so that every op of the graph runs under its name. oneDNN stays on, as in a session by default: it
+has kernels for convolutions with channels first.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from simulator.oracle import child
+from simulator.oracle.session import configuration, imported, sentence
+
+_SPREAD = 0.1  # standard deviation of made-up values: small, so that nothing overflows
+_POSITIVE = 0.5  # of made-up biases, scales and variances, of which some are divided by or rooted
+_REPEATED = 8  # a step that takes less than this part of the time runs three times more, for times that are warm
+_SETUP_S = 2.0  # executors and kernels of two callables
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def answer(payload: bytes) -> bytes:
+    """Answer a question of `observing`: one step of a GraphDef, run and described.
+
+    Asked: `feeds` as (tensor, DataType, shape, place of a given value among the blobs or None); `fetches`; `targets`;
+    `first`, nodes that give first values; `variables` as (node, DataType, shape or None); `until_s`, the seconds that
+    are left; `memory_bytes`; the `folder` to run in. Reply: `not_run`, the reason why it did not run, or None;
+    `tensorflow`, its version; `synthetic`, the variables whose values were made up; `step_ns` and `traced_ns`, the time
+    of a step without and with tracing, 0 where it ran once; `nodes`, as `_described` gives them.
+    """
+    begun = time.monotonic()
+    facts, blobs = child.unpack(payload)
+    os.environ.update(_QUIET)
+    os.chdir(facts["folder"])
+    _bound_memory(facts["memory_bytes"])
+    import tensorflow as tf
+
+    try:
+        seen = _rehearsed(blobs[0], facts, blobs, begun + facts["until_s"])
+    except tf.errors.DeadlineExceededError:  # TensorFlow's own sentence speaks of a notification
+        reason = f"it did not end within {facts['until_s']:g} s; it may wait for a queue that nobody fills"
+    except tf.errors.ResourceExhaustedError as error:
+        reason = f"it needs more memory than it may have ({sentence(error)})"
+    except MemoryError:  # of Python itself
+        reason = "it needs more memory than it may have"
+    except (tf.errors.OpError, ValueError, TypeError, KeyError) as error:  # the importer, numpy and Python's layer
+        reason = sentence(error)
+    else:
+        return child.pack({"not_run": None, "tensorflow": tf.__version__, **seen})
+    return child.pack({"not_run": reason})
+
+
+def _bound_memory(most: int) -> None:
+    """Let what this process allocates end in an error beyond `most` bytes; memory that is only reserved counts too."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limits = [most, *(one for one in (soft, hard) if one != resource.RLIM_INFINITY)]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
+
+
+def _rehearsed(graph_def: bytes, facts: Mapping[str, Any], blobs: Sequence[bytes], until: float) -> dict[str, Any]:
+    import tensorflow as tf
+
+    config = configuration(soft=True)
+    config.log_device_placement = False
+    config.device_count.update({"CPU": 1})
+    config.inter_op_parallelism_threads = 1
+    graph = imported(graph_def)
+    graph._add_new_tf_operations(compute_devices=False)  # what C imported, Python does not know yet
+    with graph.as_default():
+        asked = [_is_filled(graph, name) for name, _, _ in facts["variables"]]
+        session = tf.compat.v1.Session(graph=graph, config=config)
+        values = [_value(blobs, *feed) for feed in facts["feeds"]]
+        feeds = [name for name, *_ in facts["feeds"]]
+        _initialise(session, facts["first"], until)
+        synthetic = _fill(session, facts["variables"], asked, until)
+
+    def run(until: float, *, traced: bool, times: int = 1) -> tuple[int, Any]:
+        """The time of the last of some steps, and what was traced of it."""
+        step = _callable(session, feeds, facts["fetches"], facts["targets"], until, traced=traced)
+        for _ in range(times):
+            stats = tf.compat.v1.RunMetadata()
+            begin = time.monotonic_ns()
+            step(*values, **({"run_metadata": stats} if traced else {}))
+            took = time.monotonic_ns() - begin
+        return took, stats.step_stats
+
+    took, stats = run(until, traced=True)
+    now, allowed = time.monotonic(), _REPEATED * took / 1e9
+    untraced, warm = 0, stats
+    if now + allowed < until:
+        try:
+            bound = min(until, now + allowed + _SETUP_S)
+            untraced, _ = run(bound, traced=False, times=2)  # the first sets up what a step needs
+            took, warm = run(bound, traced=True)
+        except tf.errors.OpError:  # after an update the same step may fail, or never end; the first one counts
+            untraced, warm = 0, stats
+    nodes = _described(stats, warm)
+    return {"synthetic": synthetic, "step_ns": untraced, "traced_ns": took, "nodes": nodes}
+
+
+def _initialise(session: Any, first: Sequence[str], until: float) -> None:
+    """Run the initialisers; a variable that one of them leaves without a value gets a made-up one."""
+    import tensorflow as tf
+
+    if first:
+        try:
+            _callable(session, (), (), first, until, traced=False)()
+        except tf.errors.DeadlineExceededError:
+            raise
+        except tf.errors.OpError:  # a missing checkpoint or file: those variables are filled next
+            return
+
+
+def _is_filled(graph: Any, name: str) -> Any:
+    """A tensor: whether the variable has a value."""
+    import tensorflow as tf
+
+    handle = graph.get_tensor_by_name(f"{name}:0")
+    if handle.dtype == tf.resource:
+        return tf.raw_ops.VarIsInitializedOp(resource=handle)
+    return tf.raw_ops.IsVariableInitialized(ref=handle)
+
+
+def _fill(session: Any, variables: Sequence[Any], asked: Sequence[Any], until: float) -> list[str]:
+    """Give made-up values to the variables that have none; return their names."""
+    import tensorflow as tf
+
+    if not variables:
+        return []
+    filled = _callable(session, (), [one.name for one in asked], (), until, traced=False)()
+    empty = [one for one, there in zip(variables, filled, strict=True) if not there]
+    for name, _, shape in empty:
+        if shape is None:
+            raise ValueError(f"the variable {name} has no initialiser that runs, and the file does not say its shape")
+    handed, targets, values = [], [], []
+    for name, dtype, shape in empty:
+        handle = session.graph.get_tensor_by_name(f"{name}:0")
+        value = tf.compat.v1.placeholder(tf.as_dtype(dtype), shape)
+        if handle.dtype == tf.resource:
+            targets.append(tf.raw_ops.AssignVariableOp(resource=handle, value=value).name)
+        else:
+            targets.append(tf.raw_ops.Assign(ref=handle, value=value).op.name)
+        handed.append(value.name)
+        values.append(_made_up(name, dtype, shape, flat=_POSITIVE))
+    if targets:
+        _callable(session, handed, (), targets, until, traced=False)(*values)
+    return [name for name, _, _ in empty]
+
+
+def _callable(
+    session: Any, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], until: float, *, traced: bool
+) -> Any:
+    from tensorflow.core.protobuf import config_pb2
+
+    level = config_pb2.RunOptions.FULL_TRACE if traced else config_pb2.RunOptions.NO_TRACE
+    left = max(1, int(1000 * (until - time.monotonic())))
+    options = config_pb2.RunOptions(trace_level=level, timeout_in_ms=left)
+    step = config_pb2.CallableOptions(feed=feeds, fetch=fetches, target=targets, run_options=options)
+    return session._make_callable_from_options(step)
+
+
+def _value(blobs: Sequence[bytes], name: str, dtype: int, shape: Sequence[int], place: int | None) -> Any:
+    import numpy as np
+    import tensorflow as tf
+
+    if place is None:
+        return _made_up(name, dtype, shape)
+    return np.frombuffer(blobs[place], tf.as_dtype(dtype).as_numpy_dtype).reshape(shape)
+
+
+def _made_up(name: str, dtype: int, shape: Sequence[int], *, flat: float | None = None) -> Any:
+    """A value: small random numbers, zeros for whatever may be an index, true, empty strings.
+
+    `flat` takes the place of random numbers in what has fewer than two dimensions.
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    kind = tf.as_dtype(dtype)
+    if kind == tf.string:
+        return np.full(shape, b"", object)
+    if kind in (tf.resource, tf.variant):
+        raise ValueError(f"{name} is given a {kind.name}, which cannot be made up")
+    if kind.is_floating and not (flat is not None and len(shape) < 2):
+        return np.random.default_rng(0).normal(0, _SPREAD, shape).astype(kind.as_numpy_dtype)
+    if kind.is_floating:
+        return np.full(shape, flat, kind.as_numpy_dtype)
+    return np.full(shape, kind == tf.bool, kind.as_numpy_dtype)
+
+
+# --- what is reported ------------------------------------------------------------------------------------------------
+
+
+def _described(stats: Any, warm: Any) -> list[Any]:
+    """A row per node, by name: name, runs, nanoseconds, scratch bytes, and per output the shapes with their numbers.
+
+    Shapes and scratch memory are those of `stats`, times the mean of those in `warm`, rounded up. An output is [port,
+    [[count, shape], ..]], most frequent first; one that was dead in all runs is left out.
+    """
+    rows: dict[str, tuple[list[int], dict[int, dict[tuple[int, ...], int]]]] = {}
+    for node in _nodes(stats):
+        runs, outputs = rows.setdefault(node.node_name, ([0, 0], {}))
+        runs[0] += 1
+        runs[1] = max(runs[1], int(node.memory_stats.temp_memory_size))
+        for one in node.output:
+            shape = tuple(int(dim.size) for dim in one.tensor_description.shape.dim)
+            shapes = outputs.setdefault(int(one.slot), {})
+            shapes[shape] = shapes.get(shape, 0) + 1
+    times: dict[str, list[int]] = {}
+    for node in _nodes(warm):
+        times.setdefault(node.node_name, []).append(_run_ns(node))
+    return [
+        [
+            name,
+            runs,
+            -(-sum(times[name]) // len(times[name])) if name in times else -1,
+            scratch,
+            [[port, _counted(shapes)] for port, shapes in sorted(outputs.items())],
+        ]
+        for name, ((runs, scratch), outputs) in sorted(rows.items())
+    ]
+
+
+def _counted(shapes: Mapping[tuple[int, ...], int]) -> list[Any]:
+    ordered = sorted(shapes.items(), key=lambda one: (-one[1], one[0]))
+    return [[count, list(shape)] for shape, count in ordered]
+
+
+def _nodes(stats: Any) -> Any:
+    return (node for device in stats.dev_stats for node in device.node_stats)
+
+
+def _run_ns(node: Any) -> int:
+    if node.op_end_rel_nanos:
+        return max(0, int(node.op_end_rel_nanos - node.op_start_rel_nanos))
+    return max(0, 1000 * int(node.op_end_rel_micros - node.op_start_rel_micros))
+
+
+if __name__ == "__main__":
+    child.serve(answer)

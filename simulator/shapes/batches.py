@@ -1,0 +1,258 @@
+"""Another batch for a file that fixes one: in placeholders and queues, and in all numbers that have to agree with it.
+
+The batch of a file is where examples come in, else where losses, convolutions and products read them. The equations of
+`origins` tell which constants and declared shapes repeat it, alone or multiplied. These numbers are written anew. No
+other number changes, and an op that does not take the new ones is refused by its own rule afterwards.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from simulator.graph.const_values import elements, packed
+from simulator.graph.graph import Attrs, Graph, Shape
+from simulator.shapes.dims import SYMBOLS
+from simulator.shapes.origins import ELEMENT, SINGLE, FileNumber, Origins, form_of
+from simulator.shapes.propagation import EDGE, Inferred, data_inputs, infer
+from simulator.shapes.rules import PASSING
+from simulator.wording import counted, some
+
+_LOSSES = frozenset(("SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits"))
+_MANY = frozenset(("QueueDequeueMany", "QueueDequeueManyV2", "ParseExample", "ParseExampleV2"))
+_IMAGES = frozenset(("Conv2D", "Conv3D", "DepthwiseConv2dNative", "MaxPool", "AvgPool", "_FusedConv2D"))
+_RANDOM = ("Random", "TruncatedNormal", "StatelessRandom", "StatelessTruncated")
+_PRODUCTS = frozenset(("MatMul", "_FusedMatMul"))
+
+
+@dataclass(frozen=True, slots=True)
+class BatchChange:
+    """What takes the place of a batch that a file fixes."""
+
+    graph: Graph  # with the new numbers in constants and attributes; its tensors have the old shapes
+    nodes: Sequence[int]  # nodes with new numbers
+    edge: Mapping[int, Shape]  # new shapes of tensors at the graph's edge
+    note: str
+
+
+def batch_change(
+    graph: Graph, declared: Sequence[Shape | None], given: Mapping[int, Shape], batch: int
+) -> BatchChange | str:
+    """The change to that batch, a note where none is possible, "" where none is needed.
+
+    The old batch is the first dimension that most tensors have where examples come in; ties: the first of them.
+    Nothing changes where such a dimension is open, as the batch takes its place.
+    """
+    edge = [row for row in _edge(graph) if declared[row] not in ((), None)]
+    if any((declared[row] or ())[0] < 0 for row in edge if row not in given):
+        return ""
+    shapes: Sequence[Shape | None] = declared
+    if not edge:
+        shapes = infer(graph, given, declared).shapes
+    every = edge or next((rows for rows in _reading(graph, shapes) if rows), [])
+    sizes = Counter(shape[0] for row in every if (shape := shapes[row]))
+    if not sizes:
+        return f"batch {batch} changes nothing: the graph has no examples that are read, convolved or multiplied"
+    tried = []
+    for size, _ in sizes.most_common():
+        rows = [row for row in every if row not in given and (shapes[row] or ())[0] == size]
+        if size == batch or not rows:
+            return ""
+        found = infer(graph, given, declared, size=size)
+        origins = found.origins or Origins(found.algebra, size)
+        numbers, fits = _new_numbers(graph, found, origins, rows, batch)
+        tried.append((size, rows, origins, numbers))
+        if fits and (len(tried) == 1 or _lost(graph, found, origins, numbers)):
+            break
+    else:
+        size, rows, origins, numbers = tried[0]
+    if not numbers:
+        where = some([graph.tensor_name(row) for row in dict.fromkeys(rows)])
+        return f"batch {batch} changes nothing: no number of the file gives the {size} examples of {where}"
+    numbers = {**numbers, **dict.fromkeys(_alone(graph, found, origins), batch)}
+    changed = {
+        entry: number
+        for symbol, entry in origins.entries.items()
+        if (number := origins.number(symbol, numbers)) != entry.number and number > 0
+    }
+    change = _changed(graph, declared, edge, changed, f"batch {batch} takes the place of {size}")
+    left = _limits(graph, size, change.nodes)
+    if left:
+        change = replace(change, note=f"{change.note}; loops that end at {size} still do: {some(left)}")
+    return change
+
+
+def _edge(graph: Graph) -> Iterator[int]:
+    """Tensors that bring examples in."""
+    for node, op in enumerate(graph.ops):
+        if op in EDGE:
+            yield from range(graph.tensor_ptr[node], graph.tensor_ptr[node + 1])
+
+
+def _reading(graph: Graph, shapes: Sequence[Shape | None]) -> Iterator[list[int]]:
+    """Tensors that have a row per example, the surest kind first."""
+    inputs = data_inputs(graph)
+    nodes = list(enumerate(graph.ops))
+    first = graph.tensor_ptr.tolist()
+    many = [row for node, op in nodes if op in _MANY for row in range(first[node], first[node + 1])]
+    yield [row for row in many if _begins(shapes[row])]
+    for ops in (_LOSSES, _IMAGES, _PRODUCTS):
+        read = [inputs[node][0] for node, op in nodes if op in ops and inputs[node] and not _transposed(graph, node)]
+        yield [row for row in read if _begins(shapes[row])]
+
+
+def _begins(shape: Shape | None) -> bool:
+    return bool(shape) and shape is not None and shape[0] > 0
+
+
+def _transposed(graph: Graph, node: int) -> bool:
+    value = graph.attrs[node].get("transpose_a")
+    return value is not None and bool(value.b)
+
+
+def _lost(graph: Graph, found: Inferred, origins: Origins, numbers: Mapping[int, int]) -> bool:
+    """Whether the rows of a loss are multiples of these symbols."""
+    inputs = data_inputs(graph)
+    rows = [found.shapes[inputs[node][0]] for node, op in enumerate(graph.ops) if op in _LOSSES and inputs[node]]
+    return any(not origins.symbols(form_of(shape[0])).isdisjoint(numbers) for shape in rows if shape)
+
+
+def _new_numbers(
+    graph: Graph, found: Inferred, origins: Origins, rows: Sequence[int], batch: int
+) -> tuple[dict[int, int], bool]:
+    """The number of each symbol whose multiple is the first dimension of `rows`; whether the graph allows another."""
+    forms = [form_of((found.shapes[row] or (0,))[0]) for row in rows]
+    fed = {node for node, op in enumerate(graph.ops) if op in EDGE}
+    fits = origins.solve((form for form in forms if form in origins.entries), fed)
+    numbers: dict[int, int] = {}
+    for form in dict.fromkeys(origins.algebra.resolved(form) for form in forms):
+        terms = origins.algebra.terms(form)
+        if form > SYMBOLS or len(terms) != 1:
+            continue
+        ((term, factor),) = terms.items()
+        if len(term) == 1 and term[0] in origins.entries and not batch % factor:
+            numbers[term[0]] = batch // factor
+    return numbers, fits and bool(numbers)
+
+
+def _alone(graph: Graph, found: Inferred, origins: Origins) -> list[int]:
+    """Symbols of shapes in constants, of tensors filled or drawn at random, that begin with the batch and are tied to
+    nothing but each other, such as the ones that a loss counts. Of a batch of 1 there are too many.
+    """
+    members: dict[int, list[FileNumber]] = {}
+    for symbol, entry in origins.entries.items():
+        members.setdefault(origins.algebra.resolved(symbol), []).append(entry)
+    first = graph.tensor_ptr.tolist()
+
+    def shapes(entry: FileNumber) -> bool:
+        readers = found.reading.get(first[entry.node], ())
+        made = all(graph.ops[node] == "Fill" or graph.ops[node].startswith(_RANDOM) for node in readers)
+        once = (elements(graph.attrs[entry.node]) or []).count(origins.size) == 1
+        return made and once and bool(readers) and entry[1:5] == ("value", ELEMENT, 0, origins.size)
+
+    return [
+        symbol
+        for symbol, entries in members.items()
+        if origins.size > 1 and symbol in origins.entries and all(shapes(entry) for entry in entries)
+    ]
+
+
+def _limits(graph: Graph, size: int, changed: Sequence[int]) -> list[str]:
+    """Constants with which a loop compares its counter, and that equal the old batch: no shape says what they count."""
+    readers: dict[int, set[str]] = {}
+    inputs, source = data_inputs(graph), graph.tensor_node.tolist()
+    for node, op in enumerate(graph.ops):
+        if op in ("Less", "LessEqual"):
+            for tensor in inputs[node]:
+                maker = source[tensor]
+                while graph.ops[maker] in PASSING and inputs[maker]:
+                    maker = source[inputs[maker][0]]
+                readers.setdefault(maker, set()).add(op)
+    return [
+        graph.names[node]
+        for node in sorted(readers)
+        if graph.ops[node] == "Const" and node not in changed and elements(graph.attrs[node]) == [size] and size > 1
+    ]
+
+
+# ---- writing --------------------------------------------------------------------------------------------------------
+
+
+def _changed(
+    graph: Graph, declared: Sequence[Shape | None], edge: Sequence[int], changed: Mapping[FileNumber, int], note: str
+) -> BatchChange:
+    attrs = list(graph.attrs)
+    of_node: dict[int, list[tuple[FileNumber, int]]] = {}
+    for entry, number in changed.items():
+        of_node.setdefault(entry.node, []).append((entry, number))
+    for node, entries in of_node.items():
+        attrs[node] = _rewritten(attrs[node], entries)
+    sides = {(entry.node, max(entry.at, 0), entry.place): number for entry, number in changed.items()}
+    first, source = graph.tensor_ptr.tolist(), graph.tensor_node.tolist()
+    shapes: dict[int, Shape] = {}
+    for row in edge:
+        node, before = source[row], declared[row] or ()
+        shape = tuple([sides.get((node, row - first[node], at), side) for at, side in enumerate(before)])
+        if shape != before:
+            shapes[row] = shape
+    constants = sum(graph.ops[node] == "Const" for node in of_node)
+    declaring = len(of_node) - constants - len({source[row] for row in shapes} & set(of_node))
+    also = [counted(constants, "constant")] * (constants > 0) + [counted(declaring, "declared shape")] * (declaring > 0)
+    if shapes:
+        note += f", the first dimension of {some([graph.tensor_name(row) for row in shapes])} in the file"
+    if also:
+        note += f"{',' if shapes else ''} {'and ' if shapes else ''}in {' and '.join(also)}"
+    return BatchChange(replace(graph, attrs=tuple(attrs)), sorted(of_node), shapes, note)
+
+
+def _rewritten(attrs: Attrs, entries: Sequence[tuple[FileNumber, int]]) -> Attrs:
+    """The attributes with these numbers in the place of the file's."""
+    made = dict(attrs)
+    for name in {entry.attr: None for entry, _ in entries if entry.attr}:
+        made[name] = type(attrs[name])()
+        made[name].CopyFrom(attrs[name])
+        own = [(entry, number) for entry, number in entries if entry.attr == name]
+        values = {entry.place: number for entry, number in own if entry.at == ELEMENT}
+        sides = {entry.place: number for entry, number in own if entry.at == SINGLE}
+        if name == "value":
+            if values:
+                found = [values.get(at, one) for at, one in enumerate(elements(attrs, 2**31) or ())]
+                packed(made[name].tensor, found)
+            if sides:
+                _resized(made[name].tensor, sides)
+        elif values:
+            made[name].i = values[1]
+        for entry, number in own:
+            if entry.at >= 0:
+                made[name].list.shape[entry.at].dim[entry.place].size = number
+            elif entry.at == SINGLE and name != "value":
+                made[name].shape.dim[entry.place].size = number
+    return made
+
+
+def _resized(tensor: Any, sides: Mapping[int, int]) -> None:  # Any: a TensorProto
+    """Repeat or drop rows of a constant, so that it has these dimensions."""
+    before = [int(dim.size) for dim in tensor.tensor_shape.dim]
+    for axis, side in sides.items():
+        tensor.tensor_shape.dim[axis].size = side
+    count = int(np.prod(before))
+    if tensor.tensor_content:
+        rows = np.frombuffer(tensor.tensor_content, np.uint8).reshape(*before, -1)
+        tensor.tensor_content = _taken(rows, sides).tobytes()
+        return
+    for descriptor, listed in tensor.ListFields():
+        if descriptor.name.endswith("_val") and len(listed) > 1 and count:
+            values = np.empty(count, object)
+            values[:] = [*listed, *[listed[-1]] * (count - len(listed))][:count]
+            tensor.ClearField(descriptor.name)
+            getattr(tensor, descriptor.name).extend(_taken(values.reshape(before), sides).reshape(-1).tolist())
+
+
+def _taken(rows: Any, sides: Mapping[int, int]) -> Any:  # Any: an array of any type
+    for axis, side in sides.items():
+        rows = np.take(rows, np.arange(side) % rows.shape[axis], axis)
+    return rows

@@ -1,0 +1,228 @@
+"""Origins of numbers: what each dimension is, as an expression of the numbers that a file holds.
+
+An inference with origins takes the way that it takes without, since a `Traced` number is the number itself. Sums,
+products and quotients of such numbers carry their expression along. Where an op asks that two numbers are equal, so are
+their expressions. These equations tell which numbers of the file are one and the same, such as a batch that a dozen
+constants repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import gcd
+from typing import NamedTuple
+
+from simulator.shapes.dims import MAX_RANK, SYMBOLS, Algebra
+
+ELEMENT = -2  # in the place of a list's index: the number is an element of a constant, or the attribute itself
+SINGLE = -1  # in the place of a list's index: the attribute is no list
+
+
+class FileNumber(NamedTuple):
+    """A number in a file."""
+
+    node: int
+    attr: str  # "" for a shape that the file gives to an output
+    at: int  # index of a shape in a list, SINGLE or ELEMENT; of an output its port
+    place: int  # axis of the shape, or index of the element
+    number: int
+    length: int = 1  # how many numbers stand beside each other
+
+
+class Traced(int):
+    """A number with what it is in terms of the numbers in a file, a dimension of the algebra."""
+
+    form: int
+    algebra: Algebra
+
+    def __add__(self, other: int) -> int:
+        return _of(self, other, int(self) + other, self.algebra.plus) if isinstance(other, int) else NotImplemented
+
+    def __sub__(self, other: int) -> int:
+        return _of(self, other, int(self) - other, self.algebra.minus) if isinstance(other, int) else NotImplemented
+
+    def __rsub__(self, other: int) -> int:
+        return -self + other if isinstance(other, int) else NotImplemented
+
+    def __mul__(self, other: int) -> int:
+        return _of(self, other, int(self) * other, self.algebra.times) if isinstance(other, int) else NotImplemented
+
+    def __floordiv__(self, other: int) -> int:
+        if not isinstance(other, int):
+            return NotImplemented
+        return _of(self, other, int(self) // other, self.algebra.floor_divided)
+
+    def __mod__(self, other: int) -> int:
+        return self - self // other * other if isinstance(other, int) else NotImplemented
+
+    def __neg__(self) -> int:
+        return self * -1
+
+    def __abs__(self) -> int:
+        return self if self >= 0 else -self
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def traced(number: int, form: int, algebra: Algebra) -> int:
+    """The number with that form; a number whose form is a number needs none."""
+    if form > SYMBOLS:
+        return number
+    made = Traced(number)
+    made.form, made.algebra = form, algebra
+    return made
+
+
+def form_of(number: int) -> int:
+    """What a number is in terms of the file's numbers: itself where nothing is known."""
+    return number.form if isinstance(number, Traced) else int(number)
+
+
+def _of(a: Traced, b: int, number: int, operation: object) -> int:
+    return traced(number, operation(a.form, form_of(b)), a.algebra)  # type: ignore[operator]  # a method of the algebra
+
+
+@dataclass(slots=True)
+class Origins:
+    """The numbers of a file that may be multiples of its batch, and the equations between them."""
+
+    algebra: Algebra
+    size: int  # the batch that the file fixes
+    entries: dict[int, FileNumber] = field(default_factory=dict)  # symbol -> what it stands for
+    _equations: dict[tuple[int, int], None] = field(default_factory=dict)  # pairs of equal forms, in order
+
+    def entry(self, node: int, attr: str, at: int, place: int, number: int, length: int = 1) -> int:
+        """The number of a file, traced if it is the batch, or in the first place a multiple of it."""
+        if number != self.size and (place or number <= 0 or number % self.size):
+            return number
+        symbol = self.algebra.symbol("entry", node, attr, at, place)
+        self.entries[symbol] = FileNumber(node, attr, at, place, number, length)
+        return traced(number, symbol, self.algebra)
+
+    def equate(self, a: int, b: int) -> None:
+        """Note that an op asks for two equal numbers."""
+        x, y = form_of(a), form_of(b)
+        if x != y and a == b:
+            self._equations[x, y] = None
+
+    def solve(self, roots: Iterable[int], fed: Collection[int]) -> bool:
+        """Express entries by the roots, which are the batch; the algebra's `resolved` then knows. False: no batch fits.
+
+        First come equations of two terms. In an equation of more, such as a sum of two parts, the entries that equal
+        the batch and stand in the first place are it. Then any entry that stands by itself follows from the others.
+        Where only products are left, the least likely entries keep their number: those in the last places, then
+        multiples of the batch, then the others, and those of the nodes `fed` last of all.
+        """
+        last = frozenset(roots)
+        algebra, entries = self.algebra, self.entries
+        left = [minus for a, b in self._equations if (minus := algebra.minus(a, b))]
+        left = self._solved(left, last, 2)
+        for form in left:
+            symbols = [term[0] for term in algebra.terms(algebra.resolved(form)) if len(term) == 1]
+            root = max((symbol for symbol in symbols if symbol in last), default=None)
+            for symbol in symbols:
+                entry = entries.get(symbol)
+                if root and entry and symbol not in last and not entry.place and entry.number == self.size:
+                    algebra.bound[symbol] = root
+        left = self._solved(left, last, 2)
+        left = self._solved(left, last)
+        while free := {symbol: entries[symbol] for form in left for symbol in self.symbols(form) if symbol in entries}:
+            likely = {
+                symbol: self._likely(entry, fed)
+                for symbol, entry in free.items()
+                if symbol not in last and (entry.place or entry.number != self.size)
+            }
+            if not likely:
+                break
+            for symbol, how in likely.items():
+                if how == min(likely.values()):
+                    algebra.bound[symbol] = entries[symbol].number
+            left = self._solved(left, last)
+        return not any(self.symbols(form) <= last for form in left)
+
+    def _likely(self, entry: FileNumber, fed: Collection[int]) -> tuple[bool, int]:
+        """How likely an entry is the batch, as a value to sort by."""
+        return entry.node in fed, entry.length - entry.place if entry.place else MAX_RANK
+
+    def symbols(self, form: int) -> set[int]:
+        """The symbols that a form depends on."""
+        terms = self.algebra.terms(self.algebra.resolved(form))
+        return {symbol for term in terms for symbol in term}
+
+    def _solved(self, forms: Sequence[int], last: frozenset[int], most: int = 2**31) -> list[int]:
+        """Solve what can be solved of equations with at most that many terms; return those that are left."""
+        while True:
+            before, left = len(self.algebra.bound), []
+            for form in forms:
+                resolved = self.algebra.resolved(form)
+                if not resolved:
+                    continue
+                terms = self.algebra.terms(resolved)
+                if len(terms) > most or not self._eliminate(terms, last):
+                    left.append(resolved)
+            forms = left
+            if len(self.algebra.bound) == before:
+                return left
+
+    def _eliminate(self, terms: Mapping[tuple[int, ...], int], last: frozenset[int]) -> bool:
+        """Solve a polynomial that is 0 for an entry; whether that was possible."""
+        terms = _reduced(terms)
+        count: dict[int, int] = {}
+        for term in terms:
+            for symbol in set(term):
+                count[symbol] = count.get(symbol, 0) + 1
+        alone = [term[0] for term, factor in terms.items() if len(term) == 1 and count[term[0]] == 1 and factor**2 == 1]
+        rooted = [symbol for symbol in alone if symbol in last]
+        free = [symbol for symbol in alone if symbol not in last and (symbol in self.entries or self._rounds(symbol))]
+        if not free and len(rooted) > 1 and len(terms) == 2:
+            free = rooted  # two of the batch itself
+        if not free:
+            return False
+        chosen = min(free, key=lambda symbol: (symbol in self.entries and 1 + (self.entries[symbol].place > 0), symbol))
+        sign = -terms[chosen,]
+        rest = {term: sign * factor for term, factor in terms.items() if term != (chosen,)}
+        self.algebra.bound[chosen] = self.algebra.polynomial(rest)
+        return True
+
+    def number(self, form: int, at: Mapping[int, int]) -> int:
+        """The number that a form is where symbols have the numbers `at`; other entries keep the file's."""
+        form = self.algebra.resolved(form)
+        if form > SYMBOLS:
+            return form
+        total = 0
+        for term, factor in self.algebra.terms(form).items():
+            for symbol in term:
+                factor *= at[symbol] if symbol in at else self._single(symbol, at)
+            total += factor
+        return total
+
+    def _rounds(self, symbol: int) -> bool:
+        return self.algebra.reason(symbol)[0] in ("//", "-//")
+
+    def _single(self, symbol: int, at: Mapping[int, int]) -> int:
+        if symbol in self.entries:
+            return self.entries[symbol].number
+        reason = self.algebra.reason(symbol)
+        if self._rounds(symbol):
+            _, a, b = reason
+            above, below = self.number(a, at), self.number(b, at)  # type: ignore[arg-type]  # dimensions
+            if below:
+                return above // below if reason[0] == "//" else -(-above // below)
+        raise ValueError(f"{reason} has no number")
+
+
+def _reduced(terms: Mapping[tuple[int, ...], int]) -> dict[tuple[int, ...], int]:
+    """The polynomial without the factors that all of its terms have: none of them is 0."""
+    whole = gcd(*terms.values())
+    shared: list[int] = []
+    for symbol in sorted(terms, key=len)[0]:
+        if all(term.count(symbol) > shared.count(symbol) for term in terms):
+            shared.append(symbol)
+    made = {}
+    for term, factor in terms.items():
+        rest = list(term)
+        for symbol in shared:
+            rest.remove(symbol)
+        made[tuple(rest)] = factor // whole
+    return made

@@ -1,0 +1,476 @@
+"""Producers of elements: the threads that fill an input, and the time that they take, by the ops that they run.
+
+    filenames ──▶ queue ──read, decode──▶ queue ──dequeue, batch──▶ queue ──dequeue──▶ the step
+
+A QueueRunner has a thread for each of its enqueues (tensorflow/python/training/queue_runner_impl.py). Where the file
+lists no queue runners, each enqueue of the graph is taken to be run by one thread. A chain of queues is as fast as its
+slowest queue; in the long run it does not matter how far the others are ahead.
+
+An iterator takes from datasets, one after the other. A dataset makes an element on request, in the thread that asks,
+from elements of the datasets before it. Where threads work ahead (a prefetch, anything parallel) the asker waits only
+if they are slower. So there are two figures per dataset: the time of an element in the asking thread, and that of the
+slowest threads that work ahead. Sources: tensorflow/core/kernels/data/, each dataset's `GetNextInternal`; for
+TensorFlow's rewrites (a map without state becomes parallel, a prefetch comes last)
+tensorflow/core/data/dataset_utils.cc.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from simulator.cluster.cluster import Cluster, Device
+from simulator.cluster.devicespec import parse
+from simulator.costs.estimate import estimate
+from simulator.costs.table import MEASURED
+from simulator.errors import SimvizError
+from simulator.graph import ops
+from simulator.graph.const_values import elements
+from simulator.graph.graph import Graph, Shape
+from simulator.graph.inlining.bodies import Body, instantiate
+from simulator.graph.tensors import shape_of
+from simulator.graph.traversal import PLACEHOLDERS, fan_in
+from simulator.shapes.filling import with_shapes
+from simulator.training.recognition.dataflow import sources_of
+from simulator.training.recognition.sync_ops import DEQUEUE, ENQUEUE, UNKNOWN, SyncOp, operations
+from simulator.units import Nanos
+
+if TYPE_CHECKING:
+    from simulator.costs.table import CostTable
+    from simulator.graph.messages import Proto
+
+SECOND_NS: Nanos = 10**9
+
+
+class UnknownRateError(Exception):
+    """The rate of an input is unknown; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """Threads that make items: each takes `period_ns` for an item of so many elements."""
+
+    threads: int
+    period_ns: Nanos
+    item: int = 1
+    work: Mapping[str, Nanos] | None = None  # op -> its time for an item on one core; None: the rate was given
+    stage: str = ""  # the slowest queue or dataset, where it is not the one that is read
+
+    @property
+    def elements_per_s(self) -> float:
+        """The rate at which these threads work if nothing hinders them."""
+        return self.threads * self.item * SECOND_NS / max(1, self.period_ns)
+
+    def largest(self) -> tuple[str, float] | None:
+        """The op that takes most of the work, and its share of it; None: nothing is known."""
+        total = sum(self.work.values()) if self.work else 0
+        if not self.work or not total:
+            return None
+        op = max(sorted(self.work), key=lambda one: self.work[one] if self.work else 0)
+        return op, self.work[op] / total
+
+
+def together(producers: Sequence[Producer]) -> Producer:
+    """The producers of one queue as one: all their threads, their summed rate, the items and work of the first."""
+    if len(producers) == 1:
+        return producers[0]
+    threads = sum(one.threads for one in producers)
+    rate = sum(one.elements_per_s for one in producers)
+    period_ns = round(threads * producers[0].item * SECOND_NS / rate) if rate else producers[0].period_ns
+    return replace(producers[0], threads=threads, period_ns=period_ns)
+
+
+# ---- the ops of an input pipeline in one thread ---------------------------------------------------------------------
+# The cost table prices an op of a CPU as the work of all its cores, as far as they share it. Threads of an input
+# pipeline run beside each other and beside the steps. So their ops are priced for a processor of one core. Measured
+# times are taken as they are.
+
+# Times of a thread around its ops, measured with TensorFlow 2.21 on one x86 machine in 2026 as processor time.
+RUN_NS: Nanos = 28_000  # a queue runner's `Session.run`; Python lets one of a process's threads do so at a time
+CALL_NS: Nanos = 25_000  # tf.data's call of a function for one element
+ELEMENT_NS: Nanos = 1_300  # tf.data's handing an element from one dataset to the next
+
+_PYTHON = re.compile(r"(Eager)?PyFunc(Stateless)?")
+
+
+class Processor(NamedTuple):
+    """The CPU on which a pipeline works."""
+
+    device: int  # row of Cluster.devices
+    model: Device
+    column: int  # of CostTable.run_ns
+
+    @property
+    def cores(self) -> int:
+        """The number of threads that run at once."""
+        return self.model.cores * self.model.lanes
+
+
+def processor(cluster: Cluster, task: str) -> Processor:
+    """The host CPU of a task."""
+    rows = [row for row, device in enumerate(cluster.devices) if device.task == task]
+    row = int(cluster.home[rows[0]])
+    return Processor(row, cluster.devices[row], cluster.kind_of[row])
+
+
+@lru_cache(maxsize=16)
+def _core(model: Device) -> Cluster:
+    """A cluster of one core of that device."""
+    share = model.cores
+    core = replace(
+        model,
+        flop_per_s=max(1, model.flop_per_s // share),
+        bytes_per_s=max(1, model.bytes_per_s // share),
+        peaks=model.peaks.share(share),
+        cores=1,
+    )
+    return Cluster((core,), (), (((),),))
+
+
+def core_ns(graph: Graph, where: Processor, costs: CostTable | None = None) -> list[Nanos]:
+    """[N] the time of each op on one core of the processor; `costs` has measured times. 0: it runs on no CPU."""
+    alone = np.maximum(estimate(graph, _core(where.model)).run_ns[:, 0], 0)
+    if costs is not None:
+        alone = np.where(costs.source == MEASURED, np.maximum(costs.run_ns[:, where.column], 0), alone)
+    found: list[int] = alone.tolist()
+    return found
+
+
+def _check_shown(graph: Graph, rows: Iterable[int], costs: CostTable | None = None) -> None:
+    """Raise UnknownRateError for a node that runs Python code, whose work no graph shows, and was not measured."""
+    for row in rows:
+        if _PYTHON.fullmatch(graph.ops[row]) and (costs is None or costs.source[row] != MEASURED):
+            raise UnknownRateError(f"what Python computes in {graph.names[row]!r} is not in the graph")
+
+
+def _work(graph: Graph, each_ns: Sequence[Nanos], rows: Iterable[int]) -> Counter[str]:
+    """Op -> nanoseconds of one core, of nodes that one thread runs once."""
+    found: Counter[str] = Counter()
+    for row in rows:
+        found[graph.ops[row]] += each_ns[row]
+    return found
+
+
+# ---- queue runners --------------------------------------------------------------------------------------------------
+
+SESSION = "Session.run"  # in `Producer.work`: the time of a queue runner's thread around its ops
+
+
+@dataclass(frozen=True)
+class QueueRunners:
+    """The queue runners of a client's whole graph."""
+
+    graph: Graph
+    costs: CostTable
+    where: Processor
+
+    @cached_property
+    def operations(self) -> tuple[SyncOp, ...]:
+        """Ops on queues."""
+        return tuple(one for one in operations(self.graph) if one.key.family == "queue")
+
+    @cached_property
+    def each_ns(self) -> list[Nanos]:
+        """[N] the time of each op on one core."""
+        return core_ns(self.graph, self.where, self.costs)
+
+    @cached_property
+    def threads(self) -> Counter[str]:
+        """Enqueue -> the number of queue runners' threads that run it; empty: the file lists none."""
+        return Counter(name.partition(":")[0] for name in self.graph.queue_runners)
+
+    def _filling(self, queue: int) -> list[tuple[SyncOp, int]]:
+        """The enqueues that fill the queue of that row, and the number of threads that run each."""
+        found = [one for one in self.operations if one.kind == ENQUEUE and one.owner == queue]
+        counts = [self.threads[self.graph.names[one.row]] if self.threads else 1 for one in found]
+        return [(one, count) for one, count in zip(found, counts, strict=True) if count]
+
+    def producer(self, queue: int, below: Sequence[int] = ()) -> Producer:
+        """The threads that fill the queue of that row; `below` are queues that wait for it. Raises UnknownRateError."""
+        run = self._filling(queue)
+        if not run:
+            raise UnknownRateError("nothing in the graph fills it")
+        made = together([self._loop(one, count, (*below, queue)) for one, count in run])
+        return replace(made, threads=min(made.threads, self.where.cores))
+
+    def _loop(self, enqueue: SyncOp, threads: int, below: Sequence[int]) -> Producer:
+        """Threads that run one enqueue in a loop, or slower ones for which these wait."""
+        graph = self.graph
+        rows: list[int] = np.flatnonzero(fan_in(graph, [enqueue.row])).tolist()
+        fed = next((row for row in rows if graph.ops[row] in PLACEHOLDERS), None)
+        if fed is not None:
+            raise UnknownRateError(f"its threads are fed {graph.names[fed]!r} by Python")
+        _check_shown(graph, rows, self.costs)
+        if enqueue.amount == UNKNOWN:
+            raise UnknownRateError(f"{graph.names[enqueue.row]!r} adds an unknown number of elements at once")
+        taken = _work(graph, self.each_ns, rows)
+        taken[SESSION] += RUN_NS
+        period_ns = max(taken.total(), threads * RUN_NS)
+        own = Producer(threads, period_ns, enqueue.amount, taken, graph.names[enqueue.owner])
+        slowest = own
+        for one in self.operations:
+            if one.kind == DEQUEUE and one.row in rows and one.owner not in below:
+                slowest = min(slowest, self._held_up(one, own, below), key=lambda made: made.elements_per_s)
+        return slowest
+
+    def _held_up(self, dequeue: SyncOp, own: Producer, below: Sequence[int]) -> Producer:
+        """The producer of a queue that a thread reads, at the rate at which that thread makes items of it."""
+        if dequeue.amount == UNKNOWN or dequeue.owner == UNKNOWN:
+            raise UnknownRateError(
+                f"{self.graph.names[dequeue.row]!r} takes from an unknown queue, or an unknown number of elements"
+            )
+        before = self.producer(dequeue.owner, below)
+        period_ns = -(-before.period_ns * dequeue.amount // before.item)
+        return replace(before, period_ns=period_ns, item=own.item)
+
+
+def working_task(graph: Graph, queue: int) -> str | None:
+    """The task on which most of the nodes that fill the queue of that row ask to be; None: they ask for none."""
+    rows = [one.row for one in operations(graph) if one.kind == ENQUEUE and one.owner == queue]
+    asked: Counter[str] = Counter()
+    for row in np.flatnonzero(fan_in(graph, rows)).tolist():
+        spec = parse(graph.requested[row])
+        if row not in (queue, *rows) and spec.job is not None and spec.task is not None:
+            asked[f"/job:{spec.job}/replica:{spec.replica or 0}/task:{spec.task}"] += 1
+    return max(sorted(asked), key=lambda task: asked[task]) if asked else None
+
+
+# ---- datasets -------------------------------------------------------------------------------------------------------
+
+AUTOTUNE = -1
+_ENDS = frozenset(("_Arg", "_Retval"))  # TensorFlow registers them as if they had state
+AUTOTUNED_BUFFER = 2  # elements that a prefetch begins with where TensorFlow tunes it
+TF_DATA = "tf.data"  # in `Producer.work`: its own work
+
+
+@dataclass(frozen=True, slots=True)
+class _Flow:
+    """The time that an element of a dataset takes."""
+
+    asker_ns: Nanos  # in the thread that asks for it
+    ahead_ns: Nanos  # between two elements of the slowest threads that work ahead
+    buffer: int  # elements that these have room for; 0: no thread works ahead
+    taken: Counter[str]  # op -> work of one core
+
+
+_NO_TIME = _Flow(0, 0, 0, Counter())
+
+
+@dataclass(frozen=True)
+class Datasets:
+    """The datasets of a client's graph."""
+
+    graph: Graph
+    where: Processor
+
+    def producer(self, iterator: int) -> tuple[Producer, int]:
+        """The threads that make the elements of the iterator of that row, and the elements that it has room for.
+
+        Of several datasets that are made into it in turn the first counts. Raises UnknownRateError.
+        """
+        graph = self.graph
+        factory = graph.attrs[iterator].get("dataset_factory")
+        if factory is not None:
+            body = self._body(factory.func, [])
+            flow = self._inside(body).flow(body.results[0][0])
+        else:
+            made = [
+                row for row, op in enumerate(graph.ops) if op == "MakeIterator" and iterator in sources_of(graph, row)
+            ]
+            if not made:
+                raise UnknownRateError("its dataset is not in the graph")
+            flow = self.flow(sources_of(graph, made[0])[0])
+        period_ns = max(flow.ahead_ns, flow.asker_ns)
+        return Producer(1, period_ns, 1, flow.taken), flow.buffer or AUTOTUNED_BUFFER
+
+    def flow(self, row: int) -> _Flow:
+        """The time of an element of the dataset of that row. Raises UnknownRateError."""
+        op = self.graph.ops[row]
+        for pattern, takes, handed in _DATASETS:
+            if pattern.fullmatch(op):
+                flow = takes(self, row)
+                return _plus(flow, Counter({TF_DATA: handed}), handed) if handed else flow
+        raise UnknownRateError(f"{self.graph.names[row]!r} is a {op}")
+
+    def _before(self, row: int) -> _Flow:
+        return self.flow(sources_of(self.graph, row)[0])
+
+    def _map(self, row: int) -> _Flow:
+        body = self._body(self.graph.attrs[row]["f"].func, self._arguments(row))
+        if not any(ops.is_stateful(op) for op in body.graph.ops if op not in _ENDS):
+            return self._in_parallel(row, self.where.cores)
+        called = self._called(row)
+        return _plus(self._before(row), called, called.total())
+
+    def _sleep(self, row: int) -> _Flow:
+        nanos = 1000 * self._number(row, 1, least=0)
+        return _plus(self._before(row), Counter({self.graph.ops[row]: nanos}), nanos)
+
+    def _in_parallel(self, row: int, calls: int) -> _Flow:
+        called = self._called(row)
+        made = _ahead(self._before(row), calls)
+        return replace(
+            made,
+            ahead_ns=max(made.ahead_ns, -(-called.total() // min(calls, self.where.cores))),
+            taken=made.taken + called,
+        )
+
+    def _parallel_map(self, row: int) -> _Flow:
+        return self._in_parallel(row, self._calls(row, -1))
+
+    def _map_and_batch(self, row: int) -> _Flow:
+        batch, calls = self._number(row, -3), self._calls(row, -2)
+        return _times(self._in_parallel(row, calls * batch), batch)
+
+    def _several(self, row: int) -> _Flow:
+        """One element of so many before."""
+        return _times(self._before(row), self._number(row, 1))
+
+    def _parallel_batch(self, row: int) -> _Flow:
+        return _ahead(self._several(row), AUTOTUNED_BUFFER)
+
+    def _prefetch(self, row: int) -> _Flow:
+        buffer, before = self._number(row, 1, least=AUTOTUNE), self._before(row)
+        return _ahead(before, AUTOTUNED_BUFFER if buffer == AUTOTUNE else buffer) if buffer else before
+
+    def _inner(self, row: int) -> _Flow:
+        """Elements of the datasets that a function makes; the time of making a dataset is left out."""
+        body = self._body(self.graph.attrs[row]["f"].func, self._arguments(row))
+        return self._inside(body).flow(body.results[0][0])
+
+    def _parallel_inner(self, row: int) -> _Flow:
+        calls = self._calls(row, -1) if self.graph.ops[row].endswith(("V2", "V3", "V4")) else self._number(row, -5)
+        made = self._inner(row)
+        each = -(-max(made.asker_ns, made.ahead_ns) // min(calls, self.where.cores))
+        return _Flow(0, each, calls, made.taken)
+
+    def _zip(self, row: int) -> _Flow:
+        found = [self.flow(source) for source in sources_of(self.graph, row)]
+        if self.graph.ops[row].startswith("Concatenate"):
+            return found[0]
+        return _Flow(
+            sum(one.asker_ns for one in found),
+            max(one.ahead_ns for one in found),
+            min(one.buffer for one in found),
+            sum([one.taken for one in found], Counter()),
+        )
+
+    def _unbatch(self, row: int) -> _Flow:
+        shapes = self.graph.attrs[sources_of(self.graph, row)[0]]["output_shapes"].list.shape
+        shape = shape_of(shapes[0]) if len(shapes) else None
+        if not shape or shape[0] < 1:
+            raise UnknownRateError(f"{self.graph.names[row]!r} takes batches of unknown size apart")
+        before, size = self._before(row), shape[0]
+        taken = Counter({op: nanos // size for op, nanos in before.taken.items()})
+        return _Flow(before.asker_ns // size, before.ahead_ns // size, before.buffer * size, taken)
+
+    # ---- inputs and functions of a dataset --------------------------------------------------------------------------
+
+    def _number(self, row: int, slot: int, *, least: int = 1) -> int:
+        """The whole number in that slot; a slot below 0 counts from the last. Raises UnknownRateError."""
+        sources = sources_of(self.graph, row)
+        source = sources[slot] if -len(sources) <= slot < len(sources) else None
+        found = elements(self.graph.attrs[source]) if source is not None and self.graph.ops[source] == "Const" else None
+        if found is None or len(found) != 1 or found[0] < least:
+            raise UnknownRateError(f"a number that {self.graph.names[row]!r} is given is not in the graph")
+        return int(found[0])
+
+    def _calls(self, row: int, slot: int) -> int:
+        """The number of calls that run at once; all cores where TensorFlow tunes that."""
+        calls = self._number(row, slot, least=AUTOTUNE)
+        return calls if calls > 0 else self.where.cores
+
+    def _arguments(self, row: int) -> list[Shape | None]:
+        """The shapes of an element of the dataset before, the first arguments of a function."""
+        attrs = self.graph.attrs[sources_of(self.graph, row)[0]]
+        return [shape_of(one) for one in attrs["output_shapes"].list.shape] if "output_shapes" in attrs else []
+
+    def _called(self, row: int) -> Counter[str]:
+        """The time of a call of a dataset's function on one core, by op."""
+        body = self._body(self.graph.attrs[row]["f"].func, self._arguments(row))
+        rows = range(len(body.graph))
+        _check_shown(body.graph, rows)
+        taken = _work(body.graph, core_ns(body.graph, self.where), rows)
+        taken[TF_DATA] += CALL_NS
+        return taken
+
+    def _body(self, function: Proto, shapes: Sequence[Shape | None]) -> Body:
+        from simulator.graph.inlining.expanding import inline
+
+        if function.name not in self.graph.library:
+            raise UnknownRateError(f"the function {function.name!r} is not in the graph")
+        attrs: Mapping[str, Proto] = dict(function.attr)
+        try:
+            body = instantiate(self.graph.library[function.name], attrs, self.graph.library, self.graph.source)
+            kept = {body.graph.names[row] for row, _ in body.results}
+            graph = inline(body.graph)
+            given = {
+                f"{body.graph.names[at]}:0": shape
+                for at, shape in enumerate(shapes[: len(body.argument_types)])
+                if shape is not None and all(size >= 0 for size in shape)
+            }
+            graph = with_shapes(graph, feeds=given)
+        except SimvizError as error:
+            raise UnknownRateError(f"the function {function.name!r} can't be read: {error}") from None
+        if not kept <= set(graph.index):
+            raise UnknownRateError(f"the function {function.name!r} can't be followed")
+        results = tuple((graph.index[body.graph.names[row]], port) for row, port in body.results)
+        return replace(body, graph=graph, results=results)
+
+    def _inside(self, body: Body) -> Datasets:
+        return replace(self, graph=body.graph)
+
+
+def _plus(flow: _Flow, called: Counter[str], nanos: Nanos) -> _Flow:
+    return replace(flow, asker_ns=flow.asker_ns + nanos, taken=flow.taken + called)
+
+
+def _times(flow: _Flow, count: int) -> _Flow:
+    """The time of so many elements together."""
+    taken = Counter({op: count * nanos for op, nanos in flow.taken.items()})
+    return _Flow(count * flow.asker_ns, count * flow.ahead_ns, flow.buffer // count, taken)
+
+
+def _ahead(flow: _Flow, buffer: int) -> _Flow:
+    """The flow of a thread that works ahead of the asking one."""
+    return replace(flow, asker_ns=0, ahead_ns=max(flow.ahead_ns, flow.asker_ns), buffer=buffer + flow.buffer)
+
+
+# By the op of a dataset: the time of an element without its handing on, and the time of that.
+_DATASETS: tuple[tuple[re.Pattern[str], Callable[[Datasets, int], _Flow], Nanos], ...] = tuple(
+    (re.compile(pattern), takes, handed)
+    for pattern, takes, handed in (
+        ("Identity(N)?", Datasets._before, 0),
+        (
+            r"(Tensor(Slice)?|SparseTensorSlice|Range|TFRecord|TextLine|FixedLengthRecord|CSV)Dataset(V[0-9])?",
+            lambda self, row: _NO_TIME,
+            ELEMENT_NS,
+        ),
+        (
+            # an element of theirs is one of the dataset before them
+            r"(Shuffle(AndRepeat)?|Repeat|Take|Skip|Options|Model|Optimize|AssertCardinality|AssertNext|"
+            r"PrivateThreadPool|MaxIntraOpParallelism|IgnoreErrors|LatencyStats|BytesProducedStats|SetStatsAggregator|"
+            r"NonSerializable|Finalize\w*|Random\w*|Filter(ByLastComponent)?|TakeWhile|Global\w*)Dataset(V[0-9])?",
+            Datasets._before,
+            ELEMENT_NS,
+        ),
+        (r"CacheDataset(V[0-9])?", lambda self, row: _NO_TIME, ELEMENT_NS),  # after the first epoch
+        (r"(Experimental)?MapDataset", Datasets._map, ELEMENT_NS),
+        (r"(Experimental)?SleepDataset", Datasets._sleep, ELEMENT_NS),
+        (r"ParallelMapDataset(V2)?", Datasets._parallel_map, ELEMENT_NS),
+        (r"(Experimental)?MapAndBatchDataset", Datasets._map_and_batch, ELEMENT_NS),
+        (r"(Padded)?BatchDataset(V2)?|ShardDataset", Datasets._several, ELEMENT_NS),
+        (r"ParallelBatchDataset", Datasets._parallel_batch, ELEMENT_NS),
+        (r"PrefetchDataset", Datasets._prefetch, ELEMENT_NS),
+        (r"(FlatMap|Interleave)Dataset", Datasets._inner, ELEMENT_NS),
+        (r"(Legacy|Experimental)?ParallelInterleaveDataset(V[234])?", Datasets._parallel_inner, ELEMENT_NS),
+        (r"(Zip|Concatenate)Dataset", Datasets._zip, ELEMENT_NS),
+        (r"(Experimental)?UnbatchDataset", Datasets._unbatch, ELEMENT_NS),
+    )
+)

@@ -1,0 +1,247 @@
+"""A profile: its file, what is refused of it, and the prices that it gives."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from simulator import estimate, load_cluster
+from simulator.cluster.cluster import with_protocol
+from simulator.cluster.protocols import GRPC
+from simulator.costs.formulas.matrix import Product
+from simulator.costs.matching import with_measured
+from simulator.costs.measured import MeasuredTimes, Sample
+from simulator.costs.profile import FIGURES, Figure, KernelTime, Profile, read_profile, summary, with_messages
+from simulator.costs.profiled import Pricing
+from simulator.costs.roofline import OpWork
+from simulator.costs.rules import rule
+from simulator.costs.table import PROFILED, SOURCES
+from simulator.errors import ClusterError
+from simulator.execution.interval import interval
+from simulator.graph.graph import Graph
+from tests.strategies import Rows, typed
+from viz import run
+
+SIDES = (8, 32, 128, 512)
+
+
+def speed(m: int, n: int, k: int) -> float:
+    """Nanoseconds of a product on a made-up machine: 50 operations per nanosecond where the sides are large."""
+    return 500 + 2 * m * n * k / 50 * (1 + 8 / min(m, n)) * (1 + 16 / k)
+
+
+def made(cores: int = 1, noise: float = 0.0) -> Profile:
+    """A profile of the made-up machine, whose all cores halve each time."""
+    chance = random.Random(1)
+
+    def off() -> float:
+        return math.exp(chance.gauss(0, noise)) if noise else 1.0
+
+    kernels = [
+        KernelTime("MatMul", used, speed(m, n, k) * off() / used, 0.01, 2 * m * n * k, 0, m, n, k, 1)
+        for used in dict.fromkeys((1, cores))
+        for m in SIDES
+        for n in SIDES
+        for k in SIDES
+    ]
+    kernels += [
+        KernelTime(op, used, each * (300 + size / 10) / used, 0.01, size // 4, size)
+        for used in dict.fromkeys((1, cores))
+        for op, each in (("Neg", 1.0), ("Exp", 3.0), ("Tanh", 2.0))
+        for size in (2**12, 2**16, 2**20, 2**24)
+    ]
+    figures = {name: Figure(max(low, 50_000.0 if high > 10**6 else 0.5), 0.02) for name, (low, high) in FIGURES.items()}
+    figures["dispatch"] = Figure(150.0, 0.02)
+    return Profile("a made-up machine", cores, "2.21.0", False, "2026-11-22", figures, tuple(kernels))
+
+
+def graph(side: int = 64) -> Graph:
+    rows = Rows()
+    rows.add("a", "Placeholder", **typed("Placeholder", (side, side)))
+    rows.add("b", "Neg", ["a"], **typed("Neg", (side, side)))
+    rows.add("c", "Sqrt", ["b"], **typed("Sqrt", (side, side)))
+    return rows.built()
+
+
+def test_a_profile_is_read_as_it_was_written(tmp_path: Path) -> None:
+    first = made(cores=2)
+    first.write(tmp_path / "host.toml")
+    second = read_profile(tmp_path / "host.toml")
+    assert second.to_toml() == first.to_toml()
+    assert second.source == str(tmp_path / "host.toml")
+    assert [one.op for one in second.kernels] == [one.op for one in first.kernels]
+    assert f"{len(first.kernels)} kernels timed" in summary(second)
+
+
+def test_no_part_of_a_profile_is_used_alone(tmp_path: Path) -> None:
+    """Whatever is cut off its end."""
+    text = made().to_toml()
+    file = tmp_path / "host.toml"
+    lines = text.splitlines(keepends=True)
+    for end in (*range(0, len(lines), 7), len(lines) - 1):
+        file.write_text("".join(lines[:end]))
+        with pytest.raises(ClusterError, match=r"no whole profile|not whole|is no profile"):
+            read_profile(file)
+    for end in range(0, len(text) - 2, 211):
+        file.write_text(text[:end])
+        with pytest.raises(ClusterError) as told:
+            read_profile(file)
+        assert str(told.value).count("\n") == 0
+
+
+ROW = '["MatMul", 1, '
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('simviz = "profile 1"', 'simviz = "profile 9"', "does not say simviz"),
+        ("cores = 1", "cores = 0", "not a number of cores"),
+        ("cores = 1", "cores = true", "not a number of cores"),
+        ('machine = "a made-up machine"', 'machine = ""', "not a line of text"),
+        ("dispatch = [150.0, 0.02]", "dispatch = [0, 0.02]", "not from 1 to"),
+        ("dispatch = [150.0, 0.02]", "dispatch = [-5.0, 0.02]", "not from 1 to"),
+        ("dispatch = [150.0, 0.02]", "dispatch = [nan, 0.02]", "takes nan ns"),
+        ("dispatch = [150.0, 0.02]", "dispatch = [150.0, inf]", "spread of inf"),
+        ("dispatch = [150.0, 0.02]", 'dispatch = "150 ns"', "not \\[nanoseconds, spread\\]"),
+        ("dispatch = [150.0, 0.02]", "dispatch = [true, 0.02]", "takes True ns"),
+        ("dispatch = [150.0, 0.02]", "", "lacks 'dispatch'"),
+        ("hop = ", "hope = ", "lacks 'hop'"),
+        (f"{ROW}", '["MatMul", 7, ', "is of 7 cores, and the machine has 1"),
+        (f"{ROW}", '["MatMul", 1.5, ', "a count that is none"),
+        (f"{ROW}", '["MatMul", 1, 3e16, ', "has not 12 columns"),
+        ("[kernels]", "[kernel]", "'kernels' is missing"),
+        ('date = "2026-11-22"', 'date = "2026-11-22"\nextra = 1', "not a key of a profile"),
+    ],
+)
+def test_an_absurd_profile_is_refused_in_a_sentence(tmp_path: Path, old: str, new: str, said: str) -> None:
+    text = made().to_toml()
+    assert old in text
+    file = tmp_path / "host.toml"
+    file.write_text(text.replace(old, new, 1))
+    with pytest.raises(ClusterError, match=said) as told:
+        read_profile(file)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("ns", ["0", "-1.0", "1e18", "nan", "'fast'"])
+def test_kernels_of_no_time_or_of_years_are_refused(tmp_path: Path, ns: str) -> None:
+    lines = made().to_toml().splitlines()
+    at = next(row for row, line in enumerate(lines) if line.startswith(f"  {ROW}"))
+    cells = lines[at].split(", ")
+    lines[at] = ", ".join([*cells[:2], ns, *cells[3:]])
+    (tmp_path / "host.toml").write_text("\n".join(lines))
+    with pytest.raises(ClusterError, match="row 1 of"):
+        read_profile(tmp_path / "host.toml")
+
+
+@pytest.mark.parametrize("text", ["", "[[host]]\nname = 'box'\n", "\x00\xff", "a,cpu,1\n", "x = " + "9" * 5000])
+def test_another_file_is_no_profile(tmp_path: Path, text: str) -> None:
+    (tmp_path / "other").write_text(text, encoding="latin-1")
+    with pytest.raises(ClusterError, match=r"is no (whole )?profile"):
+        read_profile(tmp_path / "other")
+    with pytest.raises(ClusterError, match="cannot be read"):
+        read_profile(tmp_path)
+
+
+def test_products_between_measured_sizes_are_priced_within_their_errors() -> None:
+    """Nine of ten of them, of a machine whose times scatter by a twentieth."""
+    pricing = Pricing(made(noise=0.05), 1)
+    matmul = rule("MatMul")
+    assert matmul is not None
+    chance = random.Random(2)
+    within, count, errors = 0, 200, []
+    for _ in range(count):
+        m, n, k = (round(math.exp(chance.uniform(math.log(8), math.log(512)))) for _ in range(3))
+        work = OpWork(2 * m * n * k, 0, 0, 0, 1, "float32", True, "", False, matmul, Product(m, n, k), False, "")
+        ns, error, family = pricing.price("MatMul", work)
+        assert family == "MatMul"
+        within += 1 / (1 + error) <= speed(m, n, k) / ns <= 1 + error
+        errors.append(error)
+    assert within >= 0.85 * count
+    assert sorted(errors)[count // 2] < 0.2
+
+
+def test_ops_are_priced_by_the_bytes_that_they_move() -> None:
+    """On the line between measured sizes, and by the middle of their category where they were not measured."""
+    on = load_cluster("1cpu")
+    on = replace(on, devices=tuple(replace(device, cores=1) for device in on.devices))
+    given = graph(256)
+    costs = estimate(given, on, made())
+    assert [SOURCES[row] for row in costs.source.tolist()] == ["profile"] * 3
+    size = 2 * 4 * 256**2
+    neg, sqrt = costs.run_ns[1:, 0].tolist()
+    assert neg == pytest.approx(300 + size / 10, rel=0.25)
+    assert sqrt == pytest.approx(2 * (300 + size / 10), rel=0.25)
+    assert costs.errors is not None
+    assert costs.errors.relative[2, 0] > costs.errors.relative[1, 0]
+    assert costs.errors.families[costs.errors.family[2]].startswith("unmeasured")
+    assert costs.run_ns[0, 0] == 150  # a placeholder starts no kernel
+
+
+def test_more_cores_take_less_time_and_beyond_the_machine_it_is_a_guess() -> None:
+    times, errors = [], []
+    for cores in (1, 2, 4, 8):
+        on = load_cluster("1cpu")
+        on = replace(on, devices=tuple(replace(device, cores=cores) for device in on.devices))
+        costs = estimate(graph(1024), on, made(cores=4))
+        assert costs.errors is not None
+        times.append(int(costs.run_ns[1, 0]))
+        errors.append(float(costs.errors.relative[1, 0]))
+    assert times[0] == pytest.approx(4 * times[2], rel=0.01)
+    assert times[0] > times[1] > times[2] > times[3]
+    assert errors[3] == 2 * errors[2]
+
+
+def test_a_measured_op_keeps_its_time_and_has_no_error() -> None:
+    on = load_cluster("1cpu")
+    given = graph()
+    costs = with_measured(estimate(given, on, made()), MeasuredTimes((Sample("b", "CPU", 777),), "measured"), given, on)
+    assert costs.run_ns[1, 0] == 777
+    assert costs.errors is not None
+    assert costs.errors.relative[1, 0] == 0 < costs.errors.relative[2, 0]
+
+
+def test_gpus_keep_their_prices_and_a_cluster_without_a_cpu_like_the_profile_says_so() -> None:
+    on = load_cluster("1gpu")
+    given = graph()
+    plain, costs = estimate(given, on), estimate(given, on, made())
+    gpu = costs.kinds.index("a100")
+    assert costs.run_ns[:, gpu].tolist() == plain.run_ns[:, gpu].tolist()
+    assert costs.run_ns[1, 1 - gpu] != plain.run_ns[1, 1 - gpu]
+
+
+def test_messages_are_the_profile_s_unless_somebody_described_them() -> None:
+    on = load_cluster("worker=2")
+    measured = with_messages(on, made()).between_tasks
+    assert (measured.name, measured.threads) == ("grpc", GRPC.threads)
+    assert measured.send_ns == made().figures["send"].ns
+    own = with_protocol(on, "rdma")
+    assert with_messages(own, made()) is own
+    alone = replace(made(), figures={name: made().figures[name] for name in ("dispatch", "step")})
+    assert with_messages(on, alone) is on
+
+
+def test_summary_and_json_give_the_interval(tmp_path: Path) -> None:
+    made(noise=0.1).write(tmp_path / "host.toml")
+    found = run("examples/ps_training.pbtxt", cluster="ps=2,worker=1", profile=tmp_path / "host.toml")
+    low, high = interval(found.trace, found.partitions, found.cluster, found.costs) or (0, 0)
+    assert 0 < low < found.trace.makespan < high
+    assert "by the profile)" in found.summary()
+    assert f'"makespan_interval_ns": [{low}, {high}]' in " ".join(found.to_json().split()).replace("[ ", "[").replace(
+        " ]", "]"
+    )
+    assert "priced by the profile of" in found.summary(verbose=True)
+    same = run("examples/ps_training.pbtxt", cluster="ps=2,worker=1", profile=read_profile(tmp_path / "host.toml"))
+    assert same.trace.makespan == found.trace.makespan
+    assert (found.costs.source == PROFILED).any()
+
+
+def test_without_a_profile_there_is_no_interval() -> None:
+    found = run("examples/ps_training.pbtxt", cluster="ps=2,worker=1")
+    assert interval(found.trace, found.partitions, found.cluster, found.costs) is None
+    assert "by the profile" not in found.summary()

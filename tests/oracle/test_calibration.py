@@ -1,0 +1,121 @@
+"""A calibration of this machine by the real TensorFlow: what it measures, what it says, and that nothing is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from simulator import estimate, load_cluster, read_graph, read_profile
+from simulator.costs.profile import FIGURES
+from simulator.errors import OracleError
+from simulator.oracle import calibration, child
+from simulator.oracle.kernel_cases import cases
+from tests.oracle.processes import gone, traces
+from viz.command.cli import main
+
+pytestmark = pytest.mark.tensorflow
+
+FEW = 2  # kernels per family
+ONES = {"products": 3, "convolutions": 48, "memory": 80}  # enough for one of each op
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A calibration of the first kernels of each family, and of messages for a second."""
+    monkeypatch.setattr(calibration, "AT_ONCE", FEW)
+    monkeypatch.setattr(calibration, "MESSAGES_S", 1.0)
+    monkeypatch.setattr(
+        calibration, "cases", lambda: {family: of[:FEW] for family, of in cases().items()}, raising=True
+    )
+
+
+def test_this_machine_has_a_profile(few: None, tmp_path: Path) -> None:
+    said: list[str] = []
+    profile = calibration.calibrate(said.append)
+    measured = {one.cores for one in profile.kernels}
+    cores = len(os.sched_getaffinity(0))
+    assert measured == {1, cores}
+    assert len(profile.kernels) == len(measured) * FEW * len(cases())
+    assert {one.op for one in profile.kernels} >= {"MatMul", "Conv2D", "Relu"}
+    product = next(one for one in profile.kernels if one.op == "MatMul")
+    assert (product.m, product.k, product.n, product.flops) == (16, 16, 16, 2 * 16**3)
+    assert (profile.figures.keys() == FIGURES.keys()) == (cores > 1)
+    assert "one core: products, 0 of 6 kernels" in said
+    profile.write(tmp_path / "host.toml")
+    assert len(read_profile(tmp_path / "host.toml").kernels) == len(profile.kernels)
+
+
+def test_the_command_writes_a_profile_that_prices_a_graph(
+    few: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = Path("examples/ps_training.pbtxt").resolve()
+    monkeypatch.chdir(tmp_path)
+    assert main(["--calibrate"]) == 0
+    assert "Wrote host.toml." in capsys.readouterr().out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["host.toml"]
+    assert main([str(graph), "--profile", "host.toml", "--json", "result.json"]) == 0
+    assert "by the profile)" in capsys.readouterr().out
+
+
+def test_every_kernel_is_one_that_tensorflow_runs() -> None:
+    """Of the smallest sizes, on one core; and the cost table knows each."""
+    with child.conversation("simulator.oracle.kernel_times") as ask:
+        ask(child.pack({"ask": "begin", "cores": sorted(os.sched_getaffinity(0))[:1]}), 120)
+        for family, known in cases().items():
+            count = min(len(known), ONES[family])
+            question = {"ask": "time", "family": family, "first": 0, "last": count, "cores": 1}
+            told, (graph,) = child.unpack(ask(child.pack(question), 300))
+            assert told["refused"] == []
+            assert all(ns > 0 and spread >= 0 for ns, spread in told["times"])
+            made = read_graph(graph)
+            assert sum(name.startswith("case") for name in made.names) == count
+            notes = estimate(made, load_cluster("1cpu")).notes
+            assert not any("fallback" in note for note in notes)
+
+
+def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "viz", "--calibrate", str(tmp_path / "host.toml")]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(6)
+    left = traces(run.pid)
+    assert left[0], "no child was started"
+    run.send_signal(signal.SIGINT)
+    begun = time.monotonic()
+    _, said = run.communicate(timeout=20)
+    assert time.monotonic() - begun < 5
+    assert run.returncode == 130
+    assert "interrupted; nothing was written" in said
+    assert list(tmp_path.iterdir()) == []
+    assert gone(left)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--calibrate", "host.toml", "graph.pb"], "leave out graph.pb"),
+        (["--calibrate", "nowhere/host.toml"], "nowhere"),
+    ],
+)
+def test_a_wrong_call_is_told_before_anything_is_measured(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(calibration, "calibrate", lambda say: pytest.fail("it was measured"))
+    assert main(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_process_that_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "TIMEOUT_S", 0.01)
+    with pytest.raises(OracleError, match="did not answer within"):
+        calibration.calibrate()

@@ -1,0 +1,52 @@
+"""A graph with another batch has the shapes of the graph that TensorFlow builds with that batch."""
+
+import base64
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+import pytest
+
+from simulator.graph.graph import Graph
+from simulator.loading import load
+from simulator.oracle import child
+from tests.oracle.two_batches import PROGRAMS
+
+pytestmark = pytest.mark.tensorflow
+
+Built: TypeAlias = Callable[[str], Mapping[int, bytes]]
+
+PAIRS = [(4, 6), (8, 3)]  # 8 is a number of channels and units, too
+# Built for one example, a gradient that sums over examples drops the sum: the graph is another one.
+ALONE = ("attention", "words_1", "words_2", "unrolled_1", "synthetic_2", "queued_1", "generative_1", "MobileNetV3Small")
+
+
+@pytest.fixture(scope="module")
+def built() -> Iterator[Built]:
+    """Each program with each batch, as TensorFlow builds it, by one process."""
+    sizes = [1, 5, *(batch for pair in PAIRS for batch in pair)]
+    with child.conversation("tests.oracle.two_batches") as ask:
+
+        def build(program: str) -> Mapping[int, bytes]:
+            question = json.dumps({"program": program, "batches": sizes}).encode()
+            return dict(zip(sizes, map(base64.b64decode, json.loads(ask(question, 300.0))), strict=True))
+
+        yield build
+
+
+def different(ours: Graph, theirs: Graph) -> list[str]:
+    """Tensors of another shape, but for those that nobody reads."""
+    assert len(ours) == len(theirs)
+    read = {*ours.edge_tensor.tolist()}
+    return [
+        f"{ours.tensor_name(row)} ({ours.ops[ours.tensor_node[row]]}) is {a}, as built {b}"
+        for row, (a, b) in enumerate(zip(ours.tensor_shape, theirs.tensor_shape, strict=True))
+        if a != b and row in read
+    ]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_shapes_are_those_of_the_graph_that_is_built_with_the_batch(program: str, built: Built) -> None:
+    graphs = built(program)
+    for old, new in [*PAIRS, *[(1, 5)] * (program in ALONE)]:
+        assert different(load(graphs[old], batch=new), load(graphs[new])) == []

@@ -1,0 +1,275 @@
+"""Child process: small programs, each built by TensorFlow twice, with two batches; file shapes are theirs."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+from simulator.oracle.child import serve
+
+CLASSES = 10
+
+
+def _of_keras(layers: Callable[[Any], list[Any]], shape: tuple[int, ...]) -> Callable[[Any, int], Any]:
+    """A training step of a Keras model, as a function of one shape."""
+
+    def build(tf: Any, batch: int) -> Any:
+        model = tf.keras.Sequential(layers(tf.keras.layers))
+        loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+        def step(x: Any, y: Any) -> Any:
+            with tf.GradientTape() as tape:
+                value = loss(y, model(x, training=True))
+            return value, tape.gradient(value, model.trainable_variables)
+
+        model.build((batch, *shape))
+        spec = tf.TensorSpec((batch, *shape), tf.float32), tf.TensorSpec((batch,), tf.int32)
+        return tf.function(step).get_concrete_function(*spec).graph
+
+    return build
+
+
+def convolving(k: Any) -> list[Any]:
+    return [
+        k.Conv2D(8, 3, activation="relu"), k.BatchNormalization(), k.MaxPooling2D(), k.DepthwiseConv2D(3),
+        k.Conv2DTranspose(4, 3, strides=2), k.Dropout(0.5), k.Flatten(), k.Dense(8, activation="gelu"),
+        k.Dense(CLASSES),
+    ]  # fmt: skip
+
+
+def recurrent(k: Any) -> list[Any]:
+    return [k.LSTM(8, return_sequences=True), k.Bidirectional(k.GRU(6)), k.LayerNormalization(), k.Dense(CLASSES)]
+
+
+def stateful(k: Any) -> list[Any]:
+    return [k.SimpleRNN(8), k.RepeatVector(3), k.LSTM(4, unroll=True), k.Dense(CLASSES)]
+
+
+def pooled(k: Any) -> list[Any]:
+    return [
+        k.ZeroPadding2D(2),
+        k.SeparableConv2D(8, 3),
+        k.GlobalAveragePooling2D(),
+        k.GaussianNoise(0.1),
+        k.Dense(CLASSES),
+    ]
+
+
+def attention(tf: Any, batch: int) -> Any:
+    layers = tf.keras.layers
+    tokens = tf.keras.Input((12,), batch_size=batch, dtype="int32")
+    x = layers.Embedding(50, 8)(tokens)
+    x = layers.LayerNormalization()(x + layers.MultiHeadAttention(2, 4)(x, x))
+    model = tf.keras.Model(tokens, layers.Dense(CLASSES)(layers.GlobalMaxPooling1D()(x)))
+    return tf.function(model).get_concrete_function(tf.TensorSpec((batch, 12), tf.int32)).graph
+
+
+def of_zoo(name: str) -> Callable[[Any, int], Any]:
+    def build(tf: Any, batch: int) -> Any:
+        model = getattr(tf.keras.applications, name)(weights=None, input_shape=(64, 64, 3))
+        return tf.function(model).get_concrete_function(tf.TensorSpec((batch, 64, 64, 3), tf.float32)).graph
+
+    return build
+
+
+# ---- the first generation -------------------------------------------------------------------------------------------
+
+
+def _first(program: Callable[[Any, int], None]) -> Callable[[Any, int], Any]:
+    """A program that adds to the default graph, with control flow of the first generation."""
+
+    def build(tf: Any, batch: int) -> Any:
+        with tf.Graph().as_default() as graph:
+            tf.compat.v1.disable_control_flow_v2()
+            program(tf, batch)
+        return graph
+
+    return build
+
+
+def _second(program: Callable[[Any, int], None]) -> Callable[[Any, int], Any]:
+    def build(tf: Any, batch: int) -> Any:
+        with tf.Graph().as_default() as graph:
+            tf.compat.v1.enable_control_flow_v2()
+            program(tf, batch)
+        return graph
+
+    return build
+
+
+def _variable(tf: Any, *shape: int) -> Any:
+    name = f"v{len(tf.compat.v1.get_default_graph().get_operations())}"
+    return tf.compat.v1.get_variable(name, shape, use_resource=len(shape) % 2 == 0)
+
+
+def _trained(tf: Any, logits: Any, labels: Any) -> None:
+    v1 = tf.compat.v1
+    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=labels))
+    v1.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+
+
+def conv_net(tf: Any, batch: int) -> None:
+    """Shapes in constants: a flattening, a dropout, gradients of sums and broadcasts."""
+    v1 = tf.compat.v1
+    x = v1.placeholder(tf.float32, [batch, 12, 12, 3])
+    labels = v1.placeholder(tf.int32, [batch])
+    x = tf.nn.conv2d(x, _variable(tf, 3, 3, 3, 8), 1, "SAME") + _variable(tf, 8)
+    x = tf.nn.max_pool2d(tf.nn.relu(x), 2, 2, "SAME")
+    x = tf.concat([x, tf.nn.avg_pool2d(x, 3, 1, "SAME")], 3)
+    x = tf.nn.dropout(tf.reshape(x, [batch, 6 * 6 * 16]), 0.5)
+    x = tf.nn.relu(tf.matmul(x, _variable(tf, 576, 8)) + _variable(tf, 8))
+    _trained(tf, tf.matmul(x, _variable(tf, 8, CLASSES)), labels)
+
+
+def channels_first(tf: Any, batch: int) -> None:
+    v1 = tf.compat.v1
+    x = v1.placeholder(tf.float32, [batch, 3, 8, 8])
+    for inner in (3, 8):
+        x = tf.nn.bias_add(tf.nn.conv2d(x, _variable(tf, 3, 3, inner, 8), 1, "SAME", data_format="NCHW"),
+                           _variable(tf, 8), data_format="NCHW")  # fmt: skip
+        x = tf.reshape(tf.nn.relu(x), x.shape.as_list())
+    x = tf.reduce_mean(x, [2, 3])
+    _trained(tf, tf.matmul(x, _variable(tf, 8, CLASSES)), v1.placeholder(tf.int32, [batch]))
+
+
+def one_hot(tf: Any, batch: int) -> None:
+    """Labels as in the first tutorials: indices beside a range, made dense."""
+    v1 = tf.compat.v1
+    labels = v1.placeholder(tf.int32, [batch])
+    index = tf.expand_dims(tf.range(0, batch), 1)
+    dense = v1.sparse_to_dense(tf.concat([index, tf.expand_dims(labels, 1)], 1), tf.stack([batch, CLASSES]), 1.0, 0.0)
+    logits = tf.matmul(v1.placeholder(tf.float32, [batch, 7]), _variable(tf, 7, CLASSES))
+    loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=dense, logits=logits))
+    hot = tf.reduce_sum(tf.one_hot(labels, CLASSES) * logits, 1) / tf.cast(batch, tf.float32)
+    v1.train.AdamOptimizer().minimize(loss + tf.reduce_sum(hot))
+
+
+def broadcasts(tf: Any, batch: int) -> None:
+    """Gradients whose sums and tiles have the batch in constants."""
+    v1 = tf.compat.v1
+    x = v1.placeholder(tf.float32, [batch, 5, 8])
+    y = x * _variable(tf, 5, 1) + tf.reduce_mean(x, 1, keepdims=True) - tf.reduce_max(x, 0)
+    y = y * tf.ones([batch, 1, 8])
+    z = tf.tile(_variable(tf, 1, 5, 8), [batch, 1, 1]) * y + tf.zeros_like(x)
+    a, b = tf.split(tf.pad(z, [[0, 0], [1, 1], [0, 0]]), 2, 2)
+    loss = tf.reduce_sum(tf.square(a - b)) / batch
+    v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+
+
+def words(tf: Any, batch: int) -> None:
+    """A language model: batch times time as rows, a state of zeros, a loop over time."""
+    v1 = tf.compat.v1
+    tokens = v1.placeholder(tf.int32, [batch, 7])
+    x = tf.nn.embedding_lookup(_variable(tf, 50, 8), tokens)
+    kernel, state = _variable(tf, 16, 8), tf.zeros([batch, 8])
+    held = tf.TensorArray(tf.float32, 7)
+    by_time = tf.TensorArray(tf.float32, 7).unstack(tf.transpose(x, [1, 0, 2]))
+
+    def body(i: Any, h: Any, held: Any) -> Any:
+        h = tf.tanh(tf.matmul(tf.concat([by_time.read(i), h], 1), kernel))
+        return i + 1, h, held.write(i, h)
+
+    _, _, held = tf.while_loop(lambda i, *_: i < 7, body, [0, state, held])
+    out = tf.reshape(tf.transpose(held.stack(), [1, 0, 2]), [batch * 7, 8])
+    _trained(tf, tf.matmul(out, _variable(tf, 8, 50)), tf.reshape(tokens, [-1]))
+
+
+def unrolled(tf: Any, batch: int) -> None:
+    """A state variable of the batch's size, steps written out, time first."""
+    v1 = tf.compat.v1
+    x = v1.placeholder(tf.float32, [7, batch, 5])
+    state = v1.get_variable("state", [batch, 8], trainable=False)
+    h, kernel, outputs = state, _variable(tf, 13, 8), []
+    for step in tf.unstack(x, axis=0):
+        h = tf.tanh(tf.matmul(tf.concat([step, h], 1), kernel))
+        outputs.append(h)
+    v1.assign(state, h)
+    logits = tf.matmul(tf.reshape(tf.concat(outputs, 1), [-1, 8]), _variable(tf, 8, CLASSES))
+    _trained(tf, logits, tf.reshape(v1.placeholder(tf.int32, [batch, 7]), [batch * 7]))
+
+
+def each_example(tf: Any, batch: int) -> None:
+    """A map over examples, and a branch."""
+    v1 = tf.compat.v1
+    x = v1.placeholder(tf.float32, [batch, 6])
+    y = tf.map_fn(lambda row: tf.nn.softmax(row) * 2.0, x)
+    z = tf.cond(tf.reduce_sum(y) > 0.0, lambda: y + tf.ones([batch, 6]), lambda: tf.zeros([batch, 6]))
+    _trained(tf, tf.matmul(z, _variable(tf, 6, CLASSES)), v1.placeholder(tf.int32, [batch]))
+
+
+def synthetic(tf: Any, batch: int) -> None:
+    """As in benchmarks: no placeholder, images and labels in a variable and a random tensor."""
+    v1 = tf.compat.v1
+    images = v1.get_variable("images", initializer=tf.random.truncated_normal([batch, 8, 8, 3]), trainable=False)
+    labels = tf.random.uniform([batch], 0, CLASSES, tf.int32)
+    x = tf.nn.relu(tf.nn.conv2d(tf.reshape(images, [batch, 8, 8, 3]), _variable(tf, 3, 3, 3, 4), 2, "VALID"))
+    _trained(tf, tf.matmul(tf.reshape(x, [batch, -1]), _variable(tf, 36, CLASSES)), tf.reshape(labels, [batch]))
+
+
+def queued(tf: Any, batch: int) -> None:
+    """A queue that hands out batches."""
+    v1 = tf.compat.v1
+    image, label = tf.random.normal([8, 8, 3]), tf.constant(3)
+    images, labels = v1.train.shuffle_batch([image, label], batch, 100, 10)
+    x = tf.reshape(tf.nn.conv2d(images, _variable(tf, 3, 3, 3, 4), 1, "SAME"), [batch, 256])
+    _trained(tf, tf.matmul(x, _variable(tf, 256, CLASSES)), labels)
+
+
+def dataset(tf: Any, batch: int) -> None:
+    """An iterator over batches."""
+    v1 = tf.compat.v1
+    data = tf.data.Dataset.from_tensors((tf.zeros([9]), 1)).repeat().batch(batch, drop_remainder=True)
+    x, y = v1.data.make_one_shot_iterator(data).get_next()
+    x = x + tf.random.normal([batch, 9])
+    _trained(tf, tf.matmul(x, _variable(tf, 9, CLASSES)), y)
+
+
+def generative(tf: Any, batch: int) -> None:
+    """Noise of the batch's size beside real examples."""
+    v1 = tf.compat.v1
+    real = v1.placeholder(tf.float32, [batch, 9])
+    made = tf.matmul(tf.random.normal([batch, 4]), _variable(tf, 4, 9))
+    both = tf.matmul(tf.concat([real, made], 0), _variable(tf, 9, 1))
+    labels = tf.concat([tf.ones([batch, 1]), tf.zeros([batch, 1])], 0)
+    loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=both))
+    v1.train.AdamOptimizer().minimize(loss)
+
+
+PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
+    "convolving": _of_keras(convolving, (16, 16, 3)),
+    "recurrent": _of_keras(recurrent, (5, 3)),
+    "stateful": _of_keras(stateful, (5, 3)),
+    "pooled": _of_keras(pooled, (9, 9, 3)),
+    "attention": attention,
+    **{
+        f"{program.__name__}_{generation}": door(program)
+        for program in (
+            conv_net, channels_first, one_hot, broadcasts, words, unrolled, each_example, synthetic, queued, dataset,
+            generative,
+        )
+        for generation, door in ((1, _first), (2, _second))
+    },
+    "MobileNetV3Small": of_zoo("MobileNetV3Small"),
+}  # fmt: skip
+
+
+def answer(payload: bytes) -> bytes:
+    import os
+
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    import tensorflow as tf
+
+    asked = json.loads(payload)
+    made = []
+    for batch in asked["batches"]:
+        tf.keras.backend.clear_session()
+        graph = PROGRAMS[asked["program"]](tf, batch)
+        made.append(base64.b64encode(graph.as_graph_def(add_shapes=True).SerializeToString()).decode())
+    return json.dumps(made).encode()
+
+
+if __name__ == "__main__":
+    serve(answer)

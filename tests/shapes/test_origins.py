@@ -1,0 +1,82 @@
+"""Numbers that carry where they come from, and the equations between them."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.shapes.dims import Algebra
+from simulator.shapes.origins import ELEMENT, Origins, Traced, form_of
+
+OPERATIONS: list[Callable[[int, int], int]] = [
+    lambda a, b: a + b,
+    lambda a, b: a - b,
+    lambda a, b: a * b,
+    lambda a, b: a // b,
+    lambda a, b: -(-a // b),
+    lambda a, b: a % b,
+    lambda a, b: abs(a - b),
+]
+
+
+def numbers(size: int, *values: int) -> tuple[Origins, list[int]]:
+    """Numbers of as many constants, the first of which is the batch."""
+    origins = Origins(Algebra(), size)
+    return origins, [origins.entry(node, "value", ELEMENT, 0, value) for node, value in enumerate(values)]
+
+
+def solved(origins: Origins, root: int, batch: int, *asked: int) -> list[int]:
+    assert origins.solve([form_of(root)], ())
+    return [origins.number(form_of(one), {form_of(root): batch}) for one in asked]
+
+
+@given(
+    st.integers(1, 9),
+    st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(1, 6)), max_size=6),
+    st.integers(1, 9),
+)
+def test_a_traced_number_is_the_number_itself_and_its_form_that_of_another_batch(
+    size: int, steps: list[tuple[Callable[[int, int], int], int]], batch: int
+) -> None:
+    origins, (traced,) = numbers(size, size)
+    plain, other, number = size, batch, traced
+    for operation, constant in steps:
+        plain, other, number = operation(plain, constant), operation(other, constant), operation(number, constant)
+        if operation is OPERATIONS[-1] and (plain < 0 or other < 0 or abs(plain) != plain):
+            return
+    assert number == plain
+    if not any(operation is OPERATIONS[-1] for operation, _ in steps):
+        assert origins.number(form_of(number), {form_of(traced): batch}) == other
+
+
+def test_a_multiple_follows_the_batch() -> None:
+    origins, (batch, rows) = numbers(8, 8, 56)
+    origins.equate(batch * 7, rows)
+    assert solved(origins, batch, 3, rows) == [21]
+
+
+def test_of_a_sum_the_parts_that_equal_the_batch_are_it() -> None:
+    origins, (batch, noise, both) = numbers(8, 8, 8, 16)
+    origins.equate(batch + noise, both)
+    assert solved(origins, batch, 3, noise, both) == [3, 6]
+
+
+def test_of_a_product_the_first_place_is_the_batch() -> None:
+    origins, (batch,) = numbers(8, 8)
+    first, last = (origins.entry(1, "value", ELEMENT, place, 8, 2) for place in range(2))
+    origins.equate(batch * 8, first * last)
+    assert solved(origins, batch, 3, first, last) == [3, 8]
+
+
+def test_a_batch_that_equals_a_number_of_the_op_fits_no_other() -> None:
+    origins, (batch,) = numbers(8, 8)
+    origins.equate(batch * 10, 80)
+    assert not origins.solve([form_of(batch)], ())
+
+
+@pytest.mark.parametrize(
+    ("number", "place", "traced"), [(8, 3, True), (16, 0, True), (16, 1, False), (0, 0, False), (9, 0, False)]
+)
+def test_numbers_that_may_be_multiples_of_the_batch_are_traced(number: int, place: int, traced: bool) -> None:
+    assert isinstance(Origins(Algebra(), 8).entry(0, "value", ELEMENT, place, number), Traced) is traced
