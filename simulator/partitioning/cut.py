@@ -75,7 +75,10 @@ def partition(
     """
     flavour = flavour_of(flavour, cluster)
     if recv_scheduling and flavour == LOCAL:
-        raise SimvizError("A local session, as that of one task, does not schedule Recvs; take the flavour 'master'.")
+        raise SimvizError(
+            "A session of one task schedules no Recvs; leave out recv_scheduling (--recv-scheduling tensorflow), "
+            "or take several tasks or the flavour 'master'."
+        )
     if legal:
         _check_fitting(graph, assignment, cluster, step)
         require_legal(graph, assignment, cluster, soft=assignment.constraints is None or assignment.constraints.soft)

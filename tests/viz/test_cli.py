@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.graph.test_importer import meta_graph
 from viz.command.cli import main
 from viz.command.options import ALGORITHMS, FLAVOURS, RECV_SCHEDULING
 
@@ -339,3 +340,15 @@ def test_closed_streams(here: Path, call: str, code: int, words: bytes) -> None:
     assert done.returncode == code
     assert words in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+def test_the_remark_on_a_file_without_signatures_names_the_same_step(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = meta_graph()
+    Path("model.meta").write_bytes(model.SerializeToString())
+    assert main(["model.meta", "--signature", "predict", "--output", "placed.pb"]) == 0
+    fetched = re.search(r"without signatures: this step is --fetch (\S+)\)", capsys.readouterr().out)
+    assert fetched is not None
+    assert main(["placed.pb", "--fetch", fetched[1], "--json", "placed.json"]) == 0
+    assert json.loads(Path("placed.json").read_text())["step"]["fetches"] == ["sum:0"]

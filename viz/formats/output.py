@@ -52,7 +52,7 @@ def check_place(path: str, *, folder: bool = False) -> None:
 
 def remark(path: str, scene: Scene) -> str:
     """A remark on a written file, in brackets; mostly nothing."""
-    said = _remark_on_placed(scene) if path.endswith(PLACED) else ""
+    said = _remark_on_placed(path, scene) if path.endswith(PLACED) else ""
     return f" ({said})" if said else ""
 
 
@@ -159,9 +159,11 @@ def _draw_placed(scene: Scene, suffix: str) -> bytes:
         raise GraphError(f"the placed graph is larger than a message may be ({error}); write it as .pbtxt") from None
 
 
-def _remark_on_placed(scene: Scene) -> str:
+def _remark_on_placed(path: str, scene: Scene) -> str:
     """A remark on the placed graph in a file; nothing if it is the user's own."""
     said = []
+    if scene.graph.signatures and scene.training is None and not path.endswith(".meta"):
+        said.append(f"without signatures: this step is --fetch {','.join(map(str, scene.step.fetches))}")
     if scene.training is not None:
         first, *others = scene.training.clients
         said.append(
