@@ -28,6 +28,11 @@ class Effort:
     seconds: float | None = None
     say: Callable[[str], None] = _silent  # gets a sentence on its progress now and then
 
+    @property
+    def limited(self) -> bool:
+        """Somebody said how much."""
+        return self.judged is not None or self.seconds is not None
+
     def __str__(self) -> str:
         if self.seconds is not None:
             return f"{self.seconds:g} s"

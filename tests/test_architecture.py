@@ -133,6 +133,7 @@ ALONE: dict[str, str] = {
     "simulator.cluster.toml_file": "one form of a cluster's file, with all its tables",
     "simulator.graph.text_format": "a fast reader of the text form, judged by protobuf's own",
     # one of several siblings behind a table or a walk
+    "placement.algorithms.heft": "an algorithm of the table, of which the search takes both plans",
     "placement.search.starts": "placements made from the problem alone, apart from the walk",
     "placement.search.walk": "the annealing itself, apart from the starts",
     "simulator.costs.formulas.scalar": "one file of formulas per kind of op",

@@ -23,9 +23,14 @@ def heft(problem: Problem) -> Plan:
     Ties in rank go to the op that comes first in topological order, ties between devices to the one that TensorFlow
     would prefer. The first member of a group decides for all. Raises InfeasibleError when memory runs out on the way.
     """
-    plan, start = schedule(problem)
-    ordered = replace(plan, priority=by_start(problem, start))
+    plan, ordered = both(problem)
     return ordered if makespan(problem, ordered) < makespan(problem, plan) else plan
+
+
+def both(problem: Problem) -> tuple[Plan, Plan]:
+    """The plan without an order, and the one with it."""
+    plan, start = schedule(problem)
+    return plan, replace(plan, priority=by_start(problem, start))
 
 
 def by_start(problem: Problem, start: Sequence[Nanos]) -> list[int]:

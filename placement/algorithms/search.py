@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from placement.algorithms.heft import both
 from placement.algorithms.single import all_on
 from placement.plan import Plan, completed, lacking, verdict
 from placement.problem import NEVER, Problem, upward_ranks
@@ -34,12 +35,12 @@ _STARTS = 600_000  # ops in starts: so many, divided by the ops of a step, are j
 _LISTS = 0.3  # share of them that list schedules may take
 _WALKED = 3  # starts that are walked from
 _FINALS = 4  # placements that are judged at last by the cut that will be made of them
+_SMALL, _FAR = 2000, 2  # in steps of more ops, those of other algorithms are not that take so many times as long
 
 
-class Judged(NamedTuple):
-    """A plan, and what the simulator says of it as it will be cut."""
+class Listed(NamedTuple):
+    """A plan of another algorithm."""
 
-    verdict: tuple[bool, Nanos]
     algorithm: str
     plan: Plan
 
@@ -49,21 +50,22 @@ def search(problem: Problem) -> Plan:
 
     Raises InfeasibleError where some group can't be placed at all.
     """
-    judged, failed = _listed(problem)
-    if judged and not any(ops and len(allowed) > 1 for ops, allowed in zip(problem.ops, problem.allowed, strict=True)):
-        return min(judged, key=lambda one: one.verdict).plan  # nothing can be decided
+    listed, failed = _listed(problem)
+    if listed and not any(ops and len(allowed) > 1 for ops, allowed in zip(problem.ops, problem.allowed, strict=True)):
+        return _best(problem, listed)[1]  # nothing can be decided
     try:
         play = _compiled()
     except UnsupportedError as error:
-        if not judged:
+        if not listed:
             raise failed[0] from None
-        best = min(judged, key=lambda one: one.verdict)
-        return replace(best.plan, notes=(*best.plan.notes, f"only other algorithms were judged: {error}"))
+        best = _best(problem, listed)[1]
+        return replace(best, notes=(*best.notes, f"only other algorithms were judged: {error}"))
     ranks = upward_ranks(problem)
     made = decisions_of(problem, ranks, problem.options.seed)
     with workspace(problem.tables, problem.options.contention) as own:
         judge, progress = Judge(made, own, play, problem.effort), Progress()
-        found = _starts(judge, ranks, judged)
+        known = [judge.judge(one.algorithm, one.plan.device, _ops(problem, one.plan)) for one in listed]
+        found = _starts(judge, ranks, known)
         if len(made.free):
             walker = Walker(judge, made.row[made.group], problem.options.seed)
             for start in fewest(found, _WALKED):
@@ -73,22 +75,41 @@ def search(problem: Problem) -> Plan:
                     if judge.left()
                 ]
             found = anneal(walker, fewest(found, _WALKED), progress)
-    for one in fewest(found, _FINALS):
-        plan = _plan(problem, one)
-        judged.append(Judged(verdict(problem, plan), "search", plan))
-    best = min(judged, key=lambda one: one.verdict)  # the first of equals
+    near = [one for one, said in zip(listed, known, strict=True) if _near(problem, said, found)]
+    last = [*near, *(Listed("search", _plan(problem, one)) for one in fewest(found, _FINALS))]
+    (full, _), chosen = _best(problem, last)
+    reached: dict[str, Nanos] = {}
+    for one, said in zip(listed, known, strict=True):
+        if not said.over and said.ns < NEVER:
+            reached[one.algorithm] = min(said.ns, reached.get(one.algorithm, NEVER))
     record = SearchRecord(
         judged=judge.judged,
         seed=problem.options.seed,
         effort=str(problem.effort),
         groups=len(made.free),
-        listed=tuple((name, _makespan(judged, name)) for name in LISTED),
+        listed=tuple((name, reached.get(name)) for name in LISTED),
         better=tuple(judge.better),
         cycles=progress.cycles,
         accepted=progress.accepted,
     )
-    notes = _shortage(problem, best.plan) if best.verdict[0] else ()
-    return replace(best.plan, notes=(*best.plan.notes, *notes), search=record)
+    notes = _shortage(problem, chosen) if full else ()
+    return replace(chosen, notes=(*chosen.notes, *notes), search=record)
+
+
+def _best(problem: Problem, listed: Sequence[Listed]) -> tuple[tuple[bool, Nanos], Plan]:
+    """The first of the best plans as they will be cut, and its verdict; equal plans are judged once."""
+    said: dict[tuple[tuple[int, ...], tuple[int, ...] | None], tuple[tuple[bool, Nanos], Plan]] = {}
+    for one in listed:
+        key = (tuple(one.plan.device), None if one.plan.priority is None else tuple(one.plan.priority))
+        if key not in said:
+            said[key] = verdict(problem, one.plan), one.plan
+    return min(said.values(), key=lambda one: (one[0][1] >= NEVER, one[0]))
+
+
+def _near(problem: Problem, said: Candidate, found: Sequence[Candidate]) -> bool:
+    """Tell whether a plan is to be judged by its own cut: always in small steps, in large ones where it may win."""
+    best = min(one.ns for one in found)
+    return len(problem.group) <= _SMALL or bool(said.over) or said.ns <= _FAR * best
 
 
 def _compiled() -> PartialFunction:
@@ -98,33 +119,32 @@ def _compiled() -> PartialFunction:
     return play
 
 
-def _listed(problem: Problem) -> tuple[list[Judged], list[InfeasibleError]]:
-    """The plans of the other algorithms, judged, and the errors of those that find none."""
+def _listed(problem: Problem) -> tuple[list[Listed], list[InfeasibleError]]:
+    """The plans of the other algorithms, and the errors of those that find none.
+
+    HEFT's is there with and without its order, as it takes the better of both by its own cut, which takes long.
+    """
     from placement.algorithms import load as algorithm  # late: the table names this module
 
-    judged: list[Judged] = []
+    listed: list[Listed] = []
     failed: list[InfeasibleError] = []
     for name in LISTED:
         try:
-            plan = completed(problem, algorithm(name)(problem))
+            plans = both(problem) if name == "heft" else (algorithm(name)(problem),)
         except InfeasibleError as error:
             failed.append(error)
             continue
-        lawful = all(device in allowed for device, allowed in zip(plan.device, problem.allowed, strict=True))
-        if lawful and (said := verdict(problem, plan))[1] < NEVER:
-            judged.append(Judged(said, name, plan))
-    return judged, failed
+        for plan in plans:
+            if all(device in allowed for device, allowed in zip(plan.device, problem.allowed, strict=True)):
+                listed.append(Listed(name, completed(problem, plan)))
+    return listed, failed
 
 
-def _makespan(judged: Sequence[Judged], name: str) -> Nanos | None:
-    return next((one.verdict[1] for one in judged if one.algorithm == name and not one.verdict[0]), None)
-
-
-def _starts(judge: Judge, ranks: list[int], judged: Sequence[Judged]) -> list[Candidate]:
+def _starts(judge: Judge, ranks: list[int], known: Sequence[Candidate]) -> list[Candidate]:
     """Placements to begin with: those of the other algorithms, all on a device, list schedules and cuts."""
     problem = judge.made.problem
     most = max(_STARTS // len(judge.made.group), 12)
-    found = [judge.judge(one.algorithm, one.plan.device, _ops(problem, one.plan)) for one in judged]
+    found = list(known)
     if not found:
         found.append(judge.judge("first devices", [allowed[0] for allowed in problem.allowed]))
     alone = (all_on(problem, device).device for device in range(len(problem.capacity)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from placement.search.ahead import Ahead
 from placement.search.moves import Groups, Walk, find_critical, walk_on
 from placement.search.schedules import Jobs, Schedule, list_schedule
 from simulator.execution.choosing import STEP, CompiledSources
@@ -11,7 +12,11 @@ from simulator.execution.compiled.translation import INT, Array, Table
 
 _HERE = "../placement/search"  # sources are found from the package of the simulator
 WALK = CompiledSources(
-    "The search for a placement", 3, f"{_HERE}/compiled.py", "walk_on", (*STEP.parts, f"{_HERE}/moves.py")
+    "The search for a placement",
+    3,
+    f"{_HERE}/compiled.py",
+    "walk_on",
+    (*STEP.parts, f"{_HERE}/moves.py", f"{_HERE}/ahead.py"),
 )
 CRITICAL = WALK._replace(what="The critical path of the search", seconds=1, name="find_critical")
 SCHEDULE = CompiledSources(
@@ -24,7 +29,8 @@ SCHEDULE = CompiledSources(
 
 _NUMBER, _LINE, _COLUMN = Parameter(INT), Parameter(Array("int32", 1), (Array,)), Parameter(Array("int64", 1))
 _GROUPS, _WALK = Parameter(Table(Groups)), Parameter(Table(Walk), (Walk,))
-_OVER = [_GROUPS, _WALK, _LINE, _NUMBER, _LINE, _LINE, _COLUMN]
+_AHEAD = Parameter(Table(Ahead), (Ahead,))
+_OVER = [_GROUPS, _WALK, _LINE, _NUMBER, _LINE, _LINE, _AHEAD]
 
 walk = made(walk_on, [LAID, ARENA, *_OVER, *[_NUMBER] * 5], WALK)
 critical = made(find_critical, [LAID, ARENA, Parameter(Array("int32", 1)), _COLUMN, _COLUMN, _COLUMN, _WALK], CRITICAL)

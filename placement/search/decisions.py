@@ -163,8 +163,8 @@ def _orders(made: Decisions, ranks: Floats, seed: int) -> Vector:
         np.argsort(-highest, kind="stable"),
         np.argsort(mean(wide), kind="stable"),
         np.array(sorted(range(count), key=_names(made).__getitem__), np.int64),
-        _clustered(made, chance, 0.0),
-        _clustered(made, chance, 1.0),
+        _clustered(made, chance, noise=False),
+        _clustered(made, chance, noise=True),
     ]
     different = {order.tobytes(): order for order in found}
     return np.array(list(different.values()), np.int64)
@@ -200,7 +200,7 @@ def _depth_first(problem: Problem) -> list[int]:
     return done
 
 
-def _clustered(made: Decisions, chance: np.random.Generator, noise: float) -> Vector:
+def _clustered(made: Decisions, chance: np.random.Generator, *, noise: bool) -> Vector:
     """The groups in order of a tree: pairs that hand on much for their work are joined, again and again.
 
     That is heavy-edge matching (Karypis and Kumar 1998). `noise` makes another tree of it.
@@ -210,7 +210,7 @@ def _clustered(made: Decisions, chance: np.random.Generator, noise: float) -> Ve
     while len(leaves) > 1 and len(pair):
         score = weight / np.sqrt(size[pair[:, 0]] * size[pair[:, 1]])
         if noise:
-            score = score * np.exp(noise * chance.standard_normal(len(score)))
+            score = score * (0.25 + chance.random(len(score)))
         mate = np.full(len(leaves), -1)
         for one, other in pair[np.argsort(-score, kind="stable")].tolist():
             if mate[one] < 0 and mate[other] < 0:

@@ -14,14 +14,16 @@ import numpy.typing as npt
 
 from placement.effort import Effort, judged_in
 from placement.problem import NEVER
+from placement.search.ahead import work_of
 from placement.search.decisions import Decisions, Vector
 from simulator.columns import Ids, ids, ints
 from simulator.execution.arrays import CODES, FIFO, INSTANTS, PRIORITY, TIMES
 from simulator.execution.layouts import PartialFunction, Workspace
 from simulator.units import Bytes, Nanos, show_nanos
 
+_ENDLESS = 2**60
 FREE_ORDERS = ("auto", "priority")  # under these a plan may say in which order devices take their ops
-_DEFAULT = 1.0  # such seconds, where nothing is said
+_DEFAULT = 24_000_000  # steps of `ahead.work_of`, about a second, where nothing is said
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,7 @@ class Judge:
     effort: Effort
     started: float = field(default_factory=monotonic)
     judged: int = 0
+    spent: int = 0  # work, as `ahead.work_of` counts it
     best: Candidate | None = None
     better: list[tuple[int, str, Nanos]] = field(default_factory=list)  # judgements so far, how, makespan
 
@@ -58,20 +61,18 @@ class Judge:
         most = 2 * int(tables.tensor_bytes.sum()) + int(tables.scratch_bytes.sum()) + int(tables.resident_bytes.sum())
         self.tight = most > min(problem.capacity)  # as `plan.verdict`
         self.capacity = np.array(problem.capacity, np.int64)
-        self.tail = problem.prepared.rest_ns
         self.columns = ids(np.arange(len(tables)))
         self.orders = problem.options.order in FREE_ORDERS
         self.makespan = np.zeros(1, np.int64)
         self.peaks = np.zeros((1 if self.tight else 0, len(problem.capacity)), np.int64)
 
     def left(self) -> int:
-        """The number of judgements that the budget still allows, 0 if its time is up."""
+        """The number of judgements that the budget still allows, 0 if its time or its work is done."""
         if self.effort.seconds is not None and monotonic() - self.started >= self.effort.seconds:
             return 0
-        allowed = self.effort.judged
-        if allowed is None:
-            allowed = 2**60 if self.effort.seconds is not None else self.steps(_DEFAULT)
-        return max(allowed - self.judged, 0)
+        if not self.effort.limited and self.spent >= _DEFAULT:
+            return 0
+        return _ENDLESS if self.effort.judged is None else max(self.effort.judged - self.judged, 0)
 
     def steps(self, seconds: float) -> int:
         """The number of judgements that take about so long; it depends on the size of the step alone."""
@@ -108,6 +109,8 @@ class Judge:
         notes = TIMES + (INSTANTS if len(self.peaks) else 0)
         given = (order, ranked, ints([]), 2**62, notes, self.makespan, self.peaks)
         self.work.run(self.play, rows, self.columns, ids([0]), *given)
+        tables = self.made.problem.tables
+        self.spent += work_of(len(tables), len(tables.consumer), self.work.arena.found.counts)
 
 
 def as_ops(order: npt.ArrayLike) -> Ids:

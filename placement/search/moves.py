@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from placement.search.ahead import Ahead, look_ahead, work_of
 from simulator.columns import Ids, Ints
 from simulator.execution.arrays import INSTANTS
 from simulator.execution.compiled.engine import play_one
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from simulator.execution.layouts import Arena, Laid
 
 # places in `Walk.counts`
-TRIED, ACCEPTED, IMPROVED, CURRENT, BEST, BEST_OVER, COUNTS = range(7)
+TRIED, ACCEPTED, IMPROVED, CURRENT, BEST, BEST_OVER, PLAYED, SPENT, COUNTS = range(9)
 ODDS = 1024  # entries of `Walk.odds`
 ODD_BITS, HEAT_BITS, OVER_BITS = 12, 8, 20  # of fractions: of `Walk.odds`, of a temperature, of the price of a byte
 SPREAD = 48  # bits between the ends of ops of two devices, as `find_critical` reads them
@@ -51,7 +52,7 @@ class Walk(NamedTuple):
     critical: Ints  # [C]
     until: Ints  # [C] sum of their times on the path so far
     on_path: Ints  # [1] how many there are
-    counts: Ints  # [7]
+    counts: Ints  # [9]
     random: Ints  # [1] state of the generator
     odds: Ints  # [ODDS] how much slower a move may make the step, in temperatures, each equally likely
 
@@ -150,7 +151,7 @@ def walk_on(
     order: int,
     ops: Ids,
     best_ops: Ids,
-    tail: Ints,
+    ahead: Ahead,
     tight: int,
     heat: int,
     per_byte: int,
@@ -187,8 +188,12 @@ def walk_on(
         limit = counts[CURRENT] + ((heat * walk.odds[below(walk, ODDS)]) >> (ODD_BITS + HEAT_BITS))
         over, value, makespan = 0, _NEVER, -1
         if fits or tight:
-            makespan = play_one(laid, own, device, order, ranked, tail, limit, notes)
             counts[TRIED] += 1
+            counts[SPENT] += (len(device) + len(ahead.reader)) >> 3
+            if look_ahead(ahead, device, limit):
+                counts[PLAYED] += 1
+                makespan = play_one(laid, own, device, order, ranked, ahead.tail_ns, limit, notes)
+                counts[SPENT] += work_of(len(device), len(ahead.reader), own.found.counts)
             if makespan >= 0:
                 value = makespan
                 for where in range(devices if tight else 0):

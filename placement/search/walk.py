@@ -4,27 +4,35 @@ A move sets a stretch of an order on another device, mostly near the critical pa
 priority. It is taken by Metropolis's rule (Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing",
 Science 220, 1983), its simulation stopped as soon as it would be refused. Cycles cool from 0.3 % of the makespan, every
 other from a tenth of that, and grow by half each time; so nothing depends on how large the budget is, which only ends
-it. The path is looked for anew every few judgements.
+it. The path is looked for anew every few judgements. Where no budget is given, cycles that bring nothing end the walk.
+
+All numbers in the walk are whole, so that it is the same on every machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log
 
 import numpy as np
 
 from placement.problem import NEVER
+from placement.search.ahead import ahead_of
 from placement.search.decisions import Decisions, Floats, Vector
 from placement.search.judge import Candidate, Judge, as_ops
 from simulator.columns import Ids, by_key
 from simulator.execution.arrays import PRIORITY
 
 _HOT, _COLD = 0.003, 1e-5  # temperatures, as shares of the makespan
+_SHARE_BITS = 40  # of fractions of these
+_COOLING = [round(_HOT * (_COLD / _HOT) ** (at / 64) * 2**_SHARE_BITS) for at in range(65)]  # within a cycle
 _FAR = 3  # a start that takes so many times as long as the best is not walked from
 _GROWTH = 1.5
 _SHIFTED = 200  # of a thousand moves change the order of ops
-_FIRST, _SLICE = 0.25, 0.02  # lengths of the first cycle and of a slice, in `Judge.steps`'s seconds
+_FIRST, _SLICE = 0.25, 0.02  # the most that the first cycle and a slice take, in `Judge.steps`'s seconds
+_TURNS = 16  # the first cycle tries each group on each device so often at most
+_IDLE = 3  # cycles one after the other that bring nothing
 
 
 @dataclass(eq=False)
@@ -33,6 +41,7 @@ class Progress:
 
     cycles: int = 0
     accepted: int = 0  # moves
+    played: int = 0  # simulated, as no bound refused them
 
 
 class Walker:
@@ -67,8 +76,9 @@ class Walker:
             on_path=np.zeros(1, np.int64),
             counts=np.zeros(COUNTS, np.int64),
             random=np.array([(seed * 2654435761 + 88172645463325252) % 2**63], np.int64),
-            odds=np.rint(-np.log((np.arange(ODDS) + 0.5) / ODDS) * 2**ODD_BITS).astype(np.int64),
+            odds=np.array([round(-log((at + 0.5) / ODDS) * 2**ODD_BITS) for at in range(ODDS)], np.int64),
         )
+        self.ahead = ahead_of(made)
         self.device = np.zeros(n, np.int32)
         self.rows = self.device.view().reshape(1, -1)
         self.rows.setflags(write=False)
@@ -77,10 +87,14 @@ class Walker:
         self.bytes_ = 3 * int(tables.tensor_bytes.sum() + tables.resident_bytes.sum() + tables.scratch_bytes.sum())
         self.looped = len(np.unique(made.problem.tables.node)) < n  # some node is several ops, of one priority
 
-    def cycle(self, start: Candidate, length: int, hot: float, progress: Progress) -> Candidate:
-        """Walk from a start for so many judgements, cooling: the best that was found, or the start."""
+    def cycle(self, start: Candidate, length: int, cooler: int, progress: Progress) -> Candidate:
+        """Walk from a start for so many judgements, cooling: the best that was found, or the start.
+
+        Temperatures are divided by `cooler`.
+        """
+        from placement.search import moves as at
         from placement.search.compiled import walk as go  # late: it loads LLVM
-        from placement.search.moves import ACCEPTED, BEST, BEST_OVER, CURRENT, HEAT_BITS, IMPROVED, OVER_BITS, TRIED
+        from placement.search.moves import HEAT_BITS, OVER_BITS
 
         judge, walk, count = self.judge, self.walk, self.walk.counts
         walk.device[:] = start.device[self.made.free]
@@ -96,7 +110,7 @@ class Walker:
         over = 2**61 // max(self.bytes_, 1)  # so that 64 bits hold what all bytes cost
         per_byte = min(int(10 * start.ns / max(int(judge.capacity.max()), 1) * 2**OVER_BITS), over)
         count[:] = 0
-        count[CURRENT], count[BEST], count[BEST_OVER] = (
+        count[at.CURRENT], count[at.BEST], count[at.BEST_OVER] = (
             start.ns + (per_byte * start.over >> OVER_BITS),
             start.ns,
             start.over,
@@ -104,28 +118,30 @@ class Walker:
         done, slice_, best = 0, judge.steps(_SLICE), start
         while done < length and (left := judge.left()):
             self._aim(order, ranked)
-            heat = min(int(hot * start.ns * (_COLD / _HOT) ** (done / length) * 2**HEAT_BITS), 2**46)
-            before, seen = int(count[TRIED]), int(count[IMPROVED])
+            heat = min((start.ns * _COOLING[64 * done // length] >> _SHARE_BITS - HEAT_BITS) // cooler, 2**46)
+            before, seen, paid = int(count[at.TRIED]), int(count[at.IMPROVED]), int(count[at.SPENT])
             judge.work.run(
-                go, self.groups, walk, self.device, order, ops, best_ops, judge.tail,
+                go, self.groups, walk, self.device, order, ops, best_ops, self.ahead,
                 int(judge.tight), heat, per_byte, shifting, min(slice_, left),
             )  # fmt: skip
-            tried = int(count[TRIED]) - before
+            tried = int(count[at.TRIED]) - before
             judge.judged += tried
+            judge.spent += int(count[at.SPENT]) - paid
             done += max(tried, 1)
-            if count[IMPROVED] > seen:
+            if count[at.IMPROVED] > seen:
                 best = self._best(start, best_ops)
                 judge.consider(best, "annealing")
-        progress.accepted += int(count[ACCEPTED])
+        progress.accepted += int(count[at.ACCEPTED])
+        progress.played += int(count[at.PLAYED])
         return best
 
     def _best(self, start: Candidate, ops: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Candidate:
-        from placement.search.moves import BEST, BEST_OVER  # late: it loads LLVM
+        from placement.search import moves as at  # late: it loads LLVM
 
         device = start.device.copy()
         device[self.made.free] = self.walk.best
         count = self.walk.counts
-        return Candidate(device, as_ops(ops) if len(ops) else None, int(count[BEST]), int(count[BEST_OVER]))
+        return Candidate(device, as_ops(ops) if len(ops) else None, int(count[at.BEST]), int(count[at.BEST_OVER]))
 
     def _aim(self, order: int, ranked: np.ndarray[tuple[int, int], np.dtype[np.int32]]) -> None:
         """Find the critical path of the current placement, along which most moves are tried."""
@@ -145,14 +161,15 @@ class Walker:
 
 def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> list[Candidate]:
     """Walk until the budget ends: first from each start, then from the best. The best of each cycle, best first."""
-    judge, length = walker.judge, walker.judge.steps(_FIRST)
+    judge, idle = walker.judge, 0
+    length = min(judge.steps(_FIRST), _TURNS * len(walker.groups.allowed))
     best, found = starts[0], list(starts)
-    while judge.left():
+    while judge.left() and (judge.effort.limited or idle < _IDLE):
         turn = progress.cycles
         fresh = turn < len(starts) and starts[turn].ns < _FAR * best.ns
         start = starts[turn] if fresh else best
-        hot = _HOT if turn % 2 == 0 else _HOT / 10
-        one = walker.cycle(start, length, hot, progress)
+        known = best
+        one = walker.cycle(start, length, 1 if turn % 2 == 0 else 10, progress)
         found.append(one)
         progress.cycles += 1
         if one.rank < best.rank:
@@ -163,6 +180,7 @@ def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> l
                 found.append(other)
                 if other.rank < best.rank:
                     best = other
+        idle = 0 if best.rank < known.rank else idle + 1
         length = int(length * _GROWTH)
     return sorted(found, key=lambda one: one.rank)
 

@@ -58,6 +58,7 @@ class State(NamedTuple):
     start_ns: Annotated[Ints, "J"]
     end_ns: Annotated[Ints, "J"]  # of tasks on shared routes alone: of all others start, length and lag tell it
     idle: Annotated[Ids, "D"]  # lanes
+    left_ns: Annotated[Ints, "D"]  # work of ops that have not begun, where there is one lane, for a run with a limit
     head: Annotated[Ids, "D"]  # of the ready queue: its first task, or the root of its heap; -1: empty
     last: Annotated[Ids, "D"]  # of the ready queue
     behind: Annotated[Ids, "J"]  # the next in a queue, or a child in a heap; -1: none

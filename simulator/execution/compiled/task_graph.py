@@ -75,7 +75,7 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
     cpu, home, route_between, replicable = places.cpu, places.home, places.route_between, nodes.replicable
     bytes_per_s, tensor_bytes = places.bytes_per_s, nodes.tensor_bytes
     successor, length, resource, needs = tasks.successor, tasks.length, tasks.resource, tasks.needs
-    next_to = tasks.next_to
+    next_to, left_ns, lanes = tasks.next_to, own.state.left_ns, places.lanes
     counts, across, came_by = found.counts, found.across, found.came_by
     works, noting = places.works[0], notes > 0
     transfers, slowest, total = 0, NEVER, 0.0
@@ -83,6 +83,8 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
         counts[at] = 0
     for path in range(len(found.flows)):
         found.flows[path] = 0
+    for where in range(len(lanes)):
+        left_ns[where] = 0
     for op in range(len(device)):
         here = device[op]
         taken = kind_ns[op, kind[here]]
@@ -92,6 +94,8 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
         resource[op] = here
         if nodes.instant[op] and not (order == EXECUTOR and nodes.threaded[op] and cpu[here]):
             resource[op] = AT_ONCE
+        elif lanes[here] == 1:
+            left_ns[here] += taken
         needs[op] = nodes.waits[op]
         total += taken
         low, high = slot[op], slot[op + 1]

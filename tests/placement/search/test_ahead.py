@@ -1,0 +1,76 @@
+"""The look ahead: never above what the simulation takes, and what it refuses the simulation would refuse."""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from placement.problem import Problem, upward_ranks
+from placement.search.ahead import ahead_of, look_ahead
+from placement.search.decisions import decisions_of
+from placement.search.walk import _COLD, _COOLING, _HOT, _SHARE_BITS
+from simulator.columns import ids, ints
+from simulator.execution.arrays import CODES, GIVEN_UP
+from simulator.execution.choosing import load
+from simulator.execution.flattening import workspace
+from tests.placement.search.test_search import problems
+
+LATER = 2**60
+
+
+@settings(deadline=None, max_examples=60)
+@given(problems(), st.data())
+def test_no_step_is_faster_than_the_look_ahead_says(problem: Problem, data: st.DataObject) -> None:
+    """Also: with what it found, a simulation gives up exactly where the step ends past the limit."""
+    if not all(problem.allowed):
+        return
+    made = decisions_of(problem, upward_ranks(problem), 0)
+    chosen = [data.draw(st.sampled_from(allowed)) for allowed in problem.allowed]
+    device, ahead = ids(made.spread(chosen)), ahead_of(made)
+    order = CODES["fifo" if problem.options.order == "auto" else problem.options.order]
+
+    def ends(tail: np.ndarray[tuple[int], np.dtype[np.int64]], limit: int) -> int:
+        found = np.zeros(1, np.int64)
+        ranked = ids(np.zeros((0, len(device)), np.int32))
+        with workspace(problem.tables, problem.options.contention) as own:
+            columns = ids(np.arange(len(device)))
+            given = (device[None], columns, ids([0]), order, ranked, tail, limit, 0, found, np.zeros((0, 0), np.int64))
+            own.run(load().play, *given)
+        return int(found[0])
+
+    took = ends(ints([]), LATER)
+    if took < 0:
+        return  # it has no route, or hangs
+    least = min(limit for limit in range(took + 1) if look_ahead(ahead, device, limit))
+    assert least <= took
+    for limit in {least, (least + took) // 2, max(took - 1, least), took, took + 1}:
+        assert look_ahead(ahead, device, limit)
+        assert ends(ints(ahead.tail_ns), limit) == (took if took <= limit else GIVEN_UP)
+
+
+def test_a_busy_device_and_a_long_chain_are_seen() -> None:
+    from itertools import pairwise
+
+    from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
+
+    names = ["a", "b", "c", "x", "y", "z"]
+    edges: dict[tuple[str, str], int | None] = dict.fromkeys(pairwise(names[:3]), 1)
+    on = cluster_of("gg")
+    problem = problem_of(tasks(edges, names), on, costs_of(on, [(10, 10)] * 6))
+    made = decisions_of(problem, upward_ranks(problem), 0)
+    ahead = ahead_of(made)
+    for chosen, least in (([0] * 6, 60), ([0, 0, 0, 1, 1, 1], 30), ([0, 1, 0, 1, 1, 1], 40)):
+        device = ids(made.spread([*chosen, *[0] * (len(problem.allowed) - 6)]))
+        assert look_ahead(ahead, device, least)
+        assert not look_ahead(ahead, device, least - 1)
+
+
+def test_no_temperature_depends_on_the_last_bit_of_a_logarithm() -> None:
+    from placement.search.moves import ODD_BITS, ODDS
+
+    exact = [-log((at + 0.5) / ODDS) * 2**ODD_BITS for at in range(ODDS)]
+    exact += [_HOT * (_COLD / _HOT) ** (at / 64) * 2**_SHARE_BITS for at in range(len(_COOLING))]
+    assert min(abs(one % 1 - 0.5) for one in exact) > 1e-5
