@@ -96,8 +96,6 @@ LONG_FILES: dict[str, str] = {
     "simulator.training.control.synchronisation": "all that clients wait for: accumulators, queues and inputs",
     "simulator.training.inputs.producers": "queue runners and datasets, which fill inputs at the same price of an op",
     "simulator.training.answers.reliefs": "a relief, the run with it, and the candidates, one per kind of resource",
-    "simulator.training.programs.allreduce": "the replicas, and the three collectives that join their gradients",
-    "simulator.training.programs.accumulators": "all that SyncReplicasOptimizer writes into a graph, in its order",
     "simulator.execution.loops.predicates": "a predicate is found, requested, decided and read by Switches",
     "simulator.execution.loops.choices": "a scenario, the search over scenarios and its notes change together",
     "simulator.execution.loops.values": "both evaluators, before and after trips are known, follow the same ops",

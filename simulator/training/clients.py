@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.cluster.devicespec import DeviceSpec, compatible, parse
-from simulator.columns import Ids, Ints, ids, ints
+from simulator.columns import Ids, Ints, frozen, ids, ints
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.loops import SharedChoices
 from simulator.execution.options import SimulationOptions
@@ -146,7 +146,7 @@ def combine_tables(
     return _join(found, clients)
 
 
-# How the columns of `Tables` go together: by the axis that their numbers are rows of, plus what is not numbered at all.
+# How the columns of `Tables` go together: by the axis that their numbers are rows of; what is of the cluster, stays.
 _ROWS_OF = {
     "tensor_ptr": "tensor",
     "tensor_op": "op",
@@ -177,44 +177,26 @@ def _join(parts: Sequence[tuple[Tables, Ids]], clients: Sequence[Client]) -> Com
     if max(int(begins[-1]) for begins in starts.values()) > np.iinfo(np.int32).max:
         raise SimvizError("The clients have more than 2^31 rows together; use fewer of them, or smaller graphs.")
     iterations: dict[tuple[int, ...], int] = {(): 0}
-    columns: dict[str, object] = {}
-    for name in (field.name for field in fields(Tables) if field.init):
-        columns[name] = _joined(name, tables, starts, clients, iterations)
-    columns["iterations"] = tuple(iterations)
+    rows = [[iterations.setdefault(one, len(iterations)) for one in table.iterations] for table in tables]
+    columns: dict[str, object] = {"iterations": tuple(iterations)}
+    for name in (field.name for field in fields(Tables) if field.init and field.name not in columns):
+        given = [getattr(table, name) for table in tables]
+        if name in _OF_CLUSTER:
+            columns[name] = given[0]
+            continue
+        if name in ("names", "notes", "dead_fetches"):
+            entries = chain.from_iterable(given)
+            columns[name] = tuple(entries if name == "names" else dict.fromkeys(entries))
+            continue
+        if name == "iteration":
+            given = [np.array(row, np.int32)[column] for row, column in zip(rows, given, strict=True)]
+        elif name == "bound":
+            given = [np.where(column < 0, -1, client.on(column)) for column, client in zip(given, clients, strict=True)]
+        elif name in _ROWS_OF:
+            pairs = zip(given, starts[_ROWS_OF[name]].tolist()[:-1], strict=True)
+            given = [np.where(column < 0, column, column + begin) for column, begin in pairs]
+        if name in _POINTERS:
+            given = [*(column[:-1] for column in given[:-1]), given[-1]]
+        columns[name] = frozen(np.concatenate(given), given[0].dtype)
     mapped = [client.on(device) for (_, device), client in zip(parts, clients, strict=True)]
     return CombinedTables(Tables(**columns), ids(np.concatenate(mapped)), ids(starts["op"]))  # type: ignore[arg-type]  # by name
-
-
-def _joined(
-    name: str,
-    tables: Sequence[Tables],
-    starts: dict[str, npt.NDArray[np.integer]],
-    clients: Sequence[Client],
-    iterations: dict[tuple[int, ...], int],
-) -> object:
-    if name in _OF_CLUSTER:
-        return getattr(tables[0], name)
-    given = [getattr(table, name) for table in tables]
-    if name == "iterations":
-        return ()
-    if name in ("names", "notes", "dead_fetches"):
-        return (
-            tuple(entry for column in given for entry in column)
-            if name == "names"
-            else tuple(dict.fromkeys(sum(given, ())))
-        )
-    if name == "iteration":
-        rows = [[iterations.setdefault(one, len(iterations)) for one in table.iterations] for table in tables]
-        given = [np.array(row, np.int32)[column] for row, column in zip(rows, given, strict=True)]
-    elif name == "bound":
-        given = [np.where(column < 0, -1, client.on(column)) for column, client in zip(given, clients, strict=True)]
-    elif name in _ROWS_OF:
-        given = [
-            np.where(column < 0, column, column + begin)
-            for column, begin in zip(given, starts[_ROWS_OF[name]].tolist()[:-1], strict=True)
-        ]
-    if name in _POINTERS:
-        given = [*(column[:-1] for column in given[:-1]), given[-1]]
-    column = np.concatenate(given).astype(given[0].dtype)
-    column.setflags(write=False)
-    return column

@@ -162,7 +162,7 @@ def _check_first_update(aggregate: int, workers: int, tokens: int) -> None:
 
 def describe(regime: Regime, workers: int) -> str:
     """Explain the regime, for that many workers, in a sentence or two. Raises what `settled` raises."""
-    return KINDS[regime.kind].sentence(settled(regime, workers), workers)
+    return KINDS[regime.kind].sentence(settled(regime, workers))
 
 
 # ---- the table ------------------------------------------------------------------------------------------------------
@@ -173,20 +173,13 @@ class RegimeKind:
     """A row of the table."""
 
     summary: str  # for the help
-    sentence: Callable[[Regime, int], str]  # explains a settled regime, for a number of workers
+    sentence: Callable[[Regime], str]  # explains a settled regime
     arguments: Mapping[str, RegimeArgument] = field(default_factory=dict)  # by the name of the field of `Regime`
     averages: bool = False  # its updates average gradients, by accumulators and a token queue
     clock_rule: Callable[[Regime], ClockRule] = lambda regime: NO_RULE
 
 
-def _asynchronous(regime: Regime, workers: int) -> str:
-    return (
-        "Asynchronous: each worker's gradients are applied as they come, and it goes on at once; what it computed "
-        "with may be older than what it changes."
-    )
-
-
-def _synchronous(regime: Regime, workers: int) -> str:
+def _synchronous(regime: Regime) -> str:
     aggregate, total, tokens = regime.aggregate or 0, regime.total or 0, regime.tokens or 0
     if aggregate == total == 1:
         return "Synchronous, of one worker: it waits for nobody."
@@ -206,15 +199,14 @@ def _synchronous(regime: Regime, workers: int) -> str:
     )
 
 
-def _bounded(regime: Regime, workers: int) -> str:
-    return (
-        "Bounded staleness: as asynchronous training, but no worker begins a step while it is more than "
-        f"{counted(regime.bound or 0, 'step')} ahead of the slowest."
-    )
-
-
 KINDS: dict[str, RegimeKind] = {
-    "async": RegimeKind("each gradient is applied when it arrives", _asynchronous),
+    "async": RegimeKind(
+        "each gradient is applied when it arrives",
+        lambda regime: (
+            "Asynchronous: each worker's gradients are applied as they come, and it goes on at once; what it computed "
+            "with may be older than what it changes."
+        ),
+    ),
     "sync": RegimeKind(
         "an update averages A gradients of T workers; the T - A slowest are backups; K tokens let workers start before "
         "the first update (default: A = T = all workers, K = A)",
@@ -229,7 +221,10 @@ KINDS: dict[str, RegimeKind] = {
     ),
     "ssp": RegimeKind(
         "as async, but no worker is more than B steps ahead",
-        _bounded,
+        lambda regime: (
+            "Bounded staleness: as asynchronous training, but no worker begins a step while it is more than "
+            f"{counted(regime.bound or 0, 'step')} ahead of the slowest."
+        ),
         {"bound": RegimeArgument("B", 0, 10**6, example=3, required=True)},
         clock_rule=lambda regime: ClockRule(BOUNDED, regime.bound or 0),
     ),

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ints, flags
+from simulator.columns import Ints
 from simulator.errors import SimvizError
 from simulator.training.answers.steady_state import Cycle, per_s, steady_state
 from simulator.training.training import WAITING, ResourceUsage, Training
@@ -74,7 +74,10 @@ def answers(training: Training) -> Answers:
     span = int(training.update_ns[-1]) - begin if updates and found is None else found.ns if found is not None else 0
     examples = training.update_examples[counted]
     apart = steady.apart_ns
-    kept = _measured(training, begin)
+    worker = training.is_worker[training.step_client]
+    late = worker & (training.step_start_ns >= begin)
+    kept = late if late.any() else worker  # training steps that begin after the warm-up; all, if none does
+    staleness, updated = np.unique(training.update_staleness, return_counts=True)
     lengths = np.sort((training.step_end_ns - training.step_start_ns)[kept])
     end = max(usage.ns, 1)
     idle = np.eye(WAITING + 1)[[WAITING] * len(training.tasks)]
@@ -86,7 +89,7 @@ def answers(training: Training) -> Answers:
         examples_per_s=per_s(int(examples.sum()), span) if examples.all() else None,
         gradients_per_s=per_s(int(training.update_gradients[counted].sum()), span),
         step_ns=_quantiles(lengths),
-        staleness=_histogram(training),
+        staleness=MappingProxyType(dict(zip(staleness.tolist(), updated.tolist(), strict=True))),
         dropped=training.dropped,
         usage=usage,
         shares=_column(usage.task_ns / end if usage.ns else idle),
@@ -143,13 +146,6 @@ def until_ci(
     return Reached(training, found, taken, narrow(found))
 
 
-def _measured(training: Training, begin: Nanos) -> Flags:
-    """[S] whether a training step begins after the warm-up; all do if none does."""
-    worker = training.is_worker[training.step_client]
-    late = worker & (training.step_start_ns >= begin)
-    return flags(late if late.any() else worker)
-
-
 def _quantiles(lengths: Ints) -> Mapping[int, Nanos]:
     """Percent -> the smallest time that so many of the steps do not exceed; the lengths ascend."""
     if not len(lengths):
@@ -157,12 +153,6 @@ def _quantiles(lengths: Ints) -> Mapping[int, Nanos]:
     return MappingProxyType({q: int(lengths[-(-q * len(lengths) // 100) - 1]) for q in QUANTILES})
 
 
-def _histogram(training: Training) -> Mapping[int, int]:
-    values, counts = np.unique(training.update_staleness, return_counts=True)
-    return MappingProxyType(dict(zip(values.tolist(), counts.tolist(), strict=True)))
-
-
-def _column(values: npt.NDArray[np.float64] | Sequence[float]) -> npt.NDArray[np.float64]:
-    column = np.array(values, np.float64)
-    column.setflags(write=False)
-    return column
+def _column(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    values.setflags(write=False)
+    return values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -11,8 +12,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.training.answers.answers import answers
 from simulator.training.answers.reliefs import Relief, all_of, candidates
 from simulator.training.answers.steady_state import rate, skipped
-from simulator.training.disturbances.disturbance import MAX_TIME, Crash, Disturbance
-from simulator.training.disturbances.noise import Pauses
+from simulator.training.disturbances.disturbance import MAX_TIME, Disturbance
 from simulator.training.training import Training
 from simulator.units import Nanos, show_figure
 from simulator.wording import repr_of
@@ -65,17 +65,14 @@ def bottleneck(
     """
     known = answers(training)
     found = candidates(training, cluster, disturbances, known)
-    once = _once(disturbances)
+    once = min((begin for begin, _ in training.upsets.once_ns), default=MAX_TIME)
 
     def tries(relief: Relief) -> Tried | None:
         again = rerun(relief)
         return None if again is None else _gained(relief, training, again, known.cut, once)
 
-    tried: list[Tried] = []
-    for relief in found:
-        if len(tried) < most and relief.share >= LEAST_SHARE:
-            made = tries(relief)
-            tried += [] if made is None else [made]
+    possible = filter(None, (tries(relief) for relief in found if relief.share >= LEAST_SHARE))
+    tried = list(islice(possible, most))
     if not tried:
         return Bottleneck("Nothing was found that could hold this run back.", None, 1.0)
     together: list[Tried] = []
@@ -132,7 +129,8 @@ def _gained(relief: Relief, training: Training, again: Training, cut: int, once:
     """The gain over as many updates as both have, without the `cut` first; None: no time passes in either.
 
     A crash comes at its time, not at its update: a faster run would have made more updates by then. Single events,
-    the first of which is at `once`, are left out of the comparison unless the relief removes them.
+    the first of which is at `once` (MAX_TIME: there is none), are left out of the comparison unless the relief removes
+    them.
     """
     counts = [len(run.update_ns) for run in (training, again)]
     before_it = [int(np.searchsorted(run.update_ns, once)) for run in (training, again)]
@@ -143,12 +141,3 @@ def _gained(relief: Relief, training: Training, again: Training, cut: int, once:
     if before is None or after is None:
         return None
     return Tried(relief, after, before, range(skipped(count, cut), count), after / before)
-
-
-def _once(disturbances: Sequence[Disturbance]) -> Nanos:
-    """The time of the first crash or single pause; MAX_TIME: there is none."""
-    crashes = [one.effect.at_ns for one in disturbances if isinstance(one.effect, Crash)]
-    pauses = [
-        one.effect.phase_ns for one in disturbances if isinstance(one.effect, Pauses) and not one.effect.period_ns
-    ]
-    return min([*crashes, *pauses], default=MAX_TIME)

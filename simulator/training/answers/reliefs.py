@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
@@ -213,8 +213,12 @@ def _uneven(traffic: _Traffic) -> list[Relief]:
     """
     training, cluster = traffic.training, traffic.cluster
     working = {cluster.tasks[row] for row in training.client_task[training.is_worker].tolist()}
+    jobs: dict[str, list[str]] = {}
+    for task in cluster.tasks:
+        if task not in working:
+            jobs.setdefault(_job(task), []).append(task)
     found = []
-    for job, tasks in _by_job(task for task in cluster.tasks if task not in working).items():
+    for job, tasks in jobs.items():
         directions = [
             [traffic.carried_ns(cluster.tasks.index(task), out=out) for task in tasks] for out in (True, False)
         ]
@@ -225,13 +229,6 @@ def _uneven(traffic: _Traffic) -> list[Relief]:
             what = f"the uneven spread over {len(tasks)} tasks of {job} ({busiest})"
             change = "with the variables dealt out by bytes"
             found.append(Relief(what, change, (most - mean) / traffic.end, by_bytes=True))
-    return found
-
-
-def _by_job(tasks: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for task in tasks:
-        found.setdefault(_job(task), []).append(task)
     return found
 
 

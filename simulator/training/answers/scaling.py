@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from simulator.errors import SimvizError
-from simulator.training.answers.answers import Answers, answers
+from simulator.training.answers.answers import answers
 from simulator.training.training import Training
 
 MAX_WORKERS = 1024
@@ -53,7 +53,7 @@ def scale(workers: Sequence[int], run: Callable[[int], Training]) -> tuple[Scali
         found = answers(training)
         each = None if found.gradients_per_s is None else found.gradients_per_s / count
         base = each if not rows else base
-        link, share = _busiest(training, found)
+        busiest = int(found.link_share.argmax()) if found.link_share.any() else -1
         rows.append(
             ScalingRow(
                 workers=count,
@@ -61,16 +61,8 @@ def scale(workers: Sequence[int], run: Callable[[int], Training]) -> tuple[Scali
                 half_width=found.half_width,
                 examples_per_s=found.examples_per_s,
                 efficiency=None if each is None or not base else each / base,
-                link=link,
-                link_share=share,
+                link=training.links[busiest] if busiest >= 0 else "",
+                link_share=float(found.link_share[busiest]) if busiest >= 0 else 0.0,
             )
         )
     return tuple(rows)
-
-
-def _busiest(training: Training, found: Answers) -> tuple[str, float]:
-    """The first of the busiest links, and its share."""
-    if not found.link_share.any():
-        return "", 0.0
-    row = int(found.link_share.argmax())
-    return training.links[row], float(found.link_share[row])

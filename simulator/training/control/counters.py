@@ -46,18 +46,20 @@ def _turn(counters: Counters, where: int, now: int) -> None:
     counters.since_ns[where] = now
 
 
-def _more(counters: Counters, kind: int, where: int, now: int) -> None:
+def _change(counters: Counters, kind: int, where: int, change: int, now: int) -> None:
+    """There is one more, or less, of a kind under way at a task of the cluster."""
     at = kind * len(counters.since_ns) + where
-    if counters.under_way[at] == 0:
+    if counters.under_way[at] == 0 or counters.under_way[at] + change == 0:
         _turn(counters, where, now)
-    counters.under_way[at] += 1
+    counters.under_way[at] += change
 
 
-def _less(counters: Counters, kind: int, where: int, now: int) -> None:
-    at = kind * len(counters.since_ns) + where
-    if counters.under_way[at] == 1:
-        _turn(counters, where, now)
-    counters.under_way[at] -= 1
+def _send(control: Control, transfer: int, task: int, change: int, now: int) -> None:
+    """There is one transfer more, or less, on the wires."""
+    work, counters = control.rules.work, control.counters
+    _change(counters, SENDING, work.source[transfer], change, now)
+    _change(counters, SENDING, work.target[transfer], change, now)
+    activate(control, task, change)
 
 
 def activate(control: Control, task: int, change: int) -> None:
@@ -83,13 +85,13 @@ def works(control: Control, task: int, where: int, taken: int, now: int) -> None
     counters.busy_ns[where] += taken
     if kind == HANDLING:
         counters.message_ns[where] += taken
-    _more(counters, kind, rules.task_of[where], now)
+    _change(counters, kind, rules.task_of[where], 1, now)
     activate(control, task, 1)
 
 
 def leaves(control: Control, task: int, where: int, now: int) -> None:
     """A task ends on a device."""
-    _less(control.counters, _kind(control, task), control.rules.task_of[where], now)
+    _change(control.counters, _kind(control, task), control.rules.task_of[where], -1, now)
     activate(control, task, -1)
 
 
@@ -101,10 +103,7 @@ def joins(control: Control, tasks: Tasks, state: State, task: int, now: int) -> 
     if devices <= where < devices + len(state.free_ns):
         counters.reserved_ns[where - devices] += tasks.length[task]
     if work.role[task] & FIRST:
-        transfer = work.transfer[task]
-        _more(counters, SENDING, work.source[transfer], now)
-        _more(counters, SENDING, work.target[transfer], now)
-        activate(control, task, 1)
+        _send(control, work.transfer[task], task, 1, now)
     return bool(work.role[task] & WATCHED)
 
 
@@ -142,9 +141,7 @@ def arrives(control: Control, task: int, now: int) -> None:
         return
     transfer = work.transfer[task]
     route = work.route[transfer]
-    _less(counters, SENDING, work.source[transfer], now)
-    _less(counters, SENDING, work.target[transfer], now)
-    activate(control, task, -1)
+    _send(control, transfer, task, -1, now)
     counters.carried[route] += work.nbytes[transfer]
     if work.flows[transfer]:
         for place in range(rules.on_ptr[route], rules.on_ptr[route + 1]):

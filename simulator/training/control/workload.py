@@ -209,18 +209,16 @@ def _ops_of(combined: CombinedTables, client: int) -> dict[int, list[int]]:
 
 def _keeps_variables(clients: Sequence[Client], cluster: Cluster) -> Flags:
     """[K] tasks on which there is a variable."""
+
+    def homes(client: Client) -> Ids:
+        pieces = client.partitions
+        return ids(pieces.device[[row for row, op in enumerate(pieces.graph.ops) if op in VARIABLES]])
+
     keeps_variables = np.zeros(len(cluster.tasks), bool)
     task_of = np.array(cluster.task_of)
-    kept = once_each(clients, _homes)
-    for client, where in zip(clients, kept, strict=True):
+    for client, where in zip(clients, once_each(clients, homes), strict=True):
         keeps_variables[task_of[client.on(where)]] = True
     return flags(keeps_variables)
-
-
-def _homes(client: Client) -> Ids:
-    """The devices of the variables of a client's pieces."""
-    pieces = client.partitions
-    return ids(pieces.device[[row for row, op in enumerate(pieces.graph.ops) if op in VARIABLES]])
 
 
 def synchronisers(clients: Sequence[Client], cluster: Cluster) -> tuple[Synchronising, ...]:

@@ -59,7 +59,10 @@ def background(disturbed: Disturbed) -> Background:
                 f"{name}: one message after the other, each {show_nanos(under_way)} under way, is no more than "
                 f"{show_rate(nbytes * 10**9 // under_way)}; larger messages carry more."
             )
-    return Background(tuple(clients), tuple(_free(cluster) for _ in clients), tuple(notes))
+    nothing = ints([0])  # only the transfer takes time
+    run_ns = np.zeros((1, len(cluster.kinds)), np.int64)
+    free = CostTable(cluster.kinds, run_ns, nothing, nothing, ids(nothing), nothing, nothing)
+    return Background(tuple(clients), (free,) * len(clients), tuple(notes))
 
 
 def _sender(name: str, source: int, target: int, nbytes: Bytes, gap_ns: Nanos, cluster: Cluster) -> Client:
@@ -85,10 +88,3 @@ def _sender(name: str, source: int, target: int, nbytes: Bytes, gap_ns: Nanos, c
     pieces = partition(graph, assigned, there, step=choose_step(graph, fetches=["message:0"]))
     program = Program(name, task, graph, ("message:0",), role="traffic", filters=(task,), gap_ns=gap_ns)
     return Client(program, pieces)
-
-
-def _free(cluster: Cluster) -> CostTable:
-    """Costs of 0: only the transfer takes time."""
-    nothing = ints(np.zeros(1))
-    run_ns = np.zeros((1, len(cluster.kinds)), np.int64)
-    return CostTable(cluster.kinds, run_ns, nothing, nothing, ids(nothing), nothing, nothing)

@@ -16,16 +16,15 @@ from dataclasses import dataclass, replace
 
 from simulator.cluster.devicespec import parse
 from simulator.errors import GraphError
-from simulator.graph.attributes import SCALAR, number, typed, types
+from simulator.graph.attributes import SCALAR, number, text_value, type_value, typed, types
 from simulator.graph.dtypes import INT32, base
 from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Attrs, Graph
-from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
-from simulator.graph.step import choose_step
-from simulator.training.programs.copying import dtype_of, output_on, redirect, shape_on, unused_prefix
+from simulator.graph.messages import AttrValue, TensorShapeProto
+from simulator.graph.step import Step, choose_step
+from simulator.training.programs.edits import TensorOps, dtype_of, output_on, redirect, shape_on, unused_prefix
 from simulator.training.programs.program import Program, updates_of
 from simulator.training.programs.tasks import in_graph_text, of_task
-from simulator.training.programs.tensor_ops import TensorOps
 from simulator.training.recognition.anatomy import Anatomy, Gradient, anatomy
 from simulator.training.recognition.parts import Separated, held_by, separate
 from simulator.training.recognition.sync_replicas import workers_of
@@ -184,9 +183,9 @@ def _accumulate(at: TensorOps, gradient: Gradient, again: int, needed: int, numb
     family = "Sparse" if gradient.indices else ""
     local, start = numbers
 
-    attrs = {**kind, "shape": AttrValue(shape=shape), "shared_name": _text(shared), "container": _text("")}
-    name = f"{variable}/accumulator"
-    made = at.add(name, f"{family}ConditionalAccumulator", (), {**attrs, "reduction_type": _text("MEAN")})
+    found = {"shape": AttrValue(shape=shape), "shared_name": text_value(shared), "container": text_value("")}
+    attrs = {**kind, **found, "reduction_type": text_value("MEAN")}
+    made = at.add(f"{variable}/accumulator", f"{family}ConditionalAccumulator", (), attrs)
     constants = TensorOps(editor, at.device)
     count = constants.constant(f"{editor.names[made]}/needed", needed)
     at.add(f"{variable}/start", "AccumulatorSetGlobalStep", [made, start])
@@ -219,7 +218,7 @@ def _hand_out(steps: _Steps, name: str, queue: int, count: int, after: Sequence[
     home = steps.home
     dims = home.constant(f"{name}/dims", [count])
     step = steps.read(f"{name}/step", home, after)
-    kinds = {**typed(home.dtype), "index_type": AttrValue(type=INT32)}
+    kinds = {**typed(home.dtype), "index_type": type_value(INT32)}
     fill = home.add(f"{name}/fill", "Fill", [dims, step], kinds, [(count,)])
     kinds = {"Tcomponents": types([home.dtype]), "timeout_ms": number(-1)}
     return home.add(name, "QueueEnqueueManyV2", [queue, fill], kinds)
@@ -228,22 +227,18 @@ def _hand_out(steps: _Steps, name: str, queue: int, count: int, after: Sequence[
 # ---- attributes -----------------------------------------------------------------------------------------------------
 
 
-def _text(value: str) -> Proto:
-    return AttrValue(s=value.encode())
-
-
-_SHAPED: Attrs = {"shape": AttrValue(shape=SCALAR), "container": _text(""), "shared_name": _text("")}
+_SHAPED: Attrs = {"shape": AttrValue(shape=SCALAR), "container": text_value(""), "shared_name": text_value("")}
 
 
 def _kind(dtype: int) -> Attrs:
-    return {"dtype": AttrValue(type=dtype)}
+    return {"dtype": type_value(dtype)}
 
 
 def _queue_attrs(dtype: int) -> Attrs:
     shapes = AttrValue()
     shapes.list.shape.append(SCALAR)
     kind = {"component_types": types([dtype]), "shapes": shapes, "capacity": number(-1)}
-    return {**kind, "container": _text(""), "shared_name": _text("sync_token_q")}
+    return {**kind, "container": text_value(""), "shared_name": text_value("sync_token_q")}
 
 
 # ---- the programs ---------------------------------------------------------------------------------------------------
@@ -270,19 +265,14 @@ def with_accumulators(programs: Sequence[Program], regime: Regime | None) -> tup
         if program.role != "worker":
             changed.append(program)
         elif program.like is None:
-            made[row] = accumulating(program, known, alone=len(workers) == 1)
-            changed.append(_first(program, made[row]))
+            made[row] = new = accumulating(program, known, alone=len(workers) == 1)
+            step = _step(new.graph, program.feeds, new.train)
+            changed.append(replace(program, graph=new.graph, fetches=step.fetches, feeds=step.feeds, counts=()))
         else:
             changed.append(_identical(program, changed[program.like], made[program.like]))
     chief = programs.index(workers[0])
-    return (*changed, _updates(changed[chief], made[chief]))
-
-
-def _first(program: Program, made: Accumulating) -> Program:
-    """A worker with its new graph."""
-    feeds = _needed(program.feeds, made.graph, made.train)
-    step = choose_step(made.graph, feeds=feeds, fetches=made.train)
-    return replace(program, graph=made.graph, fetches=step.fetches, feeds=step.feeds, counts=())
+    worker, own = changed[chief], made[chief]
+    return (*changed, updates_of(worker, _step(worker.graph, worker.feeds, own.updates), own.counts))
 
 
 def _identical(program: Program, first: Program, made: Accumulating) -> Program:
@@ -297,13 +287,9 @@ def _identical(program: Program, first: Program, made: Accumulating) -> Program:
     return replace(program, graph=graph, fetches=first.fetches, feeds=first.feeds, counts=())
 
 
-def _updates(worker: Program, made: Accumulating) -> Program:
-    feeds = _needed(worker.feeds, worker.graph, made.updates)
-    step = choose_step(worker.graph, feeds=feeds, fetches=made.updates)
-    return updates_of(worker, step, made.counts)
-
-
-def _needed(feeds: Sequence[str], graph: Graph, fetches: Sequence[str]) -> list[str]:
-    """The feeds that the fetches need."""
+def _step(graph: Graph, feeds: Sequence[str], fetches: Sequence[str]) -> Step:
+    """The step of these fetches, with those of the feeds that they need."""
     runs = choose_step(graph, fetches=fetches).runs
-    return [name for name in feeds if runs[graph.row(name.partition(":")[0])]]
+    return choose_step(
+        graph, feeds=[name for name in feeds if runs[graph.row(name.partition(":")[0])]], fetches=fetches
+    )

@@ -32,12 +32,12 @@ from simulator.errors import GraphError
 from simulator.graph.dtypes import SIZE
 from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Graph, Shape
-from simulator.training.programs.copying import copied, dtype_of, redirect, unused_prefix
+from simulator.training.programs.edits import TensorOps, copied, dtype_of, redirect, unused_prefix
 from simulator.training.programs.setter import Setter
-from simulator.training.programs.tensor_ops import TensorOps
 from simulator.training.programs.towers import Replica, gathered, of_each, split_batch, without_gpus
 from simulator.training.recognition.anatomy import Anatomy, Gradient
 from simulator.training.recognition.clipping import as_computed
+from simulator.training.recognition.dataflow import source_of
 from simulator.training.recognition.parts import held_by, is_read, is_shared, is_write
 from simulator.training.recognition.variables import VARIABLES, variable_shape
 from simulator.units import Bytes
@@ -52,9 +52,13 @@ def mirrored(
     buckets of `fuse` bytes (0: each alone); of sparse ones every device gathers all rows. Raises GraphError where a
     variable does not say its shape.
     """
-    found, rows = as_computed(graph, found), _own(graph, found)
-    writes = [row for row in range(len(graph)) if row not in rows and _writes_to(graph, row, rows)]
-    devices = _laid_out(graph, rows, where, home)
+    # each replica has all that runs of its own, variables included, but for feeds and other state
+    runs = np.flatnonzero(found.step.runs).tolist()
+    rows = frozenset(at for at in runs if graph.ops[at] in VARIABLES or is_read(graph, at) or not is_shared(graph, at))
+    found = as_computed(graph, found)
+    others = (row for row in range(len(graph)) if row not in rows and is_write(graph, row))
+    writes = [row for row in others if source_of(graph, row) in rows]
+    devices = _laid_out(graph, rows, writes, where, home)
     editor = edited(replace(graph, requested=tuple(devices[0])), as_made=False)
     prefixes = ["", *(unused_prefix(graph, f"replica_{number}") for number in range(1, len(where)))]
     pieces = split_batch(editor, found, len(where), home)
@@ -84,19 +88,9 @@ def mirrored(
     return editor.built(), tuple(fetches)
 
 
-def _own(graph: Graph, found: Anatomy) -> frozenset[int]:
-    """The nodes that each replica has of its own: all that run, variables included, but for feeds and other state."""
-    runs = np.flatnonzero(found.step.runs).tolist()
-    return frozenset(
-        row for row in runs if graph.ops[row] in VARIABLES or is_read(graph, row) or not is_shared(graph, row)
-    )
-
-
-def _writes_to(graph: Graph, row: int, rows: frozenset[int]) -> bool:
-    return is_write(graph, row) and int(graph.edge_src[graph.in_ptr[row]]) in rows
-
-
-def _laid_out(graph: Graph, rows: frozenset[int], where: Sequence[str], home: str) -> list[list[str]]:
+def _laid_out(
+    graph: Graph, rows: frozenset[int], writes: Sequence[int], where: Sequence[str], home: str
+) -> list[list[str]]:
     """[R][N] the device of every node, per replica: the replica's for its own nodes, `home` for the rest."""
     bare = without_gpus(graph)
     rest = Setter([where[0]]).devices(bare, home)
@@ -108,11 +102,9 @@ def _laid_out(graph: Graph, rows: frozenset[int], where: Sequence[str], home: st
         ours = [own[row] if row in rows else rest[row] for row in range(len(graph))]
         for row, holder in beside.items():
             ours[row] = rest[holder]
+        for row in writes:  # a write outside of the step stands beside its variable
+            ours[row] = ours[source_of(graph, row)]
         laid.append(ours)
-    for row in range(len(graph)):  # a write outside of the step stands beside its variable
-        if row not in rows and _writes_to(graph, row, rows):
-            for ours in laid:
-                ours[row] = ours[int(graph.edge_src[graph.in_ptr[row]])]
     return laid
 
 

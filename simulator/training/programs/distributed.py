@@ -71,7 +71,12 @@ def distributed(
         given = _given(graph, cluster, fetches, batch)
     made = _programs(given, cluster, filters)
     chief = next((row for row, (_, script) in enumerate(given) if script.held is not None), None)
-    made = with_accumulators(made, regime) if chief is None else (*made, _updates(made[chief], given[chief][1]))
+    if chief is None:
+        made = with_accumulators(made, regime)
+    else:  # its queue runner runs a loop of updates in a thread of its own
+        worker, script = made[chief], given[chief][1]
+        assert script.held is not None
+        made += (updates_of(worker, choose_step(worker.graph, fetches=script.held.updates), script.counts),)
     regime_of(regime, made)
     return made
 
@@ -152,12 +157,6 @@ def _programs(given: Sequence[tuple[str, Script]], cluster: Cluster, filters: Se
             _check_there(program, cluster)
         made.append(program)
     return tuple(made)
-
-
-def _updates(worker: Program, script: Script) -> Program:
-    """The chief's loop, which its queue runner runs in a thread of its own."""
-    assert script.held is not None
-    return updates_of(worker, choose_step(worker.graph, fetches=script.held.updates), script.counts)
 
 
 def _check_there(program: Program, cluster: Cluster) -> None:

@@ -60,31 +60,26 @@ class Setter:
         device of its own. Raises GraphError where the strategy needs a size that the graph does not say, and
         SimvizError for another strategy.
         """
-        return _devices(graph, self.ps, worker, _strategy(graph, self))
-
-
-def _devices(graph: Graph, ps: Sequence[str], worker: str, choose: Callable[[int], int]) -> tuple[str, ...]:
-    given: list[str] = []
-    read: set[int] = set()
-    scoped = _scopes(graph)
-    for row, (op, requested) in enumerate(zip(graph.ops, graph.requested, strict=True)):
-        own = parse(requested)
-        if op in PS_OPS and ps:
-            where = parse(ps[choose(row)]) if own.job in (None, parse(ps[0]).job) else parse(ps[0])._replace(task=None)
-        else:
+        ps, choose, scoped = self.ps, _strategy(graph, self), _scopes(graph)
+        given: list[str] = []
+        read: set[int] = set()
+        for row, (op, requested) in enumerate(zip(graph.ops, graph.requested, strict=True)):
+            own, others = parse(requested), colocated_rows(graph, row)
             where = parse(worker)
-        merged = specialise(where, own)
-        device = "" if merged == ANYWHERE else str(merged)
-        made_beside = _beside(graph, row, given)
-        if made_beside is not None:
-            _first_read(graph, row, read)
-            given.append(made_beside)
-        elif _is_group(graph, row):
-            homes = {given[source] if source < row else "" for source in _members(graph, row, scoped)}
-            given.append(next(iter(homes)) or device if len(homes) == 1 else device)
-        else:
-            given.append(_exception(graph, row, device, given, read))
-    return _with_late_homes(graph, given)
+            if op in PS_OPS and ps:
+                asks = own.job in (None, parse(ps[0]).job)
+                where = parse(ps[choose(row)]) if asks else parse(ps[0])._replace(task=None)
+            merged = specialise(where, own)
+            device = "" if merged == ANYWHERE else str(merged)
+            if others:
+                _first_read(graph, row, read)
+                given.append(next((given[other] for other in others if other < row), ""))
+            elif _is_group(graph, row):
+                homes = {given[source] if source < row else "" for source in _members(graph, row, scoped)}
+                given.append(next(iter(homes)) or device if len(homes) == 1 else device)
+            else:
+                given.append(_exception(graph, row, device, given, read))
+        return _with_late_homes(graph, given)
 
 
 def _with_late_homes(graph: Graph, given: Sequence[str]) -> tuple[str, ...]:
@@ -123,12 +118,6 @@ def _scopes(graph: Graph) -> frozenset[int]:
     return frozenset(graph.edge_src[constant[graph.edge_dst]].tolist())
 
 
-def _beside(graph: Graph, row: int, given: Sequence[str]) -> str | None:
-    """The device of a node that is colocated with another one; None: it is not."""
-    others = colocated_rows(graph, row)
-    return next((given[other] for other in others if other < row), "") if others else None
-
-
 def _exception(graph: Graph, row: int, device: str, given: Sequence[str], read: set[int]) -> str:
     """The device of a node around which TensorFlow's own code opens or closes device scopes, else `device`.
 
@@ -143,7 +132,9 @@ def _exception(graph: Graph, row: int, device: str, given: Sequence[str], read: 
         if first and variable is not None and variable < row:
             return given[variable]
         return device if _after_assignment(graph, row) else requested
-    if op == "AssignVariableOp" or (op == "Identity" and _source(graph, row) == "RestoreV2"):
+    if op == "AssignVariableOp" or (
+        op == "Identity" and [graph.ops[at] for at in graph.sources(row)[:1]] == ["RestoreV2"]
+    ):
         assign = row if op == "AssignVariableOp" else _reader(graph, row, "AssignVariableOp")
         variable = None if assign is None else variable_of(graph, assign)
         return device if variable is None or variable > row else given[variable]
@@ -176,15 +167,10 @@ def _is_size_of_array(graph: Graph, row: int) -> bool:
     return last == "size" and array in graph.index and graph.ops[graph.index[array]] in _TENSOR_ARRAYS
 
 
-def _source(graph: Graph, row: int) -> str:
-    """The op of a node's first input."""
-    return graph.ops[int(graph.edge_src[graph.in_ptr[row]])]
-
-
 def _reader(graph: Graph, row: int, op: str) -> int | None:
     """The first node of that op among those that follow a node."""
-    readers = graph.edge_dst[graph.out_edge[graph.out_ptr[row] : graph.out_ptr[row + 1]]].tolist()
-    return next((reader for reader in sorted(readers) if graph.ops[reader] == op), None)
+    followers = sorted(int(graph.edge_dst[edge]) for edge in graph.out_edges(row))
+    return next((reader for reader in followers if graph.ops[reader] == op), None)
 
 
 def _strategy(graph: Graph, setter: Setter) -> Callable[[int], int]:

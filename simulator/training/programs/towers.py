@@ -22,9 +22,17 @@ from simulator.graph.editor import Editor, Endpoint, edited
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.tensors import SHAPES
-from simulator.training.programs.copying import copied, dtype_of, output_on, redirect, shape_on, times, unused_prefix
+from simulator.training.programs.edits import (
+    TensorOps,
+    copied,
+    dtype_of,
+    output_on,
+    redirect,
+    shape_on,
+    times,
+    unused_prefix,
+)
 from simulator.training.programs.setter import Setter
-from simulator.training.programs.tensor_ops import TensorOps
 from simulator.training.recognition.anatomy import Anatomy, Gradient
 from simulator.training.recognition.clipping import as_computed
 from simulator.training.recognition.dataflow import values_out

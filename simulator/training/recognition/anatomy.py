@@ -20,12 +20,11 @@ from simulator.graph.graph import Graph
 from simulator.graph.purposes import apply_nodes, computes
 from simulator.graph.set_cover import smallest_cover
 from simulator.graph.step import Step, choose_step
-from simulator.graph.tensors import shape_of
 from simulator.graph.traversal import PLACEHOLDERS, fan_in, fan_out
 from simulator.training.recognition.batch import batch_of
 from simulator.training.recognition.dataflow import closure, sources_of, values_in, values_out
 from simulator.training.recognition.plain_updates import ADDS, ASSIGNS, SUMS_OF_ROWS, adds_a_constant, plain_updates
-from simulator.training.recognition.variables import VARIABLES, colocated_rows, is_whole, variable_of
+from simulator.training.recognition.variables import VARIABLES, colocated_rows, is_whole, variable_of, variable_shape
 from simulator.wording import some
 
 _APPLY_GRADIENT = ("grad", "delta")  # its names in optimizers' registrations (tensorflow/core/ops/training_ops.cc)
@@ -126,17 +125,13 @@ def _counting(graph: Graph, runs: Sequence[int]) -> tuple[tuple[int, ...], int |
     found = {}
     for row in runs:
         variable = variable_of(graph, row) if graph.ops[row] in ADDS | ASSIGNS else None
-        if variable is None or not _is_counter(graph, variable):
+        if variable is None or not is_whole(graph, variable) or "shape" not in graph.attrs[variable]:
             continue
-        if graph.ops[row] in ADDS or adds_a_constant(graph, row):
+        single = variable_shape(graph, variable) in ((), None)
+        if single and (graph.ops[row] in ADDS or adds_a_constant(graph, row)):
             found[row] = variable
     first = next(iter(found.values()), None)
     return tuple(row for row, variable in found.items() if variable == first), first
-
-
-def _is_counter(graph: Graph, variable: int) -> bool:
-    attrs = graph.attrs[variable]
-    return is_whole(graph, variable) and "shape" in attrs and shape_of(attrs["shape"].shape) in ((), None)
 
 
 def _gradients(graph: Graph, runs: Sequence[int]) -> tuple[tuple[Gradient, ...], set[int]]:
@@ -205,12 +200,7 @@ def _before_the_sum(graph: Graph, gradient: Gradient) -> Gradient:
 def _slots(graph: Graph, variables: Sequence[int]) -> dict[int, int]:
     """Variables colocated with another one: an optimizer's slots, and variables that it keeps once."""
     known = set(variables)
-    slots = {}
-    for row in variables:
-        for other in colocated_rows(graph, row):
-            if other in known:
-                slots[row] = other
-    return slots
+    return {row: other for row in variables for other in colocated_rows(graph, row) if other in known}
 
 
 # ---- gradients that a script adds up in variables -------------------------------------------------------------------
@@ -229,7 +219,9 @@ def before_adding_up(graph: Graph, runs: Sequence[int], values: int) -> list[int
 
     Raises GraphError where another step than this one fills the sum: its gradients would be missing.
     """
-    rows = _behind(graph, values)
+    # the nodes behind the gradient, but not those behind additions to a sum
+    behind = [int(graph.edge_src[values])]
+    rows = closure(behind, lambda row: () if graph.ops[row] in ADDS else sources_of(graph, row))
     adding = [int(graph.in_ptr[row]) + 1 for row in sorted(rows) if graph.ops[row] in ADDS]
     adding = [edge for edge in adding if _has_examples(graph, edge)]
     if adding:
@@ -260,8 +252,3 @@ def _has_examples(graph: Graph, edge: int) -> bool:
         graph.ops[row] in PLACEHOLDERS or (graph.in_ptr[row] == graph.in_ptr[row + 1] and graph.ops[row] not in _STILL)
         for row in needed
     )
-
-
-def _behind(graph: Graph, edge: int) -> set[int]:
-    """The nodes behind the value on an edge, but not those behind additions to a sum."""
-    return closure([int(graph.edge_src[edge])], lambda row: () if graph.ops[row] in ADDS else sources_of(graph, row))

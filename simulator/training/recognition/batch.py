@@ -15,6 +15,8 @@ import numpy as np
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.step import Step
 from simulator.graph.tensors import shape_of
+from simulator.training.recognition.dataflow import values_in
+from simulator.training.recognition.variables import variable_shape
 
 SUMS = frozenset(("AddN", "Add", "AddV2", "AccumulateNV2", "ConcatV2", "Pack"))  # or lie side by side to be summed
 _PASSES = 64  # over the graph, for values that go round in loops
@@ -135,8 +137,9 @@ def _summed(graph: Graph, gradient: int, own: Mapping[int, int], reached: Sequen
             parts.append(own.get(tensor, 0))
             continue
         seen.add(row)
-        inputs = [at for at in graph.in_edges(row) if _sources(graph, at, own, reached)]
-        wide = [at for at in inputs if not _is_single(graph.tensor_shape[graph.edge_tensor[at]])] or inputs
+        values = [(at, int(graph.edge_tensor[at])) for at in values_in(graph, row)]
+        inputs = [(at, value) for at, value in values if own.get(value) or reached[graph.edge_src[at]]]
+        wide = [at for at, value in inputs if not _is_single(graph.tensor_shape[value])] or [at for at, _ in inputs]
         if len(wide) == 1 or graph.ops[row] in SUMS:
             pending += wide
         else:
@@ -149,25 +152,17 @@ def _is_single(shape: Shape | None) -> bool:
     return shape is not None and all(size == 1 for size in shape)
 
 
-def _sources(graph: Graph, edge: int, own: Mapping[int, int], reached: Sequence[int]) -> int:
-    """The sources on which the value of an edge depends; a control edge carries none."""
-    tensor = int(graph.edge_tensor[edge])
-    return (own.get(tensor) or reached[graph.edge_src[edge]]) if tensor >= 0 else 0
-
-
 def _is_open(graph: Graph, tensor: int) -> bool:
     """Tell whether a placeholder declares its first dimension open, whatever size it was given since."""
-    attrs = graph.attrs[int(graph.tensor_node[tensor])]
-    shape = shape_of(attrs["shape"].shape) if "shape" in attrs else None
+    shape = variable_shape(graph, int(graph.tensor_node[tensor]))
     return shape is not None and shape[:1] == (-1,)
 
 
 def _first_dimension(graph: Graph, tensor: int) -> int | None:
     """The first dimension of a tensor; -1: open; None: it has none, or its rank is unknown."""
     shape = graph.tensor_shape[tensor]
-    attrs = graph.attrs[int(graph.tensor_node[tensor])]
-    if shape is None and "shape" in attrs:
-        shape = shape_of(attrs["shape"].shape)
+    node = int(graph.tensor_node[tensor])
+    attrs, shape = graph.attrs[node], variable_shape(graph, node) if shape is None else shape
     if shape is None and "output_shapes" in attrs:
         listed = attrs["output_shapes"].list.shape
         port = int(graph.tensor_port[tensor])

@@ -47,7 +47,8 @@ def as_computed(graph: Graph, found: Anatomy) -> Anatomy:
             at = [min(one.least + further, len(one.edges) - 1) if row in moving else 0 for row, one in enumerate(paths)]
             cut = {int(graph.edge_tensor[path.edges[place]]) for path, place in zip(paths, at, strict=True)}
             between = {row: _between(graph, paths[row].edges[0], cut) for row in sorted(moving)}
-            mixed = {row for row, nodes in between.items() if _bring_examples(graph, nodes, live)}
+            begin = {row: [at for at in nodes if not values_in(graph, at)] for row, nodes in between.items()}
+            mixed = {row for row, nodes in begin.items() if live[nodes].any()}  # such as a placeholder
             if not mixed:
                 return replace(found, gradients=_moved(graph, found.gradients, paths, at, between))
         moving -= mixed
@@ -98,11 +99,6 @@ def _between(graph: Graph, edge: int, cut: set[int]) -> set[int]:
         return [int(graph.edge_src[at]) for at in edges if int(graph.edge_tensor[at]) not in cut]
 
     return closure(makers([edge]), lambda row: makers(values_in(graph, row)))
-
-
-def _bring_examples(graph: Graph, nodes: set[int], live: Flags) -> bool:
-    """Tell whether examples come from one of the nodes itself, such as a placeholder."""
-    return any(live[row] and not values_in(graph, row) for row in nodes)
 
 
 def _moved(

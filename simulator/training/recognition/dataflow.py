@@ -20,6 +20,12 @@ def values_out(graph: Graph, row: int) -> list[int]:
     return [edge for edge in graph.out_edges(row) if graph.edge_tensor[edge] >= 0]
 
 
+def source_of(graph: Graph, row: int, slot: int = 0) -> int:
+    """The node whose value comes in at that slot; -1: none does."""
+    edge = int(graph.in_ptr[row]) + slot
+    return int(graph.edge_src[edge]) if edge < graph.in_ptr[row + 1] and graph.edge_tensor[edge] >= 0 else -1
+
+
 def sources_of(graph: Graph, row: int) -> list[int]:
     """The nodes whose values a node reads, by slot."""
     return [int(graph.edge_src[edge]) for edge in values_in(graph, row)]

@@ -22,7 +22,7 @@ from simulator.graph.op_classes import ENTERS, SWITCHES
 from simulator.graph.traversal import PLACEHOLDERS, fan_in, fan_out
 from simulator.partitioning.partitions import Partitions
 from simulator.training.recognition.anatomy import Anatomy, trained
-from simulator.training.recognition.dataflow import closure, readers
+from simulator.training.recognition.dataflow import closure, readers, source_of
 from simulator.training.recognition.variables import VARIABLES, variable_of
 
 _READS = frozenset(("Identity", "ReadVariableOp"))
@@ -73,12 +73,10 @@ def parts_of(graph: Graph, found: Anatomy) -> Parts:
 
 def is_shared(graph: Graph, row: int) -> bool:
     """Tell whether all replicas of one session use the same node: it holds state, reads a variable, or is fed."""
-    first, last = int(graph.in_ptr[row]), int(graph.in_ptr[row + 1])
-    if graph.ops[row] in PLACEHOLDERS or graph.ops[row] in VARIABLES:
+    if graph.ops[row] in PLACEHOLDERS or graph.ops[row] in VARIABLES or is_read(graph, row):
         return True
-    if is_read(graph, row):
-        return True
-    return (first == last or graph.edge_tensor[first] < 0) and _hands_out_state(graph, row)
+    types = graph.tensor_dtype[graph.tensor_ptr[row] : graph.tensor_ptr[row + 1]]
+    return source_of(graph, row) < 0 and bool(np.any((types >= REF) | (types == RESOURCE)))
 
 
 def is_read(graph: Graph, row: int) -> bool:
@@ -100,11 +98,6 @@ def held_by(graph: Graph, row: int) -> int | None:
         if (dtype >= REF or dtype == RESOURCE) and is_shared(graph, source):
             return source
     return None
-
-
-def _hands_out_state(graph: Graph, row: int) -> bool:
-    types = graph.tensor_dtype[graph.tensor_ptr[row] : graph.tensor_ptr[row + 1]]
-    return bool(np.any((types >= REF) | (types == RESOURCE)))
 
 
 # ---- a step separated at its gradients ------------------------------------------------------------------------------
@@ -135,9 +128,12 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
     writes = [row for row in parts.update if _writes(graph, row)] + [row for row in found.counts if row not in update]
     fetched = {name: fan_in(graph, [graph.row(name.partition(":")[0])]) for name in found.step.fetches}
     late = {graph.row(name.partition(":")[0]) for name, before in fetched.items() if before[writes].any()}
-    ends = _ends(graph, sorted(late), writes, replica, entering)
+    # the fetched nodes of the update end it, if no replica computes their inputs; else all nodes that write
+    own = late and _walked(graph, sorted(late), replica, entering).isdisjoint(replica)
+    ends = sorted(late) if own else writes
     walked = sorted(_walked(graph, ends, replica, entering))
-    cut = [edge for row in walked for edge in _controls(graph, row) if int(graph.edge_src[edge]) in replica]
+    controls = (edge for row in walked for edge in graph.in_edges(row) if graph.edge_tensor[edge] < 0)
+    cut = [edge for edge in controls if int(graph.edge_src[edge]) in replica]
     # An update may write more, such as a slot that decays; a replica does not write that either.
     writes = [row for row in walked if _writes(graph, row)]
     return Separated(
@@ -151,18 +147,6 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
 
 def _writes(graph: Graph, row: int) -> bool:
     return graph.ops[row] not in _READS | _CHECKS and variable_of(graph, row) is not None
-
-
-def _ends(
-    graph: Graph, fetched: Sequence[int], writes: Sequence[int], replica: frozenset[int], entering: set[int]
-) -> list[int]:
-    """The fetched nodes of the update, if no replica computes their inputs; else all nodes that write."""
-    walked = _walked(graph, fetched, replica, entering)
-    return list(writes) if not walked.isdisjoint(replica) or not fetched else list(fetched)
-
-
-def _controls(graph: Graph, row: int) -> list[int]:
-    return [edge for edge in graph.in_edges(row) if graph.edge_tensor[edge] < 0]
 
 
 def _walked(graph: Graph, ends: Sequence[int], replica: frozenset[int], entering: set[int]) -> set[int]:

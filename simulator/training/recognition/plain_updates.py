@@ -20,7 +20,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, SWITCHES
 from simulator.graph.purposes import SAVES
 from simulator.partitioning.partitions import SENDS
-from simulator.training.recognition.dataflow import closure, depending_on
+from simulator.training.recognition.dataflow import closure, depending_on, source_of
 from simulator.training.recognition.variables import VARIABLES, is_whole, variable_of
 
 ADDS = frozenset(("AssignAdd", "AssignAddVariableOp"))
@@ -89,7 +89,7 @@ def plain_updates(graph: Graph, runs: Sequence[int], *, alone: bool = True) -> t
 
 def adds_a_constant(graph: Graph, row: int) -> bool:
     """Tell whether an op assigns to a variable its own value and something more that depends on no example."""
-    if graph.ops[row] not in ASSIGNS or not _is_given(graph, row):
+    if graph.ops[row] not in ASSIGNS or source_of(graph, row, 1) < 0:
         return False
     walk = _walk(graph, [_value(graph, row)], on_examples(graph))
     return not walk.ends and walk.reads == {_written(graph, row)} and bool(walk.nodes)
@@ -106,12 +106,6 @@ def origins_of_examples(graph: Graph) -> list[int]:
     return [row for row, op in enumerate(graph.ops) if not reads[row] and op not in VARIABLES and op != "Const"]
 
 
-def _is_given(graph: Graph, row: int) -> bool:
-    """Tell whether a write has a second input that is a value."""
-    edge = _value(graph, row)
-    return bool(edge < graph.in_ptr[row + 1] and graph.edge_tensor[edge] >= 0)
-
-
 def _written(graph: Graph, row: int) -> int:
     variable = variable_of(graph, row)
     return -1 if variable is None else variable
@@ -119,17 +113,15 @@ def _written(graph: Graph, row: int) -> int:
 
 def _read(graph: Graph, row: int) -> int:
     """The variable whose value a node hands out; -1: there is none."""
-    while graph.ops[row] in _READS:
-        edge = int(graph.in_ptr[row])
-        if edge == graph.in_ptr[row + 1] or graph.edge_tensor[edge] < 0:
-            return -1
-        row = int(graph.edge_src[edge])
-    return row if graph.ops[row] in VARIABLES else -1
+    while row >= 0 and graph.ops[row] in _READS:
+        row = source_of(graph, row)
+    return row if row >= 0 and graph.ops[row] in VARIABLES else -1
 
 
 def _changes(graph: Graph, runs: Sequence[int], live: Flags) -> dict[int, _Walk]:
     """The ops that add to a variable of numbers, or make its value from such values, with the walk behind each."""
-    writes = {row: _written(graph, row) for row in runs if graph.ops[row] in _WRITES and _is_given(graph, row)}
+    given = [row for row in runs if graph.ops[row] in _WRITES and source_of(graph, row, 1) >= 0]
+    writes = {row: _written(graph, row) for row in given}
     writes = {row: variable for row, variable in writes.items() if variable >= 0 and not is_whole(graph, variable)}
     changing = set(writes.values())
     own = {row: _walk(graph, [_value(graph, row)], live, further=_FARTHEST).reads for row in writes}

@@ -21,6 +21,7 @@ from simulator.graph.const_values import elements
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS, Partitions
+from simulator.training.recognition.dataflow import source_of
 from simulator.wording import some
 
 # The kinds of synchronisation ops. Four use accumulators and queues. TAKE and DEQUEUE block until they get what they
@@ -215,25 +216,19 @@ def origins(graph: Graph, row: int, slot: int, across: Mapping[int, int]) -> lis
     pending, seen, found = [(row, slot)], {row}, []
     while pending:
         at, place = pending.pop()
-        source = _source(graph, at, place)
+        source = source_of(graph, at, place)
         source = across.get(source, source)
         if source < 0 or source in seen:
             continue
         seen.add(source)
         if graph.ops[source] in MERGES:
             data = range(int(graph.in_ptr[source + 1] - graph.in_ptr[source]))
-            pending += [(source, k) for k in data if _source(graph, source, k) >= 0]
+            pending += [(source, k) for k in data if source_of(graph, source, k) >= 0]
         elif graph.ops[source] in _PASSED_ON:
             pending.append((source, 0))
         else:
             found.append(source)
     return sorted(found)
-
-
-def _source(graph: Graph, row: int, slot: int) -> int:
-    """The node whose output comes in that slot; -1: it has no such data input."""
-    edge = int(graph.in_ptr[row]) + slot
-    return int(graph.edge_src[edge]) if edge < graph.in_ptr[row + 1] and graph.edge_tensor[edge] >= 0 else -1
 
 
 def _owner(graph: Graph, row: int, across: Mapping[int, int]) -> tuple[int, str]:
@@ -257,7 +252,7 @@ def _amount(graph: Graph, row: int, kind: int, across: Mapping[int, int]) -> int
 
 def _leading(graph: Graph, row: int, across: Mapping[int, int]) -> int:
     """The elements enqueued at once: the first dimension of the first component, or of a barrier's keys."""
-    if _source(graph, row, 1) < 0:
+    if source_of(graph, row, 1) < 0:
         return UNKNOWN
     shape = graph.tensor_shape[graph.edge_tensor[graph.in_ptr[row] + 1]]
     if shape and shape[0] >= 0:

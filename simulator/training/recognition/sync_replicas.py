@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from simulator.errors import DeadlockError, GraphError, SimvizError, UnsupportedError
 from simulator.graph.graph import Graph
 from simulator.graph.traversal import fan_in, fan_out
@@ -84,7 +82,8 @@ def _parts(graph: Graph, found: Sequence[SyncOp], wait: int, refill: SyncOp, fir
         per_update=refill.amount,
         tokens=tokens,
         train=_ends(graph, wait),
-        updates=_last(graph, refill.row),
+        # the last nodes of the chief's loop: the enqueue, or ops after it, such as moving averages
+        updates=tuple(graph.names[row] for row in fan_out(graph, [refill.row]) if not graph.out_edges(row)),
     )
 
 
@@ -98,13 +97,6 @@ def _ends(graph: Graph, wait: int) -> tuple[str, ...]:
         elif graph.ops[row] in ("Identity", "Cast"):
             pending += readers(graph, row)
     return tuple(dict.fromkeys(taken)) or (graph.names[wait],)
-
-
-def _last(graph: Graph, refill: int) -> tuple[str, ...]:
-    """The last nodes of the chief's loop: the enqueue, or ops after it, such as moving averages."""
-    followers = np.diff(graph.out_ptr)
-    ends = [row for row in fan_out(graph, [refill]) if not followers[row]]
-    return tuple(graph.names[row] for row in ends)
 
 
 # ---- the regime of programs -----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from simulator.graph.attributes import COLOCATION
 from simulator.graph.dtypes import SIZE, base
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.tensors import shape_of
+from simulator.training.recognition.dataflow import source_of
 
 VARIABLES = frozenset(("Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"))
 _WHOLE_NUMBERS = frozenset((3, 9))  # int32, int64: types of a global step
@@ -16,14 +17,10 @@ _HANDING_ON = 16  # ops through which a reference or handle passes at most befor
 
 def variable_of(graph: Graph, row: int, slot: int = 0) -> int | None:
     """The variable whose reference or handle comes in at that input; None: it is no variable's."""
-    edge = int(graph.in_ptr[row]) + slot
     for _ in range(_HANDING_ON):
-        if edge >= graph.in_ptr[row + 1] or graph.edge_tensor[edge] < 0:
-            return None
-        row = int(graph.edge_src[edge])
-        if graph.ops[row] in VARIABLES:
-            return row
-        edge = int(graph.in_ptr[row])
+        row, slot = source_of(graph, row, slot), 0
+        if row < 0 or graph.ops[row] in VARIABLES:
+            return row if row >= 0 else None
     return None
 
 

@@ -18,6 +18,7 @@ from simulator.costs.table import CostTable
 from simulator.training.answers.bottleneck import MOST_TOGETHER, MOST_TRIED, bottleneck
 from simulator.training.answers.reliefs import Relief, candidates, relieve
 from simulator.training.disturbances.disturbance import read_disturbance
+from simulator.training.disturbances.disturbed import disturb, upsets_of
 from simulator.training.training import Training
 from tests.training.runs import costs_of, made
 
@@ -195,7 +196,8 @@ def test_updates_that_are_compared_are_named_where_others_make_the_rate() -> Non
     """With a crash the warm-up that is left out is a tenth at most: of 30 updates 3, where the rate leaves out more."""
     pace, crash = Pace({"worker:0/GPU:0": 10}), read_disturbance("worker:1=crash:at=1000 s,for=1 s")
     slow = ints(np.cumsum([100] * 20 + [10] * 40))
-    found = bottleneck(replace(pace.training(), update_ns=slow), CLUSTER, pace.rerun, [crash])
+    training = replace(pace.training(), update_ns=slow, upsets=upsets_of(disturb([crash], CLUSTER)))
+    found = bottleneck(training, CLUSTER, pace.rerun, [crash])
     assert "instead of 15,000,000 over the updates 4 to 30" in found.sentence
     assert "over the updates" not in bottleneck(pace.training(), CLUSTER, pace.rerun, []).sentence
 
