@@ -42,7 +42,8 @@ from placement import place
 from simulator import calibrate, choose_step, estimate, load, load_cluster, partition, read_profile, simulate
 from simulator.cluster.cluster import Cluster, with_protocol
 from simulator.costs.matching import with_measured
-from simulator.costs.measured import MeasuredTimes, fitted, from_step_stats
+from simulator.costs.measured import MeasuredTimes, fitted
+from simulator.costs.measurements.reading import from_step_stats
 from simulator.costs.profile import Profile, with_messages
 from simulator.costs.table import CostTable
 from simulator.execution.interval import interval

@@ -158,6 +158,10 @@ ALONE: dict[str, str] = {
     "viz.command.check": "the one stage that asks TensorFlow, or reads its log",
     "viz.command.training_run": "the stages of a training, beside those of a step",
     "viz.page.time_content": "columns of time, which `timeline.js` reads, beside those of the graph",
+    # measurements: one file per form, which one door tells apart
+    "simulator.costs.measurements.lines": "one form of measurements: lines that a person writes",
+    "simulator.costs.measurements.cost_graph": "one form of measurements: a session's cost model",
+    "simulator.costs.measurements.xplane": "one form of measurements: the profiler's own file",
 }
 # What may be imported against the order of the rooms, and why.
 ACROSS_ROOMS: dict[str, str] = {

@@ -17,14 +17,12 @@ import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
-from simulator.costs.measured import MeasuredTimes, Sample, read_measurement
+from simulator.costs.measured import ANYWHERE, MeasuredTimes, Sample
 from simulator.costs.table import MEASURED, CostTable
 from simulator.errors import ClusterError
 from simulator.graph.graph import Graph
 from simulator.units import Nanos
-from simulator.wording import near, some
-
-__all__ = ["read_measurement", "with_measured"]
+from simulator.wording import counted, near, some
 
 _Times: TypeAlias = dict[tuple[int, int], list[Nanos]]  # by node and column of the cost table
 
@@ -40,6 +38,7 @@ class _FileUse:
     """The use of one file: its names, and the samples that count."""
 
     source: str
+    form: str
     names: dict[str, bool] = field(default_factory=dict)  # measured name -> whether the graph has it
     used: int = 0  # samples that count for some kind
     elsewhere: Counter[str] = field(default_factory=Counter)  # samples by devices of which the cluster has no type
@@ -126,7 +125,7 @@ def _gather(
     """Add a file's samples to the times by node and column."""
     places: dict[str, tuple[int, ...]] = {}
     models = [next(device for device in cluster.devices if device.kind == kind) for kind in costs.kinds]
-    file = _FileUse(measurement.source)
+    file = _FileUse(measurement.source, measurement.form)
     for sample in measurement.samples:
         columns = places.get(sample.where)
         if columns is None:
@@ -183,7 +182,9 @@ def _columns(sample: Sample, measurement: MeasuredTimes, described: Cluster, kin
     named = _TYPE.search(sample.where)
     wanted = named[1].upper() if named else sample.where.upper()
     row = described.index.get(sample.where)
-    if sample.where in types:
+    if sample.where == ANYWHERE:
+        meant = set(types)
+    elif sample.where in types:
         meant = {sample.where}
     elif row is not None:
         meant = {described.devices[row].kind}
@@ -208,9 +209,9 @@ def _median(times: list[Nanos]) -> Nanos:
 def _notes(
     uses: Sequence[_FileUse], nodes: int, copied: int, graph: Graph, cluster: Cluster, without_kernel: int
 ) -> list[str]:
-    files = " and ".join(one.source for one in uses)
+    files = " and ".join(f"{one.source} ({one.form})" for one in uses)
     also = f", {copied} of them as copies of others" if copied else ""
-    notes = [f"nodes with measured times from {files}: {nodes + copied} of {len(graph)}{also}"]
+    notes = [f"measured times from {files}: matched {nodes + copied} of {counted(len(graph), 'op')}{also}"]
     for one in uses:
         unknown = sorted(name for name, known in one.names.items() if not known)
         of = one.source if len(uses) > 1 else "measured"

@@ -28,7 +28,8 @@ _ANY = "google.protobuf.Any"
 
 
 # A table of facts of TensorFlow's .proto files (version 2.21): `tensorflow/core/framework/*.proto`, `tensorflow/core/
-# protobuf/{meta_graph,queue_runner,saved_model,saved_object_graph,trackable_object_graph,struct,saver,config}.proto`.
+# protobuf/{meta_graph,queue_runner,saved_model,saved_object_graph,trackable_object_graph,struct,saver,config}.proto`;
+# `tsl/profiler/protobuf/xplane.proto`.
 # TensorFlow never changes a field number, so the table only grows.
 #
 #     field number type      a field            type*      repeated
@@ -123,6 +124,18 @@ CostGraphDef.AggregatedCost: cost 1 float, dimension 2 string
 RunMetadata.FunctionGraphs: partition_graphs 1 GraphDef*, pre_optimization_graph 2 GraphDef, post_optimization_graph 3
     GraphDef
 SessionMetadata: name 1 string, version 2 int64
+
+# What the profiler reports (in TensorFlow these lie in the package `tensorflow.profiler`)
+XSpace: planes 1 XPlane*, errors 2 string*, warnings 3 string*, hostnames 4 string*
+XPlane: id 1 int64, name 2 string, lines 3 XLine*, event_metadata 4 int64->XEventMetadata, stat_metadata 5
+    int64->XStatMetadata, stats 6 XStat*
+XLine: id 1 int64, name 2 string, timestamp_ns 3 int64, events 4 XEvent*, duration_ps 9 int64, display_id 10 int64,
+    display_name 11 string
+XEvent: metadata_id 1 int64, offset_ps 2 int64|data, duration_ps 3 int64, stats 4 XStat*, num_occurrences 5 int64|data
+XStat: metadata_id 1 int64, double_value 2 double|value, uint64_value 3 uint64|value, int64_value 4 int64|value,
+    str_value 5 string|value, bytes_value 6 bytes|value, ref_value 7 uint64|value
+XEventMetadata: id 1 int64, name 2 string, metadata 3 bytes, display_name 4 string, stats 5 XStat*, child_id 6 int64*
+XStatMetadata: id 1 int64, name 2 string, description 3 string
 
 # What carries a graph: MetaGraph and SavedModel
 SavedModel: saved_model_schema_version 1 int64, meta_graphs 2 MetaGraphDef*
@@ -327,4 +340,5 @@ MetaGraphDef = _message("MetaGraphDef")
 SavedModel = _message("SavedModel")
 StepStats = _message("StepStats")
 CostGraphDef = _message("CostGraphDef")
+XSpace = _message("XSpace")
 RunMetadata = _message("RunMetadata")

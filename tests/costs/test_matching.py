@@ -8,8 +8,9 @@ import pytest
 from simulator.cluster.chips import Chip, PeakParts
 from simulator.cluster.cluster import Cluster, Device
 from simulator.costs.estimate import estimate
-from simulator.costs.matching import read_measurement, with_measured
-from simulator.costs.measured import fitted, from_step_stats
+from simulator.costs.matching import with_measured
+from simulator.costs.measured import fitted
+from simulator.costs.measurements.reading import from_step_stats, read_measurement
 from simulator.costs.table import MEASURED, STATIC, CostTable
 from simulator.errors import ClusterError
 from simulator.graph.graph import Graph
@@ -52,7 +53,7 @@ def test_csv_is_laid_over_the_estimate(tmp_path: Path) -> None:
     assert costs.run_ns[1].tolist() == [1234, estimate(graph(), CLUSTER).run_ns[1, 1]]
     assert costs.run_ns[2, 1] == 6  # rounded up
     assert costs.source.tolist() == [STATIC, MEASURED, MEASURED]
-    assert any(note.endswith("times.csv: 2 of 3") for note in costs.notes)
+    assert any(note.endswith("times.csv (CSV): matched 2 of 3 ops") for note in costs.notes)
 
 
 def test_a_type_stands_for_all_its_kinds_and_a_device_for_its_own(tmp_path: Path) -> None:
@@ -145,7 +146,7 @@ def test_a_file_of_which_nothing_is_used_is_refused(tmp_path: Path, text: str, s
         ("\nb,xeno,3\n", 2, "Did you mean 'xeon'"),
         ("", None, "holds no measured times"),
         ("node,kind,ns\n", None, "holds no measured times"),
-        ("step_stats { dev_stats { device: 3 } }", 1, "RunMetadata or StepStats"),
+        ("step_stats { dev_stats { device: 3 } }", 1, "was cut, or is something else; give RunMetadata"),
         (b"\x00\x01\x02\xff", None, "holds no measured times"),
         (GraphDef().SerializeToString() + b"\n\x03\n\x01a", None, "holds no measured times"),
         ('b,xeon,"1', 1, "give RunMetadata"),

@@ -16,7 +16,7 @@ from placement import place
 from simulator import choose_step, estimate, load_cluster
 from simulator.cluster.master import STANDIN_CLIENT
 from simulator.comparison.comparison import Comparison
-from simulator.costs.measured import from_step_stats
+from simulator.costs.measurements.reading import from_step_stats
 from simulator.errors import InfeasibleError, OracleError
 from simulator.graph.graph import Graph
 from simulator.graph.importer import read_graph

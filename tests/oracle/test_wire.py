@@ -20,6 +20,7 @@ pytestmark = pytest.mark.tensorflow
 def theirs() -> Any:
     from tensorflow.core.framework import graph_pb2, kernel_def_pb2, op_def_pb2
     from tensorflow.core.protobuf import config_pb2, saved_model_pb2
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
     return {
         "GraphDef": graph_pb2.GraphDef,
@@ -27,20 +28,27 @@ def theirs() -> Any:
         "KernelList": kernel_def_pb2.KernelList,
         "RunMetadata": config_pb2.RunMetadata,
         "SavedModel": saved_model_pb2.SavedModel,
+        "XSpace": xplane_pb2.XSpace,
     }
+
+
+def plain(name: str) -> str:
+    """The name in our own package, which holds the profiler's messages, too."""
+    return name.replace("tensorflow.profiler.", "tensorflow.")
 
 
 def described(message: Any, seen: dict[str, Any]) -> dict[str, Any]:
     """Every message that can be reached: its fields by number, with name, type, label and oneof."""
-    if message.full_name in seen:
+    name = plain(message.full_name)
+    if name in seen:
         return seen
-    seen[message.full_name] = {
+    seen[name] = {
         field.number: (
             field.name,
             field.type,
             field.is_repeated,
             field.containing_oneof.name if field.containing_oneof else None,
-            field.message_type.full_name if field.message_type else None,
+            plain(field.message_type.full_name) if field.message_type else None,
             {value.name: value.number for value in field.enum_type.values} if field.enum_type else None,
         )
         for field in message.fields
@@ -51,7 +59,7 @@ def described(message: Any, seen: dict[str, Any]) -> dict[str, Any]:
     return seen
 
 
-@pytest.mark.parametrize("name", ["GraphDef", "OpList", "KernelList", "RunMetadata", "SavedModel"])
+@pytest.mark.parametrize("name", ["GraphDef", "OpList", "KernelList", "RunMetadata", "SavedModel", "XSpace"])
 def test_the_table_says_what_tensorflow_says(name: str) -> None:
     assert described(getattr(messages, name).DESCRIPTOR, {}) == described(theirs()[name].DESCRIPTOR, {})
 

@@ -11,8 +11,9 @@ from simulator.cluster.description import load_cluster
 from simulator.cluster.device_strings import default_cluster
 from simulator.cluster.master import connected
 from simulator.costs.estimate import estimate
-from simulator.costs.matching import read_measurement, with_measured
+from simulator.costs.matching import with_measured
 from simulator.costs.measured import MeasuredTimes
+from simulator.costs.measurements.reading import read_measurement
 from simulator.costs.profile import read_profile, with_messages
 from simulator.costs.table import CostTable
 from simulator.errors import OracleError

@@ -19,7 +19,7 @@ from simulator.bounds import bound
 from simulator.cluster.description import load_cluster
 from simulator.cluster.device_strings import without_devices
 from simulator.comparison.placement_log import Logged
-from simulator.costs.matching import read_measurement
+from simulator.costs.measurements.reading import read_measurement
 from simulator.errors import GraphError, InfeasibleError, SimvizError
 from simulator.execution.memory import out_of_memory
 from simulator.execution.receiving import Received, receive_late

@@ -1,0 +1,137 @@
+"""Read measured times from a file, whose content decides its form: protobuf in binary or text, JSON, or CSV."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+from google.protobuf import text_format
+from google.protobuf.internal.decoder import _DecodeVarint  # type: ignore[attr-defined]
+from google.protobuf.message import DecodeError
+
+from simulator.costs.measured import MeasuredTimes, Sample
+from simulator.costs.measurements import chrome_trace, cost_graph, lines, step_stats, xplane
+from simulator.errors import ClusterError, GraphError
+from simulator.graph.messages import CostGraphDef, Proto, RunMetadata, StepStats, XSpace
+from simulator.graph.sources import read_source, text_of
+from simulator.units import Nanos, show_nanos
+
+_WANTED = "give RunMetadata, StepStats or CostGraphDef (.pb, .pbtxt), a Chrome trace, XPlane, or CSV lines node,kind,ns"
+_MOST_NS: Nanos = 24 * 3600 * 10**9  # of one op: a step that takes longer was not measured
+_FIRST_FIELD = re.compile(r"\s*(?:#[^\n]*\n\s*)*(\w+)\s*:?\s*[{<]")
+_TEXT_FORMS = {"dev_stats": StepStats, "node": CostGraphDef, "cost": CostGraphDef}  # by the first field
+
+
+def read_measurement(source: str | os.PathLike[str]) -> MeasuredTimes:
+    """Read measured times from a file: the content decides its form, not the name; gzip is unpacked.
+
+    Raises ClusterError for a file that cannot be read, has another form or was cut. A time that is not a number, is
+    negative, or longer than a day is refused with its node or line, and so is a file in which every op takes no time.
+    """
+    if os.path.isdir(source):  # of a graph it could be a SavedModel
+        raise ClusterError(f"{os.fspath(source)} is a folder; {_WANTED}")
+    try:
+        raw, label = read_source(source)
+        text = text_of(raw, label)
+    except GraphError as error:
+        raise ClusterError(str(error)) from None
+    if text is None:
+        return _of_message(_parsed(raw, label), label)
+    if text.lstrip()[:1] in ("{", "["):
+        return _believable(chrome_trace.of_chrome_trace(text, label), label, chrome_trace.FORM)
+    field = _FIRST_FIELD.match(text)
+    if field:
+        return _of_message(_parsed_text(text, field[1], label), label)
+    return _believable(lines.of_csv(text, label, _WANTED), label, lines.FORM)
+
+
+def from_step_stats(message: Proto, source: str = "step stats in memory") -> MeasuredTimes:
+    """The measured times in a RunMetadata or StepStats message, of TensorFlow's classes or ours."""
+    name = message.DESCRIPTOR.name
+    if name not in ("RunMetadata", "StepStats"):
+        raise ClusterError(f"a {name} message holds no measured times; give RunMetadata or StepStats")
+    found = message.step_stats if name == "RunMetadata" else message
+    return _believable(step_stats.of_step_stats(found), source, step_stats.FORM)
+
+
+def _of_message(message: Proto, label: str) -> MeasuredTimes:
+    """The times of a message of any form; of a RunMetadata those of its step, else those of its cost graph."""
+    name = message.DESCRIPTOR.name
+    if name == "RunMetadata":
+        stats = step_stats.holds_times(message.step_stats)
+        return _of_message(message.step_stats if stats else message.cost_graph, label)
+    if name == "StepStats":
+        return _believable(step_stats.of_step_stats(message), label, step_stats.FORM)
+    if name == "CostGraphDef":
+        return _believable(cost_graph.of_cost_graph(message, label), label, cost_graph.FORM)
+    return _believable(xplane.of_xspace(message), label, xplane.FORM)
+
+
+def _parsed(raw: bytes, label: str) -> Proto:
+    """The message of a binary file, of the first form that fits."""
+    for form in (RunMetadata, StepStats, XSpace, CostGraphDef):
+        try:
+            message = form.FromString(raw)
+        except DecodeError:  # not of this form: try the next
+            continue
+        if _fits(message):
+            return message
+    if _ends_within_a_field(raw):
+        raise ClusterError(f"{label} is binary and ends within a field: it was cut. Fetch it again, or {_WANTED}")
+    raise ClusterError(f"{label} holds no measured times of nodes; {_WANTED}")
+
+
+def _fits(message: Proto) -> bool:
+    name = message.DESCRIPTOR.name
+    if name == "RunMetadata":
+        return step_stats.holds_times(message.step_stats) or cost_graph.has_costs(message.cost_graph)
+    if name == "StepStats":
+        return step_stats.holds_times(message)
+    return cost_graph.has_costs(message) if name == "CostGraphDef" else xplane.holds_planes(message)
+
+
+def _ends_within_a_field(raw: bytes) -> bool:
+    """Whether the content is whole fields with a length, as all of these messages are, and a last one that is not."""
+    at = 0
+    try:
+        while at < len(raw):
+            if raw[at] & 7 != 2:
+                return False
+            _, at = _DecodeVarint(raw, at)
+            size, at = _DecodeVarint(raw, at)
+            at += size
+    except (IndexError, DecodeError):  # within a number
+        return at > 0
+    return at > len(raw)
+
+
+def _parsed_text(text: str, field: str, label: str) -> Proto:
+    message = _TEXT_FORMS.get(field, RunMetadata)()
+    try:
+        text_format.Parse(text, message)
+    except (text_format.ParseError, UnicodeError, RecursionError) as error:
+        line = getattr(error, "GetLine", lambda: None)()
+        raise ClusterError(
+            f"{label}: {str(error)[:200].rstrip('.')}: it was cut, or is something else; {_WANTED}", line=line
+        ) from None
+    return message
+
+
+def _believable(samples: Iterable[Sample], label: str, form: str) -> MeasuredTimes:
+    """The times, if there are some and an op can take them."""
+    found = tuple(samples)
+    if not found:
+        raise ClusterError(f"{label} holds no measured times; {_WANTED}")
+    for one in found:
+        where = f"{label}, line {one.line}" if one.line else label
+        if one.ns < 0:
+            said = f"{one.node!r} ends {show_nanos(-one.ns)} before it begins"
+        elif one.ns > _MOST_NS:
+            said = f"{one.node!r} takes {one.ns / _MOST_NS:,.0f} days, and no op takes longer than one"
+        else:
+            continue
+        raise ClusterError(f"{where}: {said}, so nothing of this {form} is used", line=one.line or None)
+    if not any(one.ns for one in found):
+        raise ClusterError(f"{label}: every op of this {form} takes 0 ns, so nothing was measured; trace a step again")
+    return MeasuredTimes(found, label, form)
