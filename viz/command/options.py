@@ -263,8 +263,8 @@ def _add_costs(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="measured times: RunMetadata, StepStats, CostGraphDef, a Chrome trace or XPlane of TensorFlow, or CSV with "
-        "node,kind,ns. Repeatable: the median of all times of a node counts",
+        help="measured times: RunMetadata, StepStats, CostGraphDef, a Chrome trace or XPlane of TensorFlow, or CSV "
+        "with node,kind,ns. Repeatable: the median of all times of a node counts",
     )
     add(
         "--profile",
