@@ -27,7 +27,6 @@ from simulator.placer.constraints import Constraints
 from simulator.units import Bytes, Nanos, show_bytes
 from simulator.wording import counted, repr_of
 
-PS_PER_NS = 1000  # means of a few times are rarely whole nanoseconds; whole picoseconds keep ties exact
 NEVER: Nanos = 2**61  # arrival where there is no route: later than everything, and safe to add to
 
 
@@ -232,53 +231,3 @@ def topological(problem: Problem) -> list[int]:
                 if not pending[consumer]:
                     heappush(ready, consumer)
     return order
-
-
-def upward_ranks(problem: Problem) -> list[int]:
-    """[n] mean run time plus the largest (mean transfer time + rank) among the readers, in picoseconds: on average the
-    work, transfers included, between an op's start and the end of the step.
-
-    Means as in Topcuoglu et al. 2002, equations 2 to 6. The mean run time is over the devices that the op's group may
-    use. The mean transfer time is over all ordered pairs of different devices that a route joins.
-    """
-    work = _mean_run(problem)
-    wire = _mean_transfer(problem)
-    ranks = [0] * len(work)
-    for op in reversed(topological(problem)):
-        longest = 0
-        for tensor in problem.outputs[op]:
-            wait = wire[tensor]
-            for reader in problem.consumers[tensor]:
-                if wait + ranks[reader] > longest:
-                    longest = wait + ranks[reader]
-        ranks[op] = work[op] + longest
-    return ranks
-
-
-def _mean_run(problem: Problem) -> list[int]:
-    """[n] in picoseconds, over the devices that each op's group may use."""
-    known: dict[tuple[int, ...], list[int]] = {}
-    means = [0] * len(problem.group)
-    for op, row in enumerate(problem.group):
-        known.setdefault(problem.allowed[row], []).append(op)
-    run_ns = problem.tables.run_ns
-    for devices, ops in known.items():
-        mean = np.rint(run_ns[np.ix_(ops, devices)].mean(axis=1) * PS_PER_NS).astype(np.int64)
-        for op, value in zip(ops, mean.tolist(), strict=True):
-            means[op] = value
-    return means
-
-
-def _mean_transfer(problem: Problem) -> list[int]:
-    """[T] in picoseconds, packed and unpacked, over all ordered pairs of different devices that a route joins."""
-    routes = problem.tables.routes
-    rows = routes.of[routes.of >= 0]
-    if not len(rows):
-        return [0] * len(problem.nbytes)
-    rate = routes.bytes_per_s[rows].astype(np.float64)
-    wire = np.divide(1e9, rate, out=np.zeros(len(rate)), where=rate > 0)
-    work = (routes.send_ps_per_byte[rows] + routes.receive_ps_per_byte[rows]) / PS_PER_NS
-    fixed = routes.latency_ns[rows] + routes.send_ns[rows] + routes.receive_ns[rows]
-    mean = float(fixed.mean()) + np.asarray(problem.nbytes, np.float64) * (wire + work).mean()
-    mean[np.array(problem.stays, bool)] = 0
-    return np.rint(mean * PS_PER_NS).astype(np.int64).tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type

@@ -25,7 +25,8 @@ def near(name: str, names: Sequence[str]) -> str:
     cases: dict[str, list[str]] = {}
     for one in dict.fromkeys(pool):
         cases.setdefault(one.lower(), []).append(one)
-    found = get_close_matches(name.lower(), cases, n=MOST_NEAR, cutoff=0.6)
+    same = [name.lower()] if name.lower() in cases else []
+    found = same or get_close_matches(name.lower(), cases, n=MOST_NEAR, cutoff=0.6)
     return meant([one for lower in found for one in cases[lower]])
 
 

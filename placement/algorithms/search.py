@@ -17,7 +17,8 @@ import numpy as np
 from placement.algorithms.heft import both
 from placement.algorithms.single import all_on
 from placement.plan import Plan, completed, lacking, verdict
-from placement.problem import NEVER, Problem, upward_ranks
+from placement.problem import NEVER, Problem
+from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import decisions_of
 from placement.search.judge import Candidate, Judge, fewest
 from placement.search.starts import cuts, lists

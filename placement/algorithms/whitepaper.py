@@ -11,7 +11,8 @@ from heapq import heapify, heappop, heappush, heapreplace
 
 from placement.plan import Plan
 from placement.problem import Problem
-from placement.timetable import Timetable, arrivals, choices, close, floats, open_timetable, settle
+from placement.scheduling.readiness import at_once, open_waits, released
+from placement.scheduling.timetable import Timetable, arrivals, choices, close, floats, open_timetable, settle
 from simulator.units import Nanos
 
 
@@ -24,37 +25,15 @@ def whitepaper(problem: Problem) -> Plan:
     """
     table = open_timetable(problem)
     free = [[0] * lanes for lanes in problem.tables.lanes.tolist()]  # [D] heaps: when each lane becomes free
-    since: list[Nanos] = [0] * len(problem.group)  # when the latest input so far ended
-    pending = _waits(problem)
-    merged = [False] * len(problem.group)
-    queue = [(0, op) for op, count in enumerate(pending) if not count]
+    waits = open_waits(problem)
+    queue = [(0, op) for op in at_once(waits)]
     heapify(queue)
     while queue:
         _, op = heappop(queue)
         end = 0 if floats(table, op) else _place(table, free, op)
-        for tensor in problem.outputs[op]:
-            value = not problem.control[tensor]
-            for reader in problem.consumers[tensor]:
-                if value and problem.merge[reader]:  # its first value is enough
-                    if merged[reader]:
-                        continue
-                    merged[reader] = True
-                if end > since[reader]:
-                    since[reader] = end
-                pending[reader] -= 1
-                if not pending[reader]:
-                    heappush(queue, (since[reader], reader))
+        for reader in released(waits, op, end):
+            heappush(queue, (waits.since[reader], reader))
     return close(table)
-
-
-def _waits(problem: Problem) -> list[int]:
-    """[n] the number of inputs that must end before an op is ready: all, but of a Merge's values only one."""
-    pending = [len(tensors) for tensors in problem.inputs]
-    for op, merge in enumerate(problem.merge):
-        if merge:
-            controls = sum(problem.control[tensor] for tensor in problem.inputs[op])
-            pending[op] = controls + (controls < len(problem.inputs[op]))
-    return pending
 
 
 def _place(table: Timetable, free: list[list[Nanos]], op: int) -> Nanos:

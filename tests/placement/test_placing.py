@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from placement.algorithms import TABLE
 from placement.algorithms.single import all_on, single
 from placement.placing import ALGORITHMS, place
 from placement.plan import Plan, fits, makespan, verdict
@@ -39,6 +40,7 @@ from tests.placement.problems import cluster_of, costs_of, problem_of, tasks, wh
 from tests.strategies import BOOL, Rows, colocation, graphs, shapes_attr, type_attr, typed
 
 CLUSTERS = ("2cpu", "1gpu", "3gpu", "ps=1,worker=1x1gpu", "ps=2,worker=2x2gpu")
+REPLACEABLE = [name for name, entry in TABLE.items() if entry.replaceable]
 HINTS = ("", "", "", "/cpu:0", "/device:GPU:0", "/device:GPU:1", "/device:CPU:*", "/gpu:7")
 
 
@@ -91,7 +93,7 @@ def test_groups_stay_whole_on_a_device_that_they_may_use(algorithm: str, case: A
         assert 0 <= placed.why[node] < len(RULES)
 
 
-@pytest.mark.parametrize("algorithm", ["whitepaper", "heft"])
+@pytest.mark.parametrize("algorithm", REPLACEABLE)
 @settings(max_examples=25)
 @given(case=cases())
 def test_nothing_is_slower_than_a_single_device(algorithm: str, case: Any) -> None:
@@ -159,7 +161,7 @@ def test_nodes_that_do_not_run_are_placed_too(case: Any, runs: int) -> None:
             runs_now[graph.edge_src[graph.in_ptr[node] : graph.in_ptr[node + 1]]] = True
     step = Step((), (), flags(runs_now), "some of it")
     constraints = constrain(graph, cluster)
-    for algorithm in ("whitepaper", "heft"):
+    for algorithm in REPLACEABLE:
         placed = place(graph, cluster, costs, step=step, algorithm=algorithm, fallback=False)
         for row, members in enumerate(constraints.members):
             if not runs_now[list(members)].any():
@@ -351,7 +353,7 @@ def test_a_plan_that_holds_the_steps_values_is_preferred_to_a_faster_one() -> No
     roomy = cluster_of("cc", memory=(1000, 1000))
     tight = cluster_of("cc", memory=(100, 1000))
     run = [(1, 5)] * 3
-    for algorithm in ("single", "whitepaper", "heft"):
+    for algorithm in ("single", "whitepaper", "heft", "cpop", "peft"):
         assert placed_on(graph, roomy, run, algorithm=algorithm).device.tolist() == [0, 0, 0]
         assert placed_on(graph, tight, run, algorithm=algorithm).device.tolist() == [1, 1, 1]
     said = placed_on(graph, tight, run).notes

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.algorithms.heft import by_start, heft, schedule
+from placement.algorithms.heft import heft, schedule
 from placement.algorithms.single import single
 from placement.algorithms.whitepaper import whitepaper
 from placement.placing import place
 from placement.plan import Plan, makespan, verdict
-from placement.problem import NEVER, upward_ranks
+from placement.problem import NEVER
+from placement.scheduling.insertion import by_start
+from placement.scheduling.ranks import upward_ranks
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ints
@@ -148,7 +150,7 @@ def test_in_a_loop_a_node_has_the_place_of_its_first_iteration() -> None:
     counting(rows, "loop", "x", 3)
     graph, on = rows.built(), cluster_of("c")
     problem = problem_of(graph, on, costs_of(on, [(10,)] * len(graph)))
-    tables, (_, start) = problem.tables, schedule(problem)
+    tables, start = problem.tables, schedule(problem).start
     first: dict[int, tuple[int, int]] = {}
     for op in np.flatnonzero(~tables.instant).tolist():
         first[tables.node[op]] = min((start[op], op), first.get(tables.node[op], (NEVER, op)))

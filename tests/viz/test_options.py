@@ -196,7 +196,7 @@ def test_without_a_graph_there_is_nothing_to_do(capsys: pytest.CaptureFixture[st
     ("arguments", "words"),
     [
         (["--protocol", "rmda"], "'rdma'"),
-        (["--order", "priority"], "Only heft gives some"),
+        (["--order", "priority"], "has no priorities"),
     ],
 )
 def test_what_cannot_be_is_refused(

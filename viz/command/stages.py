@@ -173,8 +173,8 @@ def _placed(request: Request, given: Ingredients, say: _Say) -> Assignment:
         ) from None
     if request.simulation.order == "priority" and assignment.priority is None:
         raise SimvizError(
-            f"--order priority: the placement by {assignment.used} has no priorities. Only heft gives some, where they "
-            "help. Choose --order auto, fifo or tensorflow."
+            f"--order priority: the placement by {assignment.used} has no priorities. List schedulers, such as "
+            "heft, give some where they help. Choose --order auto, fifo or tensorflow."
         )
     return assignment
 

@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placement.problem import Problem, upward_ranks
+from placement.problem import Problem
+from placement.scheduling.ranks import upward_ranks
 from placement.search.ahead import ahead_of, look_ahead
 from placement.search.decisions import decisions_of
 from placement.search.walk import _COLD, _COOLING, _HOT, _SHARE_BITS

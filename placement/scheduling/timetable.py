@@ -25,10 +25,11 @@ class Timetable:
     arrive: list[list[Nanos]]  # [T][D] when a value is there; empty: its producer is not placed yet
     floating: list[bool]  # [n] costs nothing anywhere and has no inputs: goes where it is first used
     delay: dict[tuple[int, Bytes], list[Nanos]]  # transfer times by (source, bytes), remembered
+    unread: list[int] | None  # [T] readers that are not placed yet; None: values take no room
 
 
-def open_timetable(problem: Problem) -> Timetable:
-    """A schedule in which nothing is placed yet."""
+def open_timetable(problem: Problem, *, values: bool = False) -> Timetable:
+    """A schedule in which nothing is placed yet; `values`: they take room from their op on until their last reader."""
     return Timetable(
         problem,
         device=[-1] * len(problem.allowed),
@@ -37,25 +38,27 @@ def open_timetable(problem: Problem) -> Timetable:
         arrive=[[]] * len(problem.nbytes),
         floating=[False] * len(problem.group),
         delay={},
+        unread=list(map(len, problem.consumers)) if values else None,
     )
 
 
 def choices(table: Timetable, op: int) -> Sequence[int]:
     """Devices on which the op may still go: its group's, once that is decided; else all that have room for it.
 
-    Raises InfeasibleError where none has room.
+    Where values take room, but none has enough for them, what stays resident decides alone. Raises InfeasibleError
+    where none has room for that.
     """
     problem = table.problem
     row = problem.group[op]
     if table.device[row] >= 0:
         return (table.device[row],)
-    needed = problem.resident[row]
-    if not needed:
-        return problem.allowed[row]
-    found = [d for d in problem.allowed[row] if needed <= table.room[d]]
-    if not found:
-        raise no_room(problem, row, table.room)
-    return found
+    resident, values = problem.resident[row], 0 if table.unread is None else _made(problem, op)
+    for needed in (resident + values, resident) if values else (resident,):
+        if not needed:
+            return problem.allowed[row]
+        if found := [d for d in problem.allowed[row] if needed <= table.room[d]]:
+            return found
+    raise no_room(problem, row, table.room)
 
 
 def arrivals(table: Timetable, op: int) -> list[Nanos]:
@@ -105,6 +108,24 @@ def settle(table: Timetable, op: int, device: int, end: Nanos) -> None:
             table.floating[source] = False
             held = choices(table, source)
             settle(table, source, device if device in held else held[0], 0)
+    if table.unread is not None:
+        _hold(table, op, device, table.unread)
+
+
+def _hold(table: Timetable, op: int, device: int, unread: list[int]) -> None:
+    """Take room for what an op makes, and give back that of inputs which it reads last."""
+    problem = table.problem
+    table.room[device] -= _made(problem, op)
+    for tensor in problem.inputs[op]:
+        unread[tensor] -= 1
+        source = problem.tables.tensor_op.item(tensor)
+        if not unread[tensor] and not problem.instant[source]:
+            table.room[table.device[problem.group[source]]] += problem.nbytes[tensor]
+
+
+def _made(problem: Problem, op: int) -> Bytes:
+    """The bytes of an op's outputs; what takes no time hands on what is there, or stays resident."""
+    return 0 if problem.instant[op] else sum(map(problem.nbytes.__getitem__, problem.outputs[op]))
 
 
 def close(table: Timetable) -> Plan:

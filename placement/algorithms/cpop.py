@@ -1,0 +1,65 @@
+"""CPOP: all of the critical path on one processor.
+
+Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for heterogeneous computing", IEEE
+Transactions on Parallel and Distributed Systems 13(3), 2002, section 4.2. The priority of an op is its upward plus its
+downward rank, so that the ops of a critical path have the same, the highest. They go to the device that runs all of
+them in the least time. Any other op goes where it ends first, with insertion. Ready ops are taken by priority.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from placement.plan import Plan
+from placement.problem import Problem
+from placement.scheduling.insertion import Schedule, better, enter, open_schedule, plans
+from placement.scheduling.ranks import by_rank, downward_ranks, upward_ranks
+from placement.scheduling.timetable import choices, floats
+
+
+def cpop(problem: Problem) -> Plan:
+    """Place the critical path on one device, and the other ops where they end first.
+
+    The paper has one entry and one exit. Here the path begins at the first of the ops without inputs that has the
+    highest priority, and goes on with the first reader of the same priority. An op of the path that may not use its
+    device, or whose group went elsewhere, is placed as any other. Ties go to the smaller row, ties between devices to
+    the one that TensorFlow would prefer. The plan has an order if that helps. Raises InfeasibleError when memory runs
+    out on the way.
+    """
+    return better(problem, plans(schedule(problem)))
+
+
+def schedule(problem: Problem) -> Schedule:
+    """All ops entered."""
+    priority = [up + down for up, down in zip(upward_ranks(problem), downward_ranks(problem), strict=True)]
+    path = critical(problem, priority)
+    chosen, on_path = processor(problem, path), frozenset(path)
+    made = open_schedule(problem)
+    for op in by_rank(problem, priority):
+        if not floats(made.table, op):
+            own = op in on_path and chosen in choices(made.table, op)
+            enter(made, op, devices=(chosen,) if own else None)
+    return made
+
+
+def critical(problem: Problem, priority: Sequence[int]) -> list[int]:
+    """The ops of a critical path, from one without inputs to one without readers."""
+    entries = [op for op, tensors in enumerate(problem.inputs) if not tensors]
+    path = [max(entries, key=lambda op: (priority[op], -op))] if entries else []
+    while path:
+        readers = [reader for tensor in problem.outputs[path[-1]] for reader in problem.consumers[tensor]]
+        following = [reader for reader in readers if priority[reader] == priority[path[0]]]
+        if not following:
+            break
+        path.append(min(following))
+    return path
+
+
+def processor(problem: Problem, path: Sequence[int]) -> int:
+    """The device that runs the path in the least time; what it may not run counts as on the slowest that may."""
+
+    def time(op: int, device: int) -> int:
+        may = problem.allowed[problem.group[op]]
+        return problem.run[op][device] if device in may else max(problem.run[op][other] for other in may)
+
+    return min(range(len(problem.capacity)), key=lambda device: sum(time(op, device) for op in path))

@@ -1,0 +1,31 @@
+"""ETF: earliest task first.
+
+Hwang, Chow, Anger and Lee, "Scheduling precedence graphs in systems with interprocessor communication times", SIAM
+Journal on Computing 18(2), 1989, section 3. Of all ready ops and devices, the pair is taken that starts first. An op is
+never put before one that was taken earlier on its device. The paper leaves ties open; here, as in its successors, the
+op with the higher static level wins: the longest path of mean run times to the end of the step.
+"""
+
+from __future__ import annotations
+
+from placement.plan import Plan
+from placement.problem import Problem
+from placement.scheduling.earliest_start import earliest_start
+from placement.scheduling.insertion import Schedule, better, plans
+from placement.scheduling.ranks import levels
+from placement.scheduling.timetable import open_timetable
+
+
+def etf(problem: Problem) -> Plan:
+    """Take the pair that starts first, whatever its run time; the plan has an order if that helps.
+
+    Equal levels go to the smaller row, then to the device that TensorFlow would prefer. The first member of a group
+    decides for all. Raises InfeasibleError when memory runs out on the way.
+    """
+    return better(problem, plans(schedule(problem)))
+
+
+def schedule(problem: Problem) -> Schedule:
+    """All ops entered."""
+    table = open_timetable(problem)
+    return Schedule(table, [], earliest_start(table, levels(problem)))
