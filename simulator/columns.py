@@ -45,6 +45,11 @@ def positions(rows: Sequence[int] | npt.NDArray[np.integer], count: int) -> Ints
     return found
 
 
+def pointers_of(lists: Sequence[Sequence[int]]) -> Ids:
+    """[lists + 1] where each list begins, and the last ends, once they are laid out one after the other."""
+    return ids(np.cumsum([0, *map(len, lists)]))
+
+
 def by_key(keys: npt.NDArray[np.integer], count: int) -> tuple[Ints, Ints]:
     """The rows in order of (key, row), and [count+1] where those of each key from 0 on begin."""
     order = np.argsort(keys, kind="stable")

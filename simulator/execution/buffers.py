@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.execution.table_columns import pointers
 from simulator.graph.dtypes import REF
-from simulator.graph.op_classes import MERGES
+from simulator.graph.op_classes import CONTROL_FLOW, MERGES
 from simulator.partitioning.passes.replication import is_small
 
 if TYPE_CHECKING:
@@ -22,39 +23,26 @@ OWN, RESIDENT = -1, -2  # Tables.forwards: a buffer of its own; memory that is t
 
 # Output 0 (of a Switch every output) is the buffer of input 0: the kernels set their output from their input without
 # allocating (kernels/identity_op.cc, reshape_op.cc, control_flow_ops.cc, resource_variable_ops.cc, sendrecv_ops.cc).
-_FORWARDS = frozenset(
-    (
-        "Identity",
-        "Reshape",
-        "Squeeze",
-        "ExpandDims",
-        "StopGradient",
-        "PreventGradient",
-        "Snapshot",
-        "CheckNumerics",
-        "PlaceholderWithDefault",
-        "Bitcast",
-        "Switch",
-        "RefSwitch",
-        "_SwitchN",
-        "Merge",
-        "RefMerge",
-        "Enter",
-        "RefEnter",
-        "Exit",
-        "RefExit",
-        "NextIteration",
-        "RefNextIteration",
-        "LoopCond",
-        "RefIdentity",
-        "ReadVariableOp",
-        "EnsureShape",
-        "_Send",
-        "_Recv",
-        "_HostSend",
-        "_HostRecv",
-    )
-)
+_FORWARDS = CONTROL_FLOW | {
+    "Identity",
+    "Reshape",
+    "Squeeze",
+    "ExpandDims",
+    "StopGradient",
+    "PreventGradient",
+    "Snapshot",
+    "CheckNumerics",
+    "PlaceholderWithDefault",
+    "Bitcast",
+    "LoopCond",
+    "RefIdentity",
+    "ReadVariableOp",
+    "EnsureShape",
+    "_Send",
+    "_Recv",
+    "_HostSend",
+    "_HostRecv",
+}
 _FORWARDS_EACH = frozenset({"IdentityN"})  # output i is input i
 _RESIDENT = frozenset(
     (
@@ -71,13 +59,14 @@ _RESIDENT = frozenset(
 )
 
 
-class Buffers(TypedDict):
-    """Columns of `Tables` that say what memory the step takes."""
+@dataclass(frozen=True, eq=False)
+class Buffers:
+    """The memory that the step takes; part of `Tables`. Axes: n ops, T tensors."""
 
-    scratch_bytes: Ints
-    resident_bytes: Ints
-    forwards: Ids
-    replicable: Flags
+    scratch_bytes: Ints  # [n] held while the op runs, outputs that nobody reads included
+    resident_bytes: Ints  # [n] held all the time on the op's device
+    forwards: Ids  # [T] the input tensor whose buffer it passes on, else OWN or RESIDENT
+    replicable: Flags  # [T] a small constant that is copied to the CPUs where it is read instead of sent
 
 
 def buffers(
@@ -94,7 +83,7 @@ def buffers(
     forwards = _forwards(graph, ops, edges, columns, tensor_of)
     reference = np.zeros(len(forwards), bool)
     reference[tensor_of[edges.apart]] = True
-    forwards[held[columns["tensor_op"]] | reference] = RESIDENT
+    forwards[held[columns.tensor_op] | reference] = RESIDENT
     scratch = costs.scratch_bytes[ops.cost_row] + np.where(held, 0, _unread(graph, ops, columns))
     return Buffers(
         scratch_bytes=ints(np.where(ops.inserted | ops.silent, 0, scratch)),
@@ -120,9 +109,9 @@ def _forwards(
     given = np.flatnonzero(passes[edges.target] & (edges.row >= 0) & ~edges.stays)
     given = given[np.argsort(edges.target[given], kind="stable")]  # data inputs by (op, slot)
     first = pointers(edges.target[given], len(ops.kind))
-    forwards = np.full(len(columns["tensor_op"]), OWN, np.int64)
-    values = np.flatnonzero(passes[columns["tensor_op"]] & (columns["tensor_row"] >= 0))
-    op, port = columns["tensor_op"][values], graph.tensor_port[columns["tensor_row"][values]]
+    forwards = np.full(len(columns.tensor_op), OWN, np.int64)
+    values = np.flatnonzero(passes[columns.tensor_op] & (columns.tensor_row >= 0))
+    op, port = columns.tensor_op[values], graph.tensor_port[columns.tensor_row[values]]
     place = first[op] + np.where(each[op], port, 0)
     real = (place < first[op + 1]) & ~(merges[op] & (port > 0))  # the number of a Merge's input is its own
     forwards[values[real]] = tensor_of[given[place[real]]]
@@ -140,8 +129,8 @@ def _unread(graph: Graph, ops: Ops, columns: Layout) -> npt.NDArray[np.int64]:
         for (node, port), size in zip(places, own[large].tolist(), strict=True)
     ]
     all_of = np.bincount(graph.tensor_node, own, minlength=len(graph)).astype(np.int64)
-    read = np.flatnonzero((columns["tensor_row"] >= 0) & ~columns["stays"])
-    op, row = columns["tensor_op"][read], columns["tensor_row"][read]
+    read = np.flatnonzero((columns.tensor_row >= 0) & ~columns.stays)
+    op, row = columns.tensor_op[read], columns.tensor_row[read]
     of_read = np.bincount(op, own[row], minlength=len(ops.kind)).astype(np.int64)
     return np.where(ops.inserted, 0, all_of[ops.node] - of_read)
 
@@ -158,11 +147,11 @@ def _replicable(
 
     Those with control inputs are left out here: their copies would wait for them at each place where they are read.
     """
-    few = np.zeros(len(columns["tensor_op"]), bool)
+    few = np.zeros(len(columns.tensor_op), bool)
     readers = np.bincount(tensor_of, minlength=len(few))
     free = np.array([op == "Const" for op in ops.kind], bool)
     free[edges.target] = False
     free[edges.source[edges.row < 0]] = False
-    for tensor in np.flatnonzero(free[columns["tensor_op"]] & (readers > 1)).tolist():
-        few[tensor] = is_small(graph, int(ops.node[columns["tensor_op"][tensor]]))
+    for tensor in np.flatnonzero(free[columns.tensor_op] & (readers > 1)).tolist():
+        few[tensor] = is_small(graph, int(ops.node[columns.tensor_op[tensor]]))
     return few

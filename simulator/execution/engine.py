@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +30,7 @@ from simulator.execution.arrays import (
 )
 from simulator.execution.event_loop import event_loop
 from simulator.execution.options import SimulationOptions
-from simulator.execution.routes import discipline
+from simulator.execution.routes import discipline, shared_links
 from simulator.execution.tables import Tables
 from simulator.execution.task_graph import TaskGraph, lower, ranks
 from simulator.execution.trace import Stages, TraceTasks
@@ -210,20 +209,11 @@ def _threads(tables: Tables, lowered: TaskGraph, tasks: Tasks) -> Threads:
 
 
 def _sharing(tables: Tables, tasks: Tasks, contention: str) -> tuple[SharedLinks, Flows]:
-    rule, known = discipline(tables.routes, contention), tables.routes
-    links, routes = len(known.link_names), len(rule.shared)
+    shared = shared_links(tables.routes, discipline(tables.routes, contention))
+    links, routes = len(shared.capacity), len(shared.cap)
     route = tasks.resource[tasks.resource >= len(tables.devices) + links] - len(tables.devices) - links
-    link = np.array([one for links_of in rule.shared for one in links_of], np.int64)
-    shared = filled(
-        SharedLinks,
-        link_ptr=[0, *accumulate(map(len, rule.shared))],
-        link=link,
-        user_ptr=np.append(0, np.cumsum(np.bincount(link, minlength=links))),
-        cap=rule.cap,
-        capacity=known.link_bytes_per_s,
-    )
     base = np.append(0, np.cumsum(np.bincount(route, minlength=routes)))[:-1]
-    sizes = {"W": routes, "L": links, "U": len(link), "F": len(route), "2": 2}
+    sizes = {"W": routes, "L": links, "U": len(shared.link), "F": len(route), "2": 2}
     return shared, filled(Flows, sizes, base=base, rank=np.full(routes, -1), level=np.full(links, NEVER))
 
 

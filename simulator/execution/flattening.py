@@ -10,21 +10,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ids, flags, ids, ints
+from simulator.columns import flags, ids
 from simulator.execution.arrays import (
     MAX_NS,
     SAFE_BYTES,
     Flows,
     Found,
     Lives,
-    SharedLinks,
     State,
     Tasks,
     Threads,
     columns,
 )
 from simulator.execution.layouts import Arena, Held, Laid, Nodes, Places, Workspace
-from simulator.execution.routes import Discipline, Routes, discipline
+from simulator.execution.routes import Discipline, discipline, shared_links
 from simulator.execution.table_columns import pointers, starts
 from simulator.execution.tables import Tables
 
@@ -97,7 +96,7 @@ def _arena(laid: Laid) -> Arena:
 
 def _laid_out(tables: Tables, contention: str) -> Laid:
     n = len(tables)
-    gate = tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0)
+    gate = tables.gate
     waits = np.bincount(tables.consumer[~gate], minlength=n)
     waits[np.unique(tables.consumer[gate])] += 1
     roots = np.flatnonzero(waits == 0)
@@ -110,29 +109,33 @@ def _laid_out(tables: Tables, contention: str) -> Laid:
             ids(np.searchsorted(first, tables.tensor_ptr)),
             ids(np.append(edge_ptr[first], edge_ptr[-1])),
         )
-    nodes = Nodes(
-        slot=ids(2 * edge_ptr[tables.tensor_ptr] + pointers(tables.post[tables.post >= 0], n)),
+    slot = ids(2 * edge_ptr[tables.tensor_ptr] + pointers(tables.post[tables.post >= 0], n))
+    nodes = _part(
+        Nodes,
+        tables,
+        slot=slot,
         group_ptr=group_ptr,
         group_edge=group_edge,
-        edge_tensor=tables.edge_tensor,
-        consumer=tables.consumer,
         reader=ids(np.where(gate, ~np.arange(len(gate)), tables.consumer)) if gate.any() else tables.consumer,
         host=tables.consumer_host,
         waits=ids(waits),
         roots=ids(roots),
-        instant=tables.instant,
-        threaded=tables.threaded,
         inexpensive=flags(tables.inexpensive | tables.instant),
         merges=flags([gate.any()]),
-        kind_ns=tables.kind_ns,
-        tensor_bytes=tables.tensor_bytes,
-        post=tables.post,
-        stays=tables.stays,
-        replicable=tables.replicable,
     )
     rule = discipline(tables.routes, contention)
-    made: Laid = rigid(Laid(nodes, _places(tables, rule), _shared(rule, tables.routes), _held(tables)))
+    made: Laid = rigid(Laid(nodes, _places(tables, rule), shared_links(tables.routes, rule), _held(tables)))
     return made
+
+
+def _part(kind: Any, *sources: object, **made: npt.NDArray[Any]) -> Any:  # Any: a part of `Laid`
+    """A part of `Laid`: what is made for it, and columns of the same name of the first source that has them."""
+    return kind(
+        *(
+            made[name] if name in made else next(getattr(one, name) for one in sources if hasattr(one, name))
+            for name in kind._fields
+        )
+    )
 
 
 def _places(tables: Tables, rule: Discipline) -> Places:
@@ -141,25 +144,14 @@ def _places(tables: Tables, rule: Discipline) -> Places:
     work = (routes.send_ns, routes.receive_ns, routes.send_ps_per_byte, routes.receive_ps_per_byte)
     rates, slowest = routes.link_bytes_per_s.tolist(), routes.bytes_per_s.tolist()
     even = [all(rates[link] == rate for link in links) for links, rate in zip(rule.held, slowest, strict=True)]
-    return Places(
-        lanes=tables.lanes,
-        cpu=tables.cpu,
-        remote=tables.remote,
-        kind=tables.kind,
-        home=tables.home,
+    places: Places = _part(
+        Places,
+        routes,
+        tables,
         route_between=routes.of,
-        latency_ns=routes.latency_ns,
-        bytes_per_s=routes.bytes_per_s,
-        request_ns=routes.request_ns,
-        send_ns=routes.send_ns,
-        receive_ns=routes.receive_ns,
-        send_ps=routes.send_ps_per_byte,
-        receive_ps=routes.receive_ps_per_byte,
-        send_cores=routes.send_cores,
-        receive_cores=routes.receive_cores,
         flowing=rule.flows,
-        held_ptr=pointers_of(rule.held),
-        held=_joined(rule.held),
+        held_ptr=rule.held_ptr,
+        held=rule.held_link,
         even=flags(even),
         handed=flags([not links for links in routes.links]),
         posts=flags([(tables.post >= 0).any()]),
@@ -167,47 +159,19 @@ def _places(tables: Tables, rule: Discipline) -> Places:
         works=flags([any((column > 0).any() for column in work)]),
         big=ids(big),
         big_ns=_big_ns(tables.tensor_bytes[big].tolist(), slowest),
-        big_held_ns=_big_ns(tables.tensor_bytes[big].tolist(), [rates[link] for links in rule.held for link in links]),
+        big_held_ns=_big_ns(tables.tensor_bytes[big].tolist(), [rates[link] for link in rule.held_link.tolist()]),
     )
-
-
-def _shared(rule: Discipline, routes: Routes) -> SharedLinks:
-    link = _joined(rule.shared)
-    return SharedLinks(
-        link_ptr=pointers_of(rule.shared),
-        link=link,
-        user_ptr=ids(np.append(0, np.cumsum(np.bincount(link, minlength=len(routes.link_names))))),
-        cap=ints(rule.cap),
-        capacity=routes.link_bytes_per_s,
-    )
+    return places
 
 
 def _held(tables: Tables) -> Held:
     passes = tables.forwards.astype(np.int64)
     passing = np.flatnonzero(passes >= 0)
-    op = tables.tensor_op[passing].astype(np.int64)
-    pairs = tables.edge_tensor.astype(np.int64) * len(tables) + tables.consumer  # sorted
-    passes[passing] = np.searchsorted(pairs, passes[passing] * len(tables) + op)
-    return Held(
-        in_ptr=tables.in_ptr,
-        in_edge=tables.in_edge,
-        tensor_ptr=tables.tensor_ptr,
-        tensor_op=tables.tensor_op,
-        tensor_edge=tables.consumer_ptr,
-        passes=ids(passes),
-        bound=flags(tables.bound >= 0),
-        scratch_bytes=tables.scratch_bytes,
-        resident_bytes=tables.resident_bytes,
+    passes[passing] = tables.edge_of(passes[passing], tables.tensor_op[passing])
+    held: Held = _part(
+        Held, tables, tensor_edge=tables.consumer_ptr, passes=ids(passes), bound=flags(tables.bound >= 0)
     )
-
-
-def pointers_of(lists: Sequence[Sequence[int]]) -> Ids:
-    """[lists + 1] where each list begins, and the last ends, once they are laid out one after the other."""
-    return ids(np.cumsum([0, *map(len, lists)]))
-
-
-def _joined(lists: Sequence[Sequence[int]]) -> Ids:
-    return ids([value for values in lists for value in values])
+    return held
 
 
 def _big_ns(sizes: list[int], rates: list[int]) -> npt.NDArray[np.int64]:

@@ -76,8 +76,8 @@ class Places(NamedTuple):
     request_ns: Ints  # [W] from the posted Recv until the sender knows of it
     send_ns: Ints  # [W] work of one core at the sender per transfer
     receive_ns: Ints  # [W] at the receiver
-    send_ps: Ints  # [W] per byte
-    receive_ps: Ints  # [W] per byte
+    send_ps_per_byte: Ints  # [W]
+    receive_ps_per_byte: Ints  # [W]
     send_cores: Ints  # [W] for which a lane of the sender's processor stands
     receive_cores: Ints  # [W] of the receiver's
     flowing: Flags  # [W] what has bytes shares links

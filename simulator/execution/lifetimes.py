@@ -136,10 +136,8 @@ def _views(
     tables: Tables, ran: StepRun, copy: npt.NDArray[np.int64], passing: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.int64]:
     """The copy that each of these tensors is a view of; a Merge passes on the input that woke it."""
-    n = len(tables)
-    op = tables.tensor_op[passing].astype(np.int64)
-    pairs = tables.edge_tensor.astype(np.int64) * n + tables.consumer  # sorted
-    edge = np.searchsorted(pairs, tables.forwards[passing].astype(np.int64) * n + op)
+    op = tables.tensor_op[passing]
+    edge = tables.edge_of(tables.forwards[passing], op)
     first = woken_by(tables, ran)[op]
     found: npt.NDArray[np.int64] = copy[np.where(first >= 0, first, edge)]
     return found
@@ -148,7 +146,7 @@ def _views(
 def woken_by(tables: Tables, ran: StepRun) -> Ids:
     """[n] the edge whose value a Merge passes on: the data input that came first, of several the lowest; else -1."""
     found = np.full(len(tables), -1)
-    edge = np.flatnonzero(tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0))
+    edge = np.flatnonzero(tables.gate)
     by, here = ran.transfers.of_edge[edge], ran.end_ns[tables.tensor_op[tables.edge_tensor[edge]]]
     came = np.where(by < 0, here, np.append(ran.stages.unpacked_ns, 0)[by])
     order = np.lexsort((edge, came, tables.consumer[edge]))[::-1]  # the first of each comes last and stays

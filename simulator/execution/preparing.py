@@ -91,7 +91,7 @@ class Prepared:
         never = np.iinfo(np.int64).max
         fastest = np.where(tables.kind_ns < 0, never, tables.kind_ns).min(axis=1, initial=never)
         rest = np.where(fastest == never, 0, fastest).tolist()
-        ends = np.flatnonzero(~(tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0)))
+        ends = np.flatnonzero(~tables.gate)
         source = tables.tensor_op[tables.edge_tensor[ends]]
         readers = np.bincount(source, minlength=len(rest)).tolist()
         sources: list[list[int]] = [[] for _ in rest]

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simulator.cluster.protocols import lane_ns, outside_lanes_ns
-from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints, pointers_of
 from simulator.errors import ClusterError
+from simulator.execution.arrays import SharedLinks, filled
 from simulator.units import Bytes, Nanos
 
 if TYPE_CHECKING:
@@ -83,14 +84,14 @@ class Discipline:
     flows: Flags  # [W] some link is shared
 
     @cached_property
-    def held_ptr(self) -> Ints:
+    def held_ptr(self) -> Ids:
         """[W+1] where the held links of each route begin among `held_link`."""
-        return ints(np.append(0, np.cumsum(np.fromiter(map(len, self.held), np.int64, len(self.held)))))
+        return pointers_of(self.held)
 
     @cached_property
-    def held_link(self) -> Ints:
+    def held_link(self) -> Ids:
         """The held links of all routes, one route after the other."""
-        return ints(np.fromiter(chain.from_iterable(self.held), np.int64))
+        return ids(chain.from_iterable(self.held))
 
 
 def alone_ns(pace: Pace, nbytes: Bytes) -> Nanos:
@@ -186,6 +187,21 @@ def _discipline(routes: Routes, contention: str) -> Discipline:
         for links, flows in zip(routes.links, shared, strict=True)
     ]
     return Discipline(tuple(held), tuple(shared), tuple(cap), flags([bool(flows) for flows in shared]))
+
+
+def shared_links(routes: Routes, rule: Discipline) -> SharedLinks:
+    """The shared links of all routes, as the loop reads them."""
+    link = list(chain.from_iterable(rule.shared))
+    users = np.bincount(np.array(link, np.int64), minlength=len(routes.link_names))
+    found: SharedLinks = filled(
+        SharedLinks,
+        link_ptr=pointers_of(rule.shared),
+        link=link,
+        user_ptr=np.append(0, np.cumsum(users)),
+        cap=rule.cap,
+        capacity=routes.link_bytes_per_s,
+    )
+    return found
 
 
 def _mixed(routes: Routes, serial: int, fair: int) -> ClusterError:

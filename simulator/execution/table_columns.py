@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,7 +15,7 @@ from simulator.errors import ClusterError, SimvizError
 from simulator.execution.routes import Routes, routes_of
 from simulator.graph import ops as registry
 from simulator.graph.dtypes import REF
-from simulator.graph.op_classes import MERGES
+from simulator.graph.op_classes import CONTROL_FLOW, MERGES
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -26,45 +26,32 @@ if TYPE_CHECKING:
 NO_KERNEL = frozenset({"Const", "NoOp"})
 # Kernels that say of themselves that they are not worth a thread of their own (IsExpensive in tensorflow/core/kernels:
 # control_flow_ops.h, identity_op.h, identity_n_op.h, reshape_op.h, shape_ops.h, variable_ops.h, function_ops.h, ...).
-INEXPENSIVE = frozenset(
-    (
-        "ControlTrigger",
-        "Enter",
-        "EnsureShape",
-        "Exit",
-        "ExpandDims",
-        "HostConst",
-        "Identity",
-        "IdentityN",
-        "LoopCond",
-        "Merge",
-        "NextIteration",
-        "Placeholder",
-        "PlaceholderWithDefault",
-        "PreventGradient",
-        "Rank",
-        "RefEnter",
-        "RefExit",
-        "RefIdentity",
-        "RefMerge",
-        "RefNextIteration",
-        "RefSelect",
-        "RefSwitch",
-        "Reshape",
-        "Shape",
-        "ShapeN",
-        "Size",
-        "Squeeze",
-        "StopGradient",
-        "Switch",
-        "VarHandleOp",
-        "Variable",
-        "VariableV2",
-        "_Arg",
-        "_Retval",
-        "_SwitchN",
-    )
-)
+INEXPENSIVE = CONTROL_FLOW | {
+    "ControlTrigger",
+    "EnsureShape",
+    "ExpandDims",
+    "HostConst",
+    "Identity",
+    "IdentityN",
+    "LoopCond",
+    "Placeholder",
+    "PlaceholderWithDefault",
+    "PreventGradient",
+    "Rank",
+    "RefIdentity",
+    "RefSelect",
+    "Reshape",
+    "Shape",
+    "ShapeN",
+    "Size",
+    "Squeeze",
+    "StopGradient",
+    "VarHandleOp",
+    "Variable",
+    "VariableV2",
+    "_Arg",
+    "_Retval",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +70,13 @@ class Ops:
     iteration: Ids  # [n] row of `iterations`
     iterations: tuple[tuple[int, ...], ...]  # [I] as Tables.iterations
 
+    def take(
+        self, rows: npt.NDArray[np.integer], *, names: tuple[str, ...], kind: tuple[str, ...], **others: Any
+    ) -> Ops:  # Any: a column
+        """These ops, with other columns in the place of some."""
+        taken = {name: ids(getattr(self, name)[rows]) for name in ("node", "bound", "cost_row")}
+        return replace(self, names=names, kind=kind, **{**taken, **others})
+
 
 @dataclass(frozen=True, eq=False)
 class Edges:
@@ -100,40 +94,38 @@ class Edges:
     dead: Flags  # brings no value, but says so
     stays: Flags  # as Tables.stays
 
-
-class Once(TypedDict):
-    """Columns of `Ops` that say what runs in which iteration."""
-
-    merge: Flags
-    silent: Flags
-    iteration: Ids
-    iterations: tuple[tuple[int, ...], ...]
+    def take(self, rows: npt.NDArray[np.integer | np.bool_], **others: Any) -> Edges:  # Any: a column
+        """These edges, with other columns in the place of some."""
+        names = [field.name for field in fields(self)]
+        return Edges(*(others[name] if name in others else getattr(self, name)[rows] for name in names))
 
 
-def once(kinds: Sequence[str]) -> Once:
-    """As long as nothing is unrolled."""
-    nothing = np.zeros(len(kinds), np.int32)
-    merge = flags([kind in MERGES for kind in kinds])
-    return Once(merge=merge, silent=flags(nothing), iteration=ids(nothing), iterations=((),))
+def once(kinds: Sequence[str]) -> dict[str, Any]:  # Any: a column
+    """Columns of `Ops` that say what runs in which iteration, as long as nothing is unrolled."""
+    nothing, merge = np.zeros(len(kinds), np.int32), flags([kind in MERGES for kind in kinds])
+    return {"merge": merge, "silent": flags(nothing), "iteration": ids(nothing), "iterations": ((),)}
 
 
-class Plain(TypedDict):
-    """Columns of `Edges` that say what is special about some."""
-
-    back: Flags
-    dead: Flags
-    stays: Flags
-
-
-def plain(count: int) -> Plain:
-    """Of edges with nothing special."""
-    return Plain(back=flags(np.zeros(count)), dead=flags(np.zeros(count)), stays=flags(np.zeros(count)))
+def new_edges(
+    source: npt.NDArray[np.integer],
+    target: npt.NDArray[np.integer],
+    port: npt.NDArray[np.integer],
+    row: npt.NDArray[np.integer],
+    *,
+    nbytes: npt.NDArray[np.integer] | int = 0,
+    post: npt.NDArray[np.integer] | int = -1,
+    **special: npt.ArrayLike,
+) -> Edges:
+    """Edges with nothing special but these columns; what is one number holds of all."""
+    every = np.zeros(len(source), np.int64)
+    marks = {name: flags(special.get(name, every)) for name in ("apart", "host", "back", "dead", "stays")}
+    return Edges(ids(source), ids(target), ids(port), ids(row), ints(every + nbytes), post=ids(every + post), **marks)
 
 
 def forward(edges: Edges) -> Edges:
     """Without the routes back of loops."""
     rows = ~edges.back
-    return edges if rows.all() else Edges(*(getattr(edges, f.name)[rows] for f in fields(Edges)))
+    return edges if rows.all() else edges.take(rows)
 
 
 def join(edges: Edges, others: Edges) -> Edges:
@@ -141,34 +133,36 @@ def join(edges: Edges, others: Edges) -> Edges:
     return Edges(*(np.concatenate([getattr(edges, f.name), getattr(others, f.name)]) for f in fields(Edges)))
 
 
-class Layout(TypedDict):
-    """Columns of `Tables` that say who waits for what."""
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Who waits for what; part of `Tables`. Axes: n ops, T tensors, E edges."""
 
-    tensor_ptr: Ids
-    tensor_op: Ids
-    tensor_row: Ids
-    tensor_bytes: Ints
-    tensor_rank: Ids
-    stays: Flags
-    consumer_ptr: Ids
-    consumer: Ids
-    consumer_host: Flags
-    in_ptr: Ids
-    in_edge: Ids
+    tensor_ptr: Ids  # [n+1] first tensor of each op
+    tensor_op: Ids  # [T]
+    tensor_row: Ids  # [T] tensor of the graph, for a Send the one that it sends; -1 - node for a control tensor
+    tensor_bytes: Ints  # [T] 0 where unknown
+    tensor_rank: Ids  # [T] order among transfers of one instant; equal only for readers of one reference output
+    stays: Flags  # [T] a signal that every device has at once: it never crosses
+    consumer_ptr: Ids  # [T+1] first edge of each tensor
+    consumer: Ids  # [E] op
+    consumer_host: Flags  # [E] a GPU reads it in host memory
+    in_ptr: Ids  # [n+1] where each op's inputs begin in `in_edge`
+    in_edge: Ids  # [E] edges sorted by (consumer, tensor)
 
 
-class ClusterColumns(TypedDict):
-    """Columns of `Tables` that describe devices and routes."""
+@dataclass(frozen=True, eq=False)
+class ClusterColumns:
+    """Devices and routes; part of `Tables`. Axis: D devices."""
 
-    devices: tuple[str, ...]
-    cpu: Flags
-    remote: Flags
-    kind: Ids
-    home: Ids
-    lanes: Ids
-    routes: Routes
-    latency_ns: npt.NDArray[np.int64]
-    bytes_per_s: npt.NDArray[np.int64]
+    devices: tuple[str, ...]  # [D] full names
+    cpu: Flags  # [D]
+    remote: Flags  # [D] in another task than the session's master
+    kind: Ids  # [D] column of `kind_ns`
+    home: Ids  # [D] where constants for a device stand: a CPU itself, a GPU's task's first CPU
+    lanes: Ids  # [D]
+    routes: Routes  # the distinct ones, with their links and protocols
+    latency_ns: npt.NDArray[np.int64]  # [D, D] of the whole route, or the hand-over; 0 to itself, -1 no route
+    bytes_per_s: npt.NDArray[np.int64]  # [D, D] of the slowest link; 0 where bytes cost no time
 
 
 def graph_edges(graph: Graph, ops: Ops, edge: Ids, *, host: bool) -> Edges:
@@ -182,18 +176,15 @@ def graph_edges(graph: Graph, ops: Ops, edge: Ids, *, host: bool) -> Edges:
         padded = np.append(values, otherwise).astype(np.int64)
         return padded[np.where(control, len(values), tensor)]
 
-    return Edges(
-        source=ids(ops.row_op[source]),
-        target=ids(ops.row_op[graph.edge_dst[edge]]),
-        port=ids(of_tensor(graph.tensor_port, ports)),
-        row=ids(np.where(control, -1 - source, tensor)),
-        nbytes=ints(np.maximum(of_tensor(graph.tensor_bytes, 0), 0)),
-        apart=flags(of_tensor(graph.tensor_dtype, 0) > REF),
-        host=_in_host_memory(graph, edge) if host else flags(np.zeros(len(edge), bool)),
-        post=ids(np.full(len(edge), -1)),
-        back=flags(graph.edge_back[edge]),
-        dead=flags(np.zeros(len(edge))),
-        stays=flags(np.zeros(len(edge))),
+    return new_edges(
+        ops.row_op[source],
+        ops.row_op[graph.edge_dst[edge]],
+        of_tensor(graph.tensor_port, ports),
+        np.where(control, -1 - source, tensor),
+        nbytes=np.maximum(of_tensor(graph.tensor_bytes, 0), 0),
+        apart=of_tensor(graph.tensor_dtype, 0) > REF,
+        host=_in_host_memory(graph, edge) if host else np.zeros(len(edge)),
+        back=graph.edge_back[edge],
     )
 
 
@@ -323,27 +314,25 @@ def posting_references(ops: Ops, edges: Edges) -> tuple[Ops, Edges]:
     row = np.full(len(ops.node), -1)
     row[readers] = np.arange(len(ops.node), len(ops.node) + len(readers))
     copied = np.flatnonzero(~edges.apart & (row[edges.target] >= 0))
-    twice = np.concatenate([np.arange(len(post)), copied])
-    columns = {field.name: getattr(edges, field.name)[twice] for field in fields(Edges)}
-    columns["target"] = ids(np.concatenate([edges.target, row[edges.target[copied]]]))
-    columns["post"] = ids(np.append(post, np.full(len(copied), -1)))
-    return with_posts(ops, readers), Edges(**columns)
+    twice = edges.take(
+        np.concatenate([np.arange(len(post)), copied]),
+        target=ids(np.concatenate([edges.target, row[edges.target[copied]]])),
+        post=ids(np.append(post, np.full(len(copied), -1))),
+    )
+    return with_posts(ops, readers), twice
 
 
 def with_posts(ops: Ops, readers: npt.NDArray[np.integer]) -> Ops:
     """The ops, with one more for each of these that stands for the moment at which its Recvs are posted."""
-    count = len(readers)
-    return replace(
-        ops,
-        node=ids(np.append(ops.node, ops.node[readers])),
+    both, none = np.append(np.arange(len(ops.node)), readers), np.zeros(len(readers), np.int32)
+    return ops.take(
+        both,
         names=(*ops.names, *(f"{ops.names[op]} (posted)" for op in readers.tolist())),
-        kind=(*ops.kind, *["NoOp"] * count),
-        inserted=flags(np.append(ops.inserted, np.ones(count, bool))),
-        bound=ids(np.append(ops.bound, ops.bound[readers])),
-        cost_row=ids(np.append(ops.cost_row, ops.cost_row[readers])),
-        merge=flags(np.append(ops.merge, np.zeros(count, bool))),
-        silent=flags(np.append(ops.silent, np.zeros(count, bool))),
-        iteration=ids(np.append(ops.iteration, np.zeros(count, np.int32))),
+        kind=(*ops.kind, *["NoOp"] * len(readers)),
+        inserted=flags(np.append(ops.inserted, none == 0)),
+        merge=flags(np.append(ops.merge, none)),
+        silent=flags(np.append(ops.silent, none)),
+        iteration=ids(np.append(ops.iteration, none)),
     )
 
 
@@ -356,20 +345,8 @@ def with_end(ops: Ops, edges: Edges) -> tuple[Ops, Edges]:
     count = len(last)
     if not count:
         raise SimvizError("Nothing runs in this step, so that it has no end; fetch something.")
-    nothing = np.zeros(count)
-    signals = Edges(
-        source=ids(last),
-        target=ids(np.full(count, len(ops.node))),
-        port=ids(nothing + edges.port.max(initial=0) + 1),  # no tensor that another reads
-        row=ids(-1 - ops.node[last]),
-        nbytes=ints(nothing),
-        apart=flags(nothing),
-        host=flags(nothing),
-        post=ids(nothing - 1),
-        back=flags(nothing),
-        dead=flags(nothing),
-        stays=flags(nothing + 1),
-    )
+    port = np.full(count, edges.port.max(initial=0) + 1)  # no tensor that another reads
+    signals = new_edges(last, np.full(count, len(ops.node)), port, -1 - ops.node[last], stays=np.ones(count))
     end = replace(
         with_posts(ops, last[:1]),
         names=(*ops.names, "the end of the step"),

@@ -23,23 +23,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, flags, ids, ints
-from simulator.execution.buffers import buffers
+from simulator.columns import Flags, Ids, flags, ids
+from simulator.execution.buffers import Buffers, buffers
 from simulator.execution.layouts import Layouts
 from simulator.execution.loops import unrolled
 from simulator.execution.options import SimulationOptions
-from simulator.execution.routes import Routes
 from simulator.execution.table_columns import (
     INEXPENSIVE,
     NO_KERNEL,
+    ClusterColumns,
     Edges,
+    Layout,
     Ops,
     cluster_columns,
     graph_edges,
     join,
     layout,
+    new_edges,
     once,
-    plain,
     posting_references,
     run_times,
     with_end,
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Tables:
+class Tables(Layout, Buffers, ClusterColumns):
     """Step, cluster and costs. Axes: n ops, T tensors, E edges, D devices, K kinds of devices, I iterations."""
 
     names: tuple[str, ...]  # [n] for messages
@@ -73,31 +74,7 @@ class Tables:
     inexpensive: Flags  # [n] its kernel says so: TensorFlow's executor never gives it a thread of its own
     threaded: Flags  # [n] instant, but the executor passes it on a thread: not what the cut made
     instant: Flags  # [n] no lane and no time: Const, NoOp, what the client hands in or gets, the cut made, or is silent
-    scratch_bytes: Ints  # [n] held while the op runs, outputs that nobody reads included
-    resident_bytes: Ints  # [n] held all the time on the op's device
-    tensor_ptr: Ids  # [n+1] first tensor of each op
-    tensor_op: Ids  # [T]
-    tensor_row: Ids  # [T] tensor of the graph, for a Send the one that it sends; -1 - node for a control tensor
-    tensor_bytes: Ints  # [T] 0 where unknown
     post: Ids  # [T] the op at whose end a Recv begins to wait for the tensor; -1: when the step begins
-    tensor_rank: Ids  # [T] order among transfers of one instant; equal only for readers of one reference output
-    stays: Flags  # [T] a signal that every device has at once: it never crosses
-    forwards: Ids  # [T] the input tensor whose buffer it passes on, else OWN or RESIDENT
-    replicable: Flags  # [T] a small constant that is copied to the CPUs where it is read instead of sent
-    consumer_ptr: Ids  # [T+1] first edge of each tensor
-    consumer: Ids  # [E] op
-    consumer_host: Flags  # [E] a GPU reads it in host memory
-    in_ptr: Ids  # [n+1] where each op's inputs begin in `in_edge`
-    in_edge: Ids  # [E] edges sorted by (consumer, tensor)
-    devices: tuple[str, ...]  # [D] full names
-    cpu: Flags  # [D]
-    remote: Flags  # [D] in another task than the session's master
-    kind: Ids  # [D] column of `kind_ns`
-    home: Ids  # [D] where constants for a device stand: a CPU itself, a GPU's task's first CPU
-    lanes: Ids  # [D]
-    routes: Routes  # the distinct ones, with their links and protocols
-    latency_ns: npt.NDArray[np.int64]  # [D, D] of the whole route, or the hand-over; 0 to itself, -1 no route
-    bytes_per_s: npt.NDArray[np.int64]  # [D, D] of the slowest link; 0 where bytes cost no time
     notes: tuple[str, ...] = ()  # how often loops run, which branches are taken
     dead_fetches: tuple[str, ...] = ()  # what the client never gets, whatever is chosen: TensorFlow refuses the step
 
@@ -121,6 +98,16 @@ class Tables:
     def edge_tensor(self) -> Ids:
         """[E] tensor of each edge."""
         return ids(np.repeat(np.arange(len(self.tensor_op)), np.diff(self.consumer_ptr)))
+
+    @cached_property
+    def gate(self) -> Flags:
+        """[E] data inputs of Merges, of which the first alone counts."""
+        return flags(self.merge[self.consumer] & (self.tensor_row[self.edge_tensor] >= 0))
+
+    def edge_of(self, tensor: npt.NDArray[np.integer], op: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
+        """The edge from each of these tensors to the op beside it."""
+        pairs = self.edge_tensor.astype(np.int64) * len(self) + self.consumer  # sorted
+        return np.searchsorted(pairs, tensor.astype(np.int64) * len(self) + op)
 
     @cached_property
     def in_tensor(self) -> Ids:
@@ -183,17 +170,14 @@ def _with_client(graph: Graph, ops: Ops, client: Exchange, *, host: bool) -> Edg
         source=ids(np.where(fed < 0, whole.source, first + fed)),
         apart=flags(whole.apart & (fed < 0)),  # the client hands in values, never references
     )
-    tensor, count = client.fetched, len(client.fetched)
-    fetching = Edges(
-        source=ids(ops.row_op[graph.tensor_node[tensor]]),
-        target=ids(np.arange(first + len(client.fed), first + len(client.tensors))),
-        port=ids(graph.tensor_port[tensor]),
-        row=ids(tensor),
-        nbytes=ints(np.maximum(graph.tensor_bytes[tensor], 0) if len(graph.tensor_bytes) else np.zeros(count)),
-        apart=flags(graph.tensor_dtype[tensor] > REF),
-        host=flags(np.zeros(count)),
-        post=ids(np.full(count, -1)),
-        **plain(count),
+    tensor = client.fetched
+    fetching = new_edges(
+        ops.row_op[graph.tensor_node[tensor]],
+        np.arange(first + len(client.fed), first + len(client.tensors)),
+        graph.tensor_port[tensor],
+        tensor,
+        nbytes=np.maximum(graph.tensor_bytes[tensor], 0) if len(graph.tensor_bytes) else 0,
+        apart=graph.tensor_dtype[tensor] > REF,
     )
     return join(whole, fetching)
 
@@ -248,16 +232,13 @@ def _across(partitions: Partitions, ops: Ops, post: npt.NDArray[np.integer]) -> 
     graph, sends = partitions.graph, partitions.send
     count = len(sends)
     value = np.append(graph.edge_tensor, -1)[graph.in_ptr[sends]] if count else np.zeros(0, np.int64)
-    return Edges(
-        source=ids(ops.row_op[sends]),
-        target=ids(ops.row_op[partitions.recv]),
-        port=ids(np.zeros(count)),
-        row=ids(np.where(partitions.tensor < 0, -1 - sends, value)),
-        nbytes=ints(np.maximum(partitions.nbytes, 0)),
-        apart=flags(np.zeros(count)),
-        host=flags(np.zeros(count)),
-        post=ids(post),
-        **plain(count),
+    return new_edges(
+        ops.row_op[sends],
+        ops.row_op[partitions.recv],
+        np.zeros(count, np.int32),
+        np.where(partitions.tensor < 0, -1 - sends, value),
+        nbytes=np.maximum(partitions.nbytes, 0),
+        post=post,
     )
 
 
@@ -291,9 +272,9 @@ def _tables(
         inexpensive=flags([kind in INEXPENSIVE for kind in ops.kind]),
         post=ids(edges.post[np.unique(tensor_of, return_index=True)[1]]),
         instant=instant,
-        **columns,
-        **buffers(graph, ops, edges, columns, tensor_of, costs),
-        **cluster_columns(cluster),
+        **vars(columns),
+        **vars(buffers(graph, ops, edges, columns, tensor_of, costs)),
+        **vars(cluster_columns(cluster)),
         notes=said[0],
         dead_fetches=said[1],
     )

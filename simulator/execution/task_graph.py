@@ -156,8 +156,7 @@ def lower(
     made.describe(Kind.REQUEST, request, request_ns, NOWHERE, each)
     made.describe(Kind.OP, np.arange(begin, count), 0, NOWHERE, _NONE)
 
-    gate = tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0)
-    reader = np.where(gate, ~tables.consumer.astype(np.int64), tables.consumer)
+    reader = np.where(tables.gate, ~tables.consumer.astype(np.int64), tables.consumer)
     stays = np.flatnonzero(crossing.of_edge < 0)
     crosses = np.flatnonzero(crossing.of_edge >= 0)
     made.edges.append((tables.tensor_op[tables.edge_tensor[stays]].astype(np.int64), reader[stays]))

@@ -15,6 +15,7 @@ MERGES = frozenset({"Merge", "RefMerge"})
 ENTERS = frozenset({"Enter", "RefEnter"})
 EXITS = frozenset({"Exit", "RefExit"})
 NEXT_ITERATIONS = frozenset({"NextIteration", "RefNextIteration"})
+CONTROL_FLOW = SWITCHES | MERGES | ENTERS | EXITS | NEXT_ITERATIONS
 TRIGGERS = frozenset({"ControlTrigger"})  # never dead: `is_control_trigger` of propagator_state.cc
 
 # Ops that the partitioner may move next to a value; RefEnter stays (`OptimizeControlFlowColocation`,

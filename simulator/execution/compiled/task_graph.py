@@ -139,8 +139,8 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                             return REFUSED
                     late, pack, unpack = places.latency_ns[path], 0, 0
                     if works:
-                        pack = _work_ns(places.send_ns[path], nbytes, places.send_ps[path])
-                        unpack = _work_ns(places.receive_ns[path], nbytes, places.receive_ps[path])
+                        pack = _work_ns(places.send_ns[path], nbytes, places.send_ps_per_byte[path])
+                        unpack = _work_ns(places.receive_ns[path], nbytes, places.receive_ps_per_byte[path])
                         if pack < 0 or unpack < 0:
                             return REFUSED
                         total += pack + unpack

@@ -29,7 +29,7 @@ from simulator.execution.loops.predicates import branch_notes, check_branches
 from simulator.execution.loops.trips import UnknownNameError, check_trips, trip_notes, unused_trips
 from simulator.execution.loops.windows import Signals, find_signals
 from simulator.execution.options import SimulationOptions
-from simulator.execution.table_columns import Edges, Ops, forward, join
+from simulator.execution.table_columns import Edges, Ops, forward, join, new_edges
 from simulator.graph.op_classes import MERGES
 from simulator.partitioning.partitions import RECVS
 from simulator.wording import printable
@@ -143,14 +143,11 @@ def _ops(flow: Flow, instances: Instances, signals: Signals, lost: Delivered) ->
     ops, extra = flow.ops, len(signals.like) + len(lost)
     of = np.concatenate([instances.op, signals.like, instances.op[lost.target]])
     merge = np.array([kind in MERGES for kind in ops.kind], bool)[instances.op] & instances.live
-    return replace(
-        ops,
-        node=ids(ops.node[of]),
+    return ops.take(
+        of,
         names=tuple([ops.names[row] for row in of.tolist()]),
         kind=(*(ops.kind[row] for row in instances.op.tolist()), *["NoOp"] * extra),
         inserted=flags(np.concatenate([ops.inserted[instances.op], np.ones(extra, np.bool_)])),
-        bound=ids(ops.bound[of]),
-        cost_row=ids(ops.cost_row[of]),
         merge=flags(np.concatenate([merge, signals.first, np.zeros(len(lost), np.bool_)])),
         silent=flags(np.concatenate([~instances.live, np.ones(extra, np.bool_)])),
         iteration=ids(np.concatenate([instances.tag, signals.tag, instances.tag[lost.target]])),
@@ -172,39 +169,22 @@ def _delivered_edges(flow: Flow, instances: Instances, given: Delivered, target:
     post = edges.post[at].astype(np.int64)  # the reader begins to wait at the end of an op of its own iteration
     posted = np.flatnonzero(post >= 0)
     post[posted] = instances.at(post[posted], given.place[posted])
-    return replace(
-        edges,
+    return edges.take(
+        at,
         source=ids(given.source),
         target=ids(target),
-        port=ids(edges.port[at]),
-        row=ids(edges.row[at]),
         nbytes=ints(np.where(given.live, edges.nbytes[at], 0)),
-        apart=flags(edges.apart[at]),
-        host=flags(edges.host[at]),
         post=ids(post),
         back=flags(np.zeros(len(at))),
         dead=flags(~given.live),
-        stays=flags(np.zeros(len(at))),
     )
 
 
 def _signal_edges(flow: Flow, instances: Instances, signals: Signals) -> Edges:
     node = flow.ops.node[np.concatenate([instances.op, signals.like])[signals.source]].astype(np.int64)
     ports = int(flow.edges.port.max(initial=0)) + 1
-    nothing = np.zeros(len(node), np.int64)
-    return Edges(
-        source=ids(signals.source),
-        target=ids(signals.target),
-        port=ids(ports + signals.value),
-        row=ids(np.where(signals.value, flow.graph.tensor_ptr[node], -1 - node)),
-        nbytes=ints(nothing),
-        apart=flags(nothing),
-        host=flags(nothing),
-        post=ids(nothing - 1),
-        back=flags(nothing),
-        dead=flags(nothing),
-        stays=flags(nothing + 1),
-    )
+    row = np.where(signals.value, flow.graph.tensor_ptr[node], -1 - node)
+    return new_edges(signals.source, signals.target, ports + signals.value, row, stays=np.ones(len(node)))
 
 
 class _Make(Protocol[Made]):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from simulator.columns import Flags, Ids, Ints, by_key, flags, ids, ints
+from simulator.columns import Flags, Ids, Ints, by_key, flags, ids, ints, pointers_of
 from simulator.execution.arrays import (
     ASKS,
     CODES,
@@ -27,7 +27,7 @@ from simulator.execution.arrays import (
     listed,
 )
 from simulator.execution.engine import parts_of
-from simulator.execution.flattening import pointers_of, rigid
+from simulator.execution.flattening import rigid
 from simulator.execution.options import SimulationOptions
 from simulator.execution.routes import discipline
 from simulator.execution.task_graph import TaskGraph, lower, ranks
