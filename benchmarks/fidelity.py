@@ -34,9 +34,8 @@ from simulator.errors import GraphError, InfeasibleError, OracleError, SimvizErr
 from simulator.graph.graph import Graph
 from simulator.graph.inlining.expanding import lower
 from simulator.oracle.child import Asking
-from simulator.oracle.complaints import compare_refusals, import_refusal
 from simulator.oracle.observation import STAND_INS, conversation, extended, observe
-from simulator.oracle.verification import agreement
+from simulator.oracle.verification import agreement, compare_refusals, import_refusal
 from simulator.placer.constraints import constrain
 
 # one process, with and without GPUs; a cluster; a device per task; a GPU per task, beside the CPU that every task has

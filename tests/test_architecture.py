@@ -83,6 +83,7 @@ LONG_FILES: dict[str, str] = {
     "simulator.comparison.cut_nodes": "what makes two nodes of cuts equal: by themselves, and up to chance",
     "simulator.graph.building": "all that TensorFlow's importer checks and decides",
     "simulator.oracle.kernel_cases": "it is the table of kernels that a calibration times",
+    "simulator.oracle.verification": "TensorFlow's answers beside ours: placement, cut, and refusals",
     "simulator.oracle.record": "a record: its making, its file and its command",
     "simulator.oracle.observing": "a step that runs: the graph made ready for it, what is fed, and the answer",
     "simulator.placer.colocation": "TensorFlow's colocation_graph.cc and inspecting_placer.cc, which call each other",
@@ -117,7 +118,6 @@ LONG_FUNCTIONS: dict[str, str] = {
 ALONE: dict[str, str] = {
     # doors: a package, or Python itself, loads its one entry
     "simulator.execution.loops.unrolling": "door: what `loops` offers to the rest of the execution",
-    "simulator.oracle.complaints": "door: loaded by the oracle when a refusal is first compared",
     "simulator.oracle.inference": "door: loaded by the oracle when shapes are first compared",
     "simulator.oracle.verification": "door: loaded by the oracle when a check is first asked for",
     "viz.command.library": "door: `viz.run`, loaded when it is first called",

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from simulator.lazy import exported
 
 if TYPE_CHECKING:
-    from simulator.oracle.complaints import check_refusal as check_refusal
     from simulator.oracle.inference import compare_shapes as compare_shapes
     from simulator.oracle.observation import Observation as Observation
     from simulator.oracle.observation import conversation as conversation
     from simulator.oracle.observation import extended as extended
     from simulator.oracle.observation import observe as observe
     from simulator.oracle.verification import check as check
+    from simulator.oracle.verification import check_refusal as check_refusal
 
 _EXPORTS = {
     "Observation": "simulator.oracle.observation",
     "check": "simulator.oracle.verification",
-    "check_refusal": "simulator.oracle.complaints",
+    "check_refusal": "simulator.oracle.verification",
     "compare_shapes": "simulator.oracle.inference",
     "conversation": "simulator.oracle.observation",
     "extended": "simulator.oracle.observation",

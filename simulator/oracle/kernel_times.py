@@ -75,7 +75,6 @@ def _begin(cores: Sequence[int]) -> dict[str, Any]:
 
 def _configured(threads: int) -> Any:
     config = configuration(soft=True)
-    config.log_device_placement = False
     config.inter_op_parallelism_threads, config.intra_op_parallelism_threads = 1, threads
     return config
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from simulator.errors import OracleError
 from simulator.oracle import child, servers
-from simulator.oracle.session import configuration
+from simulator.oracle.session import configuration, no_proxies
 
 PEER = "--peer"
 TASKS = ("/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1")
@@ -51,8 +51,7 @@ def answer(question: bytes) -> bytes:
 def _prepare() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    for name in ("http_proxy", "https_proxy", "grpc_proxy", "HTTP_PROXY", "HTTPS_PROXY", "GRPC_PROXY"):
-        os.environ.pop(name, None)  # gRPC would go through it even to this machine
+    no_proxies()
 
 
 def _said(peer: subprocess.Popen[bytes], facts: Mapping[str, Any]) -> bytes:
@@ -166,7 +165,7 @@ def _step(target: str, how: int, nbytes: int) -> tuple[Any, Any]:
         with tf.device(read[0].device), tf.control_dependencies(read):
             done = tf.no_op()
         first = v1.global_variables_initializer()
-    session = v1.Session(target, graph=graph, config=_config())
+    session = v1.Session(target, graph=graph, config=configuration(soft=False))
     session.run(first)
     return session, _warm(session, done)
 
@@ -177,7 +176,7 @@ def _nothing(target: str, task: str) -> tuple[Any, Any]:
 
     with tf.Graph().as_default() as graph, tf.device(task):
         done = tf.no_op()
-    session = tf.compat.v1.Session(target, graph=graph, config=_config())
+    session = tf.compat.v1.Session(target, graph=graph, config=configuration(soft=False))
     return session, _warm(session, done)
 
 
@@ -186,12 +185,6 @@ def _warm(session: Any, done: Any) -> Any:
     for _ in range(3):
         step()
     return step
-
-
-def _config() -> Any:
-    config = configuration(soft=False)
-    config.log_device_placement = False
-    return config
 
 
 if __name__ == "__main__":

@@ -19,9 +19,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulator.oracle import child
-from simulator.oracle.session import configuration, imported, sentence
+from simulator.oracle.session import configuration, imported, made_up, sentence, step_of
 
-_SPREAD = 0.1  # standard deviation of made-up values: small, so that nothing overflows
 _POSITIVE = 0.5  # of made-up biases, scales and variances, of which some are divided by or rooted
 _REPEATED = 8  # a step that takes less than this part of the time runs three times more, for times that are warm
 _SETUP_S = 2.0  # executors and kernels of two callables
@@ -70,7 +69,6 @@ def _rehearsed(graph_def: bytes, facts: Mapping[str, Any], blobs: Sequence[bytes
     import tensorflow as tf
 
     config = configuration(soft=True)
-    config.log_device_placement = False
     config.device_count.update({"CPU": 1})
     config.inter_op_parallelism_threads = 1
     graph = imported(graph_def)
@@ -150,7 +148,7 @@ def _fill(session: Any, variables: Sequence[Any], asked: Sequence[Any], until: f
         else:
             targets.append(tf.raw_ops.Assign(ref=handle, value=value).op.name)
         handed.append(value.name)
-        values.append(_made_up(name, dtype, shape, flat=_POSITIVE))
+        values.append(made_up(name, dtype, shape, flat=_POSITIVE, truth=True))
     if targets:
         _callable(session, handed, (), targets, until, traced=False)(*values)
     return [name for name, _, _ in empty]
@@ -159,13 +157,7 @@ def _fill(session: Any, variables: Sequence[Any], asked: Sequence[Any], until: f
 def _callable(
     session: Any, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], until: float, *, traced: bool
 ) -> Any:
-    from tensorflow.core.protobuf import config_pb2
-
-    level = config_pb2.RunOptions.FULL_TRACE if traced else config_pb2.RunOptions.NO_TRACE
-    left = max(1, int(1000 * (until - time.monotonic())))
-    options = config_pb2.RunOptions(trace_level=level, timeout_in_ms=left)
-    step = config_pb2.CallableOptions(feed=feeds, fetch=fetches, target=targets, run_options=options)
-    return session._make_callable_from_options(step)
+    return step_of(session, feeds, fetches, targets, until - time.monotonic(), traced=traced)
 
 
 def _value(blobs: Sequence[bytes], name: str, dtype: int, shape: Sequence[int], place: int | None) -> Any:
@@ -173,28 +165,8 @@ def _value(blobs: Sequence[bytes], name: str, dtype: int, shape: Sequence[int], 
     import tensorflow as tf
 
     if place is None:
-        return _made_up(name, dtype, shape)
+        return made_up(name, dtype, shape, truth=True)
     return np.frombuffer(blobs[place], tf.as_dtype(dtype).as_numpy_dtype).reshape(shape)
-
-
-def _made_up(name: str, dtype: int, shape: Sequence[int], *, flat: float | None = None) -> Any:
-    """A value: small random numbers, zeros for whatever may be an index, true, empty strings.
-
-    `flat` takes the place of random numbers in what has fewer than two dimensions.
-    """
-    import numpy as np
-    import tensorflow as tf
-
-    kind = tf.as_dtype(dtype)
-    if kind == tf.string:
-        return np.full(shape, b"", object)
-    if kind in (tf.resource, tf.variant):
-        raise ValueError(f"{name} is given a {kind.name}, which cannot be made up")
-    if kind.is_floating and not (flat is not None and len(shape) < 2):
-        return np.random.default_rng(0).normal(0, _SPREAD, shape).astype(kind.as_numpy_dtype)
-    if kind.is_floating:
-        return np.full(shape, flat, kind.as_numpy_dtype)
-    return np.full(shape, kind == tf.bool, kind.as_numpy_dtype)
 
 
 # --- what is reported ------------------------------------------------------------------------------------------------

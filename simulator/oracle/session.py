@@ -36,6 +36,7 @@ _ENVIRONMENT = {
     "GRPC_FAIL_FAST": "true",  # a worker that is gone is an error, not waited for
     "GRPC_POLL_STRATEGY": "poll",  # by the numbers of descriptors, behind which `servers` exchanges sockets
 }
+_SPREAD = 0.1  # standard deviation of made-up values: small, so that nothing overflows
 _TOO_LARGE = "Received message larger than max"  # gRPC's words for a message beyond its bound
 _SEVERAL = re.compile(r"\A\d+ root error\(s\) found\.\s*(\(0\) )?")  # before the first of them
 _ATTACHED = re.compile(r"\[\[\{\{node [^}]+\}\}\]\]")
@@ -69,7 +70,7 @@ def answering() -> Callable[[bytes], bytes]:
 
         if len(tf.config.list_physical_devices("GPU")) < counts["GPU"]:
             return child.pack({"enough": False})
-        config = configuration(soft=facts["soft"])
+        config = configuration(soft=facts["soft"], logs=True)
         config.device_count.update(counts)
         config.graph_options.enable_recv_scheduling = facts.get("recv_scheduling", False)
         target, taken = "", _none
@@ -109,15 +110,20 @@ def prepare(*, gpus: bool) -> None:
     os.environ.update(_ENVIRONMENT)
     if not gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    no_proxies()
+
+
+def no_proxies() -> None:
+    """Forget them: gRPC would go through one even to this machine."""
     for name in ("http_proxy", "https_proxy", "grpc_proxy", "HTTP_PROXY", "HTTPS_PROXY", "GRPC_PROXY"):
-        os.environ.pop(name, None)  # gRPC would go through it even to this machine
+        os.environ.pop(name, None)
 
 
-def configuration(*, soft: bool) -> Any:
-    """A ConfigProto that logs the placement and switches off all rewriting of the graph (Grappler, folding)."""
+def configuration(*, soft: bool, logs: bool = False) -> Any:
+    """A ConfigProto that switches off all rewriting of the graph (Grappler, folding); `logs`: the placement."""
     import tensorflow as tf
 
-    config = tf.compat.v1.ConfigProto(log_device_placement=True, allow_soft_placement=soft)
+    config = tf.compat.v1.ConfigProto(log_device_placement=logs, allow_soft_placement=soft)
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = -1
     config.gpu_options.allow_growth = True  # or it would take all memory of every GPU for a graph that is not run
@@ -167,6 +173,36 @@ def sentence(error: Exception) -> str:
     first = message.strip().partition("\n")[0][:SENTENCE_CHARACTERS].strip()
     attached = _ATTACHED.search(message)
     return f"{first} {attached[0]}" if attached and "node " not in first else first
+
+
+def step_of(
+    session: Any, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], time_s: float, *, traced: bool
+) -> Any:
+    """A step of a session as a function of what is fed; it may take so many seconds."""
+    from tensorflow.core.protobuf import config_pb2
+
+    level = config_pb2.RunOptions.FULL_TRACE if traced else config_pb2.RunOptions.NO_TRACE
+    options = config_pb2.RunOptions(trace_level=level, timeout_in_ms=max(1, int(1000 * time_s)))
+    step = config_pb2.CallableOptions(feed=feeds, fetch=fetches, target=targets, run_options=options)
+    return session._make_callable_from_options(step)
+
+
+def made_up(name: str, dtype: int, shape: Sequence[int], *, flat: float | None = None, truth: bool = False) -> Any:
+    """A value: small random numbers, zeros for whatever may be an index, `truth`, empty strings.
+
+    `flat` takes the place of random numbers in what has fewer than two dimensions.
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    kind = tf.as_dtype(dtype)
+    if kind == tf.string:
+        return np.full(shape, b"", object)
+    if kind in (tf.resource, tf.variant):
+        raise ValueError(f"{name} is given a {kind.name}, which cannot be made up")
+    if kind.is_floating and (flat is None or len(shape) > 1):
+        return np.random.default_rng(0).normal(0, _SPREAD, shape).astype(kind.as_numpy_dtype)
+    return np.full(shape, flat if kind.is_floating else truth and kind == tf.bool, kind.as_numpy_dtype)
 
 
 def _make_callable(graph_def: bytes, config: Any, step: Mapping[str, Sequence[str]], master: str) -> None:

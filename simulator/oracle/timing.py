@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from simulator.errors import OracleError
@@ -18,14 +18,13 @@ from simulator.graph.messages import StepStats
 from simulator.graph.purposes import first_values
 from simulator.graph.step import is_tensor
 from simulator.oracle import child
-from simulator.oracle.session import configuration, opened, prepare, sentence
+from simulator.oracle.session import configuration, made_up, opened, prepare, sentence, step_of
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Graph
     from simulator.graph.step import Step
 
 WARM_UP = 2  # steps before the one that is timed: a GPU's first ones choose and load kernels
-_SPREAD = 0.1  # standard deviation of made-up values: small, so that nothing overflows
 _MOST_FED = 2**28  # elements of one fed tensor: beyond that a made-up value is not worth its memory
 
 
@@ -101,18 +100,17 @@ def _step(graph_def: bytes, facts: Mapping[str, Any]) -> tuple[bytes | None, str
     import tensorflow as tf
 
     config = configuration(soft=facts["soft"])
-    config.log_device_placement = False
     config.device_count.update(facts["counts"])
     if facts["threads"]:
         config.inter_op_parallelism_threads, config.intra_op_parallelism_threads = facts["threads"], 1
     try:
-        values = [_made_up(*feed) for feed in facts["feeds"]]
+        values = [made_up(*feed) for feed in facts["feeds"]]
         session = opened(graph_def, config)
         feeds = [name for name, _, _ in facts["feeds"]]
         # made before any other, so that its Sends and Recvs are numbered as those of the cut that was recorded
-        step = _callable(session, feeds, facts["fetches"], facts["targets"], facts["step_timeout_s"], traced=True)
+        step = step_of(session, feeds, facts["fetches"], facts["targets"], facts["step_timeout_s"], traced=True)
         if facts["first"]:
-            _callable(session, (), (), facts["first"], facts["step_timeout_s"], traced=False)()
+            step_of(session, (), (), facts["first"], facts["step_timeout_s"], traced=False)()
         for _ in range(WARM_UP):
             step(*values)
         timed = tf.compat.v1.RunMetadata()
@@ -122,38 +120,6 @@ def _step(graph_def: bytes, facts: Mapping[str, Any]) -> tuple[bytes | None, str
     except (tf.errors.OpError, ValueError, TypeError) as error:  # the importer and numpy raise ValueError and TypeError
         return None, sentence(error)
     return _slim(timed.step_stats).SerializeToString(deterministic=True), None
-
-
-def _callable(
-    session: Any,
-    feeds: Sequence[str],
-    fetches: Sequence[str],
-    targets: Sequence[str],
-    timeout_s: float,
-    *,
-    traced: bool,
-) -> Any:
-    from tensorflow.core.protobuf import config_pb2
-
-    level = config_pb2.RunOptions.FULL_TRACE if traced else config_pb2.RunOptions.NO_TRACE
-    options = config_pb2.RunOptions(trace_level=level, timeout_in_ms=int(1000 * timeout_s))
-    step = config_pb2.CallableOptions(feed=feeds, fetch=fetches, target=targets, run_options=options)
-    return session._make_callable_from_options(step)
-
-
-def _made_up(name: str, dtype: int, shape: Sequence[int]) -> Any:
-    """A value to feed: small random numbers, zeros for whatever may be an index, empty strings."""
-    import numpy as np
-    import tensorflow as tf
-
-    kind = tf.as_dtype(dtype)
-    if kind == tf.string:
-        return np.full(shape, b"", object)
-    if kind in (tf.resource, tf.variant):
-        raise ValueError(f"{name} is fed a {kind.name}, which cannot be made up")
-    if kind.is_floating:
-        return np.random.default_rng(0).normal(0, _SPREAD, shape).astype(kind.as_numpy_dtype)
-    return np.zeros(shape, kind.as_numpy_dtype)
 
 
 def _slim(stats: Any) -> Any:

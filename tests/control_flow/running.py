@@ -96,7 +96,6 @@ def _told(tf: Any, message: bytes, facts: dict[str, Any]) -> dict[str, Any]:
     from simulator.oracle import session
 
     config = session.configuration(soft=True)
-    config.log_device_placement = False
     config.device_count["CPU"] = facts["cpus"]
     try:
         with session.opened(message, config) as opened:

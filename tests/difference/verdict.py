@@ -15,9 +15,8 @@ from simulator.comparison.comparison import compare
 from simulator.costs.estimate import estimate
 from simulator.errors import GraphError, InfeasibleError
 from simulator.oracle.child import Asking
-from simulator.oracle.complaints import compare_refusals, complaint
 from simulator.oracle.observation import Observation, extended
-from simulator.oracle.verification import differences
+from simulator.oracle.verification import compare_refusals, complaint, differences
 from simulator.partitioning.cut import partition
 from tests.difference.asking import ask
 from tests.difference.cases import Case

@@ -19,9 +19,8 @@ from simulator.graph.graph_def import graph_def
 from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step
 from simulator.oracle import child
-from simulator.oracle.complaints import check_refusal, complaint
 from simulator.oracle.observation import STAND_INS, Observation, _logged, extended
-from simulator.oracle.verification import _unseen_cuts, agreement, check
+from simulator.oracle.verification import _unseen_cuts, agreement, check, check_refusal, complaint
 from simulator.partitioning.cut import partition_by_task
 from tests.oracle.test_local import string_const
 from tests.oracle.test_standin import training

@@ -11,7 +11,7 @@ from simulator.columns import ids
 from simulator.errors import InfeasibleError, OracleError
 from simulator.graph.graph import Graph
 from simulator.graph.step import choose_step
-from simulator.oracle.complaints import complaint
+from simulator.oracle.verification import complaint
 from simulator.oracle.observation import conversation, observe
 from simulator.placer.constraints import constrain
 from simulator.placer.legality import require_legal

@@ -16,8 +16,8 @@ from simulator.errors import GraphError, InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.inlining.expanding import lower
 from simulator.oracle.child import Asking
-from simulator.oracle.complaints import complaint
 from simulator.oracle.observation import conversation, extended, observe
+from simulator.oracle.verification import complaint
 from simulator.placer.colocation import inspected
 from simulator.placer.constraints import constrain
 from tests.oracle import drawn

@@ -26,7 +26,7 @@ class Case:
     section: str  # of docs/tensorflow.md
     write: Callable[[Rows], object]
     devices: Mapping[str, str] = field(default_factory=dict)
-    refused: tuple[str, str | None] | None = None  # kind (simulator/oracle/complaints.py), node
+    refused: tuple[str, str | None] | None = None  # kind (simulator/oracle/verification.py), node
     cluster: str = CPUS
     soft: bool = True
     library: tuple[FunctionDef, ...] = ()

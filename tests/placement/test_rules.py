@@ -6,7 +6,7 @@ from placement.placing import place
 from simulator.cluster.description import load_cluster
 from simulator.errors import GraphError, InfeasibleError
 from simulator.graph.inlining.expanding import lower
-from simulator.oracle.complaints import complaint
+from simulator.oracle.verification import complaint
 from simulator.placer.constraints import constrain
 from tests.placement.problems import costs_of, whole
 from tests.placement.rules import CASES

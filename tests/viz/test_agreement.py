@@ -11,7 +11,7 @@ from simulator.cluster.master import STANDIN_CLIENT, with_client
 from simulator.errors import InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
-from simulator.oracle.complaints import Refusal
+from simulator.oracle.verification import Refusal
 from tests.viz.scenes import EXAMPLE, example
 from viz import agreement
 from viz.command.request import Request
