@@ -318,7 +318,7 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                             left -= 1
                             later[waiting] = task
                             waiting += 1
-                elif where < 0:
+                elif where < 0 or where >= routes:
                     if timing:
                         start_ns[task] = now
                     if directed:
@@ -326,16 +326,10 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                             carries(control, task, now)
                     if noting:
                         began_in[task] = instant
-                    size = push(events, size, now + length[task], task)
-                elif where >= routes:
-                    if timing:
-                        start_ns[task] = now
-                    if directed:
-                        if watched:
-                            carries(control, task, now)
-                    if noting:
-                        began_in[task] = instant
-                    join(flows, where - routes, task, length[task], now, turn)
+                    if where < 0:
+                        size = push(events, size, now + length[task], task)
+                    else:
+                        join(flows, where - routes, task, length[task], now, turn)
                 elif fifo:
                     if idle[where] > 0 and head[where] < 0:
                         idle[where] -= 1

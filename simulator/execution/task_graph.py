@@ -106,7 +106,7 @@ def lower(
     n, routes, devices = len(tables), tables.routes, len(tables.devices)
     rule = discipline(routes, contention)
     nbytes = tables.tensor_bytes[crossing.tensor]
-    flows = _flowing(tables, crossing, rule)
+    flows = flags(rule.flows[crossing.route] & (nbytes > 0))  # what has no bytes only takes its latency
     _check_flows(tables, crossing, flows, nbytes)
     hold = _holds(tables, crossing, rule)
     links = np.diff(hold.ptr)
@@ -243,11 +243,6 @@ def _holds(tables: Tables, crossing: Transfers, rule: Discipline) -> _Holds:
     link = rule.held_link[np.repeat(first, count) + place]
     nbytes = np.repeat(tables.tensor_bytes[crossing.tensor], count)
     return _Holds(ids(ptr), ids(link), bytes_ns(tables.routes.link_bytes_per_s[link], ints(nbytes)))
-
-
-def _flowing(tables: Tables, crossing: Transfers, rule: Discipline) -> Flags:
-    """[X] transfers that share links; what has no bytes only takes its latency."""
-    return flags(rule.flows[crossing.route] & (tables.tensor_bytes[crossing.tensor] > 0))
 
 
 def _check_flows(tables: Tables, crossing: Transfers, flows: Flags, nbytes: Ints) -> None:

@@ -10,13 +10,13 @@ import heapq
 import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, by_key, flags, ids, positions
 from simulator.errors import GraphError
-from simulator.graph.graph import WHOLE, Attrs, Graph, Shape, Signature
+from simulator.graph.graph import WHOLE, Attrs, Graph, GraphColumns, Signature
 from simulator.graph.messages import Proto
 from simulator.graph.op_classes import MERGES, NEXT_ITERATIONS
 from simulator.graph.tensors import EdgeColumns, TensorColumns, tensor_columns
@@ -64,7 +64,7 @@ def build(
         ops=tuple(ops),
         requested=tuple(requested),
         attrs=tuple(attrs),
-        **columns(names, ops, tensors, edges, source),
+        **vars(columns(names, ops, tensors, edges, source)),
         library=library,
         gradients=gradients,
         producer=producer,
@@ -78,23 +78,6 @@ def build(
         source=source,
         notes=(*notes, *tensors.notes),
     )
-
-
-class GraphColumns(TypedDict):
-    """The columns of a Graph that follow from its nodes, tensors and edges."""
-
-    tensor_ptr: Ids
-    tensor_node: Ids
-    tensor_port: Ids
-    tensor_dtype: Ids
-    tensor_shape: tuple[Shape | None, ...]
-    tensor_bytes: Ints
-    in_ptr: Ids
-    edge_src: Ids
-    edge_dst: Ids
-    edge_tensor: Ids
-    edge_back: Flags
-    order: Ids
 
 
 def columns(

@@ -200,7 +200,7 @@ class Editor:
             ops=tuple(kinds),
             requested=tuple([self.devices[row] for row in rows]),
             attrs=tuple(attrs),
-            **columns(names, kinds, tensors, edges, given.source),
+            **vars(columns(names, kinds, tensors, edges, given.source)),
             copies={**given.copies, **self._copies()},
             meta_graph=None,
             lowered=None,

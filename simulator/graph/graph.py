@@ -79,13 +79,9 @@ class Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
-    """A TensorFlow graph as read-only columns. Axes: N nodes, T tensors, E edges."""
+class GraphColumns:
+    """The columns of a Graph that follow from its nodes, tensors and edges. Axes: N nodes, T tensors, E edges."""
 
-    names: tuple[str, ...]  # [N]
-    ops: tuple[str, ...]  # [N]
-    requested: tuple[str, ...]  # [N] device strings of the file, raw
-    attrs: tuple[Attrs, ...]  # [N] name -> AttrValue; shared between nodes, never to be changed
     tensor_ptr: Ids  # [N+1] first tensor of each node
     tensor_node: Ids  # [T]
     tensor_port: Ids  # [T]
@@ -98,6 +94,16 @@ class Graph:
     edge_tensor: Ids  # [E] tensor, -1 for a control edge
     edge_back: Flags  # [E] a loop's back edge: NextIteration -> Merge
     order: Ids  # [N] in the order of TensorFlow's node ids: see `topological`
+
+
+@dataclass(frozen=True, eq=False)
+class Graph(GraphColumns):
+    """A TensorFlow graph as read-only columns. Axes: N nodes, T tensors, E edges."""
+
+    names: tuple[str, ...]  # [N]
+    ops: tuple[str, ...]  # [N]
+    requested: tuple[str, ...]  # [N] device strings of the file, raw
+    attrs: tuple[Attrs, ...]  # [N] name -> AttrValue; shared between nodes, never to be changed
     library: Mapping[str, Proto] = field(default_factory=dict)  # function name -> FunctionDef message
     gradients: Mapping[str, str] = field(default_factory=dict)  # function name -> its gradient function
     producer: int = 0  # GraphDef version of the writer; 0 when the file does not say

@@ -102,43 +102,29 @@ def _convolutions() -> Iterator[KernelCase]:
         image, pixels = (images, side, side, channels), (images, out, out, filters)
         weights = (taps, taps, channels, filters)
         how = {"strides": [1, stride, stride, 1], "padding": "SAME"}
-        yield KernelCase("Conv2D", lambda raw, x, w, how=how: raw.Conv2D(input=x, filter=w, **how), (image, weights))
-        yield KernelCase(
-            "Conv2DBackpropInput",
-            lambda raw, w, dy, how=how, image=image: raw.Conv2DBackpropInput(
-                input_sizes=list(image), filter=w, out_backprop=dy, **how
-            ),
-            (weights, pixels),
-        )
-        yield KernelCase(
-            "Conv2DBackpropFilter",
-            lambda raw, x, dy, how=how, weights=weights: raw.Conv2DBackpropFilter(
-                input=x, filter_sizes=list(weights), out_backprop=dy, **how
-            ),
-            (image, pixels),
-        )
+        yield from _convolution("Conv2D", image, weights, pixels, how)
     for images, side, channels in ((8, 32, 16), (2, 56, 64), (8, 14, 128)):
         image, weights = (images, side, side, channels), (3, 3, channels, 1)
         how = {"strides": [1, 1, 1, 1], "padding": "SAME"}
-        yield KernelCase(
-            "DepthwiseConv2dNative",
-            lambda raw, x, w, how=how: raw.DepthwiseConv2dNative(input=x, filter=w, **how),
-            (image, weights),
-        )
-        yield KernelCase(
-            "DepthwiseConv2dNativeBackpropInput",
-            lambda raw, w, dy, how=how, image=image: raw.DepthwiseConv2dNativeBackpropInput(
-                input_sizes=list(image), filter=w, out_backprop=dy, **how
-            ),
-            (weights, image),
-        )
-        yield KernelCase(
-            "DepthwiseConv2dNativeBackpropFilter",
-            lambda raw, x, dy, how=how, weights=weights: raw.DepthwiseConv2dNativeBackpropFilter(
-                input=x, filter_sizes=list(weights), out_backprop=dy, **how
-            ),
-            (image, image),
-        )
+        yield from _convolution("DepthwiseConv2dNative", image, weights, image, how)
+
+
+def _convolution(
+    op: str, image: tuple[int, ...], weights: tuple[int, ...], pixels: tuple[int, ...], how: Mapping[str, Any]
+) -> Iterator[KernelCase]:
+    """A convolution and both of its gradients; the forms are those of its inputs and its output."""
+    by_input, by_filter = f"{op}BackpropInput", f"{op}BackpropFilter"
+    yield KernelCase(op, lambda raw, x, w: getattr(raw, op)(input=x, filter=w, **how), (image, weights))
+    yield KernelCase(
+        by_input,
+        lambda raw, w, dy: getattr(raw, by_input)(input_sizes=list(image), filter=w, out_backprop=dy, **how),
+        (weights, pixels),
+    )
+    yield KernelCase(
+        by_filter,
+        lambda raw, x, dy: getattr(raw, by_filter)(input=x, filter_sizes=list(weights), out_backprop=dy, **how),
+        (image, pixels),
+    )
 
 
 _UNARY = "Relu Neg Exp Log Sqrt Rsqrt Square Tanh Sigmoid Erf Abs"

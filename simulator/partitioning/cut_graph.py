@@ -104,7 +104,7 @@ def as_graph(nodes: CutNodes, given: CutEdges, rows: Column, requested: Sequence
         ops=tuple(ops),
         attrs=tuple([nodes.attrs[row] for row in kept]),
         requested=tuple(requested),
-        **columns(names, ops, _tensors(nodes, rows), edges, "the cut graph", flags(given.back[order])),
+        **vars(columns(names, ops, _tensors(nodes, rows), edges, "the cut graph", flags(given.back[order]))),
         signatures={},
         train_ops=(),
         queue_runners=(),

@@ -11,8 +11,8 @@ from simulator.columns import ids
 from simulator.errors import InfeasibleError, OracleError
 from simulator.graph.graph import Graph
 from simulator.graph.step import choose_step
-from simulator.oracle.verification import complaint
 from simulator.oracle.observation import conversation, observe
+from simulator.oracle.verification import complaint
 from simulator.placer.constraints import constrain
 from simulator.placer.legality import require_legal
 from tests.oracle import drawn

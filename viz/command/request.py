@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
     ClusterSource: TypeAlias = str | os.PathLike[str] | Mapping[str, object] | Cluster
 
+# fields of a Request that are options as they are
+_UNCHANGED = (
+    *("graph", "cluster", "algorithm", "signature", "batch", "keep_calls", "profile", "ignore_devices", "soft"),
+    *("master", "flavour", "recv_scheduling", "protocol", "against"),
+)
 _PREDICTED = ("tensorflow", "requested")  # algorithms that predict TensorFlow; for all others --check pins the devices
 MOST = 2**31  # of a dimension, a batch, the trips of a loop
 OBSERVED = ".observed"  # suffix of an observed step
@@ -109,22 +114,11 @@ def read_request(asked: argparse.Namespace) -> Request:
         option = "--against" if asked.against is not None else "--compare"
         raise SimvizError(f"{option} compares single steps; leave out --training")
     return Request(
-        graph=asked.graph,
-        cluster=asked.cluster,
-        algorithm=asked.algorithm,
+        **{name: getattr(asked, name) for name in _UNCHANGED},
         budget=_budget(asked.budget),
-        signature=asked.signature,
         fetches=tuple(asked.fetch) if asked.fetch else None,
         feeds=_named("--feed", asked.feed, parse_feed),
-        batch=asked.batch,
-        keep_calls=asked.keep_calls,
         costs=tuple(asked.costs),
-        profile=asked.profile,
-        ignore_devices=asked.ignore_devices,
-        soft=asked.soft,
-        master=asked.master,
-        flavour=asked.flavour,
-        recv_scheduling=asked.recv_scheduling,
         simulation=SimulationOptions(
             order=asked.order,
             contention=asked.contention,
@@ -133,13 +127,11 @@ def read_request(asked: argparse.Namespace) -> Request:
             seed=asked.seed,
             engine=asked.engine,
         ),
-        protocol=asked.protocol,
         training=training,
         check=asked.check is True,
         log=asked.check if isinstance(asked.check, str) else None,
         observe=_observe(asked),
         observed=asked.observation,
-        against=asked.against,
     )
 
 
