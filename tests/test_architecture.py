@@ -82,7 +82,6 @@ LONG_FILES: dict[str, str] = {
     "simulator.graph.inlining.lowering": "a replacement per kind of op, each in TensorFlow's order of new nodes",
     "simulator.comparison.cut_nodes": "what makes two nodes of cuts equal: by themselves, and up to chance",
     "simulator.graph.building": "all that TensorFlow's importer checks and decides",
-    "simulator.oracle.kernel_cases": "it is the table of kernels that a calibration times",
     "simulator.oracle.verification": "TensorFlow's answers beside ours: placement, cut, and refusals",
     "simulator.oracle.record": "a record: its making, its file and its command",
     "simulator.oracle.observing": "a step that runs: the graph made ready for it, what is fed, and the answer",
