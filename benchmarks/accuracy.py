@@ -150,7 +150,7 @@ def measure(
             for one in asked:
                 _round(step, one, pids)
             for name, found in stats.items():
-                found += [done.stats for done in step([f"{name} traced"], 2)]
+                found += [done.stats for done in step([f"{name} traced"], 2, traced=True)]
     return stats
 
 

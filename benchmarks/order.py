@@ -18,9 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # what draws the graphs is a
 
 from simulator.execution.engine import run
 from simulator.execution.tables import of_step
-from simulator.graph.step import choose_step
 from tests.execution.cases import apart, costs
-from tests.oracle.test_order import EXPENSIVE_NS, drawn, started, timed_ops
+from tests.oracle.test_order import EXPENSIVE_NS, drawn, started, step_of, timed_ops
 
 
 def agreement(ours: list[str], theirs: list[str]) -> float:
@@ -40,7 +39,7 @@ def main() -> None:
     pairs: dict[str, list[float]] = {"tensorflow": [], "fifo": []}
     for seed in range(1000, 1000 + chosen.graphs):
         graph, on = drawn(seed, chosen.nodes), apart(1)
-        step = choose_step(graph, feeds=["x:0"], fetches=[name for name in graph.names if name != "x"])
+        step = step_of(graph)
         tables = of_step(graph, step, on, costs(graph, on, EXPENSIVE_NS))
         theirs = started(graph, step)
         for order, found in pairs.items():

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scatter import Point, scatter
 
 from placement import place
 from simulator import (
@@ -398,50 +399,20 @@ COLOURS = {
     "forward, float16": "#d1782f",
     "grouped convolutions": "#9a9a9a",
 }
-SIZE, EDGE, DECADES, FIRST = 360, 44, 3.5, 0.4  # pixels, pixels, of milliseconds, the exponent of the first
+FIRST_MS, LAST_MS = 2.5, 8000
 
 
 def plot(rows: Sequence[Row]) -> str:
     """Each row as a point: measured across, simulated with its GPU left out upwards, both logarithmic."""
-
-    def at(ms: float) -> float:
-        return (math.log10(ms) - FIRST) / DECADES * SIZE
 
     def kind(row: Row) -> str:
         if row.model == "resnext101":
             return "grouped convolutions"
         return "training" if "forward" not in row.graph else "forward, float16" if "half" in row.graph else "forward"
 
-    width, height = SIZE + 2 * EDGE, SIZE + 2 * EDGE
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"',
-        ' font-family="sans-serif" font-size="11">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<g transform="translate({EDGE},{SIZE + EDGE / 2}) scale(1,-1)">',
-    ]
-    off = math.log10(1.25) / DECADES * SIZE
-    parts.append(
-        f'<path d="M0,{-off:.1f}L{SIZE},{SIZE - off:.1f}L{SIZE},{SIZE}'
-        f'L{SIZE - off:.1f},{SIZE}L0,{off:.1f}Z" fill="#eee"/>'
-    )
-    parts.append(f'<path d="M0,0L{SIZE},{SIZE}M0,0H{SIZE}V{SIZE}H0Z" fill="none" stroke="#888"/>')
-    for row in rows:
-        x, y = at(row.measured_ms), at(row.without_gpu_ms)
-        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{COLOURS[kind(row)]}" fill-opacity=".7"/>')
-    parts.append("</g>")
-    for exponent in (1, 2, 3):
-        x = EDGE + (exponent - FIRST) / DECADES * SIZE
-        y = SIZE + EDGE / 2 - (exponent - FIRST) / DECADES * SIZE
-        parts.append(f'<text x="{x:.0f}" y="{SIZE + EDGE / 2 + 14:.0f}" text-anchor="middle">{10**exponent} ms</text>')
-        parts.append(f'<text x="{EDGE - 4}" y="{y + 4:.0f}" text-anchor="end">{10**exponent}</text>')
-    parts.append(f'<text x="{EDGE + SIZE / 2}" y="{SIZE + EDGE / 2 + 32}" text-anchor="middle">measured</text>')
-    parts.append(f'<text x="{EDGE + 8}" y="{EDGE / 2 + 16}">simulated, the GPU left out of the fit</text>')
-    for number, (name, colour) in enumerate(COLOURS.items()):
-        y = EDGE / 2 + 36 + 16 * number
-        parts.append(
-            f'<circle cx="{EDGE + 14}" cy="{y - 4}" r="4" fill="{colour}"/><text x="{EDGE + 24}" y="{y}">{name}</text>'
-        )
-    return "\n".join([*parts, "</svg>\n"])
+    points = [Point(row.measured_ms, row.without_gpu_ms, kind(row)) for row in rows]
+    upwards = "simulated, the GPU left out of the fit"
+    return scatter(points, COLOURS, upwards=upwards, first_ms=FIRST_MS, last_ms=LAST_MS, within=0.25)
 
 
 if __name__ == "__main__":

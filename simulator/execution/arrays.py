@@ -21,6 +21,7 @@ MAX_NS = 2**61  # no sum of times may pass this: twice it still fits a signed 64
 # resources of a delay, of a task that ends when it is ready, and of one about which a controller is asked then
 ARRIVAL, BEGINNING = -1, -2  # what makes ops ready, where no op does
 NOWHERE, AT_ONCE, ASKS = -1, -2, -3
+BY_TIME, CHEAP, DEAR = 0, 1, 2  # for TensorFlow's executor an op is worth a thread by its time, never or always
 FIFO, PRIORITY, EXECUTOR = 0, 1, 2  # how a device chooses among the tasks that are ready
 CODES = {"fifo": FIFO, "priority": PRIORITY, "tensorflow": EXECUTOR}  # of `options.ORDERS`
 TIMES, INSTANTS = 1, 2  # what a run notes of its tasks: when they are ready and start; instants of start and end
@@ -82,11 +83,10 @@ class State(NamedTuple):
 class Threads(NamedTuple):
     """TensorFlow's executor. A lane is a thread of a CPU or the stream of a GPU."""
 
-    inexpensive: Annotated[Flags, "n"]  # its kernel says so, or it takes no time
+    expense: Annotated[Ids, "n"]  # what the executor takes an op for
     packs: Annotated[Flags, "J"]  # the work of a transfer that threads of the executor do, not those of gRPC
     device: Annotated[Ids, "n"]  # of each op
     stream: Annotated[Flags, "D"]  # a GPU
-    remote: Annotated[Flags, "D"]  # a thread of its own pool hands it the ops without inputs
     lane_ptr: Annotated[Ids, "D+1"]  # first lane of each device
     free: Annotated[Flags, "lanes"]  # nothing runs on it
     own_head: Annotated[Ids, "lanes"]  # queue of each thread, -1: empty

@@ -190,14 +190,14 @@ def _threads(tables: Tables, lowered: TaskGraph, tasks: Tasks) -> Threads:
     own = tables.cpu[crossing.source] & (tables.routes.send_cores[crossing.route] == 1) & (lowered.pack >= 0)
     packs = np.zeros(count, bool)
     packs[lowered.pack[own]] = True
+    packs[lowered.answer[lowered.answer >= 0]] = True
     threads: Threads = filled(
         Threads,
         {"J": count, "n": n, "D": devices, "lanes": int(lanes.sum())},
-        inexpensive=tables.inexpensive | tables.instant,
+        expense=tables.expense,
         packs=packs,
         device=lowered.device,
         stream=~tables.cpu,
-        remote=tables.remote,
         lane_ptr=np.append(0, np.cumsum(lanes)),
         free=np.ones(int(lanes.sum()), bool),
         own_head=np.full(int(lanes.sum()), -1),

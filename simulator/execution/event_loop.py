@@ -41,7 +41,7 @@ from simulator.execution.arrays import (
     TIMES,
 )
 from simulator.execution.event_queue import events_of, first, pop, push, replace, sort
-from simulator.execution.executor import assign, enqueue, launch, schedule, touch
+from simulator.execution.executor import append, assign, enqueue, launch, schedule, touch
 from simulator.execution.sharing import finish, join, settle
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
         released, sharing = tasks.released[0], tasks.shares[0]
         timing, noting = notes & TIMES > 0, notes & INSTANTS > 0
         now, size, turn, instant, left, news, waiting = 0, 0, 0, 0, count - 1, 1, 0
-        by, woke, sends = ARRIVAL, 0, 0  # the executor's
+        by, woke, sends, answering = ARRIVAL, 0, 0, -1  # the executor's
         watched = False  # a controller counts when its bytes are on links
         asks = 0
         if directed:
@@ -228,9 +228,11 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                     ended_in[task] = instant
                 low, high, chained, done = next_from[task], next_to[task], 0, 0
                 if executor:
-                    by, woke, sends = task, 0, 0
+                    by, woke, sends, answering = task, 0, 0, -1
                 if executor and task >= ops:
                     by = ARRIVAL
+                    if threads.packs[task]:
+                        answering = task  # or it packs: then no packing follows
                     if task == count - 1:
                         by = BEGINNING
                     touches = launch(threads, tasks, state, -1, low, high, turn, touches)
@@ -271,6 +273,10 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                             elif by >= 0 and threads.packs[task] and resource[task] == threads.device[by]:
                                 sending[sends] = task
                                 sends += 1
+                            elif answering >= 0 and threads.packs[task]:  # the value waits: the same thread sends it
+                                where = resource[task]
+                                lane = threads.lane_ptr[where] + threads.lane[answering]
+                                append(task, lane, threads.own_head, threads.own_last, behind)
                             else:
                                 fresh[news] = task
                                 news += 1

@@ -2,10 +2,12 @@
 
 A lane of a CPU is an inter-op thread with a queue of its own; the device's threads share a pool. Of the ops that the
 end of one makes ready, a thread appends the inexpensive ones to its own queue. It keeps the last expensive one if that
-queue is empty, and puts the others in front of the pool's. Ops that an arrival makes ready go to the pool's end, and so
-do ops without inputs in the session's process. In another process a thread of the pool itself hands them over, each to
-the front: the last begins (decision 0050). A thread empties its own queue before it takes from the front of the pool;
-among idle threads the lowest is served first.
+queue is empty, and puts the others in front of the pool's. Ops that an arrival makes ready go to the pool's end. A
+thread empties its own queue before it takes from the front of the pool; among idle threads the lowest is served first.
+
+A step begins with one op, TensorFlow's source, which precedes all ops without inputs. The thread that passes it treats
+these like the successors of any op: it goes through constants first, and then takes variables and Recvs from the pool,
+the last first (decision 0055). So a Recv is posted when a thread comes to it.
 
 A message is sent by such a thread, too, if its lanes are cores. Packing is a Send's work. It is always expensive, and
 comes first among the tasks that an op's end makes ready; so it waits while its thread goes on with the rest. Where the
@@ -15,9 +17,8 @@ once. There, and on behalf of GPUs, packing waits for the op that runs and comes
 unpacking, the work of gRPC's own threads (measured; decision 0014).
 
 Constants and NoOps take no time, but a thread has to pass them. With one thread this is the order of the real executor
-(tests/oracle/test_order.py). Exceptions are the readers of one op where there are more than eight, and ops without
-inputs, which the session hands over one by one while the thread runs. Several real threads race for the pool and steal
-from each other's ends, so TensorFlow promises no order.
+(tests/oracle/test_order.py). Exceptions are the readers of one op, and ops without inputs, where there are more than
+eight. Several real threads race for the pool and steal from each other's ends, so TensorFlow promises no order.
 
 A GPU has one stream, whatever its lanes: its ops run in the order in which they were launched. An op is launched as
 soon as its inputs have arrived and the ops of its own device that it waits for are launched, not ended, as a launch
@@ -29,7 +30,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simulator.execution.arrays import BEGINNING
+from simulator.execution.arrays import BEGINNING, BY_TIME, CHEAP
 from simulator.execution.event_queue import sort
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def launch(
 
     `ready` is one more op that is launched; -1: none.
     """
-    resource, successor, inexpensive = tasks.resource, tasks.successor, threads.inexpensive
+    resource, successor, ops = tasks.resource, tasks.successor, len(threads.expense)
     stream, unlaunched, merged, stack = threads.stream, threads.unlaunched, threads.merged, threads.stack
     done, known, source = 0, 0, -1
     if ready >= 0:
@@ -90,7 +91,7 @@ def launch(
             data = op < 0
             if data:
                 op = ~op
-            if op >= len(inexpensive):
+            if op >= ops:
                 continue
             here = threads.device[op]
             if not stream[here] or (source >= 0 and here != source) or (data and merged[op]):
@@ -126,7 +127,7 @@ def schedule(
     `by` is that task if it is an op, else ARRIVAL, or BEGINNING of the step.
     """
     resource, woken, sending, behind = tasks.resource, state.woken, threads.sending, state.behind
-    length, inexpensive = tasks.length, threads.inexpensive
+    length, expense = tasks.length, threads.expense
     pool_head, pool_last, stream = threads.pool_head, threads.pool_last, threads.stream
     here, lane, kept = -1, -1, -1
     if by >= 0 and not stream[threads.device[by]]:
@@ -146,15 +147,15 @@ def schedule(
             if threads.unlaunched[op] > 0:  # else the stream has it already
                 touches = launch(threads, tasks, state, op, 0, 0, turn, touches)
         elif by == BEGINNING:
-            if threads.remote[where]:
-                _prepend(op, where, pool_head, pool_last, behind)
+            if expense[op] == CHEAP or (expense[op] == BY_TIME and length[op] <= INEXPENSIVE_NS):
+                append(op, threads.lane_ptr[where], threads.own_head, threads.own_last, behind)
             else:
-                append(op, where, pool_head, pool_last, behind)
+                _prepend(op, where, pool_head, pool_last, behind)
             touches = touch(where, state.touched, state.touched_in, turn, touches)
         elif where != here:  # reads a copy of a constant, or a signal
             append(op, where, pool_head, pool_last, behind)
             touches = touch(where, state.touched, state.touched_in, turn, touches)
-        elif inexpensive[op] or length[op] <= INEXPENSIVE_NS:
+        elif expense[op] == CHEAP or (expense[op] == BY_TIME and length[op] <= INEXPENSIVE_NS):
             append(op, lane, threads.own_head, threads.own_last, behind)
         else:
             if kept >= 0:

@@ -56,7 +56,7 @@ def _arena(laid: Laid) -> Arena:
     n, edges, devices, links = len(nodes.waits), len(nodes.reader), len(places.lanes), len(shared.capacity)
     serial = np.diff(places.held_ptr)
     chain = np.where(places.flowing, 2, np.maximum(serial, 1) + 2 * ((serial > 1) | ((serial > 0) & ~places.even)))
-    most = int(chain.max(initial=1)) + 2 * int(places.works[0]) + int(places.posts[0] & places.requests[0])
+    most = int(chain.max(initial=1)) + 2 * int(places.works[0]) + 2 * int(places.posts[0])
     jobs = n + most * edges + 1
     lanes = np.where(places.cpu, np.minimum(places.lanes, jobs), 1).astype(np.int64)  # more are never used
     sizes = {
@@ -88,9 +88,8 @@ def _arena(laid: Laid) -> Arena:
     made.tasks.next_from[:n] = nodes.slot[:n]
     made.tasks.released[0] = places.requests[0]
     made.threads.lane_ptr[:] = np.append(0, np.cumsum(lanes))
-    made.threads.inexpensive[:] = nodes.inexpensive
+    made.threads.expense[:] = nodes.expense
     made.threads.stream[:] = ~places.cpu
-    made.threads.remote[:] = places.remote
     return made
 
 
@@ -120,7 +119,6 @@ def _laid_out(tables: Tables, contention: str) -> Laid:
         host=tables.consumer_host,
         waits=ids(waits),
         roots=ids(roots),
-        inexpensive=flags(tables.inexpensive | tables.instant),
         merges=flags([gate.any()]),
     )
     rule = discipline(tables.routes, contention)

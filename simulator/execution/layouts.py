@@ -53,7 +53,7 @@ class Nodes(NamedTuple):
     roots: Ids  # [R] ops that need none
     instant: Flags  # [n] takes no lane and no time
     threaded: Flags  # [n] is instant, but TensorFlow's executor passes it on a thread
-    inexpensive: Flags  # [n] its kernel says so
+    expense: Ids  # [n]
     merges: Flags  # [1] some op is a Merge that starts at the first of its data inputs
     kind_ns: npt.NDArray[np.int64]  # [n, K] time on each kind of device, -1: no kernel
     tensor_bytes: Ints  # [T]
@@ -67,7 +67,6 @@ class Places(NamedTuple):
 
     lanes: Ids  # [D]
     cpu: Flags  # [D]
-    remote: Flags  # [D] in another task than the session's master
     kind: Ids  # [D] column of `kind_ns`
     home: Ids  # [D] CPU that stands for a device
     route_between: npt.NDArray[np.int32]  # [D, D] -1: none

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, SimvizError
+from simulator.execution.arrays import BY_TIME, CHEAP, DEAR
 from simulator.execution.routes import Routes, routes_of
 from simulator.graph import ops as registry
 from simulator.graph.dtypes import REF
@@ -46,12 +47,22 @@ INEXPENSIVE = CONTROL_FLOW | {
     "Size",
     "Squeeze",
     "StopGradient",
-    "VarHandleOp",
     "Variable",
     "VariableV2",
     "_Arg",
     "_Retval",
 }
+POSTING = "_Recv (posted)"  # an op that stands for the moment at which Recvs are posted
+# Ops whose time the executor never learns, so that they stay expensive: it hands on the handle of a variable without a
+# call of its kernel, which does not say that it is inexpensive; a Recv works in the background (executor.cc,
+# ProcessConstTensor and ProcessAsync).
+_NEVER_TIMED = frozenset({"VarHandleOp", POSTING})
+
+
+def expenses(kinds: Sequence[str], instant: Flags) -> Ids:
+    """[n] what the executor takes each op for: CHEAP, DEAR, or BY_TIME."""
+    cheap = instant | np.array([kind in INEXPENSIVE for kind in kinds], bool)
+    return ids(np.where([kind in _NEVER_TIMED for kind in kinds], DEAR, np.where(cheap, CHEAP, BY_TIME)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +167,6 @@ class ClusterColumns:
 
     devices: tuple[str, ...]  # [D] full names
     cpu: Flags  # [D]
-    remote: Flags  # [D] in another task than the session's master
     kind: Ids  # [D] column of `kind_ns`
     home: Ids  # [D] where constants for a device stand: a CPU itself, a GPU's task's first CPU
     lanes: Ids  # [D]
@@ -288,7 +298,6 @@ def _cluster_columns(cluster: Cluster) -> ClusterColumns:
     return ClusterColumns(
         devices=tuple(device.name for device in cluster.devices),
         cpu=flags([device.type == "CPU" for device in cluster.devices]),
-        remote=flags([device.task != cluster.client_task for device in cluster.devices]),
         kind=ids(cluster.kind_of),
         home=cluster.home,
         lanes=ids([device.lanes for device in cluster.devices]),
@@ -328,7 +337,7 @@ def with_posts(ops: Ops, readers: npt.NDArray[np.integer]) -> Ops:
     return ops.take(
         both,
         names=(*ops.names, *(f"{ops.names[op]} (posted)" for op in readers.tolist())),
-        kind=(*ops.kind, *["NoOp"] * len(readers)),
+        kind=(*ops.kind, *[POSTING] * len(readers)),
         inserted=flags(np.append(ops.inserted, none == 0)),
         merge=flags(np.append(ops.merge, none)),
         silent=flags(np.append(ops.silent, none)),
@@ -350,6 +359,7 @@ def with_end(ops: Ops, edges: Edges) -> tuple[Ops, Edges]:
     end = replace(
         with_posts(ops, last[:1]),
         names=(*ops.names, "the end of the step"),
+        kind=(*ops.kind, "NoOp"),
         bound=ids(np.append(ops.bound, -1)),
         silent=flags(np.append(ops.silent, True)),
     )

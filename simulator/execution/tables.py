@@ -29,13 +29,14 @@ from simulator.execution.layouts import Layouts
 from simulator.execution.loops import unrolled
 from simulator.execution.options import SimulationOptions
 from simulator.execution.table_columns import (
-    INEXPENSIVE,
     NO_KERNEL,
+    POSTING,
     ClusterColumns,
     Edges,
     Layout,
     Ops,
     cluster_columns,
+    expenses,
     graph_edges,
     join,
     layout,
@@ -71,7 +72,7 @@ class Tables(Layout, Buffers, ClusterColumns):
     bound: Ids  # [n] the client's device, to which what it hands in or gets is bound; -1: any device
     kind_ns: npt.NDArray[np.int64]  # [n, K] run time on each kind of device; -1: no kernel; 0 for instant ops
     merge: Flags  # [n] starts at its first data input (and all its control inputs)
-    inexpensive: Flags  # [n] its kernel says so: TensorFlow's executor never gives it a thread of its own
+    expense: Ids  # [n] CHEAP: TensorFlow's executor never gives it a thread of its own; DEAR, or BY_TIME
     threaded: Flags  # [n] instant, but the executor passes it on a thread: not what the cut made
     instant: Flags  # [n] no lane and no time: Const, NoOp, what the client hands in or gets, the cut made, or is silent
     post: Ids  # [T] the op at whose end a Recv begins to wait for the tensor; -1: when the step begins
@@ -193,7 +194,8 @@ def of_partitions(
     """The pieces, and the device of each op: only Send -> Recv edges cross, in order of (iteration, transfer).
 
     A Recv that waits for something else than its transfer (in a loop, or delayed on purpose) is posted when that has
-    happened: an op of its own stands for this moment. `ending` adds a last op, which ends when all others have.
+    happened: an op of its own stands for this moment. Under TensorFlow's executor there is one for every Recv of a CPU,
+    which is posted when a thread comes to it. `ending` adds a last op, which ends when all others have.
     """
     graph = partitions.graph
     refuse_calls(graph, range(len(graph)))
@@ -214,7 +216,10 @@ def of_partitions(
         cost_row=ids(partitions.origin[node]),
         **once(kinds),
     )
-    posted = np.unique(graph.edge_dst[is_recv[graph.edge_dst]])
+    waits = np.diff(graph.in_ptr) > 0
+    if options.order == "tensorflow":
+        waits |= np.array([device.type == "CPU" for device in cluster.devices], bool)[partitions.device]
+    posted = np.flatnonzero(is_recv & waits)
     posting = np.full(len(graph), -1)  # by graph row
     posting[posted] = np.arange(len(node), len(node) + len(posted))
     inside = graph_edges(graph, ops, ids(np.arange(len(graph.edge_src))), host=False)
@@ -258,6 +263,7 @@ def _tables(
     if ending:
         ops, edges = with_end(ops, edges)
     instant = flags(ops.inserted | ops.silent | np.array([kind in NO_KERNEL for kind in ops.kind], bool))
+    posting = np.array([kind == POSTING for kind in ops.kind], bool)
     columns, tensor_of = layout(edges, len(ops.node))
     return Tables(
         names=ops.names,
@@ -268,8 +274,8 @@ def _tables(
         bound=ops.bound,
         kind_ns=run_times(ops, instant, cluster, costs),
         merge=ops.merge,
-        threaded=flags(instant & ~(ops.inserted & (ops.bound < 0))),
-        inexpensive=flags([kind in INEXPENSIVE for kind in ops.kind]),
+        threaded=flags(instant & ~(ops.inserted & (ops.bound < 0)) | posting),
+        expense=expenses(ops.kind, instant),
         post=ids(edges.post[np.unique(tensor_of, return_index=True)[1]]),
         instant=instant,
         **vars(columns),

@@ -16,8 +16,10 @@
 A posted Recv is an event more that the first of these waits for; its request is a delay in between. Where a Recv is
 posted when the step begins, the request is the time before which that task is not released.
 
+Under TensorFlow's executor a thread at the source answers the request, which takes it no time but its turn.
+
 Tasks are numbered: ops, packs, unpacks, later links without bytes, links, flows, rests, arrivals, latencies, requests,
-each in order of transfers; and the beginning of the step.
+answers, each in order of transfers; and the beginning of the step.
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ class TaskGraph:
     device: Ids  # [n] of each op
     first: Ids  # [X] the first of the chain
     pack: Ids  # [X] -1: no work
+    answer: Ids  # [X] a thread of the executor hears of the request; -1: that is no thread's work
     wire: Ids  # [X] the first on the wires
     arrive: Ids  # [X] its end is the arrival
     kind: Ids  # [J] `Kind` of each task; of the beginnings, which come last, that of an op
@@ -129,6 +132,8 @@ def lower(
     request_ns = routes.request_ns[crossing.route]
     poster = tables.post[crossing.tensor].astype(np.int64)
     request = made.number((poster >= 0) & (request_ns > 0))
+    threaded = order == EXECUTOR and tables.cpu[crossing.source] & (routes.send_cores[crossing.route] == 1)
+    answer = made.number((poster >= 0) & (pack >= 0) & threaded)
     bounds = np.array(op_ptr if len(op_ptr) else [0, n], np.int64)  # of clients
     begin, count = made.count, made.count + len(bounds) - 1
 
@@ -154,6 +159,7 @@ def lower(
     made.describe(Kind.LATENCY, np.where(flows, delay, _NONE), crossing.latency_ns, NOWHERE, each)
     made.describe(Kind.FLOW, np.where(flows, _NONE, delay), crossing.latency_ns + crossing.wire_ns, NOWHERE, each)
     made.describe(Kind.REQUEST, request, request_ns, NOWHERE, each)
+    made.describe(Kind.REQUEST, answer, 0, tables.home[crossing.source], each)
     made.describe(Kind.OP, np.arange(begin, count), 0, NOWHERE, _NONE)
 
     reader = np.where(tables.gate, ~tables.consumer.astype(np.int64), tables.consumer)
@@ -161,8 +167,10 @@ def lower(
     crosses = np.flatnonzero(crossing.of_edge >= 0)
     made.edges.append((tables.tensor_op[tables.edge_tensor[stays]].astype(np.int64), reader[stays]))
     made.follow(tables.tensor_op[crossing.tensor].astype(np.int64), first)
-    made.follow(poster, np.where(request >= 0, request, first))
-    made.follow(request, first)
+    heard = np.where(answer >= 0, answer, first)
+    made.follow(poster, np.where(request >= 0, request, heard))
+    made.follow(request, heard)
+    made.follow(answer, first)
     made.follow(pack, wire)
     made.follow(np.where(flows, delay, _NONE), flow)
     last = np.where(place_on == 0, np.where(rest >= 0, rest, arrive)[owner], arrive[owner])
@@ -218,6 +226,7 @@ def lower(
         device=device,
         first=ids(first),
         pack=ids(pack),
+        answer=ids(answer),
         wire=ids(wire),
         arrive=ids(end),
         kind=ids(kinds),

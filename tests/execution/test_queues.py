@@ -16,9 +16,10 @@ from simulator.errors import SimvizError
 from simulator.execution.engine import StepRun, makespan, run
 from simulator.execution.executor import INEXPENSIVE_NS
 from simulator.execution.options import SimulationOptions
-from simulator.execution.tables import Tables, of_step
+from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.execution.trace import Kind
-from tests.execution.cases import apart, cluster, costs, dags, runs, whole
+from simulator.partitioning.cut import partition
+from tests.execution.cases import apart, assigned, cluster, costs, dags, runs, whole
 from tests.execution.tasks import starts
 from tests.execution.test_engine import story
 
@@ -63,12 +64,38 @@ def test_arrivals_go_to_the_end_of_the_pool() -> None:
     assert in_order(tables, outcome) == "b far a a1 late"
 
 
-def test_a_pool_that_is_not_the_session_s_begins_with_the_last_op() -> None:
-    """As a trace of two workers has it (decision 0050); each chain is run to its end."""
-    nodes = ("a = Const", "b = Const", "c = Const", "a1 = Neg a", "b1 = Neg b", "c1 = Neg c")
-    for where, wanted in ((0, "a1 b1 c1"), (1, "c1 b1 a1")):
-        tables, outcome = played(apart(2), [0] * 3 + [LONG] * 3, [where] * 6, *nodes)
-        assert in_order(tables, outcome) == wanted
+def test_a_step_begins_with_all_constants_and_then_with_the_last_variable() -> None:
+    """As a trace of two workers has it, on both of them (decision 0055); each chain is run to its end."""
+    nodes = ("v = VarHandleOp", "w = VarHandleOp", "a = Const", "b = Const", "a1 = Neg a", "b1 = Neg b")
+    more = ("v1 = ReadVariableOp v", "w1 = ReadVariableOp w", "v2 = Neg v1", "w2 = Neg w1")
+    for where in (0, 1):
+        times = [1, 1, 0, 0, LONG, LONG, 1, 1, LONG, LONG]
+        tables, outcome = played(apart(2), times, [where] * 10, *nodes, *more)
+        assert in_order(tables, outcome) == "b1 a1 w w1 w2 v v1 v2"
+
+
+def cut_and_played(on: Cluster, times: list[int], rows: list[int], *nodes: str) -> tuple[Tables, StepRun]:
+    graph, options = story(*nodes).built(), SimulationOptions(order="tensorflow")
+    pieces = partition(graph, assigned(on, rows), on, step=whole(graph), flavour="master")
+    tables, devices = of_partitions(pieces, on, costs(graph, on, times), options)
+    return tables, run(tables, devices, options=options)
+
+
+def test_a_recv_is_posted_when_a_thread_comes_to_it() -> None:
+    # The Recv stands in front of the pool. Constants come first, and of these the last keeps its thread for its reader.
+    nodes = ("x = Const", "y = Neg x", "a = Const", "a1 = Neg a", "far = Neg y")
+    on = replace(apart(2), between_tasks=Protocol("asks", request_ns=50))
+    for times, asked in (([0, 1, 0, LONG, LONG], LONG), ([0, 1, 0, 1, LONG], 1)):
+        _, outcome = cut_and_played(on, times, [0, 0, 1, 1, 1], *nodes)
+        assert starts(outcome.tasks, Kind.REQUEST) == [asked]
+
+
+def test_a_request_starves_while_its_worker_has_work() -> None:
+    # It comes while y runs, and stands in the pool until y's thread is through with the whole chain.
+    nodes = ("x = Const", "y = Neg x", "a1 = Neg y", "a2 = Neg a1", "a3 = Neg a2", "far = Neg y")
+    on = replace(apart(2), between_tasks=Protocol("asks", request_ns=LONG // 2, send_ns=7))
+    _, outcome = cut_and_played(on, [0] + [LONG] * 5, [0, 0, 0, 0, 0, 1], *nodes)
+    assert starts(outcome.tasks, Kind.PACK) == [4 * LONG]
 
 
 def test_what_arrives_is_unpacked_after_the_op_that_runs_and_before_all_that_wait() -> None:

@@ -15,10 +15,10 @@ import os
 import selectors
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 from simulator.errors import OracleError
 from simulator.oracle import child
@@ -42,7 +42,7 @@ class RealClient:
     first: tuple[tuple[str, ...], ...] = ()  # nodes to run before any client steps, one tuple after the other
     counted: bool = True  # whether its steps count towards the number that is asked for
     gap_s: float = 0.0  # from the end of a step to the next
-    traced: bool = False  # whether its steps are traced, which makes them slower
+    traced: bool = False  # whether its steps can be traced
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,13 @@ class RealStep:
     start_ns: int
     end_ns: int
     notes: Mapping[str, int | float]
-    stats: bytes = b""  # StepStats, of a traced client
+    stats: bytes = b""  # StepStats, of a traced step
 
 
-Stepping: TypeAlias = Callable[[Collection[str], int], tuple[RealStep, ...]]
+class Stepping(Protocol):
+    """Lets some clients make a number of steps, which are traced, and so longer, where that is asked for."""
+
+    def __call__(self, asked: Collection[str], steps: int, *, traced: bool = False) -> tuple[RealStep, ...]: ...
 
 
 @dataclass
@@ -118,7 +121,7 @@ def running(
         last: list[str] = []  # who stepped last
         longest_s = 0.0
 
-        def step(asked: Collection[str], steps: int) -> tuple[RealStep, ...]:
+        def step(asked: Collection[str], steps: int, *, traced: bool = False) -> tuple[RealStep, ...]:
             nonlocal longest_s
             if not counted.intersection(asked):
                 raise ValueError(_ENDLESS)
@@ -126,7 +129,7 @@ def running(
             last[:] = asked
             begun = time.monotonic_ns()
             for process in processes:
-                _say(process, {"step": last})
+                _say(process, {"step": last, "traced": traced})
             made = _steps(processes, counted, steps, begun, deadline)
             for process in processes:
                 _say(process, {"step": []})

@@ -5,8 +5,9 @@
     {"task", "core", "addresses": {task: address},         {}: it serves
      "clients": [...]}, a GraphDef per client
     {}: open                                               {}: the sessions are open, first values are given
-    {"step": clients that step from now on                 {"client", "start", "end", "notes"} after each step
-     until more is said}                                   {"client", "rests"} from one that is to rest, after its step
+    {"step": clients that step from now on                 {"client", "start", "end", "notes"} after each step; of a
+     until more is said, "traced"}                         traced one with StepStats
+                                                           {"client", "rests"} from one that is to rest, after its step
     the end                                                the end
 
 The port is taken before any address is sent, and stays taken, so no other process can take it. The error of a client is
@@ -90,10 +91,13 @@ def _be(say: Saying) -> None:
         return
     say({})
     may = {client["name"]: threading.Event() for client in facts["clients"]}
+    tracing = threading.Event()
     for client, step in zip(facts["clients"], steps, strict=True):
-        threading.Thread(target=_run, args=(client, step, may[client["name"]], say), daemon=True).start()
+        threading.Thread(target=_run, args=(client, step, may[client["name"]], tracing, say), daemon=True).start()
     while (told := child.read(sys.stdin.buffer)) is not None:
         asked, _ = child.unpack(told)
+        if asked["step"]:
+            (tracing.set if asked["traced"] else tracing.clear)()
         for name, event in may.items():
             if name in asked["step"]:
                 event.set()
@@ -125,7 +129,7 @@ def _opened(target: str, client: Mapping[str, Any], graph_def: bytes) -> Callabl
     config = configuration(soft=False)
     config.log_device_placement = False
     if client["traced"]:
-        return _traced(target, client, graph_def, config)
+        return _traceable(target, client, graph_def, config)
     session = opened(graph_def, config, target)
     for targets in client["first"]:
         session._make_callable_from_options(config_pb2.CallableOptions(target=targets))()
@@ -134,8 +138,11 @@ def _opened(target: str, client: Mapping[str, Any], graph_def: bytes) -> Callabl
     return step
 
 
-def _traced(target: str, client: Mapping[str, Any], graph_def: bytes, config: Any) -> Callable[..., list[Any]]:
-    """The step by `Session.run`: a master returns no StepStats to a callable."""
+def _traceable(target: str, client: Mapping[str, Any], graph_def: bytes, config: Any) -> Callable[..., list[Any]]:
+    """A step that is traced where it is handed RunMetadata, and runs the same kernels where it is not.
+
+    A master returns no StepStats to a callable.
+    """
     import tensorflow as tf
 
     with tf.Graph().as_default() as graph:
@@ -146,8 +153,9 @@ def _traced(target: str, client: Mapping[str, Any], graph_def: bytes, config: An
     options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
     wanted = [*client["notes"].values(), *(graph.get_operation_by_name(name) for name in client["targets"])]
 
-    def step(run_metadata: Any) -> list[Any]:
-        return list(session.run(wanted, options=options, run_metadata=run_metadata)[: len(client["notes"])])
+    def step(run_metadata: Any = None) -> list[Any]:
+        traced = {} if run_metadata is None else {"options": options, "run_metadata": run_metadata}
+        return list(session.run(wanted, **traced)[: len(client["notes"])])
 
     return step
 
@@ -156,6 +164,7 @@ def _run(
     client: Mapping[str, Any],
     step: Callable[..., list[Any]],
     may: threading.Event,
+    tracing: threading.Event,
     say: Saying,
 ) -> None:
     """Run steps while `may` is set, until the process ends."""
@@ -169,7 +178,7 @@ def _run(
                 say({"client": client["name"], "rests": rests})
             may.wait()
             rests = False
-            traced = {"run_metadata": config_pb2.RunMetadata()} if client["traced"] else {}
+            traced = {"run_metadata": config_pb2.RunMetadata()} if client["traced"] and tracing.is_set() else {}
             begun = time.monotonic_ns()
             values = step(**traced)
             ended = time.monotonic_ns()

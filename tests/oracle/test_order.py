@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -25,11 +26,15 @@ TIMED = ("MatMul", "Identity", "AddV2")  # the executor passes NoOps without a l
 EXPENSIVE_NS = 10_000  # of everything: so long does a new session take every kernel to be expensive that may be
 
 
-def drawn(seed: int, count: int) -> Graph:
-    """Products, sums and identities of what stands shortly before them, with control edges; x is all that begins."""
+BEGIN = ("x", "y", "z")
+
+
+def drawn(seed: int, count: int, begin: Sequence[str] = BEGIN) -> Graph:
+    """Products, sums and identities of what stands shortly before them, with control edges, behind what is fed."""
     chance = random.Random(seed)
-    draft, readers = Rows(), {"x": 0}
-    draft.add("x", "Placeholder", **typed("Placeholder", (SIDE, SIDE)))
+    draft, readers = Rows(), dict.fromkeys(begin, 0)
+    for name in begin:
+        draft.add(name, "Placeholder", **typed("Placeholder", (SIDE, SIDE)))
     for at in range(count):
         free = [name for name in list(readers)[-10:] if readers[name] <= MOST - 3]  # one op adds three edges at most
         values = [name for name in free if draft.ops[draft.names.index(name)] != "NoOp"]
@@ -42,6 +47,13 @@ def drawn(seed: int, count: int) -> Graph:
         readers[f"n{at}"] = 0
         draft.add(f"n{at}", op, inputs, **({} if op == "NoOp" else typed(op, (SIDE, SIDE))))
     return draft.built()
+
+
+def step_of(graph: Graph) -> Step:
+    """All of it, with what begins fed."""
+    fed = [name for name in BEGIN if name in graph.index]
+    fetched = [name for name in graph.names if name not in fed]
+    return choose_step(graph, feeds=[f"{name}:0" for name in fed], fetches=fetched)
 
 
 def timed_ops(graph: Graph, tables: Tables, outcome: StepRun) -> list[str]:
@@ -65,7 +77,7 @@ def started(graph: Graph, step: Step) -> list[str]:
 @pytest.mark.parametrize("seed", range(3))
 def test_one_thread_runs_in_the_order_that_we_say(seed: int) -> None:
     graph, on = drawn(seed, 120), apart(1)
-    step = choose_step(graph, feeds=["x:0"], fetches=[name for name in graph.names if name != "x"])
+    step = step_of(graph)
     tables = of_step(graph, step, on, costs(graph, on, EXPENSIVE_NS))
     ours = timed_ops(graph, tables, run(tables, [0] * len(tables), options=SimulationOptions(order="tensorflow")))
     assert len(ours) > 60

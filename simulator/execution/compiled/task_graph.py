@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _COUNTABLE_NS = 2.0**61 * 0.999  # a sum of times above this is left to the specification, which is exact
 _LOW = 0xFFFFFFFF
 # places in `Found.counts`: tasks of each kind, in the order of their numbers
-PACKS, UNPACKS, PASSING, LINKS, FLOWS, RESTS, ARRIVALS, DELAYS, REQUESTS, KINDS = range(10)
+PACKS, UNPACKS, PASSING, LINKS, FLOWS, RESTS, ARRIVALS, DELAYS, REQUESTS, ANSWERS, KINDS = range(11)
 
 
 def bytes_ns(nbytes: int, rate: int) -> int:
@@ -169,8 +169,10 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                         rest = wire_ns > _longest(places, shared, carried, nbytes, path, wire_ns)
                         counts[RESTS] += rest
                         counts[ARRIVALS] += rest or links > 1
-                    if nodes.post[carried] >= 0 and places.request_ns[path] > 0:
-                        counts[REQUESTS] += 1
+                    if nodes.post[carried] >= 0:
+                        counts[REQUESTS] += places.request_ns[path] > 0
+                        threaded = order == EXECUTOR and cpu[source] and places.send_cores[path] == 1
+                        counts[ANSWERS] += threaded and pack > 0
                     found.tensor_of[transfers], found.route_of[transfers], found.op_of[transfers] = carried, path, op
                     if works or noting:
                         found.source_of[transfers], found.target_of[transfers] = source, target
@@ -302,9 +304,17 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
         poster, first = nodes.post[found.tensor_of[transfer]], found.first_of[transfer]
         if poster >= 0:
             needs[first] += 1
-            if places.request_ns[found.route_of[transfer]] > 0:
+            path, source = found.route_of[transfer], found.source_of[transfer]
+            threaded = order == EXECUTOR and places.works[0] and found.pack_ns[transfer] > 0
+            if threaded and places.cpu[source] and places.send_cores[path] == 1:
+                one = _new(at_number, ANSWERS)
+                length[one], resource[one], needs[one] = 0, places.home[source], 1
+                own.threads.packs[one] = True
+                _follow(tasks, free, one, first)
+                first = one
+            if places.request_ns[path] > 0:
                 one = _new(at_number, REQUESTS)
-                length[one], resource[one], needs[one] = places.request_ns[found.route_of[transfer]], NOWHERE, 1
+                length[one], resource[one], needs[one] = places.request_ns[path], NOWHERE, 1
                 _follow(tasks, free, one, first)
                 first = one
             successor[next_to[poster]] = first
