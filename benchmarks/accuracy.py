@@ -1,42 +1,45 @@
 """Steps of real processes beside simulated ones: four models, each with many placements on two workers.
 
-    python benchmarks/accuracy.py [--placements N] [--rounds N] [--profile host.toml] [--json FILE] [--urgent]
+    python benchmarks/accuracy.py [--placements N] [--rounds N] [--profile host.toml] [--kept FILE] [--plot FILE]
 
 Two processes of TensorFlow on this machine, each pinned to a core with one thread for ops, over loopback gRPC. The
 first two placements of a model put all of it on one worker; the others are drawn. All placements of all models take
-turns, round after round; the medians count. Each step is simulated by four sets of costs:
+turns, round after round; the lower quartile of the steps counts. Each step is simulated by five sets of costs:
 
-    measured   op times of one traced step of the first placement, fitted to its untraced step; the profile's messages
+    measured   op times of traced steps of the first placement, fitted to its untraced step; the profile's messages
     profile    the profile alone: nothing of the model was measured
     roofline   the shipped CPU at its peak, a core of it
+    grappler   TensorFlow's own virtual scheduler, with the same peak
     replay     the measured op times, first ready first; a transfer takes its latency and its bytes, and no processor
 
-Times of a session (`cluster_step`, `other_task` of the profile) are added to each but `roofline`. The noise of a
-placement is half of the distance between the quartiles of its steps. A pair is told apart if its medians differ by more
-than the noise of both. Work is the processor time of each process beside what its device is busy.
+Times of a session (`cluster_step`, `other_task` of the profile) are added to `measured`, `profile` and `replay`. The
+noise of a placement is half of the distance between the quartiles of its steps. A pair is told apart if its steps
+differ by more than the noise of both. Work is the processor time of each process beside what its device is busy.
 
-The processes keep the memory that they free (MALLOC_*), as with tcmalloc: glibc gives large blocks back and faults them
-in again, up to a third of a step, differently in each thread. They run without oneDNN, as all of the oracle's do.
+Warming up takes most of the time and may be disturbed; `--pause` then waits for a line on stdin. `--kept FILE` keeps
+what was measured, and reads it where it is there. The processes keep the memory that they free (MALLOC_*), as with
+tcmalloc: glibc gives large blocks back and faults them in again, up to a third of a step, differently in each thread.
+They run without oneDNN, as all of the oracle's do.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import random
 import statistics
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from accuracy_cluster import DEVICES, KEPT, STEPS, Placement, keep, kept, measure, placements, say
 from accuracy_models import MODELS, Model, made, placed
+from scatter import Point, scatter
 
 from placement import place
 from simulator import calibrate, choose_step, estimate, load, load_cluster, partition, read_profile, simulate
@@ -49,144 +52,19 @@ from simulator.costs.table import CostTable
 from simulator.execution.interval import interval
 from simulator.execution.options import SimulationOptions
 from simulator.graph.graph import Graph
-from simulator.graph.messages import GraphDef, NodeDef, StepStats
+from simulator.graph.messages import GraphDef, StepStats
 from simulator.graph.step import Step
-from tests.oracle.processes import descendants
-from tests.oracle.real_cluster import RealClient, Stepping, running
+from simulator.oracle.child import Asking
+from tests.oracle import grappler
 
-WORKERS = ("/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1")
-DEVICES = tuple(f"{worker}/device:CPU:0" for worker in WORKERS)
-KEPT = {  # memory that is freed stays in the process
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": "8000000000",
-    "MALLOC_TOP_PAD_": "67108864",
-    "TF_ENABLE_ONEDNN_OPTS": "0",
-}
 WARM = 95  # steps: a new session takes every kernel to be expensive for about 90
-STEPS = 5  # in a row
-TIMEOUT_S = 5400.0
-WAYS = ("measured", "profile", "roofline", "replay")
-IDLE = "idle"
-
-
-@dataclass
-class Placement:
-    """One placement of a model: what was measured, and what is simulated."""
-
-    model: str
-    where: tuple[int, ...]  # worker of each part
-    took_ms: list[float] = field(default_factory=list)  # of each step
-    worked_ms: list[tuple[float, float]] = field(default_factory=list)  # of each round: processor time of the workers
-    simulated_ms: dict[str, float] = field(default_factory=dict)
-    busy_ms: dict[str, list[float]] = field(default_factory=dict)
-    low_ms: float = 0.0  # of the profile's interval
-    high_ms: float = 0.0
-
-    @property
-    def name(self) -> str:
-        """What tells it from others."""
-        return f"{self.model} {''.join(map(str, self.where))}"
-
-    @property
-    def ms(self) -> float:
-        """The median step."""
-        return float(statistics.median(self.took_ms))
-
-    @property
-    def noise_ms(self) -> float:
-        """Half of the distance between the quartiles."""
-        low, _, high = statistics.quantiles(self.took_ms, n=4)
-        return (high - low) / 2
-
-    def error(self, way: str) -> float:
-        """Less than 0: simulated too fast."""
-        return self.simulated_ms[way] / self.ms - 1
-
-    def work_error(self, way: str) -> float:
-        """Of the busier worker."""
-        real = [statistics.median(column) for column in zip(*self.worked_ms, strict=True)]
-        busier = real.index(max(real))
-        return float(self.busy_ms[way][busier] / real[busier] - 1)
-
-
-def placements(model: Model, count: int, seed: int) -> list[Placement]:
-    """All on the one worker, all on the other, and others drawn without repetition."""
-    chance = random.Random(f"{seed} {model.name}")
-    found = [(0,) * len(model.parts), (1,) * len(model.parts)]
-    most = min(count, 2 ** len(model.parts))
-    while len(found) < most:
-        drawn = tuple(chance.randrange(2) for _ in model.parts)
-        if drawn not in found:
-            found.append(drawn)
-    return [Placement(model.name, where) for where in found[:most]]
-
-
-# --- the real ones ---------------------------------------------------------------------------------------------------
-
-
-def measure(
-    models: Mapping[str, Model], asked: Sequence[Placement], warm: int, rounds: int, *, urgent: bool
-) -> dict[str, list[bytes]]:
-    """Time all placements in turn on one cluster; return StepStats of the first placement of each model."""
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < 2:
-        raise SystemExit("two cores are needed, one for each worker")
-    clients = [_client(models[one.model], one) for one in asked]
-    first = {one.model: one for one in reversed(asked) if set(one.where) == {0}}
-    clients += [_client(models[name], one, traced=True) for name, one in first.items()]
-    clients.append(_idle())
-    stats: dict[str, list[bytes]] = {name: [] for name in first}
-    with running(clients, tasks=WORKERS, cores=dict(zip(WORKERS, cores, strict=False)), timeout_s=TIMEOUT_S) as step:
-        pids = [_pinned_to(core) for core in cores[:2]]
-        if urgent:
-            for pid in (os.getpid(), *pids):
-                Path(f"/proc/{pid}/autogroup").write_text("-20")
-        for row, client in enumerate(clients):
-            _say(f"warming up, {row} of {len(clients)}")
-            step([client.name], 2 if client.traced else warm)
-        for turn in range(rounds):
-            _say(f"round {turn + 1} of {rounds}")
-            for one in asked:
-                _round(step, one, pids)
-            for name, found in stats.items():
-                found += [done.stats for done in step([f"{name} traced"], 2, traced=True)]
-    return stats
-
-
-def _client(model: Model, one: Placement, *, traced: bool = False) -> RealClient:
-    name = f"{model.name} traced" if traced else one.name
-    graph = placed(model, one.where, DEVICES)
-    return RealClient(name, WORKERS[0], graph, (model.fetch,), first=(model.first,), traced=traced)
-
-
-def _idle() -> RealClient:
-    """A client without work: while it steps, all others rest."""
-    node = NodeDef(name="nothing", op="NoOp", device=DEVICES[0])
-    return RealClient(IDLE, WORKERS[0], GraphDef(node=[node]).SerializeToString(), ("nothing",), gap_s=0.005)
-
-
-def _round(step: Stepping, one: Placement, pids: Sequence[int]) -> None:
-    """Some steps, and the processor time of all of them; a client that is told to rest ends one more."""
-    step([IDLE], 1)
-    before = [_processor_ms(pid) for pid in pids]
-    done = step([one.name], STEPS)
-    step([IDLE], 1)
-    first, second = ((_processor_ms(pid) - then) / (STEPS + 1) for pid, then in zip(pids, before, strict=True))
-    one.worked_ms.append((first, second))
-    one.took_ms += [(each.end_ns - each.start_ns) / 1e6 for each in done]
-
-
-def _pinned_to(core: int) -> int:
-    for pid in descendants(os.getpid()):
-        if os.sched_getaffinity(pid) == {core}:
-            return pid
-    raise SystemExit(f"no process is pinned to core {core}")
-
-
-def _processor_ms(pid: int) -> float:
-    """Milliseconds for which all threads of a process have run so far (Linux)."""
-    return time.clock_gettime(~pid << 3 | 2) * 1e3  # its clock's number, as clock_getcpuclockid makes it
+WAYS = ("measured", "profile", "roofline", "grappler", "replay")
+COLOURS = {
+    "convolution": "#1b6ca8",
+    "recurrent": "#2a9d5c",
+    "attention": "#d1782f",
+    "embedding": "#8a5ba6",
+}
 
 
 # --- the simulated ones ----------------------------------------------------------------------------------------------
@@ -210,7 +88,7 @@ def pinned() -> Cluster:
     return replace(on, devices=devices)
 
 
-def simulated(one: Placement, model: Model, traced: MeasuredTimes, profile: Profile) -> None:
+def simulated(one: Placement, model: Model, traced: Sequence[MeasuredTimes], profile: Profile, asking: Asking) -> None:
     """Simulate a placement in all ways."""
     on = with_messages(pinned(), profile)
     graph = load(GraphDef.FromString(placed(model, one.where, DEVICES)))
@@ -223,6 +101,8 @@ def simulated(one: Placement, model: Model, traced: MeasuredTimes, profile: Prof
     _run(one, "profile", graph, step, on, estimate(graph, on, profile), session_ms)
     _run(one, "roofline", graph, step, pinned(), estimate(graph, pinned()), 0.0)
     _run(one, "replay", graph, step, with_protocol(pinned(), "plain"), priced, session_ms, order="fifo")
+    asked = grappler.predict(graph, pinned(), step=step, devices=graph.requested, asking=asking)
+    one.simulated_ms["grappler"] = asked.makespan / 1e6
 
 
 def _run(
@@ -245,11 +125,12 @@ def _run(
         one.low_ms, one.high_ms = session_ms + low / 1e6, session_ms + high / 1e6
 
 
-def traced_times(stats: Sequence[bytes], untraced_ms: float, source: str) -> MeasuredTimes:
-    """The op times of traced steps, fitted to the untraced step."""
-    found = [from_step_stats(StepStats.FromString(one)) for one in stats]
-    told = [fitted(one, round(untraced_ms * 1e6)) for one in found]
-    return MeasuredTimes(tuple(sample for one in told for sample in one.samples), source)
+def traced_times(stats: Sequence[bytes], untraced_ms: float, profile: Profile) -> list[MeasuredTimes]:
+    """The op times of each traced step, fitted to the untraced step, with the executor's time between ops."""
+    step_ns = round(untraced_ms * 1e6 - profile.figures["cluster_step"].ns)
+    dispatch_ns = round(profile.figures["dispatch"].ns)
+    found = [from_step_stats(StepStats.FromString(one), "traced steps") for one in stats]
+    return [fitted(one, step_ns, dispatch_ns=dispatch_ns) for one in found]
 
 
 # --- the report ------------------------------------------------------------------------------------------------------
@@ -277,14 +158,14 @@ def report(asked: Sequence[Placement]) -> str:
 
 def _summary(of: Sequence[Placement], way: str) -> str:
     errors = sorted(abs(one.error(way)) for one in of)
-    work = statistics.median(abs(one.work_error(way)) for one in of)
     right, apart = _pairs(of, way)
     tau = f"tau {(2 * right - apart) / apart:.2f} over {apart} pairs" if apart else "no pair is apart"
     # the first placement gave the measured times
     unseen = [abs(one.error(way)) for one in of if len(set(one.where)) > 1] or errors
+    work = f"; work {statistics.median(abs(one.work_error(way)) for one in of):5.1%}" if way in of[0].busy_ms else ""
     return (
         f"error {statistics.median(errors):5.1%} in the median, {errors[-1]:5.1%} at worst "
-        f"({statistics.median(unseen):5.1%} over both workers); per device {work:5.1%}; {tau}"
+        f"({statistics.median(unseen):5.1%} over both workers); {tau}{work}"
     )
 
 
@@ -299,9 +180,12 @@ def _pairs(of: Sequence[Placement], way: str) -> tuple[int, int]:
     return right, apart
 
 
-def _say(stage: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{stage:60}", end="", file=sys.stderr, flush=True)
+def plot(asked: Sequence[Placement]) -> str:
+    """Each placement as a point, by measured costs."""
+    points = [Point(one.ms, one.simulated_ms["measured"], one.model) for one in asked]
+    times = [time for point in points for time in point[:2]]
+    upwards = "simulated, with op times of one worker"
+    return scatter(points, COLOURS, upwards=upwards, first_ms=0.9 * min(times), last_ms=1.1 * max(times), within=0.1)
 
 
 def main() -> None:
@@ -313,24 +197,33 @@ def main() -> None:
     asked.add_argument("--warm", type=int, default=WARM)
     asked.add_argument("--seed", type=int, default=0)
     asked.add_argument("--profile", help="of this machine, made with the same MALLOC_* (default: made first)")
-    asked.add_argument("--json", help="keep what was measured and simulated")
+    asked.add_argument("--kept", type=Path, help="keep what was measured, or read it if it is there")
+    asked.add_argument("--plot", type=Path, help="draw simulated steps over measured ones")
+    asked.add_argument("--pause", action="store_true", help="wait for a line on stdin when all sessions are warm")
     asked.add_argument("--urgent", action="store_true", help="before other programs (root)")
     options = asked.parse_args()
     os.environ.update(KEPT)
     begun = time.monotonic()
-    profile = calibrate(_say) if options.profile is None else read_profile(options.profile)
+    profile = calibrate(say) if options.profile is None else read_profile(options.profile)
     models = made(options.models.split(","))
-    drawn = [one for model in models.values() for one in placements(model, options.placements, options.seed)]
-    stats = measure(models, drawn, options.warm, options.rounds, urgent=options.urgent)
-    for name, model in models.items():
-        of = [one for one in drawn if one.model == name]
-        traced = traced_times(stats[name], of[0].ms, f"traced steps of {name}")
-        for one in of:
-            simulated(one, model, traced, profile)
+    if options.kept and options.kept.exists():
+        drawn, stats = kept(options.kept)
+    else:
+        drawn = [one for model in models.values() for one in placements(model, options.placements, options.seed)]
+        begin = (lambda: print("warm", input())) if options.pause else (lambda: None)
+        stats = measure(models, drawn, options.warm, options.rounds, urgent=options.urgent, begin=begin)
+        if options.kept:
+            keep(options.kept, drawn, stats)
+    with grappler.conversation() as asking:
+        for name, model in models.items():
+            of = [one for one in drawn if one.model == name]
+            traced = traced_times(stats[name], of[0].ms, profile)
+            for one in of:
+                simulated(one, model, traced, profile, asking)
     print(f"{profile.title}; {time.monotonic() - begun:.0f} s\n")
     print(report(drawn))
-    if options.json:
-        Path(options.json).write_text(json.dumps([asdict(one) for one in drawn]))
+    if options.plot:
+        options.plot.write_text(plot(drawn))
 
 
 if __name__ == "__main__":

@@ -194,8 +194,8 @@ def of_partitions(
     """The pieces, and the device of each op: only Send -> Recv edges cross, in order of (iteration, transfer).
 
     A Recv that waits for something else than its transfer (in a loop, or delayed on purpose) is posted when that has
-    happened: an op of its own stands for this moment. Under TensorFlow's executor there is one for every Recv of a CPU,
-    which is posted when a thread comes to it. `ending` adds a last op, which ends when all others have.
+    happened: an op of its own stands for this moment. Under TensorFlow's executor each Recv of a CPU has one, which a
+    thread passes. `ending` adds a last op, which ends when all others have.
     """
     graph = partitions.graph
     refuse_calls(graph, range(len(graph)))

@@ -146,12 +146,13 @@ def _typical(seen: tuple[SeenShape, ...]) -> Shape:
 def measured_times(observed: ObservedStep) -> MeasuredTimes:
     """The time of each op on a CPU, once per node.
 
-    Tracing makes a step longer. Where the step ran without it, too, all times shrink by the same share, rounded up. A
-    step that was shorter with tracing than without leaves them as they are.
+    Tracing makes ops longer, and what is between them. They ran one at a time. So where the step ran without tracing,
+    too, and was shorter than all ops together, their times shrink by one factor until they fit, rounded up.
     """
     over, of = 1, 1
-    if 0 < observed.step_ns < observed.traced_ns:
-        over, of = observed.step_ns, observed.traced_ns
+    total = sum(node.ns * node.runs for node in observed.nodes.values() if node.ns >= 0)
+    if 0 < observed.step_ns < total:
+        over, of = observed.step_ns, total
     samples = [
         Sample(name, "CPU", -(-node.ns * over // of), op=node.op)
         for name, node in observed.nodes.items()

@@ -246,6 +246,11 @@ def test_traced_times_are_fitted_to_the_step_without_tracing() -> None:
     assert [one.ns for one in fitted(found, 100).samples] == [30, 71, 5]
     assert fitted(found, 201) is found
     assert [one.ns for one in fitted(found, 100, lanes=2).samples] == [60, 141, 10]
+    assert [one.ns for one in fitted(found, 221, dispatch_ns=10).samples] == [70, 151, 20]
+    assert [one.ns for one in fitted(found, 120, dispatch_ns=10).samples] == [40, 81, 15]  # half of each, and 10
+    with_loop = from_step_stats(stats((CPU.name, "a", 0, 60), (CPU.name, "a", 60, 150), (CPU.name, "b", 0, 1)))
+    assert [(one.ns, one.runs) for one in with_loop.samples] == [(75, 2), (1, 1)]
+    assert [one.ns for one in fitted(with_loop, 76).samples] == [38, 1]
     with pytest.raises(ClusterError, match="said to take 0 ns"):
         fitted(found, 0)
 
