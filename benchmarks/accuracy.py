@@ -45,7 +45,7 @@ from placement import place
 from simulator import calibrate, choose_step, estimate, load, load_cluster, partition, read_profile, simulate
 from simulator.cluster.cluster import Cluster, with_protocol
 from simulator.costs.matching import with_measured
-from simulator.costs.measured import MeasuredTimes, fitted
+from simulator.costs.measured import MeasuredTimes, Sample, fitted
 from simulator.costs.measurements.reading import from_step_stats
 from simulator.costs.profile import Profile, with_messages
 from simulator.costs.table import CostTable
@@ -88,7 +88,7 @@ def pinned() -> Cluster:
     return replace(on, devices=devices)
 
 
-def simulated(one: Placement, model: Model, traced: Sequence[MeasuredTimes], profile: Profile, asking: Asking) -> None:
+def simulated(one: Placement, model: Model, traced: MeasuredTimes, profile: Profile, asking: Asking) -> None:
     """Simulate a placement in all ways."""
     on = with_messages(pinned(), profile)
     graph = load(GraphDef.FromString(placed(model, one.where, DEVICES)))
@@ -125,12 +125,17 @@ def _run(
         one.low_ms, one.high_ms = session_ms + low / 1e6, session_ms + high / 1e6
 
 
-def traced_times(stats: Sequence[bytes], untraced_ms: float, profile: Profile) -> list[MeasuredTimes]:
-    """The op times of each traced step, fitted to the untraced step, with the executor's time between ops."""
+def traced_times(stats: Sequence[bytes], untraced_ms: float, profile: Profile) -> MeasuredTimes:
+    """The median times of ops over the traced steps, fitted to the untraced step, with the executor's between them."""
+    seen: dict[tuple[str, str], list[Sample]] = {}
+    for one in stats:
+        for sample in from_step_stats(StepStats.FromString(one)).samples:
+            seen.setdefault((sample.node, sample.where), []).append(sample)
+    typical = [replace(found[0], ns=round(statistics.median(one.ns for one in found))) for found in seen.values()]
     step_ns = round(untraced_ms * 1e6 - profile.figures["cluster_step"].ns)
-    dispatch_ns = round(profile.figures["dispatch"].ns)
-    found = [from_step_stats(StepStats.FromString(one), "traced steps") for one in stats]
-    return [fitted(one, step_ns, dispatch_ns=dispatch_ns) for one in found]
+    return fitted(
+        MeasuredTimes(tuple(typical), "traced steps"), step_ns, dispatch_ns=round(profile.figures["dispatch"].ns)
+    )
 
 
 # --- the report ------------------------------------------------------------------------------------------------------

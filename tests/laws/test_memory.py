@@ -67,7 +67,7 @@ def told(
     pieces: Partitions, on: Cluster, priced: CostTable, how: SimulationOptions
 ) -> tuple[dict[int, tuple[int, int]], dict[int, int]]:
     """What a trace does not say and the engine does: see Recount."""
-    tables, device = of_partitions(pieces, on, priced)
+    tables, device = of_partitions(pieces, on, priced, how)
     outcome = run(tables, device, options=how)
     took, first = {}, woken_by(tables, outcome)
     for op in np.flatnonzero(first >= 0).tolist():
