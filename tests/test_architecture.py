@@ -87,7 +87,6 @@ LONG_FILES: dict[str, str] = {
     "simulator.oracle.observing": "a step that runs: the graph made ready for it, what is fed, and the answer",
     "simulator.placer.colocation": "TensorFlow's colocation_graph.cc and inspecting_placer.cc, which call each other",
     "simulator.execution.laws": "all laws of a trace, those of order included, over one record",
-    "simulator.execution.tables": "one normal form, of a step and of its pieces, over the same columns",
     "simulator.execution.table_columns": "the columns of `Tables`, with the ops that stand for moments",
     "simulator.training.control.layout": "every column that the controller reads, made once",
     "simulator.execution.event_loop": "the heart: one function, which keeps the state of the loop in local names",
