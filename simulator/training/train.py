@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.columns import Ints, ids, ints
+from simulator.columns import Ints, ints
 from simulator.execution.choosing import TRAINING, choose
 from simulator.execution.options import SimulationOptions
-from simulator.training.clients import Client, CombinedTables, Starts, combine_tables, starts
+from simulator.training.clients import Client, CombinedTables, combine_tables, starts
 from simulator.training.control.layout import LoweredClients, prepare
-from simulator.training.control.results import RunResult, recorded_trace
+from simulator.training.control.results import recorded_trace
 from simulator.training.control.run import run
-from simulator.training.control.workload import Workload, workload_of
+from simulator.training.control.workload import workload_of
 from simulator.training.disturbances.background import background
-from simulator.training.disturbances.disturbed import disturb, slowed, upsets_of
+from simulator.training.disturbances.disturbed import disturb, slowed
 from simulator.training.inputs.finding import inputs_of
 from simulator.training.inputs.pipeline import Pipelines
 from simulator.training.inputs.pipeline import slowed as slower_inputs
@@ -84,12 +84,11 @@ def train(
     clients, priced = (*clients, *others.clients), [*priced, *others.costs]
     programs = [client.program for client in clients]
     combined = combine_tables(clients, cluster, priced, options)
-    begins = starts(programs, cluster, disturbed.up_ns)
     settled = regime_of(regime, programs)
     workload = workload_of(
         clients,
         combined,
-        begins.session_ns,
+        starts(programs, cluster, disturbed.up_ns),
         disturbed,
         steps=max(steps, most),
         tokens=0 if settled is None else settled.tokens or 0,
@@ -101,9 +100,9 @@ def train(
     given = prepare(combined, priority, options)
     each = workload.limit // max(steps, most)
 
-    def more(result: RunResult, limit: int) -> int:
+    def more(training: Training, limit: int) -> int:
         assert extend is not None
-        return each * min(most, extend(_training(cluster, begins, workload, result), limit // each))
+        return each * min(most, extend(training, limit // each))
 
     go = partial(
         run,
@@ -114,18 +113,19 @@ def train(
         extend=None if extend is None else more,
         on_progress=on_progress,
     )
-    result, engine = None, "compiled"
+    found, engine = None, "compiled"
     if choose(options.engine, (1 + 3 * (most > steps)) * steps * _effort(given), TRAINING):
-        result = go(compiled=True)
-    if result is None:  # a deadlock, or times that the compiled loop can't count
-        result, engine = go(), "python"
-        assert result is not None
+        found = go(compiled=True)
+    if found is None:  # a deadlock, or times that the compiled loop can't count
+        found, engine = go(), "python"
+        assert found is not None
+    training, recorded = found
     how = {"order": options.order_for(priority), "contention": options.contention, "engine": engine}
     pieces = tuple(client.partitions for client in clients)
     return replace(
-        _training(cluster, begins, workload, result),
+        training,
         regime=str(settled or "none"),
-        trace=recorded_trace(result, clients, given, how),
+        trace=recorded_trace(training, recorded, clients, given, how),
         partitions=pieces,
         inputs=inputs.pipelines,
         notes=(*workload.notes, *inputs.notes, *others.notes, *_notes(pieces)),
@@ -159,43 +159,3 @@ def _priority(clients: Sequence[Client], combined: CombinedTables) -> Ints | Non
         own = client.partitions.priority
         parts.append(np.full(len(node), np.iinfo(np.int64).max) if own is None else own[node])
     return ints(np.concatenate(parts))
-
-
-def _training(cluster: Cluster, begins: Starts, workload: Workload, result: RunResult) -> Training:
-    """The results as columns."""
-    steps = np.array(result.steps, np.int64).reshape(len(result.steps), 6)
-    steps = steps[np.lexsort((steps[:, 0], steps[:, 3]))].T
-    updates = np.array(result.updates, np.int64).reshape(len(result.updates), 5).T
-    return Training(
-        regime="",
-        tasks=cluster.tasks,
-        devices=tuple(device.name for device in cluster.devices),
-        links=tuple(link.name for link in cluster.links),
-        clients=workload.names,
-        client_task=workload.task,
-        is_worker=workload.clocks.clocked,
-        session_ns=begins.session_ns,
-        waited_for=begins.waited_for,
-        step_client=ids(steps[0]),
-        step_number=ids(steps[1]),
-        step_start_ns=ints(steps[2]),
-        step_end_ns=ints(steps[3]),
-        step_waiting_ns=ints(steps[4]),
-        step_input_ns=ints(steps[5]),
-        update_ns=ints(updates[0]),
-        update_client=ids(updates[1]),
-        update_staleness=ids(updates[2]),
-        update_gradients=ids(updates[3]),
-        update_examples=ints(updates[4]),
-        dropped=result.dropped,
-        lost_updates=sum(result.lost),
-        device_lanes=ids([device.lanes for device in cluster.devices]),
-        usage=result.usage,
-        end_ns=result.end_ns,
-        samples=result.samples,
-        under_way=result.under_way,
-        lost_by_crash=ints(result.lost),
-        upsets=upsets_of(workload.disturbed),
-        cut_short=tuple(result.cut),
-        input_ns=result.input_ns,
-    )

@@ -17,13 +17,13 @@ from simulator.cluster.master import short_task
 from simulator.columns import flags, ids, ints
 from simulator.errors import DeadlockError
 from simulator.execution.options import SimulationOptions
+from simulator.execution.trace_tasks import StepTimes
 from simulator.graph.graph import Graph
 from simulator.partitioning.cut import partition
 from simulator.training.clients import Client, CombinedTables
 from simulator.training.control import run as control
 from simulator.training.control.arrays import Inputs, SyncOps, SyncResources
 from simulator.training.control.layout import prepare
-from simulator.training.control.results import RunResult
 from simulator.training.control.run import run
 from simulator.training.control.workload import Workload
 from simulator.training.disturbances.disturbance import read_disturbance
@@ -34,9 +34,11 @@ from simulator.training.recognition.sync_ops import APPLY, COUNT, DEQUEUE, DRAW,
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, assigned, costs, crowded, dags, whole, worlds
-from tests.training.alike import assert_alike, assert_spent_alike
+from tests.training.alike import assert_alike
 from tests.training.control.test_crashes import drawn
 from tests.training.workloads import Priced, chain, pushing, updating, workload
+
+Noted = tuple[Training, list[StepTimes]]
 
 
 def both(
@@ -127,7 +129,7 @@ def disturbed(random: Random, made: Workload, on: Cluster) -> Workload:
 
 def noted(
     made: Workload, combined: CombinedTables, priority: Sequence[int] | None, how: SimulationOptions, record: int
-) -> list[RunResult | None]:
+) -> list[Noted | None]:
     """The results over lists and over arrays; None: it hangs."""
     ready = prepare(combined, None if priority is None else ints(priority), how)
     try:
@@ -137,17 +139,13 @@ def noted(
     return [plain, run(made, ready, record=record, compiled=True)]
 
 
-def assert_noted_alike(plain: RunResult | None, other: RunResult | None) -> None:
+def assert_noted_alike(plain: Noted | None, other: Noted | None) -> None:
     assert (plain is None) == (other is None)
     if plain is None or other is None:
         return
-    for name in ("steps", "updates", "lost", "cut"):
-        assert getattr(plain, name) == getattr(other, name), name
-    assert_spent_alike([plain.usage, *plain.samples], [other.usage, *other.samples])
-    assert (plain.dropped, plain.end_ns, plain.under_way) == (other.dropped, other.end_ns, other.under_way)
-    assert plain.input_ns.tolist() == other.input_ns.tolist()
-    assert len(plain.recorded) == len(other.recorded)
-    for one, two in zip(plain.recorded, other.recorded, strict=True):
+    assert_alike(plain[0], other[0])
+    assert len(plain[1]) == len(other[1])
+    for one, two in zip(plain[1], other[1], strict=True):
         for name in one._fields:
             np.testing.assert_array_equal(getattr(one, name), getattr(two, name), err_msg=name)
 

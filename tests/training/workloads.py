@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from simulator.cluster.cluster import Cluster
-from simulator.columns import ints
+from simulator.columns import ids, ints
 from simulator.costs.table import CostTable
 from simulator.execution.options import SimulationOptions
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.partitioning.cut import partition
-from simulator.training.clients import Client, CombinedTables, combine_tables
+from simulator.training.clients import Client, CombinedTables, Starts, combine_tables
 from simulator.training.control.layout import prepare
-from simulator.training.control.results import RunResult
 from simulator.training.control.run import run
 from simulator.training.control.workload import Workload, workload_of
 from simulator.training.disturbances.disturbed import disturb
 from simulator.training.programs.program import Program, Role
 from simulator.training.regimes import read_regime
+from simulator.training.training import Training
 from tests.execution.cases import assigned, attrs_of, costs, whole
 from tests.strategies import INT32, Rows, shapes_attr, type_attr
 from tests.training import queues
@@ -80,8 +82,9 @@ def workload(
     combined = combine_tables(clients, on, [priced for _, priced in given])
     read = read_regime(regime)
     assert read is not None
-    start_ns, none = ints(start or [0] * len(given)), disturb([], on)
-    made = workload_of(clients, combined, start_ns, none, steps=steps, tokens=tokens, clock_rule=read.clock_rule)
+    count = len(given)
+    begins, none = Starts(ints(start or [0] * count), ids([-1] * count)), disturb([], on)
+    made = workload_of(clients, combined, begins, none, steps=steps, tokens=tokens, clock_rule=read.clock_rule)
     return made, combined
 
 
@@ -184,14 +187,26 @@ def updating(
 
 def ran(
     given: Sequence[Priced], on: Cluster, *, order: str = "fifo", contention: str = "serial", **options: object
-) -> RunResult:
+) -> Training:
     """Let the clients run to their limit."""
     together, combined = workload(given, on, **options)  # type: ignore[arg-type]
-    result = run(together, prepare(combined, None, SimulationOptions(order=order, contention=contention)))
-    assert result is not None
-    return result
+    found = run(together, prepare(combined, None, SimulationOptions(order=order, contention=contention)))
+    assert found is not None
+    return found[0]
 
 
-def spans(result: RunResult, client: int) -> list[tuple[int, int]]:
+def step_rows(run: Training) -> list[tuple[int, ...]]:
+    """Client, number, start, end, waiting, and waiting for inputs of each step."""
+    of = (run.step_client, run.step_number, run.step_start_ns, run.step_end_ns, run.step_waiting_ns, run.step_input_ns)
+    return [tuple(row) for row in np.stack(of, axis=1).tolist()]
+
+
+def update_rows(run: Training) -> list[tuple[int, ...]]:
+    """Time, client, staleness, gradients and examples of each update."""
+    of = (run.update_ns, run.update_client, run.update_staleness, run.update_gradients, run.update_examples)
+    return [tuple(row) for row in np.stack(of, axis=1).tolist()]
+
+
+def spans(run: Training, client: int) -> list[tuple[int, ...]]:
     """Start and end of the steps of a client."""
-    return [step[2:4] for step in result.steps if step[0] == client]
+    return [step[2:4] for step in step_rows(run) if step[0] == client]

@@ -169,7 +169,7 @@ def _rules(workload: Workload, given: LoweredClients, tasks: Tasks, record: int)
             clients=Clients(
                 op_ptr=workload.op_ptr,
                 sync_op_ptr=ids(np.searchsorted(sync_ops.op, workload.op_ptr)),
-                start_ns=workload.start_ns,
+                start_ns=workload.starts.session_ns,
                 gap_ns=workload.gap_ns,
                 counts=workload.counts,
                 background=workload.background,

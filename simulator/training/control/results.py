@@ -6,15 +6,16 @@ All but steps and updates are sums, so that memory grows by a few numbers per st
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ints, by_key, ids, ints
+from simulator.columns import by_key, ids, ints
 from simulator.execution.trace_tasks import StepTimes, trace_of, trace_tasks
-from simulator.training.control.arrays import COUNTED, EVENTS, NOW
-from simulator.training.training import WAITING, CutShort, ResourceUsage
+from simulator.training.control.arrays import COLUMNS, COUNTED, DROPPED, EVENTS, NOW
+from simulator.training.disturbances.disturbed import upsets_of
+from simulator.training.training import WAITING, CutShort, ResourceUsage, Training
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,41 +24,66 @@ if TYPE_CHECKING:
     from simulator.execution.trace import Trace
     from simulator.training.clients import Client
     from simulator.training.control.layout import LoweredClients, Run
+    from simulator.training.control.workload import Workload
+
+Log: TypeAlias = "tuple[list[npt.NDArray[np.int64]], list[npt.NDArray[np.int64]]]"
 
 MAX_ROWS = 2_000_000  # tasks that are recorded at most, over all steps
 
-# Client, number, start, end, time in which an op waited for a token or a gradient, time in which one did for an input.
-StepRow: TypeAlias = tuple[int, int, int, int, int, int]
-UpdateRow: TypeAlias = tuple[int, int, int, int, int]  # time, client, staleness, gradients, examples
+
+def training_of(
+    workload: Workload, made: Run, given: LoweredClients, log: Log, samples: Sequence[ResourceUsage]
+) -> Training:
+    """The training until now, without its record; `log` has the rows of `Steps.steps` and of `Steps.updates`."""
+    state, cluster = made.control.steps, workload.disturbed.cluster
+    step, update = (np.concatenate([np.zeros((0, COLUMNS), np.int64), *rows]) for rows in log)
+    step = step[np.lexsort((step[:, 0], step[:, 3]))]
+    return Training(
+        regime="",
+        tasks=cluster.tasks,
+        devices=tuple(device.name for device in cluster.devices),
+        links=tuple(link.name for link in cluster.links),
+        clients=workload.names,
+        client_task=workload.task,
+        is_worker=workload.clocks.clocked,
+        session_ns=workload.starts.session_ns,
+        waited_for=workload.starts.waited_for,
+        step_client=ids(step[:, 0]),
+        step_number=ids(step[:, 1]),
+        step_start_ns=ints(step[:, 2]),
+        step_end_ns=ints(step[:, 3]),
+        step_waiting_ns=ints(step[:, 4]),
+        step_input_ns=ints(step[:, 5]),
+        update_ns=ints(update[:, 0]),
+        update_client=ids(update[:, 1]),
+        update_staleness=ids(update[:, 2]),
+        update_gradients=ids(update[:, 3]),
+        update_examples=ints(update[:, 4]),
+        dropped=int(state.totals[DROPPED]),
+        lost_updates=int(sum(state.lost)),
+        device_lanes=ids([device.lanes for device in cluster.devices]),
+        usage=usage(made, given),
+        end_ns=int(state.progress[NOW]),
+        samples=tuple(samples),
+        under_way=_under_way(made),
+        lost_by_crash=ints(state.lost),
+        upsets=upsets_of(workload.disturbed),
+        cut_short=_cut_short(made),
+        input_ns=ints(made.control.input_state.for_ns),
+    )
 
 
-class RunResult(NamedTuple):
-    """The results of a run."""
-
-    steps: Sequence[StepRow]
-    updates: Sequence[UpdateRow]
-    dropped: int  # gradients
-    lost: Sequence[int]  # [Z] updates
-    cut: Sequence[CutShort]
-    recorded: Sequence[StepTimes]
-    end_ns: int
-    under_way: tuple[tuple[int, int, int], ...]  # (client, number, start) of steps that the end of the run cut off
-    usage: ResourceUsage
-    samples: tuple[ResourceUsage, ...]  # at some updates before
-    input_ns: Ints  # [I] that clients waited for each input
-
-
-def cut_short(made: Run) -> list[CutShort]:
+def _cut_short(made: Run) -> tuple[CutShort, ...]:
     """The steps that crashes cut short."""
     disturbances, steps = made.control.rules.disturbances, made.control.steps
     number = np.asarray(steps.cut_number)
     crash = np.repeat(np.arange(len(disturbances.crash_task)), np.diff(disturbances.hit_ptr))
     when = np.asarray(disturbances.crash_at_ns)[crash]
     columns = (np.asarray(disturbances.hit), number, np.asarray(steps.cut_start_ns), when, crash)
-    return [CutShort(*row) for row in np.stack(columns, axis=1)[number >= 0].tolist()]
+    return tuple(CutShort(*row) for row in np.stack(columns, axis=1)[number >= 0].tolist())
 
 
-def under_way(made: Run) -> tuple[tuple[int, int, int], ...]:
+def _under_way(made: Run) -> tuple[tuple[int, int, int], ...]:
     """The steps that have taken time already when the run ends, by client."""
     steps, end_ns = made.control.steps, int(made.control.steps.progress[NOW])
     rows = enumerate(zip(list(steps.running), list(steps.number), list(steps.begin_ns), strict=True))
@@ -168,12 +194,16 @@ class Recorder:
 
 
 def recorded_trace(
-    result: RunResult, clients: Sequence[Client], given: LoweredClients, how: Mapping[str, str]
+    run: Training,
+    recorded: Sequence[StepTimes],
+    clients: Sequence[Client],
+    given: LoweredClients,
+    how: Mapping[str, str],
 ) -> Trace:
     """All recorded steps, in order of (client, step); memory is not reckoned with, and there is no critical path."""
     combined, lowered = given.combined, given.lowered
-    steps = sorted(result.recorded, key=lambda one: one[:2])
-    nothing, none = ints([]), ints(np.zeros(len(result.usage.device_busy_ns)))
+    steps = sorted(recorded, key=lambda one: one[:2])
+    nothing, none = ints([]), ints(np.zeros(len(run.devices)))
     return trace_of(
         combined.tables,
         lowered,
@@ -181,8 +211,8 @@ def recorded_trace(
         trace_tasks(lowered, combined.tables, steps),
         [client.partitions for client in clients],
         combined.op_ptr,
-        makespan=result.end_ns,
-        busy_ns=result.usage.device_busy_ns,
+        makespan=run.end_ns,
+        busy_ns=run.usage.device_busy_ns,
         memory_device=ids([]),
         memory_time_ns=nothing,
         memory_bytes=nothing,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simulator.columns import ints
 from simulator.errors import DeadlockError
 from simulator.execution.arrays import EXECUTOR, TIMES
 from simulator.execution.event_loop import event_loop
@@ -15,13 +14,11 @@ from simulator.training.control.arrays import (
     COLUMNS,
     COUNTED,
     DONE,
-    DROPPED,
     GLOBAL_STEP,
     LATEST,
     LIMIT,
     MORE,
     NEXT_SAMPLE,
-    NOW,
     ROUND,
     ROUNDS,
     ROUNDS_AT_ONCE,
@@ -33,16 +30,7 @@ from simulator.training.control.arrays import (
 )
 from simulator.training.control.controller import HOOKS
 from simulator.training.control.layout import LoweredClients, Run, as_lists, begun
-from simulator.training.control.results import (
-    Recorder,
-    RunResult,
-    Samples,
-    StepRow,
-    UpdateRow,
-    cut_short,
-    under_way,
-    usage,
-)
+from simulator.training.control.results import Log, Recorder, Samples, training_of, usage
 from simulator.training.control.synchronisation import patience_of
 from simulator.training.disturbances.noise import MAX_FACTOR
 from simulator.training.recognition.sync_ops import TAKE
@@ -50,7 +38,9 @@ from simulator.wording import counted, some
 
 if TYPE_CHECKING:
     from simulator.execution.task_graph import TaskGraph
+    from simulator.execution.trace_tasks import StepTimes
     from simulator.training.control.workload import Workload
+    from simulator.training.training import Training
 
 _MANY_ROUNDS = 2**30  # after so many they are counted anew, as 32 bits hold them
 _play = event_loop(HOOKS)
@@ -62,18 +52,18 @@ def run(
     *,
     record: int = 0,
     limit: int | None = None,
-    extend: Callable[[RunResult, int], int] | None = None,
+    extend: Callable[[Training, int], int] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     compiled: bool = False,
-) -> RunResult | None:
+) -> tuple[Training, list[StepTimes]] | None:
     """Let the clients work until there are so many updates; None: until the limit of the workload.
 
-    Then `extend` gets the results and the number of updates, and returns how many there are to be. A run that goes on
+    Then `extend` gets the training and the number of updates, and returns how many there are to be. A run that goes on
     is the same as if that many had been asked for at first; it ends if there are to be no more. `on_progress` gets
     updates made, and updates to be made.
 
-    Returns None for what compiled code leaves to the plain loop: times that it can't count, or a run that hangs. Raises
-    DeadlockError where nothing can happen any more before.
+    Returns the training with its recorded steps. Returns None for what compiled code leaves to the plain loop: times
+    that it can't count, or a run that hangs. Raises DeadlockError where nothing can happen any more before.
     """
     limit = workload.limit if limit is None else limit
     if compiled and not _is_countable(workload, given.lowered):
@@ -82,33 +72,14 @@ def run(
     play = _compiled() if compiled else _plain
     made = made if compiled else as_lists(made)
     steps, recorder, samples = made.control.steps, Recorder(made, given, record), Samples()
-    log: list[StepRow] = []
-    updates: list[UpdateRow] = []
-
-    def result() -> RunResult:
-        return RunResult(
-            steps=log,
-            updates=updates,
-            dropped=int(steps.totals[DROPPED]),
-            lost=list(map(int, steps.lost)),
-            cut=cut_short(made),
-            recorded=recorder.recorded,
-            end_ns=int(steps.progress[NOW]),
-            under_way=under_way(made),
-            usage=usage(made, given),
-            samples=tuple(samples.kept),
-            input_ns=ints(made.control.input_state.for_ns),
-        )
-
+    log: Log = ([], [])
     why = MORE
     while why == MORE:
         steps.totals[LIMIT], steps.totals[ROUNDS] = limit, ROUNDS_AT_ONCE
         why = play(made, given.order)
-        ended = np.asarray(steps.steps[: COLUMNS * steps.totals[STEPS]]).reshape(-1, COLUMNS)
-        counting = np.asarray(steps.updates[: COLUMNS * steps.totals[UPDATES]]).reshape(-1, COLUMNS)
-        log += [(a, b, c, d, e, f) for a, b, c, d, e, f in ended.tolist()]
-        updates += [(a, b, c, d, e) for a, b, c, d, e, _ in counting.tolist()]
-        for client, number in ended[:, :2].tolist():
+        for rows, column, count in ((log[0], steps.steps, STEPS), (log[1], steps.updates, UPDATES)):
+            rows.append(np.array(column[: COLUMNS * steps.totals[count]], np.int64).reshape(-1, COLUMNS))
+        for client, number in log[0][-1][:, :2].tolist():
             recorder.note(client, number, made, own_lanes=given.order == EXECUTOR)
         _make_room(made)
         if steps.totals[COUNTED] >= samples.next:
@@ -116,12 +87,13 @@ def run(
             steps.totals[NEXT_SAMPLE] = samples.next
             if on_progress is not None:
                 on_progress(int(steps.totals[COUNTED]), limit)
-        more = limit if why != DONE or extend is None else extend(result(), limit)
+        training = training_of(workload, made, given, log, samples.kept) if why == DONE else None
+        more = limit if training is None or extend is None else extend(training, limit)
         if more > limit:
             limit, why = more, MORE
             steps.progress[WHY] = 0
-    if why == DONE:
-        return result()
+    if training is not None:
+        return training, recorder.recorded
     if compiled:
         return None
     raise _hangs(workload, made.control)
@@ -143,7 +115,7 @@ def _is_countable(workload: Workload, lowered: TaskGraph) -> bool:
     """Tell whether 64 bits hold all times."""
     longest, disturbed = int(lowered.tasks.length.max(initial=0)), workload.disturbed
     longest = max(longest, int(workload.inputs.period_ns.max(initial=0)))
-    latest = int(max(workload.start_ns.max(initial=0), workload.gap_ns.max(initial=0)))
+    latest = int(max(workload.starts.session_ns.max(initial=0), workload.gap_ns.max(initial=0)))
     if len(disturbed.noise):
         longest *= MAX_FACTOR
     latest = max([latest, *(one.at_ns for _, one in disturbed.crashes), *(one.phase_ns for one in disturbed.pauses)])

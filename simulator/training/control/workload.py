@@ -14,7 +14,7 @@ import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, SimvizError
-from simulator.training.clients import Client, CombinedTables, once_each, original
+from simulator.training.clients import Client, CombinedTables, Starts, once_each, original
 from simulator.training.control.arrays import Inputs, SyncOps, SyncResources
 from simulator.training.control.clocks import ClockRows
 from simulator.training.inputs.pipeline import NO_INPUTS, Pipelines
@@ -50,7 +50,7 @@ class Workload:
     op_ptr: Ids  # [C+1] rows of the combined tables; the last of each client is its END
     task: Ids  # [C] row of Cluster.tasks: its session's master
     task_of: Ids  # [D] row of Cluster.tasks
-    start_ns: Ints  # [C] its session starts
+    starts: Starts  # of the sessions
     gap_ns: Ints  # [C] from the end of a step to the next
     clocks: ClockRows  # the workers' clocks, and how workers wait for the slowest
     counts: Flags  # [C] the end of its step is an update
@@ -73,7 +73,7 @@ class Workload:
 def workload_of(
     clients: Sequence[Client],
     combined: CombinedTables,
-    start_ns: Ints,
+    starts: Starts,
     disturbed: Disturbed,
     *,
     steps: int,
@@ -103,7 +103,7 @@ def workload_of(
         op_ptr=combined.op_ptr,
         task=ids([row[client.program.task] for client in clients]),
         task_of=ids(cluster.task_of),
-        start_ns=start_ns,
+        starts=starts,
         gap_ns=ints([client.program.gap_ns or 0 for client in clients]),
         clocks=_clocks(clients, combined, sync_ops, keeps_variables, cluster, clock_rule),
         counts=flags(by_end),
@@ -112,7 +112,7 @@ def workload_of(
         sync_ops=sync_ops,
         sync_resources=_sync_resources(used, cluster, tokens),
         resource_names=tuple(f"{key.family} {key.name!r} on {key.device}" for key in used),
-        inputs=_inputs(inputs, cluster, start_ns),
+        inputs=_inputs(inputs, cluster, starts.session_ns),
         keeps_variables=keeps_variables,
         disturbed=disturbed,
         limit=steps if "updates" in roles else steps * roles.count("worker"),

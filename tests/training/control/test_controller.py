@@ -20,7 +20,7 @@ from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart
 from tests.training.alike import assert_spent_alike
-from tests.training.workloads import Priced, chain, pushing, ran, spans, updating
+from tests.training.workloads import Priced, chain, pushing, ran, spans, step_rows, update_rows, updating
 
 HOP, TOKEN = 104, 108  # ns on the way: 100 and one per byte
 
@@ -38,12 +38,12 @@ def test_a_backup_worker_s_gradient_comes_too_late_and_is_dropped() -> None:
     on = apart(4)
     run = ran([*workers(on, 50, 100, 600), updating(on, aggregate=2, handed=3, update_ns=10)], on, steps=3)
     updated = 100 + HOP + 10
-    assert run.updates[0] == (updated, 3, 0, 2, 0)
+    assert update_rows(run)[0] == (updated, 3, 0, 2, 0)
     assert spans(run, 0)[0] == spans(run, 1)[0] == (0, updated + TOKEN)
     assert spans(run, 2) == [(0, 600 + HOP + TOKEN)]
     assert run.dropped == 2
     second = updated + TOKEN + 100 + HOP + 10
-    assert run.updates[1][:1] == (second,)
+    assert update_rows(run)[1][:1] == (second,)
 
 
 def test_a_fast_worker_takes_two_tokens_of_one_update() -> None:
@@ -54,7 +54,7 @@ def test_a_fast_worker_takes_two_tokens_of_one_update() -> None:
     on = apart(3)
     run = ran([*workers(on, 10, 450), updating(on, aggregate=1, handed=2)], on, steps=3)
     step = 10 + HOP + TOKEN
-    assert [update[0] for update in run.updates] == [10 + HOP, step + 10 + HOP, 3 * step + 10 + HOP]
+    assert [update[0] for update in update_rows(run)] == [10 + HOP, step + 10 + HOP, 3 * step + 10 + HOP]
     assert spans(run, 0) == [(0, step), (step, 2 * step), (2 * step, 3 * step)]
     assert run.dropped == 2
 
@@ -65,7 +65,7 @@ def test_fewer_workers_than_gradients_take_several_steps_for_an_update() -> None
     run = ran([*workers(on, 50, 100), updating(on, aggregate=4, handed=4)], on, steps=2, tokens=2)
     fast, slow = 50 + HOP + TOKEN, 100 + HOP + TOKEN
     updated = slow + 100 + HOP
-    assert run.updates[0] == (updated, 2, 0, 4, 0)
+    assert update_rows(run)[0] == (updated, 2, 0, 4, 0)
     assert spans(run, 0)[:2] == [(0, fast), (fast, updated + TOKEN)]
     assert spans(run, 1)[:2] == [(0, slow), (slow, updated + TOKEN)]
     assert run.dropped == 0
@@ -75,9 +75,9 @@ def test_the_chief_waits_until_all_accumulators_have_enough() -> None:
     """Two variables; the chief's step waits from its beginning until the gradients are there, then begins anew."""
     on = apart(2)
     run = ran([*workers(on, 40, variables=2), updating(on, aggregate=1, handed=1, variables=2)], on, steps=2)
-    asked = [step for step in run.steps if step[0] == 1]
+    asked = [step for step in step_rows(run) if step[0] == 1]
     assert asked[0] == (1, 0, 0, 40 + HOP, 40 + HOP, 0)
-    assert [update[3] for update in run.updates] == [1, 1]
+    assert [update[3] for update in update_rows(run)] == [1, 1]
 
 
 def test_a_client_takes_its_time_between_steps() -> None:
@@ -198,8 +198,8 @@ def test_a_longer_run_begins_as_the_shorter_one(times: list[int], steps: int) ->
     on = apart(len(times) + 1)
     workload = [*workers(on, *times), updating(on, aggregate=1, handed=len(times), update_ns=5)]
     short, long = ran(workload, on, steps=steps), ran(workload, on, steps=2 * steps)
-    assert long.updates[:steps] == short.updates
-    assert long.steps[: len(short.steps)] == short.steps
+    assert update_rows(long)[:steps] == update_rows(short)
+    assert step_rows(long)[: len(step_rows(short))] == step_rows(short)
 
 
 @settings(max_examples=25)
@@ -210,8 +210,8 @@ def test_workers_that_are_alike_may_come_in_any_order(times: list[int], data: st
     workload = [chain(on, f"w{k}", [(k + 1, ns), (0, 13)], task=k + 1) for k, ns in enumerate(times)]
     first = ran(workload, on, steps=3, contention="none")
     second = ran([workload[k] for k in order], on, steps=3, contention="none")
-    known = sorted((step[0], *step[1:4]) for step in first.steps)
-    assert sorted((order[step[0]], *step[1:4]) for step in second.steps)[: len(known)] == known
+    known = sorted((step[0], *step[1:4]) for step in step_rows(first))
+    assert sorted((order[step[0]], *step[1:4]) for step in step_rows(second))[: len(known)] == known
 
 
 def test_workers_that_no_update_needs_do_not_run_for_ever() -> None:

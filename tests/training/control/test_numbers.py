@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
-from simulator.training.control.results import RunResult
+from simulator.training.training import Training
 from tests.execution.cases import apart
-from tests.training.workloads import Priced, chain, pushing, ran, updating
+from tests.training.workloads import Priced, chain, pushing, ran, step_rows, update_rows, updating
 
 LONG = 10**8  # ns: two random times are hardly ever equal
 REGIMES = ("async", "ssp:bound=0", "ssp:bound=1", "ssp:bound=2", "ssp:bound=3")
@@ -21,7 +21,7 @@ Made = Callable[[int, int], Priced]  # a worker, on the task under whose number 
 
 def renumbered(
     made: Made, on: Cluster, random: Random, more: Sequence[Priced] = (), **options: object
-) -> list[tuple[RunResult, list[str]]]:
+) -> list[tuple[Training, list[str]]]:
     """Two runs, and the names of their clients: workers as they are, and under other numbers."""
     count = len(on) - 1
     runs, start = [], [random.randrange(LONG) for _ in range(count)]
@@ -33,11 +33,11 @@ def renumbered(
     return runs
 
 
-def done(run: RunResult, names: list[str]) -> list[tuple[object, ...]]:
+def done(run: Training, names: list[str]) -> list[tuple[object, ...]]:
     """All updates and all steps that ended before the run did, by their makers' names."""
-    end = run.updates[-1][0]
-    updates = [("update", names[client], now, *rest) for now, client, *rest in run.updates]
-    steps = [("step", names[client], *rest) for client, *rest in run.steps if rest[2] < end]
+    end = update_rows(run)[-1][0]
+    updates = [("update", names[client], now, *rest) for now, client, *rest in update_rows(run)]
+    steps = [("step", names[client], *rest) for client, *rest in step_rows(run) if rest[2] < end]
     return sorted([*updates, *steps])
 
 

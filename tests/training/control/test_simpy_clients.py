@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.execution.cases import apart
 from tests.training import simpy_clients
-from tests.training.workloads import Priced, chain, pushing, ran, updating
+from tests.training.workloads import Priced, chain, pushing, ran, step_rows, update_rows, updating
 
 LONG = 10**6  # ns: two random times are hardly ever equal
 SEEDED = st.integers(0, 2**32).map(Random)  # not drawn one by one, which would make them equal
@@ -46,8 +46,8 @@ def test_synchronous_clients(
     workload.append(updating(on, aggregate=aggregate, handed=handed, variables=variables, **rest))
     ours = ran(workload, on, steps=6, tokens=tokens, order=order, contention="none")
     theirs = simpy_clients.simulate(workload, on, updates=6, tokens=tokens)
-    assert finished([step[:4] for step in ours.steps], theirs) == finished(theirs.steps, theirs)
-    assert [update[:3] for update in ours.updates] == theirs.updates
+    assert finished([(a, b, c, d) for a, b, c, d, *_ in step_rows(ours)], theirs) == finished(theirs.steps, theirs)
+    assert [update[:3] for update in update_rows(ours)] == theirs.updates
     assert ours.dropped == theirs.dropped
 
 
@@ -64,8 +64,8 @@ def test_clients_without_a_common_update(workers: int, bound: int, random: Rando
     regime = "async" if bound < 0 else f"ssp:bound={bound}"
     ours = ran(workload, on, steps=8, regime=regime, contention="none")
     theirs = simpy_clients.simulate(workload, on, updates=8 * workers, bound=bound)
-    assert finished([step[:4] for step in ours.steps], theirs) == finished(theirs.steps, theirs)
-    assert [update[:3] for update in ours.updates] == theirs.updates
+    assert finished([(a, b, c, d) for a, b, c, d, *_ in step_rows(ours)], theirs) == finished(theirs.steps, theirs)
+    assert [update[:3] for update in update_rows(ours)] == theirs.updates
 
 
 def finished(steps: Sequence[simpy_clients.Step], world: simpy_clients.World) -> list[simpy_clients.Step]:

@@ -20,7 +20,7 @@ from simulator.training.training import Training
 from tests.execution.cases import apart, assigned, attrs_of, whole
 from tests.strategies import Rows, shapes_attr, type_attr
 from tests.training.queues import INT64, variable
-from tests.training.workloads import Priced, chain, learning, ran, workload
+from tests.training.workloads import Priced, chain, learning, ran, update_rows, workload
 
 
 @pytest.mark.parametrize("resource", [False, True])
@@ -33,7 +33,7 @@ def test_what_others_do_before_a_step_reads_makes_nothing_stale(resource: bool) 
     slow = learning(on, "slow", task=1, load_ns=300, work_ns=50, resource=resource)
     fast = learning(on, "fast", task=2, work_ns=70, resource=resource)
     run = ran([slow, fast], on, steps=3)
-    assert [update[:3] for update in run.updates] == [
+    assert [update[:3] for update in update_rows(run)] == [
         (378, 1, 0),
         (658, 0, 0),  # read at 400: 378 came before that
         (756, 1, 1),  # read at 478
@@ -46,7 +46,7 @@ def test_what_others_do_before_a_step_reads_makes_nothing_stale(resource: bool) 
 def test_a_step_that_reads_nothing_computes_with_what_there_was_when_it_began() -> None:
     on = apart(3)
     run = ran([chain(on, "slow", [(1, 100)], task=1), chain(on, "fast", [(2, 40)], task=2)], on, steps=2)
-    assert [update[:3] for update in run.updates] == [(40, 1, 0), (80, 1, 0), (100, 0, 2), (120, 1, 1)]
+    assert [update[:3] for update in update_rows(run)] == [(40, 1, 0), (80, 1, 0), (100, 0, 2), (120, 1, 1)]
 
 
 def test_what_reads_is_told_by_what_is_trained() -> None:
@@ -147,4 +147,4 @@ def test_staleness_is_what_recorded_steps_say(seed: int) -> None:
 def test_a_worker_alone_is_never_stale(seed: int) -> None:
     given, on = drawn(Random(seed))
     run = ran(given[:1], on, steps=5)
-    assert {update[2] for update in run.updates} == {0}
+    assert {update[2] for update in update_rows(run)} == {0}
