@@ -152,9 +152,11 @@ ALONE: dict[str, str] = {
     "simulator.shapes.batches": "the change of a fixed batch: which numbers repeat it, and how they are written anew",
     "simulator.shapes.values": "the evaluator of small tensors, beside the rules for shapes",
     # a part of a larger whole, with a border of its own
+    "simulator.cluster.scaling": "a description with one figure multiplied, for any use, tested by itself",
     "simulator.oracle.timing": "what runs in the child process; a record is made in the parent",
     "simulator.training.control.run": "the loop without regimes, which tests drive directly",
     "viz.command.check": "the one stage that asks TensorFlow, or reads its log",
+    "viz.command.what_if": "the changes that are tried, beside the stages that run each of them",
     "viz.command.training_run": "the stages of a training, beside those of a step",
     "viz.page.time_content": "columns of time, which `timeline.js` reads, beside those of the graph",
     # measurements: one file per form, which one door tells apart

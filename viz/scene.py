@@ -29,6 +29,7 @@ from simulator.wording import counted, repr_of
 from viz.command.training_request import TrainingRequest
 from viz.difference.outline import Outline
 from viz.hints import Pinned
+from viz.what_if import WhatIf
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +82,7 @@ class Scene:
     unobserved: str | None = None  # why there is none though one was asked for
     notes: tuple[str, ...] = ()
     against: Scene | Outline | None = None  # the run to compare with; Outline: an earlier one
+    what_if: WhatIf | None = None  # the step with one change at a time; None: nobody asked
     label: str = ""  # a name of the run for sentences; "": by algorithm and cluster
 
     def __repr__(self) -> str:

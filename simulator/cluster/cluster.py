@@ -86,6 +86,7 @@ class Link:
     latency_ns: Nanos
     bytes_per_s: int
     contention: Contention | None = None
+    kind: str = ""  # "nic", "pcie", "nvlink", ..: equal links of a kind are alike; "": this one alone
 
     def __post_init__(self) -> None:
         whole = is_whole(self.latency_ns) and is_whole(self.bytes_per_s)

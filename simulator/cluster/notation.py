@@ -10,7 +10,7 @@ CPU:0 and a host of its own. A job that is named again gets further tasks. The d
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.models import DEFAULT_CPU, find_model
@@ -56,6 +56,24 @@ def read_notation(text: str) -> Cluster:
             _add_task(job, number, [(devices, what)], hosts, tasks)
     protocol = find_protocol(talks[0]) if talks else GRPC
     return connect(hosts, tasks, name=text, protocol=protocol)
+
+
+def neighbours(text: str) -> Iterator[tuple[str, str, str]]:
+    """The notations with one fewer and one more of each thing that a part counts: the part, the new part, the whole.
+
+    None counts zero: without its last GPU or task a cluster is another.
+    """
+    parts = text.replace(" ", "").split(",")
+    for at, part in enumerate(parts):
+        found = _COUNT.match(part) or _JOB.match(part)
+        spans = [found.span(group) for group in range(1, found.re.groups + 1)] if found else []
+        for begin, end in spans:
+            if begin < 0 or not part[begin:end].isdigit():  # a name, or no devices
+                continue
+            for count in (int(part[begin:end]) - 1, int(part[begin:end]) + 1):
+                new = f"{part[:begin]}{count}{part[end:]}"
+                if count:
+                    yield part, new, ",".join([*parts[:at], new, *parts[at + 1 :]])
 
 
 def _read_part(part: str, text: str, local: list[tuple[int, str]], jobs: list[tuple[str, int, int, str]]) -> None:

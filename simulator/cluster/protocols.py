@@ -131,7 +131,7 @@ RDMA = Protocol(
 # per step over a network, 22.4 us in all. Two NICs and two PCIe links have 12 us of them. GPUs copy, no CPU does.
 NCCL = Protocol("nccl", latency_ns=10_400, source="22.4 us a hop between GPUs, NCCL's own model, 2025")
 
-_KNOWN = {protocol.name: protocol for protocol in (PLAIN, GRPC, RDMA, NCCL)}
+PROTOCOLS = {protocol.name: protocol for protocol in (PLAIN, GRPC, RDMA, NCCL)}
 
 
 def find_protocol(name: str, own: Mapping[str, Protocol] | None = None) -> Protocol:
@@ -139,7 +139,7 @@ def find_protocol(name: str, own: Mapping[str, Protocol] | None = None) -> Proto
 
     Raises ClusterError with the names that exist.
     """
-    known = {**_KNOWN, **(own or {})}
+    known = {**PROTOCOLS, **(own or {})}
     if name not in known:
         raise ClusterError(f"there is no protocol {name!r}; known are {', '.join(known)}.{near(name, list(known))}")
     return known[name]

@@ -207,17 +207,21 @@ class _Links:
         self.made: list[Link] = []
         self.rows: dict[str, int] = {}
 
-    def link(self, name: str, wire: Wire, direction: str = "") -> int:
-        """Row of the wire's link in that direction; a half-duplex wire has one link for both."""
+    def link(self, owner: str, kind: str, wire: Wire, direction: str = "", *, name: str = "") -> int:
+        """Row of the wire's link in that direction; a half-duplex wire has one link for both. `name`: if not the kind.
+
+        `owner` is the host, GPU or rack that has the wire.
+        """
+        name = f"{owner} {name or kind}"
         name = f"{name} {direction}" if direction and not wire.half else name
         if name not in self.rows:
             self.rows[name] = len(self.made)
-            self.made.append(Link(name, wire.latency_ns, wire.bytes_per_s, wire.contention))
+            self.made.append(Link(name, wire.latency_ns, wire.bytes_per_s, wire.contention, kind))
         return self.rows[name]
 
-    def between(self, name: str, a: int, b: int, wire: Wire) -> int:
+    def between(self, owner: str, kind: str, a: int, b: int, wire: Wire) -> int:
         """Row of the link from `a` to `b` of a wire that only these two share."""
-        return self.link(f"{name} {min(a, b)}-{max(a, b)}" if wire.half else f"{name} {a}>{b}", wire)
+        return self.link(owner, kind, wire, name=f"{kind} {min(a, b)}-{max(a, b)}" if wire.half else f"{kind} {a}>{b}")
 
 
 def _routes(
@@ -244,7 +248,7 @@ def _routes(
                 row.append(_inside(links, here, gpu_here, gpu_there))
             elif here is there:
                 # two GPUs behind one half-duplex switch use its uplink in both directions: it is one link, listed once
-                loop = links.link(f"{here.name} loopback", here.loopback)
+                loop = links.link(here.name, "loopback", here.loopback)
                 row.append(tuple(dict.fromkeys((*out[s], loop, *in_[t]))))
             elif racks[s] is racks[t]:
                 row.append((*out[s], *leave[s], *enter[t], *in_[t]))
@@ -257,14 +261,14 @@ def _routes(
 def _port(links: _Links, host: Host, hosts: Sequence[Host], direction: str) -> tuple[int, ...]:
     """The host's NIC in one direction; none where there is no other host."""
     alone = all(other is host for other in hosts)
-    return () if alone else (links.link(f"{host.name} nic", host.nic, direction),)
+    return () if alone else (links.link(host.name, "nic", host.nic, direction),)
 
 
 def _rack_port(links: _Links, rack: Rack | None, racks: Sequence[Rack | None], direction: str) -> tuple[int, ...]:
     """The rack's uplink in one direction; none outside a rack or where there is nothing outside it."""
     if rack is None or all(other is rack for other in racks):
         return ()
-    return (links.link(f"{rack.name} uplink", rack.uplink, direction),)
+    return (links.link(rack.name, "uplink", rack.uplink, direction),)
 
 
 def _inside(links: _Links, host: Host, a: int | None, b: int | None) -> tuple[int, ...]:
@@ -273,12 +277,12 @@ def _inside(links: _Links, host: Host, a: int | None, b: int | None) -> tuple[in
         return (*_to_memory(links, host, a), *_from_memory(links, host, b))
     wire = host.nvlinks.get((min(a, b), max(a, b)))
     if wire is not None:
-        return (links.between(f"{host.name} nvlink", a, b, wire),)
+        return (links.between(host.name, "nvlink", a, b, wire),)
     if host.nvswitch is not None:
-        out = links.link(f"{host.name} gpu{a} nvlink", host.nvswitch, "out")
-        return (out, links.link(f"{host.name} gpu{b} nvlink", host.nvswitch, "in"))
-    up = links.link(f"{host.name} gpu{a} pcie", host.pcie, "out")
-    down = links.link(f"{host.name} gpu{b} pcie", host.pcie, "in")
+        out = links.link(f"{host.name} gpu{a}", "nvlink", host.nvswitch, "out")
+        return (out, links.link(f"{host.name} gpu{b}", "nvlink", host.nvswitch, "in"))
+    up = links.link(f"{host.name} gpu{a}", "pcie", host.pcie, "out")
+    down = links.link(f"{host.name} gpu{b}", "pcie", host.pcie, "in")
     sa, sb = _switch(host, a), _switch(host, b)
     if sa == sb and sa is not None:
         return (up, down)
@@ -292,7 +296,8 @@ def _switch(host: Host, gpu: int) -> int | None:
 def _uplink(links: _Links, host: Host, switch: int | None, direction: str) -> tuple[int, ...]:
     if switch is None:
         return ()
-    return (links.link(f"{host.name} switch{switch}", replace(host.pcie, latency_ns=SWITCH_LATENCY_NS), direction),)
+    wire = replace(host.pcie, latency_ns=SWITCH_LATENCY_NS)
+    return (links.link(host.name, "pcie", wire, direction, name=f"switch{switch}"),)
 
 
 def _socket(links: _Links, host: Host, a: int, b: int) -> tuple[int, ...]:
@@ -300,14 +305,14 @@ def _socket(links: _Links, host: Host, a: int, b: int) -> tuple[int, ...]:
         return ()
     sa = next((row for row, members in enumerate(host.sockets) if a in members), 0)
     sb = next((row for row, members in enumerate(host.sockets) if b in members), 0)
-    return () if sa == sb else (links.between(f"{host.name} socket", sa, sb, host.between_sockets),)
+    return () if sa == sb else (links.between(host.name, "socket", sa, sb, host.between_sockets),)
 
 
 def _to_memory(links: _Links, host: Host, gpu: int | None) -> tuple[int, ...]:
     if gpu is None:
         return ()
     return (
-        links.link(f"{host.name} gpu{gpu} pcie", host.pcie, "out"),
+        links.link(f"{host.name} gpu{gpu}", "pcie", host.pcie, "out"),
         *_uplink(links, host, _switch(host, gpu), "out"),
     )
 
@@ -317,5 +322,5 @@ def _from_memory(links: _Links, host: Host, gpu: int | None) -> tuple[int, ...]:
         return ()
     return (
         *_uplink(links, host, _switch(host, gpu), "in"),
-        links.link(f"{host.name} gpu{gpu} pcie", host.pcie, "in"),
+        links.link(f"{host.name} gpu{gpu}", "pcie", host.pcie, "in"),
     )

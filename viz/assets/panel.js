@@ -1,5 +1,5 @@
 // The side panel: tables of the step while nothing is selected, else the facts of the selection.
-// Needs format.js, model.js, cards.js, comparison.js, devices.js, edge_panel.js, transfer_panel.js.
+// Needs format.js, model.js, cards.js, comparison.js, what_if.js, devices.js, edge_panel.js, transfer_panel.js.
 
 function sidePanel(root, model, state) {
   return {
@@ -30,6 +30,7 @@ function overviewCards(model, state) {
   const { tables } = model;
   return [
     ...differenceCards(model, state),
+    whatIfCard(model),
     devicesCard(model),
     checkCard(model, state),
     criticalCard(model, state),

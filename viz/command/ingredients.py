@@ -14,7 +14,7 @@ from simulator.costs.estimate import estimate
 from simulator.costs.matching import with_measured
 from simulator.costs.measured import MeasuredTimes
 from simulator.costs.measurements.reading import read_measurement
-from simulator.costs.profile import read_profile, with_messages
+from simulator.costs.profile import Profile, read_profile, with_messages
 from simulator.costs.table import CostTable
 from simulator.errors import OracleError
 from simulator.execution.preparing import Prepared, prepare
@@ -42,6 +42,7 @@ class Ingredients:
     cluster: Cluster
     costs: CostTable
     prepared: Prepared  # the whole step, for placement and bounds
+    source: Graph  # as the file has it, before a batch and feeds give it shapes
     training: Programs | None = None  # the first one's graph is `graph`
     observed: ObservedStep | None = None  # of the user's graph
     unobserved: str | None = None  # why a step that was to be observed was not
@@ -61,26 +62,58 @@ def read_inputs(request: Request, say: Callable[[str], None]) -> Ingredients:
     """Load what the request names. Raise SimvizError if a file, a name or a figure of it is wrong."""
     say("loading the graph")
     profile = None if request.profile is None else read_profile(request.profile)  # before anything takes long
-    graph, observed, unobserved = _graph(request, say)
+    source = flat(request.graph, keep_calls=request.keep_calls, ignore_devices=request.ignore_devices)
+    graph, observed, unobserved = _graph(request, source, say)
     request = replace(request.having(observed), profile=profile)
-    cluster = _cluster(request, graph)
-    if profile is not None and request.protocol is None:
-        cluster = with_messages(cluster, profile)
-    given = _read(request, graph, cluster, say)
+    given = _read(request, source, graph, _cluster(request, graph, profile), say)
     return replace(given, observed=observed, unobserved=unobserved)
 
 
-def _read(request: Request, graph: Graph, cluster: Cluster, say: Callable[[str], None]) -> Ingredients:
+def changed_inputs(
+    request: Request, given: Ingredients, *, cluster: Cluster | None = None, batch: int | None = None
+) -> Ingredients:
+    """The ingredients of the same graph for another request, on `cluster` if not on the one that the request names.
+
+    Nothing is read again; with `batch` shapes are found again. Raise SimvizError as `read_inputs` does.
+    """
+    profile = None if request.profile is None else read_profile(request.profile)
+    request = replace(request.having(given.observed), profile=profile, batch=batch or request.batch)
+    graph = given.graph if given.training is None else given.training.source
+    if batch is not None:
+        graph, _, _ = _graph(request, given.source, _quietly)
+    cluster = _cluster(request, graph, profile) if cluster is None else cluster
+    return replace(_read(request, given.source, graph, cluster, _quietly), observed=given.observed)
+
+
+def repriced(request: Request, given: Ingredients, cluster: Cluster) -> Ingredients:
+    """The ingredients with the same devices at other speeds; `prepared`, which placements read, stays that of `given`.
+
+    Raise SimvizError as `read_inputs` does.
+    """
+    profile = None if request.profile is None else read_profile(request.profile)
+    request, training = replace(request.having(given.observed), profile=profile), given.training
+    if training is None:
+        return replace(given, cluster=cluster, costs=price(request, given.graph, cluster))
+    costs = price_each(request, training.programs, cluster)
+    return replace(given, cluster=cluster, costs=costs[0], training=replace(training, costs=costs))
+
+
+def _quietly(stage: str) -> None:
+    """Say nothing of a stage."""
+
+
+def _read(request: Request, source: Graph, graph: Graph, cluster: Cluster, say: Callable[[str], None]) -> Ingredients:
     if request.training is not None:
-        return _of_training(request, request.training, graph, cluster, say)
+        return _of_training(request, request.training, source, graph, cluster, say)
     say("choosing the step")
     step = choose_step(graph, feeds=tuple(request.feeds), fetches=request.fetches, signature=request.signature)
     say("pricing the ops")
-    return _inputs(request, graph, step, cluster, price(request, graph, cluster))
+    return _inputs(request, source, graph, step, cluster, price(request, graph, cluster))
 
 
 def _inputs(
     request: Request,
+    source: Graph,
     graph: Graph,
     step: Step,
     cluster: Cluster,
@@ -88,11 +121,16 @@ def _inputs(
     training: Programs | None = None,
 ) -> Ingredients:
     prepared = prepare(graph, step, cluster, costs, request.simulation)
-    return Ingredients(graph, step, cluster, costs, prepared, training)
+    return Ingredients(graph, step, cluster, costs, prepared, source, training)
 
 
 def _of_training(
-    request: Request, wanted: TrainingRequest, graph: Graph, cluster: Cluster, say: Callable[[str], None]
+    request: Request,
+    wanted: TrainingRequest,
+    source: Graph,
+    graph: Graph,
+    cluster: Cluster,
+    say: Callable[[str], None],
 ) -> Ingredients:
     """The ingredients of the first program, whose session is at its own task."""
     from viz.command.training_programs import make_programs
@@ -106,12 +144,11 @@ def _of_training(
     first = programs[0]
     step = choose_step(first.graph, feeds=first.feeds, fetches=first.fetches)
     training = Programs(graph, programs, costs, made)
-    return _inputs(request, first.graph, step, connected(cluster, first.task), costs[0], training)
+    return _inputs(request, source, first.graph, step, connected(cluster, first.task), costs[0], training)
 
 
-def _graph(request: Request, say: Callable[[str], None]) -> tuple[Graph, ObservedStep | None, str | None]:
+def _graph(request: Request, graph: Graph, say: Callable[[str], None]) -> tuple[Graph, ObservedStep | None, str | None]:
     """The graph with its shapes, and the observed step if one is asked for, or why it could not be observed."""
-    graph = flat(request.graph, keep_calls=request.keep_calls, ignore_devices=request.ignore_devices)
     feeds = request.feeds
     if request.training is not None:
         # a function's captured value is fed to a single step; the steps of a training share it
@@ -141,7 +178,7 @@ def _observe(request: Request, bounds: ObserveRequest, graph: Graph, feeds: tupl
     return observe_step(graph, step=step, time_s=time_s, memory_bytes=bounds.memory_bytes)
 
 
-def _cluster(request: Request, graph: Graph) -> Cluster:
+def _cluster(request: Request, graph: Graph, profile: Profile | None) -> Cluster:
     cluster = (
         default_cluster(graph, ignored=request.ignore_devices)
         if request.cluster is None
@@ -149,6 +186,8 @@ def _cluster(request: Request, graph: Graph) -> Cluster:
     )
     if request.protocol is not None:
         cluster = with_protocol(cluster, request.protocol)
+    elif profile is not None:
+        cluster = with_messages(cluster, profile)
     return cluster if request.master is None else connected(cluster, request.master)
 
 

@@ -125,6 +125,7 @@ def run(
     until_ci: float | str | None = None,
     check: bool | Text = False,
     against: Text | None = None,
+    what_if: bool | str = False,
 ) -> Result:
     """Do what the command does and return all values. Nothing is printed or written.
 
@@ -138,8 +139,9 @@ def run(
     such a file or `result.observed`.
 
     The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `bound`,
-    `received`, `training`, `check`, `observed`, `notes` and, with `against`, `difference`; `summary()`, `to_json()` and
-    `write(path)` give what the command prints and writes. A plan that runs out of memory is returned, too.
+    `received`, `training`, `check`, `observed`, `notes`, with `against` `difference`, with `what_if` (True, "kept" or
+    "again") `what_if`. `summary()`, `to_json()` and `write(path)` give what the command prints and writes. A plan that
+    runs out of memory is returned, too.
 
     Raises SimvizError with the option that is wrong. Raises GraphError and ClusterError for a graph or cluster that
     cannot be used. Raises InfeasibleError where no device may hold a group, and OracleError where TensorFlow could not
@@ -163,7 +165,7 @@ def _arguments(given: Mapping[str, object]) -> Iterator[str]:
     """The keywords as arguments of the command."""
     for name, value in given.items():
         option = "--" + _OPTIONS.get(name, name).replace("_", "-")
-        if value is True and name in (*_FLAGS, "check"):
+        if value is True and name in (*_FLAGS, "check", "what_if"):
             yield option
         elif isinstance(value, Mapping):
             yield from (f"{option}={_text(key)}={_text(one, of=name)}" for key, one in value.items())

@@ -59,6 +59,7 @@ examples:
   simviz graph.pb --cluster ps=1,worker=8 --contention fair --order tensorflow
   simviz graph.pb --cluster 4gpu --compare single,whitepaper,heft,tensorflow
   simviz graph.pb --cluster 4gpu --against single
+  simviz graph.pb --cluster ps=2,worker=4x1gpu --what-if
   simviz --calibrate host.toml
   simviz graph.pb --cluster ps=1,worker=2 --profile host.toml
   simviz seq2seq.meta --trips '*=20' --branch is_training=false
@@ -79,7 +80,7 @@ class Options(argparse.ArgumentParser):
         asked, left = self.parse_known_args(arguments)
         if left:
             self.error(self._unknown(left))
-        for name in ("check", "observe"):
+        for name in ("check", "observe", "what_if"):
             if asked.graph is None and isinstance(getattr(asked, name), str):
                 asked.graph = getattr(asked, name)
                 setattr(asked, name, True)
@@ -169,7 +170,9 @@ def parser() -> Options:
     _add_order(simulated)
     _add_control_flow(made.add_argument_group("loops and branches"))
     _add_training(made.add_argument_group("training", _TRAINING))
-    _add_comparison(made.add_argument_group("several runs side by side"))
+    compared = made.add_argument_group("several runs side by side")
+    _add_comparison(compared)
+    _add_what_if(compared)
     _add_output(made.add_argument_group("what is written"))
     return made
 
@@ -450,6 +453,19 @@ def _add_comparison(group: argparse._ArgumentGroup) -> None:
         type=algorithms,
         metavar="A,A,..",
         help="print a table with a row for each of these algorithms, and draw nothing; with --json as JSON",
+    )
+
+
+def _add_what_if(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--what-if",
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="kept|again",
+        help="simulate the step again with one change at a time, and rank what changes it most: bandwidth and latency "
+        "of links, speeds of devices, the batch, one device more or fewer, protocol, contention. kept (default): on "
+        "the same placement, where the devices stay; again: placed again by the same algorithm",
     )
 
 

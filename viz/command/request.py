@@ -33,6 +33,7 @@ _UNCHANGED = (
 _PREDICTED = ("tensorflow", "requested")  # algorithms that predict TensorFlow; for all others --check pins the devices
 MOST = 2**31  # of a dimension, a batch, the trips of a loop
 OBSERVED = ".observed"  # suffix of an observed step
+PLACEMENTS = ("kept", "again")  # of --what-if; the first is the default
 _HOUR_NS = 3600 * 10**9
 _MOST_HOURS = 24  # of an observed step
 _LEAST_BYTES = 2**30  # with less, TensorFlow itself does not start
@@ -77,6 +78,10 @@ class Request:
     observed: ObservedStep | str | None = None  # a step that ran, or its file
     against: str | None = None  # another algorithm, cluster, file of costs or earlier result; None: one run is all
 
+    what_if: str | None = (
+        None  # run the step with one change at a time, on the placement that is "kept" or made "again"
+    )
+
     @property
     def name(self) -> str:
         """The path of the graph as given, or a phrase for a graph in memory."""
@@ -113,6 +118,10 @@ def read_request(asked: argparse.Namespace) -> Request:
     if training is not None and training.trains and (asked.against is not None or asked.compare is not None):
         option = "--against" if asked.against is not None else "--compare"
         raise SimvizError(f"{option} compares single steps; leave out --training")
+    if training is not None and training.trains and asked.what_if is not False:
+        raise SimvizError("--what-if is of a single step; a training tries by itself what would relieve it most")
+    if asked.compare is not None and asked.what_if is not False:
+        raise SimvizError("--compare runs several algorithms and tells a table; leave out --what-if")
     return Request(
         **{name: getattr(asked, name) for name in _UNCHANGED},
         budget=_budget(asked.budget),
@@ -132,7 +141,17 @@ def read_request(asked: argparse.Namespace) -> Request:
         log=asked.check if isinstance(asked.check, str) else None,
         observe=_observe(asked),
         observed=asked.observation,
+        what_if=_what_if(asked.what_if),
     )
+
+
+def _what_if(asked: bool | str) -> str | None:
+    """The placement of --what-if."""
+    if asked is False:
+        return None
+    if asked not in (True, *PLACEMENTS):
+        raise SimvizError(f"--what-if {asked}: the placement is {' or made '.join(PLACEMENTS)}")
+    return PLACEMENTS[0] if asked is True else str(asked)
 
 
 def _observe(asked: argparse.Namespace) -> ObserveRequest | None:

@@ -52,6 +52,10 @@ def run(request: Request, say: _Say = lambda stage: None) -> Scene:
     log = _log(request)
     given = read_inputs(alone, say)
     scene = _run(alone, say, given, log)
+    if request.what_if is not None:
+        from viz.command.what_if import what_if  # late: most runs ask for none
+
+        scene = replace(scene, what_if=what_if(replace(request, check=False), given, scene, (_placed, _simulated), say))
     if not isinstance(other, Request):
         return replace(scene, against=other)
     shared = other.cluster == alone.cluster and other.costs == alone.costs

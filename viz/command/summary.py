@@ -44,7 +44,8 @@ def summarise(scene: Scene, *, verbose: bool = False, written: Sequence[str] = (
         return "\n".join(printable(line) for line in (*_facts(scene), *files) if line)
     lines = [line for line in _lines(scene, written) if line.text]
     kept = sorted(lines, key=lambda line: line.rank)[:LINES]  # stable
-    return "\n".join(_clipped(printable(line.text)) for line in lines if line in kept)
+    said = [_clipped(printable(line.text)) for line in lines if line in kept]
+    return "\n".join([*said, *([] if scene.what_if is None else map(printable, scene.what_if.lines()))])
 
 
 def _clipped(text: str, width: int = WIDTH) -> str:
@@ -307,6 +308,7 @@ def _facts(scene: Scene) -> Iterator[str]:
     yield f"note       and {len(notes) - MOST_NOTES} more in the report" if len(notes) > MOST_NOTES else ""
     yield from _difference(scene)
     yield from _check(scene)
+    yield from [] if scene.what_if is None else scene.what_if.lines(verbose=True)
 
 
 def _difference(scene: Scene) -> Iterator[str]:

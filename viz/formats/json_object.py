@@ -14,7 +14,7 @@ from simulator.cluster.master import short_task
 from simulator.execution.interval import interval
 from simulator.execution.memory import out_of_memory
 from simulator.training.training import WAITING
-from viz import figures, training_figures
+from viz import figures, training_figures, what_if
 from viz.difference.difference import as_json, difference
 from viz.difference.scene_outline import link_bytes, path_parts
 from viz.scene import Scene, Trained
@@ -76,6 +76,7 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "counts": figures.counts(scene),
         "notes": figures.result_notes(scene),
         "check": scene.check,
+        "what_if": None if scene.what_if is None else what_if.as_json(scene.what_if),
         "against": None if (found := difference(scene)) is None else as_json(found),
     }
 

@@ -42,6 +42,7 @@ from viz.page.time_content import Json, recorded_contents, step_contents, steps_
 from viz.palette import CATEGORY_COLOURS, HUES, PACKING, device_colour, device_colours, task_colours
 from viz.scene import Scene, Trained
 from viz.timeline.training_timeline import not_drawn
+from viz.what_if import as_json as what_if_json
 
 # Joined into one script in this order; each file names at its top the files that it needs.
 SCRIPTS = (
@@ -60,6 +61,7 @@ SCRIPTS = (
     "timeline_step.js",
     "cards.js",
     "comparison.js",
+    "what_if.js",
     "devices.js",
     "edge_panel.js",
     "transfer_panel.js",
@@ -145,6 +147,7 @@ def contents(scene: Scene) -> dict[str, Json]:
         "edges": {**_edges(scene), "transfer": _transfer_of_edges(scene)},
         "tree": _tree(scene, folding, beside),
         "against": _against(scene, beside),
+        "what_if": None if scene.what_if is None else what_if_json(scene.what_if),
         "check": _plain(agreement.as_json(scene)),
         "training": None if scene.training is None else training_contents(scene.training, scene.cluster),
     }

@@ -1,0 +1,190 @@
+"""What if: each row equals a run with that change made by hand, in the description of the cluster or by an option."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator import Cluster, SimulationOptions, estimate, load, load_cluster, partition, simulate, with_shapes
+from simulator.cluster.scaling import scaled
+from simulator.cluster.toml_file import read_toml
+from simulator.errors import SimvizError
+from viz import Result, run
+from viz.what_if import AGAIN, KEPT, WhatIf, WhatIfRow, ranked
+
+EXAMPLE = str(Path(__file__).parents[2] / "examples" / "ps_training.pbtxt")
+# The figures of a description, as `what` of a row -> (name here, factor of its unit).
+FIGURES = {
+    "nic bandwidth": "nic_gb",
+    "nic latency": "nic_us",
+    "pcie bandwidth": "pcie_gb",
+    "pcie latency": "pcie_us",
+    "quick compute": "tflops",
+    "quick memory bandwidth": "memory_gb",
+    "quick launch": "launch_us",
+    "slow compute": "cpu_gflops",
+    "slow memory bandwidth": "cpu_gb",
+    "slow launch": "cpu_ns",
+}
+
+
+def described(figures: dict[str, int], scale: dict[str, float] | None = None, protocol: str = "grpc") -> Cluster:
+    """A parameter server and a worker with two GPUs, by TOML; `scale` multiplies figures."""
+    of = {name: value * (scale or {}).get(name, 1) for name, value in figures.items()}
+    return read_toml(
+        f"""
+        protocol = "{protocol}"
+        [model.quick]
+        type = "GPU"
+        memory = "16 GB"
+        compute = "{of["tflops"]} TFLOP/s"
+        bandwidth = "{of["memory_gb"]} GB/s"
+        launch = "{of["launch_us"]} us"
+        [model.slow]
+        type = "CPU"
+        memory = "64 GB"
+        compute = "{of["cpu_gflops"]} GFLOP/s"
+        bandwidth = "{of["cpu_gb"]} GB/s"
+        launch = "{of["cpu_ns"]} ns"
+        [[host]]
+        name = "box"
+        count = 2
+        cpu = "slow"
+        gpus = "2 quick"
+        pcie = {{ bandwidth = "{of["pcie_gb"]} GB/s", latency = "{of["pcie_us"]} us" }}
+        nic = {{ bandwidth = "{of["nic_gb"]} GB/s", latency = "{of["nic_us"]} us" }}
+        [[task]]
+        job = "ps"
+        host = "box0"
+        gpus = []
+        [[task]]
+        job = "worker"
+        host = "box1"
+        """,
+        "by hand",
+    )
+
+
+def whole(result: Result) -> WhatIf:
+    assert result.what_if is not None
+    return result.what_if
+
+
+@settings(max_examples=3, deadline=None)
+@given(
+    st.fixed_dictionaries({name: st.sampled_from([2, 6, 30, 100, 900]) for name in FIGURES.values()}),
+    st.booleans(),
+    st.sampled_from(["serial", "fair", "none"]),
+    st.sampled_from(["whitepaper", "tensorflow", "single"]),
+)
+def test_each_row_equals_a_run_with_that_change_made_by_hand(
+    figures: dict[str, int], kept: bool, contention: str, algorithm: str
+) -> None:
+    graph = load(EXAMPLE, ignore_devices=True)
+    base: dict[str, Any] = {"algorithm": algorithm, "contention": contention}
+    asked = run(graph, cluster=described(figures), what_if=KEPT if kept else AGAIN, **base)
+
+    def by_hand(row: WhatIfRow) -> int:
+        """The makespan by values alone, or by the command's own run where all is placed again."""
+        cluster, shaped, way, options = described(figures), graph, dict(base), dict[str, Any]()
+        if row.what in FIGURES:
+            name = FIGURES[row.what]
+            twice = row.after == figure_of(described(figures, {name: 2}), row.what)
+            cluster = described(figures, {name: 2 if twice else 0.5})
+        elif row.what == "protocol":
+            cluster = described(figures, protocol=row.after)
+        elif row.what == "contention":
+            way["contention"] = row.after
+        elif row.what == "batch":
+            shaped, options["batch"] = with_shapes(graph, batch=int(row.after)), int(row.after)
+        else:
+            raise AssertionError(row.what)
+        if not kept:
+            return int(run(graph, cluster=cluster, **way, **options).trace.makespan)
+        pieces = partition(shaped, asked.assignment, cluster, step=asked.step)
+        how = SimulationOptions(contention=way["contention"])
+        return int(simulate(pieces, cluster, estimate(shaped, cluster), how).makespan)
+
+    found = whole(asked)
+    assert found.makespan_ns == asked.trace.makespan
+    assert {row.what for row in found.rows} == {*FIGURES, "batch", "protocol", "contention"}
+    for row in found.rows:
+        assert row.placement == (KEPT if kept else AGAIN)
+        assert row.makespan_ns == by_hand(row), row
+
+
+def figure_of(cluster: Cluster, what: str) -> str:
+    """The value of a figure as rows show it."""
+    return next(one.before for one in scaled(cluster, Fraction(2)) if one.what == what)
+
+
+@pytest.mark.parametrize("placement", [KEPT, AGAIN])
+def test_other_numbers_of_devices_are_written_in_the_notation_and_placed_again(placement: str) -> None:
+    base = run(EXAMPLE, cluster="ps=2,worker=1x2gpu", what_if=placement)
+    rows = {row.after: row for row in whole(base).rows if row.what == "devices"}
+    assert set(rows) == {"ps=1", "ps=3", "worker=2x2gpu", "worker=1x1gpu", "worker=1x3gpu"}
+    for part, text in (("worker=1x1gpu", "ps=2,worker=1x1gpu"), ("ps=3", "ps=3,worker=1x2gpu")):
+        assert rows[part].placement == AGAIN
+        assert rows[part].makespan_ns == run(EXAMPLE, cluster=text).trace.makespan
+    refused = rows["ps=1"]
+    assert refused.makespan_ns is None
+    assert "/job:ps/task:1" in refused.refused
+    assert refused.refused.partition(". ")[0] in str(whole(base))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.none() | st.floats(-1, 3)), max_size=12))
+def test_rows_of_one_figure_stand_together_and_the_largest_change_comes_first(
+    given_rows: list[tuple[str, float | None]],
+) -> None:
+    rows = [
+        WhatIfRow(
+            what, "1", str(at), KEPT, False, None if change is None else round(100 + 100 * change), change, change
+        )
+        for at, (what, change) in enumerate(given_rows)
+    ]
+    found = ranked(100, KEPT, rows).rows
+    assert sorted(found, key=lambda row: int(row.after)) == rows
+    order = [row.what for row in found]
+    groups = list(dict.fromkeys(order))
+    assert order == sorted(order, key=groups.index)
+    swings = [
+        max((-1 if row.change is None else abs(row.change)) for row in found if row.what == one) for one in groups
+    ]
+    assert swings == sorted(swings, reverse=True)
+
+
+def test_a_batch_that_does_not_fit_says_so() -> None:
+    small = load_cluster("1gpu")
+    devices = [replace(one, memory_bytes=50 * 2**20) if one.type == "GPU" else one for one in small.devices]
+    asked = run(
+        EXAMPLE, cluster=replace(small, devices=tuple(devices)), ignore_devices=True, what_if=True, algorithm="single"
+    )
+    remarks = [row.remark for row in whole(asked).rows if row.what == "batch"]
+    assert len(remarks) == 2
+    assert all("per example" in remark for remark in remarks)
+    assert any("out of memory" in remark for remark in remarks)
+
+
+def test_summary_json_and_words_say_the_same() -> None:
+    asked = run(EXAMPLE, cluster="1gpu", ignore_devices=True, what_if=True)
+    found = whole(asked)
+    assert str(found) in asked.summary()
+    written = json.loads(asked.to_json())["what_if"]
+    assert written["makespan_ns"] == asked.trace.makespan
+    assert [row["makespan_ns"] for row in written["rows"]] == [row.makespan_ns for row in found.rows]
+    assert run(EXAMPLE, cluster="1gpu", ignore_devices=True).what_if is None
+
+
+def test_options_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(SimvizError, match="kept or made again"):
+        run(EXAMPLE, what_if="perhaps")
+    with pytest.raises(SimvizError, match="single step"):
+        run(EXAMPLE, training="async", what_if=True)

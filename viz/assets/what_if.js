@@ -1,0 +1,54 @@
+// What if: the step with one change at a time, as a tornado plot and as a table. Needs format.js, cards.js, training_charts.js.
+
+const TORNADO = { width: 360, row: 30, most: 12, label: 12, bar: 11, edge: 44 };
+const signedPercent = (share) => (Math.abs(share) < 0.0005 ? "±0 %" : `${share < 0 ? "−" : "+"}${showShare(Math.abs(share))}`);
+
+function whatIfCard(model) {
+  const found = model.what_if;
+  if (!found) return null;
+  const again = found.placement === "again";
+  const said = `One change at a time, ${again ? "placed again each time" : "on the same placement"}; without any, the step takes ${showNanos(found.makespan_ns)}.`;
+  const rows = found.rows.map((row) => {
+    const perExample = row.change_per_example !== row.change ? `${signedPercent(row.change_per_example)} per example` : "";
+    const remarks = [perExample, row.other_devices ? "placed again" : "", row.out_of_memory, row.refused].filter(Boolean);
+    const title = [`${row.what}: ${row.before} → ${row.after}`, ...remarks].join("\n");
+    const name = element("span", "", row.what, element("small", "", ` ${row.before} → ${row.after}`));
+    const change = row.change === null ? "refused" : element("span", row.out_of_memory ? "over" : "", signedPercent(row.change));
+    return [[name, row.makespan_ns === null ? "–" : showNanos(row.makespan_ns), change], null, title, [row.what + row.after, row.makespan_ns ?? Infinity, row.change ?? Infinity]];
+  });
+  const lines = table(["change", "step#", "by#"], ["", "22%", "20%"], rows);
+  lines.className = "wrapping";
+  return card("What if", element("p", "", said), tornado(found), lines, ...found.notes.map((note) => element("p", "more", note)));
+}
+
+// A pair of bars for each figure, from no change in the middle: to the left shorter, to the right longer.
+function tornado(found) {
+  const figures = new Map();
+  for (const row of found.rows) {
+    const key = `${row.what} (${row.before})`;
+    if (row.change) figures.set(key, [...(figures.get(key) ?? []), row]);
+  }
+  const shown = [...figures].slice(0, TORNADO.most);
+  if (!shown.length) return null;
+  const changes = shown.flatMap(([, rows]) => rows.map((row) => row.change));
+  const low = Math.min(0, ...changes);
+  const high = Math.max(0, ...changes);
+  const { width, row: height, edge, label, bar } = TORNADO;
+  const x = (share) => edge + ((share - low) / (high - low)) * (width - 2 * edge);
+  const svg = drawn("svg", { viewBox: `0 0 ${width} ${shown.length * height}`, class: "chart tornado", role: "img", "aria-label": "Tornado plot of the changes" });
+  shown.forEach(([key, rows], at) => {
+    const top = at * height;
+    svg.append(drawn("text", { x: 0, y: top + label - 2, class: "tick" }, key));
+    const ends = [Math.min(0, ...rows.map((one) => one.change)), Math.max(0, ...rows.map((one) => one.change))];
+    for (const one of [...rows].sort((a, b) => Math.abs(b.change) - Math.abs(a.change))) {
+      const [from, to] = [x(Math.min(0, one.change)), x(Math.max(0, one.change))];
+      const made = drawn("rect", { x: from, width: Math.max(0.5, to - from), y: top + label + 1, height: bar, class: one.change < 0 ? "gain" : "loss" });
+      made.append(drawn("title", {}, `${one.what} ${one.before} → ${one.after}: ${signedPercent(one.change)}`));
+      svg.append(made);
+    }
+    if (ends[0]) svg.append(drawn("text", { x: x(ends[0]) - 3, y: top + label + bar - 1, class: "tick end" }, signedPercent(ends[0])));
+    if (ends[1]) svg.append(drawn("text", { x: x(ends[1]) + 3, y: top + label + bar - 1, class: "tick" }, signedPercent(ends[1])));
+  });
+  svg.append(drawn("line", { x1: x(0), x2: x(0), y1: 0, y2: shown.length * height, class: "ideal" }));
+  return svg;
+}

@@ -1,0 +1,140 @@
+"""The changes of `--what-if`, and the runs with them: each is the run of a request that differs in one figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+
+from simulator.assignment import Assignment
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.notation import is_notation, neighbours
+from simulator.cluster.protocols import PROTOCOLS
+from simulator.cluster.scaling import scaled
+from simulator.costs.table import MEASURED, PROFILED
+from simulator.errors import SimvizError
+from simulator.execution.memory import out_of_memory
+from simulator.execution.options import CONTENTIONS
+from simulator.execution.receiving import Received
+from simulator.execution.simulate import simulate
+from simulator.execution.trace import Trace
+from simulator.partitioning.partitions import Partitions
+from simulator.training.recognition.batch import batch_of
+from simulator.wording import counted
+from viz.command.ingredients import Ingredients, changed_inputs, repriced
+from viz.command.request import MOST, Request
+from viz.scene import Scene
+from viz.what_if import AGAIN, KEPT, WhatIf, WhatIfRow, ranked
+
+_Say: TypeAlias = Callable[[str], None]
+# The stages of a run: place, then cut and simulate.
+Stages: TypeAlias = tuple[
+    Callable[[Request, Ingredients, _Say], Assignment],
+    Callable[[Request, Ingredients, Assignment, _Say], tuple[Partitions, Trace, Received | None]],
+]
+FACTORS = (Fraction(1, 2), Fraction(2))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A request that differs from the user's in one figure."""
+
+    what: str
+    before: str
+    after: str
+    request: Request
+    cluster: Cluster | None = None  # in place of the one of the request
+    batch: int | None = None
+    examples: Fraction = Fraction(1)  # in a step, as a multiple
+    again: bool = False  # other devices: the placement can't be kept
+
+
+def what_if(request: Request, given: Ingredients, scene: Scene, stages: Stages, say: _Say) -> WhatIf:
+    """Run the step with each change, on the scene's placement where the request keeps it."""
+    rows = []
+    for change in changes(request, given):
+        say(f"what if: {change.what} {change.after}")
+        rows.append(_row(change, given, scene, stages))
+    assert request.what_if is not None
+    return ranked(int(scene.trace.makespan), request.what_if, rows, _notes(scene))
+
+
+def changes(request: Request, given: Ingredients) -> Iterator[Change]:
+    """All changes: each figure of the cluster halved and doubled, the batch, the devices, protocol and contention."""
+    for factor in FACTORS:
+        for one in scaled(given.cluster, factor):
+            yield Change(one.what, one.before, one.after, request, one.cluster)
+    batch = _batch(request, given)
+    for factor in FACTORS:
+        new = batch * factor
+        if 1 <= new <= MOST and new.denominator == 1:
+            yield Change("batch", str(batch), str(new), request, given.cluster, int(new), factor)
+    described = given.cluster.name if request.cluster is None else request.cluster
+    if isinstance(described, str) and is_notation(described):
+        for part, new_part, text in neighbours(described):
+            yield Change("devices", part, new_part, replace(request, cluster=text), again=True)
+    cluster, talk = given.cluster, given.cluster.between_tasks
+    for name, protocol in PROTOCOLS.items():
+        if len(cluster.tasks) > 1 and name != talk.name:
+            yield Change("protocol", talk.name, name, request, replace(cluster, between_tasks=protocol))
+    options = request.simulation
+    for contention in CONTENTIONS:
+        if contention != options.contention and cluster.links:
+            other = replace(request, simulation=replace(options, contention=contention))
+            yield Change("contention", options.contention, contention, other, cluster)
+
+
+def _batch(request: Request, given: Ingredients) -> int:
+    """The number of examples as `--batch` counts it; 0: the graph does not say, or shapes are given one by one."""
+    if request.feeds or given.observed is not None or given.training is not None:
+        return 0
+    return request.batch or batch_of(given.graph, given.step, ())[1]
+
+
+def _row(change: Change, given: Ingredients, scene: Scene, stages: Stages) -> WhatIfRow:
+    """Run one change; what can't be placed or run says why."""
+    request, before = change.request, scene.trace.makespan
+    kept = None if change.again or request.what_if == AGAIN else scene
+    how = AGAIN if kept is None else KEPT
+    row = WhatIfRow(change.what, change.before, change.after, how, change.again, None, None, None)
+    try:
+        if kept is None or change.batch is not None or change.cluster is None:
+            inputs = changed_inputs(request, given, cluster=change.cluster, batch=change.batch)
+        else:
+            inputs = repriced(request, given, change.cluster)
+        partitions, trace = _run(request.having(given.observed), inputs, kept, stages)
+    except SimvizError as error:
+        return replace(row, refused=str(error))
+    full = out_of_memory(trace, partitions, inputs.cluster)
+    share = trace.makespan / before if before else 1.0
+    return replace(
+        row,
+        makespan_ns=int(trace.makespan),
+        change=share - 1,
+        change_per_example=float(share / change.examples) - 1,
+        out_of_memory="" if full is None else str(full),
+    )
+
+
+def _run(request: Request, given: Ingredients, kept: Scene | None, stages: Stages) -> tuple[Partitions, Trace]:
+    """The step on the placement of a scene, or placed again."""
+    place, run = stages
+    if kept is not None and kept.graph is given.graph and kept.received is None:
+        pieces = kept.partitions  # times play no part in a cut
+        return pieces, simulate(pieces, given.cluster, given.costs, request.simulation)
+    assignment = kept.assignment if kept is not None else place(request, given, _quietly)
+    partitions, trace, _ = run(request, given, assignment, _quietly)
+    return partitions, trace
+
+
+def _quietly(stage: str) -> None:
+    """Say nothing of a stage: the change is said."""
+
+
+def _notes(scene: Scene) -> list[str]:
+    """A note on ops whose time no figure of a device changes."""
+    fixed = int(np.count_nonzero(np.isin(scene.costs.source[scene.step.runs], (MEASURED, PROFILED))))
+    return [f"The times of {counted(fixed, 'node')} are measured: no figure of a device changes them."] * bool(fixed)
