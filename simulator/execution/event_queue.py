@@ -52,35 +52,17 @@ def _events_of(state: State) -> Events:
 
 
 def _push(events: Events, size: int, when: int, task: int) -> int:
-    key, tasks = events
-    hole = size
-    while hole > 0:
-        above = (hole - 1) >> 1
-        if key[above] <= when:
-            break
-        key[hole], tasks[hole] = key[above], tasks[above]
-        hole = above
-    key[hole], tasks[hole] = when, task
-    return size + 1
+    return _rise(events[0], events[1], size, when, task)
 
 
 def _pop(events: Events, size: int) -> int:
     size -= 1
-    _replace(events, size, events[0][size], events[1][size])
+    _sink(events[0], events[1], size, events[0][size], events[1][size])
     return size
 
 
 def _replace(events: Events, size: int, when: int, task: int) -> None:
-    key, tasks = events
-    hole, child = 0, 1
-    while child < size:
-        child = child + (child + 1 < size and key[child + 1] < key[child])
-        if key[child] >= when:
-            break
-        key[hole], tasks[hole] = key[child], tasks[child]
-        hole = child
-        child = 2 * hole + 1
-    key[hole], tasks[hole] = when, task
+    _sink(events[0], events[1], size, when, task)
 
 
 def _first(events: Events) -> tuple[int, int]:
@@ -119,6 +101,32 @@ def _sort(values: Ids | Ints, count: int) -> None:
             root = child
             child = 2 * root + 1
         values[root] = value
+
+
+def _rise(key: Ints, task: Ids, size: int, when: int, what: int) -> int:
+    """Add an entry to a heap by key; its new size."""
+    hole = size
+    while hole > 0:
+        above = (hole - 1) >> 1
+        if key[above] <= when:
+            break
+        key[hole], task[hole] = key[above], task[above]
+        hole = above
+    key[hole], task[hole] = when, what
+    return size + 1
+
+
+def _sink(key: Ints, task: Ids, size: int, when: int, what: int) -> None:
+    """Put an entry in the place of the first."""
+    hole, child = 0, 1
+    while child < size:
+        child = child + (child + 1 < size and key[child + 1] < key[child])
+        if key[child] >= when:
+            break
+        key[hole], task[hole] = key[child], task[child]
+        hole = child
+        child = 2 * hole + 1
+    key[hole], task[hole] = when, what
 
 
 # in the place of those over lists where the loop is compiled
