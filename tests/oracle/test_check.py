@@ -78,6 +78,14 @@ def test_a_pinned_placement_is_accepted_and_cut_alike_on_a_cluster() -> None:
     assert agrees(found)
 
 
+@pytest.mark.parametrize("algorithm", ["cpop", "peft", "etf", "m_topo", "m_etf", "m_sct"])
+def test_the_placements_of_papers_are_accepted_and_cut_alike(algorithm: str) -> None:
+    for graph, on in ((training(), "ps=1,worker=2x2gpu"), (looping(), "cpu=3")):
+        found = checked(graph, load_cluster(on), algorithm, "pin")
+        assert (found["refused"], found["differences"]) == (None, [])
+        assert agrees(found)
+
+
 def test_what_stand_ins_do_not_cut_is_named() -> None:
     graph, cluster = training(), load_cluster("ps=1,worker=2x2gpu")
     gpu = cluster.index["/job:worker/replica:0/task:0/device:GPU:1"]
