@@ -110,7 +110,8 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
         """Run a step of so many tasks: its makespan, or why there is none. With hooks it runs until these stop it.
 
         `tail` is empty or says for each op how long the step takes at least from its start; a run that can't end by
-        `limit` is given up. `notes`: what is noted of each task, the sum of TIMES and INSTANTS or 0.
+        `limit` is given up, also where a device with one lane has too much left to do. `notes`: what is noted of each
+        task, the sum of TIMES and INSTANTS or 0.
 
         It is long because a call per event would double its time.
         """
@@ -126,7 +127,7 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
             state.touched,
             state.touched_in,
         )
-        began_in, ended_in = state.began_in, state.ended_in
+        began_in, ended_in, left_ns = state.began_in, state.ended_in, state.left_ns
         events, ops, ends_ns = events_of(state), len(merged), state.end_ns
         devices, routes, twice = len(idle), len(idle) + len(free_ns), 2 * count
         fifo, ranked, executor, bounded = order == FIFO, order == PRIORITY, order == EXECUTOR, len(tail) > 0
@@ -166,8 +167,10 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                                     starting[starts] = other
                                     starts += 1
                                 else:
-                                    if bounded and other < ops and now + tail[other] > limit:
-                                        return GIVEN_UP
+                                    if bounded and other < ops:
+                                        if now + tail[other] > limit or now + left_ns[where] > limit:
+                                            return GIVEN_UP
+                                        left_ns[where] -= length[other]
                                     if timing:
                                         start_ns[other] = now
                                     if noting:
@@ -377,8 +380,11 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
             if starts > 0:
                 for at in range(starts):
                     task = starting[at]
-                    if bounded and task < ops and now + tail[task] > limit:
-                        return GIVEN_UP
+                    if bounded and task < ops:
+                        where = resource[task]
+                        if now + tail[task] > limit or now + left_ns[where] > limit:
+                            return GIVEN_UP
+                        left_ns[where] -= length[task]
                     if timing:
                         start_ns[task] = now
                     if noting:
