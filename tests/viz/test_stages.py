@@ -153,7 +153,7 @@ def test_an_earlier_result_gives_what_its_run_gives(tmp_path: Path) -> None:
         (["--against", "old.json"], "an older version wrote this result"),
         (["--against", "single", "--training", "async"], "--against compares single steps"),
         (["--compare", "single,heft", "--training", "async"], "--compare compares single steps"),
-        (["--compare", "single,hefty"], "Did you mean 'heft'?"),
+        (["--compare", "single,hefty"], "Did you mean 'heft' or 'peft'?"),
         (["--compare", ","], "name at least one algorithm"),
         (["--compare", "single", "-o", "a.html"], "leave out -o"),
         (["--compare", "single", "--against", "heft"], "leave out --against"),
