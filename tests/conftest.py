@@ -4,6 +4,7 @@ import importlib.util
 import os
 import shutil
 import signal
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +27,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 # A shell starts what it runs in the background with Ctrl-C ignored, which children inherit; some are to be interrupted.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _temporary_files(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep temporary files of the tests and their child processes where pytest deletes them: a child that is killed
+    deletes nothing, nor does TensorFlow, whose AutoGraph writes modules, in one that ends at once.
+    """
+    os.environ["TMPDIR"] = str(tmp_path_factory.mktemp("tmp"))
+    tempfile.tempdir = None  # to be looked up again
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

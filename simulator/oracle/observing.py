@@ -11,7 +11,6 @@ tensors, under its name and with its outputs. An assertion passes on its inputs 
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +29,7 @@ from simulator.observed.fitting import digest
 from simulator.observed.observed_step import ObservedNode, ObservedStep, SeenShape
 from simulator.oracle import child
 from simulator.oracle.machine import processor
+from simulator.oracle.scratch import scratch_folder
 from simulator.shapes.filling import written
 from simulator.units import show_bytes
 from simulator.wording import some
@@ -100,7 +100,7 @@ def observe_step(
         "memory_bytes": memory_bytes,
     }
     content = message.SerializeToString(deterministic=True)
-    with tempfile.TemporaryDirectory(prefix="simviz-") as folder:
+    with scratch_folder() as folder:
         payload = child.pack({**question, "folder": folder}, [content, *blobs])
         reply, _ = child.unpack(child.run("simulator.oracle.rehearsal", payload, timeout_s=time_s + _GRACE_S))
     if reply["not_run"] is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from simulator.graph.messages import StepStats
 from simulator.graph.purposes import first_values
 from simulator.graph.step import is_tensor
 from simulator.oracle import child
+from simulator.oracle.scratch import scratch_folder
 from simulator.oracle.session import configuration, made_up, opened, prepare, sentence, step_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def timed(
         if math.prod(shape) > _MOST_FED:
             return None, f"{name} would be fed {math.prod(shape):,} values"
     try:
-        with tempfile.TemporaryDirectory(prefix="simviz-") as folder:
+        with scratch_folder() as folder:
             payload = child.pack({**question, "counts": dict(counts), "folder": folder}, [_serialized(message)])
             reply, blobs = child.unpack(child.run("simulator.oracle.timing", payload, timeout_s=timeout_s))
     except OracleError as error:  # the placement and the pieces are worth having without the times

@@ -7,12 +7,14 @@ than allowed, a child that dies.
 
 from __future__ import annotations
 
+import faulthandler
 import io
 import os
 import pickle
 import re
 import resource
 import select
+import shutil
 import signal
 import struct
 import sys
@@ -155,18 +157,20 @@ def hide_tensorflow() -> None:
 
 
 class _Child:
-    """A forked process that runs cases, one after the other."""
+    """A forked process that runs cases, one after the other, in a folder that is deleted when it has ended."""
 
     def __init__(self) -> None:
         from_us, self._to = os.pipe()
         self._from, to_us = os.pipe()
         self.done, self.dead = 0, False
+        self._folder = tempfile.mkdtemp(prefix="simviz-fuzz-")
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the child: faulthandler writes there
         sys.stdout.flush()
         self._pid = os.fork()
         if not self._pid:
             os.close(self._to)
             os.close(self._from)
-            _serve(from_us, to_us)
+            _serve(from_us, to_us, self._folder, self._log.fileno())
         os.close(from_us)
         os.close(to_us)
 
@@ -192,19 +196,26 @@ class _Child:
 
     def _lost(self, said: str, seconds: float) -> Outcome:
         self.dead = True
-        status = self._close()
+        status, where = self._close()
         named = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"code {status >> 8}"
-        return Outcome(FAULT, said if "more than" in said else f"{said} of {named}", seconds, 0)
+        return Outcome(FAULT, f"{said}{where}" if "more than" in said else f"{said} of {named}{where}", seconds, 0)
 
-    def _close(self) -> int:
+    def _close(self) -> tuple[int, str]:
+        """Wait for the child's end, and delete what it had: its status, and the line that faulthandler found it in."""
         os.close(self._to)
         os.close(self._from)
-        return os.waitpid(self._pid, 0)[1]
+        status = os.waitpid(self._pid, 0)[1]
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._log.seek(0)
+        lines = [line.strip() for line in self._log.read().decode(errors="replace").splitlines()]
+        self._log.close()
+        return status, next((f", at {line}" for line in lines if line.startswith("File ")), "")
 
     def end(self) -> None:
-        """Let the child end, and wait for it."""
+        """End the child, whatever it does, and wait for it."""
         if not self.dead:
             self.dead = True
+            os.kill(self._pid, signal.SIGKILL)
             self._close()
 
 
@@ -224,18 +235,10 @@ def _exactly(pipe: int, count: int) -> bytes | None:
     return bytes(parts)
 
 
-def _serve(source: int, target: int) -> None:
-    """Answer cases until the pipe ends; never returns."""
-    import faulthandler
-    import shutil
-
+def _serve(source: int, target: int, folder: str, log: int) -> None:
+    """Answer cases until the pipe ends; never returns. The folder is deleted here, too: the parent may be gone."""
     code = 1
     try:
-        folder = tempfile.mkdtemp(prefix="simviz-fuzz-")
-        log = os.open(
-            os.path.join(tempfile.gettempdir(), f"simviz-fuzz-{os.getppid()}.log"),
-            os.O_CREAT | os.O_WRONLY | os.O_TRUNC,
-        )
         faulthandler.enable(log)
         size = (
             int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")

@@ -71,20 +71,24 @@ def raising(error: BaseException) -> object:
     [("dies", "the process died of code 3"), ("hangs", "more than 2 s"), ("takes", f"{GRAPH}: too large for this")],
 )
 def test_a_child_that_is_lost_is_a_fault_and_the_next_case_has_another_child(
-    way: str, said: str, monkeypatch: pytest.MonkeyPatch
+    way: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # nothing may be left there
+
     def work(*_: object) -> object:
         if way == "dies":
             os._exit(3)
         time.sleep(600 if way == "hangs" else 0)
         return bytearray(2 * judging.MOST_BYTES)
 
-    monkeypatch.setattr("viz.command.stages.run", work)
-    ((_, found),) = outcomes([call()], most_seconds=2 if way == "hangs" else 60)
-    monkeypatch.undo()
+    with monkeypatch.context() as broken:
+        broken.setattr("viz.command.stages.run", work)
+        ((_, found),) = outcomes([call()], most_seconds=2 if way == "hangs" else 60)
     ((_, after),) = outcomes([call()], most_seconds=60)
     assert (found.verdict, after.verdict) == (FAULT, ACCEPTED)
     assert found.said.startswith(said)
+    assert found.said.endswith(" in work") == (way == "hangs")
+    assert not list(tmp_path.iterdir())
 
 
 def test_messages_are_changed_and_stay_messages() -> None:

@@ -232,25 +232,35 @@ observe_step(graph, step=choose_step(graph), time_s=600)
 
 
 @pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
-def test_no_child_outlives_its_caller(blow: signal.Signals) -> None:
+def test_nothing_outlives_its_caller(blow: signal.Signals, tmp_path: Path) -> None:
+    """Neither a child nor the folder in which the step runs."""
     command = [sys.executable, "-c", _CALLER]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as caller:
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as caller:
         assert caller.stdin is not None
         assert caller.stdout is not None
         caller.stdin.write(made("endless v1"))
         caller.stdin.close()
         assert caller.stdout.readline() == b"begun\n"
         deadline = time.monotonic() + 60
-        while not (children := _children(caller.pid)) and time.monotonic() < deadline:
+        while len(children := _children(caller.pid)) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert children
+        assert len(children) == 2  # TensorFlow's, and the one that deletes the folder
         time.sleep(3)
+        (folder,) = tmp_path.iterdir()
+        (folder / "written by an op").touch()
         os.kill(caller.pid, blow)
         caller.wait(10)
     deadline = time.monotonic() + 10
     while any(Path(f"/proc/{one}").exists() for one in children) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not [one for one in children if Path(f"/proc/{one}").exists()]
+    assert not list(tmp_path.iterdir())
 
 
 def _children(pid: int) -> list[int]:
