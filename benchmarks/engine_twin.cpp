@@ -85,11 +85,11 @@ class Engine {
     const int32_t* device = nullptr;
     bool several = false;  // some way has several links, or one that is faster than the way
     bool uneven = false;   // some link is faster than its way
-    int32_t transfers = 0;
+    int32_t transfers = 0, waiting = 0;  // as many of `later` go on in the next round
     Heap heap;
     Rows told, local_end, asked_ptr, span_from, span_to, way_of, conditions, posted_ptr, posted;
     Rows waits, merged, first, woken, asking, chain, queue, wire, idle, head, tail, wire_head, wire_end;
-    Rows line_head, line_end, joined;  // of ways with several links: of the compiled loop before it was one with the plain one
+    Rows line_head, line_end, joined, later;  // of ways with several links
     Times across, took_ns, end_ns, free_ns, onward_ns, through_ns;
     // of a record; a copy is a tensor, or the number of tensors plus the transfer that brought it
     Rows tensor_of, target_of, came_by, began, ended, owner, holds, held_by;
@@ -116,6 +116,7 @@ class Engine {
             several |= uneven || f.link_ptr[way] + 1 < f.link_ptr[way + 1];
         }
         joined.resize(several ? f.edges : 0);
+        later.resize(joined.size());
         onward_ns.resize(joined.size());
         through_ns.resize(joined.size());
         for (int64_t where = 0; where < f.devices; ++where) running += std::min(f.lanes[where], n);
@@ -273,37 +274,39 @@ class Engine {
         std::fill(joined.begin(), joined.begin() + transfers, 0);
     }
 
-    // Join the line of the next link and, as long as that begins at once, of the one after it: when the bytes are through
-    // all of them, or -1 where that is not known yet. `sent` is when the first one begins, where it is the next.
-    int64_t join_lines(int32_t transfer, int64_t now, int64_t& sent) {
+    // Join the line of the next link: when the bytes are through all of them, or -1 where that is not known yet. Where the
+    // link begins at once, the transfer joins that of the one after it in the next round. `sent` is when the first begins.
+    int64_t join_line(int32_t transfer, int64_t now, int64_t& sent) {
         const int32_t way = way_of[transfer], first = f.link_ptr[way], last = f.link_ptr[way + 1] - 1;
+        const int32_t place = first + joined[transfer], link = f.link[place];
         const int64_t slowest = end_ns[transfer] - f.latency_ns[way];
-        int64_t through = joined[transfer] ? through_ns[transfer] : 0;
-        for (int32_t place = first + joined[transfer];; ++place) {
-            const int32_t link = f.link[place];
-            int64_t& free = free_ns[link];
-            const int64_t from = std::max(now, free);
-            const bool own = !f.even[way] && f.link_bytes_per_s[link] != f.bytes_per_s[way];
-            free = from + (own ? wire_ns(f.tensor_bytes[tensor_of[transfer]], f.link_bytes_per_s[link]) : slowest);
-            if (place == first) {
-                sent = from;
-                through = from + slowest;
-            }
-            through = std::max(through, free);
-            if (place == last) {
-                joined[transfer] = 0;
-                return through;
-            }
-            wire[line_end[place]++] = transfer;
-            if (from > now) {
-                joined[transfer] = place - first + 1;
-                onward_ns[transfer] = from;
-                through_ns[transfer] = through;
-                if (line_head[place] + 1 == line_end[place]) heap.push(from, onward + transfer);
-                return -1;
-            }
-            ++line_head[place];
+        int64_t& free = free_ns[link];
+        const int64_t from = std::max(now, free);
+        const bool own = !f.even[way] && f.link_bytes_per_s[link] != f.bytes_per_s[way];
+        free = from + (own ? wire_ns(f.tensor_bytes[tensor_of[transfer]], f.link_bytes_per_s[link]) : slowest);
+        if (place == first) sent = from;
+        const int64_t through = std::max(place == first ? from + slowest : through_ns[transfer], free);
+        if (place == last) {
+            joined[transfer] = 0;
+            return through;
         }
+        wire[line_end[place]++] = transfer;
+        joined[transfer] = place - first + 1;
+        onward_ns[transfer] = from;
+        through_ns[transfer] = through;
+        if (from > now) {
+            if (line_head[place] + 1 == line_end[place]) heap.push(from, onward + transfer);
+        } else {
+            ++line_head[place];
+            later[waiting++] = onward_number(transfer);
+        }
+        return -1;
+    }
+
+    // What has no bytes goes on first: a lower number.
+    int32_t onward_number(int32_t transfer) const {
+        const bool empty = end_ns[transfer] == f.latency_ns[way_of[transfer]];
+        return empty ? transfer - static_cast<int32_t>(f.edges) : transfer;
     }
 
     // The link before which a transfer waits begins: it goes on, and the next one that waits there takes its place.
@@ -322,7 +325,9 @@ class Engine {
         int64_t now = 0;
         int32_t left = n, turn = 0, low = static_cast<int32_t>(f.edges), high = static_cast<int32_t>(told.size());
         for (bool opening = true;; opening = false) {
-            int32_t ready = 0, asks = 0, chained = 0, instantly = 0, starts = 0, ends = 0;
+            int32_t ready = 0, asks = waiting, chained = 0, instantly = 0, starts = 0, ends = 0;
+            std::copy(later.begin(), later.begin() + waiting, asking.begin());
+            waiting = 0;
             ++turn;
             while (opening || (heap.size && heap.key[0] == now)) {  // each end of this round
                 if (!opening) {
@@ -333,9 +338,8 @@ class Engine {
                         continue;
                     }
                     if (what >= onward) {
-                        const int32_t transfer = what - onward;  // what has no bytes goes on first: a lower number
-                        const bool empty = end_ns[transfer] == f.latency_ns[way_of[transfer]];
-                        asking[asks++] = empty ? transfer - static_cast<int32_t>(f.edges) : transfer;
+                        const int32_t transfer = what - onward;
+                        asking[asks++] = onward_number(transfer);
                         leave_line(transfer);
                         continue;
                     }
@@ -419,7 +423,7 @@ class Engine {
                     free = through = sent + slowest;
                 } else if (links > 0) {
                     sent = -1;
-                    through = join_lines(transfer, now, sent);
+                    through = join_line(transfer, now, sent);
                 }
                 if (kRecord && sent > now)
                     heap.push(sent, starting + transfer);
@@ -450,7 +454,8 @@ class Engine {
                 for (int32_t at = 0; at < starts; ++at) begin(began[at], now);
                 for (int32_t at = 0; at < ends; ++at) finish(ended[at], now);
             }
-            if (kRecord && !heap.size && !left) let_go(now);
+            if (kRecord && !heap.size && !waiting && !left) let_go(now);
+            if (waiting) continue;
             if (kRecord && (!heap.size || heap.key[0] > now)) advance();
             if (!heap.size) return left ? kStuck : now;
             now = heap.key[0];

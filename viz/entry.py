@@ -29,7 +29,7 @@ def main() -> int:
 
         def work() -> None:
             """Let signals raise KeyboardInterrupt from now on: there may be processes to end and files to remove."""
-            sys.unraisablehook = lambda lost: _raise_again(lost, code[0] - BY_SIGNAL)
+            sys.unraisablehook = _raise_again
             if listens:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
             for number in others:
@@ -61,24 +61,15 @@ def _leave(signum: int, frame: FrameType | None) -> None:
     os._exit(INTERRUPTED)
 
 
-def _raise_again(lost: UnraisableHookArgs, number: int) -> None:
+def _raise_again(lost: UnraisableHookArgs) -> None:
     """Interrupt anew in a moment where Python drops a KeyboardInterrupt: in a function that C code has called."""
     if not issubclass(lost.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(lost)
         return
     import _thread
-    import signal
     import threading
 
-    def interrupt() -> None:
-        """Send the signal, as nothing else wakes a thread that waits for the system."""
-        main = threading.main_thread().ident
-        if hasattr(signal, "pthread_kill") and main is not None:
-            signal.pthread_kill(main, number)
-        else:  # Windows
-            _thread.interrupt_main(signal.Signals(number))
-
-    again = threading.Timer(0.02, interrupt)  # not at once: this is still inside of that function
+    again = threading.Timer(0.02, _thread.interrupt_main)  # not at once: this is still inside of that function
     again.daemon = True
     again.start()
 

@@ -1,7 +1,7 @@
 """Arrays that the event loop reads and writes: a lowered step, its state, and the machinery of some disciplines.
 
-Names and meaning are documented here for lists (`lowering`) and compiled arrays (`compiled.task_graph`) alike. Axes: J
-tasks, n ops, E entries of `successor`, D devices, L links, W routes, P places in lists of links.
+Names and meaning are documented here for lists (`task_graph`) and compiled arrays (`compiled.task_graph`) alike. Axes:
+J tasks, n ops, E entries of `successor`, D devices, L links, W routes, P places in lists of links.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Tasks(NamedTuple):
     release_ns: Annotated[Ints, "J"]  # it is not ready before
     needs: Annotated[Ids, "J"]  # events that it waits for
     onward: Annotated[Ids, "J"]  # the task for which its start is an event, -1: none
+    arrival: Annotated[Ids, "J"]  # the delay that waits for links alone and hears early of this task's end; -1: none
     next_from: Annotated[Ids, "J"]  # its successors, for which its end is an event, stand from here
     next_to: Annotated[Ids, "J"]  # to here
     successor: Annotated[Ids, "S"]  # ~task: a data input of a Merge, of which the first alone counts
@@ -57,7 +58,8 @@ class State(NamedTuple):
     merged: Annotated[Flags, "n"]  # a data input of this Merge has come
     ready_ns: Annotated[Ints, "J"]  # -1: never
     start_ns: Annotated[Ints, "J"]
-    end_ns: Annotated[Ints, "J"]  # of tasks on shared routes alone: of all others start, length and lag tell it
+    end_ns: Annotated[Ints, "J"]  # of tasks on shared routes: of all others start, length and lag tell it
+    links_ns: Annotated[Ints, "J"]  # of an arrival: when the links are done with its bytes, as far as is known
     idle: Annotated[Ids, "D"]  # lanes
     left_ns: Annotated[Ints, "D"]  # work of ops that have not begun, where there is one lane, for a run with a limit
     head: Annotated[Ids, "D"]  # of the ready queue: its first task, or the root of its heap; -1: empty
@@ -65,6 +67,7 @@ class State(NamedTuple):
     behind: Annotated[Ids, "J"]  # the next in a queue, or a child in a heap; -1: none
     beside: Annotated[Ids, "J"]  # the other child in a heap
     free_ns: Annotated[Ints, "L"]  # until when each link is reserved by the tasks that have come to it
+    queued: Annotated[Ids, "L"]  # the last of the tasks that wait for a link and whose start is an event; -1: none
     batch: Annotated[Ids, "2J"]  # events of a round: ends of tasks; J + task: it begins; 2 J + task: it is released
     fresh: Annotated[Ids, "J"]  # tasks that are ready in a round
     later: Annotated[Ids, "J"]  # tasks that are ready in the next round

@@ -178,6 +178,7 @@ def parts_of(
         idle=tables.lanes,
         ready_ns=np.full(count, -1),
         head=np.full(devices, -1),
+        queued=np.full(len(tables.routes.link_names), -1),
         batch=np.zeros(2 * count, np.int32),
     )
     return state, threads, flows, shared

@@ -3,10 +3,11 @@
 A task is ready when as many events have come as it needs. It starts when its resource takes it, and ends after its
 length. Its end is an event for its successors; its start is an event for at most one other task (`onward`), so that
 bytes cut through from link to link. An op is a task on its device, and a transfer is a chain of tasks
-(`lowering`); the loop does not know one from the other. Resources are
+(`task_graph`); the loop does not know one from the other. Resources are
 
     a device    has lanes and a ready queue: first come first served, by priority, or TensorFlow's executor (`executor`)
-    a link      serves one task after the other in the order in which they come; so the start is known at once
+    a link      serves one task after the other in the order in which they come; so start and end are known at once.
+                An arrival, which waits for links alone, hears of it at once, too: its end is the one event of them all
     a route     whose links are shared: all tasks on it advance at the max-min fair rate (`sharing`)
     NOWHERE     a delay: it starts when it is ready
     AT_ONCE     no time and no lane: it ends when it is ready, in the same round
@@ -117,9 +118,11 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
         """
         length, resource, lag_ns, release_ns = tasks.length, tasks.resource, tasks.lag_ns, tasks.release_ns
         onward, next_from, next_to, successor = tasks.onward, tasks.next_from, tasks.next_to, tasks.successor
+        arrival, links_ns = tasks.arrival, state.links_ns
         rank, needs, merged, ready_ns, start_ns = tasks.rank, state.needs, state.merged, state.ready_ns, state.start_ns
         idle, head, last, behind, beside = state.idle, state.head, state.last, state.behind, state.beside
-        free_ns, batch, fresh, later, starting = state.free_ns, state.batch, state.fresh, state.later, state.starting
+        free_ns, queued, batch, fresh, later = state.free_ns, state.queued, state.batch, state.fresh, state.later
+        starting = state.starting
         chain, woken, sending, touched, touched_in = (
             state.chain,
             state.woken,
@@ -185,6 +188,16 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                             else:
                                 idle[where] += 1
                             touches = touch(where, touched, touched_in, turn, touches)
+                elif task < twice:  # the next start on this link takes its place
+                    batch[ending] = task
+                    ending += 1
+                    other = behind[task - count]
+                    if other >= 0:
+                        replace(events, size, start_ns[other], count + other)
+                    else:
+                        queued[resource[task - count] - devices] = -1
+                        size = pop(events, size)
+                    continue
                 size = pop(events, size)
                 batch[ending] = task
                 ending += 1
@@ -297,7 +310,27 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                 if directed:
                     if where < 0 or where >= devices:
                         watched = joins(control, tasks, state, task, now)
-                if devices <= where < routes:
+                if 0 <= where < devices:
+                    if fifo:
+                        if idle[where] > 0 and head[where] < 0:
+                            idle[where] -= 1
+                            starting[starts] = task
+                            starts += 1
+                        else:
+                            behind[task] = -1
+                            if head[where] < 0:
+                                head[where] = task
+                            else:
+                                behind[last[where]] = task
+                            last[where] = task
+                    elif ranked:
+                        behind[task] = -1
+                        beside[task] = -1
+                        head[where] = meld(head[where], task, behind, beside, rank)
+                        touches = touch(where, touched, touched_in, turn, touches)
+                    else:
+                        touches = enqueue(threads, state, task, where, turn, touches)
+                elif devices <= where < routes:
                     begin = free_ns[where - devices]
                     if begin < now:
                         begin = now
@@ -305,10 +338,29 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                     if timing:
                         start_ns[task] = begin
                     free_ns[where - devices] = end
-                    size = push(events, size, end + lag_ns[task], task)
+                    arriving = arrival[task]
+                    if arriving < 0:
+                        size = push(events, size, end + lag_ns[task], task)
+                    else:
+                        if links_ns[arriving] < end:
+                            links_ns[arriving] = end
+                        needs[arriving] -= 1
+                        if needs[arriving] == 0:
+                            end = links_ns[arriving]
+                            links_ns[arriving] = 0
+                            if timing:
+                                ready_ns[arriving] = end
+                                start_ns[arriving] = end
+                            left -= 1
+                            size = push(events, size, end + length[arriving], arriving)
                     if begin > now:
                         if noting or watched or onward[task] >= 0:
-                            size = push(events, size, begin, count + task)
+                            start_ns[task], behind[task] = begin, -1
+                            if queued[where - devices] < 0:
+                                size = push(events, size, begin, count + task)
+                            else:
+                                behind[queued[where - devices]] = task
+                            queued[where - devices] = task
                         continue
                     if directed:
                         if watched:
@@ -333,7 +385,7 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                     if noting:
                         began_in[task] = instant
                     size = push(events, size, now + length[task], task)
-                elif where >= routes:
+                else:
                     if timing:
                         start_ns[task] = now
                     if directed:
@@ -342,25 +394,6 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                     if noting:
                         began_in[task] = instant
                     join(flows, where - routes, task, length[task], now, turn)
-                elif fifo:
-                    if idle[where] > 0 and head[where] < 0:
-                        idle[where] -= 1
-                        starting[starts] = task
-                        starts += 1
-                    else:
-                        behind[task] = -1
-                        if head[where] < 0:
-                            head[where] = task
-                        else:
-                            behind[last[where]] = task
-                        last[where] = task
-                elif ranked:
-                    behind[task] = -1
-                    beside[task] = -1
-                    head[where] = meld(head[where], task, behind, beside, rank)
-                    touches = touch(where, touched, touched_in, turn, touches)
-                else:
-                    touches = enqueue(threads, state, task, where, turn, touches)
             # 3. idle lanes take from the ready queues
             if touches > 0:
                 for at in range(touches):

@@ -142,6 +142,7 @@ def _places(tables: Tables, rule: Discipline) -> Places:
     work = (routes.send_ns, routes.receive_ns, routes.send_ps_per_byte, routes.receive_ps_per_byte)
     rates, slowest = routes.link_bytes_per_s.tolist(), routes.bytes_per_s.tolist()
     even = [all(rates[link] == rate for link in links) for links, rate in zip(rule.held, slowest, strict=True)]
+    rests = [all(rates[link] > rate for link in links) for links, rate in zip(rule.held, slowest, strict=True)]
     places: Places = _part(
         Places,
         routes,
@@ -151,6 +152,7 @@ def _places(tables: Tables, rule: Discipline) -> Places:
         held_ptr=rule.held_ptr,
         held=rule.held_link,
         even=flags(even),
+        rests=flags(rests),
         handed=flags([not links for links in routes.links]),
         posts=flags([(tables.post >= 0).any()]),
         requests=flags([(routes.request_ns > 0).any()]),

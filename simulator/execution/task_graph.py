@@ -189,6 +189,8 @@ def lower(
     tail[delay[lately]] = crossing.latency_ns[lately]
     release[first[poster < 0]] = request_ns[poster < 0]
     onward[link[np.flatnonzero(place_on > 0) - 1]] = link[place_on > 0]
+    arrival = np.full(count, _NONE, np.int64)
+    arrival[link] = np.where(rest < 0, arrive, _NONE)[owner]
 
     source, target = (np.concatenate(column) for column in zip(*made.edges, strict=True))
     needs = np.bincount(target[target >= 0], minlength=count)
@@ -213,6 +215,7 @@ def lower(
         release_ns=ints(release),
         needs=ids(needs),
         onward=ids(onward),
+        arrival=ids(arrival),
         next_from=ids(ptr[:-1]),
         next_to=ids(ptr[1:]),
         successor=ids(target[by_source]),

@@ -26,7 +26,7 @@ from simulator.execution.arrays import (
 from simulator.execution.buffers import RESIDENT
 from simulator.execution.choosing import STEP
 from simulator.execution.compiled.kernel import Parameter, made
-from simulator.execution.compiled.task_graph import find, write
+from simulator.execution.compiled.task_graph import add_up_work, find, write
 from simulator.execution.compiled.translation import INT, Array, Table
 from simulator.execution.event_loop import event_loop
 from simulator.execution.flattening import workspace
@@ -49,7 +49,7 @@ def _clear(laid: Laid, own: Arena, order: int) -> None:
     for where in range(len(state.idle)):
         state.idle[where], state.head[where], state.touched_in[where] = laid.places.lanes[where], -1, 0
     for link in range(len(state.free_ns)):
-        state.free_ns[link] = 0
+        state.free_ns[link], state.queued[link] = 0, -1
     for op in range(len(state.merged) if laid.nodes.merges[0] else 0):
         state.merged[op] = False
     if tasks.shares[0]:
@@ -79,13 +79,14 @@ def play_one(laid: Laid, own: Arena, device: Ids, order: int, ranked: Ids, tail:
     has the peaks afterwards.
     """
     transfers = find(laid, own, device, order, notes)
+    tasks, state, threads, flows, shared = own.tasks, own.state, own.threads, own.flows, laid.shared
     if transfers < 0:
         return transfers
-    tasks, state, threads, flows, shared = own.tasks, own.state, own.threads, own.flows, laid.shared
     count = write(laid, own, device, ranked, order, notes, transfers)
     if order == EXECUTOR:
         for op in range(len(device)):
             threads.device[op] = device[op]
+    add_up_work(laid, own, len(tail))
     _clear(laid, own, order)
     if order == FIFO and notes == 0:
         makespan: int = _makespan_loop(tasks, state, threads, flows, shared, FIFO, count, tail, limit, 0, ())
@@ -157,11 +158,8 @@ def _measure(laid: Laid, own: Arena, device: Ids, transfers: int) -> None:
     for transfer in range(transfers):
         copy, tensor = tensors + transfer, found.tensor_of[transfer]
         handed = places.handed[found.route_of[transfer]]
-        owner[copy], nbytes[copy], at[copy] = (
-            tensor if handed else copy,
-            nodes.tensor_bytes[tensor],
-            found.target_of[transfer],
-        )
+        owner[copy], nbytes[copy] = tensor if handed else copy, nodes.tensor_bytes[tensor]
+        at[copy] = found.target_of[transfer]
         since[copy], until[copy] = began_in[found.wire_of[transfer]], ended_in[found.last_of[transfer]]
     for copy in range(copies):
         _lengthen(lives, copy, until[copy])

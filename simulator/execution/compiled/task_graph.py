@@ -75,7 +75,7 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
     cpu, home, route_between, replicable = places.cpu, places.home, places.route_between, nodes.replicable
     bytes_per_s, tensor_bytes = places.bytes_per_s, nodes.tensor_bytes
     successor, length, resource, needs = tasks.successor, tasks.length, tasks.resource, tasks.needs
-    next_to, left_ns, lanes = tasks.next_to, own.state.left_ns, places.lanes
+    next_to = tasks.next_to
     counts, across, came_by = found.counts, found.across, found.came_by
     works, noting = places.works[0], notes > 0
     transfers, slowest, total = 0, NEVER, 0.0
@@ -83,8 +83,6 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
         counts[at] = 0
     for path in range(len(found.flows)):
         found.flows[path] = 0
-    for where in range(len(lanes)):
-        left_ns[where] = 0
     for op in range(len(device)):
         here = device[op]
         taken = kind_ns[op, kind[here]]
@@ -94,8 +92,6 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
         resource[op] = here
         if nodes.instant[op] and not (order == EXECUTOR and nodes.threaded[op] and cpu[here]):
             resource[op] = AT_ONCE
-        elif lanes[here] == 1:
-            left_ns[here] += taken
         needs[op] = nodes.waits[op]
         total += taken
         low, high = slot[op], slot[op + 1]
@@ -166,7 +162,7 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                     else:
                         counts[PASSING if nbytes == 0 else LINKS] += links - 1
                         counts[LINKS] += 1
-                        rest = wire_ns > _longest(places, shared, carried, nbytes, path, wire_ns)
+                        rest = places.rests[path] and wire_ns > _longest(places, shared, carried, nbytes, path, wire_ns)
                         counts[RESTS] += rest
                         counts[ARRIVALS] += rest or links > 1
                     if nodes.post[carried] >= 0:
@@ -185,6 +181,17 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                     came_by[edge] = transfers - 1
         next_to[op] = low
     return transfers if total < _COUNTABLE_NS and counts[FLOWS] <= slowest else REFUSED
+
+
+def add_up_work(laid: Laid, own: Arena, ops: int) -> None:
+    """Find the work of the first ops on each device that has one lane; a run with a limit alone looks at it."""
+    left_ns, lanes, length, resource = own.state.left_ns, laid.places.lanes, own.tasks.length, own.tasks.resource
+    for where in range(len(lanes)):
+        left_ns[where] = 0
+    for op in range(ops):
+        where = resource[op]
+        if where >= 0 and lanes[where] == 1:
+            left_ns[where] += length[op]
 
 
 def held_ns(places: Places, shared: SharedLinks, tensor: int, nbytes: int, place: int, path: int, wire_ns: int) -> int:
@@ -211,6 +218,7 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
     nodes, places, shared, tasks, found = laid.nodes, laid.places, laid.shared, own.tasks, own.found
     counts, at_number = found.counts, found.numbers
     length, resource, needs, lag_ns, onward = tasks.length, tasks.resource, tasks.needs, tasks.lag_ns, tasks.onward
+    arrival = tasks.arrival
     next_from, next_to, successor, release_ns = tasks.next_from, tasks.next_to, tasks.successor, tasks.release_ns
     devices, free = len(places.lanes), nodes.slot[len(nodes.slot) - 1] + len(nodes.roots)
     routes = devices + len(shared.capacity)
@@ -245,21 +253,23 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
         elif links == 1 and places.even[path]:
             end = _new(at_number, LINKS)
             length[end], resource[end], needs[end] = wire_ns, devices + places.held[from_place], 1
-            lag_ns[end], onward[end] = late, -1
+            lag_ns[end], onward[end], arrival[end] = late, -1, -1
             wire = end
         else:
             rest = -1
-            if wire_ns > _longest(places, shared, tensor, nbytes, path, wire_ns):
+            if places.rests[path] and wire_ns > _longest(places, shared, tensor, nbytes, path, wire_ns):
                 rest = _new(at_number, RESTS)
             if rest >= 0 or links > 1:
                 end = _new(at_number, ARRIVALS)
                 length[end], resource[end], needs[end] = late, NOWHERE, links
+                own.state.links_ns[end] = 0
+            arriving = -1 if rest >= 0 else end
             before = -1
             for place in range(from_place, to_place):
                 one = _new(at_number, PASSING if place > from_place and nbytes == 0 else LINKS)
                 length[one] = held_ns(places, shared, tensor, nbytes, place, path, wire_ns)
                 resource[one], needs[one] = devices + places.held[place], 1
-                lag_ns[one], onward[one] = 0, -1
+                lag_ns[one], onward[one], arrival[one] = 0, -1, arriving
                 if before < 0:
                     wire = one
                 else:
@@ -271,7 +281,7 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
                     length[rest], resource[rest], needs[rest] = wire_ns - length[one], NOWHERE, 1
                     _follow(tasks, free, one, rest)
                     _follow(tasks, free, rest, end)
-                else:
+                elif arriving < 0:
                     _follow(tasks, free, one, end)
                 before = one
         first, last = wire, end

@@ -146,6 +146,7 @@ def _with_timers(workload: Workload, lowered: TaskGraph) -> Tasks:
         release_ns=ints(np.append(tasks.release_ns, nothing)),
         needs=ids(np.append(tasks.needs, nothing)),
         onward=ids(np.append(tasks.onward, nothing - 1)),
+        arrival=ids(np.append(tasks.arrival, nothing - 1)),
         next_from=ids(np.append(tasks.next_from, first)),
         next_to=ids(np.append(tasks.next_to, np.minimum(first + 1, begin + sync_ops))),
         successor=ids(np.append(tasks.successor, workload.sync_ops.op)),
