@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from simulator import estimate, load_cluster, read_graph, read_profile
-from simulator.costs.profile import FIGURES
+from simulator.costs.profile import FIGURES, Profile
 from simulator.errors import OracleError
 from simulator.oracle import calibration, child
 from simulator.oracle.kernel_cases import cases
@@ -35,9 +36,27 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_this_machine_has_a_profile(few: None, tmp_path: Path) -> None:
+def test_the_command_writes_a_profile_of_this_machine_that_prices_a_graph(
+    few: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     said: list[str] = []
-    profile = calibration.calibrate(said.append)
+    made: list[Profile] = []
+
+    def calibrate(say: Callable[[str], None]) -> Profile:
+        made.append(measure(said.append))
+        return made[0]
+
+    measure = calibration.calibrate
+    monkeypatch.setattr(calibration, "calibrate", calibrate)
+    graph = Path("examples/ps_training.pbtxt").resolve()
+    monkeypatch.chdir(tmp_path)
+    assert main(["--calibrate"]) == 0
+    assert "Wrote host.toml." in capsys.readouterr().out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["host.toml"]
+    assert main([str(graph), "--profile", "host.toml", "--json", "result.json"]) == 0
+    assert "by the profile)" in capsys.readouterr().out
+
+    (profile,) = made
     measured = {one.cores for one in profile.kernels}
     cores = len(os.sched_getaffinity(0))
     assert measured == {1, cores}
@@ -47,20 +66,7 @@ def test_this_machine_has_a_profile(few: None, tmp_path: Path) -> None:
     assert (product.m, product.k, product.n, product.flops) == (16, 16, 16, 2 * 16**3)
     assert (profile.figures.keys() == FIGURES.keys()) == (cores > 1)
     assert "one core: products, 0 of 6 kernels" in said
-    profile.write(tmp_path / "host.toml")
     assert len(read_profile(tmp_path / "host.toml").kernels) == len(profile.kernels)
-
-
-def test_the_command_writes_a_profile_that_prices_a_graph(
-    few: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    graph = Path("examples/ps_training.pbtxt").resolve()
-    monkeypatch.chdir(tmp_path)
-    assert main(["--calibrate"]) == 0
-    assert "Wrote host.toml." in capsys.readouterr().out
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["host.toml"]
-    assert main([str(graph), "--profile", "host.toml", "--json", "result.json"]) == 0
-    assert "by the profile)" in capsys.readouterr().out
 
 
 def test_every_kernel_is_one_that_tensorflow_runs() -> None:

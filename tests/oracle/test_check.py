@@ -22,6 +22,7 @@ from simulator.oracle import child
 from simulator.oracle.observation import STAND_INS, Observation, _logged, extended
 from simulator.oracle.verification import _unseen_cuts, agreement, check, check_refusal, complaint
 from simulator.partitioning.cut import partition_by_task
+from tests.oracle.staying import ask_staying
 from tests.oracle.test_local import string_const
 from tests.oracle.test_standin import training
 from tests.strategies import Rows, loop, typed
@@ -36,7 +37,7 @@ def checked(graph: Graph, cluster: Cluster, algorithm: str | list[int], mode: st
     else:
         assignment = by_hand(graph, cluster, algorithm)
     cut = partition(graph, assignment, cluster, step=step, legal=False)
-    return check(graph, cluster, assignment, cut, step, mode=mode)
+    return check(graph, cluster, assignment, cut, step, mode=mode, asking=ask_staying)
 
 
 def by_hand(graph: Graph, cluster: Cluster, devices: list[int]) -> Assignment:
@@ -292,11 +293,13 @@ def test_refusals_are_alike_when_they_name_the_same_node() -> None:
     step = choose_step(graph)
     with pytest.raises(InfeasibleError) as refused:
         place(graph, cluster, estimate(graph, cluster), step=step, algorithm="tensorflow", soft=False)
-    found = check_refusal(graph, cluster, refused.value, step, soft=False)
+    found = check_refusal(graph, cluster, refused.value, step, soft=False, asking=ask_staying)
     assert found.agree
     assert "refuses too, at the same node 'grad'" in found.said
-    other = check_refusal(graph, cluster, InfeasibleError(str(refused.value), node="v"), step, soft=False)
+    other = check_refusal(
+        graph, cluster, InfeasibleError(str(refused.value), node="v"), step, soft=False, asking=ask_staying
+    )
     assert not other.agree
     assert "refuses too, but at 'grad' instead of 'v'" in other.said
-    softly = check_refusal(graph, cluster, refused.value, step)
+    softly = check_refusal(graph, cluster, refused.value, step, asking=ask_staying)
     assert (softly.agree, softly.said) == (False, "TensorFlow 2.21.0 places this graph.")

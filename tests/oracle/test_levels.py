@@ -17,6 +17,7 @@ from simulator.oracle.observation import observe
 from simulator.partitioning.cut import partition, partition_by_task
 from simulator.partitioning.partitions import Partitions
 from tests.execution.cases import assigned, cluster
+from tests.oracle.staying import ask_staying
 from tests.oracle.test_partitioning import many
 from tests.partitioning.cases import random_rows
 from tests.strategies import BOOL, Rows, type_attr
@@ -59,7 +60,9 @@ def nodes_by(places: list[str], pieces: Partitions, rows: list[int]) -> dict[str
 
 def asked(graph: Graph, devices: list[int], on: Cluster, step: Step, **options: Any) -> tuple[Any, Any]:
     """What TensorFlow says, and its placement as ours."""
-    seen = observe(graph, on, step=step, devices=[on.devices[row].name for row in devices], **options)
+    seen = observe(
+        graph, on, step=step, devices=[on.devices[row].name for row in devices], asking=ask_staying, **options
+    )
     assert seen.refusal is None
     return seen, assigned(on, [on.index[seen.placement[name]] for name in graph.names])
 

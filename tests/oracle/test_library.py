@@ -20,6 +20,7 @@ from simulator.errors import UnsupportedError
 from simulator.oracle import child
 from simulator.shapes.filling import with_shapes
 from tests.oracle.kinds import KINDS
+from tests.oracle.staying import staying
 from viz import run
 from viz.command.cli import main
 
@@ -118,7 +119,7 @@ def test_without_tensorflow_the_same_comes_out_where_the_file_says_shapes(kinds:
 
 def told_shapes(raw: bytes) -> bytes:
     """The graph with the shapes that TensorFlow infers written into it, as a user exports it with `add_shapes`."""
-    return child.run("tests.oracle.adding_shapes", raw, timeout_s=120)
+    return staying("tests.oracle.adding_shapes")(raw, 120)
 
 
 def test_what_tensorflow_holds_in_memory_can_be_handed_over() -> None:

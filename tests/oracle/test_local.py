@@ -12,6 +12,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step
 from simulator.oracle.observation import LOCAL, observe
+from tests.oracle.staying import ask_staying
 from tests.strategies import Rows, colocation, type_attr, typed
 
 pytestmark = pytest.mark.tensorflow
@@ -84,7 +85,11 @@ def test_the_log_is_in_tensorflows_order_generators_last() -> None:
     rows.add("v", "VariableV2", **typed("VariableV2"))
     rows.add("d", "Neg", ["c"], **typed("Neg", (4,)))
     graph = rows.built()
-    assert list(observe(graph, load_cluster("cpu=1"), step=runs(graph, "d")).placement) == ["v", "d", "c"]
+    assert list(observe(graph, load_cluster("cpu=1"), step=runs(graph, "d"), asking=ask_staying).placement) == [
+        "v",
+        "d",
+        "c",
+    ]
 
 
 def test_the_device_strings_are_read_as_they_stand() -> None:
@@ -94,7 +99,7 @@ def test_the_device_strings_are_read_as_they_stand() -> None:
     rows.add("c", "Const", **typed("Const", (4,)))
     rows.add("w", "Neg", ["c"], **typed("Neg", (4,)), _class=colocation("v"), device="/cpu:1")
     graph = rows.built()
-    seen = observe(graph, load_cluster("cpu=2"), step=runs(graph, "w"))
+    seen = observe(graph, load_cluster("cpu=2"), step=runs(graph, "w"), asking=ask_staying)
     assert seen.placement["v"] == seen.placement["w"] == f"{LOCALHOST}1"
 
 
@@ -114,7 +119,7 @@ def test_what_tensorflow_refuses_is_told_in_its_own_words() -> None:
     rows = Rows()
     rows.add("c", "Const", **typed("Const", (4,)), device="/job:ps/task:0")
     graph = rows.built()
-    seen = observe(graph, load_cluster("cpu=2"), step=runs(graph, "c"))
+    seen = observe(graph, load_cluster("cpu=2"), step=runs(graph, "c"), asking=ask_staying)
     assert seen.refusal is not None
     assert "Cannot assign a device for operation c" in seen.refusal
     assert (dict(seen.placement), seen.partitions) == ({}, ())
@@ -124,7 +129,7 @@ def test_what_tensorflow_does_not_import_is_told_in_its_own_words() -> None:
     rows = Rows()
     rows.add("c", "NoSuchOp")
     graph = rows.built()
-    seen = observe(graph, load_cluster("cpu=2"), step=runs(graph, "c"))
+    seen = observe(graph, load_cluster("cpu=2"), step=runs(graph, "c"), asking=ask_staying)
     assert seen.refusal is not None
     assert "NoSuchOp" in seen.refusal
 
@@ -142,7 +147,7 @@ def test_large_constants_do_not_travel() -> None:
         rows.add(name, "Const", dtype=type_attr(dtype), value=value)
     rows.add("all", "NoOp", ["^floats", "^strings", "^ints"])
     graph = rows.built()
-    seen = observe(graph, load_cluster("cpu=1"), step=runs(graph, "all"))
+    seen = observe(graph, load_cluster("cpu=1"), step=runs(graph, "all"), asking=ask_staying)
     assert seen.refusal is None
     (piece,) = seen.partitions
     assert len(piece.node) == 4
@@ -155,10 +160,12 @@ def test_hard_placement_takes_no_other_device() -> None:
     rows.add("d", "Neg", ["c"], **typed("Neg", (4,)))
     graph = rows.built()
     where = [f"{LOCALHOST}1", f"{LOCALHOST}7"]
-    refused = observe(graph, load_cluster("cpu=2"), step=runs(graph, "d"), soft=False, devices=where)
+    refused = observe(
+        graph, load_cluster("cpu=2"), step=runs(graph, "d"), soft=False, devices=where, asking=ask_staying
+    )
     assert refused.refusal is not None
     assert "d" not in refused.placement
-    taken = observe(graph, load_cluster("cpu=2"), step=runs(graph, "d"), devices=where)
+    taken = observe(graph, load_cluster("cpu=2"), step=runs(graph, "d"), devices=where, asking=ask_staying)
     assert taken.placement == {"c": f"{LOCALHOST}1", "d": f"{LOCALHOST}0"}
 
 

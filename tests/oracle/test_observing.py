@@ -33,10 +33,10 @@ from simulator.graph.graph import Graph, Shape
 from simulator.graph.step import Step
 from simulator.observed.fitting import with_observed_costs
 from simulator.observed.form import dump
-from simulator.oracle import child
 from simulator.partitioning.cut import partition
 from tests.execution.cases import assigned
 from tests.execution.loops.cases import live_counts
+from tests.oracle.staying import staying
 
 pytestmark = pytest.mark.tensorflow
 SILENT = {"NoOp", "_Arg", "_Retval"}
@@ -44,7 +44,7 @@ SILENT = {"NoOp", "_Arg", "_Retval"}
 
 @cache
 def made(kind: str) -> bytes:
-    return child.run("tests.oracle.observable", kind.encode(), timeout_s=120)
+    return staying("tests.oracle.observable")(kind.encode(), 120)
 
 
 def step_of(kind: str, *fetches: str, feeds: Mapping[str, Shape] | None = None) -> tuple[Graph, Step]:
@@ -180,7 +180,7 @@ def test_a_convolution_with_channels_first_runs_apart_from_its_bias() -> None:
     [
         ("file", {}, "nowhere/to/be/found"),
         ("python", {}, "did not run the step: .*PyFunc|callback"),
-        ("endless v1", {"time_s": 12}, "did not end within|did not answer within"),
+        ("endless v1", {"time_s": 6}, "did not end within|did not answer within"),
         ("large", {"memory_bytes": 2**31}, r"more memory than it may have|OOM"),
         ("open", {}, r"the size of x:0 \(1,\?,3\) is unknown.* --feed x:0=1,\?,3"),
     ],

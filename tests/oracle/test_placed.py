@@ -10,7 +10,7 @@ import pytest
 from placement import Plan, Problem
 from simulator import read_graph
 from simulator.comparison.placement_log import read_log
-from simulator.oracle import child
+from tests.oracle.staying import staying
 from tests.oracle.test_library import kinds as kinds
 from viz import run
 from viz.command.cli import main
@@ -41,9 +41,7 @@ def asked(raw: bytes, kind: str, *, meta: bool = False) -> dict[str, Any]:
     initialise = [name for name in read_graph(raw).names if name.endswith("/Assign")]
     question = {"graph": base64.b64encode(raw).decode(), "cpus": CPUS, "meta": meta, "initialise": initialise}
     question |= {"feeds": feeds, "fetches": fetches}
-    found: dict[str, Any] = json.loads(
-        child.run("tests.oracle.running_placed", json.dumps(question).encode(), timeout_s=120)
-    )
+    found: dict[str, Any] = json.loads(staying("tests.oracle.running_placed")(json.dumps(question).encode(), 120))
     return found
 
 

@@ -12,6 +12,7 @@ from simulator.errors import OracleError
 from simulator.graph.importer import read_graph
 from simulator.oracle import child, inference
 from simulator.shapes.filling import with_shapes
+from tests.oracle.staying import staying
 from tests.strategies import Rows, type_attr, typed
 
 pytestmark = pytest.mark.tensorflow
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.tensorflow
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(child, "run", lambda module, question, timeout_s: staying(module)(question, timeout_s))
     return tmp_path / "simviz" / "shapes"
 
 

@@ -14,6 +14,7 @@ from simulator.graph.messages import AttrValue
 from simulator.oracle import child, observation, standin
 from simulator.oracle.observation import STAND_INS, conversation, extended, observe
 from tests.oracle.processes import descendants, listening, on_loopback
+from tests.oracle.staying import ask_staying
 from tests.oracle.test_local import runs
 from tests.strategies import Rows, type_attr, typed
 
@@ -57,7 +58,7 @@ def test_a_cluster_with_gpus_is_placed_and_cut_by_task_and_nothing_is_left() -> 
 def test_a_master_that_has_no_gpu_keeps_its_place_and_shows_its_own_piece() -> None:
     graph = training()
     where = ["/job:ps/task:0"] * 2 + ["/job:worker/task:0"] + [""] * 3
-    seen = observe(graph, load_cluster("ps=1,worker=2"), step=runs(graph, "update"), devices=where)
+    seen = observe(graph, load_cluster("ps=1,worker=2"), step=runs(graph, "update"), devices=where, asking=ask_staying)
     assert seen.added_task is None
     assert seen.placement["step"] == "/job:worker/replica:0/task:0/device:CPU:0"
     ops = {node.name: node.op for piece in seen.partitions for node in piece.node}
@@ -70,7 +71,12 @@ DEVICES = ["/job:ps/task:0/cpu:1", "/job:ps/task:0/cpu:0", *["/job:worker/task:1
 def test_real_workers_show_how_they_cut_what_the_master_sent_them() -> None:
     graph = training()
     seen = observe(
-        graph, load_cluster("ps=1x2cpu,worker=2"), step=runs(graph, "update"), devices=DEVICES, real_workers=True
+        graph,
+        load_cluster("ps=1x2cpu,worker=2"),
+        step=runs(graph, "update"),
+        devices=DEVICES,
+        real_workers=True,
+        asking=ask_staying,
     )
     assert (seen.oracle, seen.refusal, seen.added_task) == (STAND_INS, None, None)
     ps = "/job:ps/replica:0/task:0/device:CPU:"
@@ -84,7 +90,9 @@ def test_real_workers_show_how_they_cut_what_the_master_sent_them() -> None:
 
 def test_a_task_with_gpus_keeps_its_stand_in() -> None:
     graph = training()
-    seen = observe(graph, load_cluster("ps=1,worker=1x2gpu"), step=runs(graph, "update"), real_workers=True)
+    seen = observe(
+        graph, load_cluster("ps=1,worker=1x2gpu"), step=runs(graph, "update"), real_workers=True, asking=ask_staying
+    )
     assert len(seen.partitions) == 2
     assert [piece.node[0].device for piece in seen.worker_partitions] == ["/job:ps/replica:0/task:0/device:CPU:0"]
 
@@ -122,7 +130,7 @@ def _known(piece: Any) -> bytes:
 
 def test_a_single_task_of_another_name_needs_no_stand_in() -> None:
     graph = replace(training(), requested=("",) * 6)
-    seen = observe(graph, load_cluster("worker=1"), step=runs(graph, "update"))
+    seen = observe(graph, load_cluster("worker=1"), step=runs(graph, "update"), asking=ask_staying)
     assert (seen.oracle, seen.refusal, seen.added_task) == (STAND_INS, None, None)
     assert set(seen.placement.values()) == {"/job:worker/replica:0/task:0/device:CPU:0"}
     assert len(seen.partitions) == 1
@@ -140,7 +148,9 @@ def test_localhost_with_gpus_is_asked_through_a_client_of_its_own() -> None:
     graph = training()
     where = ["/cpu:0", "/cpu:0", "/device:GPU:3", "", "", "/cpu:0"]
     named = ["/job:localhost" + device for device in where]
-    seen = observe(graph, load_cluster("4gpu"), step=runs(graph, "update"), soft=False, devices=named)
+    seen = observe(
+        graph, load_cluster("4gpu"), step=runs(graph, "update"), soft=False, devices=named, asking=ask_staying
+    )
     assert (seen.refusal, seen.added_task) == (None, CLIENT)
     assert seen.placement["grad"] == "/job:localhost/replica:0/task:0/device:GPU:3"
 
