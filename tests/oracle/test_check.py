@@ -19,7 +19,8 @@ from simulator.graph.graph_def import graph_def
 from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step
 from simulator.oracle import child
-from simulator.oracle.observation import STAND_INS, Observation, _logged, extended
+from simulator.oracle.child import Asking
+from simulator.oracle.observation import STAND_INS, Observation, _logged, ask, extended
 from simulator.oracle.verification import _unseen_cuts, agreement, check, check_refusal, complaint
 from simulator.partitioning.cut import partition_by_task
 from tests.oracle.staying import ask_staying
@@ -30,14 +31,16 @@ from tests.strategies import Rows, loop, typed
 pytestmark = pytest.mark.tensorflow
 
 
-def checked(graph: Graph, cluster: Cluster, algorithm: str | list[int], mode: str) -> dict[str, Any]:
+def checked(
+    graph: Graph, cluster: Cluster, algorithm: str | list[int], mode: str, asking: Asking = ask_staying
+) -> dict[str, Any]:
     step = choose_step(graph)
     if isinstance(algorithm, str):
         assignment = place(graph, cluster, estimate(graph, cluster), step=step, algorithm=algorithm, fallback=False)
     else:
         assignment = by_hand(graph, cluster, algorithm)
     cut = partition(graph, assignment, cluster, step=step, legal=False)
-    return check(graph, cluster, assignment, cut, step, mode=mode, asking=ask_staying)
+    return check(graph, cluster, assignment, cut, step, mode=mode, asking=asking)
 
 
 def by_hand(graph: Graph, cluster: Cluster, devices: list[int]) -> Assignment:
@@ -240,7 +243,7 @@ def test_a_missing_tensorflow_says_how_to_install_it(monkeypatch: pytest.MonkeyP
     hidden = "import sys; sys.modules['tensorflow'] = None; "
     monkeypatch.setattr(child, "_START", hidden + child._START)
     with pytest.raises(OracleError, match=r'pip install "simviz\[tensorflow\]"'):
-        checked(training(), load_cluster("ps=1,worker=1"), [0] * 6, "pin")
+        checked(training(), load_cluster("ps=1,worker=1"), [0] * 6, "pin", ask)
 
 
 def test_a_mode_that_does_not_exist_is_refused() -> None:
