@@ -24,7 +24,8 @@ from simulator.oracle.session import configuration, imported, made_up, sentence,
 _POSITIVE = 0.5  # of made-up biases, scales and variances, of which some are divided by or rooted
 _REPEATED = 8  # a step that takes less than this part of the time runs three times more, for times that are warm
 _SETUP_S = 2.0  # executors and kernels of two callables
-_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+# before the first import of TensorFlow: it says nothing, sees no GPU, and does not load Keras
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "TF_USE_LEGACY_KERAS": "1"}
 
 
 def answer(payload: bytes) -> bytes:

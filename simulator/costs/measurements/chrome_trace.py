@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simulator.costs.measured import Sample
+from simulator.costs.measurements.run_metadata import device_of
 from simulator.costs.measurements.runs import Run, named, samples_of, without_mkl
-from simulator.costs.measurements.step_stats import device_of
 from simulator.costs.table import MAX_NS
 from simulator.errors import ClusterError
 from simulator.units import Nanos

@@ -1,7 +1,13 @@
-"""Read measured times from a file, whose content decides its form: protobuf in binary or text, JSON, or CSV."""
+"""Read measured times from a file, whose content decides its form: protobuf in binary or text, JSON, or CSV.
+
+CSV lines are `node,kind,ns`, as a person or a script writes them. Each other form has its module.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 import os
 import re
 from collections.abc import Iterable
@@ -11,7 +17,8 @@ from google.protobuf.internal.decoder import _DecodeVarint  # type: ignore[attr-
 from google.protobuf.message import DecodeError
 
 from simulator.costs.measured import MeasuredTimes, Sample
-from simulator.costs.measurements import chrome_trace, cost_graph, lines, step_stats, xplane
+from simulator.costs.measurements import chrome_trace, run_metadata, xplane
+from simulator.costs.table import MAX_NS
 from simulator.errors import ClusterError, GraphError
 from simulator.graph.messages import CostGraphDef, Proto, RunMetadata, StepStats, XSpace
 from simulator.graph.sources import read_source, text_of
@@ -43,7 +50,7 @@ def read_measurement(source: str | os.PathLike[str]) -> MeasuredTimes:
     field = _FIRST_FIELD.match(text)
     if field:
         return _of_message(_parsed_text(text, field[1], label), label)
-    return _believable(lines.of_csv(text, label, _WANTED), label, lines.FORM)
+    return _believable(_of_csv(text, label), label, "CSV")
 
 
 def from_step_stats(message: Proto, source: str = "step stats in memory") -> MeasuredTimes:
@@ -52,19 +59,19 @@ def from_step_stats(message: Proto, source: str = "step stats in memory") -> Mea
     if name not in ("RunMetadata", "StepStats"):
         raise ClusterError(f"a {name} message holds no measured times; give RunMetadata or StepStats")
     found = message.step_stats if name == "RunMetadata" else message
-    return _believable(step_stats.of_step_stats(found), source, step_stats.FORM)
+    return _believable(run_metadata.of_step_stats(found), source, run_metadata.STEP_STATS)
 
 
 def _of_message(message: Proto, label: str) -> MeasuredTimes:
     """The times of a message of any form; of a RunMetadata those of its step, else those of its cost graph."""
     name = message.DESCRIPTOR.name
     if name == "RunMetadata":
-        stats = step_stats.holds_times(message.step_stats)
+        stats = run_metadata.holds_times(message.step_stats)
         return _of_message(message.step_stats if stats else message.cost_graph, label)
     if name == "StepStats":
-        return _believable(step_stats.of_step_stats(message), label, step_stats.FORM)
+        return _believable(run_metadata.of_step_stats(message), label, run_metadata.STEP_STATS)
     if name == "CostGraphDef":
-        return _believable(cost_graph.of_cost_graph(message, label), label, cost_graph.FORM)
+        return _believable(run_metadata.of_cost_graph(message, label), label, run_metadata.COST_GRAPH)
     return _believable(xplane.of_xspace(message), label, xplane.FORM)
 
 
@@ -85,10 +92,10 @@ def _parsed(raw: bytes, label: str) -> Proto:
 def _fits(message: Proto) -> bool:
     name = message.DESCRIPTOR.name
     if name == "RunMetadata":
-        return step_stats.holds_times(message.step_stats) or cost_graph.has_costs(message.cost_graph)
+        return run_metadata.holds_times(message.step_stats) or run_metadata.has_costs(message.cost_graph)
     if name == "StepStats":
-        return step_stats.holds_times(message)
-    return cost_graph.has_costs(message) if name == "CostGraphDef" else xplane.holds_planes(message)
+        return run_metadata.holds_times(message)
+    return run_metadata.has_costs(message) if name == "CostGraphDef" else xplane.holds_planes(message)
 
 
 def _ends_within_a_field(raw: bytes) -> bool:
@@ -116,6 +123,35 @@ def _parsed_text(text: str, field: str, label: str) -> Proto:
             f"{label}: {str(error)[:200].rstrip('.')}: it was cut, or is something else; {_WANTED}", line=line
         ) from None
     return message
+
+
+def _of_csv(text: str, label: str) -> Iterable[Sample]:
+    rows = csv.reader(io.StringIO(text), strict=True)
+    headed = False
+    try:
+        for row in rows:
+            cells = [cell.strip() for cell in row]
+            if not any(cells) or cells[0].startswith("#") or (not headed and cells == ["node", "kind", "ns"]):
+                continue
+            headed = True
+            line = rows.line_num
+            if len(cells) != 3:
+                shown = ",".join(cells)[:80]
+                raise ClusterError(f"{label}, line {line}: {shown!r} is not node,kind,ns; {_WANTED}", line=line)
+            yield Sample(cells[0], cells[1], _nanos(cells[2], label, line), line)
+    except csv.Error as error:
+        raise ClusterError(f"{label}, line {rows.line_num}: {error}; {_WANTED}", line=rows.line_num) from None
+
+
+def _nanos(text: str, label: str, line: int) -> Nanos:
+    where = f"{label}, line {line}"
+    try:
+        number = float(text)
+    except ValueError:
+        raise ClusterError(f"{where}: {text[:40]!r} is not a number of nanoseconds", line=line) from None
+    if not 0 <= number <= MAX_NS:
+        raise ClusterError(f"{where}: {text[:40]} ns is not from 0 to 2^53", line=line)
+    return math.ceil(number)
 
 
 def _believable(samples: Iterable[Sample], label: str, form: str) -> MeasuredTimes:
