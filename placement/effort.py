@@ -47,6 +47,13 @@ def judged_in(seconds: float, ops: int) -> int:
     return max(int(seconds / (_OVERHEAD + _PER_OP * ops)), 4)
 
 
+def seconds_of(effort: Effort, ops: int) -> float:
+    """About how long an effort takes, on one core of a usual machine."""
+    if effort.judged is None:
+        return 1.0 if effort.seconds is None else effort.seconds
+    return effort.judged * (_OVERHEAD + _PER_OP * ops)
+
+
 def read_effort(text: str, say: Callable[[str], None] = _silent) -> Effort:
     """Read "2s", "500ms", "5min", or a number of placements. Raise SimvizError for anything else."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h)|(\d+)", text.strip())

@@ -42,6 +42,7 @@ class SearchRecord:
     effort: str  # what it was allowed, as a phrase
     groups: int  # that have a choice of devices
     listed: tuple[tuple[str, Nanos | None], ...]  # the other algorithms and their makespans; None: no plan that fits
+    left_out: tuple[str, ...]  # algorithms that were not asked: they would take too long, or lack a library
     better: tuple[tuple[int, str, Nanos], ...]  # each time it found one that is better: placements judged so far, how
     cycles: int  # of annealing
     accepted: int  # moves of it

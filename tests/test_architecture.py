@@ -137,7 +137,7 @@ ALONE: dict[str, str] = {
     "simulator.cluster.toml_file": "one form of a cluster's file, with all its tables",
     "simulator.graph.text_format": "a fast reader of the text form, judged by protobuf's own",
     # one of several siblings behind a table or a walk
-    "placement.algorithms.heft": "an algorithm of the table, of which the search takes both plans",
+    "placement.search.listed": "the plans of other algorithms, and which of them fit, apart from the search",
     "placement.search.starts": "placements made from the problem alone, apart from the walk",
     "placement.search.walk": "the annealing itself, apart from the starts",
     "simulator.costs.collectives": "sums over several GPUs by NCCL, tested on meshes by hand",

@@ -20,12 +20,7 @@ def heft(problem: Problem) -> Plan:
     Ties in rank go to the op that comes first in topological order, ties between devices to the one that TensorFlow
     would prefer. The first member of a group decides for all. Raises InfeasibleError when memory runs out on the way.
     """
-    return better(problem, both(problem))
-
-
-def both(problem: Problem) -> tuple[Plan, Plan]:
-    """The plan without an order, and the one with it."""
-    return plans(schedule(problem))
+    return better(problem, plans(schedule(problem)))
 
 
 def schedule(problem: Problem) -> Schedule:

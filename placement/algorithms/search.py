@@ -1,8 +1,8 @@
 """A search: the best of many starts, improved by annealing, each placement judged by the event loop itself.
 
-All other algorithms' plans are judged first, so the result is never worse than one of them, or than the best single
-device. Then come list schedules that know links, cuts of several orders, and a walk from the best (`placement.search`).
-Memory comes first: a plan that fits beats each that does not.
+Other algorithms' plans are judged first (`placement.search.listed`), so the result is never worse than one of them, or
+than the best single device. Then come list schedules that know links, cuts of several orders, and a walk from the best
+(`placement.search`). Memory comes first: a plan that fits beats each that does not.
 """
 
 from __future__ import annotations
@@ -10,28 +10,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import NamedTuple
 
 import numpy as np
 
-from placement.algorithms.heft import both
 from placement.algorithms.single import all_on
-from placement.plan import Plan, completed, lacking, verdict
+from placement.plan import Plan, lacking, verdict
 from placement.problem import NEVER, Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import decisions_of
 from placement.search.judge import Candidate, Judge, fewest
+from placement.search.listed import Listed, ask
 from placement.search.starts import cuts, lists
 from placement.search.walk import Progress, Walker, anneal, orders
 from simulator.assignment import SearchRecord
 from simulator.columns import Ids
-from simulator.errors import InfeasibleError, UnsupportedError
+from simulator.errors import UnsupportedError
 from simulator.execution.choosing import load
 from simulator.execution.flattening import workspace
 from simulator.execution.layouts import PartialFunction
 from simulator.units import Nanos, show_bytes
 
-LISTED = ("single", "whitepaper", "heft", "tensorflow", "requested")  # whose plans are judged, too
 _STARTS = 600_000  # ops in starts: so many, divided by the ops of a step, are judged
 _LISTS = 0.3  # share of them that list schedules may take
 _WALKED = 3  # starts that are walked from
@@ -39,26 +37,20 @@ _FINALS = 4  # placements that are judged at last by the cut that will be made o
 _SMALL, _FAR = 2000, 2  # in steps of more ops, those of other algorithms are not that take so many times as long
 
 
-class Listed(NamedTuple):
-    """A plan of another algorithm."""
-
-    algorithm: str
-    plan: Plan
-
-
 def search(problem: Problem) -> Plan:
     """The best plan that the effort finds; of equals the one that was found first.
 
     Raises InfeasibleError where some group can't be placed at all.
     """
-    listed, failed = _listed(problem)
+    asked = ask(problem)
+    listed = asked.found
     if listed and not any(ops and len(allowed) > 1 for ops, allowed in zip(problem.ops, problem.allowed, strict=True)):
         return _best(problem, listed)[1]  # nothing can be decided
     try:
         play = _compiled()
     except UnsupportedError as error:
         if not listed:
-            raise failed[0] from None
+            raise asked.failed[0] from None
         best = _best(problem, listed)[1]
         return replace(best, notes=(*best.notes, f"only other algorithms were judged: {error}"))
     ranks = upward_ranks(problem)
@@ -88,7 +80,8 @@ def search(problem: Problem) -> Plan:
         seed=problem.options.seed,
         effort=str(problem.effort),
         groups=len(made.free),
-        listed=tuple((name, reached.get(name)) for name in LISTED),
+        listed=tuple((name, reached.get(name)) for name in asked.names),
+        left_out=asked.left_out,
         better=tuple(judge.better),
         cycles=progress.cycles,
         accepted=progress.accepted,
@@ -118,27 +111,6 @@ def _compiled() -> PartialFunction:
     play: PartialFunction = load().play
     import_module("placement.search.compiled")
     return play
-
-
-def _listed(problem: Problem) -> tuple[list[Listed], list[InfeasibleError]]:
-    """The plans of the other algorithms, and the errors of those that find none.
-
-    HEFT's is there with and without its order, as it takes the better of both by its own cut, which takes long.
-    """
-    from placement.algorithms import load as algorithm  # late: the table names this module
-
-    listed: list[Listed] = []
-    failed: list[InfeasibleError] = []
-    for name in LISTED:
-        try:
-            plans = both(problem) if name == "heft" else (algorithm(name)(problem),)
-        except InfeasibleError as error:
-            failed.append(error)
-            continue
-        for plan in plans:
-            if all(device in allowed for device, allowed in zip(plan.device, problem.allowed, strict=True)):
-                listed.append(Listed(name, completed(problem, plan)))
-    return listed, failed
 
 
 def _starts(judge: Judge, ranks: list[int], known: Sequence[Candidate]) -> list[Candidate]:

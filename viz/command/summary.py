@@ -351,7 +351,8 @@ def _search(scene: Scene) -> Iterator[str]:
     cycles = f"{counted(record.cycles, 'cycle')} of annealing with {counted(record.accepted, 'move')} taken"
     yield f"search     {what}; {cycles}; seed {record.seed}, budget {record.effort}"
     listed = [f"{name} {'does not fit' if ns is None else show_nanos(ns)}" for name, ns in record.listed]
-    yield f"search     others: {', '.join(listed)}"
+    left_out = f"; not asked: {', '.join(record.left_out)}" if record.left_out else ""
+    yield f"search     others: {', '.join(listed)}{left_out}"
     if record.better:
         last, how, ns = record.better[-1]
         gained = [f"{name} {show_nanos(won)}" for name, won in record.gains.items() if won > 0]

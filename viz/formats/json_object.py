@@ -150,8 +150,7 @@ def _at_peak(row: figures.PeakRow) -> Mapping[str, Any]:
 
 
 def _search(scene: Scene) -> dict[str, Any] | None:
-    record = scene.assignment.search
-    if record is None:
+    if (record := scene.assignment.search) is None:
         return None
     return {
         "judged": record.judged,
@@ -159,6 +158,7 @@ def _search(scene: Scene) -> dict[str, Any] | None:
         "budget": record.effort,
         "groups": record.groups,
         "algorithms": dict(record.listed),
+        "left_out": list(record.left_out),
         "better": [{"judged": judged, "by": how, "makespan_ns": ns} for judged, how, ns in record.better],
         "saved_ns": record.gains,
         "cycles": record.cycles,
