@@ -10,7 +10,7 @@ TensorFlow runs as users have it: oneDNN is used unless TF_ENABLE_ONEDNN_OPTS=0 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 
 from simulator.costs.estimate import works_of
@@ -25,6 +25,7 @@ from simulator.oracle.kernel_cases import cases
 from simulator.oracle.machine import processor
 
 AT_ONCE = 8  # kernels per question: progress is shown after each, and a slow machine answers in time
+DISTURBED = 1.08  # how much longer the reference takes than at best, where others use the machine
 TIMEOUT_S = 120.0  # of a question; the first one imports TensorFlow
 MESSAGES_S = 12.0
 
@@ -75,22 +76,45 @@ def _figure(name: str, told: list[float]) -> Figure:
 def _kernels(
     ask: child.Asking, cores: int, dispatch_ns: float, what: str, say: Callable[[str], None]
 ) -> list[KernelTime]:
-    """Time all cases in one child."""
-    found = []
-    total, done = sum(map(len, cases().values())), 0
-    for family, asked in cases().items():
-        for first in range(0, len(asked), AT_ONCE):
-            say(f"{what}: {family}, {done} of {total} kernels")
-            question = {"ask": "time", "family": family, "first": first, "last": first + AT_ONCE, "cores": cores}
-            told, (graph_def,) = child.unpack(ask(child.pack(question), TIMEOUT_S))
-            done += len(told["times"])
-            graph = load(GraphDef.FromString(graph_def))
-            found += [
-                _kernel(graph, row, cores, dispatch_ns, times)
-                for row, times in enumerate(told["times"])
-                if times is not None
-            ]
-    return found
+    """Time all cases in one child; those for which the machine was busy once more, and the shorter time counts."""
+    questions = [
+        {"ask": "time", "family": family, "first": first, "last": first + AT_ONCE, "cores": cores}
+        for family, asked in cases().items()
+        for first in range(0, len(asked), AT_ONCE)
+    ]
+    found: list[list[KernelTime | None]] = []
+    references: list[float] = []
+    total = sum(map(len, cases().values()))
+    for question in questions:
+        say(f"{what}: {question['family']}, {sum(map(len, found))} of {total} kernels")
+        times, reference_ns = _asked(ask, question, dispatch_ns)
+        found.append(times)
+        references.append(reference_ns)
+    disturbed = [row for row, ns in enumerate(references) if ns > DISTURBED * min(references)]
+    for done, row in enumerate(disturbed):
+        say(f"{what}: the machine was busy; once more, {done} of {len(disturbed)} groups of kernels")
+        again, _ = _asked(ask, questions[row], dispatch_ns)
+        found[row] = [_shorter(*both) for both in zip(found[row], again, strict=True)]
+    return [one for times in found for one in times if one is not None]
+
+
+def _asked(
+    ask: child.Asking, question: Mapping[str, object], dispatch_ns: float
+) -> tuple[list[KernelTime | None], float]:
+    """The times of some cases, None for those that do not run, and what the reference took meanwhile."""
+    told, (graph_def,) = child.unpack(ask(child.pack(question), TIMEOUT_S))
+    graph, cores = load(GraphDef.FromString(graph_def)), told["cores"]
+    found = [
+        None if times is None else _kernel(graph, row, cores, dispatch_ns, times)
+        for row, times in enumerate(told["times"])
+    ]
+    return found, told["reference_ns"]
+
+
+def _shorter(one: KernelTime | None, other: KernelTime | None) -> KernelTime | None:
+    if one is None or other is None:
+        return one or other
+    return min(one, other, key=lambda time: time.ns)
 
 
 def _kernel(graph: Graph, row: int, cores: int, dispatch_ns: float, times: list[float]) -> KernelTime:

@@ -14,6 +14,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from simulator.oracle import child
@@ -27,6 +28,7 @@ COLD_BYTES = 2**24  # more than the caches that a core has for itself
 HELD_BYTES = 2**27  # of all outputs
 ENOUGH_S, LEAST, MOST = 0.05, 7, 25  # of a kernel; pairs of steps
 LONG, SHORT = 1500, 500  # ops in a row, to time one of them
+REFERENCE_SIDE, REFERENCES = 512, 15  # of the product that tells whether others use the machine; how often it runs
 _FLOP_PER_NS, _BYTES_PER_NS = 20, 5  # a rough guess, for the number of copies alone
 
 
@@ -34,15 +36,19 @@ def answer(question: bytes) -> bytes:
     """Time what is asked for: "begin" with `cores`; "time" with a `family`, `first` and `last` of its cases.
 
     The reply to "begin" has TensorFlow's version, and the times of `dispatch` and `step` as (ns, spread). The reply to
-    "time" has `times` in the same form, None for a kernel that this TensorFlow refuses, with `refused`; and a GraphDef
-    with the cases as nodes "case0", ....
+    "time" has `times` in the same form, None for a kernel that this TensorFlow refuses, with `refused`; the time of one
+    and the same product around them, `reference_ns`; and a GraphDef with the cases as nodes "case0", ....
     """
     facts, _ = child.unpack(question)
     if facts["ask"] == "begin":
         return child.pack(_begin(facts["cores"]))
     asked = cases()[facts["family"]][facts["first"] : facts["last"]]
+    before = _reference_ns(facts["cores"])
     times, refused = _timed(asked, facts["cores"])
-    return child.pack({"times": times, "refused": refused}, [_graph(asked)])
+    slower = max(before, _reference_ns(facts["cores"]))
+    return child.pack(
+        {"times": times, "refused": refused, "reference_ns": slower, "cores": facts["cores"]}, [_graph(asked)]
+    )
 
 
 def _begin(cores: Sequence[int]) -> dict[str, Any]:
@@ -73,6 +79,29 @@ def _begin(cores: Sequence[int]) -> dict[str, Any]:
     }
 
 
+def _reference_ns(cores: int) -> float:
+    """Nanoseconds of a product that stays the same: it takes longer while others use the machine."""
+    step, clock = _reference(cores), _clock(cores)
+    return _quartile(_in_turn([step], REFERENCES, ENOUGH_S, clock)[0])[0]
+
+
+@cache
+def _reference(cores: int) -> Callable[[], Any]:
+    import tensorflow as tf
+
+    with tf.Graph().as_default() as graph:
+        row = tf.fill((REFERENCE_SIDE, REFERENCE_SIDE), 0.5)
+        with tf.control_dependencies([tf.raw_ops.MatMul(a=row, b=row)]):
+            last = tf.no_op()
+        session = tf.compat.v1.Session(graph=graph, config=_configured(cores))
+    step: Callable[[], Any] = session.make_callable(last)
+    return step
+
+
+def _clock(cores: int) -> Callable[[], int]:
+    return time.process_time_ns if cores == 1 else time.perf_counter_ns
+
+
 def _configured(threads: int) -> Any:
     config = configuration(soft=True)
     config.inter_op_parallelism_threads, config.intra_op_parallelism_threads = 1, threads
@@ -99,7 +128,7 @@ def _time(tf: Any, case: KernelCase, cores: int) -> tuple[float, float]:
     v1 = tf.compat.v1
     count = _copies(case)
     with tf.Graph().as_default() as graph, tf.device("/CPU:0"):
-        sets = [_inputs(tf, case, row) for row in range(min(SETS, count, -(-COLD_BYTES // _bytes(case))))]
+        sets = [_inputs(tf, case, row) for row in range(min(SETS, count, -(-COLD_BYTES // _touched(case))))]
         first = [one for started, _ in sets for one in started]
         inputs = [given for _, given in sets]
         with tf.control_dependencies([one for given in inputs for one in given if one.dtype != tf.resource]):
@@ -111,8 +140,7 @@ def _time(tf: Any, case: KernelCase, cores: int) -> tuple[float, float]:
     with v1.Session(graph=graph, config=_configured(cores)) as session:
         session.run(first)
         steps = [session.make_callable(one) for one in (full, empty)]
-        clock = time.process_time_ns if cores == 1 else time.perf_counter_ns
-        long, short = _in_turn(steps, MOST, ENOUGH_S, clock)
+        long, short = _in_turn(steps, MOST, ENOUGH_S, _clock(cores))
     whole, rest = _quartile(long), _quartile(short)
     return max(1.0, (whole[0] - rest[0]) / count), whole[1]
 
@@ -125,8 +153,11 @@ def _ended(tf: Any, made: Sequence[Any]) -> Any:
         return tf.raw_ops.IdentityN(input=alive)[0].op if alive else tf.no_op()
 
 
-def _bytes(case: KernelCase) -> int:
-    return 4 * sum(_elements(shape) for shape in (*case.held, *case.shapes))
+def _touched(case: KernelCase) -> int:
+    """Bytes that a kernel reads: of a table, which it is given ids for, some rows; other tables fill the caches."""
+    ids = _elements(case.shapes[-1]) if case.below and case.held else 0
+    held = [ids * shape[-1] if ids else _elements(shape) for shape in case.held]
+    return 4 * sum((*held, *map(_elements, case.shapes)))
 
 
 def _copies(case: KernelCase) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from simulator import estimate, load_cluster, read_graph, read_profile
-from simulator.costs.profile import FIGURES, Profile
+from simulator.costs.profile import FIGURES, KernelTime, Profile
 from simulator.errors import OracleError
 from simulator.oracle import calibration, child
 from simulator.oracle.kernel_cases import cases
@@ -125,3 +125,32 @@ def test_a_process_that_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(calibration, "TIMEOUT_S", 0.01)
     with pytest.raises(OracleError, match="did not answer within"):
         calibration.calibrate()
+
+
+def test_kernels_that_others_disturbed_are_timed_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two groups: the second meets a busy machine, and of its two kernels one is longer at the second time."""
+    answers = iter(
+        [
+            ([_taking(5), None], 100.0),
+            ([_taking(90), _taking(7)], 100.0 * calibration.DISTURBED + 1),
+            ([_taking(9), _taking(8)], 100.0),
+        ]
+    )
+    asked: list[object] = []
+    said: list[str] = []
+
+    def answer(ask: child.Asking, question: object, dispatch_ns: float) -> object:
+        asked.append(question)
+        return next(answers)
+
+    monkeypatch.setattr(calibration, "AT_ONCE", 2)
+    monkeypatch.setattr(calibration, "cases", lambda: {"products": cases()["products"][:4]})
+    monkeypatch.setattr(calibration, "_asked", answer)
+    found = calibration._kernels(lambda message, timeout_s: message, 1, 100.0, "one core", said.append)
+    assert [one.ns for one in found] == [5, 9, 7]
+    assert asked[1] == asked[2] != asked[0]
+    assert "busy" in said[-1]
+
+
+def _taking(ns: float) -> KernelTime:
+    return KernelTime("Relu", 1, ns, 0.0, 1, 1, 0, 0, 0, 0, 0, "")
