@@ -5,11 +5,14 @@ import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture.providers import HypothesisProvider
 from hypothesis.internal.constants_ast import Constants
+
+from tests.oracle import staying
 
 # The machines that run these are shared: a slow example is no failure. Derandomised, so that a run can be repeated;
 # `pytest --hypothesis-profile=long` searches further and at random.
@@ -36,6 +39,12 @@ def _temporary_files(tmp_path_factory: pytest.TempPathFactory) -> None:
     """
     os.environ["TMPDIR"] = str(tmp_path_factory.mktemp("tmp"))
     tempfile.tempdir = None  # to be looked up again
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_process_stays_longer_than_its_file() -> Iterator[None]:
+    yield
+    staying.end()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

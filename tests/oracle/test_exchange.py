@@ -12,9 +12,10 @@ from simulator.graph.dtypes import REF
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
-from simulator.oracle.observation import conversation, extended, observe
+from simulator.oracle.observation import extended, observe
 from simulator.partitioning.cut import partition, partition_by_task
 from tests.execution.cases import assigned
+from tests.oracle.staying import ask_staying
 from tests.oracle.test_partitioning import CROWD, LOCAL
 from tests.partitioning.cases import random_rows
 from tests.strategies import FLOAT, Rows, type_attr, typed
@@ -53,10 +54,10 @@ def random_step(graph: Graph, random: Random) -> Step:
     )
 
 
-def differences(graph: Graph, devices: list[int], on: Cluster, step: Step, asking: object) -> list[str]:
+def differences(graph: Graph, devices: list[int], on: Cluster, step: Step) -> list[str]:
     """The nodes that are not equal as they stand, of all pieces that TensorFlow shows."""
     where = [on.devices[row].name for row in devices]
-    seen = observe(graph, on, step=step, devices=where, asking=asking)  # type: ignore[arg-type]  # as conversation gives it
+    seen = observe(graph, on, step=step, devices=where, asking=ask_staying)
     assert seen.refusal is None
     cut = partition if on is LOCAL else partition_by_task
     on = extended(on)  # whose client is the task that is added for the master
@@ -69,14 +70,13 @@ def differences(graph: Graph, devices: list[int], on: Cluster, step: Step, askin
 
 @pytest.mark.parametrize(("on", "loops", "seeds"), [(LOCAL, 3, range(40)), (CROWD, 1, range(40, 60))])
 def test_the_cut_of_a_random_step_is_that_of_tensorflow(on: Cluster, loops: int, seeds: range) -> None:
-    with conversation() as asking:
-        for seed in seeds:
-            random = Random(seed)
-            rows, devices = random_rows(random, len(on), nodes=12, loops=seed % loops)
-            graph = with_placeholders(rows, random)
-            step = random_step(graph, random)
-            if step.fetches:  # else all that is fetched is fed
-                assert differences(graph, devices, on, step, asking) == [], (seed, step.feeds, step.fetches)
+    for seed in seeds:
+        random = Random(seed)
+        rows, devices = random_rows(random, len(on), nodes=12, loops=seed % loops)
+        graph = with_placeholders(rows, random)
+        step = random_step(graph, random)
+        if step.fetches:  # else all that is fetched is fed
+            assert differences(graph, devices, on, step) == [], (seed, step.feeds, step.fetches)
 
 
 def example() -> Graph:
@@ -109,10 +109,9 @@ STEPS = {
 @pytest.mark.parametrize("on", [LOCAL, CROWD], ids=["local", "master"])
 def test_tricky_steps_are_cut_as_tensorflow_cuts_them(on: Cluster) -> None:
     graph = example()
-    with conversation() as asking:
-        for name, (feeds, fetches) in STEPS.items():
-            step = choose_step(graph, feeds=feeds, fetches=fetches)
-            assert differences(graph, [1, 1, 2, 3, 1, 2, 3], on, step, asking) == [], name
+    for name, (feeds, fetches) in STEPS.items():
+        step = choose_step(graph, feeds=feeds, fetches=fetches)
+        assert differences(graph, [1, 1, 2, 3, 1, 2, 3], on, step) == [], name
 
 
 @pytest.mark.parametrize("others", [2, 7])  # 7: eight edges and, for a moment, one more, whose order is by chance
@@ -128,6 +127,5 @@ def test_a_copy_waits_for_what_is_fed_where_its_original_waited_for_the_placehol
     graph = rows.built()
     step = choose_step(graph, feeds=["a:0"], fetches=["u", "v"])
     devices = [0, *(other % 2 for other in range(others)), 0, 0, 1]
-    with conversation() as asking:
-        found = differences(graph, devices, on, step, asking)
+    found = differences(graph, devices, on, step)
     assert set(found) <= ({"a name"} if others == 7 else set())
