@@ -30,6 +30,7 @@ NAME = re.compile(
 )
 DECAY = 4e-5  # tf_cnn_benchmarks' weight_decay in 2017
 CLASSES = 1001
+MEANS, DEVIATIONS = [123.68, 116.28, 103.53], [58.395, 57.12, 57.385]  # of the channels of ImageNet
 
 
 class Net:
@@ -269,20 +270,29 @@ MODELS: dict[str, tuple[int, Callable[[Net], None]]] = {  # side of an image, la
 # --- graphs ----------------------------------------------------------------------------------------------------------
 
 
-def _images(tower: int, batch: int, side: int, *, half: bool) -> Any:
+def _images(tower: int, batch: int, side: int) -> Any:
     """Synthetic images in a variable of the tower, in the layout of the layers."""
     with v1.variable_scope(f"tower{tower}"):
         images = v1.get_variable("images", [batch, side, side, 3], trainable=False)
-    return tf.cast(images, tf.float16) if half else tf.transpose(images, [0, 3, 1, 2])
+    return tf.transpose(images, [0, 3, 1, 2])
 
 
 def _forward(model: str, batch: int, *, half: bool) -> None:
+    """An evaluation, as NVIDIA's runner has it: images come from the host in each step, and hits are counted."""
     side, layers = MODELS[model]
+    with tf.device("/cpu:0"):
+        images = v1.get_variable("images", [batch, side, side, 3], trainable=False)
+        labels = v1.get_variable("labels", [batch], tf.int32, trainable=False, initializer=v1.zeros_initializer())
     with tf.device("/gpu:0"):
-        net = Net(_images(0, batch, side, half=half), "/gpu:0", training=False, half=half)
+        images = (images - MEANS) / DEVIATIONS
+        images = tf.cast(images, tf.float16) if half else tf.transpose(images, [0, 3, 1, 2])
+        net = Net(images, "/gpu:0", training=False, half=half)
         layers(net)
         net.dense(CLASSES, relu=False)
-        tf.nn.softmax(tf.cast(net.top, tf.float32), name="train")
+        logits = tf.cast(net.top, tf.float32)
+        loss = v1.losses.softmax_cross_entropy(tf.one_hot(labels, CLASSES), logits)
+        hits = [v1.metrics.mean(tf.nn.in_top_k(labels, logits, k))[1] for k in (1, 5)]
+        tf.group(*hits, v1.metrics.mean(loss)[1], name="train")
 
 
 def _gradients(net: Net, batch: int, *, decays: bool) -> list[Any]:
@@ -300,7 +310,7 @@ def _training(model: str, gpus: int, batch: int, update: str) -> None:
     nets, found = [], []
     for tower, home in enumerate(homes):
         with tf.device(f"/gpu:{tower}"), tf.name_scope(f"tower_{tower}"):
-            images = _images(tower, batch, side, half=False)
+            images = _images(tower, batch, side)
             with v1.variable_scope("v" if shared else f"v{tower}", reuse=tower > 0 and shared):
                 net = Net(images, home, training=True, half=False)
                 layers(net)

@@ -21,18 +21,20 @@ MAX_MHZ = 10**5
 class Constants:
     """Figures that no data sheet has. benchmarks/published.py fits the marked ones to published steps of all GPUs."""
 
-    clock: float = 0.37  # fitted: the clock of long kernels, as a part of the way from base to boost
+    clock: float = 0.35  # fitted: the clock of long kernels, as a part of the way from base to boost
     bandwidth: float = 0.8  # guessed: part of the memory's bandwidth that a kernel reaches which streams
-    statistics: float = 0.95  # fitted: part of that which normalisation over a batch reaches
+    statistics: float = 0.9  # fitted: part of that which normalisation over a batch reaches
     products: float = 0.9  # guessed: part of the arithmetic that a large product reaches
-    convolutions: float = 0.82  # fitted: the same of a large convolution, done as a product
+    convolutions: float = 0.81  # fitted: the same of a large convolution, done as a product
     matrix_products: float = 0.4  # guessed: the same on tensor cores
-    matrix_convolutions: float = 0.29  # fitted: the same of a convolution on tensor cores
-    addressing: float = 0.65  # fitted: of a convolution's speed, where integers take the place of floats
-    transformed: float = 0.95  # fitted: speed of Winograd's and Fourier's products beside a whole product's
+    matrix_convolutions: float = 0.58  # fitted: the same of a convolution on tensor cores, were its numbers there
+    addressing: float = 0.66  # fitted: of a convolution's speed, where integers take the place of floats
+    transformed: float = 0.94  # fitted: speed of Winograd's and Fourier's products beside a whole product's
     loading: float = 0.31  # fitted: time to load what a tile of 128 x 128 needs, as a part of its arithmetic
-    dispatch_ns: Nanos = 23_700  # fitted: an op's time in executor and driver on the host
-    enqueue_ns: Nanos = 5_100  # fitted: the host's time for each further kernel of an op
+    feeding: float = 0.19  # fitted: the same for tensor cores, if they were no faster than plain ones
+    dispatch_ns: Nanos = 12_600  # fitted: an op's time in executor and driver on the host
+    library: float = 0.91  # fitted: a call of cuDNN or cuBLAS on the host, beside that
+    enqueue_ns: Nanos = 5_000  # fitted: the host's time for each further kernel of an op
 
 
 FITTED = Constants()
@@ -68,9 +70,10 @@ class Chip:
         """The host's time for an op: a shorter kernel waits for the next one."""
         return self.constants.dispatch_ns if self.own_dispatch_ns is None else self.own_dispatch_ns
 
-    def host_ns(self, kernels: int) -> Nanos:
-        """The host's time for an op of so many kernels."""
-        return self.dispatch_ns + (kernels - 1) * self.constants.enqueue_ns
+    def host_ns(self, kernels: int, *, library: bool = False) -> Nanos:
+        """The host's time for an op of so many kernels, which a library chooses and prepares if `library`."""
+        called = round(self.dispatch_ns * self.constants.library) if library else 0
+        return self.dispatch_ns + called + (kernels - 1) * self.constants.enqueue_ns
 
     @property
     def sustained(self) -> float:
@@ -123,10 +126,14 @@ class Chip:
         """The part of the peaks of tensor cores that a large product reaches."""
         return self.reached.matrix_products if self.reached else self.constants.matrix_products * self.sustained
 
-    @property
-    def matrix_convolutions(self) -> float:
-        """The part of the peaks of tensor cores that a large convolution reaches."""
-        return self.reached.matrix_convolutions if self.reached else self.constants.matrix_convolutions * self.sustained
+    def fed_convolutions(self, waiting: float) -> float:
+        """The part of the peaks of tensor cores that a large convolution reaches.
+
+        By constants it waits for its numbers, so long beside its arithmetic. A measured part has that in it.
+        """
+        if self.reached:
+            return self.reached.matrix_convolutions
+        return self.constants.matrix_convolutions * self.sustained / (1 + waiting)
 
 
 def read_chip(table: Mapping[str, Any]) -> Chip | None:  # Any: whatever TOML holds

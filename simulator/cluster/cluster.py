@@ -60,10 +60,10 @@ class Device:
         """ "/job:worker/replica:0/task:0": the process that owns it."""
         return self.name.rsplit("/device:", 1)[0]
 
-    def op_ns(self, kernel_ns: Nanos, kernels: int = 1) -> Nanos:
+    def op_ns(self, kernel_ns: Nanos, kernels: int = 1, *, library: bool = False) -> Nanos:
         """Time of an op whose kernels take that long together: launched, and no less than the host takes for them."""
         took = kernels * self.launch_ns + kernel_ns
-        return took if self.chip is None else max(self.chip.host_ns(kernels), took)
+        return took if self.chip is None else max(self.chip.host_ns(kernels, library=library), took)
 
     @property
     def short(self) -> str:

@@ -42,6 +42,7 @@ MIN_DEPTH = 64  # of a part
 LONG = 8  # waves from which the tiles of several waves overlap, so that half a wave is lost
 BLOCK = 32  # of pixels that are transformed together, on a side
 FLOAT_BYTES = 4  # of a transformed number
+BYTES: Mapping[str, int] = MappingProxyType({"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 1})
 
 
 Kernel: TypeAlias = Product | Convolution
@@ -61,6 +62,7 @@ class Speeds(NamedTuple):
     multiprocessors: int
     tensor_cores: bool  # products run there
     loading: float  # time to load what a tile of 128 x 128 needs, as a part of its arithmetic
+    feeding: float  # the same part of a convolution's time
     statistics: float  # part of `moved` that normalisation over a batch reaches
 
 
@@ -68,16 +70,19 @@ def speeds_of(device: Device, chip: Chip, number: str, *, matrix: bool) -> Speed
     """The speeds in a number format; with `matrix` on tensor cores, if there are some for it."""
     plain, _ = peak(device.flop_per_s, device.peaks, number)
     best, _ = peak(device.flop_per_s, device.peaks, number, matrix=matrix)
-    tensor_cores = best > plain
+    tensor_cores, constants = best > plain, chip.constants
+    # the faster the arithmetic and the wider its numbers, the longer it waits for what a tile loads
+    waiting = constants.feeding * best / device.flop_per_s * BYTES[number] / FLOAT_BYTES if tensor_cores else 0.0
     return Speeds(
         products=best * (chip.matrix_products if tensor_cores else chip.products),
-        convolutions=best * (chip.matrix_convolutions if tensor_cores else chip.convolutions),
+        convolutions=best * (chip.fed_convolutions(waiting) if tensor_cores else chip.convolutions),
         transformed=min(plain, device.flop_per_s) * chip.transformed,
         moved=device.bytes_per_s * chip.bandwidth,
         multiprocessors=chip.multiprocessors,
         tensor_cores=tensor_cores,
-        loading=chip.constants.loading,
-        statistics=chip.constants.statistics,
+        loading=constants.loading,
+        feeding=waiting / (1 + waiting) if tensor_cores else constants.loading,
+        statistics=constants.statistics,
     )
 
 
@@ -86,7 +91,8 @@ def seconds(kernel: Kernel, speeds: Speeds) -> float:
     if isinstance(kernel, Product):
         return _product(kernel, speeds.products, speeds, TILES, cut=True)
     tiles = MATRIX_TILES if speeds.tensor_cores else CONVOLUTION_TILES
-    found = [_product(kernel.product, speeds.convolutions, speeds, tiles, cut=kernel.of == "filter")]
+    fed = speeds._replace(loading=speeds.feeding)
+    found = [_product(kernel.product, speeds.convolutions, fed, tiles, cut=kernel.of == "filter")]
     if speeds.tensor_cores and kernel.channels_first:
         found[0] += 2 * kernel.tensor_elements * kernel.number_bytes / speeds.moved
     if kernel.stride == 1 and kernel.groups == 1:
@@ -198,11 +204,20 @@ _KERNELS: Mapping[str, Callable[[Instance], Kernel | None]] = MappingProxyType(
 
 
 _NORMALISING = ("FusedBatchNorm", "_FusedBatchNorm")
+_IN_LIBRARIES = (
+    "Conv2D", "_FusedConv2D", "Conv3D", "MatMul", "_FusedMatMul", "BatchMatMul", *_NORMALISING, "MaxPool", "AvgPool",
+    "LRN", "CudnnRNN",
+)  # fmt: skip
 
 
 def over_batch(instance: Instance) -> bool:
     """Whether an op takes statistics over a batch, which is slower than streaming the same bytes."""
     return instance.op.startswith(_NORMALISING) and flag(instance, "is_training", True)
+
+
+def in_library(op: str) -> bool:
+    """Whether a kernel of cuDNN or cuBLAS does an op, gradients included."""
+    return op.startswith(_IN_LIBRARIES)
 
 
 def kernel_of(instance: Instance) -> Kernel | None:

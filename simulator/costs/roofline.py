@@ -3,7 +3,7 @@
     time = launch + max(flops / peak, bytes / bandwidth, on a CPU: core time / cores that share it)
 
 A GPU whose `Chip` is known takes the time of its kernels, instead, at the speeds that they reach (`kernels`). An op
-there takes no less than its dispatch by the host:
+there takes no less than its dispatch by the host, which takes longer where a library chooses and prepares the kernel:
 
     time = max(dispatch, launch + max(kernel, bytes / reached bandwidth))
 
@@ -27,7 +27,7 @@ from simulator.cluster.cluster import Device
 from simulator.cluster.peaks import FORMATS, peak
 from simulator.costs.formulas.instance import Instance, flag
 from simulator.costs.formulas.matrix import Product
-from simulator.costs.kernels import Kernel, kernel_of, launched, over_batch, seconds, speeds_of
+from simulator.costs.kernels import Kernel, in_library, kernel_of, launched, over_batch, seconds, speeds_of
 from simulator.costs.rules import CHECKPOINT, ELEMENTWISE, Rule
 from simulator.costs.table import MAX_NS
 from simulator.graph.dtypes import base, number_of
@@ -57,6 +57,7 @@ class OpWork(NamedTuple):
     kernel: Kernel | None  # of a GPU, where it is a product or a convolution
     over_batch: bool  # it takes statistics over a batch
     variant: str  # of a kernel that takes another time at equal counts: "broadcasting", "transposed b"
+    library: bool = False  # a kernel of cuDNN or cuBLAS, on a GPU
 
 
 def work_of(rule: Rule, instance: Instance) -> OpWork:
@@ -83,6 +84,7 @@ def work_of(rule: Rule, instance: Instance) -> OpWork:
         kernel,
         over_batch(instance),
         variant(rule, instance),
+        in_library(instance.op),
     )
 
 
@@ -104,7 +106,7 @@ def time_of(work: OpWork, device: Device) -> Nanos:
     kernels = 1
     if device.chip is not None:
         kernels = launched(work.kernel, speeds_of(device, device.chip, work.number, matrix=work.matrix))
-    return min(device.op_ns(busy_ns(work, device), kernels), MAX_NS)
+    return min(device.op_ns(busy_ns(work, device), kernels, library=work.library), MAX_NS)
 
 
 def busy_ns(work: OpWork, device: Device) -> Nanos:

@@ -1,5 +1,6 @@
 """Products and convolutions on GPUs: worked by hand, and laws that hold for all."""
 
+from dataclasses import replace
 from math import ceil
 
 import pytest
@@ -7,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.cluster.chips import FITTED, Chip, PeakParts, read_chip
+from simulator.cluster.peaks import Peaks
 from simulator.costs.formulas.instance import Instance
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.formulas.neural import Convolution, convolution, convolved
-from simulator.costs.kernels import Speeds, kernel_of, launched, seconds
+from simulator.costs.kernels import Speeds, in_library, kernel_of, launched, seconds, speeds_of
 from simulator.graph.messages import AttrValue
+from tests.costs.test_estimate import GPU
 
 LOADING = 0.2
 CHIP = Speeds(
@@ -22,6 +25,7 @@ CHIP = Speeds(
     multiprocessors=10,
     tensor_cores=False,
     loading=LOADING,
+    feeding=LOADING,
     statistics=0.5,
 )
 sizes = st.integers(1, 3000)
@@ -211,6 +215,39 @@ def test_what_was_measured_replaces_the_constants() -> None:
     assert (chip.bandwidth, chip.products, chip.convolutions) == (0.75, 0.9, 0.9)
     assert (chip.dispatch_ns, Chip(56).dispatch_ns) == (28_000, FITTED.dispatch_ns)
     assert chip.host_ns(3) == 28_000 + 2 * FITTED.enqueue_ns
+    assert chip.host_ns(1, library=True) == 28_000 + round(28_000 * FITTED.library)
+    assert chip.fed_convolutions(waiting=3) == 0.9  # was measured while it waited
+
+
+def test_tensor_cores_wait_the_longer_the_faster_they_are() -> None:
+    """Twice as fast ones, or numbers twice as wide, wait for a larger part of their time; plain cores do as before."""
+
+    def speeds(times: int, number: str) -> Speeds:
+        peaks = Peaks(float16=10**12, matrix_float16=times * 10**12, matrix_float32=times * 10**12)
+        chip = Chip(10, 8.0)
+        gpu = replace(GPU, flop_per_s=10**12, peaks=peaks, bytes_per_s=10**12, chip=chip)
+        return speeds_of(gpu, chip, number, matrix=True)
+
+    slow, fast, wide = speeds(8, "float16"), speeds(16, "float16"), speeds(8, "float32")
+    assert slow.convolutions < fast.convolutions < 2 * slow.convolutions
+    assert wide.convolutions < slow.convolutions
+    assert slow.feeding < fast.feeding == wide.feeding
+    plain = speeds(1, "float16")
+    assert not plain.tensor_cores
+    assert plain.feeding == plain.loading == FITTED.loading
+
+
+@pytest.mark.parametrize(
+    "op", ["Conv2DBackpropFilter", "FusedBatchNormGradV3", "MaxPoolGrad", "MatMul", "Relu", "Cast"]
+)
+def test_a_call_of_a_library_takes_the_host_longer(op: str) -> None:
+    chip = Chip(10)
+    gpu = replace(GPU, chip=chip)
+    called = op not in ("Relu", "Cast")
+    assert in_library(op) == called
+    assert gpu.op_ns(0, library=in_library(op)) == FITTED.dispatch_ns + called * round(
+        FITTED.dispatch_ns * FITTED.library
+    )
 
 
 def test_parts_of_the_peaks_follow_from_the_sheet() -> None:

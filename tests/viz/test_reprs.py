@@ -75,7 +75,7 @@ def test_a_result_shows_its_report_in_a_notebook(browser: WebDriver, tmp_path: P
     page.write_text(f"<!doctype html><meta charset=utf-8><body>{result._repr_html_()}</body>", "utf-8", "replace")
     said(browser)
     browser.get(page.as_uri())
-    assert "a step takes 11.4 ms" in browser.find_element("tag name", "p").text
+    assert "a step takes 11.5 ms" in browser.find_element("tag name", "p").text
     browser.switch_to.frame(browser.find_element("tag name", "iframe"))
     until(lambda: browser.execute_script("return document.documentElement.dataset.ready"), "the frame")
     assert browser.execute_script("return simviz.model.count") == len(result.graph)
