@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from placement.plan import verdict as verdict
     from placement.problem import Problem as Problem
     from placement.problem import topological as topological
+    from placement.refining import Refinement as Refinement
+    from placement.refining import refine as refine
     from placement.sessions import clients as clients
 
 # name -> module that holds it
@@ -19,8 +21,10 @@ _EXPORTS = {
     "ALGORITHMS": "placement.placing",
     "Plan": "placement.plan",
     "Problem": "placement.problem",
+    "Refinement": "placement.refining",
     "clients": "placement.sessions",
     "place": "placement.placing",
+    "refine": "placement.refining",
     "topological": "placement.problem",
     "verdict": "placement.plan",
 }

@@ -154,7 +154,7 @@ ALONE: dict[str, str] = {
     "simulator.shapes.values": "the evaluator of small tensors, beside the rules for shapes",
     # a part of a larger whole, with a border of its own
     "simulator.cluster.scaling": "a description with one figure multiplied, for any use, tested by itself",
-    "simulator.oracle.timing": "what runs in the child process; a record is made in the parent",
+    "simulator.oracle.placed_steps": "a conversation with TensorFlow: the real one runs behind one door",
     "simulator.training.control.run": "the loop without regimes, which tests drive directly",
     "viz.command.check": "the one stage that asks TensorFlow, or reads its log",
     "viz.command.what_if": "the changes that are tried, beside the stages that run each of them",

@@ -49,14 +49,17 @@ def fitted(graph: Graph, observed: ObservedStep, *, batch: int | None = None, fe
     Raises GraphError for an observation of another graph, and where `batch` or `feeds` contradict what was observed.
     """
     _check_same(graph, observed)
-    _check_asked(graph, observed, batch, feeds)
-    shapes, varied = _shapes(graph, observed)
-    made = with_shapes(graph, batch=batch, feeds={**observed.feeds, **feeds}, observed=shapes)
+    asked = graph if batch is None and not feeds else with_shapes(graph, batch=batch, feeds=feeds)
+    _check_asked(asked, observed, batch, feeds)
+    _check_content(asked, observed)
+    shapes, varied = _shapes(asked, observed)
+    made = with_shapes(asked, batch=batch, feeds={**observed.feeds, **feeds}, observed=shapes)
     said = f"{counted(len(shapes), 'tensor')} {'has' if len(shapes) == 1 else 'have'} the shape of an observed step"
     said += f" (TensorFlow {observed.tensorflow}, {observed.machine})"
     if varied:
         said += f"; {counted(varied, 'of them')} changed from run to run, and counts with its mean size"
-    return made.with_notes(said)
+    # the batch was told twice: once for what was asked, once for what was seen
+    return replace(made, notes=(*dict.fromkeys(made.notes), said))
 
 
 def _check_same(graph: Graph, observed: ObservedStep) -> None:
@@ -78,11 +81,15 @@ def _check_same(graph: Graph, observed: ObservedStep) -> None:
             f"{observed.source} is an observation of another graph ({observed.graph}): it fed {lost[0]!r}, which "
             f"{graph.source} lacks. Observe this graph."
         )
-    if digest(graph, observed.nodes) != observed.digest:
+
+
+def _check_content(asked: Graph, observed: ObservedStep) -> None:
+    """Refuse another graph of the same names. A batch that a file fixes lies in its constants, so it makes another."""
+    if digest(asked, observed.nodes) != observed.digest:
         raise GraphError(
             f"{observed.source} is an observation of another graph ({observed.graph}): all of its "
-            f"{counted(whole, 'node')} are in {graph.source} by name and op, but their inputs or attributes differ. "
-            "Observe this graph."
+            f"{counted(len(observed.nodes), 'node')} are in {asked.source} by name and op, but their inputs or "
+            "attributes differ. Give the batch with which it was observed, or observe this graph."
         )
 
 
@@ -95,11 +102,8 @@ def _has(graph: Graph, tensor: str) -> bool:
     return int(port) < int(graph.tensor_ptr[row + 1] - graph.tensor_ptr[row])
 
 
-def _check_asked(graph: Graph, observed: ObservedStep, batch: int | None, feeds: Mapping[str, Shape]) -> None:
-    """Refuse a batch and feeds for which the step was not observed."""
-    if batch is None and not feeds:
-        return
-    asked = with_shapes(graph, batch=batch, feeds=feeds)
+def _check_asked(asked: Graph, observed: ObservedStep, batch: int | None, feeds: Mapping[str, Shape]) -> None:
+    """Refuse a batch and feeds for which the step was not observed; `asked` has their shapes."""
     seen = {name: shape for name, shape in observed.feeds.items() if batch is not None}
     for name in feeds:
         tensor = name if ":" in name else f"{name}:0"
@@ -158,7 +162,7 @@ def measured_times(observed: ObservedStep) -> MeasuredTimes:
         for name, node in observed.nodes.items()
         if node.ns >= 0
     ]
-    return MeasuredTimes(tuple(samples), observed.source)
+    return MeasuredTimes(tuple(samples), observed.source, "observed step")
 
 
 def with_observed_costs(costs: CostTable, observed: ObservedStep, graph: Graph, cluster: Cluster) -> CostTable:

@@ -121,15 +121,15 @@ def reserved() -> socket.socket:
     return kept
 
 
-def start_reserved(task: str, addresses: Mapping[str, str], kept: socket.socket) -> Any:
-    """TensorFlow's server of a task with one CPU on a port that was `reserved`, for this machine alone (Linux 5.7).
+def start_reserved(task: str, addresses: Mapping[str, str], kept: socket.socket, *, cpus: int = 1) -> Any:
+    """TensorFlow's server of a task with so many CPUs, on a `reserved` port, for this machine alone (Linux 5.7).
 
     Others must know its address before it is made. So its socket can't be exchanged as `servers` does, for the next
     server of the process would notice. It is bound to the loopback device instead.
     """
     port = kept.getsockname()[1]
     kept.close()  # TensorFlow shares no port
-    server, listening = make_server(task, 1, addresses, port)
+    server, listening = make_server(task, cpus, addresses, port)
     for number, _ in listening:
         with socket.socket(fileno=os.dup(number)) as opened:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")

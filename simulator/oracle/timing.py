@@ -45,7 +45,7 @@ def timed(
     time, each on one core (0: TensorFlow chooses). The ops are executed, in an empty folder that is then
     deleted: ask for graphs that you trust.
     """
-    question = {**_step_of(graph, step), "soft": soft, "step_timeout_s": step_timeout_s, "threads": threads}
+    question = {**question_of(graph, step), "soft": soft, "step_timeout_s": step_timeout_s, "threads": threads}
     for name, _, shape in question["feeds"]:
         if math.prod(shape) > _MOST_FED:
             return None, f"{name} would be fed {math.prod(shape):,} values"
@@ -62,7 +62,7 @@ def _serialized(message: Any) -> bytes:
     return bytes(message.SerializeToString(deterministic=True))
 
 
-def _step_of(graph: Graph, step: Step) -> dict[str, Any]:
+def question_of(graph: Graph, step: Step) -> dict[str, Any]:
     """Feeds with types and shapes, fetches, targets, and the nodes that give variables their first values."""
     feeds = []
     for name in step.feeds:

@@ -23,7 +23,8 @@ from simulator.observed.fitting import digest, fitted, measured_times, with_obse
 from simulator.observed.observed_step import ObservedNode, SeenShape
 from tests.execution.cases import costs
 from tests.execution.loops.cases import begun, conditional, counting, live_counts, predicate
-from tests.strategies import Rows, typed
+from tests.shapes.test_filling import const
+from tests.strategies import Rows, type_attr, typed
 
 CLUSTER = load_cluster("1cpu")
 
@@ -179,6 +180,29 @@ def test_the_same_names_with_other_inputs_are_refused() -> None:
     rows.add("y", "Exp", ["w"], **typed("Exp", None))
     with pytest.raises(GraphError, match="their inputs or attributes differ"):
         fitted(rows.built(), observed(graph, {"y": seen((1, (2, 3)))}))
+
+
+def fixed(batch: int) -> Graph:
+    """A file that fixes its batch, in a Reshape's constant, too."""
+    rows = Rows()
+    rows.add("x", "Placeholder", **typed("Placeholder", (batch, 6)))
+    rows.add("sides", "Const", dtype=type_attr(3), value=const(batch, 2, 3))
+    rows.add("y", "Reshape", ["x", "sides"], **typed("Reshape", None))
+    return rows.built()
+
+
+def test_a_batch_in_the_place_of_a_fixed_one_is_that_of_the_observed_step() -> None:
+    graph = with_shapes(fixed(32), batch=7)
+    ran = {"y": replace(seen((1, (7, 2, 3))), op="Reshape"), "sides": replace(seen((1, (3,))), op="Const")}
+    told = observed(graph, ran, {"x:0": (7, 6)})
+    known = fitted(fixed(32), told, batch=7)
+    assert [shape_of(known, name) for name in ("x", "y")] == [(7, 6), (7, 2, 3)]
+    assert not any("refuse" in note for note in known.notes)
+    assert len(set(known.notes)) == len(known.notes)
+    with pytest.raises(GraphError, match="with x:0 of the shape 7,6, which would be 8,6"):
+        fitted(fixed(32), told, batch=8)
+    with pytest.raises(GraphError, match="Give the batch with which it was observed"):
+        fitted(fixed(32), told)
 
 
 @pytest.mark.parametrize("feed", ["q:0", "x:1", "x", "x:-1", "x:9999999999999"])

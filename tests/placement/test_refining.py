@@ -1,0 +1,85 @@
+"""The loop of the white paper on a real cluster of two processes, which leaves nothing behind."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import pytest
+
+from placement import refine
+from placement.refining import NOISE, ROUNDS, SEEN
+from simulator import choose_step, load, load_cluster
+from simulator.costs.table import MEASURED
+from simulator.errors import OracleError, SimvizError
+from simulator.graph.graph import Graph
+from simulator.graph.messages import GraphDef
+from simulator.oracle import child, placed_steps
+from tests.oracle.processes import gone, traces
+
+pytestmark = pytest.mark.tensorflow
+CLUSTER = load_cluster("worker=2")
+
+
+def products() -> Graph:
+    return load(GraphDef.FromString(child.run("tests.placement.two_products", b"", timeout_s=120)))
+
+
+def test_the_loop_ends_below_the_noise_and_its_costs_are_measured() -> None:
+    graph = products()
+    step = choose_step(graph)
+    stages: list[str] = []
+    found = refine(graph, CLUSTER, step=step, seconds=0.5, rounds=3, say=stages.append)
+    assert found.ended in (NOISE, SEEN, ROUNDS)
+    assert 1 <= len(found.rounds) <= 3
+    for one in found.rounds:
+        assert len(one.real.steps_ns) >= 5
+        assert min(one.real.steps_ns) <= one.measured_ns <= max(one.real.steps_ns)
+    assert all(found.costs.source[graph.index[name]] == MEASURED for name in ("left", "right", "sum"))
+    # two products of 512: no processor takes less than 10 us for them, and no plan more than a minute
+    assert 10**4 < found.best.measured_ns < 6 * 10**10
+    assert found.best.measured_ns == min(one.measured_ns for one in found.rounds)
+    assert "round 1: running the step" in stages
+    assert str(found).splitlines()[0].split() == ["round", "predicted", "measured", "noise"]
+    assert gone(traces(os.getpid()))
+
+
+def test_a_bad_input_is_refused_before_or_by_tensorflow() -> None:
+    graph = products()
+    step = choose_step(graph)
+    with pytest.raises(SimvizError, match="0 rounds: give a number of at least 1"):
+        refine(graph, CLUSTER, step=step, rounds=0)
+    with pytest.raises(OracleError, match="has GPUs, and a cluster of local processes has CPUs alone"):
+        refine(graph, load_cluster("2gpu"), step=step)
+    with pytest.raises(OracleError, match="would need 20 processes, and 16 are the most"):
+        refine(graph, load_cluster("worker=20"), step=step)
+    assert gone(traces(os.getpid()))
+
+
+class Interrupted(KeyboardInterrupt):
+    """What Ctrl-C raises, told apart from the user's own."""
+
+
+@contextmanager
+def interrupted_after(seconds: float) -> Iterator[None]:
+    def raised(number: int, frame: FrameType | None) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, raised)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_ctrl_c_leaves_no_process_and_no_port() -> None:
+    """While the processes start or run; what they left is looked for as soon as the call is back."""
+    graph = products()
+    step = choose_step(graph)
+    with placed_steps.real_cluster(graph, CLUSTER, step=step, seconds=60) as run:
+        with interrupted_after(2.5), pytest.raises(Interrupted):
+            run([CLUSTER.devices[0].name] * len(graph))
+        assert gone(traces(os.getpid()))
