@@ -110,8 +110,8 @@ def refine(
     def predicted(plan: Assignment) -> Nanos:
         return simulate(partition(graph, plan, cluster, step=step), cluster, known, options).makespan
 
-    plan = place(graph, cluster, known, step=step, algorithm=algorithm, options=options)
-    with real_cluster(graph, cluster, step=step, seconds=seconds, timeout_s=timeout_s) as run:
+    with real_cluster(graph, cluster, step=step, seconds=seconds, timeout_s=timeout_s) as run:  # checks the cluster
+        plan = place(graph, cluster, known, step=step, algorithm=algorithm, options=options)
         while True:
             say(f"round {len(done) + 1}: running the step")
             promised = predicted(plan)
