@@ -51,7 +51,7 @@ def loop(graph: Graph) -> float:
     """Events per second of the event loop on the placed step; an event is the end of an op or of a transfer."""
     step, cluster = choose_step(graph), load_cluster("8gpu")
     costs = estimate(graph, cluster)
-    placed = place(graph, cluster, costs, step=step)
+    placed = place(graph, cluster, costs, step=step, algorithm="whitepaper")
     tables = of_step(graph, step, cluster, costs)
     device = tables.placed(placed.device)
     events = len(tables) + len(run(tables, device).transfers)

@@ -33,7 +33,7 @@ def place(
     costs: CostTable,
     *,
     step: Step,
-    algorithm: str | Algorithm = "whitepaper",
+    algorithm: str | Algorithm = "search",
     soft: bool = True,
     fallback: bool = True,
     prepared: Prepared | None = None,

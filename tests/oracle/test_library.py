@@ -50,7 +50,7 @@ def seven_lines(source: object, cluster: str | None = None, **how: Any) -> int:
     step = choose_step(graph, feeds=tuple(how.get("feeds", ())))
     on = default_cluster(graph) if cluster is None else load_cluster(cluster)
     costs = estimate(graph, on)
-    assignment = place(graph, on, costs, step=step)
+    assignment = place(graph, on, costs, step=step, algorithm="whitepaper")
     return simulate(partition(graph, assignment, on, step=step), on, costs).makespan
 
 
@@ -84,7 +84,7 @@ def test_a_graph_with_calls_is_refused_unless_they_are_kept_on_purpose(kinds: An
     raw, cluster = with_shapes(read_graph(kinds[kind])), load_cluster("2gpu")
     step, costs = choose_step(raw), estimate(raw, cluster)
     with pytest.raises(UnsupportedError, match=r"would count as one op.*load\(\).*keep_calls=True"):
-        place(raw, cluster, costs, step=step)
+        place(raw, cluster, costs, step=step, algorithm="whitepaper")
     path = tmp_path / "graph"
     path.write_bytes(kinds[kind])
     kept = run(path, cluster="2gpu", keep_calls=True)

@@ -276,8 +276,8 @@ def test_single_is_tried_when_the_algorithm_runs_out_of_memory() -> None:
     cluster = cluster_of("cc", memory=(10, 10))
     run, resident = [(1, 5), (1, 1)], (6, 6)
     with pytest.raises(InfeasibleError, match="No device has room for the 6 B that stay resident with 'bound'"):
-        placed_on(graph, cluster, run, resident=resident, fallback=False)
-    placed = placed_on(graph, cluster, run, resident=resident)
+        placed_on(graph, cluster, run, resident=resident, algorithm="whitepaper", fallback=False)
+    placed = placed_on(graph, cluster, run, resident=resident, algorithm="whitepaper")
     assert (placed.used, placed.device.tolist()) == ("single", [1, 0])
     assert placed.notes[0].startswith("whitepaper ran out of memory, so this is the result of single: No device has")
 
@@ -307,9 +307,9 @@ def test_the_faster_single_device_is_returned_and_said() -> None:
     # greedy spreads a and c; bringing c's value back costs more than running both in a row
     cluster = cluster_of("cc")
     run = [(10, 99), (10, 11), (1, 99)]
-    raw = placed_on(graph, cluster, run, fallback=False)
+    raw = placed_on(graph, cluster, run, algorithm="whitepaper", fallback=False)
     assert raw.device.tolist() == [0, 1, 0]
-    placed = placed_on(graph, cluster, run)
+    placed = placed_on(graph, cluster, run, algorithm="whitepaper")
     assert (placed.asked, placed.used, placed.device.tolist()) == ("whitepaper", "single", [0, 0, 0])
     assert placed.notes == ("single takes 21 ns and whitepaper 62 ns, so this is the result of single",)
 
@@ -356,7 +356,7 @@ def test_a_plan_that_holds_the_steps_values_is_preferred_to_a_faster_one() -> No
     for algorithm in ("single", "whitepaper", "heft", "cpop", "peft"):
         assert placed_on(graph, roomy, run, algorithm=algorithm).device.tolist() == [0, 0, 0]
         assert placed_on(graph, tight, run, algorithm=algorithm).device.tolist() == [1, 1, 1]
-    said = placed_on(graph, tight, run).notes
+    said = placed_on(graph, tight, run, algorithm="whitepaper").notes
     assert said == ("whitepaper would run out of memory in the step, so this is the result of single",)
     problem = problem_of(graph, tight, costs_of(tight, run))
     assert [verdict(problem, all_on(problem, device)) for device in (0, 1)] == [(True, 3), (False, 15)]

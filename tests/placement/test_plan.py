@@ -88,7 +88,17 @@ def test_plans_are_judged_by_the_contention_of_the_simulation(contention: str, u
     graph = tasks({("a", f"b{row}"): 25 for row in range(4)})
     on = cluster_of("cgggg", shared=True, lanes=2)
     costs = costs_of(on, [(1, *[200] * 4), *[(30, *[1] * 4)] * 4])
-    assert place(graph, on, costs, options=SimulationOptions(contention=contention), step=whole(graph)).used == used
+    assert (
+        place(
+            graph,
+            on,
+            costs,
+            options=SimulationOptions(contention=contention),
+            step=whole(graph),
+            algorithm="whitepaper",
+        ).used
+        == used
+    )
 
 
 def test_priorities_are_given_only_where_the_order_heeds_them() -> None:

@@ -55,7 +55,7 @@ def test_what_strings_cost_is_what_ignoring_them_gains(pinned: str, options: dic
 
 
 def test_summary_page_and_json_say_it(pinned: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    scene = run(pinned, cluster="1gpu", batch=64)
+    scene = run(pinned, cluster="1gpu", batch=64, algorithm="whitepaper")
     assert scene.pinned is not None
     assert scene.pinned.without_ns is not None
     (line,) = (line for line in scene.summary(verbose=True).splitlines() if line.startswith("pinned"))

@@ -42,12 +42,12 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 def test_against_an_algorithm_the_summary_explains_what_differs(call: Call) -> None:
-    code, out, _ = call("--against", "tensorflow", "-o", "a.dot")
+    code, out, _ = call("--algorithm", "whitepaper", "--against", "tensorflow", "-o", "a.dot")
     lines = out.splitlines()
     assert code == 0
     assert len(lines) <= 10
     assert max(map(len, lines)) <= 120
-    whole = run(GRAPH, cluster=CLUSTER, against="tensorflow")
+    whole = run(GRAPH, cluster=CLUSTER, algorithm="whitepaper", against="tensorflow")
     found = whole.difference
     assert found is not None
     assert found.names == ("tensorflow", "whitepaper")
@@ -317,16 +317,18 @@ def test_an_outline_is_the_same_each_time() -> None:
 
 
 def test_against_an_earlier_result_unlike_circumstances_are_named(call: Call) -> None:
-    code, _, _ = call("--fetch", "logits/BiasAdd", "--contention", "fair", "--json", "before.json")
+    code, _, _ = call(
+        *("--algorithm", "whitepaper", "--fetch", "logits/BiasAdd", "--contention", "fair", "--json", "before.json")
+    )
     assert code == 0
-    code, out, _ = call("--against", "before.json", "--json", "now.json")
+    code, out, _ = call("--algorithm", "whitepaper", "--against", "before.json", "--json", "now.json")
     assert code == 0
     [line] = [line for line in out.splitlines() if line.startswith("Against")]
     assert line.startswith("Against before.json (fetches logits/BiasAdd, contention fair): ")
     told = json.loads(Path("now.json").read_text())
     assert told["against"]["unlike"]["contention"] == {"other": "fair", "this": "serial"}
     assert told["step"]["fed_shapes"].keys() == set(told["step"]["feeds"])
-    code, out, _ = call("--against", "now.json")
+    code, out, _ = call("--algorithm", "whitepaper", "--against", "now.json")
     assert code == 0
     assert "Against now.json: as long" in out
 

@@ -186,7 +186,7 @@ def _compare(request: Request, asked: argparse.Namespace, written: list[str], be
         ("-o", bool(asked.output)),
         ("--against", asked.against is not None),
         ("--observe", asked.observe is not False),
-        ("--algorithm", asked.algorithm != "whitepaper"),
+        ("--algorithm", asked.algorithm is not None),
     ):
         if given:
             raise SimvizError(f"--compare runs several algorithms and tells a table; leave out {option}")

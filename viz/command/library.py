@@ -87,7 +87,7 @@ def run(
     graph: object,
     *,
     cluster: ClusterSource | None = None,
-    algorithm: str | Algorithm = "whitepaper",
+    algorithm: str | Algorithm | None = None,
     budget: int | str | None = None,
     signature: str | None = None,
     fetches: Texts = (),

@@ -228,13 +228,13 @@ def _add_placement(group: argparse._ArgumentGroup) -> None:
         "--algorithm",
         type=algorithm,
         metavar="A",
-        default="whitepaper",
-        help="the placement algorithm (see below; default: whitepaper)",
+        help="the placement algorithm (see below; default: search, but whitepaper for a training, as a search judges "
+        "one step of one client)",
     )
     add(
         "--budget",
         metavar="B",
-        help="what --algorithm search may spend: a time such as 1s or 5min, or the number of placements that it "
+        help="what the search may spend: a time such as 1s or 5min, or the number of placements that it "
         "judges, with which it repeats (default: as many as take about a second)",
     )
     softness = group.add_mutually_exclusive_group()

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 # fields of a Request that are options as they are
 _UNCHANGED = (
-    *("graph", "cluster", "algorithm", "signature", "batch", "keep_calls", "profile", "ignore_devices", "soft"),
+    *("graph", "cluster", "signature", "batch", "keep_calls", "profile", "ignore_devices", "soft"),
     *("master", "flavour", "recv_scheduling", "protocol", "against"),
 )
+SEARCH, IN_TRAINING = "search", "whitepaper"  # the defaults: a search judges one step of one client
 _PREDICTED = ("tensorflow", "requested")  # algorithms that predict TensorFlow; for all others --check pins the devices
 MOST = 2**31  # of a dimension, a batch, the trips of a loop
 OBSERVED = ".observed"  # suffix of an observed step
@@ -55,7 +56,7 @@ class Request:
 
     graph: object  # whatever `simulator.load` takes: a path, "-", or from a notebook a graph in memory
     cluster: ClusterSource | None = None
-    algorithm: str | Algorithm = "whitepaper"
+    algorithm: str | Algorithm = SEARCH
     budget: str | None = None  # of an algorithm that searches; None: about a second
     signature: str | None = None
     fetches: tuple[str, ...] | None = None
@@ -124,6 +125,7 @@ def read_request(asked: argparse.Namespace) -> Request:
         raise SimvizError("--compare runs several algorithms and tells a table; leave out --what-if")
     return Request(
         **{name: getattr(asked, name) for name in _UNCHANGED},
+        algorithm=asked.algorithm or (IN_TRAINING if training is not None and training.trains else SEARCH),
         budget=_budget(asked.budget),
         fetches=tuple(asked.fetch) if asked.fetch else None,
         feeds=_named("--feed", asked.feed, parse_feed),
