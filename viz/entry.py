@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 BY_SIGNAL = 128  # the shell's code for an end by a signal is that much more than its number
 INTERRUPTED = BY_SIGNAL + 2  # by SIGINT
+_SOON_S = 0.02  # by then the function that C code has called has ended
 _OTHERS = ("SIGTERM", "SIGHUP")  # `kill`, and the end of the terminal; Windows lacks the second
 
 
@@ -66,10 +67,14 @@ def _raise_again(lost: UnraisableHookArgs) -> None:
     if not issubclass(lost.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(lost)
         return
-    import _thread
+    import signal
     import threading
 
-    again = threading.Timer(0.02, _thread.interrupt_main)  # not at once: this is still inside of that function
+    main = threading.main_thread().ident
+    if main is None or not hasattr(signal, "pthread_kill"):  # Windows
+        again = threading.Timer(_SOON_S, signal.raise_signal, (signal.SIGINT,))
+    else:  # to that thread: it could be waiting
+        again = threading.Timer(_SOON_S, signal.pthread_kill, (main, signal.SIGINT))
     again.daemon = True
     again.start()
 
