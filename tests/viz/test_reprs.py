@@ -70,7 +70,7 @@ def test_hostile_names_stay_text_in_a_notebook() -> None:
 @pytest.mark.browser
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # selenium leaves its own sockets to the collector
 def test_a_result_shows_its_report_in_a_notebook(browser: WebDriver, tmp_path: Path) -> None:
-    result = run(str(EXAMPLE), cluster="ps=2,worker=1x2gpu")
+    result = run(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", algorithm="whitepaper")
     page = tmp_path / "notebook.html"
     page.write_text(f"<!doctype html><meta charset=utf-8><body>{result._repr_html_()}</body>", "utf-8", "replace")
     said(browser)
