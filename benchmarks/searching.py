@@ -4,8 +4,8 @@
     python benchmarks/searching.py ROWS.json --only=random
     python benchmarks/searching.py ROWS.json MORE.json --table
 
-The parts are those of `PARTS`. Rows that ROWS.json holds already are not measured again, so a run can be ended and taken
-up. Budgets are numbers of placements, so that load changes no row: as many as `judged_in` counts for 1 s and 10 s. The
+The parts are those of `PARTS`. Rows that ROWS.json holds are not measured again, so a run can be ended and taken up.
+Budgets are numbers of placements, so that load changes no row: as many as `judged_in` counts for 1 s and 10 s. The
 best known is the best of all columns, and of a search of `--long` seconds' worth with another seed.
 """
 
@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from statistics import geometric_mean, mean, median
 from time import process_time
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from searching_instances import layer_each, layered, lstm, optimal, posed, two_level, unplaced
 
@@ -171,19 +171,19 @@ def _less(on: Cluster, memory_bytes: int) -> Cluster:
     return replace(on, devices=tuple(replace(one, memory_bytes=memory_bytes) for one in on.devices))
 
 
-def random(*_: object) -> Iterator[Case]:
+def random(_: Path, __: list[str]) -> Iterator[Case]:
     """Random graphs of 30 to 60 ops, of which the optimum is proven."""
     for seed, optimum in optimal("layered").items():
         yield Case(f"random {seed}", partial(layered, seed), optimum)
 
 
-def links(*_: object) -> Iterator[Case]:
+def links(_: Path, __: list[str]) -> Iterator[Case]:
     """The same on two hosts of two GPUs, whose adapters all transfers between them share."""
     for seed, optimum in optimal("two_level").items():
         yield Case(f"two-level {seed}", partial(two_level, seed), optimum)
 
 
-def deep(*_: object) -> Iterator[Case]:
+def deep(_: Path, __: list[str]) -> Iterator[Case]:
     """Deep LSTMs, a layer for each of four GPUs; the optimum is taken to be a layer on each."""
     for steps in (10, 30, 100):
         for backward in (False, True):
@@ -195,13 +195,14 @@ def deep(*_: object) -> Iterator[Case]:
                 yield Case(name, make, optimum)
 
 
-def free(*_: object) -> Iterator[Case]:
+def free(_: Path, __: list[str]) -> Iterator[Case]:
     """Random graphs of 100 to 5,000 ops on four GPUs."""
     for seed, ops in enumerate((100, 300, 1000, 3000)):
         yield Case(f"random of {ops} ops", partial(unplaced, seed, ops))
 
 
-PARTS = {"real": real, "memory": memory, "random": random, "links": links, "lstm": deep, "large": free}
+Part: TypeAlias = Callable[[Path, list[str]], Iterator[Case]]
+PARTS: dict[str, Part] = {"real": real, "memory": memory, "random": random, "links": links, "lstm": deep, "large": free}
 
 
 # --- the table --------------------------------------------------------------------------------------------------------

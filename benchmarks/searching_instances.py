@@ -29,7 +29,17 @@ _NIC, _NEAR = 250_000_000, 1_000_000_000  # bytes per second between hosts, and 
 _ROOM = 2**40
 _LAYERS, _VALUE_BYTES, _WEIGHT_BYTES = 4, 128_000, 8_000_000  # of an LSTM with 512 units, for 64 sequences
 # multiplication, gates, state, output; the same backwards
-_TOOK_NS = {"w": 1000, "m": 60_000, "g": 10_000, "c": 10_000, "o": 10_000, "O": 10_000, "C": 20_000, "G": 20_000, "M": 120_000}
+_TOOK_NS = {
+    "w": 1000,
+    "m": 60_000,
+    "g": 10_000,
+    "c": 10_000,
+    "o": 10_000,
+    "O": 10_000,
+    "C": 20_000,
+    "G": 20_000,
+    "M": 120_000,
+}
 
 
 def posed(graph: Graph, cluster: Cluster, options: SimulationOptions = SimulationOptions()) -> Problem:
@@ -63,25 +73,25 @@ def unplaced(seed: int, count: int, options: SimulationOptions) -> Problem:
 
 
 def two_hosts() -> Cluster:
-    """Four devices: two on each host share links of their own; all transfers between hosts share an adapter each way."""
+    """Four devices, two on each host with links of their own; transfers between hosts share an adapter each way."""
     names = [f"/job:localhost/replica:0/task:0/device:GPU:{row}" for row in range(4)]
     devices = tuple(
         Device(name, "GPU", f"kind{row}", _ROOM, 10**12, 10**12, 0, 1, f"host{row // 2}")
         for row, name in enumerate(names)
     )
     near = [(0, 1), (1, 0), (2, 3), (3, 2)]
-    links = tuple([Link(f"{s}>{t}", 1000, _NEAR) for s, t in near] + [Link(f"nic {host}", 10_000, _NIC) for host in "01"])
+    links = tuple(
+        [Link(f"{s}>{t}", 1000, _NEAR) for s, t in near] + [Link(f"nic {host}", 10_000, _NIC) for host in "01"]
+    )
     routes = tuple(
-        tuple(
-            () if s == t else (near.index((s, t)),) if s // 2 == t // 2 else (len(near) + s // 2,) for t in range(4)
-        )
+        tuple(() if s == t else (near.index((s, t)),) if s // 2 == t // 2 else (len(near) + s // 2,) for t in range(4))
         for s in range(4)
     )
     return Cluster(devices, links, routes, name="two hosts of two GPUs")
 
 
 def _random(chance: np.random.Generator, cluster: Cluster, count: int, options: SimulationOptions) -> Problem:
-    """Ops in layers of random width, each with a few readers in later layers; devices differ by a tenth or are alike."""
+    """Ops in layers of random width, each with a few readers in later layers; devices may differ by a fifth."""
     width = int(chance.integers(2, 9)) * max(count // 60, 1)
     layer = np.sort(chance.integers(0, max(count // width, 2), count))
     mean_ns, ratio = 20_000, float(chance.choice([0.05, 0.2, 1.0, 3.0]))  # of the time of a transfer to that of an op
@@ -91,7 +101,7 @@ def _random(chance: np.random.Generator, cluster: Cluster, count: int, options: 
         if len(before):
             near = before[-3 * width :]
             for source in chance.choice(near, min(len(near), int(chance.integers(1, 4))), replace=False).tolist():
-                edges[f"n{source}", f"n{target}"] = int(chance.integers(1, 2 * mean_ns * ratio))
+                edges[f"n{source}", f"n{target}"] = int(chance.integers(1, int(2 * mean_ns * ratio)))
     run = chance.integers(mean_ns // 4, 2 * mean_ns, (count, 1)) * np.ones((1, len(cluster)), np.int64)
     if chance.random() < 0.5:
         run = run * chance.integers(80, 121, run.shape) // 100
@@ -102,8 +112,8 @@ def _random(chance: np.random.Generator, cluster: Cluster, count: int, options: 
 def lstm(steps: int, options: SimulationOptions, *, backward: bool, shuffled: bool) -> Problem:
     """Cells of four ops in a grid of layers and steps, on four GPUs.
 
-    Each cell reads its layer's weights, its state of the step before, and the layer below; backwards the same edges turn
-    round. `shuffled`: nodes have a random order and no names, so that nothing but edges shows the layers.
+    Each cell reads its layer's weights, its state of the step before, and the layer below; backwards the same edges
+    turn round. `shuffled`: nodes have a random order and no names, so that nothing but edges shows the layers.
     """
     inputs: dict[str, list[str]] = {f"w{layer}": [] for layer in range(_LAYERS)}
     for layer, step in product(range(_LAYERS), range(steps)):
