@@ -129,6 +129,8 @@ ALONE: dict[str, str] = {
     # doors: a package, or Python itself, loads its one entry
     "simulator.execution.loops.unrolling": "door: what `loops` offers to the rest of the execution",
     "viz.command.cli": "door: it loads the whole command, which `viz.entry` must not",
+    "viz.bench.command": "door: the command `simviz bench`, which other commands must not load",
+    "viz.bench.table": "the figures of a bench, tested by themselves on rows that are made up",
     # compiled: never loaded by an import of the product
     "simulator.bounds.compiled": "loads the compiler, so only where it is wanted",
     "simulator.execution.compiled.task_graph": "the lowering over arrays, compared with the plain one by tests",

@@ -16,6 +16,8 @@ from simulator.lazy import exported
 
 TYPE_CHECKING = False  # as in `typing`, which takes long to load
 if TYPE_CHECKING:
+    from viz.bench.bench import run_bench as run_bench
+    from viz.bench.options import read_bench as read_bench
     from viz.command.library import Result as Result
     from viz.command.library import run as run
     from viz.difference.difference import Difference as Difference
@@ -32,7 +34,9 @@ _EXPORTS = {
     "draw_graph": "viz.formats.dot",
     "draw_report": "viz.page.report",
     "draw_timeline": "viz.formats.trace_events",
+    "read_bench": "viz.bench.options",
     "run": "viz.command.library",
+    "run_bench": "viz.bench.bench",
 }
 
 __all__ = sorted(_EXPORTS)

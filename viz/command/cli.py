@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from simulator.errors import (
@@ -20,6 +19,7 @@ from simulator.errors import (
 )
 from simulator.wording import printable
 from viz.command.options import parser
+from viz.command.terminal import complain, drop_output, print_json, progress, tell
 
 if TYPE_CHECKING:
     import argparse
@@ -33,43 +33,58 @@ def main(arguments: Sequence[str] | None = None, *, begin: Callable[[], None] = 
 
     `begin` is called when all modules are loaded and the work begins; until then the process may end at any moment.
     """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    written: list[str] = []
+    if given[:1] == ["bench"]:
+        from viz.bench.command import run_command  # late: it loads much
+
+        return _ended(lambda: run_command(given[1:], written, begin), None, written)
     made = parser()
     try:
-        asked = made.read(arguments)
+        asked = made.read(given)
         if asked.graph is None and not asked.warm_up and not asked.version and asked.calibrate is None:
             made.error("name a graph: a file, a SavedModel folder, or - for standard input")
     except SimvizError as error:
-        _complain(str(error))
+        complain(str(error))
         return 2
     if asked.version:
         from simulator import __version__
 
         print(f"simviz {__version__}")
         return 0
-    # a run makes millions of objects and hardly a cycle: the search for cycles took a tenth of its time
-    gc.disable()
-    written: list[str] = []
-    try:
+
+    def work() -> int:
         if asked.calibrate is not None:
             return _calibrate(asked, begin)
         return _warm_up(begin) if asked.warm_up else _run(asked, written, begin)
+
+    # a run makes millions of objects and hardly a cycle: the search for cycles took a tenth of its time
+    gc.disable()
+    try:
+        return _ended(work, asked.graph, written)
+    finally:
+        gc.enable()
+
+
+def _ended(work: Callable[[], int], graph: str | None, written: list[str]) -> int:
+    """The exit code of some work: errors are told in a sentence, and a KeyboardInterrupt names what was written."""
+    try:
+        return work()
     except SimvizError as error:
-        _complain(_in_the_users_words(error, asked.graph))
+        complain(_in_the_users_words(error, graph))
         return _exit_code(error)
     except KeyboardInterrupt:
         said = f"written before: {', '.join(written)}" if written else ""
         raise KeyboardInterrupt(printable(said)) from None
     except BrokenPipeError:
-        _drop_output()  # the reader of our output left
+        drop_output()  # the reader of our output left
         return 0
     except RecursionError:
-        _complain(f"{asked.graph}: nested too deeply to be a graph that TensorFlow wrote")
+        complain(f"{graph}: nested too deeply to be a graph that TensorFlow wrote")
         return 2
     except MemoryError:
-        _complain(f"{asked.graph}: too large for this machine's memory")
+        complain(f"{graph}: too large for this machine's memory")
         return 2
-    finally:
-        gc.enable()
 
 
 def _warm_up(begin: Callable[[], None]) -> int:
@@ -77,10 +92,10 @@ def _warm_up(begin: Callable[[], None]) -> int:
 
     begin()
     try:
-        with _progress(quiet=False) as say, telling(say):
+        with progress(quiet=False) as say, telling(say):
             said = [warm_up(loop) for loop in (STEP, TRAINING)]
     except SimvizError as error:
-        _complain(str(error))
+        complain(str(error))
         return 1
     print(*(sentence for _, sentence in said), sep="\n")
     return 0 if all(kept for kept, _ in said) else 1
@@ -95,13 +110,13 @@ def _calibrate(asked: argparse.Namespace, begin: Callable[[], None]) -> int:
 
     check_place(asked.calibrate)
     begin()
-    with _progress(asked.quiet) as say:
+    with progress(asked.quiet) as say:
         profile = calibrate(say)
     profile.write(asked.calibrate)
     if not asked.quiet:
         from simulator.costs.profile import summary
 
-        _tell(f"{summary(profile)}\nWrote {asked.calibrate}.")
+        tell(f"{summary(profile)}\nWrote {asked.calibrate}.")
     return 0
 
 
@@ -117,10 +132,6 @@ def _in_the_users_words(error: SimvizError, graph: str | None) -> str:
 def _exit_code(error: SimvizError) -> int:
     """1 when nothing feasible was found or TensorFlow could not be asked, 2 when the input or the call is wrong."""
     return 1 if isinstance(error, (InfeasibleError, OutOfMemoryError, OracleError)) else 2
-
-
-def _complain(message: str) -> None:
-    print("simviz:", printable(message, keep="\n"), file=sys.stderr)
 
 
 def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
@@ -169,14 +180,14 @@ def _run(asked: argparse.Namespace, written: list[str], begin: Callable[[], None
     from viz.command.stages import run
 
     begin()
-    with _progress(asked.quiet) as say, telling(say):
+    with progress(asked.quiet) as say, telling(say):
         scene = run(request, say)
         drawn = [one for one in outputs if one[1] != ".observed" or scene.unobserved is None]
         _write(scene, asked, drawn, say, written)
     if not asked.quiet and asked.json != "-":
         from viz.command.summary import summarise
 
-        _tell(summarise(scene, verbose=asked.verbose, written=written))
+        tell(summarise(scene, verbose=asked.verbose, written=written))
     return _verdict(scene)
 
 
@@ -197,47 +208,17 @@ def _compare(request: Request, asked: argparse.Namespace, written: list[str], be
     from viz.formats.output import write
 
     begin()
-    with _progress(asked.quiet) as say, telling(say):
+    with progress(asked.quiet) as say, telling(say):
         table = candidates(request, asked.compare, say)
     if asked.json == "-":
-        _print_json(as_json(table))
+        print_json(as_json(table))
     elif asked.json is not None:
         write(asked.json, as_json(table).encode("utf-8"))
         written.append(asked.json)
     if not asked.quiet and asked.json != "-":
-        _tell(as_text(table, verbose=asked.verbose))
+        tell(as_text(table, verbose=asked.verbose))
     failed = any(entry.failed for entry in table.entries)
     return 1 if failed or not any(entry.good for entry in table.entries) else 0
-
-
-def _tell(text: str) -> None:
-    """Print; a character that the terminal's encoding lacks is written as its escape."""
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    with _standard_output():
-        print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
-
-
-@contextmanager
-def _standard_output() -> Iterator[None]:
-    """Turn a full disk under standard output into an error; a reader who left is no error."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        _drop_output()
-        raise SimvizError(f"standard output cannot be written: {error.strerror}") from None
-
-
-def _print_json(text: str) -> None:
-    with _standard_output():
-        sys.stdout.buffer.write(text.encode("utf-8"))
-        sys.stdout.buffer.flush()
-
-
-def _drop_output() -> None:
-    """Discard what still waits to be printed, so that the flush at exit does not fail again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _write(
@@ -258,7 +239,7 @@ def _write(
     if asked.json is not None:
         text = to_json(scene)
         if asked.json == "-":
-            _print_json(text)
+            print_json(text)
         else:
             contents.append((asked.json, text.encode("utf-8")))
     for path, content in contents:
@@ -273,28 +254,16 @@ def _verdict(scene: Scene) -> int:
 
     full = out_of_memory(scene.trace, scene.partitions, scene.cluster)
     if full is not None:
-        _complain(str(full))
+        complain(str(full))
         return 1
     if scene.unobserved is not None:
-        _complain(f"no step was observed: {scene.unobserved}")
+        complain(f"no step was observed: {scene.unobserved}")
     check = scene.check
     if check is None:
         return 0 if scene.unobserved is None else 1
     if other := [what for what in ("session", "cut") if not check.get(what, {"same": True})["same"]]:
-        _complain(f"the check asked about another {' and another '.join(other)} than is shown; --verbose says how")
+        complain(f"the check asked about another {' and another '.join(other)} than is shown; --verbose says how")
     failed = failures(check)
     if failed:
-        _complain(f"the check failed: {'; '.join(failed)}")
+        complain(f"the check failed: {'; '.join(failed)}")
     return 1 if failed or scene.unobserved is not None else 0
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A line of progress, on a terminal only."""
-    if quiet or sys.stderr is None or not sys.stderr.isatty():  # None: started with it closed
-        yield lambda stage: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("starting") as status:
-        yield lambda stage: status.update(stage)

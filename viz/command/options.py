@@ -64,6 +64,7 @@ examples:
   simviz graph.pb --cluster ps=1,worker=2 --profile host.toml
   simviz seq2seq.meta --trips '*=20' --branch is_training=false
   simviz detector.pb --batch 8 --observe
+  simviz bench graphs/ --cluster 4gpu --cluster ps=2,worker=2x2gpu     (simviz bench --help; a file bench is ./bench)
 
 exit codes: 0 done; 1 a check failed or nothing feasible; 2 the input or the call is wrong; 130 interrupted
 """
@@ -81,7 +82,7 @@ class Options(argparse.ArgumentParser):
         if left:
             self.error(self._unknown(left))
         for name in ("check", "observe", "what_if"):
-            if asked.graph is None and isinstance(getattr(asked, name), str):
+            if isinstance(getattr(asked, name, None), str) and asked.graph is None:
                 asked.graph = getattr(asked, name)
                 setattr(asked, name, True)
         return asked
@@ -166,14 +167,15 @@ def parser() -> Options:
     _add_step(made.add_argument_group("the step"))
     _add_placement(made.add_argument_group("where it runs"))
     simulated = made.add_argument_group("how the step is simulated")
-    _add_costs(simulated)
-    _add_order(simulated)
-    _add_control_flow(made.add_argument_group("loops and branches"))
+    add_costs(simulated)
+    add_order(simulated)
+    add_control_flow(made.add_argument_group("loops and branches"))
     _add_training(made.add_argument_group("training", _TRAINING))
     compared = made.add_argument_group("several runs side by side")
     _add_comparison(compared)
     _add_what_if(compared)
     _add_output(made.add_argument_group("what is written"))
+    _add_machine(made.add_argument_group("this machine"))
     return made
 
 
@@ -188,6 +190,13 @@ def _add_step(group: argparse._ArgumentGroup) -> None:
         metavar="NAME=SHAPE",
         help="feed a tensor of this shape: image=32,224,224,3; repeatable",
     )
+    add_sizes(group)
+    _add_observation(group)
+
+
+def add_sizes(group: argparse._ArgumentGroup) -> None:
+    """Options for the number of examples, and for calls."""
+    add = group.add_argument
     add(
         "--batch",
         type=whole_number,
@@ -195,7 +204,6 @@ def _add_step(group: argparse._ArgumentGroup) -> None:
         help="number of examples: the unknown first dimension of placeholders, dequeues and iterators (default: 1)",
     )
     add("--keep-calls", action="store_true", help="keep each function call as a single node")
-    _add_observation(group)
 
 
 def _add_observation(group: argparse._ArgumentGroup) -> None:
@@ -222,7 +230,6 @@ def _add_observation(group: argparse._ArgumentGroup) -> None:
 def _add_placement(group: argparse._ArgumentGroup) -> None:
     """Options for the machines, the placement, and the TensorFlow session that is predicted."""
     add = group.add_argument
-    add("--ignore-devices", action="store_true", help="drop the graph's device strings before it is placed")
     add("--cluster", metavar="C", help="the machines (see below)")
     add(
         "--algorithm",
@@ -237,6 +244,13 @@ def _add_placement(group: argparse._ArgumentGroup) -> None:
         help="what the search may spend: a time such as 1s or 5min, or the number of placements that it "
         "judges, with which it repeats (default: as many as take about a second)",
     )
+    add_session(group)
+
+
+def add_session(group: argparse._ArgumentGroup) -> None:
+    """Options for the TensorFlow session that is predicted."""
+    add = group.add_argument
+    add("--ignore-devices", action="store_true", help="drop the graph's device strings before it is placed")
     softness = group.add_mutually_exclusive_group()
     softness.add_argument(
         "--soft", dest="soft", action="store_true", default=True, help="soft placement, as in TensorFlow 2 (default)"
@@ -259,7 +273,8 @@ def _add_placement(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_costs(group: argparse._ArgumentGroup) -> None:
+def add_costs(group: argparse._ArgumentGroup) -> None:
+    """Options for the times of ops."""
     add = group.add_argument
     add(
         "--costs",
@@ -276,17 +291,10 @@ def _add_costs(group: argparse._ArgumentGroup) -> None:
         "measured, and so is gRPC where neither --protocol nor the cluster's file describes it. Summary and JSON give "
         "an interval",
     )
-    add(
-        "--calibrate",
-        nargs="?",
-        const="host.toml",
-        metavar="FILE",
-        help="measure this machine with its TensorFlow in some two minutes, write a profile (default: host.toml), and "
-        "end. Nothing else should run meanwhile",
-    )
 
 
-def _add_order(group: argparse._ArgumentGroup) -> None:
+def add_order(group: argparse._ArgumentGroup) -> None:
+    """Options for the event loop."""
     add = group.add_argument
     add(
         "--order",
@@ -323,14 +331,10 @@ def _add_order(group: argparse._ArgumentGroup) -> None:
         help="the event loop: python, or compiled by LLVM. Both agree to the nanosecond. auto (default): compiled "
         "for steps that are large enough to pay for loading it",
     )
-    add(
-        "--warm-up",
-        action="store_true",
-        help="compile the event loops of a step and of a training now, and end",
-    )
 
 
-def _add_control_flow(group: argparse._ArgumentGroup) -> None:
+def add_control_flow(group: argparse._ArgumentGroup) -> None:
+    """Options for loops, branches and chance."""
     add = group.add_argument
     add(
         "--trips",
@@ -356,6 +360,24 @@ def _add_control_flow(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="the seed of all chance: branches with a probability, noise, random ps tasks, a search for a placement "
         "(default: 0)",
+    )
+
+
+def _add_machine(group: argparse._ArgumentGroup) -> None:
+    """Options that get this machine ready, and end."""
+    add = group.add_argument
+    add(
+        "--calibrate",
+        nargs="?",
+        const="host.toml",
+        metavar="FILE",
+        help="measure this machine with its TensorFlow in some two minutes, write a profile (default: host.toml), and "
+        "end. Nothing else should run meanwhile",
+    )
+    add(
+        "--warm-up",
+        action="store_true",
+        help="compile the event loops of a step and of a training now, and end",
     )
 
 

@@ -55,7 +55,7 @@ def run(request: Request, say: _Say = lambda stage: None) -> Scene:
     if request.what_if is not None:
         from viz.command.what_if import what_if  # late: most runs ask for none
 
-        scene = replace(scene, what_if=what_if(replace(request, check=False), given, scene, (_placed, _simulated), say))
+        scene = replace(scene, what_if=what_if(replace(request, check=False), given, scene, (placed, simulated), say))
     if not isinstance(other, Request):
         return replace(scene, against=other)
     shared = other.cluster == alone.cluster and other.costs == alone.costs
@@ -97,8 +97,8 @@ def candidates(request: Request, algorithms: tuple[str, ...], say: _Say = lambda
 def _run(request: Request, say: _Say, given: Ingredients, log: Logged | None = None) -> Scene:
     """Run a request from its ingredients, alone, and compare it with a log."""
     request = request.having(given.observed)
-    assignment = _placed(request, given, say)
-    partitions, trace, received = _simulated(request, given, assignment, say)
+    assignment = placed(request, given, say)
+    partitions, trace, received = simulated(request, given, assignment, say)
     graph, step, cluster = given.graph, given.step, given.cluster
     held = None if given.training is not None else pinned(graph, step, cluster, assignment, partitions, trace)
     scene = Scene(
@@ -147,7 +147,7 @@ def _log(request: Request) -> Logged | None:
     return read(request.log)
 
 
-def _placed(request: Request, given: Ingredients, say: _Say) -> Assignment:
+def placed(request: Request, given: Ingredients, say: _Say) -> Assignment:
     """Place the graph. With --check, the message of an error says whether TensorFlow refuses the graph, too."""
     say(f"placing {len(given.graph)} nodes on {len(given.cluster)} devices ({name_of(request.algorithm)})")
     try:
@@ -183,10 +183,10 @@ def _placed(request: Request, given: Ingredients, say: _Say) -> Assignment:
     return assignment
 
 
-def _simulated(
+def simulated(
     request: Request, given: Ingredients, assignment: Assignment, say: _Say
 ) -> tuple[Partitions, Trace, Received | None]:
-    """The partitions and their trace; with delayed Recvs also both without the delay."""
+    """The partitions of a placed graph and their trace; with delayed Recvs also both without the delay."""
     graph, step, cluster = given.graph, given.step, given.cluster
 
     def cut(*, late: bool = False) -> Partitions:
@@ -216,8 +216,8 @@ def _without_strings(
         return held
     free, request = replace(given, graph=without_devices(given.graph, HELD)), replace(request, budget=None)
     try:
-        assignment = _placed(replace(request, check=False), free, say)
-        partitions, freed, _ = _simulated(request, free, assignment, say)
+        assignment = placed(replace(request, check=False), free, say)
+        partitions, freed, _ = simulated(request, free, assignment, say)
     except SimvizError:  # the requested step itself is there
         return None
     if out_of_memory(freed, partitions, given.cluster) is not None:

@@ -1,0 +1,205 @@
+"""A bench: its rows are those of single runs, whoever makes them, and a bench that was stopped goes on."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import joblib
+import pytest
+from distributed import Client, LocalCluster
+
+from simulator.errors import SimvizError
+from viz import run
+from viz.bench import bench
+from viz.bench.bench import run_bench
+from viz.bench.options import BenchRequest, Unit, read_bench
+from viz.bench.rows import COLUMNS, BenchRow, read_rows
+from viz.command.cli import main
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = ROOT / "examples" / "ps_training.pbtxt"
+CLUSTERS = ("ps=2,worker=1x2gpu", "ps=2,worker=2x1gpu")
+Asking = Callable[..., BenchRequest]
+
+
+@pytest.fixture
+def asking(tmp_path: Path) -> Asking:
+    """A bench of two graphs, one of which is none, on two clusters."""
+    graphs = tmp_path / "graphs"
+    (graphs / "more").mkdir(parents=True)
+    shutil.copy(EXAMPLE, graphs / "more" / "ps.pbtxt")
+    (graphs / "more" / "torn.pb").write_text("no graph")
+    (graphs / "README.md").write_text("not looked at")
+    clusters = [part for name in CLUSTERS for part in ("--cluster", name)]
+
+    def ask(*more: str) -> BenchRequest:
+        output = ["-o", str(tmp_path / "rows.csv")]
+        return read_bench([str(graphs), *clusters, *output, *more])
+
+    return ask
+
+
+def timeless(rows: list[BenchRow]) -> list[BenchRow]:
+    return [replace(row, placing_s=0.0) for row in rows]
+
+
+def test_each_row_is_that_of_a_run(asking: Asking) -> None:
+    rows = run_bench(asking("--algorithms", "single,heft,search", "--budget", "50", "--contention", "fair"))
+    assert [row.key.graph for row in rows] == ["more/ps.pbtxt"] * 6 + ["more/torn.pb"] * 6
+    for row in rows[6:]:
+        assert "torn.pb" in row.refused
+        assert not row.fits
+    for row in rows[:6]:
+        assert row.key.options == "contention=fair"
+        assert row.key.budget == ("50" if row.key.algorithm == "search" else "")
+        found = run(
+            EXAMPLE,
+            cluster=row.key.cluster,
+            algorithm=row.key.algorithm,
+            budget=row.key.budget or None,
+            contention="fair",
+        )
+        assert (row.makespan_ns, row.used) == (found.trace.makespan, found.assignment.used)
+        assert (row.nodes, row.devices) == (len(found.graph), len(found.cluster))
+        assert row.lower_bound_ns <= row.makespan_ns
+        assert row.fits
+
+
+def test_only_what_the_file_does_not_know_is_asked(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = asking("--algorithms", "single,heft")
+    first = run_bench(request)
+    kept = Path(request.rows).read_bytes()
+    asked: list[tuple[str, ...]] = []
+    answer = bench.answer
+
+    def counted(unit: Unit) -> list[BenchRow]:
+        asked.append(tuple(key.algorithm for key in unit.keys))
+        return answer(unit)
+
+    monkeypatch.setattr(bench, "answer", counted)
+    assert run_bench(request) == first
+    assert asked == []
+    assert Path(request.rows).read_bytes() == kept
+    # cut off amid the last row, which begins the message of an unreadable graph
+    Path(request.rows).write_bytes(kept[:-3])
+    assert timeless(run_bench(request)) == timeless(first)
+    assert asked == [("heft",)]
+    more = run_bench(asking("--algorithms", "single,etf"))
+    assert asked[1:] == [("etf",)] * 4
+    assert len(more) == len(first) + 4
+
+
+@pytest.mark.parametrize("where", ["processes", "dask"])
+def test_several_at_once_find_the_same(asking: Asking, tmp_path: Path, where: str) -> None:
+    alone = run_bench(asking("--algorithms", "single,heft"))
+    request = replace(asking("--algorithms", "single,heft"), rows=str(tmp_path / "other.csv"), jobs=2)
+    if where == "processes":
+        found = run_bench(request)
+    else:
+        with (
+            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+            Client(cluster),
+            joblib.parallel_config(backend="dask"),
+        ):
+            found = run_bench(request)
+    assert timeless(found) == timeless(alone)
+
+
+def test_a_file_of_another_kind_is_not_touched(asking: Asking) -> None:
+    request = asking()
+    for text in ("a,b\n1,2\n", "graph\n", "\0\n", ",".join(COLUMNS[::-1]) + "\n"):
+        Path(request.rows).write_text(text)
+        with pytest.raises(SimvizError, match=r"rows\.csv is no file of a bench"):
+            run_bench(request)
+        assert Path(request.rows).read_text() == text
+
+
+def test_a_file_that_another_bench_writes_to_is_left_alone(asking: Asking) -> None:
+    request = asking("--algorithms", "single")
+
+    def again(said: str) -> None:
+        run_bench(request)
+
+    with pytest.raises(SimvizError, match="another bench writes to it"):
+        run_bench(request, again)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere"], "there is no such file or folder"),
+        ([str(ROOT / "docs" / "decisions")], "a folder without a graph"),
+        ([str(EXAMPLE), str(EXAMPLE)], "a second graph is called ps_training.pbtxt"),
+        ([str(EXAMPLE), "-o", "x.html"], "neither .csv nor .svg"),
+        ([str(EXAMPLE), "--cluster", "3moons"], "no device model 'moons'"),
+        ([str(EXAMPLE), "--budget", "much"], "--budget: 'much' is no budget"),
+        ([str(EXAMPLE), "--jobs", "0"], "--jobs 0: give a number"),
+        ([str(EXAMPLE), "--training", "async"], "There is no option --training"),
+        ([], "required: FOLDER"),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_is_run(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["bench", *arguments]) == 2
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_prints_the_table_and_writes_both_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = ["bench", str(EXAMPLE), "--cluster", CLUSTERS[0], "--algorithms", "single,heft", "-o", "profiles.svg"]
+    assert main(given) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("2 rows on 1 problem.\nalgorithm ")
+    assert out.endswith("Wrote bench.csv and profiles.svg.\n")
+    assert len(read_rows("bench.csv")) == 2
+    assert Path("profiles.svg").read_text().count("<text") > 10
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_bench_that_is_stopped_leaves_its_rows_and_no_process(number: signal.Signals, tmp_path: Path) -> None:
+    graphs = tmp_path / "graphs"
+    graphs.mkdir()
+    for row in range(40):
+        shutil.copy(EXAMPLE, graphs / f"{row}.pbtxt")
+    marked = {**os.environ, "SIMVIZ_TEST_MARK": str(tmp_path)}
+    given = ["bench", str(graphs), "--cluster", CLUSTERS[0], "--jobs", "2", "--algorithms", "single"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "viz", *given, "-o", str(tmp_path / "rows.csv")],
+        cwd=ROOT,
+        env=marked,
+        stderr=-3,
+        stdout=-3,
+    )
+    while not (tmp_path / "rows.csv").exists() or not read_rows(tmp_path / "rows.csv"):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    assert process.wait(60) == (-9 if number == signal.SIGKILL else 128 + number)
+    assert read_rows(tmp_path / "rows.csv")
+    until = time.monotonic() + 60
+    while alive(tmp_path) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert alive(tmp_path) == []
+
+
+def alive(mark: Path) -> list[str]:
+    """Processes of this machine with the mark in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"SIMVIZ_TEST_MARK={mark}".encode() in (folder / "environ").read_bytes():
+                found.append(folder.name)
+        except OSError:
+            continue
+    return found

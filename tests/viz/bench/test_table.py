@@ -1,0 +1,64 @@
+"""The table of a bench, worked by hand, and what holds for every bench."""
+
+import xml.dom.minidom
+from math import inf, sqrt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from viz.bench.rows import BenchRow, Key
+from viz.bench.table import as_svg, as_text, best_known, standings
+
+
+def row(graph: str, algorithm: str, ns: int, *, fits: bool = True, refused: str = "") -> BenchRow:
+    return BenchRow(Key(graph, "", "2gpu", "", algorithm, "", "1"), refused, makespan_ns=ns, fits=fits, placing_s=0.5)
+
+
+ROWS = [
+    row("a", "single", 200),
+    row("a", "heft", 100),
+    row("b", "single", 100),
+    row("b", "heft", 50, fits=False),
+    row("c", "single", 0, refused="no device"),
+    row("c", "heft", 0, refused="no device"),
+]
+
+
+def test_a_bench_worked_by_hand() -> None:
+    assert list(best_known(ROWS).values()) == [100, 100]
+    one, other = standings(ROWS)
+    assert (one.name, one.ratios) == ("single", (2.0, 1.0))
+    assert (other.name, other.ratios) == ("heft", (1.0, inf))
+    assert [one.within(factor) for factor in (1, 1.99, 2)] == [0.5, 0.5, 1]
+    assert as_text(ROWS).splitlines() == [
+        "6 rows on 3 problems, 1 of them without any plan that fits.",
+        "algorithm  plans that fit  x best: mean  median  worst  best  placing",
+        f"single     2 of 2          {sqrt(2):.3f}         1.500   2.00   50%   0.5 s",
+        "heft       1 of 2          1.000         1.000   1.00   50%   0.5 s",
+        "2 rows refused; the file says why.",
+    ]
+
+
+TIMES = st.lists(
+    st.tuples(st.sampled_from("abc"), st.sampled_from(["x", "<y>", "z"]), st.integers(1, 10**12), st.booleans()),
+    unique_by=lambda one: one[:2],
+)
+
+
+@given(TIMES)
+def test_the_best_is_once_and_nothing_is_better(drawn: list[tuple[str, str, int, bool]]) -> None:
+    rows = [row(graph, algorithm, ns, fits=fits) for graph, algorithm, ns, fits in drawn]
+    found = standings(rows)
+    problems = len(best_known(rows))
+    assert sum(one.ratios.count(1.0) for one in found) >= problems
+    assert all(ratio >= 1 for one in found for ratio in one.ratios)
+    assert all(len(one.found) <= len(one.ratios) <= problems for one in found)
+    assert as_text(rows).count("\n") >= len(found)
+    xml.dom.minidom.parseString(as_svg(rows))
+
+
+@pytest.mark.parametrize("rows", [[], ROWS[4:]])
+def test_a_bench_without_a_plan_is_drawn_all_the_same(rows: list[BenchRow]) -> None:
+    assert standings(rows) == ()
+    xml.dom.minidom.parseString(as_svg(rows))

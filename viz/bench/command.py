@@ -1,0 +1,29 @@
+"""The command `simviz bench`: from arguments to rows, a picture, a table and an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from simulator.execution.choosing import telling
+from viz.bench.bench import run_bench
+from viz.bench.options import read_bench
+from viz.bench.table import as_svg, as_text
+from viz.command.terminal import progress, tell
+from viz.formats.output import write
+
+
+def run_command(arguments: Sequence[str], written: list[str], begin: Callable[[], None]) -> int:
+    """Run a bench, write its rows and picture, and print its table; return the exit code.
+
+    `written` receives the path of each file that is there, `begin` is as in `viz.command.cli.main`.
+    """
+    request = read_bench(arguments)
+    begin()
+    with progress(request.quiet) as say, telling(say):
+        rows = run_bench(request, say, began=lambda: written.append(request.rows))
+    if request.picture is not None:
+        write(request.picture, as_svg(rows).encode("utf-8"))
+        written.append(request.picture)
+    if not request.quiet:
+        tell(f"{as_text(rows)}\nWrote {' and '.join(written)}.")
+    return 0 if any(row.fits for row in rows) else 1

@@ -1,0 +1,246 @@
+"""The options of `simviz bench`, and the questions that they ask of each graph on each cluster."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from simulator import __version__
+from simulator.errors import SimvizError
+from simulator.graph.sources import SAVED_MODEL_FILES
+from simulator.wording import printable
+from viz.bench.rows import Key
+from viz.command.options import (
+    Options,
+    add_control_flow,
+    add_costs,
+    add_order,
+    add_session,
+    add_sizes,
+    algorithms,
+    parser,
+    whole_number,
+)
+from viz.command.request import Request, read_request
+
+SUFFIXES = (".pb", ".pbtxt", ".meta")  # of graphs in a folder, with or without .gz
+DEFAULT_OUTPUT = "bench.csv"
+_DEFAULT_ALGORITHMS = ("single", "whitepaper", "heft", "search")
+_PART_BYTES = 1 << 20
+_OWN = ("graphs", "clusters", "algorithms", "budgets", "jobs", "output", "quiet")  # all else is of a step
+_EPILOG = f"""\
+A graph is a file that ends in {", ".join(SUFFIXES)}, gzipped or not, or the folder of a SavedModel.
+Each is placed on each cluster by each algorithm, and simulated. The rows go into a CSV file as they come. A bench that
+is run again with the same file asks only what the file does not know. So a bench that was stopped goes on, and
+algorithms can be added.
+
+A budget is a number of placements, with which a search repeats, or a time. It matters to algorithms that search.
+
+Where joblib is installed (pip install "simviz[bench]") --jobs runs several graphs and clusters at once.
+
+examples:
+  simviz bench graphs/ --cluster 4gpu --cluster ps=2,worker=2x2gpu
+  simviz bench graphs/ --cluster 8gpu --algorithms single,heft,search --budget 2000 --budget 20000 --jobs 4
+  simviz bench graphs/ --cluster 4gpu --ignore-devices --batch 32 -o rows.csv -o profiles.svg
+"""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One graph on one cluster, and what is asked of it: the work of one process at a time."""
+
+    graph: str  # path
+    cluster: str
+    request: Request
+    keys: tuple[Key, ...]
+
+
+@dataclass(frozen=True)
+class BenchRequest:
+    """A bench as it was asked for."""
+
+    units: tuple[Unit, ...]
+    rows: str  # path of the CSV file
+    picture: str | None
+    jobs: int
+    quiet: bool
+
+    @property
+    def order(self) -> dict[Key, int]:
+        """Key -> its place in the bench."""
+        return {key: at for at, key in enumerate(key for unit in self.units for key in unit.keys)}
+
+
+def bench_parser() -> Options:
+    """The options of a bench, with the help that teaches them."""
+    made = Options(
+        prog="simviz bench",
+        description="Place many graphs on many clusters by many algorithms, and tell how they compare.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    made.add_argument("graphs", nargs="+", metavar="FOLDER", help="a folder of graphs, or a graph")
+    add = made.add_argument_group("the bench").add_argument
+    add(
+        "--cluster",
+        dest="clusters",
+        action="append",
+        metavar="C",
+        help="the machines, as for simviz; repeatable (default: 4gpu)",
+    )
+    add(
+        "--algorithms",
+        type=algorithms,
+        default=_DEFAULT_ALGORITHMS,
+        metavar="A,A,..",
+        help=f"the algorithms to compare (default: {','.join(_DEFAULT_ALGORITHMS)})",
+    )
+    add(
+        "--budget",
+        dest="budgets",
+        action="append",
+        metavar="B",
+        help="what a search may spend: a number of placements, or a time such as 10s; repeatable (default: as many "
+        "placements as take about a second)",
+    )
+    add("--jobs", type=whole_number, default=1, metavar="N", help="graphs and clusters at once (default: 1)")
+    add(
+        "-o",
+        "--output",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help=f"the rows as .csv (default: {DEFAULT_OUTPUT}), the performance profiles as .svg; repeatable",
+    )
+    add("--quiet", action="store_true", help="print no table and no progress")
+    step = made.add_argument_group("every step")
+    add_sizes(step)
+    add_session(step)
+    add_costs(step)
+    add_order(step)
+    add_control_flow(step)
+    return made
+
+
+def read_bench(arguments: Sequence[str]) -> BenchRequest:
+    """The questions of a bench, from the arguments of `simviz bench`.
+
+    Raise SimvizError with the option or the folder that is wrong.
+    """
+    from simulator.cluster.description import load_cluster  # late: it loads numpy
+
+    asked = bench_parser().read(arguments)
+    if not 1 <= asked.jobs <= 1024:
+        raise SimvizError(f"--jobs {asked.jobs}: give a number from 1 to 1,024")
+    rows, picture = _outputs(asked.output)
+    template = _template(asked)
+    texts = _step_options(asked)
+    clusters = tuple(dict.fromkeys(asked.clusters or ["4gpu"]))
+    for cluster in clusters:
+        load_cluster(cluster)  # a mistake is told before anything takes long
+    units = []
+    for name, path in _graphs(asked.graphs):
+        content = _digest(path)
+        for cluster in clusters:
+            keys = tuple(
+                Key(name, content, cluster, texts, algorithm, budget, __version__)
+                for algorithm in asked.algorithms
+                for budget in (_budgets(asked) if algorithm == "search" else [""])
+            )
+            units.append(Unit(str(path), cluster, replace(template, graph=str(path), cluster=cluster), keys))
+    return BenchRequest(tuple(units), rows, picture, asked.jobs, asked.quiet)
+
+
+def _template(asked: argparse.Namespace) -> Request:
+    """The request of a step, whose graph, cluster and algorithm the bench fills in."""
+    usual = parser().read(["graph"])
+    for name, value in vars(asked).items():
+        if name not in _OWN:
+            setattr(usual, name, value)
+    for budget in asked.budgets or []:
+        usual.budget = budget
+        read_request(usual)  # a mistake is told before anything takes long
+    usual.budget = None
+    return read_request(usual)
+
+
+def _budgets(asked: argparse.Namespace) -> list[str]:
+    return list(dict.fromkeys(asked.budgets or [""]))
+
+
+def _step_options(asked: argparse.Namespace) -> str:
+    """The options of the step that are not the usual ones, always in the same order."""
+    usual = vars(bench_parser().read(["graph"]))
+    found = {name: value for name, value in vars(asked).items() if name not in _OWN and value != usual[name]}
+    return printable(shlex.join(f"{name}={value}" for name, value in sorted(found.items())))
+
+
+def _outputs(paths: Sequence[str]) -> tuple[str, str | None]:
+    """The file of rows and that of the picture."""
+    from viz.formats.output import check_place  # late: it loads much
+
+    found: dict[str, str] = {}
+    for path in paths:
+        suffix = next((suffix for suffix in (".csv", ".svg") if path.endswith(suffix)), None)
+        if suffix is None or suffix in found:
+            said = "is a second one of its kind" if suffix else "is neither .csv nor .svg"
+            raise SimvizError(f"-o {path} {said}; a bench writes its rows as .csv and a picture as .svg")
+        found[suffix] = path
+    rows = found.get(".csv", DEFAULT_OUTPUT)
+    for path in (rows, *([found[".svg"]] if ".svg" in found else [])):
+        check_place(path)
+    return rows, found.get(".svg")
+
+
+def _graphs(named: Sequence[str]) -> Iterator[tuple[str, Path]]:
+    """(name, path) of each graph: of those in a folder in the order of their names there."""
+    seen: set[str] = set()
+    for text in named:
+        root = Path(text)
+        if not root.exists():
+            raise SimvizError(f"{text}: there is no such file or folder")
+        found = list(_under(root))
+        if not found:
+            raise SimvizError(f"{text}: a folder without a graph, that is a file ending in {', '.join(SUFFIXES)}")
+        for path in found:
+            name = path.name if path == root else path.relative_to(root).as_posix()
+            if name in seen:
+                raise SimvizError(f"{path}: a second graph is called {name}; give the folder that holds both")
+            seen.add(name)
+            yield printable(name), path
+
+
+def _under(root: Path) -> Iterator[Path]:
+    if root.is_file() or _is_saved_model(root):
+        yield root
+        return
+    for folder, below, files in os.walk(root):
+        here = Path(folder)
+        models = [name for name in below if _is_saved_model(here / name)]
+        below[:] = sorted(name for name in below if name not in models and not name.startswith("."))
+        graphs = [name for name in files if name.removesuffix(".gz").endswith(SUFFIXES) and not name.startswith(".")]
+        yield from (here / name for name in sorted([*models, *graphs]))
+
+
+def _is_saved_model(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in SAVED_MODEL_FILES)
+
+
+def _digest(path: Path) -> str:
+    """The beginning of the SHA-256 of a graph's file."""
+    if path.is_dir():
+        path = next(path / name for name in SAVED_MODEL_FILES if (path / name).is_file())
+    try:
+        with path.open("rb") as stream:
+            made = hashlib.sha256()
+            while part := stream.read(_PART_BYTES):
+                made.update(part)
+            return made.hexdigest()[:12]
+    except OSError as error:
+        raise SimvizError(f"{path} cannot be read: {error.strerror}") from None
