@@ -154,7 +154,9 @@ sys.exit(entry.main())
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_whoever_ends_the_command_lets_it_clean_up(number: signal.Signals) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED, str(int(number))], cwd=ROOT, capture_output=True)
+    heeded = f"import signal; signal.signal({int(number)}, signal.SIG_DFL)"  # the tests may run under nohup
+    command = [sys.executable, "-c", f"{heeded}\n{KILLED}", str(int(number))]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True)
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, b"cleaned up\n", STOPPED + b"\n")
 
 
