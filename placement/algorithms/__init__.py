@@ -37,7 +37,7 @@ TABLE: Mapping[str, Entry] = MappingProxyType(
         "etf": Entry("the op that can start first (Hwang 1989)"),
         "m_topo": Entry("equal shares of memory in topological order (Baechi 2020)"),
         "m_etf": Entry("as etf, under memory (Baechi 2020)"),
-        "m_sct": Entry("as m_etf, near favourite readers; needs scipy (Baechi 2020)"),
+        "m_sct": Entry("as m_etf, near favourite readers (Baechi 2020)"),
     }
 )
 

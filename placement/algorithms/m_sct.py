@@ -20,7 +20,6 @@ from placement.scheduling.insertion import Schedule, better, plans
 from placement.scheduling.ranks import levels, mean_run, mean_transfer
 from placement.scheduling.timetable import open_timetable
 from simulator.columns import Ids, Ints
-from simulator.errors import SimvizError
 
 _SPARED = 0.5 - 1e-6  # of an op's transfers at most one is less in the program, as their sum is at least all but one
 
@@ -29,7 +28,7 @@ def m_sct(problem: Problem) -> Plan:
     """Take the pair that starts first, where no device waits for a favourite; ties and memory are those of m-ETF.
 
     An op is urgent when its inputs are on all of its devices. Mean times stand in the program, as the paper has equal
-    devices. Raises SimvizError without scipy, and InfeasibleError when memory runs out on the way.
+    devices. Raises InfeasibleError when memory runs out on the way.
     """
     return better(problem, plans(schedule(problem)))
 
@@ -75,11 +74,9 @@ def _program(problem: Problem, pairs: Pairs) -> np.typing.NDArray[np.float64]:
 
     Variables are these shares, the start of each op, and the makespan. Only transfers that take time have a share.
     """
-    try:
-        from scipy.optimize import linprog
-        from scipy.sparse import coo_array
-    except ImportError:
-        raise SimvizError("m_sct solves a linear program by scipy; install it by: pip install 'simviz[lp]'.") from None
+    from scipy.optimize import linprog  # late: the import takes longer than a small step
+    from scipy.sparse import coo_array
+
     work, some = np.array(mean_run(problem), np.float64), np.flatnonzero(pairs.wire > 0)
     unit = max(float(work.sum()), 1.0)  # so that numbers are about 1
     count, ops, shares = len(pairs.op), len(work), len(some)

@@ -7,7 +7,6 @@ out, by the measured time of an op. No clock is read, so the same step asks the 
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import NamedTuple
 
 from placement.effort import Effort, seconds_of
@@ -68,11 +67,11 @@ def ask(problem: Problem) -> Asked:
 
 def fitting(ops: int, devices: int, effort: Effort) -> tuple[str, ...]:
     """The names of the algorithms that are asked, for a step of so many ops: as many as fit into a second, or the
-    budget where that is longer. Without scipy `m_sct` is none of them.
+    budget where that is longer.
     """
     names, left_s = list(ALWAYS), max(seconds_of(effort, ops), _LEAST_S)
     for name, (of_op, of_device) in PAPERS.items():
         left_s -= ops * (of_op + of_device * devices) / 1e6
-        if left_s >= 0 and (name != "m_sct" or find_spec("scipy") is not None):
+        if left_s >= 0:
             names.append(name)
     return tuple(names)

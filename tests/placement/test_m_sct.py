@@ -1,16 +1,13 @@
 """m-SCT: favourites by hand, their laws, and devices that wait for them."""
 
-import sys
 from itertools import product
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 
 from placement.algorithms import m_etf
-from placement.algorithms.m_sct import favourites, m_sct, schedule
+from placement.algorithms.m_sct import favourites, schedule
 from placement.problem import Problem
-from simulator.errors import SimvizError
 from tests.placement.papers import length
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
 from tests.placement.test_etf import programs
@@ -77,11 +74,3 @@ def test_without_transfers_it_is_m_etf() -> None:
     problem = problem_of(graph, cluster, costs_of(cluster, [(10, 10), (30, 30), (9, 9), (10, 10)]))
     assert favourites(problem) == [-1] * 4
     assert schedule(problem).start == m_etf.schedule(problem).start
-
-
-def test_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-    graph = tasks({("a", "b"): 9})
-    cluster = cluster_of("cc")
-    with pytest.raises(SimvizError, match=r"pip install 'simviz\[lp\]'"):
-        m_sct(problem_of(graph, cluster, costs_of(cluster, [(1, 1)] * 2)))
