@@ -39,7 +39,7 @@ class UnsupportedError(SimvizError):
 
 
 class ClusterError(SimvizError):
-    """A cluster description, preset name, device name or calibration file that cannot be read."""
+    """A cluster description, preset name, device name or file of measurements that can't be read or believed."""
 
     def __init__(self, message: str, *, line: int | None = None) -> None:
         super().__init__(message)

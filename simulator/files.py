@@ -1,4 +1,4 @@
-"""Atomic writes: a file is written whole or not at all."""
+"""Files: what the system refuses becomes a sentence, and a file is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,49 @@ import errno
 import os
 import secrets
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from simulator.errors import SimvizError
+from simulator.units import show_bytes
+from simulator.wording import near
+
+
+@contextmanager
+def readable(label: str, error: type[SimvizError]) -> Iterator[None]:
+    """Raise `error` with a sentence if the block can't read the file of this name."""
+    if not label:
+        raise error("the name of a file to read is empty. Give another.")
+    try:
+        yield
+    except FileNotFoundError:
+        raise error(f"{label}: there is no such file.{_siblings(label)}") from None
+    except IsADirectoryError:
+        raise error(f"{label} is a folder. Name a file in it.") from None
+    except PermissionError:
+        raise error(f"{label}: you may not read it; ask its owner, or change its mode with chmod.") from None
+    except (OSError, ValueError) as refusal:  # ValueError: a null character in the name
+        reason = getattr(refusal, "strerror", None) or str(refusal)
+        raise error(f"{label!r} cannot be read: {reason}. Give another file.") from None
+
+
+def read_file(source: str | os.PathLike[str], most_bytes: int, error: type[SimvizError]) -> bytes:
+    """The content of a file. Raises `error` for one that can't be read or is larger."""
+    label = os.fspath(source)
+    with readable(label, error), open(label, "rb") as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise error(f"{label} is larger than {show_bytes(most_bytes)}, as no such file is. Give another.")
+    return content
+
+
+def _siblings(label: str) -> str:
+    try:
+        names = sorted(os.listdir(os.path.dirname(label) or "."))
+    except (OSError, ValueError):  # no folder to look into: nothing to propose
+        return ""
+    return near(os.path.basename(label), names)
 
 
 def mode(*, folder: bool) -> int:

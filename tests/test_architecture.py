@@ -68,7 +68,6 @@ LONG_FILES: dict[str, str] = {
     "simulator.graph.editor": "one class: nodes, edges in TensorFlow's order, and the graph that they make",
     "simulator.cluster.toml_file": "one file format with all its tables, each value checked where it is read",
     "simulator.cluster.topology": "the links and routes of every kind of wire between two devices",
-    "simulator.costs.profile": "one file format, each figure checked where it is read",
     "simulator.costs.estimate": "the one walk that prices nodes, with the memory that they keep",
     "simulator.costs.rules": "it is the cost table, a row for each kind of op",
     "simulator.graph.ops": "questions about an op, answered from one registry through shared caches",

@@ -31,6 +31,7 @@ _Times: TypeAlias = dict[tuple[int, int], list[Nanos]]  # by node and column of 
 _NUMBER = re.compile(r"/_\d+(?=/|$)")
 _TYPE = re.compile(r"(?i)[/:](cpu|gpu):\d+$")
 _SHOWN = 5  # names listed in a note
+_LEAST_SHARE = 0.1  # of a file's names that the graph has; a forward pass has a third of its training's
 
 
 @dataclass(slots=True)
@@ -40,6 +41,7 @@ class _FileUse:
     source: str
     form: str
     names: dict[str, bool] = field(default_factory=dict)  # measured name -> whether the graph has it
+    ops: dict[str, bool] = field(default_factory=dict)  # name with a known op -> whether the graph's node is one
     used: int = 0  # samples that count for some kind
     elsewhere: Counter[str] = field(default_factory=Counter)  # samples by devices of which the cluster has no type
 
@@ -133,6 +135,8 @@ def _gather(
         rows = names.rows(sample)
         if not sample.node.startswith("_") or rows:  # the session's own: _SOURCE, _arg_x_0_0
             file.names[sample.node] = bool(rows)
+        if rows and sample.op:
+            file.ops[sample.node] = names.graph.ops[rows[0]] == sample.op
         if rows and not columns:
             file.elsewhere[sample.where] += 1
         for column in columns:
@@ -144,8 +148,9 @@ def _gather(
 
 
 def _check_used(file: _FileUse, graph: Graph, cluster: Cluster) -> None:
-    """Raise ClusterError for a file without a time of this graph on this cluster."""
+    """Raise ClusterError for a file without a time of this graph on this cluster, and for one of another graph."""
     if file.used:
+        _check_same(file, graph)
         return
     if file.elsewhere:
         raise ClusterError(
@@ -161,6 +166,26 @@ def _check_used(file: _FileUse, graph: Graph, cluster: Cluster) -> None:
     raise ClusterError(
         f"{file.source} {measured}, and none of that is a node of {graph.source}, which has {known}, so nothing of it "
         f"is used.{hint}"
+    )
+
+
+def _check_same(file: _FileUse, graph: Graph) -> None:
+    """Raise ClusterError for a file that names some of the graph's nodes by chance, as `x` and `Const` are in many.
+
+    An optimizer may change an op and keep its name, so some other ops are no proof.
+    """
+    known, others = sum(file.names.values()), [name for name, same in file.ops.items() if not same]
+    if 2 * len(others) > len(file.ops):
+        said = (
+            f"has other ops in {len(others)} of {counted(len(file.ops), 'node')} of these names, such as {others[0]!r}"
+        )
+    elif known < _LEAST_SHARE * len(file.names):
+        said = f"has only {known} of its {counted(len(file.names), 'node')}"
+    else:
+        return
+    raise ClusterError(
+        f"{file.source} is of another graph: {graph.source} {said}, so nothing of it is used. Measure this graph, or "
+        "give CSV lines node,kind,ns of the nodes that both have."
     )
 
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, NoReturn
 from simulator.cluster.cluster import MAX_CORES, Cluster
 from simulator.cluster.protocols import GRPC, Protocol, protocol_note
 from simulator.errors import ClusterError
-from simulator.files import replace_file
+from simulator.files import read_file, replace_file
 from simulator.units import show_nanos
 from simulator.wording import counted
 
@@ -147,12 +147,7 @@ def read_profile(source: str | os.PathLike[str] | Profile) -> Profile:
         return source
     label = os.fspath(source)
     try:
-        path = Path(source)
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise ClusterError(f"{label} is larger than {MAX_FILE_BYTES} bytes: no profile")
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ClusterError(f"{label} cannot be read: {error.strerror}") from None
+        table = tomllib.loads(read_file(label, MAX_FILE_BYTES, ClusterError).decode("utf-8").replace("\r\n", "\n"))
     except (UnicodeDecodeError, RecursionError):
         raise ClusterError(f"{label} is no profile, which is text in TOML; {_REMAKE}") from None
     except ValueError as error:  # a number of thousands of digits is one, too
@@ -209,11 +204,13 @@ def _kernels(table: Any, cores: int, fail: Any) -> tuple[KernelTime, ...]:  # An
     found = []
     for number, row in enumerate(rows, 1):
         where = f"row {number} of [kernels]"
-        if not isinstance(row, list) or len(row) != len(COLUMNS) or not isinstance(row[0], str):
-            fail(f"{where} has not {len(COLUMNS)} columns")
+        if not isinstance(row, list) or len(row) != len(COLUMNS) or not isinstance(row[0], str) or not row[0]:
+            fail(f"{where} has not {len(COLUMNS)} columns, of which the first is an op")
         counts = [row[1], *row[4:11]]
         if not all(_is_count(count, 2**60, least=0) for count in counts) or not isinstance(row[11], str):
             fail(f"{where} ({row[0][:40]!r}) has a count that is none, or no variant")
+        if (sides := sum(map(bool, row[6:10]))) not in (0, 4) or (row[10] and not sides):
+            fail(f"{where} ({row[0][:40]!r}) has sides of a product that is none")
         if not 1 <= row[1] <= cores:
             fail(f"{where} ({row[0][:40]!r}) is of {row[1]} cores, and the machine has {cores}")
         _check_time(f"{where} ({row[0][:40]!r})", row[2], row[3], 1, MAX_KERNEL_NS, fail)
@@ -232,7 +229,7 @@ def _check_time(what: str, ns: Any, spread: Any, low: float, high: float, fail: 
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_count(value: object, most: int, least: int = 1) -> bool:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from simulator.errors import GraphError
+from simulator.files import readable
 from simulator.units import show_bytes
-from simulator.wording import near
 
 # --- fetch -----------------------------------------------------------------------------------------------------------
 
@@ -34,20 +34,13 @@ def read_source(source: str | os.PathLike[str]) -> tuple[bytes, str]:
         if sys.stdin is None:  # started with it closed
             raise GraphError("standard input is closed. Give a GraphDef, MetaGraph or SavedModel.")
         return _unzipped(_bounded(sys.stdin.buffer, "standard input"), "standard input"), "standard input"
-    try:
+    with readable(label, GraphError):
         path = Path(label)
         if path.is_dir():
             path = _saved_model(path)
         with path.open("rb") as stream:
             limit = MAX_FILE_BYTES if path.is_file() else MAX_STREAM_BYTES
             return _unzipped(_bounded(stream, label, limit), label), label
-    except FileNotFoundError:
-        raise GraphError(f"{label}: there is no such file.{_siblings(label)}") from None
-    except PermissionError:
-        raise GraphError(f"{label}: you may not read it; ask its owner, or change its mode with chmod.") from None
-    except (OSError, ValueError) as error:  # ValueError: a null character in the name
-        reason = getattr(error, "strerror", None) or str(error)
-        raise GraphError(f"{label!r} cannot be read: {reason}.") from None
 
 
 def _saved_model(folder: Path) -> Path:
@@ -57,14 +50,6 @@ def _saved_model(folder: Path) -> Path:
     versions = sorted({found.parent.name for name in SAVED_MODEL_FILES for found in folder.glob(f"*/{name}")})
     hint = f" Did you mean {folder / versions[-1]}?" if versions else " Name the file in it that holds the graph."
     raise GraphError(f"{folder} is a folder without saved_model.pb or saved_model.pbtxt.{hint}")
-
-
-def _siblings(label: str) -> str:
-    try:
-        names = sorted(os.listdir(os.path.dirname(label) or "."))
-    except (OSError, ValueError):  # no folder to look into: nothing to propose
-        return ""
-    return near(os.path.basename(label), names)
 
 
 def _bounded(stream: BinaryIO, label: str, limit: int = MAX_STREAM_BYTES) -> bytes:

@@ -76,10 +76,11 @@ def _check_same(graph: Graph, observed: ObservedStep) -> None:
             f"{counted(whole, 'node')} are in {graph.source} by name and op{first}. Observe this graph, with the same "
             "--keep-calls."
         )
-    if lost := sorted(name for name in observed.feeds if not _has(graph, name)):
+    fetched = sorted(name for name in observed.fetches if name.partition(":")[0] not in graph.index)
+    if lost := sorted(name for name in observed.feeds if not _has(graph, name)) + fetched:
         raise GraphError(
-            f"{observed.source} is an observation of another graph ({observed.graph}): it fed {lost[0]!r}, which "
-            f"{graph.source} lacks. Observe this graph."
+            f"{observed.source} is an observation of another graph ({observed.graph}): it fed or fetched {lost[0]!r}, "
+            f"which {graph.source} lacks. Observe this graph."
         )
 
 

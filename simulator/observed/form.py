@@ -11,20 +11,26 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
+from math import prod
 from typing import TypeAlias
 
-from simulator.errors import GraphError
+from simulator.errors import ClusterError, GraphError
+from simulator.files import read_file
 from simulator.graph.graph import Shape
 from simulator.graph.tensors import MAX_BYTES as MAX_TENSOR_BYTES
 from simulator.graph.tensors import MAX_OUTPUTS
+from simulator.json_text import parse_json
 from simulator.observed.observed_step import MAX_NS, ObservedNode, ObservedStep, SeenShape
+from simulator.units import DAY_NS, Nanos
 
 FORM = 1
 MAX_FILE_BYTES = 2**26
 MAX_BYTES = 2**28  # unpacked; a node takes about 100
 MAX_RANK = 254  # of TensorFlow's shapes
+MAX_LINE = 200  # characters of a version, a processor or a digest
+_LEAST_NS: Nanos = 1000  # of a step: a session takes longer without any op
+_REMAKE = "observe the graph anew"
 SUFFIX = ".observed"
 
 _Json: TypeAlias = "bool | int | float | str | list[_Json] | dict[str, _Json] | None"
@@ -62,27 +68,26 @@ def dump(observed: ObservedStep) -> bytes:
 
 
 def read_observed(source: str | os.PathLike[str]) -> ObservedStep:
-    """Read an observed step. Raises GraphError for a file that is none, is damaged or too large, or of another form."""
+    """Read an observed step. Raises ClusterError for a file that is none, is damaged or too large, or of another form.
+
+    So is one with times that nothing takes: an op or a step of more than a day, a step of less than a microsecond, or
+    ops of which none takes any time.
+    """
     where = os.fspath(source)
+    packed = read_file(where, MAX_FILE_BYTES, ClusterError)
     try:
-        with Path(source).open("rb") as file:
-            packed = file.read(MAX_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a null character in the name
-        raise GraphError(f"{where} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
-    if len(packed) > MAX_FILE_BYTES:
-        raise GraphError(f"{where} is larger than any observed step ({MAX_FILE_BYTES:,} bytes); name another file.")
-    try:
-        facts = json.loads(_unpacked(packed, where))
-        form = facts["form"]
-        if form != FORM:
-            raise GraphError(f"{where} is an observed step of form {form!r}, and {FORM} is read here; observe anew.")
+        facts = _object(parse_json(_unpacked(packed)), "the whole")
+        form = _of(facts, "form")
+        if type(form) is not int or form != FORM:
+            raise ClusterError(
+                f"{where} is an observed step of form {str(form)[:40]}, and {FORM} is read here; {_REMAKE}."
+            )
         return _read(facts, where)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        reason = f"{type(error).__name__} {str(error)[:100]}"
-        raise GraphError(f"{where} is no observed step, or a damaged one ({reason}); observe the graph anew.") from None
+    except ValueError as error:
+        raise ClusterError(f"{where} is no observed step, or a damaged one: {error}; {_REMAKE}.") from None
 
 
-def _unpacked(packed: bytes, where: str) -> bytes:
+def _unpacked(packed: bytes) -> bytes:
     """The text, of bounded size."""
     unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)  # gzip's head
     try:
@@ -90,80 +95,109 @@ def _unpacked(packed: bytes, where: str) -> bytes:
     except zlib.error:
         raise ValueError("it is not packed by gzip") from None
     if unpacker.unconsumed_tail:
-        raise GraphError(f"{where} unpacks to more than {MAX_BYTES:,} bytes: it is no observed step.")
+        raise ValueError(f"it unpacks to more than {MAX_BYTES:,} bytes")
     if not unpacker.eof:
         raise ValueError("its end is missing")
+    if unpacker.unused_data:
+        raise ValueError("something follows its end")
     return content
 
 
 def _read(facts: Mapping[str, _Json], where: str) -> ObservedStep:
-    feeds, nodes = _object(facts["feeds"]), _object(facts["nodes"])
+    feeds, nodes = (_object(_of(facts, key), key) for key in ("feeds", "nodes"))
+    step_ns, traced_ns = (_number(_of(facts, key), DAY_NS, key) for key in ("step_ns", "traced_ns"))
+    for key, ns in (("step_ns", step_ns or _LEAST_NS), ("traced_ns", traced_ns)):
+        if ns < _LEAST_NS:
+            raise ValueError(f"{key} is {ns}, and no step takes less than {_LEAST_NS} ns")
+    found = {name: _node(row, f"the node {name[:80]!r}") for name, row in nodes.items()}
+    times = [node.ns for node in found.values() if node.ns >= 0]
+    if times and not any(times):
+        raise ValueError("every op takes 0 ns, so nothing was measured")
     return ObservedStep(
-        graph=_text(facts["graph"]),
-        tensorflow=_text(facts["tensorflow"]),
-        machine=_text(facts["machine"]),
-        digest=_text(facts["digest"]),
-        feeds={name: _shape(shape) for name, shape in feeds.items()},
-        fetches=tuple(_text(one) for one in _list(facts["fetches"])),
-        synthetic=tuple(_text(one) for one in _list(facts["synthetic"])),
-        step_ns=_number(facts["step_ns"], MAX_NS),
-        traced_ns=_number(facts["traced_ns"], MAX_NS),
-        nodes={name: _node(row) for name, row in nodes.items()},
+        graph=_text(_of(facts, "graph"), "graph"),
+        **{key: _line(_of(facts, key), key) for key in ("tensorflow", "machine", "digest")},
+        feeds={name: _shape(shape, f"the feed {name[:80]!r}") for name, shape in feeds.items()},
+        fetches=tuple(_text(one, "a fetch") for one in _list(_of(facts, "fetches"), "fetches")),
+        synthetic=tuple(_text(one, "a variable") for one in _list(_of(facts, "synthetic"), "synthetic")),
+        step_ns=step_ns,
+        traced_ns=traced_ns,
+        nodes=found,
         source=where,
     )
 
 
-def _node(row: _Json) -> ObservedNode:
-    op, runs, ns, scratch_bytes, outputs = _list(row)
+def _node(row: _Json, what: str) -> ObservedNode:
+    op, runs, ns, scratch_bytes, outputs = _list(row, what, 5)
+    ports = [_output(one, what) for one in _list(outputs, what)]
     node = ObservedNode(
-        op=_text(op),
-        runs=_number(runs, MAX_NS),
-        ns=_number(ns, MAX_NS, least=-1),
-        scratch_bytes=_number(scratch_bytes, MAX_TENSOR_BYTES),
-        outputs=dict(_output(one) for one in _list(outputs)),
+        op=_text(op, what),
+        runs=_number(runs, MAX_NS, what),
+        ns=_number(ns, DAY_NS, what, least=-1),
+        scratch_bytes=_number(scratch_bytes, MAX_TENSOR_BYTES, what),
+        outputs=dict(ports),
     )
+    if len(node.outputs) < len(ports):
+        raise ValueError(f"{what} has one output twice")
     if any(node.alive(port) > node.runs for port in node.outputs):
-        raise ValueError("an output had a value more often than its node ran")
+        raise ValueError(f"an output of {what} had a value more often than it ran")
     return node
 
 
-def _output(pair: _Json) -> tuple[int, tuple[SeenShape, ...]]:
-    port, found = _list(pair)
+def _output(pair: _Json, what: str) -> tuple[int, tuple[SeenShape, ...]]:
+    port, found = _list(pair, what, 2)
     seen = []
-    for one in _list(found):
-        runs, shape = _list(one)
-        seen.append(SeenShape(_number(runs, MAX_NS, least=1), _shape(shape)))
+    for one in _list(found, what):
+        runs, shape = _list(one, what, 2)
+        seen.append(SeenShape(_number(runs, MAX_NS, what, least=1), _shape(shape, what)))
     if not seen:
-        raise ValueError("an output without a shape")
-    return _number(port, MAX_OUTPUTS), tuple(seen)
+        raise ValueError(f"{what} has an output without a shape")
+    return _number(port, MAX_OUTPUTS, what), tuple(seen)
 
 
-def _shape(value: _Json) -> Shape:
-    shape = tuple(_number(side, MAX_TENSOR_BYTES) for side in _list(value))
+def _shape(value: _Json, what: str) -> Shape:
+    shape = tuple(_number(side, MAX_TENSOR_BYTES, what) for side in _list(value, what))
     if len(shape) > MAX_RANK:
-        raise ValueError(f"a shape of {len(shape)} dimensions")
+        raise ValueError(f"{what} has a shape of {len(shape)} dimensions")
+    if prod(shape) > MAX_TENSOR_BYTES:
+        raise ValueError(f"{what} has a shape of more elements than a tensor holds")
     return shape
 
 
-def _number(value: _Json, most: int, least: int = 0) -> int:
+def _of(table: Mapping[str, _Json], key: str) -> _Json:
+    if key not in table:
+        raise ValueError(f"it lacks {key!r}")
+    return table[key]
+
+
+def _number(value: _Json, most: int, what: str, least: int = 0) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ValueError(f"{str(value)[:40]} is no number from {least} to {most}")
+        raise ValueError(f"{what} has {str(value)[:40]!r}, which is no number from {least} to {most}")
     return value
 
 
-def _text(value: _Json) -> str:
+def _line(value: _Json, what: str) -> str:
+    """A text that a note can quote."""
+    text = _text(value, what)
+    if len(text) > MAX_LINE or not text.isprintable():
+        raise ValueError(f"{what} is no line of text")
+    return text
+
+
+def _text(value: _Json, what: str) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{str(value)[:40]} is no text")
+        raise ValueError(f"{what} has {str(value)[:40]!r}, which is no text")
     return value
 
 
-def _list(value: _Json) -> Iterable[_Json]:
+def _list(value: _Json, what: str, length: int | None = None) -> list[_Json]:
     if not isinstance(value, list):
-        raise TypeError(f"{str(value)[:40]} is no list")
+        raise ValueError(f"{what} has {str(value)[:40]!r}, which is no list")
+    if length is not None and len(value) != length:
+        raise ValueError(f"{what} has a list of {len(value)}, not {length}")
     return value
 
 
-def _object(value: _Json) -> Mapping[str, _Json]:
+def _object(value: _Json, what: str) -> Mapping[str, _Json]:
     if not isinstance(value, dict):
-        raise TypeError(f"{str(value)[:40]} is no object")
+        raise ValueError(f"{what} is no object")
     return value

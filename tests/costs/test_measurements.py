@@ -100,7 +100,7 @@ def test_a_file_that_was_cut_is_refused(folder: Path, tmp_path: Path, name: str)
     whole, file = (folder / f"{name}.csv").read_bytes(), tmp_path / "cut.pb"
     for share in (0.2, 0.5, 0.9, 0.99):
         file.write_bytes(whole[: int(share * len(whole))])
-        with pytest.raises(ClusterError, match=r"was cut|is cut or damaged") as caught:
+        with pytest.raises(ClusterError, match=r"was cut|it is cut or damaged") as caught:
             read_measurement(file)
         assert "\n" not in str(caught.value)
 
@@ -236,7 +236,7 @@ def test_a_profilers_trace_of_a_gpu(tmp_path: Path) -> None:
         ("{}", "holds no measured times"),
         ("[1, 2]", "holds no measured times"),
         ('{"traceEvents": 3}', "holds no measured times"),
-        ('{"traceEvents": [', "line 1: this JSON is cut or damaged"),
+        ('{"traceEvents": [', "begins as JSON, but it is cut or damaged in line 1"),
     ],
 )
 def test_other_json_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -246,12 +246,12 @@ def test_other_json_is_refused(tmp_path: Path, text: str, said: str) -> None:
         read_measurement(file)
 
 
-@pytest.mark.parametrize("took", ["1e999", "NaN", '"long"', "null", "-1e300"])
+@pytest.mark.parametrize("took", ["1e999", "NaN", '"long"', "null", "-1e300", "true", "9" * 400])
 def test_a_duration_that_is_no_number_is_refused(tmp_path: Path, took: str) -> None:
     file = tmp_path / "trace.json"
     file.write_text(
         '[{"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/host:CPU"}},'
         f'{{"ph": "X", "pid": 1, "name": "Neg", "dur": {took}, "args": {{"long_name": "b:Neg"}}}}]'
     )
-    with pytest.raises(ClusterError, match=r"'b' takes .* us, which is no time; nothing of it is used"):
+    with pytest.raises(ClusterError, match=r"'b' takes .* us, which is no time, so nothing of this Chrome trace"):
         read_measurement(file)

@@ -127,7 +127,7 @@ def test_a_step_that_cannot_run_is_drawn_without(tmp_path: Path, capsys: pytest.
         (["--observe", "--observe-time", "0s"], "at most 24 hours"),
         (["--observe", "--observe-memory", "1KiB"], "TensorFlow itself needs 1 GiB"),
         (["--observe", "--compare", "single,heft"], "leave out --observe"),
-        (["--observation", "nowhere.observed"], "nowhere.observed cannot be read"),
+        (["--observation", "nowhere.observed"], "nowhere.observed: there is no such file"),
         (["-o", "a.observed"], "add --observe"),
     ],
 )

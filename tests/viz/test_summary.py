@@ -55,7 +55,7 @@ def test_the_most_important_lines_stay_where_there_is_too_much_to_say() -> None:
         "TensorFlow refuses this step",
         "steps/s",
         "Bottleneck",
-        "confirms placement",
+        "agrees in placement",
         "Wrote",
         "Disturbed by",
     ):

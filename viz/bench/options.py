@@ -203,7 +203,7 @@ def _graphs(named: Sequence[str]) -> Iterator[tuple[str, Path]]:
     seen: set[str] = set()
     for text in named:
         root = Path(text)
-        if not root.exists():
+        if not os.path.exists(text):  # a name that is too long is none
             raise SimvizError(f"{text}: there is no such file or folder")
         found = list(_under(root))
         if not found:

@@ -6,6 +6,7 @@ the costs and the cluster once where they share them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -263,7 +264,7 @@ def _other(request: Request, wanted: str) -> Request | Outline:
     """The request of the other run, or its outline if it was run before."""
     if wanted in TABLE:
         return replace(request, algorithm=wanted)
-    if Path(wanted).is_file():
+    if os.path.isfile(wanted):  # a name that is too long is none
         return _from_file(request, wanted)
     try:
         load_cluster(wanted)

@@ -228,7 +228,10 @@ def _check_line(scene: Scene) -> str:
             counts.append(f"{part} ({of if agree == of else f'{agree} of {of}'} {unit})")
     said = " and ".join([", ".join(counts[:-1])] * (len(counts) > 1) + counts[-1:])
     other = [what for what in ("session", "cut") if not check.get(what, {"same": True})["same"]]
-    return f"{who} confirms {said}{f', of another {other[0]}' if other else ''}."
+    verb = (
+        "confirms" if all(one["agree"] == one["of"] for part, _ in parts if (one := check.get(part))) else "agrees in"
+    )
+    return f"{who} {verb} {said}{f', of another {other[0]}' if other else ''}."
 
 
 def _assumed_line(scene: Scene) -> str:

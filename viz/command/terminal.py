@@ -13,7 +13,7 @@ from simulator.wording import printable
 
 def complain(message: str) -> None:
     """Print an error."""
-    print("simviz:", printable(message, keep="\n"), file=sys.stderr)
+    print("simviz:", printable(message), file=sys.stderr)
 
 
 def tell(text: str) -> None:

@@ -8,14 +8,15 @@ A result that `--json` wrote before is read as an outline. What a file says is c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from simulator.errors import SimvizError
+from simulator.files import read_file
 from simulator.graph.graph import Shape
+from simulator.json_text import JsonError, parse_json
 from simulator.shapes.filling import written
 from simulator.units import Bytes, Nanos, is_whole, show_nanos
 from simulator.wording import repr_of, some
@@ -89,6 +90,8 @@ def circumstances(
 
 _MARK = b'"simviz"'  # near the beginning of each result
 MOST = 2**63  # of a figure
+MAX_FILE_BYTES = 2**31
+_REMAKE = "write the result again with --json"
 
 
 def is_result(path: str) -> bool:
@@ -106,11 +109,11 @@ def read_result(path: str) -> Outline:
 
     Results of versions before the critical path was written have none.
     """
+    content = read_file(path, MAX_FILE_BYTES, SimvizError)
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-        json.dumps(found, ensure_ascii=False).encode("utf-8")  # half a character, written as an escape, has no UTF-8
-    except (OSError, ValueError, RecursionError) as error:
-        raise SimvizError(f"{path}: the result cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        found = parse_json(content)
+    except JsonError as error:
+        raise SimvizError(f"{path} begins as a result, but {error}; {_REMAKE}") from None
     return _Reader(path).outline(found)
 
 
@@ -124,16 +127,16 @@ class _Reader:
         """The outline of a whole result."""
         top = self._table(found, "the result")
         if top.get("format") != 1:
-            raise SimvizError(f"{self._path}: a result of format {top.get('format')!r}; this version reads format 1")
-        if "critical" not in top or "links" not in top:
             raise SimvizError(
-                f"{self._path}: an older version wrote this result, without a critical path; write it again with --json"
+                f"{self._path} is a result of format {str(top.get('format'))[:40]}, and 1 is read here; {_REMAKE}"
             )
+        if "critical" not in top or "links" not in top:
+            raise SimvizError(f"{self._path}: an older version wrote this result, without a critical path; {_REMAKE}")
         path = tuple(self._part(one) for one in self._list(top, "critical"))
         placed, links = self._table(top.get("placement"), "placement"), self._table(top["links"], "links")
         makespan = self._number(top, "makespan_ns")
         if sum(part.ns for part in path) != makespan:
-            raise SimvizError(f"{self._path}: the times of 'critical' do not add up to 'makespan_ns'; it was changed")
+            raise SimvizError(f"{self._path}: the times of 'critical' do not add up to 'makespan_ns'; {_REMAKE}")
         return Outline(
             title=self._text(self._table(top.get("graph"), "graph"), "name"),
             algorithm=self._text(self._table(top.get("algorithm"), "algorithm"), "used"),
@@ -151,7 +154,7 @@ class _Reader:
         row = self._table(found, "critical")
         kind = self._text(row, "kind")
         if kind not in SUBJECTS:
-            raise SimvizError(f"{self._path}: 'critical' has the kind {kind!r}; there are {', '.join(SUBJECTS)}")
+            raise SimvizError(f"{self._path}: 'critical' has the kind {kind[:40]!r}; there are {', '.join(SUBJECTS)}")
         times, ns = self._number(row, "times"), self._number(row, "ns")
         return PathPart(kind, self._text(row, "subject"), self._text(row, "place"), times, ns)
 
@@ -205,4 +208,4 @@ class _Reader:
         return found
 
     def _wrong(self, what: str, wanted: str) -> SimvizError:
-        return SimvizError(f"{self._path}: {what[:80]!r} is not {wanted}; write the result again with --json")
+        return SimvizError(f"{self._path}: {what[:80]!r} is not {wanted}; {_REMAKE}")

@@ -9,7 +9,6 @@ Any: a value of JSON, narrowed where it is used.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -19,6 +18,7 @@ from simulator.costs.measurements.run_metadata import device_of
 from simulator.costs.measurements.runs import Run, named, samples_of, without_mkl
 from simulator.costs.table import MAX_NS
 from simulator.errors import ClusterError
+from simulator.json_text import JsonError, parse_json
 from simulator.units import Nanos
 
 FORM = "Chrome trace"
@@ -31,11 +31,9 @@ STREAM, COPY = "Stream", "Mem"  # beginnings of a stream's name, and of the copi
 def of_chrome_trace(text: str, label: str) -> Iterable[Sample]:
     """The samples of a trace. Raises ClusterError for JSON that is cut or damaged, and for a time that is none."""
     try:
-        whole = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", None)
-        where = label if line is None else f"{label}, line {line}"
-        raise ClusterError(f"{where}: this JSON is cut or damaged. Fetch it again", line=line) from None
+        whole = parse_json(text)
+    except JsonError as error:
+        raise ClusterError(f"{label} begins as JSON, but {error}. Fetch it again", line=error.line) from None
     frames = whole.get("stackFrames") if isinstance(whole, dict) else None
     events = whole.get("traceEvents") if isinstance(whole, dict) else whole
     if not isinstance(events, list):
@@ -90,8 +88,11 @@ def _of_profiler(
 
 def _nanos(event: Mapping[str, Any], node: str, label: str) -> Nanos:
     took = event.get("dur", 0)
-    if not isinstance(took, int | float) or not math.isfinite(took) or abs(took) > MAX_NS / 1000:
-        raise ClusterError(f"{label}: {node!r} takes {str(took)[:40]} us, which is no time; nothing of it is used")
+    if isinstance(took, bool) or not isinstance(took, int | float) or not abs(took) <= MAX_NS / 1000:  # NaN: neither
+        raise ClusterError(
+            f"{label}: {node!r} takes {str(took)[:40]} us, which is no time, so nothing of this {FORM} is used. "
+            "Trace a step again"
+        )
     return math.ceil(round(took * 1000, 3))  # rounded: 0.1 us has no exact form
 
 

@@ -22,11 +22,11 @@ from simulator.costs.table import MAX_NS
 from simulator.errors import ClusterError, GraphError
 from simulator.graph.messages import CostGraphDef, Proto, RunMetadata, StepStats, XSpace
 from simulator.graph.sources import read_source, text_of
-from simulator.units import Nanos, show_nanos
+from simulator.units import DAY_NS, Nanos, show_nanos
 
 _WANTED = "give RunMetadata, StepStats or CostGraphDef (.pb, .pbtxt), a Chrome trace, XPlane, or CSV lines node,kind,ns"
-_MOST_NS: Nanos = 24 * 3600 * 10**9  # of one op: a step that takes longer was not measured
 _FIRST_FIELD = re.compile(r"\s*(?:#[^\n]*\n\s*)*(\w+)\s*:?\s*[{<]")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:[+-]?(?:nan|inf(?:inity)?))")
 _TEXT_FORMS = {"dev_stats": StepStats, "node": CostGraphDef, "cost": CostGraphDef}  # by the first field
 
 
@@ -145,10 +145,9 @@ def _of_csv(text: str, label: str) -> Iterable[Sample]:
 
 def _nanos(text: str, label: str, line: int) -> Nanos:
     where = f"{label}, line {line}"
-    try:
-        number = float(text)
-    except ValueError:
-        raise ClusterError(f"{where}: {text[:40]!r} is not a number of nanoseconds", line=line) from None
+    if not _NUMBER.fullmatch(text):
+        raise ClusterError(f"{where}: {text[:40]!r} is not a number of nanoseconds", line=line)
+    number = float(text)
     if not 0 <= number <= MAX_NS:
         raise ClusterError(f"{where}: {text[:40]} ns is not from 0 to 2^53", line=line)
     return math.ceil(number)
@@ -163,8 +162,8 @@ def _believable(samples: Iterable[Sample], label: str, form: str) -> MeasuredTim
         where = f"{label}, line {one.line}" if one.line else label
         if one.ns < 0:
             said = f"{one.node!r} ends {show_nanos(-one.ns)} before it begins"
-        elif one.ns > _MOST_NS:
-            said = f"{one.node!r} takes {one.ns / _MOST_NS:,.0f} days, and no op takes longer than one"
+        elif one.ns > DAY_NS:
+            said = f"{one.node!r} takes {one.ns / DAY_NS:,.0f} days, and no op takes longer than one"
         else:
             continue
         raise ClusterError(f"{where}: {said}, so nothing of this {form} is used", line=one.line or None)

@@ -1,0 +1,51 @@
+"""JSON that somebody else wrote: what is wrong with it becomes a clause of a sentence.
+
+Python's reader takes more than JSON allows: the last of two equal keys, and half a character, which can't be printed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # an escape that may be one half of a character
+
+
+class JsonError(ValueError):
+    """What is wrong with a JSON text, as a clause about it: "it is nested too deeply". `line` is that, if known."""
+
+    def __init__(self, clause: str, line: int | None = None) -> None:
+        super().__init__(clause)
+        self.line = line
+
+
+def parse_json(content: str | bytes) -> Any:
+    """The value of a JSON text in UTF-8. Any: whatever it holds. Raises JsonError."""
+    try:
+        text = content if isinstance(content, str) else content.decode("utf-8")
+        found = json.loads(text, object_pairs_hook=_object)
+        if _HALF.search(text):
+            json.dumps(found, ensure_ascii=False).encode("utf-8")
+    except JsonError:
+        raise
+    except UnicodeDecodeError as error:
+        raise JsonError(f"its byte {error.start} is not UTF-8, so it is damaged or something else") from None
+    except UnicodeEncodeError:
+        raise JsonError("a text in it has half a character, so it is damaged") from None
+    except json.JSONDecodeError as error:
+        raise JsonError(f"it is cut or damaged in line {error.lineno}, or no JSON", error.lineno) from None
+    except RecursionError:
+        raise JsonError("it is nested too deeply") from None
+    except ValueError:  # Python reads no number of so many digits
+        raise JsonError("it has a number of thousands of digits") from None
+    return found
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise JsonError(f"it has {twice[:80]!r} twice in one object")
+    return found
