@@ -18,7 +18,7 @@ Bytes: TypeAlias = int
 
 _PREFIX = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
-_SECONDS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}  # nanoseconds per unit
+_SECONDS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}  # in ns
 _PICOS = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6}  # picoseconds per unit
 _QUANTITY = re.compile(r"\s*([0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,3})?)\s*([A-Za-zµ/]*)\s*\Z")
 FIGURES = 4  # digits of a number without a unit
@@ -53,7 +53,7 @@ def parse_nanos(text: str) -> Nanos:
     """Read a duration such as "10 us" or "1.5 ms"."""
     value, unit = _split(text, 'a duration such as "10 us"')
     if unit not in _SECONDS:
-        raise ValueError(f"{text!r} has the unknown unit {unit!r}; use ns, us, ms or s")
+        raise ValueError(f"{text!r} has the unknown unit {unit!r}; use ns, us, ms, s, min or h")
     return _whole(value * _SECONDS[unit], text)
 
 

@@ -31,6 +31,8 @@ from simulator.units import (
         (parse_nanos, "10 us", 10_000),
         (parse_nanos, "0.1 ns", 1),
         (parse_nanos, "1.5 ms", 1_500_000),
+        (parse_nanos, "2min", 120 * 10**9),
+        (parse_nanos, "1.5 h", 5400 * 10**9),
         (parse_picos, "0.3 ns", 300),
         (parse_picos, "1 us", 10**6),
         (parse_picos, "0.1 ps", 1),

@@ -80,7 +80,7 @@ def batch_change(
         if (number := origins.number(symbol, numbers)) != entry.number and number > 0
     }
     change = _changed(graph, declared, edge, changed, f"batch {batch} takes the place of {size}")
-    left = _limits(graph, size, change.nodes)
+    left = _limits(graph, found, size, change.nodes)
     if left:
         change = replace(change, note=f"{change.note}; loops that end at {size} still do: {some(left)}")
     return change
@@ -161,12 +161,12 @@ def _alone(graph: Graph, found: Inferred, origins: Origins) -> list[int]:
     ]
 
 
-def _limits(graph: Graph, size: int, changed: Sequence[int]) -> list[str]:
+def _limits(graph: Graph, found: Inferred, size: int, changed: Sequence[int]) -> list[str]:
     """Constants with which a loop compares its counter, and that equal the old batch: no shape says what they count."""
     readers: dict[int, set[str]] = {}
     inputs, source = data_inputs(graph), graph.tensor_node.tolist()
     for node, op in enumerate(graph.ops):
-        if op in ("Less", "LessEqual"):
+        if op in ("Less", "LessEqual") and _ends_a_loop(graph, found, node):
             for tensor in inputs[node]:
                 maker = source[tensor]
                 while graph.ops[maker] in PASSING and inputs[maker]:
@@ -177,6 +177,18 @@ def _limits(graph: Graph, size: int, changed: Sequence[int]) -> list[str]:
         for node in sorted(readers)
         if graph.ops[node] == "Const" and node not in changed and elements(graph.attrs[node]) == [size] and size > 1
     ]
+
+
+def _ends_a_loop(graph: Graph, found: Inferred, node: int) -> bool:
+    """Whether a LoopCond reads a comparison, alone or together with others."""
+    reached, first = [node], graph.tensor_ptr.tolist()
+    for one in reached:
+        for reader in found.reading.get(first[one], ()):
+            if graph.ops[reader] == "LoopCond":
+                return True
+            if (graph.ops[reader] == "LogicalAnd" or graph.ops[reader] in PASSING) and reader not in reached:
+                reached.append(reader)
+    return False
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ _ARRAY: tuple[Row, ...] = (
     (a.depth_to_space, "", "DepthToSpace"),
     (x.sliced, "1 2", "Slice"),
     (x.strided, "1 2 3", "StridedSlice"),
-    (x.strided_gradient, "0", "StridedSliceGrad"),
+    (x.strided_gradient, "0 1 2 3", "StridedSliceGrad"),
     (x.gathered, "", "Gather"),
     (x.gathered_v2, "2", "GatherV2"),
     (x.gathered_nd, "", "GatherNd"),

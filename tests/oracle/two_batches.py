@@ -237,6 +237,58 @@ def generative(tf: Any, batch: int) -> None:
     v1.train.AdamOptimizer().minimize(loss)
 
 
+def smoothness(tf: Any, batch: int) -> None:
+    """Differences of neighbours, and those of differences: a slice of a slice has a gradient of constants alone."""
+    v1 = tf.compat.v1
+    x = tf.nn.conv2d(v1.placeholder(tf.float32, [batch, 9, 8, 3]), _variable(tf, 3, 3, 3, 1), 1, "SAME")
+
+    def down(a: Any) -> Any:
+        return a[:, 1:, :, :] - a[:, :-1, :, :]
+
+    def right(a: Any) -> Any:
+        return a[:, :, 1:, :] - a[:, :, :-1, :]
+
+    parts = [down(down(x)), right(down(x)), right(right(x)), down(down(x[..., 0, tf.newaxis, ::2]))]
+    loss = tf.add_n([tf.reduce_mean(tf.abs(part)) for part in parts])
+    v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+
+
+def twice(tf: Any, batch: int) -> None:
+    """Each op behind itself, so that no neighbour tells the batch to the constants of its gradient."""
+    v1, image = tf.compat.v1, tf.image
+    x = tf.nn.conv2d(v1.placeholder(tf.float32, [batch, 16, 16, 3]), _variable(tf, 3, 3, 3, 4), 1, "SAME")
+    ops: tuple[Callable[[Any], Any], ...] = (
+        lambda a: tf.nn.avg_pool2d(a, 2, 2, "SAME"),
+        lambda a: tf.nn.max_pool2d(a, 2, 2, "SAME"),
+        lambda a: image.resize(a, [a.shape[1] * 2, 7], "nearest"),
+        lambda a: image.resize(a, [a.shape[1] * 2, 7], "bilinear"),
+        lambda a: tf.pad(a, [[0, 0], [1, 1], [0, 2], [0, 0]]),
+        lambda a: tf.pad(a, [[0, 0], [1, 1], [0, 2], [0, 0]], "REFLECT"),
+        lambda a: tf.slice(a, [0, 1, 0, 0], [-1, a.shape[1] // 2, -1, 2]),
+        lambda a: tf.slice(a, [0, 0, 0, 0], [batch, a.shape[1] - 1, -1, 2]),
+        lambda a: tf.gather(a, [1, 0], axis=2),
+        lambda a: tf.tile(a, [1, 2, 1, 1]),
+        lambda a: tf.reverse(a, [1]),
+        lambda a: tf.transpose(a, [0, 2, 1, 3]),
+        lambda a: tf.cumsum(a, 1),
+        lambda a: tf.reduce_max(a, 1, keepdims=True),
+        lambda a: tf.stack(tf.unstack(a, axis=1), 2),
+        lambda a: tf.concat(tf.split(a, 2, 3), 1),
+        lambda a: tf.nn.depthwise_conv2d(a, _variable(tf, 3, 3, a.shape[3], 1), [1, 1, 1, 1], "SAME"),
+        lambda a: tf.nn.conv2d_transpose(
+            a, _variable(tf, 2, 2, 4, a.shape[3]), [batch, 2 * a.shape[1], 2 * a.shape[2], 4], 2
+        ),
+        lambda a: tf.nn.space_to_depth(a[:, : a.shape[1] // 2 * 2, : a.shape[2] // 2 * 2], 2),
+        lambda a: tf.nn.local_response_normalization(a),
+        lambda a: tf.clip_by_value(a * tf.ones([batch, 1, 1, 4]), -1.0, 1.0),
+        lambda a: tf.where(a > 0.0, a, tf.zeros_like(a)),
+        lambda a: tf.linalg.matmul(a, a, transpose_b=True)[..., :4] + tf.reduce_mean(a, [1, 2], keepdims=True)[..., :1],
+        lambda a: tf.nn.softmax(tf.reshape(a, [batch, a.shape[1], -1, 4]), 1),
+    )
+    found = [tf.reduce_mean(tf.square(op(op(x)))) for op in ops]
+    v1.train.GradientDescentOptimizer(0.1).minimize(tf.add_n(found))
+
+
 PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
     "convolving": _of_keras(convolving, (16, 16, 3)),
     "recurrent": _of_keras(recurrent, (5, 3)),
@@ -247,7 +299,7 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
         f"{program.__name__}_{generation}": door(program)
         for program in (
             conv_net, channels_first, one_hot, broadcasts, words, unrolled, each_example, synthetic, queued, dataset,
-            generative,
+            generative, smoothness, twice,
         )
         for generation, door in ((1, _first), (2, _second))
     },

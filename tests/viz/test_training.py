@@ -90,7 +90,7 @@ def test_options_are_read() -> None:
         ((*DEFAULT, "--disturb", "worker:0=slower:2"), "--disturb"),
         ((*DEFAULT, "--workers", "1,x"), "--workers"),
         (("--gap", "2ms"), "--gap is an option of a training"),
-        ((*DEFAULT, "--gap", "2"), "--gap: .*use ns, us, ms or s"),
+        ((*DEFAULT, "--gap", "2"), "--gap: .*use ns, us, ms, s, min or h"),
         ((*DEFAULT, "--gap", "999999999 s"), "longer than 1,000,000 s"),
         (("--training", "synch"), "--training"),
         (("--training", "sync:total=4", "--workers", "1,2"), "leave it out"),

@@ -50,8 +50,15 @@ def strided(site: Site) -> Outputs:
 
 
 def strided_gradient(site: Site) -> Outputs:
-    """StridedSliceGrad: the shape that was sliced, which the first input holds."""
-    return (site.dims(0),)
+    """StridedSliceGrad: the shape that was sliced, which the first input holds.
+
+    TensorFlow's rule says no more; its kernel refuses a gradient (slot 4) of another shape than the slice.
+    """
+    whole = site.dims(0)
+    entries = strided_entries(site, whole, 1)
+    if entries is not None:
+        site.equate_all([entry[3] for entry in entries if entry[0] != "drop"], site.shape(4))
+    return (whole,)
 
 
 # What a slice does with one dimension: ("keep", begin, stride, size), ("drop", index, 1, 1), ("new", 0, 1, 1)

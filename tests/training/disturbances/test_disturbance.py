@@ -93,7 +93,7 @@ def test_each_kind_is_read(text: str, target: str, effect: Effect | None) -> Non
         ("worker:3=pause:every=1 s,for=1 s", "would never work"),
         ("worker:3=pause:every=1 s,for=0 s", "no time"),
         ("worker:3=pause:at=1 s,for=1 s,every=1 s", "'every=1 s' is none of at=, for="),
-        ("worker:3=pause:every=1,for=1 s", "unknown unit ''; use ns, us, ms or s"),
+        ("worker:3=pause:every=1,for=1 s", "unknown unit ''; use ns, us, ms, s, min or h"),
         ("worker:3=pause:evry=1 s,for=1 s", "Did you mean 'every'"),
         ("worker:3=pause:for=1 s,for=1 s", "'for' is given twice"),
         ("worker:3=late:1 day", "unknown unit"),
