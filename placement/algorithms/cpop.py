@@ -1,7 +1,7 @@
 """CPOP: all of the critical path on one processor.
 
 Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for heterogeneous computing", IEEE
-Transactions on Parallel and Distributed Systems 13(3), 2002, section 4.2. The priority of an op is its upward plus its
+Transactions on Parallel and Distributed Systems 13(3), 2002. The priority of an op is its upward plus its
 downward rank, so that the ops of a critical path have the same, the highest. They go to the device that runs all of
 them in the least time. Any other op goes where it ends first, with insertion. Ready ops are taken by priority.
 """

@@ -1,7 +1,8 @@
 """Ranks of ops: how much work lies behind and before each, by mean times.
 
-Topcuoglu, Hariri and Wu 2002, equations 2 to 6. The mean time of an op is over the devices that its group may use, that
-of a transfer over all ordered pairs of different devices that a route joins. Ranks are whole picoseconds.
+Topcuoglu, Hariri and Wu 2002, where they are the upward and the downward rank. The mean time of an op is over the
+devices that its group may use, that of a transfer over all ordered pairs of different devices that a route joins. Ranks
+are whole picoseconds.
 """
 
 from __future__ import annotations
