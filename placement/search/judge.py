@@ -112,6 +112,10 @@ class Judge:
         tables = self.made.problem.tables
         self.spent += work_of(len(tables), len(tables.consumer), self.work.arena.found.counts)
 
+    def start_ns(self) -> Vector:
+        """[n] when each op started in the last run."""
+        return self.work.arena.state.start_ns[: len(self.made.group)]
+
 
 def as_ops(order: npt.ArrayLike) -> Ids:
     """An order of ops as a column of its own."""

@@ -4,7 +4,8 @@ A move sets a stretch of an order on another device, mostly near the critical pa
 priority. It is taken by Metropolis's rule (Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing",
 Science 220, 1983), its simulation stopped as soon as it would be refused. Cycles cool from 0.3 % of the makespan, every
 other from a tenth of that, and grow by half each time; so nothing depends on how large the budget is, which only ends
-it. The path is looked for anew every few judgements. Where no budget is given, cycles that bring nothing end the walk.
+it. After cycles that bring nothing the next begins hotter, and may change the order of ops where it was that of ready
+times. The path is looked for anew every few judgements. Where no budget is given, idle cycles end the walk.
 
 All numbers in the walk are whole, so that it is the same on every machine.
 """
@@ -29,6 +30,8 @@ _SHARE_BITS = 40  # of fractions of these
 _COOLING = [round(_HOT * (_COLD / _HOT) ** (at / 64) * 2**_SHARE_BITS) for at in range(65)]  # within a cycle
 _FAR = 3  # a start that takes so many times as long as the best is not walked from
 _GROWTH = 1.5
+_WARM, _COOL = 10, 1  # temperatures of cycles in turn, in tenths of the hottest one above
+_REHEATED = (10, 30, 100)  # after idle cycles, by their number
 _SHIFTED = 200  # of a thousand moves change the order of ops
 _FIRST, _SLICE = 0.25, 0.02  # the most that the first cycle and a slice take, in `Judge.steps`'s seconds
 _TURNS = 16  # the first cycle tries each group on each device so often at most
@@ -87,10 +90,10 @@ class Walker:
         self.bytes_ = 3 * int(tables.tensor_bytes.sum() + tables.resident_bytes.sum() + tables.scratch_bytes.sum())
         self.looped = len(np.unique(made.problem.tables.node)) < n  # some node is several ops, of one priority
 
-    def cycle(self, start: Candidate, length: int, cooler: int, progress: Progress) -> Candidate:
+    def cycle(self, start: Candidate, length: int, tenths: int, progress: Progress) -> Candidate:
         """Walk from a start for so many judgements, cooling: the best that was found, or the start.
 
-        Temperatures are divided by `cooler`.
+        Temperatures are so many tenths of `_COOLING`.
         """
         from placement.search import moves as at
         from placement.search.compiled import walk as go  # late: it loads LLVM
@@ -118,7 +121,7 @@ class Walker:
         done, slice_, best = 0, judge.steps(_SLICE), start
         while done < length and (left := judge.left()):
             self._aim(order, ranked)
-            heat = min((start.ns * _COOLING[64 * done // length] >> _SHARE_BITS - HEAT_BITS) // cooler, 2**46)
+            heat = min((start.ns * _COOLING[64 * done // length] >> _SHARE_BITS - HEAT_BITS) * tenths // 10, 2**46)
             before, seen, paid = int(count[at.TRIED]), int(count[at.IMPROVED]), int(count[at.SPENT])
             judge.work.run(
                 go, self.groups, walk, self.device, order, ops, best_ops, self.ahead,
@@ -148,13 +151,16 @@ class Walker:
         from placement.search.compiled import critical  # late: it loads LLVM
         from placement.search.moves import SPREAD
 
-        judge, arena = self.judge, self.judge.work.arena
+        judge = self.judge
         judge.run(self.rows, order, ranked)
         self.walk.on_path[0] = 0
         if judge.makespan[0] < 0:
             return
-        n = len(self.device)
-        ends = arena.state.start_ns[:n] + arena.tasks.length[:n] + (self.device.astype(np.int64) << SPREAD)
+        ends = (
+            judge.start_ns()
+            + judge.work.arena.tasks.length[: len(self.device)]
+            + (self.device.astype(np.int64) << SPREAD)
+        )
         by_end = np.argsort(ends, kind="stable")
         judge.work.run(critical, self.device, by_end, ends[by_end], self.group_of, self.walk)
 
@@ -169,7 +175,11 @@ def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> l
         fresh = turn < len(starts) and starts[turn].ns < _FAR * best.ns
         start = starts[turn] if fresh else best
         known = best
-        one = walker.cycle(start, length, 1 if turn % 2 == 0 else 10, progress)
+        if idle:
+            start, tenths = by_start(walker, start), _REHEATED[idle % len(_REHEATED)]
+        else:
+            tenths = _WARM if turn % 2 == 0 else _COOL
+        one = walker.cycle(start, length, tenths, progress)
         found.append(one)
         progress.cycles += 1
         if one.rank < best.rank:
@@ -183,6 +193,18 @@ def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> l
         idle = 0 if best.rank < known.rank else idle + 1
         length = int(length * _GROWTH)
     return sorted(found, key=lambda one: one.rank)
+
+
+def by_start(walker: Walker, of: Candidate) -> Candidate:
+    """The same placement with its ops in the order in which they start: the same times, but moves may change the order.
+
+    Where ops of a loop have one priority, or the options say the order, it is given back as it is.
+    """
+    judge = walker.judge
+    if of.ops is not None or walker.looped or not judge.orders or of.ns >= NEVER or judge.left() < 2:
+        return of
+    judge.judge("annealing", of.device)
+    return judge.judge("annealing", of.device, as_ops(np.argsort(judge.start_ns(), kind="stable")))
 
 
 def orders(walker: Walker, of: Candidate) -> list[tuple[str, Ids | None]]:
