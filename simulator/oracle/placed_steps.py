@@ -41,6 +41,7 @@ MOST_STEPS = 50
 _WARM_SHARE = 0.4  # of the time that a placement has
 _LEAST_STEPS = 5
 _PEER = "--peer"
+_TRIES = 3  # to start all servers: between its reservation and its use another program may take a port
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,20 +125,42 @@ class _Task:
 
 
 def _serve(tasks: Mapping[str, int]) -> str:
-    """Start a process per other task, and the server of this one; return the session's target."""
+    """Start a process per other task, then the server of this one; return the session's target.
+
+    TensorFlow shares no port, so each is free for a moment before its server has it. Where one was taken, all begin
+    anew on other ports. This process has its server last, as it can't be stopped.
+    """
+    for left in reversed(range(_TRIES)):
+        peers = [child.start("simulator.oracle.placed_steps", [_PEER]) for _ in list(tasks)[1:]]
+        try:
+            return _served(tasks, peers)
+        except OracleError:
+            for peer in peers:
+                peer.kill()
+                peer.wait()
+            if not left:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _served(tasks: Mapping[str, int], peers: Sequence[subprocess.Popen[bytes]]) -> str:
     names = list(tasks)
-    peers = [child.start("simulator.oracle.placed_steps", [_PEER]) for _ in names[1:]]
     cores = sorted(os.sched_getaffinity(0))
     own = dict(zip(names, cores, strict=False)) if len(cores) >= len(names) > 1 else {}
     if own:
         os.sched_setaffinity(0, {own[names[0]]})
     _prepare()
+    import tensorflow as tf  # now: its threads are as many as the cores; and where it is missing, no peer dies of that
+
     with servers.reserved() as kept:
         ports = [kept.getsockname()[1], *(int(_said(peer, {})) for peer in peers)]
         addresses = {task: f"127.0.0.1:{port}" for task, port in zip(names, ports, strict=True)}
-        server = servers.start_reserved(names[0], addresses, kept, cpus=tasks[names[0]])
-    for name, peer in zip(names[1:], peers, strict=True):
-        _said(peer, {"task": name, "cpus": tasks[name], "addresses": addresses, "core": own.get(name)})
+        for name, peer in zip(names[1:], peers, strict=True):
+            _said(peer, {"task": name, "cpus": tasks[name], "addresses": addresses, "core": own.get(name)})
+        try:
+            server = servers.start_reserved(names[0], addresses, kept, cpus=tasks[names[0]])
+        except tf.errors.OpError as error:
+            raise OracleError(f"a server of the cluster could not start: {sentence(error)}") from None
     return str(server.target)
 
 

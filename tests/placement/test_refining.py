@@ -1,9 +1,11 @@
 """The loop of the white paper on a real cluster of two processes, which leaves nothing behind."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -83,3 +85,21 @@ def test_ctrl_c_leaves_no_process_and_no_port() -> None:
         with interrupted_after(2.5), pytest.raises(Interrupted):
             run([CLUSTER.devices[0].name] * len(graph))
         assert gone(traces(os.getpid()))
+
+
+def test_without_tensorflow_the_error_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = products()
+    missing = "raise ModuleNotFoundError(\"No module named 'tensorflow'\", name='tensorflow')"
+    (tmp_path / "tensorflow.py").write_text(missing)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(OracleError, match="TensorFlow is not installed"):
+        refine(graph, CLUSTER, step=choose_step(graph))
+    assert gone(traces(os.getpid()))
+
+
+def test_a_port_that_was_taken_meanwhile_is_replaced() -> None:
+    """The first cluster finds a port of its own taken; all of its processes are gone, and the second serves."""
+    answer = json.loads(child.run("tests.placement.ports_taken", b"1", timeout_s=120))
+    assert answer["target"].startswith("grpc://")
+    assert answer["tries"] == 2
+    assert answer["living"] == 1  # the other task of the second cluster
