@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from simulator.graph.inlining.expanding import inline as inline
     from simulator.graph.step import Step as Step
     from simulator.graph.step import choose_step as choose_step
+    from simulator.instances.reading import read_instance as read_instance
     from simulator.loading import load as load
     from simulator.observed.form import read_observed as read_observed
     from simulator.observed.observed_step import ObservedStep as ObservedStep
@@ -80,6 +81,7 @@ _EXPORTS = {
     "ObservedStep": "simulator.observed.observed_step",
     "observe": "simulator.oracle.observation",
     "observe_step": "simulator.oracle.observing",
+    "read_instance": "simulator.instances.reading",
     "read_observed": "simulator.observed.form",
     "partition": "simulator.partitioning.cut",
     "prepare": "simulator.execution.preparing",

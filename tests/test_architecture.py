@@ -23,6 +23,7 @@ ROOMS = {
     "simulator.cluster": {"simulator.graph"},
     "simulator.shapes": {"simulator.graph"},
     "simulator.costs": {"simulator.graph", "simulator.cluster"},
+    "simulator.instances": {"simulator.graph", "simulator.cluster", "simulator.costs"},
     "simulator.placer": {"simulator.graph", "simulator.cluster"},
     "simulator.partitioning": {"simulator.graph", "simulator.cluster", "simulator.placer"},
     "simulator.observed": {"simulator.graph", "simulator.shapes", "simulator.cluster", "simulator.costs"},
@@ -118,6 +119,7 @@ SIBLINGS = {
     "placement.algorithms": "placement.algorithms",  # loaded by their names
     "simulator.costs.formulas": "simulator.costs.rules",
     "simulator.costs.measurements": "simulator.costs.measurements.reading",
+    "simulator.instances": "simulator.instances.reading",
     "simulator.partitioning.passes": "simulator.partitioning.cut",
     "simulator.shapes.formulas": "simulator.shapes.rules",
 }

@@ -14,6 +14,7 @@ from simulator.execution.receiving import Received
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
+from simulator.instances.instance import Instance
 from simulator.observed.observed_step import ObservedStep
 from simulator.partitioning.partitions import Partitions
 from simulator.training.answers.answers import Answers
@@ -82,6 +83,7 @@ class Scene:
     unobserved: str | None = None  # why there is none though one was asked for
     notes: tuple[str, ...] = ()
     against: Scene | Outline | None = None  # the run to compare with; Outline: an earlier one
+    instance: Instance | None = None  # the problem of which this is an answer, where the file was one
     what_if: WhatIf | None = None  # the step with one change at a time; None: nobody asked
     label: str = ""  # a name of the run for sentences; "": by algorithm and cluster
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from simulator import __version__
 from simulator.errors import SimvizError
 from simulator.graph.sources import SAVED_MODEL_FILES
+from simulator.instances.recognising import is_instance
 from simulator.wording import printable
 from viz.bench.rows import Key
 from viz.command.options import (
@@ -29,15 +30,17 @@ from viz.command.options import (
 from viz.command.request import Request, read_request
 
 SUFFIXES = (".pb", ".pbtxt", ".meta")  # of graphs in a folder, with or without .gz
+INSTANCES = ".json"  # of instances; other JSON is passed over
+_OWN_MACHINES = "its own machines"
 DEFAULT_OUTPUT = "bench.csv"
 _DEFAULT_ALGORITHMS = ("single", "whitepaper", "heft", "search")
 _PART_BYTES = 1 << 20
 _OWN = ("graphs", "clusters", "algorithms", "budgets", "jobs", "output", "quiet")  # all else is of a step
 _EPILOG = f"""\
-A graph is a file that ends in {", ".join(SUFFIXES)}, gzipped or not, or the folder of a SavedModel.
-Each is placed on each cluster by each algorithm, and simulated. The rows go into a CSV file as they come. A bench that
-is run again with the same file asks only what the file does not know. So a bench that was stopped goes on, and
-algorithms can be added.
+A graph is a file that ends in {", ".join(SUFFIXES)}, gzipped or not, or the folder of a SavedModel. An instance
+in JSON counts, too, and has its own machines. Each graph is placed on each cluster by each algorithm, and simulated.
+The rows go into a CSV file as they come. A bench that is run again with the same file asks only what the file does not
+know. So a bench that was stopped goes on, and algorithms can be added.
 
 A budget is a number of placements, with which a search repeats, or a time. It matters to algorithms that search.
 
@@ -147,13 +150,15 @@ def read_bench(arguments: Sequence[str]) -> BenchRequest:
     units = []
     for name, path in _graphs(asked.graphs):
         content = _digest(path)
-        for cluster in clusters:
+        for cluster in clusters if not is_instance(path) else (None,):
             keys = tuple(
-                Key(name, content, cluster, texts, algorithm, budget, __version__)
+                Key(name, content, cluster or _OWN_MACHINES, texts, algorithm, budget, __version__)
                 for algorithm in asked.algorithms
                 for budget in (_budgets(asked) if algorithm == "search" else [""])
             )
-            units.append(Unit(str(path), cluster, replace(template, graph=str(path), cluster=cluster), keys))
+            units.append(
+                Unit(str(path), cluster or _OWN_MACHINES, replace(template, graph=str(path), cluster=cluster), keys)
+            )
     return BenchRequest(tuple(units), rows, picture, asked.jobs, asked.quiet)
 
 
@@ -224,8 +229,13 @@ def _under(root: Path) -> Iterator[Path]:
         here = Path(folder)
         models = [name for name in below if _is_saved_model(here / name)]
         below[:] = sorted(name for name in below if name not in models and not name.startswith("."))
-        graphs = [name for name in files if name.removesuffix(".gz").endswith(SUFFIXES) and not name.startswith(".")]
+        graphs = [name for name in files if not name.startswith(".") and _is_graph(here / name)]
         yield from (here / name for name in sorted([*models, *graphs]))
+
+
+def _is_graph(path: Path) -> bool:
+    name = path.name.removesuffix(".gz")
+    return name.endswith(SUFFIXES) or (name.endswith(INSTANCES) and is_instance(path))
 
 
 def _is_saved_model(folder: Path) -> bool:

@@ -16,10 +16,12 @@ from simulator.costs.measured import MeasuredTimes
 from simulator.costs.measurements.reading import read_measurement
 from simulator.costs.profile import Profile, read_profile, with_messages
 from simulator.costs.table import CostTable
-from simulator.errors import OracleError
+from simulator.errors import OracleError, SimvizError
 from simulator.execution.preparing import Prepared, prepare
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step, choose_step
+from simulator.instances.instance import Instance
+from simulator.instances.reading import read_instance
 from simulator.loading import flat
 from simulator.observed.fitting import fitted, with_observed_costs
 from simulator.observed.form import read_observed
@@ -31,6 +33,13 @@ from simulator.training.programs.program import Program, estimate_each
 from simulator.training.recognition.captured import captured, with_variables
 from viz.command.request import ObserveRequest, Request
 from viz.command.training_request import TrainingRequest
+
+# fields of a request that mean nothing where a file gives times and sizes, or is no TensorFlow graph
+_NOT_OF_INSTANCES = (
+    *("signature", "feeds", "batch", "keep_calls", "costs", "profile", "ignore_devices", "master", "training"),
+    *("check", "log", "observe", "observed", "what_if"),
+)
+_NAMED_OTHERWISE = {"feeds": "feed", "log": "check", "observed": "observation"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +55,7 @@ class Ingredients:
     training: Programs | None = None  # the first one's graph is `graph`
     observed: ObservedStep | None = None  # of the user's graph
     unobserved: str | None = None  # why a step that was to be observed was not
+    instance: Instance | None = None  # of which the graph, the costs and mostly the cluster are
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +72,38 @@ def read_inputs(request: Request, say: Callable[[str], None]) -> Ingredients:
     """Load what the request names. Raise SimvizError if a file, a name or a figure of it is wrong."""
     say("loading the graph")
     profile = None if request.profile is None else read_profile(request.profile)  # before anything takes long
+    instance = read_instance(request.graph)
+    if instance is not None:
+        return _of_instance(request, instance, say)
     source = flat(request.graph, keep_calls=request.keep_calls, ignore_devices=request.ignore_devices)
     graph, observed, unobserved = _graph(request, source, say)
     request = replace(request.having(observed), profile=profile)
     given = _read(request, source, graph, _cluster(request, graph, profile), say)
     return replace(given, observed=observed, unobserved=unobserved)
+
+
+def _of_instance(request: Request, instance: Instance, say: Callable[[str], None]) -> Ingredients:
+    """The ingredients that an instance states, on its own machines or, where sizes are sizes, on others."""
+    _check_options(request, instance)
+    graph, cluster = instance.graph, instance.cluster
+    if request.cluster is not None:
+        cluster = _cluster(request, graph, None)
+    say("choosing the step")
+    step = choose_step(graph, fetches=request.fetches)
+    costs = instance.costs(cluster)
+    prepared = prepare(graph, step, cluster, costs, request.simulation)
+    return Ingredients(graph, step, cluster, costs, prepared, graph, instance=instance)
+
+
+def _check_options(request: Request, instance: Instance) -> None:
+    """Raise SimvizError for an option that contradicts an instance, or that asks for what only a graph answers."""
+    usual = Request(request.graph)
+    for name in _NOT_OF_INSTANCES if not instance.only_there else (*_NOT_OF_INSTANCES, "cluster"):
+        if getattr(request, name) != getattr(usual, name):
+            option = _NAMED_OTHERWISE.get(name, name).replace("_", "-")
+            raise SimvizError(
+                f"--{option}: {request.name} is a {instance.form}, which has its own times and sizes; leave it out."
+            )
 
 
 def changed_inputs(

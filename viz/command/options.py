@@ -47,6 +47,7 @@ algorithms:
 output:
   -o report.html               the report; also .svg .png .pdf .dot (the folded graph), .trace.json (Perfetto),
                                NAME.partitions (a folder of GraphDefs, one per device)
+                               NAME.placement.json (that of an instance, as its file)
   -o placed.pbtxt              the graph with each node's device written into it; also .pb, and .meta of a MetaGraph
   --json FILE                  the whole result as one JSON object; - prints it, and prints nothing else
 

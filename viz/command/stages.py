@@ -101,7 +101,8 @@ def _run(request: Request, say: _Say, given: Ingredients, log: Logged | None = N
     assignment = placed(request, given, say)
     partitions, trace, received = simulated(request, given, assignment, say)
     graph, step, cluster = given.graph, given.step, given.cluster
-    held = None if given.training is not None else pinned(graph, step, cluster, assignment, partitions, trace)
+    strings = given.training is None and given.instance is None
+    held = None if not strings else pinned(graph, step, cluster, assignment, partitions, trace)
     scene = Scene(
         title=request.title,
         graph=graph,
@@ -126,6 +127,7 @@ def _run(request: Request, say: _Say, given: Ingredients, log: Logged | None = N
         training=_trained(request, given, (assignment, partitions), say),
         observed=given.observed,
         unobserved=given.unobserved,
+        instance=given.instance,
         notes=_notes(request, given, partitions, trace),
     )
     if log is not None:

@@ -20,7 +20,8 @@ from viz.scene import Scene
 
 PLACED = (".pb", ".pbtxt", ".meta")  # the placed graph as a GraphDef, binary or text, or as a MetaGraphDef
 OBSERVED = ".observed"  # a step that really ran, for later runs
-SUFFIXES = (".html", ".svg", ".png", ".pdf", ".dot", ".trace.json", ".partitions", OBSERVED, *PLACED)
+SPLIT = ".placement.json"  # the placement of an instance, in the form of its file
+SUFFIXES = (".html", ".svg", ".png", ".pdf", ".dot", ".trace.json", SPLIT, ".partitions", OBSERVED, *PLACED)
 
 
 def check_suffix(path: str) -> str:
@@ -75,6 +76,13 @@ def draw(scene: Scene, suffix: str) -> bytes | Mapping[str, str]:
                 f"No step was observed, so there is none to write; add --observe. {scene.unobserved or ''}"
             )
         return dump(scene.observed)
+    if suffix == SPLIT:
+        if scene.instance is None:
+            raise SimvizError(
+                f"{SPLIT} is the placement of an instance in the form of its file; {scene.title} is a graph, so write "
+                f"{' or '.join(PLACED)}"
+            )
+        return scene.instance.written(scene.assignment).encode("utf-8")
     if suffix == ".html":
         from viz.page.report import draw_report
 

@@ -1,0 +1,48 @@
+"""Recognition of an instance by its beginning, before it is read."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from pathlib import Path
+
+MAX_BYTES = 2**28
+_SAMPLE = 4096  # bytes in which an object begins
+_BLANKS = b"\xef\xbb\xbf \t\r\n"
+_KEYS = re.compile(rb'"(maxFPGAs|workflow)"\s*:')
+
+
+def is_instance(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is JSON with a key that only instances have. It may still be a malformed one."""
+    if not looks_like_json(path):
+        return False
+    raw = Path(path).read_bytes()
+    if raw.startswith(b"\x1f\x8b"):
+        try:
+            raw = zlib.decompressobj(wbits=31).decompress(raw, MAX_BYTES)
+        except zlib.error:  # the reader says that it is damaged
+            return False
+    return _KEYS.search(raw) is not None
+
+
+def looks_like_json(path: str | os.PathLike[str]) -> bool:
+    """Whether a file, gzipped or not, begins as a JSON object; a pipe, which can be read only once, does not."""
+    try:
+        if not os.path.isfile(path):
+            return False
+        with open(path, "rb") as file:
+            return opens(file.read(_SAMPLE))
+    except (OSError, ValueError):  # the reader of graphs says why
+        return False
+
+
+def opens(raw: bytes) -> bool:
+    """Whether these bytes, gzipped or not, begin as a JSON object."""
+    beginning = raw[:_SAMPLE]
+    if beginning.startswith(b"\x1f\x8b"):
+        try:
+            beginning = zlib.decompressobj(wbits=31).decompress(beginning, _SAMPLE)
+        except zlib.error:  # the reader says that it is damaged
+            return False
+    return beginning.lstrip(_BLANKS).startswith(b"{")
