@@ -7,9 +7,10 @@ costs ──place──▶ plan ──run──▶ times of its ops
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from placement.effort import DEFAULT_EFFORT, Effort
 from placement.placing import place
 from placement.plan import Algorithm
 from simulator.assignment import Assignment
@@ -26,6 +27,7 @@ from simulator.graph.step import Step
 from simulator.oracle.placed_steps import RealSteps, real_cluster
 from simulator.partitioning.cut import partition
 from simulator.units import Nanos, show_nanos
+from simulator.wording import counted
 
 NOISE, SEEN, ROUNDS = (
     "the predicted gain is below the noise",
@@ -67,6 +69,18 @@ class Refinement:
         """The round with the shortest measured step, the first of equals."""
         return min(self.rounds, key=lambda one: one.measured_ns)
 
+    def sentence(self) -> str:
+        """The rounds in a line."""
+        best, ran = self.best, counted(len(self.rounds), "plan")
+        took, promised = show_nanos(best.measured_ns), show_nanos(best.predicted_ns)
+        return f"Refined: {ran} ran, in {took} at best (predicted: {promised}). Ended, as {self.ended}."
+
+    def facts(self) -> Mapping[str, object]:
+        """The rounds as JSON, with the place of the fastest among them."""
+        times = ("predicted_ns", "measured_ns", "noise_ns")
+        rounds = [{name: getattr(one, name) for name in times} for one in self.rounds]
+        return {"rounds": rounds, "best": self.rounds.index(self.best), "ended": self.ended, "gain_ns": self.gain_ns}
+
     def __str__(self) -> str:
         lines = ["round  predicted   measured    noise"]
         for number, one in enumerate(self.rounds, start=1):
@@ -82,6 +96,8 @@ def refine(
     *,
     step: Step,
     algorithm: str | Algorithm = "whitepaper",
+    soft: bool = True,
+    effort: Effort = DEFAULT_EFFORT,
     costs: CostTable | None = None,
     options: SimulationOptions | None = None,
     rounds: int = 5,
@@ -94,8 +110,8 @@ def refine(
     The cluster's tasks become processes of this machine, with one thread for ops each; it has CPUs alone. `costs` are
     those of the first round, by default the estimate. After each round the measured times of all rounds lie over them.
     The loop ends when another plan promises no more than the noise of the last step, when it has run before, or after
-    so many rounds. A round runs for about `seconds`, and may take `timeout_s`. Fed tensors get made-up values. The
-    graph is executed: refine only graphs that you trust.
+    so many rounds. `soft` and `effort` are those of `place`. A round runs for about `seconds`, and may take
+    `timeout_s`. Fed tensors get made-up values. The graph is executed: refine only graphs that you trust.
 
     No process and no port outlives the call. Raises OracleError if TensorFlow is missing or does not run the step, and
     as `place` does. `say` gets each stage.
@@ -107,11 +123,14 @@ def refine(
     done: list[Round] = []
     measured: list[MeasuredTimes] = []
 
+    def placed() -> Assignment:
+        return place(graph, cluster, known, step=step, algorithm=algorithm, soft=soft, options=options, effort=effort)
+
     def predicted(plan: Assignment) -> Nanos:
         return simulate(partition(graph, plan, cluster, step=step), cluster, known, options).makespan
 
     with real_cluster(graph, cluster, step=step, seconds=seconds, timeout_s=timeout_s) as run:  # checks the cluster
-        plan = place(graph, cluster, known, step=step, algorithm=algorithm, options=options)
+        plan = placed()
         while True:
             say(f"round {len(done) + 1}: running the step")
             promised = predicted(plan)
@@ -119,7 +138,7 @@ def refine(
             measured.append(done[-1].real.measured)
             known = with_measured(base, measured, graph, cluster)
             say(f"round {len(done)}: placing by what was measured")
-            following = place(graph, cluster, known, step=step, algorithm=algorithm, options=options)
+            following = placed()
             gain = predicted(plan) - predicted(following)
             if gain <= done[-1].noise_ns:
                 return Refinement(tuple(done), known, NOISE, gain)

@@ -105,6 +105,7 @@ LONG_FILES: dict[str, str] = {
     "viz.figures": "a table of figures per function, independent of each other",
     "viz.timeline.timeline": "lanes, slices and arrows of a trace, which refer to each other by row",
     "viz.page.folding": "two rules of drawing over one tree: scopes, and variables in the boxes of readers",
+    "viz.formats.json_object": "a key of the JSON per line, and a function per part of it",
     "viz.page.report": "a column group of the page's JSON per function, independent of each other",
 }
 LONG_FUNCTIONS: dict[str, str] = {

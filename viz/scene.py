@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simulator.assignment import Assignment
 from simulator.bounds import Bound
@@ -31,6 +31,9 @@ from viz.command.training_request import TrainingRequest
 from viz.difference.outline import Outline
 from viz.hints import Pinned
 from viz.what_if import WhatIf
+
+if TYPE_CHECKING:
+    from placement.refining import Refinement
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +87,7 @@ class Scene:
     notes: tuple[str, ...] = ()
     against: Scene | Outline | None = None  # the run to compare with; Outline: an earlier one
     instance: Instance | None = None  # the problem of which this is an answer, where the file was one
+    refined: Refinement | None = None  # rounds on real processes, of which the fastest is shown; None: none were run
     what_if: WhatIf | None = None  # the step with one change at a time; None: nobody asked
     label: str = ""  # a name of the run for sentences; "": by algorithm and cluster
 

@@ -154,7 +154,10 @@ def test_loops_and_branches_that_cannot_be_are_refused(
         (["--engine="], "--engine: there is no ''; choose one of"),
         (["--algoritm", "heft"], "There is no option --algoritm\\. Did you mean '--algorithm'"),
         (["--algo", "heft"], "There is no option --algo\\. Did you mean '--algorithm'\\?"),
-        (["--re=both"], "There is no option --re\\. Did you mean '--recv-scheduling' or '--replicate'\\?"),
+        (
+            ["--re=both"],
+            "There is no option --re\\. Did you mean '--refine' or '--recv-scheduling' or '--replicate'\\?",
+        ),
         (["--frob"], "There is no option --frob\\. simviz --help"),
         (["-x"], "There is no option -x\\."),
         (["--cluster"], "--cluster: expected one argument"),

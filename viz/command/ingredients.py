@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
+from typing import TYPE_CHECKING
 
+from placement.effort import Effort, read_effort
 from simulator.cluster.cluster import Cluster, with_protocol
 from simulator.cluster.description import load_cluster
 from simulator.cluster.device_strings import default_cluster
@@ -34,10 +36,13 @@ from simulator.training.recognition.captured import captured, with_variables
 from viz.command.request import ObserveRequest, Request
 from viz.command.training_request import TrainingRequest
 
+if TYPE_CHECKING:
+    from placement.refining import Refinement
+
 # fields of a request that mean nothing where a file gives times and sizes, or is no TensorFlow graph
 _NOT_OF_INSTANCES = (
     *("signature", "feeds", "batch", "keep_calls", "costs", "profile", "ignore_devices", "master", "training"),
-    *("check", "log", "observe", "observed", "what_if"),
+    *("check", "log", "observe", "observed", "refine", "what_if"),
 )
 _NAMED_OTHERWISE = {"feeds": "feed", "log": "check", "observed": "observation"}
 
@@ -133,6 +138,26 @@ def repriced(request: Request, given: Ingredients, cluster: Cluster) -> Ingredie
         return replace(given, cluster=cluster, costs=price(request, given.graph, cluster))
     costs = price_each(request, training.programs, cluster)
     return replace(given, cluster=cluster, costs=costs[0], training=replace(training, costs=costs))
+
+
+def refined_inputs(request: Request, given: Ingredients, say: Callable[[str], None]) -> tuple[Ingredients, Refinement]:
+    """The ingredients with costs measured on real processes, and the rounds there. Raise as `placement.refine` does."""
+    from placement.refining import refine  # late: most runs run nothing
+
+    graph, step, cluster = given.graph, given.step, given.cluster
+    found = refine(
+        graph,
+        cluster,
+        step=step,
+        algorithm=request.algorithm,
+        soft=request.soft,
+        effort=read_effort(request.budget, say) if request.budget is not None else Effort(say=say),
+        costs=given.costs,
+        options=request.simulation,
+        say=say,
+    )
+    prepared = prepare(graph, step, cluster, found.costs, request.simulation)
+    return replace(given, costs=found.costs, prepared=prepared), found
 
 
 def _quietly(stage: str) -> None:

@@ -36,7 +36,7 @@ _OPTIONS = {
 }  # keyword -> option, where these differ
 FRAME_HEIGHT = 720  # pixels of the report in a notebook
 _IN_MEMORY = ("cluster", "algorithm", "profile", "observation")  # options whose value may be an object
-_FLAGS = ("soft", "keep_calls", "ignore_devices", "observe")  # the options without a value
+_FLAGS = ("soft", "keep_calls", "ignore_devices", "observe", "refine")  # the options without a value
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +89,7 @@ def run(
     cluster: ClusterSource | None = None,
     algorithm: str | Algorithm | None = None,
     budget: int | str | None = None,
+    refine: bool = False,
     signature: str | None = None,
     fetches: Texts = (),
     feeds: Mapping[str, Sequence[int]] | Texts = (),
@@ -139,9 +140,9 @@ def run(
     such a file or `result.observed`.
 
     The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `bound`,
-    `received`, `training`, `check`, `observed`, `notes`, with `against` `difference`, with `what_if` (True, "kept" or
-    "again") `what_if`. `summary()`, `to_json()` and `write(path)` give what the command prints and writes. A plan that
-    runs out of memory is returned, too.
+    `received`, `training`, `check`, `observed`, `refined`, `notes`, with `against` `difference`, with `what_if` (True,
+    "kept" or "again") `what_if`. `summary()`, `to_json()` and `write(path)` give what the command prints and writes. A
+    plan that runs out of memory is returned, too.
 
     Raises SimvizError with the option that is wrong. Raises GraphError and ClusterError for a graph or cluster that
     cannot be used. Raises InfeasibleError where no device may hold a group, and OracleError where TensorFlow could not

@@ -245,6 +245,13 @@ def _add_placement(group: argparse._ArgumentGroup) -> None:
         help="what the search may spend: a time such as 1s or 5min, or the number of placements that it "
         "judges, with which it repeats (default: as many as take about a second)",
     )
+    add(
+        "--refine",
+        action="store_true",
+        help="run the plan on processes of this machine's TensorFlow, a task each, and place again by the times that "
+        "its ops took, while another plan promises more than the noise. The fastest plan is shown, with measured "
+        "costs. Its ops run: refine only graphs that you trust (docs/calibrating.md)",
+    )
     add_session(group)
 
 

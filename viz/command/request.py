@@ -77,6 +77,7 @@ class Request:
     log: str | None = None  # path of a placement log to compare with instead
     observe: ObserveRequest | None = None  # run the step once; None: nothing is run
     observed: ObservedStep | str | None = None  # a step that ran, or its file
+    refine: bool = False  # run plans on real processes, and place again by what they took
     against: str | None = None  # another algorithm, cluster, file of costs or earlier result; None: one run is all
 
     what_if: str | None = (
@@ -123,6 +124,8 @@ def read_request(asked: argparse.Namespace) -> Request:
         raise SimvizError("--what-if is of a single step; a training tries by itself what would relieve it most")
     if asked.compare is not None and asked.what_if is not False:
         raise SimvizError("--compare runs several algorithms and tells a table; leave out --what-if")
+    if asked.refine:
+        _check_refine(asked, trains=training is not None)
     return Request(
         **{name: getattr(asked, name) for name in _UNCHANGED},
         algorithm=asked.algorithm or (IN_TRAINING if training is not None and training.trains else SEARCH),
@@ -131,7 +134,7 @@ def read_request(asked: argparse.Namespace) -> Request:
         feeds=_named("--feed", asked.feed, parse_feed),
         costs=tuple(asked.costs),
         simulation=SimulationOptions(
-            order=asked.order,
+            order="tensorflow" if asked.refine and asked.order == "auto" else asked.order,
             contention=asked.contention,
             trips=_named("--trips", asked.trips, parse_trips),
             branches=_named("--branch", asked.branch, parse_branch),
@@ -141,10 +144,23 @@ def read_request(asked: argparse.Namespace) -> Request:
         training=training,
         check=asked.check is True,
         log=asked.check if isinstance(asked.check, str) else None,
+        refine=asked.refine,
         observe=_observe(asked),
         observed=asked.observation,
         what_if=_what_if(asked.what_if),
     )
+
+
+def _check_refine(asked: argparse.Namespace, *, trains: bool) -> None:
+    """Refuse what --refine can't be combined with: other runs would have other costs, or other plans."""
+    for option, given in (
+        ("options of trainings", trains),
+        ("--against", asked.against is not None),
+        ("--compare", asked.compare is not None),
+        ("--what-if", asked.what_if is not False),
+    ):
+        if given:
+            raise SimvizError(f"--refine runs the plans of one step on real processes; leave out {option}")
 
 
 def _what_if(asked: bool | str) -> str | None:

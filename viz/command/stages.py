@@ -29,7 +29,7 @@ from simulator.execution.trace import Trace
 from simulator.partitioning.cut import partition
 from simulator.partitioning.partitions import Partitions
 from simulator.wording import counted, near
-from viz.command.ingredients import Ingredients, read_inputs
+from viz.command.ingredients import Ingredients, read_inputs, refined_inputs
 from viz.command.request import Request, shown
 from viz.difference.difference import compare
 from viz.difference.outline import Outline, is_result, read_result
@@ -98,7 +98,8 @@ def candidates(request: Request, algorithms: tuple[str, ...], say: _Say = lambda
 def _run(request: Request, say: _Say, given: Ingredients, log: Logged | None = None) -> Scene:
     """Run a request from its ingredients, alone, and compare it with a log."""
     request = request.having(given.observed)
-    assignment = placed(request, given, say)
+    given, rounds = refined_inputs(request, given, say) if request.refine else (given, None)
+    assignment = placed(request, given, say) if rounds is None else rounds.best.assignment
     partitions, trace, received = simulated(request, given, assignment, say)
     graph, step, cluster = given.graph, given.step, given.cluster
     strings = given.training is None and given.instance is None
@@ -123,6 +124,7 @@ def _run(request: Request, say: _Say, given: Ingredients, log: Logged | None = N
             compiled=assignment.search is not None,
         ),
         received=received,
+        refined=rounds,
         pinned=None if held is None else _without_strings(request, given, held, assignment, trace, say),
         training=_trained(request, given, (assignment, partitions), say),
         observed=given.observed,

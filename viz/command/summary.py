@@ -71,6 +71,7 @@ def _lines(scene: Scene, written: Sequence[str]) -> Iterator[_Line]:
     yield _Line(4 if trained is None else 10, _cluster_line(scene))
     yield _Line(1 if trained is None else 9, _makespan_line(scene))
     yield from _difference_lines(scene)
+    yield _Line(2, "" if scene.refined is None else scene.refined.sentence())
     yield _Line(6 if trained is None else 12, _search_line(scene))
     yield _Line(2 if trained is None else 9, _unsized_line(scene))
     yield _Line(5 if trained is None else 12, _critical_line(scene))
@@ -296,6 +297,7 @@ def _facts(scene: Scene) -> Iterator[str]:
     yield from _search(scene)
     yield _simulation(scene)
     yield _time(scene)
+    yield "" if scene.refined is None else f"refined    {scene.refined.sentence().removeprefix('Refined: ')}"
     yield from _devices(scene)
     yield _memory(scene)
     yield _late(scene)

@@ -72,6 +72,7 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "pinned": _pinned(scene),
         "observed": _observed(scene),
         "unobserved": scene.unobserved,
+        "refined": None if scene.refined is None else scene.refined.facts(),
         "training": None if scene.training is None else training_record(scene.training),
         "counts": figures.counts(scene),
         "notes": figures.result_notes(scene),
