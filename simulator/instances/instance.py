@@ -28,7 +28,7 @@ class Instance:
     form: str  # of the file, in words
     graph: Graph  # every tensor has its size, and no shape has to be found
     cluster: Cluster  # the machines of the file
-    run_ns: Mapping[str, Ints]  # device type -> [N] time of each node, -1: it does not run there
+    run_ns: Mapping[str, Ints]  # kind or type of a device -> [N] time of each node, -1: it does not run there
     resident_bytes: Ints  # [N]
     only_there: bool  # no other cluster fits, since sizes of tensors stand for times on these links
     written: Callable[[Assignment], str]  # a placement in the form of the file
@@ -37,7 +37,7 @@ class Instance:
         """The times of the file on the device kinds of a cluster."""
         types = {device.kind: device.type for device in cluster.devices}
         nowhere = ints(np.full(len(self.graph), -1))
-        columns = [self.run_ns.get(types[kind], nowhere) for kind in cluster.kinds]
+        columns = [self.run_ns.get(kind, self.run_ns.get(types[kind], nowhere)) for kind in cluster.kinds]
         run_ns = np.stack(columns, axis=1).astype(np.int64)
         run_ns.setflags(write=False)
         zero = ints(np.zeros(len(self.graph), np.int64))

@@ -6,6 +6,7 @@ import os
 
 from simulator.errors import GraphError
 from simulator.graph.sources import read_source, text_of
+from simulator.instances.dagbench import is_dagbench, read_dagbench
 from simulator.instances.dnn_partitioning import is_dnn_partitioning, read_dnn_partitioning
 from simulator.instances.instance import Instance
 from simulator.instances.recognising import MAX_BYTES, looks_like_json, opens
@@ -39,4 +40,6 @@ def read_instance(source: object) -> Instance | None:
         return read_dnn_partitioning(document, label)
     if isinstance(document, dict) and is_wfcommons(document):
         return read_wfcommons(document, label)
+    if isinstance(document, dict) and is_dagbench(document):
+        return read_dagbench(document, label)
     return None

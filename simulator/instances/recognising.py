@@ -10,7 +10,7 @@ from pathlib import Path
 MAX_BYTES = 2**28
 _SAMPLE = 4096  # bytes in which an object begins
 _BLANKS = b"\xef\xbb\xbf \t\r\n"
-_KEYS = re.compile(rb'"(maxFPGAs|workflow)"\s*:')
+_KEYS = re.compile(rb'"(maxFPGAs|workflow|task_graph)"\s*:')
 
 
 def is_instance(path: str | os.PathLike[str]) -> bool:
