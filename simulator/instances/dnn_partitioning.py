@@ -41,7 +41,7 @@ _MOST_TIME = 1e8  # a day, in that unit
 _MOST_BYTES = 2.0**50
 _MOST_DEVICES = 256
 _RATES = (10**9, 10**8, 10**7, 10**6)  # bytes per second, the largest first
-_SHARE = 1000  # the sizes of tensors are together at most such a part of the limit, where a rate allows it
+_SHARE = 100  # the sizes of tensors are together at most such a part of the limit, where a rate allows it
 _TASK = "/job:localhost/replica:0/task:0"
 
 
@@ -84,10 +84,12 @@ def read_dnn_partitioning(document: dict[str, Any], label: str) -> Instance:
         accelerator=tuple(node.accelerator for node in nodes),
         output=tuple(costs),
         edges=tuple(edges),
+        size=tuple(node.size for node in nodes),
+        limit=limit,
     )
     crossing_ns = [_nanos(cost) for cost in costs]
     rate = next((rate for rate in _RATES if sum(crossing_ns) * rate <= limit * 10**9 // _SHARE), _RATES[-1])
-    sizes = [-(-time * rate // 10**9) for time in crossing_ns]
+    sizes = [(time * rate + 10**9 // 2) // 10**9 for time in crossing_ns]
     names = node_names([node.wanted for node in nodes], [f"node{node.number}" for node in nodes])
     inputs: list[list[str]] = [[] for _ in nodes]
     for source, target in edges:
@@ -228,6 +230,9 @@ def _written(times: _Times, numbers: Sequence[int], accelerators: int, assignmen
     }
     if whole_latency is not None:  # an accelerator whose nodes are not contiguous has no such latency
         written["totalLatency"] = whole_latency
+    over = [sum(times.size[row] for row in rows) - times.limit for rows in split[1:]]
+    if any(lack > 0 for lack in over):  # the simulation had room for it, as its memory is a little larger
+        written["oversize"] = [max(lack, 0) for lack in over]
     return json.dumps(written, indent=1) + "\n"
 
 
@@ -247,6 +252,8 @@ class _Times:
     accelerator: tuple[float, ...]
     output: tuple[float, ...]  # between an accelerator and host memory
     edges: tuple[tuple[int, int], ...]
+    size: tuple[int, ...]
+    limit: int  # of an accelerator
 
 
 def loads(times: _Times, split: Sequence[Sequence[int]]) -> list[float]:

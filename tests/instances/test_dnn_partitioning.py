@@ -108,6 +108,12 @@ def test_without_cpus_all_nodes_are_on_accelerators() -> None:
     assert 0 not in run(json.dumps(document).encode(), algorithm="heft").assignment.device.tolist()
 
 
+def test_a_split_beyond_the_limit_says_so() -> None:
+    split = json.loads(read(HAND).written(placed(read(HAND), [0, 1, 1, 1])))
+    assert split["oversize"] == [200001, 0]
+    assert "oversize" not in json.loads(read(HAND).written(placed(read(HAND), [0, 1, 2, 1])))
+
+
 TIMES = st.integers(0, 20)
 
 
