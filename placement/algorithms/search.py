@@ -7,11 +7,13 @@ than the best single device. Then come list schedules that know links, cuts of s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
+from time import monotonic
 
 import numpy as np
+import numpy.typing as npt
 
 from placement.algorithms.single import all_on
 from placement.plan import Plan, lacking, verdict
@@ -42,24 +44,29 @@ def search(problem: Problem) -> Plan:
 
     Raises InfeasibleError where some group can't be placed at all.
     """
-    asked = ask(problem)
-    listed = asked.found
-    if listed and not any(ops and len(allowed) > 1 for ops, allowed in zip(problem.ops, problem.allowed, strict=True)):
+    choice = any(ops and len(allowed) > 1 for ops, allowed in zip(problem.ops, problem.allowed, strict=True))
+    if not choice and (listed := ask(problem).found):
         return _best(problem, listed)[1]  # nothing can be decided
     try:
         play = _compiled()
     except UnsupportedError as error:
-        if not listed:
+        asked = ask(problem)
+        if not (listed := asked.found):
             raise asked.failed[0] from None
         best = _best(problem, listed)[1]
         return replace(best, notes=(*best.notes, f"only other algorithms were judged: {error}"))
+    began = monotonic()
     ranks = upward_ranks(problem)
     made = decisions_of(problem, ranks, problem.options.seed)
     with workspace(problem.tables, problem.options.contention) as own:
-        judge, progress = Judge(made, own, play, problem.effort), Progress()
-        known = [judge.judge(one.algorithm, one.plan.device, _ops(problem, one.plan)) for one in listed]
+        judge, progress = Judge(made, own, play, problem.effort, began), Progress()
+        known: list[Candidate] = []
+        asked = ask(
+            problem, lambda one: known.append(judge.judge(one.algorithm, one.plan.device, _ops(problem, one.plan)))
+        )
+        listed = asked.found
         found = _starts(judge, ranks, known)
-        if len(made.free):
+        if len(made.free) and judge.left():
             walker = Walker(judge, made.row[made.group], problem.options.seed)
             for start in fewest(found, _WALKED):
                 found += [
@@ -127,9 +134,8 @@ def _starts(judge: Judge, ranks: list[int], known: Sequence[Candidate]) -> list[
         ("list schedules", lists(judge.made, ranks), _LISTS),
         ("cuts", cuts(judge.made, base, tight=judge.tight), 1.0),
     ):
-        for device in source:
-            if not judge.left() or judge.judged >= most * share:
-                break
+        made: Iterator[npt.ArrayLike] = iter(source)
+        while judge.left() and judge.judged < most * share and (device := next(made, None)) is not None:
             found.append(judge.judge(how, device))
     return found
 

@@ -6,7 +6,7 @@ of values, by rank, by name, or by clusters that hand on much within them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -40,7 +40,13 @@ class Decisions:
     work_ns: Floats  # [M] on the fastest device that is allowed
     pair: Vector  # [A, 2] groups in `free`, by row, one of which hands values to the other
     pair_ns: Floats  # [A] how long these take on the wire
-    orders: Vector  # [P, M] rows of `free`
+    ranks: Floats  # [n] upward ranks
+    seed: int  # of one of the orders
+
+    @cached_property
+    def orders(self) -> Vector:
+        """[P, M] rows of `free`. They take longer than all else, so the first placements are judged before."""
+        return _orders(self)
 
     @cached_property
     def places(self) -> Vector:
@@ -68,7 +74,7 @@ def decisions_of(problem: Problem, ranks: Sequence[int], seed: int) -> Decisions
     pair, pair_ns = _pairs(problem, row[group], wire_ns)
     fastest = np.array([min((ns for ns in times if ns >= 0), default=0) for times in problem.run], np.float64)
     work_ns = _sums(row[group[members]], fastest[members], len(free))
-    made = Decisions(
+    return Decisions(
         problem=problem,
         group=group,
         free=free,
@@ -81,9 +87,9 @@ def decisions_of(problem: Problem, ranks: Sequence[int], seed: int) -> Decisions
         work_ns=work_ns,
         pair=pair,
         pair_ns=pair_ns,
-        orders=np.zeros((0, len(free)), np.int64),
+        ranks=np.asarray(ranks, np.float64),
+        seed=seed,
     )
-    return replace(made, orders=_orders(made, np.asarray(ranks, np.float64), seed))
 
 
 def _effective(problem: Problem) -> Vector:
@@ -141,7 +147,7 @@ def _sums(key: npt.NDArray[np.integer], value: Floats, count: int) -> Floats:
 # --- orders -----------------------------------------------------------------------------------------------------------
 
 
-def _orders(made: Decisions, ranks: Floats, seed: int) -> Vector:
+def _orders(made: Decisions) -> Vector:
     """[P, M] orders of the groups, alike ones left out."""
     problem, count = made.problem, len(made.free)
     if not count:
@@ -156,8 +162,8 @@ def _orders(made: Decisions, ranks: Floats, seed: int) -> Vector:
 
     deep, wide = (positions(order, len(of_op)).astype(float) for order in (_depth_first(problem), topological(problem)))
     highest = np.zeros(count)
-    np.maximum.at(highest, of_op[mine], ranks[mine])
-    chance = np.random.default_rng(seed)
+    np.maximum.at(highest, of_op[mine], made.ranks[mine])
+    chance = np.random.default_rng(made.seed)
     found = [
         np.argsort(mean(deep), kind="stable"),
         np.argsort(-highest, kind="stable"),

@@ -6,6 +6,7 @@ out, by the measured time of an op. No clock is read, so the same step asks the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
 
@@ -20,7 +21,9 @@ ALWAYS = ("single", "whitepaper", "heft", "tensorflow", "requested")
 PAPERS = {"m_topo": (5, 0.1), "cpop": (11, 0.4), "peft": (15, 1), "etf": (17, 2), "m_etf": (20, 3), "m_sct": (180, 4)}
 LISTED = (*ALWAYS, *PAPERS)
 _BOTH = ("heft", "cpop", "peft", "etf", "m_etf", "m_sct")  # their function takes the better of two plans
-_LEAST_S = 1.0  # what algorithms of papers may take in any case
+_LEAST_S = 1.0  # what algorithms of papers may take where no time is given
+_SHARE = 0.5  # of a time that is given, for those of papers and those that are always asked
+_ALWAYS_US = 45  # of an op, what these take
 
 
 class Listed(NamedTuple):
@@ -39,8 +42,10 @@ class Asked(NamedTuple):
     left_out: tuple[str, ...]
 
 
-def ask(problem: Problem) -> Asked:
-    """Ask each algorithm that fits. Plans with a group where it may not be are dropped.
+def ask(problem: Problem, tell: Callable[[Listed], object] = lambda _: None) -> Asked:
+    """Ask each algorithm that fits, and `tell` each plan as soon as it is there; `single` comes first, as it is fast.
+
+    Plans with a group where it may not be are dropped.
 
     A list schedule is there with and without its order. Its own function takes the better of both by its own cut, which
     takes long.
@@ -62,14 +67,17 @@ def ask(problem: Problem) -> Asked:
         for plan in made:
             if all(device in allowed for device, allowed in zip(plan.device, problem.allowed, strict=True)):
                 asked.found.append(Listed(name, completed(problem, plan)))
+                tell(asked.found[-1])
     return asked
 
 
 def fitting(ops: int, devices: int, effort: Effort) -> tuple[str, ...]:
-    """The names of the algorithms that are asked, for a step of so many ops: as many as fit into a second, or the
-    budget where that is longer.
+    """The names of the algorithms that are asked, for a step of so many ops: as many as fit into half of a time that
+    is given, so that the search has the other half. Else they may take a second, or what a number of placements takes.
     """
     names, left_s = list(ALWAYS), max(seconds_of(effort, ops), _LEAST_S)
+    if effort.seconds is not None:
+        left_s = effort.seconds * _SHARE - ops * _ALWAYS_US / 1e6
     for name, (of_op, of_device) in PAPERS.items():
         left_s -= ops * (of_op + of_device * devices) / 1e6
         if left_s >= 0:

@@ -15,7 +15,7 @@ from placement.algorithms.search import search
 from placement.effort import Effort
 from placement.plan import lacking, verdict
 from placement.problem import Problem, pose
-from placement.search.listed import ALWAYS, LISTED, fitting
+from placement.search.listed import ALWAYS, LISTED, ask, fitting
 from simulator.bounds import bound
 from simulator.columns import ids
 from simulator.errors import InfeasibleError
@@ -150,6 +150,37 @@ def test_algorithms_of_papers_are_asked_where_they_fit() -> None:
     """On five devices a second is enough for all of them with 3,000 ops, for all but the dearest with 9,000."""
     assert fitting(3_000, 5, Effort()) == LISTED
     assert fitting(9_000, 5, Effort()) == LISTED[:-1]
-    assert fitting(9_000, 5, Effort(seconds=5)) == LISTED
+    assert fitting(9_000, 5, Effort(seconds=7)) == LISTED
+    assert fitting(9_000, 5, Effort(seconds=1)) == (*ALWAYS, "m_topo")  # the search needs its half
     assert fitting(9_000, 5, Effort(judged=1)) == LISTED[:-1]
     assert fitting(10**6, 5, Effort()) == ALWAYS
+
+
+def two_chains() -> Problem:
+    """Two ops after one another, twice, on two devices."""
+    cluster = cluster_of("gg")
+    reads = {("a", "b"): 100, ("c", "d"): 100}
+    return problem_of(tasks(reads, ["a", "b", "c", "d"]), cluster, costs_of(cluster, [(10, 10)] * 4))
+
+
+def test_the_first_answer_waits_for_no_other_algorithm() -> None:
+    """`single` is judged before the next algorithm is asked, so a sentence on it is there at once."""
+    problem = two_chains()
+    said: list[str] = []
+    told: list[tuple[str, int]] = []
+    asked = ask(problem, lambda one: told.append((one.algorithm, len(told))))
+    assert [name for name, _ in told] == [one.algorithm for one in asked.found]
+    assert told[0] == ("single", 0)
+    plan = load("search")(replace(problem, effort=Effort(judged=1, say=said.append)))
+    assert "1 placements judged" in said[0]
+    assert plan.search is not None
+    assert plan.search.better[0][:2] == (1, "single")
+
+
+def test_other_algorithms_count_in_a_time() -> None:
+    """A time that is over as soon as it begins leaves their plans alone, and a plan is there all the same."""
+    problem = two_chains()
+    plan = load("search")(replace(problem, effort=Effort(seconds=0.0)))
+    assert plan.search is not None
+    assert plan.search.judged == len(ask(replace(problem, effort=Effort(seconds=0.0))).found)
+    assert plan.search.cycles == 0
