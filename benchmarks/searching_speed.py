@@ -26,8 +26,7 @@ from placement.plan import Plan
 from placement.problem import Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import decisions_of
-from placement.search.listed import LISTED
-from placement.search.starts import lists
+from placement.search.starts import LISTED, lists
 from simulator import load, load_cluster
 from simulator.cluster.device_strings import without_devices
 from simulator.errors import SimvizError

@@ -107,6 +107,7 @@ LONG_FILES: dict[str, str] = {
     "viz.page.folding": "two rules of drawing over one tree: scopes, and variables in the boxes of readers",
     "viz.formats.json_object": "a key of the JSON per line, and a function per part of it",
     "viz.page.report": "a column group of the page's JSON per function, independent of each other",
+    "placement.search.starts": "three kinds of placements to begin with, of which none is read without the others",
 }
 LONG_FUNCTIONS: dict[str, str] = {
     "simulator.execution.event_loop.event_loop": "it is nothing but `play`, with its hooks around it",
@@ -141,8 +142,8 @@ ALONE: dict[str, str] = {
     "simulator.cluster.toml_file": "one form of a cluster's file, with all its tables",
     "simulator.graph.text_format": "a fast reader of the text form, judged by protobuf's own",
     # one of several siblings behind a table or a walk
-    "placement.search.listed": "the plans of other algorithms, and which of them fit, apart from the search",
     "placement.search.starts": "placements made from the problem alone, apart from the walk",
+    "placement.search.tidying": "what follows the walk: fewer transfers, tested by itself",
     "placement.search.walk": "the annealing itself, apart from the starts",
     "simulator.costs.collectives": "sums over several GPUs by NCCL, tested on meshes by hand",
     "simulator.costs.fusion": "one rewriting of Grappler, which times alone feel",

@@ -1,8 +1,9 @@
 """A search: the best of many starts, improved by annealing, each placement judged by the event loop itself.
 
-Other algorithms' plans are judged first (`placement.search.listed`), so the result is never worse than one of them, or
+Other algorithms' plans are judged first (`placement.search.starts`), so the result is never worse than one of them, or
 than the best single device. Then come list schedules that know links, cuts of several orders, and a walk from the best
-(`placement.search`). Memory comes first: a plan that fits beats each that does not.
+(`placement.search`). At last groups go back to their neighbours where that costs nothing. Memory comes first: a plan
+that fits beats each that does not.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from placement.problem import NEVER, Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import decisions_of
 from placement.search.judge import Candidate, Judge, fewest
-from placement.search.listed import Listed, ask
-from placement.search.starts import cuts, lists
+from placement.search.starts import Listed, ask, cuts, lists
+from placement.search.tidying import tidied
 from placement.search.walk import Progress, Walker, anneal, orders
 from simulator.assignment import SearchRecord
 from simulator.columns import Ids
@@ -75,6 +76,7 @@ def search(problem: Problem) -> Plan:
                     if judge.left()
                 ]
             found = anneal(walker, fewest(found, _WALKED), progress)
+            found.insert(0, tidied(judge, found[0]))
     near = [one for one, said in zip(listed, known, strict=True) if _near(problem, said, found)]
     last = [*near, *(Listed("search", _plan(problem, one)) for one in fewest(found, _FINALS))]
     (full, _), chosen = _best(problem, last)

@@ -23,6 +23,7 @@ from simulator.units import Bytes, Nanos, show_nanos
 
 _ENDLESS = 2**60
 FREE_ORDERS = ("auto", "priority")  # under these a plan may say in which order devices take their ops
+KEPT = 20  # one of so many judgements is kept for `tidying`
 _DEFAULT = 24_000_000  # steps of `ahead.work_of`, about a second, where nothing is said
 
 
@@ -67,12 +68,13 @@ class Judge:
         self.peaks = np.zeros((1 if self.tight else 0, len(problem.capacity)), np.int64)
 
     def left(self) -> int:
-        """The number of judgements that the budget still allows, 0 if its time or its work is done."""
-        if self.effort.seconds is not None and monotonic() - self.started >= self.effort.seconds:
+        """The number of judgements that the budget still allows, 0 if its time or its work is done but for tidying."""
+        seconds, judged = self.effort.seconds, self.effort.judged
+        if seconds is not None and monotonic() - self.started >= seconds * (1 - 1 / KEPT):
             return 0
         if not self.effort.limited and self.spent >= _DEFAULT:
             return 0
-        return _ENDLESS if self.effort.judged is None else max(self.effort.judged - self.judged, 0)
+        return _ENDLESS if judged is None else max(judged - judged // KEPT - self.judged, 0)
 
     def steps(self, seconds: float) -> int:
         """The number of judgements that take about so long; it depends on the size of the step alone."""

@@ -15,7 +15,7 @@ from placement.algorithms.search import search
 from placement.effort import Effort
 from placement.plan import lacking, verdict
 from placement.problem import Problem, pose
-from placement.search.listed import ALWAYS, LISTED, ask, fitting
+from placement.search.starts import ALWAYS, LISTED, ask, fitting
 from simulator.bounds import bound
 from simulator.columns import ids
 from simulator.errors import InfeasibleError

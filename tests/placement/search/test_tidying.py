@@ -1,0 +1,78 @@
+"""Fewer transfers for the same makespan: never worse, and what lies off the critical path by chance goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from placement.effort import Effort
+from placement.problem import NEVER, Problem
+from placement.scheduling.ranks import upward_ranks
+from placement.search.decisions import decisions_of
+from placement.search.judge import Judge
+from placement.search.tidying import Values, _values, tidied
+from simulator.execution.choosing import load
+from simulator.execution.flattening import workspace
+from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
+from tests.placement.search.test_search import problems
+
+
+@contextmanager
+def judging(problem: Problem) -> Iterator[Judge]:
+    made = decisions_of(problem, upward_ranks(problem), 0)
+    with workspace(problem.tables, problem.options.contention) as own:
+        judge = Judge(made, own, load().play, Effort(judged=1000))
+        judge.judged = 1000  # so that fifty remain
+        yield judge
+
+
+@settings(deadline=None, max_examples=60)
+@given(problems(), st.data())
+def test_nothing_gets_worse_and_less_moves(problem: Problem, data: st.DataObject) -> None:
+    if not all(problem.allowed):
+        return
+    chosen = [data.draw(st.sampled_from(allowed)) for allowed in problem.allowed]
+    with judging(problem) as judge:
+        if not len(judge.made.free):
+            return
+        before = judge.judge("drawn", chosen)
+        after = tidied(judge, before)
+        values = _values(judge.made)
+        again = judge.judge("again", after.device, after.ops)
+    assert after.rank == again.rank <= before.rank
+    assert all(device in allowed for device, allowed in zip(after.device, problem.allowed, strict=True))
+    moved, left = (values.moved_ns(judge.made.spread(one.device)) for one in (before, after))
+    assert left < moved or after is before
+    if before.ns >= NEVER:
+        assert after is before
+
+
+def test_ops_off_the_critical_path_go_back_to_their_neighbours() -> None:
+    """A long op decides; a chain beside it was scattered. One op at a time could not put the chain together again."""
+    chain = {(f"c{at}", f"c{at + 1}"): 10 for at in range(6)}
+    cluster = cluster_of("ccc")
+    problem = problem_of(
+        tasks({**chain, ("c6", "end"): 10, ("long", "end"): 10}), cluster, costs_of(cluster, [[5] * 3] * 9)
+    )
+    with judging(problem) as judge:
+        names = [problem.graph.names[int(node)] for node in problem.tables.node]
+        long_ = names.index("long")
+        tables = problem.tables
+        chosen = [0] * len(problem.allowed)
+        for op, name in enumerate(names):
+            chosen[int(judge.made.group[op])] = 2 if name == "long" else int(name == "c3")
+        before = judge.judge("by hand", chosen)
+        after = tidied(judge, before)
+        assert after.ns <= before.ns
+        assert len(set(after.device[judge.made.group[[op for op in range(len(tables)) if op != long_]]].tolist())) == 1
+
+
+def test_a_tensor_counts_once_for_each_device() -> None:
+    """Two readers on one device and one on another: two transfers of 7 ns, and one of 3 ns."""
+    values = Values(np.array([0, 0, 0, 1]), np.array([0, 0, 0, 1]), np.array([1, 2, 3, 3]), np.array([7, 7, 7, 3]))
+    assert values.moved_ns(np.array([0, 1, 1, 2])) == 17
+    assert values.moved_ns(np.array([0, 0, 0, 0])) == 0
