@@ -1,11 +1,15 @@
-"""In the child process: time single kernels, an op's dispatch and a step without work, on so many cores.
+"""In the child process: time kernels as they run in a step, an op's dispatch and a step without work, on so many cores.
 
-    a kernel   = (a step of n copies - a step of n ops that hand a tensor on) / n + an op's dispatch
+    inputs copied -> clock -> kernel -> clock -> clock -> inputs copied -> clock -> the next kernel ...
 
-In a training step tensors are read long after they were written, and outputs are kept for the backward pass. So each
-copy reads other tensors than the one before, and all outputs live until the step ends. Both steps take turns. On one
-core processor time is taken, which other programs hardly lengthen, on several the time that passes. Of these times the
-lower quartile counts. The spread is how much longer the median is.
+In a training step a kernel rarely follows itself. Others ran since, and its code left the caches that a core has for
+itself. That takes microseconds, of which a kernel that is timed again and again shows nothing (decision 0061). So a
+step here has a hundred different kernels, each once, in an order drawn by chance. As in a graph, inputs have just been
+made, nothing else reads them, variables were touched a step ago, and outputs live until the step ends.
+
+A clock is TensorFlow's op Timestamp, which ticks in microseconds; no step is traced, as tracing lengthens ops. What is
+between two clocks in a row is taken off. What is left has the kernel and its dispatch. The mean of the shorter half of
+the runs counts. The spread is how much longer the median is.
 """
 
 from __future__ import annotations
@@ -14,41 +18,32 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import partial
 from typing import Any
 
 from simulator.oracle import child
 from simulator.oracle.kernel_cases import KernelCase, cases
 from simulator.oracle.session import configuration, sentence
 
-STEP_NS = 400_000  # a step of copies takes about that long
-COPIES = (4, 24)  # at least, at most
-SETS = 8  # of input tensors at most
-COLD_BYTES = 2**24  # more than the caches that a core has for itself
-HELD_BYTES = 2**27  # of all outputs
-ENOUGH_S, LEAST, MOST = 0.05, 7, 25  # of a kernel; pairs of steps
+ENOUGH_S, LEAST, MOST = 8.0, 5, 15  # of a step of kernels; runs that count
+WARM_UP = 3  # runs before these: a session's first ones choose and allocate
 LONG, SHORT = 1500, 500  # ops in a row, to time one of them
-REFERENCE_SIDE, REFERENCES = 512, 15  # of the product that tells whether others use the machine; how often it runs
-_FLOP_PER_NS, _BYTES_PER_NS = 20, 5  # a rough guess, for the number of copies alone
 
 
 def answer(question: bytes) -> bytes:
-    """Time what is asked for: "begin" with `cores`; "time" with a `family`, `first` and `last` of its cases.
+    """Time what is asked for: "begin" with `cores`; "time" with `cases`, of which each is a family and a row of it.
 
     The reply to "begin" has TensorFlow's version, and the times of `dispatch` and `step` as (ns, spread). The reply to
-    "time" has `times` in the same form, None for a kernel that this TensorFlow refuses, with `refused`; the time of one
-    and the same product around them, `reference_ns`; and a GraphDef with the cases as nodes "case0", ....
+    "time" has `times` in the same form, None for a kernel that this TensorFlow refuses, with `refused`; and a GraphDef
+    with the cases as nodes "case0", ....
     """
     facts, _ = child.unpack(question)
     if facts["ask"] == "begin":
         return child.pack(_begin(facts["cores"]))
-    asked = cases()[facts["family"]][facts["first"] : facts["last"]]
-    before = _reference_ns(facts["cores"])
+    known = cases()
+    asked = [known[family][row] for family, row in facts["cases"]]
     times, refused = _timed(asked, facts["cores"])
-    slower = max(before, _reference_ns(facts["cores"]))
-    return child.pack(
-        {"times": times, "refused": refused, "reference_ns": slower, "cores": facts["cores"]}, [_graph(asked)]
-    )
+    return child.pack({"times": times, "refused": refused, "cores": facts["cores"]}, [_graph(asked)])
 
 
 def _begin(cores: Sequence[int]) -> dict[str, Any]:
@@ -79,29 +74,6 @@ def _begin(cores: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _reference_ns(cores: int) -> float:
-    """Nanoseconds of a product that stays the same: it takes longer while others use the machine."""
-    step, clock = _reference(cores), _clock(cores)
-    return _quartile(_in_turn([step], REFERENCES, ENOUGH_S, clock)[0])[0]
-
-
-@cache
-def _reference(cores: int) -> Callable[[], Any]:
-    import tensorflow as tf
-
-    with tf.Graph().as_default() as graph:
-        row = tf.fill((REFERENCE_SIDE, REFERENCE_SIDE), 0.5)
-        with tf.control_dependencies([tf.raw_ops.MatMul(a=row, b=row)]):
-            last = tf.no_op()
-        session = tf.compat.v1.Session(graph=graph, config=_configured(cores))
-    step: Callable[[], Any] = session.make_callable(last)
-    return step
-
-
-def _clock(cores: int) -> Callable[[], int]:
-    return time.process_time_ns if cores == 1 else time.perf_counter_ns
-
-
 def _configured(threads: int) -> Any:
     config = configuration(soft=True)
     config.inter_op_parallelism_threads, config.intra_op_parallelism_threads = 1, threads
@@ -109,73 +81,87 @@ def _configured(threads: int) -> Any:
 
 
 def _timed(asked: Sequence[KernelCase], cores: int) -> tuple[list[Any], list[str]]:
-    """[nanoseconds, spread] of each case, None for one that does not run, and why."""
+    """[nanoseconds, spread] of each case, None for one that does not run, and why.
+
+    A step that does not run is halved until the case is found.
+    """
     import tensorflow as tf
 
-    times: list[Any] = []
-    refused: list[str] = []
-    for case in asked:
-        try:
-            times.append(list(_time(tf, case, cores)))
-        except (tf.errors.OpError, ValueError, TypeError) as error:
-            times.append(None)
-            refused.append(f"{case.op}: {sentence(error)}")
-    return times, refused
+    try:
+        return _measured(tf, asked, cores), []
+    except (tf.errors.OpError, ValueError, TypeError) as error:
+        if len(asked) == 1:
+            return [None], [f"{asked[0].op}: {sentence(error)}"]
+    half = len(asked) // 2
+    (times, refused), (more, others) = _timed(asked[:half], cores), _timed(asked[half:], cores)
+    return [*times, *more], [*refused, *others]
 
 
-def _time(tf: Any, case: KernelCase, cores: int) -> tuple[float, float]:
-    """Nanoseconds of the kernel, and the spread."""
+def _measured(tf: Any, asked: Sequence[KernelCase], cores: int) -> list[list[float]]:
+    """Nanoseconds and the spread of each case, all of which run one after the other in one step."""
     v1 = tf.compat.v1
-    count = _copies(case)
     with tf.Graph().as_default() as graph, tf.device("/CPU:0"):
-        sets = [_inputs(tf, case, row) for row in range(min(SETS, count, -(-COLD_BYTES // _touched(case))))]
-        first = [one for started, _ in sets for one in started]
-        inputs = [given for _, given in sets]
-        with tf.control_dependencies([one for given in inputs for one in given if one.dtype != tf.resource]):
-            ready = tf.no_op()
-        with tf.control_dependencies([ready]):
-            made = [case.make(tf.raw_ops, *inputs[row % len(inputs)], **case.values) for row in range(count)]
-            idle = [tf.raw_ops.Identity(input=inputs[0][-1]) for _ in range(count)]
-        full, empty = _ended(tf, made), _ended(tf, idle)
+        given = [_inputs(tf, case, row) for row, case in enumerate(asked)]
+        first = [one for started, _ in given for one in started]
+        with tf.control_dependencies([one for _, inputs in given for one in inputs if one.dtype != tf.resource]):
+            last = tf.no_op()
+        clocks, outputs = [], []
+        for case, (_, inputs) in zip(asked, given, strict=True):
+            fresh, last = _copied(tf, inputs, last)
+            before, last = _after(tf, last, tf.timestamp)
+            made, last = _after(tf, last, partial(case.make, tf.raw_ops, *fresh, **case.values))
+            after, last = _after(tf, last, tf.timestamp)
+            again, last = _after(tf, last, tf.timestamp)
+            clocks += [before, after, again]
+            outputs += [made] if hasattr(made, "op") else []
+        seconds = tf.stack(clocks)
+        with tf.control_dependencies([seconds]):
+            end = tf.raw_ops.IdentityN(input=[seconds, *outputs])[0]
     with v1.Session(graph=graph, config=_configured(cores)) as session:
         session.run(first)
-        steps = [session.make_callable(one) for one in (full, empty)]
-        long, short = _in_turn(steps, MOST, ENOUGH_S, _clock(cores))
-    whole, rest = _quartile(long), _quartile(short)
-    return max(1.0, (whole[0] - rest[0]) / count), whole[1]
+        step = session.make_callable(end)
+        runs = _runs(step)
+    took = [[1e9 * (run[at + 1] - run[at]) for run in runs] for at in range(len(clocks) - 1)]
+    clock_ns = statistics.mean(_shorter_half(column)[0] for column in took[1::3])
+    return [_typical(column, clock_ns) for column in took[0::3]]
 
 
-def _ended(tf: Any, made: Sequence[Any]) -> Any:
-    """The end of a step, until which the first outputs of all copies live."""
-    outputs = [_first(one) for one in made]
-    with tf.control_dependencies([one for one in outputs if not hasattr(one, "op")]):
-        alive = [one for one in outputs if hasattr(one, "op")]
-        return tf.raw_ops.IdentityN(input=alive)[0].op if alive else tf.no_op()
+def _after(tf: Any, last: Any, make: Callable[[], Any]) -> tuple[Any, Any]:
+    """What is made after an op: the first tensor, or the op that has none; and that op."""
+    with tf.control_dependencies([last]):
+        made = _first(make())
+    return made, made.op if hasattr(made, "op") else made
 
 
-def _touched(case: KernelCase) -> int:
-    """Bytes that a kernel reads: of a table, which it is given ids for, some rows; other tables fill the caches."""
-    ids = _elements(case.shapes[-1]) if case.below and case.held else 0
-    held = [ids * shape[-1] if ids else _elements(shape) for shape in case.held]
-    return 4 * sum((*held, *map(_elements, case.shapes)))
+def _copied(tf: Any, inputs: Sequence[Any], last: Any) -> tuple[list[Any], Any]:
+    """The inputs, with copies of all numbers that nothing else reads, the first input last; and the last op."""
+    found = list(inputs)
+    for row in reversed(range(len(found))):
+        if found[row].dtype == tf.float32:
+            found[row], last = _after(tf, last, partial(tf.raw_ops.DeepCopy, x=found[row]))
+    return found, last
 
 
-def _copies(case: KernelCase) -> int:
-    sizes = [_elements(shape) for shape in (*case.held, *case.shapes)]
-    guess = 500 + 4 * sum(sizes) / _BYTES_PER_NS
-    most = min(COPIES[1], HELD_BYTES // (4 * max(sizes)))
-    if "MatMul" in case.op:
-        guess += 2 * sizes[0] * max(case.shapes[1][-2:]) / _FLOP_PER_NS
-    elif case.op.startswith("Conv2D"):
-        guess += 2 * max(sizes) * min(sizes) / 16 / _FLOP_PER_NS
-    return int(max(COPIES[0], min(most, STEP_NS / guess)))
-
-
-def _elements(shape: Sequence[int]) -> int:
-    found = 1
-    for size in shape:
-        found *= size
+def _runs(step: Callable[[], Any]) -> list[list[float]]:
+    """What the clocks showed in each of `MOST` steps, or of those until `ENOUGH_S` is over."""
+    for _ in range(WARM_UP):
+        step()
+    found: list[list[float]] = []
+    deadline = time.perf_counter() + ENOUGH_S
+    while len(found) < LEAST or (len(found) < MOST and time.perf_counter() < deadline):
+        found.append(step().tolist())
     return found
+
+
+def _shorter_half(took: Sequence[float]) -> tuple[float, float]:
+    """The mean of the shorter half, and the median."""
+    return statistics.mean(sorted(took)[: (len(took) + 1) // 2]), statistics.median(took)
+
+
+def _typical(took: Sequence[float], clock_ns: float) -> list[float]:
+    low, middle = _shorter_half(took)
+    ns = max(1.0, low - clock_ns)
+    return [ns, max(0.0, (middle - clock_ns) / ns - 1)]
 
 
 def _inputs(tf: Any, case: KernelCase, number: int = 0) -> tuple[list[Any], list[Any]]:
@@ -205,7 +191,6 @@ def _in_turn(
     steps: Sequence[Callable[[], Any]],
     most: int,
     enough_s: float,
-    clock: Callable[[], int] = time.perf_counter_ns,
 ) -> list[list[int]]:
     """Nanoseconds of each step, run in turn until there are `most` or `enough_s` is over."""
     for step in steps:
@@ -215,9 +200,9 @@ def _in_turn(
     deadline = time.perf_counter() + enough_s
     while len(seen[0]) < LEAST or (len(seen[0]) < most and time.perf_counter() < deadline):
         for step, took in zip(steps, seen, strict=True):
-            begun = clock()
+            begun = time.perf_counter_ns()
             step()
-            took.append(clock() - begun)
+            took.append(time.perf_counter_ns() - begun)
     return seen
 
 

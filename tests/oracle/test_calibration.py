@@ -7,16 +7,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from simulator import estimate, load_cluster, read_graph, read_profile
 from simulator.costs.profile import FIGURES, KernelTime, Profile
 from simulator.errors import OracleError
-from simulator.oracle import calibration, child
-from simulator.oracle.kernel_cases import cases
+from simulator.oracle import calibration, child, kernel_times
+from simulator.oracle.kernel_cases import KernelCase, cases
 from tests.oracle.processes import gone, traces
 from viz.command.cli import main
 
@@ -65,7 +66,7 @@ def test_the_command_writes_a_profile_of_this_machine_that_prices_a_graph(
     product = next(one for one in profile.kernels if one.op == "MatMul")
     assert (product.m, product.k, product.n, product.flops) == (16, 16, 16, 2 * 16**3)
     assert (profile.figures.keys() == FIGURES.keys()) == (cores > 1)
-    assert "one core: products, 0 of 6 kernels" in said
+    assert "one core: round 1 of 3, 0 of 3 steps of kernels" in said
     assert len(read_profile(tmp_path / "host.toml").kernels) == len(profile.kernels)
 
 
@@ -75,7 +76,7 @@ def test_every_kernel_is_one_that_tensorflow_runs() -> None:
         ask(child.pack({"ask": "begin", "cores": sorted(os.sched_getaffinity(0))[:1]}), 120)
         for family, known in cases().items():
             count = min(len(known), ONES[family])
-            question = {"ask": "time", "family": family, "first": 0, "last": count, "cores": 1}
+            question = {"ask": "time", "cases": [(family, row) for row in range(count)], "cores": 1}
             told, (graph,) = child.unpack(ask(child.pack(question), 300))
             assert told["refused"] == []
             assert all(ns > 0 and spread >= 0 for ns, spread in told["times"])
@@ -127,29 +128,47 @@ def test_a_process_that_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
         calibration.calibrate()
 
 
-def test_kernels_that_others_disturbed_are_timed_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two groups: the second meets a busy machine, and of its two kernels one is longer at the second time."""
-    answers = iter(
-        [
-            ([_taking(5), None], 100.0),
-            ([_taking(90), _taking(7)], 100.0 * calibration.DISTURBED + 1),
-            ([_taking(9), _taking(8)], 100.0),
-        ]
-    )
-    asked: list[object] = []
+def test_the_shortest_time_of_all_rounds_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three kernels in steps of two; one of them runs in a later round alone, and one never."""
+    times = {0: iter((90.0, 5.0, 7.0)), 1: iter((None, 8.0, 9.0)), 2: iter((None, None, None))}
+    asked: list[list[int]] = []
     said: list[str] = []
 
-    def answer(ask: child.Asking, question: object, dispatch_ns: float) -> object:
-        asked.append(question)
-        return next(answers)
+    def answer(ask: object, of: Sequence[tuple[str, int]], cores: int, dispatch_ns: float) -> list[KernelTime | None]:
+        asked.append([row for _, row in of])
+        taken = [next(times[row]) for row in asked[-1]]
+        return [None if ns is None else _taking(ns) for ns in taken]
 
     monkeypatch.setattr(calibration, "AT_ONCE", 2)
-    monkeypatch.setattr(calibration, "cases", lambda: {"products": cases()["products"][:4]})
+    monkeypatch.setattr(calibration, "cases", lambda: {"products": cases()["products"][:3]})
     monkeypatch.setattr(calibration, "_asked", answer)
     found = calibration._kernels(lambda message, timeout_s: message, 1, 100.0, "one core", said.append)
-    assert [one.ns for one in found] == [5, 9, 7]
-    assert asked[1] == asked[2] != asked[0]
-    assert "busy" in said[-1]
+    assert [one.ns for one in found] == [5, 8]
+    assert [len(of) for of in asked] == [2, 1] * calibration.ROUNDS
+    assert all(sorted(asked[at] + asked[at + 1]) == [0, 1, 2] for at in range(0, len(asked), 2))
+    assert said[-1] == "one core: round 3 of 3, 1 of 2 steps of kernels"
+
+
+def test_a_kernel_that_does_not_run_leaves_the_times_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One can't be made, one fails when it runs."""
+
+    class Refused(Exception):
+        pass
+
+    class Errors:
+        OpError = Refused
+
+    def measured(tf: object, of: Sequence[KernelCase], cores: int) -> list[list[float]]:
+        if any(one.op in ("second", "fifth") for one in of):
+            raise ValueError("no such kernel") if of[0].op == "second" else Refused("no such device")
+        return [[float(len(one.op)), 0.0] for one in of]
+
+    monkeypatch.setattr(kernel_times, "_measured", measured)
+    monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace(errors=Errors))
+    five = [KernelCase(op, lambda raw: None) for op in ("first", "second", "third", "fourth", "fifth")]
+    times, refused = kernel_times._timed(five, 1)
+    assert times == [[5.0, 0.0], None, [5.0, 0.0], [6.0, 0.0], None]
+    assert refused == ["second: no such kernel", "fifth: no such device"]
 
 
 def _taking(ns: float) -> KernelTime:
