@@ -26,6 +26,7 @@ from simulator.oracle.kernel_cases import KernelCase, cases
 from simulator.oracle.session import configuration, sentence
 
 ENOUGH_S, LEAST, MOST = 8.0, 5, 15  # of a step of kernels; runs that count
+TICK_NS = 1000.0  # of a clock
 WARM_UP = 3  # runs before these: a session's first ones choose and allocate
 LONG, SHORT = 1500, 500  # ops in a row, to time one of them
 
@@ -160,7 +161,7 @@ def _shorter_half(took: Sequence[float]) -> tuple[float, float]:
 
 def _typical(took: Sequence[float], clock_ns: float) -> list[float]:
     low, middle = _shorter_half(took)
-    ns = max(1.0, low - clock_ns)
+    ns = max(TICK_NS, low - clock_ns)  # shorter ones are not told apart
     return [ns, max(0.0, (middle - clock_ns) / ns - 1)]
 
 
