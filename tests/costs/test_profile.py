@@ -144,7 +144,7 @@ def test_another_file_is_no_profile(tmp_path: Path, text: str) -> None:
     (tmp_path / "other").write_text(text, encoding="latin-1")
     with pytest.raises(ClusterError, match=r"is no (whole )?profile"):
         read_profile(tmp_path / "other")
-    with pytest.raises(ClusterError, match="cannot be read"):
+    with pytest.raises(ClusterError, match="is a folder"):
         read_profile(tmp_path)
 
 
