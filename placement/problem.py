@@ -68,6 +68,23 @@ class Problem:
         sizes = [counted(len(self.group), "op"), counted(len(self.ops), "group"), counted(len(self.cluster), "device")]
         return repr_of(self, *sizes)
 
+    @cached_property
+    def topological(self) -> list[int]:
+        """[n] the ops, each after its predecessors. Algorithms ask for it again and again."""
+        pending = [len(tensors) for tensors in self.inputs]
+        ready = [op for op, count in enumerate(pending) if not count]
+        heapify(ready)
+        order = []
+        while ready:
+            op = heappop(ready)
+            order.append(op)
+            for tensor in self.outputs[op]:
+                for consumer in self.consumers[tensor]:
+                    pending[consumer] -= 1
+                    if not pending[consumer]:
+                        heappush(ready, consumer)
+        return order
+
     @property
     def tables(self) -> Tables:
         """The step's tables."""
@@ -217,17 +234,5 @@ def _rows(values: list[int], pointers: list[int]) -> list[list[int]]:
 
 
 def topological(problem: Problem) -> list[int]:
-    """[n] the ops, each after its predecessors; among ready ones the smaller row first."""
-    pending = [len(tensors) for tensors in problem.inputs]
-    ready = [op for op, count in enumerate(pending) if not count]
-    heapify(ready)
-    order = []
-    while ready:
-        op = heappop(ready)
-        order.append(op)
-        for tensor in problem.outputs[op]:
-            for consumer in problem.consumers[tensor]:
-                pending[consumer] -= 1
-                if not pending[consumer]:
-                    heappush(ready, consumer)
-    return order
+    """[n] the ops, each after its predecessors; among ready ones the smaller row first. Not to be changed."""
+    return problem.topological
