@@ -65,8 +65,11 @@ def listening(pids: Iterable[int] | None = None) -> dict[str, str]:
 
 
 def traces(pid: int) -> tuple[list[int], dict[str, str]]:
-    """What a process has started: processes, and the sockets on which they listen."""
-    found = descendants(pid)
+    """What a process has started: processes, and the sockets on which they listen.
+
+    Python's own trackers of semaphores do not count: they live as long as the process that used `multiprocessing`.
+    """
+    found = [one for one in descendants(pid) if not _tracks(one)]
     return found, listening(found)
 
 
@@ -77,6 +80,12 @@ def gone(left: tuple[list[int], dict[str, str]]) -> bool:
     """
     pids, sockets = left
     return ended(pids) and _soon(lambda: not _members(set(pids)) and not sockets.keys() & listening().keys(), 20)
+
+
+def _tracks(pid: int) -> bool:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return b"resource_tracker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 def _members(groups: set[int]) -> list[int]:
