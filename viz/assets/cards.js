@@ -11,7 +11,8 @@ function chip(colour) {
 }
 
 function deviceName(model, device) {
-  return element("span", "", chip(model.cluster.colours[device]), model.cluster.devices[device].short);
+  const name = element("span", "tail", isolated(model.cluster.devices[device].short));
+  return element("span", "device", chip(model.cluster.colours[device]), name);
 }
 
 function facts(...rows) {
