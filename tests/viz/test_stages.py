@@ -151,7 +151,7 @@ def test_an_earlier_result_gives_what_its_run_gives(tmp_path: Path) -> None:
         (["--against", "."], "--against .: no algorithm"),
         (["--against", "neither.txt"], "neither.txt: this file is no cluster"),
         (["--against", "old.json"], "an older version wrote this result"),
-        (["--against", "single", "--training", "async"], "--against compares single steps"),
+        (["--against", "sync"], "add --training, such as async"),
         (["--compare", "single,heft", "--training", "async"], "--compare compares single steps"),
         (["--compare", "single,hefty"], "Did you mean 'heft' or 'peft'?"),
         (["--compare", ","], "name at least one algorithm"),

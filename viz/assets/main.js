@@ -61,9 +61,11 @@ function writeTrainingHeader(model) {
   const rate = (value) => (value === null ? "?" : showFigure(value));
   byId("title").textContent = model.title;
   byId("subtitle").textContent = `${training.regime} · ${training.size} · ${cluster.name}`;
+  const [, , before, after] = model.training_against?.figures.find(([what]) => what === "examples/s") ?? [];
+  const compared = before && after !== null ? `${signedPercent(after / before - 1)} against ${model.training_against.names[0]}` : null;
   byId("figures").append(
     figure("steps/s", rate(training.steps_per_s), training.sure, "", "Updates of the global step per second, after the warm-up"),
-    figure("examples/s", rate(training.examples_per_s), null, "", "Examples whose gradients were applied"),
+    figure("examples/s", rate(training.examples_per_s), compared, "", "Examples whose gradients were applied"),
     ...(median ? [figure("median step", showNanos(median[1]), null, "", "Median time of a worker's step after the warm-up")] : []),
     ...(waits.share >= 0.005 ? [figure("waits most", showShare(waits.share), waits.task, "", "The task that spends the largest share of the time without computing, handling a message or sending")] : []),
   );

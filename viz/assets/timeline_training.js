@@ -8,7 +8,8 @@ const WHOLE = -2; // of a complete step; -1: the end of the run cut it off; else
 
 const ofOneClient = (model) => model.training.steps.clients.length === 1;
 
-function trainingTimeline(canvas, model, tip, onRange) {
+// `clock`: the last moment of all timelines that show the same times.
+function trainingTimeline(canvas, model, tip, onRange, clock = 0) {
   const { steps, timeline, colours } = model.training;
   const { devices, links } = model.cluster;
   const alone = ofOneClient(model);
@@ -16,6 +17,7 @@ function trainingTimeline(canvas, model, tip, onRange) {
   const subject = {
     top: STEPS.updates + 6,
     whole: steps.whole_ns,
+    clock,
     rowsAbove: rowsOfSteps(model),
     shapeOf: (device, entries) => (entries.length ? "lane" : ""),
     nameOf: (device) => devices[device].short,

@@ -143,26 +143,28 @@ function stepsLegend(model) {
   return entries.filter(([shown]) => shown).map(([, colour, said]) => element("span", "", chip(colour), said));
 }
 
-// The page of the training: timeline above charts, words beside them. Returns its timeline.
+// The page of the training: timeline above charts, words beside them. Returns its timelines as one, that of the run first.
 function trainingView(model, tip) {
   const { training } = model;
-  const timeline = trainingTimeline(byId("steps"), model, tip, (from, to) => {
-    byId("steps-range").textContent = `${showSpan(Math.round(Math.max(0, from)), Math.round(Math.min(to, training.steps.whole_ns)))}${training.steps.left_out ? `; ${training.steps.left_out}` : ""}`;
+  const timelines = trainingTimelines(model, tip, (from, to, clock) => {
+    byId("steps-range").textContent = `${showSpan(Math.round(Math.max(0, from)), Math.round(Math.min(to, clock)))}${training.steps.left_out ? `; ${training.steps.left_out}` : ""}`;
   });
+  const timeline = timelines.at(-1);
   const filled = (id, cards) => byId(id).append(...cards.filter(Boolean));
-  filled("training-charts", [scalingCard(training), tasksCard(model), timesCard(training), stalenessCard(training), linksCard(training), sharedMemoryCard(training)]);
-  filled("training-words", [heldCard(training), disturbancesCard(training), rateCard(training), regimeCard(training), trainingNotes(training)]);
+  filled("training-charts", [...trainingsCharts(model), scalingCard(training), model.training_against ? null : tasksCard(model), timesCard(training), model.training_against ? null : stalenessCard(training), linksCard(training), sharedMemoryCard(training)]);
+  filled("training-words", [...trainingsCards(model), heldCard(training), disturbancesCard(training), rateCard(training), regimeCard(training), trainingNotes(training)]);
   byId("steps-legend").append(...stepsLegend(model));
   // No taller than its rows. Of a whole run the steps are looked at, and the charts below; of the first steps all rows.
-  const tall = (most) => byId("training").style.setProperty("--steps", `min(${most}, ${timeline.height + 60}px)`);
-  const wide = () => tall(`min(60vh, max(42vh, ${timeline.top + 110}px))`);
+  const tall = (most) => byId("training").style.setProperty("--steps", `min(${most}, ${timelines.reduce((sum, one) => sum + one.height + 24, 36)}px)`);
+  const wide = () => tall(`min(60vh, max(42vh, ${timelines.reduce((sum, one) => sum + one.top + 24, 86)}px))`);
   wide();
   const wired = (id, room, look) => byId(id).addEventListener("click", () => (room(), look()));
   wired("steps-fit", wide, timeline.fit);
   wired("steps-first", () => tall("72vh"), timeline.showSlices);
   byId("steps-first").hidden = !training.timeline.start_ns.length;
-  new ResizeObserver(() => timeline.draw()).observe(byId("steps"));
-  return timeline;
+  for (const one of timelines) new ResizeObserver(() => one.draw()).observe(byId(one.name));
+  const all = (action) => () => timelines.forEach((one) => one[action]());
+  return { ...timeline, all: timelines, draw: all("draw"), retheme: all("retheme") };
 }
 
 // Two tabs: the training, and one step of its first client.

@@ -117,9 +117,10 @@ def read_request(asked: argparse.Namespace) -> Request:
     if asked.batch is not None and not 1 <= asked.batch <= MOST:
         raise SimvizError(f"--batch {asked.batch}: a batch is a number from 1 to 2^31")
     training = _training(asked)
-    if training is not None and training.trains and (asked.against is not None or asked.compare is not None):
-        option = "--against" if asked.against is not None else "--compare"
-        raise SimvizError(f"{option} compares single steps; leave out --training")
+    if training is not None and training.trains and asked.compare is not None:
+        raise SimvizError(
+            "--compare compares single steps; leave out --training, or compare two trainings by --against"
+        )
     if training is not None and training.trains and asked.what_if is not False:
         raise SimvizError("--what-if is of a single step; a training tries by itself what would relieve it most")
     if asked.compare is not None and asked.what_if is not False:

@@ -28,6 +28,7 @@ from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.partitioning.cut import partition
 from simulator.partitioning.partitions import Partitions
+from simulator.training.regimes import KINDS, read_regime
 from simulator.wording import counted, near
 from viz.command.ingredients import Ingredients, read_inputs, refined_inputs
 from viz.command.request import Request, shown
@@ -35,6 +36,7 @@ from viz.difference.difference import compare
 from viz.difference.outline import Outline, is_result, read_result
 from viz.difference.scene_outline import outline
 from viz.difference.scores import ScoreRow, ScoreTable, score
+from viz.difference.trainings import names
 from viz.hints import HELD, Pinned, affordable, input_notes, pinned
 from viz.scene import Scene, Trained
 
@@ -59,14 +61,17 @@ def run(request: Request, say: _Say = lambda stage: None) -> Scene:
         scene = replace(scene, what_if=what_if(replace(request, check=False), given, scene, (placed, simulated), say))
     if not isinstance(other, Request):
         return replace(scene, against=other)
-    shared = other.cluster == alone.cluster and other.costs == alone.costs
+    shared = (other.cluster, other.costs, other.training) == (alone.cluster, alone.costs, alone.training)
     other = replace(other, check=False).having(given.observed)
     try:
         found = _run(other, say, given if shared else read_inputs(other, say))
     except SimvizError as error:
         error.args = (f"--against {wanted}: {error}",)
         raise
-    return replace(scene, against=replace(found, label=shown(str(wanted))))
+    found = replace(found, label=shown(str(wanted)))
+    if scene.training is not None and found.training is not None:
+        scene = replace(scene, label=names(found, scene)[1])
+    return replace(scene, against=found)
 
 
 def candidates(request: Request, algorithms: tuple[str, ...], say: _Say = lambda stage: None) -> ScoreTable:
@@ -265,9 +270,17 @@ def _notes(request: Request, given: Ingredients, partitions: Partitions, trace: 
 
 
 def _other(request: Request, wanted: str) -> Request | Outline:
-    """The request of the other run, or its outline if it was run before."""
+    """The request of the other run, or its outline if it was run before.
+
+    Raise SimvizError if `wanted` names nothing, or an earlier result beside a training, of which it has no steps.
+    """
+    training = request.training
     if wanted in TABLE:
         return replace(request, algorithm=wanted)
+    if wanted.partition(":")[0] in KINDS:
+        if training is None or not training.trains:
+            raise SimvizError(f"--against {wanted}: a regime is compared with another; add --training, such as async")
+        return replace(request, training=replace(training, regime=read_regime(wanted)))
     if os.path.isfile(wanted):  # a name that is too long is none
         return _from_file(request, wanted)
     try:
@@ -285,6 +298,11 @@ def _other(request: Request, wanted: str) -> Request | Outline:
 def _from_file(request: Request, path: str) -> Request | Outline:
     """A file is an earlier result, else a cluster, else measured times."""
     if is_result(path):
+        if request.training is not None and request.training.trains:
+            raise SimvizError(
+                f"--against {path}: an earlier result keeps no steps of a training; name what was different there: "
+                "a regime, an algorithm, a cluster or measured times."
+            )
         return replace(read_result(path), label=shown(Path(path).name))
     try:
         load_cluster(path)

@@ -20,6 +20,7 @@ from simulator.units import show_bytes, show_figure, show_nanos
 from simulator.wording import counted, ending, printable, some
 from viz import agreement, figures, training_figures
 from viz.difference.difference import difference, headline
+from viz.difference.trainings import sentences, training_difference
 from viz.figures import counts
 from viz.formats.output import remark
 from viz.scene import Scene, Trained
@@ -140,9 +141,14 @@ def _optimum(scene: Scene) -> str:
 
 
 def _difference_lines(scene: Scene) -> Iterator[_Line]:
-    """The difference from the step that this one is compared with, and the largest reasons, which add up to it."""
-    found = difference(scene)
-    if found is not None:
+    """The difference from the step that this one is compared with, and the largest reasons, which add up to it.
+
+    Of trainings it is told what differs between these.
+    """
+    if (trainings := training_difference(scene)) is not None:
+        said = sentences(trainings)
+        yield from (_Line(0 if not row else 3, text) for row, text in enumerate(said))
+    elif (found := difference(scene)) is not None:
         yield _Line(1, headline(found))
         yield from (_Line(1, f"  {part}.") for part in found.explanation(REASONS))
 
@@ -318,6 +324,8 @@ def _facts(scene: Scene) -> Iterator[str]:
 
 def _difference(scene: Scene) -> Iterator[str]:
     """The difference from the run with which this one is compared: all parts, then the largest changes of each kind."""
+    if (trainings := training_difference(scene)) is not None:
+        yield from (f"training   {said[0].lower()}{said[1:]}" for said in sentences(trainings))
     found = difference(scene)
     if found is None:
         return

@@ -140,8 +140,18 @@ def compare(a: Scene | Outline, b: Scene | Outline, *, names: tuple[str, str] | 
 
 
 def difference(scene: Scene) -> Difference | None:
-    """The difference from the run that the scene is compared with, which comes first; None if there is none."""
-    return None if scene.against is None else compare(scene.against, scene)
+    """The difference from the run that the scene is compared with, which comes first.
+
+    None if there is none, or for trainings whose programs share no node.
+    """
+    if scene.against is None:
+        return None
+    try:
+        return compare(scene.against, scene)
+    except SimvizError:
+        if scene.training is None:
+            raise
+        return None
 
 
 def headline(found: Difference) -> str:

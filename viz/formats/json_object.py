@@ -15,8 +15,10 @@ from simulator.execution.interval import interval
 from simulator.execution.memory import out_of_memory
 from simulator.training.training import WAITING
 from viz import figures, training_figures, what_if
+from viz.difference import trainings
 from viz.difference.difference import as_json, difference
 from viz.difference.scene_outline import link_bytes, path_parts
+from viz.difference.trainings import TrainingDifference, training_difference
 from viz.scene import Scene, Trained
 
 FORMAT = 1
@@ -73,7 +75,7 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "observed": _observed(scene),
         "unobserved": scene.unobserved,
         "refined": None if scene.refined is None else scene.refined.facts(),
-        "training": None if scene.training is None else training_record(scene.training),
+        "training": None if scene.training is None else training_record(scene.training, training_difference(scene)),
         "counts": figures.counts(scene),
         "notes": figures.result_notes(scene),
         "check": scene.check,
@@ -200,8 +202,8 @@ def _late(scene: Scene) -> Mapping[str, Any] | None:
     }
 
 
-def training_record(trained: Trained) -> Mapping[str, Any]:
-    """The JSON object of a training. Any: JSON."""
+def training_record(trained: Trained, against: TrainingDifference | None = None) -> Mapping[str, Any]:
+    """The JSON object of a training, with what differs from another one. Any: JSON."""
     training, found = trained.training, trained.answers
     tasks = [short_task(task) for task in training.tasks]
     return {
@@ -258,6 +260,7 @@ def training_record(trained: Trained) -> Mapping[str, Any]:
             for row in trained.scaling
         ],
         "notes": training_figures.notes(trained),
+        "against": None if against is None else trainings.as_json(against),
     }
 
 

@@ -37,6 +37,7 @@ from viz import agreement, figures, training_figures
 from viz.difference.difference import TensorCrossings, difference, headline
 from viz.difference.explanation import Row
 from viz.difference.outline import OP
+from viz.difference.trainings import SAID, sentences, training_difference
 from viz.page.folding import Folding, fold, hosts, item_order
 from viz.page.time_content import Json, recorded_contents, step_contents, steps_contents
 from viz.palette import CATEGORY_COLOURS, HUES, PACKING, device_colour, device_colours, task_colours
@@ -70,6 +71,7 @@ SCRIPTS = (
     "training_charts.js",
     "training_bands.js",
     "timeline_training.js",
+    "training_comparison.js",
     "training.js",
     "main.js",
 )
@@ -150,6 +152,7 @@ def contents(scene: Scene) -> dict[str, Json]:
         "what_if": None if scene.what_if is None else what_if_json(scene.what_if),
         "check": _plain(agreement.as_json(scene)),
         "training": None if scene.training is None else training_contents(scene.training, scene.cluster),
+        "training_against": _training_against(scene),
     }
 
 
@@ -206,6 +209,25 @@ def _against(scene: Scene, beside: Scene | None) -> Json:
         "links": [[one.link, *one.nbytes] for one in found.links],
         "devices": [[one.device, *one.busy_ns, *one.peak_bytes] for one in found.devices],
         "run": None if beside is None else _run(beside, _colours_beside(scene.cluster, beside.cluster)),
+    }
+
+
+def _training_against(scene: Scene) -> Json:
+    """What differs from another training, and that training itself; that run comes first in each pair."""
+    found, other = training_difference(scene), scene.against
+    if found is None or not isinstance(other, Scene) or other.training is None:
+        return None
+    colours = _colours_beside(scene.cluster, other.cluster)
+    return {
+        "names": list(found.names),
+        "sentences": sentences(found),
+        "figures": [[one.what, one.unit, *one.values] for one in found.figures],
+        "parts": [[SAID[part.what], *part.ns] for part in found.parts],
+        "tasks": [[one.task, *(None if of is None else list(of) for of in one.shares)] for one in found.tasks],
+        "devices": [[one.name, *one.shares] for one in found.devices],
+        "links": [[one.name, *one.shares] for one in found.links],
+        "training": training_contents(other.training, other.cluster, colours),
+        "cluster": _cluster(other, colours),
     }
 
 
@@ -387,9 +409,10 @@ def _tables(scene: Scene) -> Json:
     }
 
 
-def training_contents(trained: Trained, cluster: Cluster) -> Json:
-    """Everything that the page shows of the training."""
+def training_contents(trained: Trained, cluster: Cluster, colours: Sequence[str] = ()) -> Json:
+    """Everything that the page shows of the training; `colours` are those of the devices, if not the usual ones."""
     found = trained.answers
+    of_tasks = task_colours(trained.training.tasks, trained.training.devices, colours)
     return {
         "regime": training_figures.regime(trained),
         "words": trained.regime_in_words,
@@ -420,7 +443,7 @@ def training_contents(trained: Trained, cluster: Cluster) -> Json:
         "step_times": _step_times(trained),
         "staleness_in_words": training_figures.staleness(found),
         "staleness": [[late, count] for late, count in found.staleness.items()],
-        "colours": list(task_colours(trained.training.tasks, trained.training.devices)),
+        "colours": list(of_tasks),
         "kinds": list(zip(training_figures.KINDS, _KIND_COLOURS, strict=True)),
         "tasks": [[short_task(task), *found.shares[row].tolist()] for row, task in enumerate(trained.training.tasks)],
         "links": _links(trained),
@@ -428,7 +451,7 @@ def training_contents(trained: Trained, cluster: Cluster) -> Json:
         "disturbances": [[one.text, _meaning(one)] for one in trained.wanted.disturbances],
         "scaling": [list(astuple(row)) for row in trained.scaling],
         "notes": [*training_figures.notes(trained), training_figures.late_sessions(trained), not_drawn(trained)],
-        "steps": steps_contents(trained),
+        "steps": steps_contents(trained, of_tasks),
         "timeline": recorded_contents(trained, cluster),
     }
 

@@ -17,7 +17,7 @@ from simulator.training.clients import Client
 from simulator.training.training import Training
 from simulator.wording import counted
 from viz import figures
-from viz.palette import GREY, HUES, PACKING, task_colours
+from viz.palette import GREY, HUES, PACKING
 from viz.scene import Scene, Trained
 from viz.timeline.step_timeline import step_timeline
 from viz.timeline.timeline import Timeline
@@ -138,8 +138,11 @@ def _longest(start_ns: Ints, end_ns: Ints, most: int) -> npt.NDArray[np.intp]:
     return np.sort(np.lexsort((np.arange(len(start_ns)), start_ns - end_ns))[:most])
 
 
-def steps_contents(trained: Trained) -> Json:
-    """The steps of a training by client, its updates, its disturbances, and the waits for late tasks."""
+def steps_contents(trained: Trained, colours: Sequence[str]) -> Json:
+    """The steps of a training by client, its updates, its disturbances, and the waits for late tasks.
+
+    `colours` are those of the tasks.
+    """
     training = trained.training
     steps, happened = all_steps(training), bands(trained)
     count = len(steps)
@@ -152,7 +155,6 @@ def steps_contents(trained: Trained) -> Json:
         last_update = int(updates[-1]) if len(training.update_ns) > MOST_UPDATES else end
         end = min(end, last_step, last_update)
     left_out = f"the rest is not shown: {counted(count, 'step')} are too many" if cut_off else ""
-    colours = task_colours(training.tasks, training.devices)
     names = zip(
         training.clients, training.client_task.tolist(), training.is_worker.tolist(), trained.clients, strict=True
     )
