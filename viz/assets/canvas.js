@@ -68,7 +68,8 @@ function inkOn(colour) {
   return inks.get(colour);
 }
 
-// Drag, wheel, hover and click of one canvas, in its own CSS pixels. A press that moves less than 4 px is a click.
+// Drag, wheel, hover and click of one canvas, in its own CSS pixels. A press that moves less than 4 px is a click. A drag with Shift
+// measures, where that is asked for.
 function watchPointer(canvas, on) {
   let pressed = null;
   const at = (event) => {
@@ -77,7 +78,7 @@ function watchPointer(canvas, on) {
   };
   canvas.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return;
-    pressed = { x: event.clientX, y: event.clientY, moved: false };
+    pressed = { x: event.clientX, y: event.clientY, moved: false, measured: event.shiftKey && on.measure ? at(event)[0] : null };
     canvas.setPointerCapture(event.pointerId);
     canvas.focus({ preventScroll: true });
   });
@@ -86,6 +87,11 @@ function watchPointer(canvas, on) {
     const dx = event.clientX - pressed.x;
     const dy = event.clientY - pressed.y;
     if (!pressed.moved && Math.hypot(dx, dy) < 4) return;
+    if (pressed.measured !== null) {
+      pressed.moved = true;
+      canvas.style.cursor = "col-resize";
+      return on.measure(pressed.measured, at(event)[0]);
+    }
     Object.assign(pressed, { moved: true, x: event.clientX, y: event.clientY });
     canvas.style.cursor = "grabbing";
     on.drag(dx, dy);

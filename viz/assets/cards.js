@@ -1,7 +1,15 @@
 // Parts of the side panel: cards, tables, lists of links, bars. Needs format.js.
 
+// A card whose table can be copied as CSV.
 function card(heading, ...content) {
-  return element("section", "card", heading && element("h3", "", heading), ...content);
+  const tables = content.filter((part) => part?.csv);
+  const copy = tables.length && element("button", "csv", "CSV");
+  if (copy) {
+    copy.type = "button";
+    copy.title = "Copy the table as CSV";
+    copy.addEventListener("click", () => copyText(tables.map((one) => one.csv()).join("\n")));
+  }
+  return element("section", "card", heading && element("h3", "", heading), copy || null, ...content);
 }
 
 function chip(colour) {
@@ -25,8 +33,8 @@ function facts(...rows) {
   return list;
 }
 
-// A table of rows [cells, action, title, values]; numeric columns are those whose heading ends in "#". With values, a click on a
-// heading sorts by it, the largest first, and again the other way round.
+// A table of rows [cells, action, title, values]; numeric columns are those whose heading ends in "#". A click on a heading sorts by
+// it, the largest first, and again the other way round; without values by what the cells say.
 function table(headings, widths, rows) {
   const made = element("table");
   const columns = element("colgroup");
@@ -42,32 +50,49 @@ function table(headings, widths, rows) {
   for (const [cells, action, titles] of rows) {
     const line = element("tr", action ? "link" : "", ...cells.map((cell, at) => element("td", numeric[at] ? "n" : "", cell)));
     if (titles) line.title = titles;
-    if (action) {
-      line.tabIndex = 0;
-      line.addEventListener("click", action);
-      line.addEventListener("keydown", (event) => event.key === "Enter" && action());
-    }
-    lines.push(line);
+    lines.push(acting(line, action));
   }
   body.append(...lines);
-  if (rows.length > 1 && rows[0][3]) [...head.children].forEach((cell, at) => sortsBy(cell, body, rows.map((row, place) => [row[3][at], lines[place]])));
+  const valued = rows.map(([cells, , , values], place) => values ?? cells.map((_, at) => valueOf(lines[place].cells[at].textContent)));
+  if (rows.length > 1) [...head.children].forEach((cell, at) => sortsBy(cell, body, valued.map((values, place) => [values[at], lines[place]])));
   made.append(columns, element("thead", "", head), body);
+  made.csv = () => csvOf([...head.children].map((cell) => cell.textContent), [...body.children].map((line) => [...line.cells].map((cell) => cell.textContent)));
   return made;
+}
+
+// What a click or Enter acts on.
+function acting(made, action) {
+  if (!action) return made;
+  made.tabIndex = 0;
+  made.addEventListener("click", action);
+  made.addEventListener("keydown", (event) => event.key === "Enter" && action());
+  return made;
+}
+
+const SIZES = { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 };
+// The number that a cell shows, to compare it with those of the same column; else its text.
+function valueOf(said) {
+  const [, sign, digits, unit] = /^([+−]?)<?([0-9,]*\.?[0-9]+)\s?(\S*)$/.exec(said) ?? [];
+  return digits === undefined ? said.toLowerCase() : (sign === "−" ? -1 : 1) * Number(digits.replaceAll(",", "")) * (SIZES[unit] ?? 1);
+}
+// Numbers by size, texts by letter, after each other; what is missing comes last.
+function inOrder(a, b, sign) {
+  const missing = (value) => value === null || value === undefined;
+  if (missing(a) || missing(b)) return missing(a) - missing(b);
+  if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
+  return sign * (typeof a === "number" ? a - b || 0 : b < a ? 1 : -Number(b > a));
 }
 
 function sortsBy(cell, body, valued) {
   let sign = 1;
   const sort = () => {
     sign = -sign;
-    const by = ([a], [b]) => sign * (typeof a === "number" ? a - b : b < a ? -1 : Number(b > a));
-    body.replaceChildren(...[...valued].sort(by).map(([, line]) => line));
+    body.replaceChildren(...[...valued].sort(([a], [b]) => inOrder(a, b, typeof a === "number" ? sign : -sign)).map(([, line]) => line));
     for (const other of cell.parentElement.children) other.removeAttribute("aria-sort");
     cell.setAttribute("aria-sort", sign < 0 ? "descending" : "ascending");
   };
   cell.className += " sorts";
-  cell.tabIndex = 0;
-  cell.addEventListener("click", sort);
-  cell.addEventListener("keydown", (event) => event.key === "Enter" && sort());
+  acting(cell, sort);
 }
 
 function meter(share, colour) {

@@ -54,6 +54,7 @@ function stateOfRun(state, shown, model, name) {
         return mapped;
       },
     },
+    measure: { value: (range) => state.measure(range) },
     select: { value: (selection, from) => state.select(selectionIn(model, shown(), selection), from === "timeline" ? name : from) },
   });
 }
@@ -171,7 +172,7 @@ function wireRuns(root, shown, state, changed) {
     Object.assign(shown, model, { runs: shown.runs });
     press();
     changed();
-    state.select(selection?.kind === "edges" ? null : selection, "graph");
+    state.set({ selection: selection?.kind === "edges" ? null : selection, traced: "", ...(state.traced ? { hits: new Set() } : {}) }, "graph");
   }
   root.append(...buttons);
   press();

@@ -22,10 +22,12 @@ function heat(theme, share) {
   return blend(theme.soft, "#d55e00", strength);
 }
 
-function isFaded(pen, item) {
+function isFaded(pen, box) {
   const { model, state } = pen;
+  const { item } = box;
   if (isScope(model, item) ? !totalsOf(model, item).running : !model.nodes.runs[item - model.scopes]) return 0.45;
   if (state.critical && !totalsOf(model, item).critical) return 0.35;
+  if (state.traced && !pen.found.has(box)) return 0.35;
   return 1;
 }
 
@@ -78,7 +80,7 @@ function letters(pen, size, most) {
 
 function drawClosedBox(pen, box) {
   const { context, theme, model } = pen;
-  const faded = isFaded(pen, box.item);
+  const faded = isFaded(pen, box);
   const scope = isScope(model, box.item);
   context.globalAlpha = faded;
   if (scope && pen.scale > 0.25) {
@@ -188,7 +190,7 @@ function outline(pen, box, quiet, radius) {
   const { context, theme, state, model } = pen;
   const critical = state.critical && totalsOf(model, box.item).critical > 0;
   const selected = box === pen.selected;
-  if (pen.found.has(box)) drawHit(pen, box);
+  if (pen.found.has(box) && !state.traced) drawHit(pen, box);
   rounded(context, box.x, box.y, box.width, box.height, radius);
   context.lineWidth = (selected ? 3 : critical && !box.open ? 2.2 : 1) / Math.min(1, Math.max(pen.scale, 0.4));
   context.strokeStyle = selected ? theme.accent : critical ? theme.ink : box === pen.hovered ? theme.quiet : quiet;

@@ -289,8 +289,20 @@ function graphView(canvas, model, state, tip) {
     return now;
   }
 
+  // Select the next box: along the edges that carry most, or in reading order. Without a selection the first one.
+  function walk(way) {
+    const boxes = picture.boxes.filter((box) => box.item > 0);
+    const now = selectedBox();
+    const at = boxes.indexOf(now);
+    const carries = (bundle) => bundle.edges.reduce((sum, edge) => sum + 1 + Math.max(0, model.tensors.bytes[model.edges.tensor[edge]] ?? 0), 0);
+    const along = (here, there) => picture.bundles.filter((bundle) => bundle.edges.length && bundle[here] === now).reduce((most, bundle) => (most && carries(most) >= carries(bundle) ? most : bundle), null)?.[there];
+    const next = !now ? boxes[0] : way === "out" ? along("from", "to") : way === "in" ? along("to", "from") : boxes[at + (way === "after" ? 1 : -1)];
+    if (next) state.select(isScope(model, next.item) ? { kind: "scope", id: next.item } : { kind: "node", id: next.item - model.scopes }, "keyboard");
+  }
+
   use(layoutBoxes(model, open, state.showIdle, paneRoom(density)));
   return {
+    walk,
     draw, fit, zoom, move, reveal, show, toggle, closeAll, relayout, resize,
     changed: () => {
       emphasis = null;

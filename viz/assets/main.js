@@ -9,14 +9,21 @@ function makeState() {
     critical: false,
     colourBy: "device",
     showIdle: false,
-    hits: new Set(), // items that the search found
+    hits: new Set(), // items that the search found, or a trace
+    traced: "", // "inputs" or "outputs", while the hits are those of a trace
+    range: null, // {from, to}: measured times
     set(changes, from = "") {
       Object.assign(this, changes);
       for (const listener of listeners) listener(changes, from);
     },
     // `from` is the view that was clicked: it does not move.
     select(selection, from = "panel") {
-      this.set({ selection }, from);
+      const ended = this.traced ? { traced: "", hits: new Set() } : {};
+      this.set({ selection, ...ended, ...(selection === null && { range: null }) }, from);
+    },
+    // What is measured takes the place of what is selected.
+    measure(range) {
+      this.set(range ? { range, selection: null } : { range }, "measure");
     },
     listen: (listener) => listeners.push(listener),
   };
@@ -101,14 +108,15 @@ function wire(model, state, graph, timelines, panel) {
       panel.draw();
     }
     if ("critical" in changes) byId("critical").setAttribute("aria-pressed", String(state.critical));
+    if ("selection" in changes || "range" in changes || "traced" in changes) panel.draw(from === "trace");
+    if (("selection" in changes || "range" in changes) && from !== "link") writeLink(model, state);
     if ("selection" in changes) {
-      panel.draw();
       writeCrumbs(model, state);
       const item = itemSelected(model, state.selection);
-      if (from !== "link") writeLink(model, state.selection);
       if (item && from !== "graph") graph.show(item);
       for (const timeline of timelines) if (from !== timeline.name) timeline.showSelection();
     }
+    if (changes.range && from === "link") timelines[0].look(changes.range.from, changes.range.to);
     graph.changed();
     for (const timeline of timelines) timeline.draw();
   });
@@ -120,11 +128,18 @@ function wire(model, state, graph, timelines, panel) {
   byId("graph-fit").addEventListener("click", () => graph.fit());
   byId("graph-close").addEventListener("click", () => graph.closeAll());
   byId("timeline-fit").addEventListener("click", () => timelines.forEach((timeline) => timeline.fit()));
+  byId("timeline-measure").addEventListener("click", () => measureSight(model, state, timelines));
   byId("help").addEventListener("click", () => byId("keys").showModal());
 }
 
+// Measure what is in sight of the timelines, or end it.
+function measureSight(model, state, timelines) {
+  const { from, to } = timelines.at(-1).view;
+  state.measure(state.range ? null : rangeOf(from, to, model.summary.makespan_ns));
+}
+
 // Keys act on the view that was used last.
-function wireKeys(model, state, graph, timelines, steps, otherRun) {
+function wireKeys(model, state, graph, timelines, { steps, otherRun, tables }) {
   let used = graph;
   let lane = timelines.at(-1); // the timeline that was used last
   const view = {};
@@ -141,13 +156,18 @@ function wireKeys(model, state, graph, timelines, steps, otherRun) {
     ArrowUp: () => view.move(0, 60), ArrowDown: () => view.move(0, -60),
     n: () => lane.neighbour(true), p: () => lane.neighbour(false),
     x: () => otherRun?.(),
+    i: () => trace(model, state, "inputs"), o: () => trace(model, state, "outputs"),
+    m: () => measureSight(model, state, timelines),
+    t: () => tables.open(),
     Enter: () => state.selection?.kind === "scope" && graph.toggle(state.selection.id),
   };
+  // With Shift: along an edge of the graph, or to the box before or after in reading order.
+  const walks = { ArrowLeft: () => graph.walk("in"), ArrowRight: () => graph.walk("out"), ArrowUp: () => graph.walk("before"), ArrowDown: () => graph.walk("after") };
   document.addEventListener("keydown", (event) => {
     const typing = event.target.matches?.("input:not([type=checkbox]), select, textarea");
-    const pressing = event.key === "Enter" && event.target.matches?.("button, tr, input");
-    if (typing || pressing || event.ctrlKey || event.metaKey || event.altKey || byId("keys").open || event.target === byId("splitter")) return;
-    const action = keys[event.key];
+    const pressing = event.key === "Enter" && event.target.matches?.("button, tr, th, summary, input");
+    if (typing || pressing || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") || event.target === byId("splitter")) return;
+    const action = (event.shiftKey && walks[event.key]) || keys[event.key];
     if (!action) return;
     event.preventDefault();
     action();
@@ -172,37 +192,6 @@ function wireSplitter(wanted, least) {
     const steps = { ArrowUp: -0.04, ArrowDown: 0.04 };
     if (event.key in steps) set(shareNow() + steps[event.key]);
   });
-}
-
-// "#node=tower/Conv2D" in the address opens the page at a node or a scope.
-function followLink(model, state) {
-  const path = linkedPath();
-  if (!path) return;
-  const node = model.nodes.names.indexOf(path);
-  if (node >= 0) return state.select({ kind: "node", id: node }, "link");
-  for (let scope = 1; scope < model.scopes; scope++) {
-    if (pathTo(model, scope).map((part) => model.tree.labels[part]).join("/") === path) return state.select({ kind: "scope", id: scope }, "link");
-  }
-}
-
-function linkedPath() {
-  const [, written] = /^#node=(.*)$/s.exec(location.hash) ?? [];
-  try {
-    return written ? decodeURIComponent(written) : "";
-  } catch {
-    return ""; // the address is nobody's: its % are no escapes
-  }
-}
-
-// Write the selection into the address, so that it can be handed on.
-function writeLink(model, selection) {
-  const kinds = { node: () => model.nodes.names[selection.id], scope: () => pathTo(model, selection.id).map((part) => model.tree.labels[part]).join("/") };
-  const said = kinds[selection?.kind]?.();
-  try {
-    history.replaceState(null, "", said ? "#node=" + encodeURIComponent(said) : location.pathname + location.search);
-  } catch {
-    // a frame without an address of its own, as in a notebook, or a name with half a character
-  }
 }
 
 // The timeline of the run, and above it that of the run beside it. Both show the same times.
@@ -243,12 +232,12 @@ async function start() {
   graph.fit();
   panel.draw();
   const steps = model.training ? trainingView(model, tip) : null;
-  if (steps) {
-    wireTabs(model, (training) => {
-      if (training) steps.draw();
-      else graph.fit();
-    });
-  }
+  const showTab = steps && wireTabs(model, (training) => {
+    if (training) steps.draw();
+    else graph.fit();
+  });
+  const tables = tablesDialog(byId("tables"), model, state);
+  for (const name of ["tables-open", "tables-steps"]) byId(name).addEventListener("click", () => tables.open());
   new ResizeObserver(() => graph.resize()).observe(byId("graph"));
   for (const one of timelines) new ResizeObserver(() => one.draw()).observe(byId(one.name));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
@@ -256,10 +245,11 @@ async function start() {
     for (const one of timelines) one.retheme();
     steps?.retheme();
   });
-  wireKeys(model, state, graph, timelines, steps, otherRun);
-  followLink(model, state);
-  addEventListener("hashchange", () => followLink(model, state));
-  window.simviz = { model, state, graph, timeline, timelines, steps }; // for the console and the tests
+  wireKeys(model, state, graph, timelines, { steps, otherRun, tables });
+  const follow = () => followLink(model, state, { run: (name) => model.compared && name !== model.compared.names[model.compared.at] && model.compared.names.includes(name) && otherRun?.(), tab: (name) => showTab?.(name === "training"), table: tables.open });
+  follow();
+  addEventListener("hashchange", follow);
+  window.simviz = { model, state, graph, timeline, timelines, steps, tables }; // for the console and the tests
   document.documentElement.dataset.ready = "yes";
 }
 

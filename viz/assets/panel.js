@@ -3,16 +3,18 @@
 
 function sidePanel(root, model, state) {
   return {
-    draw() {
+    // `staying`: the reader is still at the same place.
+    draw(staying = false) {
       const { selection } = state;
+      const top = root.scrollTop;
       const cards =
-        selection === null ? overviewCards(model, state)
+        selection === null ? (state.range ? rangeCards(model, state) : overviewCards(model, state))
         : selection.kind === "node" ? nodeCards(model, state, selection.id)
         : selection.kind === "scope" ? scopeCards(model, state, selection.id)
         : selection.kind === "edges" ? edgeCards(model, state, selection)
         : transferCards(model, state, selection.id);
-      root.replaceChildren(...(selection === null ? [] : [backButton(state)]), ...cards.filter(Boolean));
-      root.scrollTop = 0;
+      root.replaceChildren(...(selection === null && !state.range ? [] : [backButton(state)]), ...cards.filter(Boolean));
+      root.scrollTop = staying ? top : 0;
     },
   };
 }
@@ -189,6 +191,7 @@ function nodeCards(model, state, node) {
         nodes.resident_bytes[node] ? ["resident", showBytes(nodes.resident_bytes[node])] : null,
         nodes.scratch_bytes[node] ? ["scratch", showBytes(nodes.scratch_bytes[node])] : null,
       ),
+      traceButtons(model, state),
     ),
     outputsCard(model, node),
     neighboursCard(model, state, node, "Inputs", rowsIn(model.inEdges, node), model.edges.src),
@@ -257,6 +260,7 @@ function scopeCards(model, state, scope) {
         ["device time", showNanos(total.nanos), `${showShare(total.nanos / (totalsOf(model, 0).nanos || 1))} of the step's`],
         total.critical ? ["critical path", showNanos(total.critical), `${showShare(total.critical / (model.summary.makespan_ns || 1))} of the makespan`] : null,
       ),
+      traceButtons(model, state),
     ),
     card("Devices", stack(devices.map(([device, nanos]) => [model.cluster.colours[device], nanos || 1])),
       table(["", "time#", "share#"], ["", "27%", "20%"], devices.map(([device, nanos]) => [[deviceName(model, device), showNanos(nanos), share(nanos)]]))),

@@ -26,12 +26,13 @@ function ranking(model, typed) {
       return null; // said in the list
     }
   }
-  const words = typed.toLowerCase().split(/\s+/);
+  const words = typed.toLowerCase().split(/\s+/).map((word) => [word, word.replace(/^\^|:\d+$/g, "")]); // behind it the node of what may be a tensor
   // The rank of the worst word: the last part of the name is it, begins with it, holds it, the op or device does, the scope does.
   return (item) => {
     let worst = -1;
-    for (const word of words) {
+    for (const [typed, maker] of words) {
       const name = lowerNames[item];
+      const word = maker !== typed && maker && `/${name}`.endsWith(`/${maker}`) ? maker : typed;
       const leaf = name.lastIndexOf("/") + 1;
       const at = name.indexOf(word, leaf);
       const whole = name === word || (at === leaf && name.length - leaf === word.length);
@@ -88,7 +89,7 @@ function searchBox(input, list, model, state) {
   function draw() {
     const result = findItems(model, input.value);
     found = result.found;
-    state.set({ hits: new Set(result.all) }, "search");
+    state.set({ hits: new Set(result.all), traced: "" }, "search");
     const { names } = searched(model);
     const lines = found.map((item, index) => {
       const node = item - model.scopes;

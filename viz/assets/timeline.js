@@ -11,7 +11,7 @@ const lasts = (timeline, slice) => timeline.end_ns[slice] - timeline.start_ns[sl
 
 // Each row has its entries in order of start, and `times` with their start_ns and end_ns. No two entries of a row overlap,
 // unless the row says so.
-function timelineRows(timeline, subject) {
+function timelineRows(timeline, subject, folded) {
   const rows = [];
   let y = subject.top;
   const add = (row, height, after) => {
@@ -26,13 +26,18 @@ function timelineRows(timeline, subject) {
   devices.forEach(({ device, number, lane, shape }, at) => {
     if (shape === "idle") add({ kind: "idle", device, label: subject.nameOf(device) }, ROW.link, 4);
     if (shape !== "lane") return;
+    if (folded.has(device)) {
+      const all = devices.flatMap((one) => (one.device === device ? entries[one.lane] : [])).sort((a, b) => timeline.start_ns[a] - timeline.start_ns[b]);
+      if (!number) add({ kind: "lane", device, label: subject.nameOf(device), rows: all, overlap: true, folded: true }, ROW.link, 2);
+      return;
+    }
     add({ kind: "lane", device, label: number ? "" : subject.nameOf(device), rows: entries[lane], bands: subject.bandsOf?.(device) }, ROW.lane, 1);
     if (subject.memory && devices[at + 1]?.device !== device) add({ kind: "memory", device, label: "memory" }, ROW.memory, ROW.gap);
   });
   if (subject.rest) add({ kind: "rest", label: subject.rest }, ROW.link, 4);
   const links = linkRows(timeline, entries);
-  if (links.length) add({ kind: "heading", label: "Links" }, ROW.head, 0);
-  for (const { link, number, ...row } of links) add({ kind: "link", link, label: number ? "" : subject.linkOf(link), ...row }, number ? ROW.track : ROW.link, 1);
+  if (links.length) add({ kind: "heading", label: folded.has("links") ? `Links: ${plural(links.length, "row")} folded` : "Links", folds: "links" }, ROW.head, 0);
+  if (!folded.has("links")) for (const { link, number, ...row } of links) add({ kind: "link", link, label: number ? "" : subject.linkOf(link), ...row }, number ? ROW.track : ROW.link, 1);
   return { rows, height: y, top };
 }
 
@@ -69,14 +74,26 @@ function firstAfter({ rows: entries, overlap }, end, time) {
 }
 
 function timelineView(canvas, timeline, subject, tip, onRange) {
-  const { rows, height, top } = timelineRows(timeline, subject);
+  const folded = new Set(); // devices, and "links"
+  const { rows, height, top } = timelineRows(timeline, subject, folded);
   const end = Math.max(1, subject.whole);
-  const sight = timelineWindow(canvas, { whole: Math.max(end, subject.clock ?? 0), end, height }, (bare) => {
+  const sight = timelineWindow(canvas, { whole: Math.max(end, subject.clock ?? 0), end, height: () => rows.height }, (bare) => {
     const pen = { ...bare, timeline, subject, marked: subject.marked?.() ?? NOTHING, critical: subject.critical?.() ?? null };
     subject.drawBehind?.(pen, pen.topOf({ y: top }));
     eachRow(pen, rows, (row, y) => drawRow(pen, row, y));
-    subject.drawBefore?.(pen);
+    subject.drawBefore?.(pen, rows);
   }, onRange);
+  rows.height = height;
+
+  // Fold what a label stands for, or unfold it; the rows stay the same list.
+  function fold(what) {
+    if (!folded.delete(what)) folded.add(what);
+    const next = timelineRows(timeline, subject, folded);
+    rows.splice(0, rows.length, ...next.rows);
+    rows.height = next.height;
+    sight.draw();
+  }
+  const foldOf = (row, x) => (!row || x >= ROW.label ? undefined : (row.folds ?? (row.kind === "lane" || row.kind === "memory" ? row.device : undefined)));
 
   // The row, the entry and the time under a point.
   function hit(x, y) {
@@ -84,20 +101,25 @@ function timelineView(canvas, timeline, subject, tip, onRange) {
     if (!row || x < ROW.label) return { row };
     return { row, time: sight.nsAt(x), entry: sight.entryAt(row, row.times, x) };
   }
-  const onLabel = (row, x) => (row && x < ROW.label && row.label ? [subject.titleOf(row)] : null);
+  const onLabel = (row, x) => (row && x < ROW.label && row.label ? [subject.titleOf(row), ...(foldOf(row, x) === undefined ? [] : ["a click folds it, and again unfolds it"])] : null);
 
   watchPointer(canvas, {
     drag: sight.move,
     wheel: sight.wheel,
     hover: (x, y, event) => {
       const { row, entry, time } = hit(x, y);
-      canvas.style.cursor = entry !== undefined && subject.select ? "pointer" : "grab";
+      canvas.style.cursor = (entry !== undefined && subject.select) || foldOf(row, x) !== undefined ? "pointer" : "grab";
       const said = onLabel(row, x) ?? (time === undefined ? subject.describeTop?.(sight, x, y) : subject.describe(row, entry, time));
       if (said) tip.show(event, ...said);
       else tip.hide();
     },
     leave: () => tip.hide(),
-    click: (x, y) => subject.select?.(hit(x, y).entry),
+    click: (x, y) => {
+      const { row, entry } = hit(x, y);
+      if (foldOf(row, x) !== undefined) fold(foldOf(row, x));
+      else subject.select?.(entry);
+    },
+    measure: subject.measure && ((x0, x1) => subject.measure(sight.nsAt(x0), sight.nsAt(x1))),
   });
 
   // Bring a slice into sight; zoom in where it would be a hair.
@@ -123,7 +145,9 @@ function timelineView(canvas, timeline, subject, tip, onRange) {
   sight.fit();
   const { draw, fit, follow, zoom, move, retheme, view } = sight;
   return {
-    draw, fit, follow, zoom, move, retheme, view, rows, hit, show, showSlices, rowOf,
+    draw, fit, follow, zoom, move, retheme, view, rows, hit, show, showSlices, rowOf, fold,
+    look: sight.look,
+    xOf: sight.xOf,
     said: (row, time) => subject.describe(rows[row], rows[row].rows.find((entry) => rows[row].times.start_ns[entry] <= time && time < rows[row].times.end_ns[entry]), time),
     height: height + ROW.axis,
     top: top + ROW.axis,

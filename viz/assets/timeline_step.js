@@ -1,6 +1,8 @@
 // The subject of a step's timeline: ops, the work for transfers, transfers on links, and the memory of each device.
 // Needs format.js, model.js, canvas.js, graph_drawing.js, timeline.js, timeline_drawing.js.
 
+const MOST_ARROWS = 60; // at once
+
 // `clock`: the last moment of all timelines that show the same times.
 function stepTimeline(canvas, model, state, tip, onRange, clock = 0) {
   const { timeline, cluster, transfers } = model;
@@ -20,6 +22,11 @@ function stepTimeline(canvas, model, state, tip, onRange, clock = 0) {
     marked: () => markedSlices(model, state),
     critical: () => (state.critical ? model.criticalSlices : null),
     memory: (device) => `${showBytes(model.memory.peak_bytes[device])} of ${showBytes(cluster.devices[device].memory_bytes)}`,
+    measure: (one, other) => state.measure(rangeOf(one, other, model.summary.makespan_ns)),
+    drawBefore(pen, rows) {
+      if (state.range) drawRange(pen, state.range);
+      drawArrows(pen, model, state, rows);
+    },
     drawRow: (pen, row, y) => row.kind === "memory" && drawMemory(pen, model, row, y),
     textOf: (slice, row) => (row.kind === "lane" ? sliceText(model, slice) : ""),
     coloursOf: (pen, slice, row) => sliceColours(pen, model, state, slice, row),
@@ -39,15 +46,55 @@ function stepTimeline(canvas, model, state, tip, onRange, clock = 0) {
     else view.draw();
   }
 
-  // The op before or after the selected one on the same lane, by start.
+  // The op or transfer before or after the selected one on the same lane, by start; the first op where none is selected.
   function neighbour(forward) {
-    if (state.selection?.kind !== "node") return;
-    const [slice] = rowsIn(model.slicesOf, state.selection.id);
-    const ops = view.rowOf(slice)?.rows.filter(isOp);
-    const next = ops?.[ops.indexOf(slice) + (forward ? 1 : -1)];
-    if (next !== undefined) state.select({ kind: "node", id: model.slices.node[next] }, "keyboard");
+    const { selection } = state;
+    const [slice] = selection?.kind === "node" ? rowsIn(model.slicesOf, selection.id) : selection?.kind === "transfer" ? linkSlices(model, selection.id) : [timeline.start_ns.indexOf(Math.min(...timeline.start_ns.slice(0, model.slices.node.length)))];
+    const others = view.rowOf(slice)?.rows.filter((one) => isOp(one) === isOp(slice));
+    const next = selection ? others?.[others.indexOf(slice) + (forward ? 1 : -1)] : slice;
+    if (next !== undefined && next >= 0) state.select(isOp(next) ? { kind: "node", id: model.slices.node[next] } : { kind: "transfer", id: timeline.transfer[next] }, "keyboard");
   }
   return { ...view, showSelection, neighbour, marked: () => [...markedSlices(model, state)].filter((slice) => laneOf(timeline, slice)[0] === "device") };
+}
+
+// An arrow for each transfer of the selection: from the lane of its source, when it is sent, to that of its target, when it is there.
+function drawArrows(pen, model, state, rows) {
+  const { context, theme, xOf, topOf, right, bottom } = pen;
+  const { src, dst, packed_ns: packed, arrived_ns: arrived } = model.transfers;
+  const laneRow = (device) => rows.find((row) => row.kind === "lane" && row.device === device);
+  context.strokeStyle = context.fillStyle = theme.accent;
+  context.lineWidth = 1.4;
+  for (const transfer of transfersSelected(model, state.selection).slice(0, MOST_ARROWS)) {
+    const [from, to] = [laneRow(src[transfer]), laneRow(dst[transfer])];
+    const [x0, x1] = [xOf(packed[transfer]), xOf(arrived[transfer])];
+    if (!from || !to || from === to || x1 < ROW.label || x0 > right) continue;
+    const down = to.y > from.y;
+    const [y0, y1] = [topOf(from) + (down ? from.height : 0), topOf(to) + (down ? 0 : to.height)];
+    if (Math.max(y0, y1) < ROW.axis || Math.min(y0, y1) > bottom) continue;
+    const head = down ? -5 : 5;
+    context.save();
+    context.beginPath();
+    context.rect(ROW.label, ROW.axis, right - ROW.label, bottom);
+    context.clip();
+    context.beginPath();
+    context.moveTo(x0, y0);
+    context.bezierCurveTo(x0, (y0 + y1) / 2, x1, (y0 + y1) / 2, x1, y1 + head);
+    context.stroke();
+    context.beginPath();
+    context.moveTo(x1, y1);
+    context.lineTo(x1 - 3.5, y1 + 1.3 * head);
+    context.lineTo(x1 + 3.5, y1 + 1.3 * head);
+    context.fill();
+    context.restore();
+  }
+}
+
+// The transfers of a selected transfer, node or edge.
+function transfersSelected(model, selection) {
+  const of = (edges) => [...new Set([...edges].map((edge) => model.edges.transfer[edge]).filter((row) => row >= 0))].flatMap((row) => [...repeats(model, row)]);
+  if (selection?.kind === "transfer") return [selection.id];
+  if (selection?.kind === "node") return of([...rowsIn(model.inEdges, selection.id), ...rowsIn(model.outEdges, selection.id)]);
+  return selection?.kind === "edges" ? of(selection.id) : [];
 }
 
 // The slices that the selection stands for; without one, those of what the search found.
@@ -59,7 +106,7 @@ function markedSlices(model, state) {
     const first = model.edges.transfer[edge]; // a loop has one per iteration
     if (first >= 0) for (const row of repeats(model, first)) mark(model.slicesOfTransfer, row);
   };
-  if (!selection) for (const item of state.hits) if (!isScope(model, item)) mark(model.slicesOf, item - model.scopes);
+  if (!selection || state.traced) for (const item of state.hits) if (!isScope(model, item)) mark(model.slicesOf, item - model.scopes);
   if (selection?.kind === "transfer") mark(model.slicesOfTransfer, selection.id);
   if (selection?.kind === "edges") selection.id.forEach(markTransfer);
   if (selection?.kind === "node") {

@@ -2,7 +2,7 @@
 // timeline_drawing.js.
 
 // One closure, so that nobody else sets `view`. `whole` is the last moment on the clock, `end` that of these
-// rows, and `height` that of all of them. `content` draws below the axis, `onRange` gets the times in sight.
+// rows, and `height()` that of all of them. `content` draws below the axis, `onRange` gets the times in sight.
 function timelineWindow(canvas, { whole, end, height }, content, onRange) {
   const context = canvas.getContext("2d");
   const view = { from: 0, to: whole, top: 0 };
@@ -18,7 +18,7 @@ function timelineWindow(canvas, { whole, end, height }, content, onRange) {
     const span = Math.min(Math.max(view.to - view.from, Math.min(whole, 50)), whole * 1.1);
     view.from = Math.min(Math.max(view.from, -whole * 0.05), whole * 1.05 - span);
     view.to = view.from + span;
-    view.top = Math.min(Math.max(0, view.top), Math.max(0, height + ROW.axis + 8 - canvas.clientHeight));
+    view.top = Math.min(Math.max(0, view.top), Math.max(0, height() + ROW.axis + 8 - canvas.clientHeight));
   }
   function look(from, to) {
     view.from = from;
@@ -75,7 +75,7 @@ function timelineWindow(canvas, { whole, end, height }, content, onRange) {
     content(pen);
     context.restore();
     drawAxis(pen);
-    drawScrollbar(pen, view.top, height + 8, bottom);
+    drawScrollbar(pen, view.top, height() + 8, bottom);
   }
 
   // The row under a point.

@@ -182,4 +182,5 @@ function wireTabs(model, shown) {
   byId("tab-training").addEventListener("click", () => choose(true));
   byId("tab-step").addEventListener("click", () => choose(false));
   choose(true);
+  return choose;
 }

@@ -59,9 +59,12 @@ SCRIPTS = (
     "graph_view.js",
     "timeline_drawing.js",
     "timeline_window.js",
+    "ranges.js",
     "timeline_step.js",
     "cards.js",
     "comparison.js",
+    "tables.js",
+    "tracing.js",
     "what_if.js",
     "devices.js",
     "edge_panel.js",
@@ -73,6 +76,7 @@ SCRIPTS = (
     "timeline_training.js",
     "training_comparison.js",
     "training.js",
+    "links.js",
     "main.js",
 )
 LEVEL = 6  # zlib's default: a tenth smaller than 3 at little cost
