@@ -1,6 +1,7 @@
 """The page: how well the graph reads when it opens, how soon it is there, how large the file is.
 
     python benchmarks/page.py FOLDER...          every graph in the folders, at 1920, 1400, 800 and 500 pixels
+    python benchmarks/page.py --frames GRAPH     frames per second of the timeline, by the trips of the loops of a graph
 
 The score (page.js) listens to the canvas: whatever the page strokes is an edge, whatever it writes is a label. So it
 asks nothing of the code that it judges, and an older page can be measured by the same rule:
@@ -24,6 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from simulator.errors import SimvizError
+from simulator.execution.options import SimulationOptions
 from tests.viz.conftest import started
 from viz import draw_report
 from viz.command.request import Request
@@ -84,6 +86,50 @@ def visit(browser: Any, page: Path) -> float:
     return float(took) / 1000
 
 
+# Frames per second while the timeline moves for two seconds, the slowest frame in ms, and slices.
+FRAMES = """
+const [zoom, critical, done] = arguments;
+const { timeline, state, model } = simviz;
+state.set({ critical });
+timeline.fit();
+timeline.zoom(zoom);
+let [frames, begin, last, slowest] = [0, null, null, 0];
+requestAnimationFrame(function tick(now) {
+  if (begin === null) begin = now;
+  else slowest = Math.max(slowest, now - last);
+  last = now;
+  if (now - begin > 2000) return done([(1000 * frames) / (now - begin), slowest, model.timeline.lane.length]);
+  timeline.move(frames++ % 40 < 20 ? 25 : -25, 0);
+  requestAnimationFrame(tick);
+});
+"""
+TRIPS = (20, 170, 500, 1000)
+ZOOMS = (1, 4, 30)
+
+
+def frames(path: Path) -> None:
+    """Print a row for each number of trips: frames per second by zoom, and with the critical path."""
+    head = " | ".join([f"fps at {zoom}x" for zoom in ZOOMS] + ["with the critical path", "slowest frame ms"])
+    print(f"| slices | {head} |\n|{'---|' * (len(ZOOMS) + 3)}")
+    with TemporaryDirectory() as scratch:
+        browser = started(Path(scratch) / "profile")
+        try:
+            browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": FIRST})
+            for trips in TRIPS:
+                options = SimulationOptions(trips={"*": trips}, engine="compiled")
+                page = Path(scratch) / f"{trips}.html"
+                page.write_text(
+                    draw_report(run(Request(str(path), algorithm="requested", simulation=options))), "utf-8"
+                )
+                visit(browser, page)
+                rows = [browser.execute_async_script(FRAMES, zoom, False) for zoom in ZOOMS]
+                rows.append(browser.execute_async_script(FRAMES, 1, True))
+                rates = " | ".join(f"{rate:.0f}" for rate, _, _ in rows)
+                print(f"| {rows[0][2]:,} | {rates} | {max(slowest for _, slowest, _ in rows):.0f} |", flush=True)
+        finally:
+            browser.quit()
+
+
 def main(folders: list[Path]) -> None:
     """Print a row per graph and width, then a row per graph."""
     with TemporaryDirectory() as scratch:
@@ -124,4 +170,7 @@ def row(name: str, width: int, found: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main([Path(argument) for argument in sys.argv[1:]])
+    if sys.argv[1:2] == ["--frames"]:
+        frames(Path(sys.argv[2]))
+    else:
+        main([Path(argument) for argument in sys.argv[1:]])

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from functools import cache
+from importlib import resources
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -121,3 +123,45 @@ def test_iterations_are_told_apart_and_counted(browser: WebDriver, tmp_path: Pat
     assert len(own) == 2
     assert sorted(page("simviz.timeline.marked()")) == own
     assert complaints(browser) == []
+
+
+SKIPPING = """
+const cases = arguments[0];
+return cases.filter(({spans, from, to, overlap}) => {
+  const [start, end] = [spans.map(([a]) => a), spans.map(([, b]) => b)];
+  const [left, right] = [0, 120];
+  const pen = {right, view: {from, to}, xOf: (ns) => (ns - from) / (to - from) * right,
+    nsAt: (x) => from + x / right * (to - from)};
+  const row = {rows: spans.map((_, at) => at), overlap};
+  const found = [];
+  eachInSight(pen, row, start, end, (entry, x, width) => found.push([entry, x, width]));
+  const wanted = [];
+  let painted = -Infinity;
+  spans.forEach((_, entry) => {
+    if (start[entry] > to || end[entry] < from || (!overlap && end[entry] === from)) return;
+    const [x0, x1] = [Math.max(ROW.label - 2, pen.xOf(start[entry])), Math.min(right + 2, pen.xOf(end[entry]))];
+    if (x1 - painted < PIXEL && x1 - x0 < PIXEL) return;
+    painted = Math.max(painted, x1);
+    wanted.push([entry, x0, Math.max(x1 - x0, 0.7)]);
+  });
+  return JSON.stringify(found.map(([entry]) => entry)) !== JSON.stringify(wanted.map(([entry]) => entry));
+});
+"""
+
+
+def test_what_falls_on_a_painted_pixel_is_skipped_and_nothing_else(browser: WebDriver) -> None:
+    """The search for the next entry finds what a walk over all entries does."""
+    chance, cases = Random(7), []
+    for _ in range(300):
+        now, spans = 0, []
+        longest, pause = chance.choice((2, 50, 4000)), chance.choice((0, 3, 900))
+        for _ in range(chance.randrange(60)):
+            start = now + chance.randint(0, pause)
+            now = start + chance.randint(0, longest)
+            spans.append((start, now))
+        begin = chance.randint(0, now // 2 + 1)
+        until = begin + chance.randint(1, now + 1)
+        cases.append({"spans": spans, "from": begin, "to": until, "overlap": chance.random() < 0.2})
+    folder = resources.files("viz") / "assets"
+    texts = [(folder / name).read_text("utf-8") for name in ("timeline.js", "timeline_drawing.js")]
+    assert browser.execute_script("\n".join(texts) + SKIPPING, cases) == []

@@ -52,8 +52,14 @@ function cut(context, said, width) {
   return low ? shown.slice(0, low) + "…" : "";
 }
 
+const blends = new Map();
 const parts = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
 function blend(from, to, share) {
+  const key = from + to + share;
+  if (!blends.has(key)) blends.set(key, blended(from, to, share));
+  return blends.get(key);
+}
+function blended(from, to, share) {
   const target = parts(to);
   return "#" + parts(from).map((part, index) => Math.round(part + (target[index] - part) * share).toString(16).padStart(2, "0")).join("");
 }

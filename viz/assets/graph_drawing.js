@@ -16,10 +16,10 @@ function barOf(pen, item) {
     .map(([key, part]) => [colours[key], whole ? part / whole : 1 / parts.size]);
 }
 
-// Share of the whole, on a logarithmic scale from a hundred-thousandth: one hue, more of it the more time.
+// Share of the whole, on a logarithmic scale from a hundred-thousandth: one hue, more of it the more time, in 64 shades.
 function heat(theme, share) {
   const strength = share > 0 ? Math.max(0, 1 + Math.log10(share) / 5) : 0;
-  return blend(theme.soft, "#d55e00", strength);
+  return blend(theme.soft, "#d55e00", Math.round(strength * 64) / 64);
 }
 
 function isFaded(pen, box) {

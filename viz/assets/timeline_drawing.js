@@ -74,80 +74,109 @@ function drawRow(pen, row, y) {
   text(pen, row.label + (idle ? "   idle" : ""), 31, middle, ROW.label - 38, idle ? theme.faint : theme.ink, idle ? "11px" : "600 11.5px");
 }
 
-// Entries of a row in sight. Those that fall on the same pixel are drawn once.
-function eachInSight(pen, row, start, end, visit) {
-  const { view, xOf, right } = pen;
+// Entries of a row in sight. Of those that fall on the same pixel one is drawn: a search finds the first that reaches the next,
+// so that a frame takes as long as its pixels, however many entries there are.
+function eachInSight(pen, row, start, end, visit, entries = row.rows) {
+  const { view, xOf, nsAt, right } = pen;
   let painted = -Infinity;
-  for (let index = firstAfter(row, end, view.from); index < row.rows.length; index++) {
-    const entry = row.rows[index];
+  for (let index = firstAfter({ rows: entries, overlap: row.overlap }, end, view.from); index < entries.length; index++) {
+    const entry = entries[index];
     if (start[entry] > view.to) break;
     if (end[entry] < view.from) continue;
     const x0 = Math.max(ROW.label - 2, xOf(start[entry]));
     const x1 = Math.min(right + 2, xOf(end[entry]));
-    if (x1 - painted < 0.5 && x1 - x0 < 0.5) continue;
+    if (x1 - painted < PIXEL && x1 - x0 < PIXEL) {
+      if (!row.overlap) index = firstReaching(entries, end, nsAt(painted + PIXEL), index + 1) - 1;
+      continue;
+    }
     painted = Math.max(painted, x1);
     visit(entry, x0, Math.max(x1 - x0, 0.7));
   }
 }
+const PIXEL = 0.75; // what is nearer to what is painted, and smaller, is not seen
 
-// Slices in their colours: one, or one above and another below at a height.
+// The first place from `low` on whose entry does not end before a time; ends are in order. Most often it is near.
+function firstReaching(entries, end, time, low) {
+  let step = 1;
+  while (low + step < entries.length && end[entries[low + step]] < time) step *= 2;
+  let high = Math.min(entries.length, low + step + 1);
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (end[entries[middle]] < time) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+// Slices in their colours: one, or one above and another below at a height. Slices of one colour that touch are painted as one.
 function drawSlices(pen, row, y) {
   const { context, subject, marked, critical, theme } = pen;
   const { start_ns: start, end_ns: end } = row.times;
+  let run = null; // of narrow slices: {x, width, above, below, split, faded}
+  const paint = ({ x, width, above, below, split, faded }) => {
+    context.globalAlpha = faded ? 0.28 : 1;
+    context.fillStyle = above;
+    context.fillRect(x, y + 1, width, row.height - 2);
+    if (below) {
+      context.fillStyle = below;
+      context.fillRect(x, y + row.height - 1 - split, width, split);
+    }
+    context.globalAlpha = 1;
+  };
   eachInSight(pen, row, start, end, (slice, x, width) => {
     const { above, below, split } = subject.coloursOf(pen, slice, row);
     const faded = (critical && !critical.has(slice)) || (marked.size && !marked.has(slice));
-    context.globalAlpha = faded ? 0.28 : 1;
-    const gap = width > 3 ? 0.7 : 0;
-    context.fillStyle = above;
-    context.fillRect(x, y + 1, width - gap, row.height - 2);
-    if (below) {
-      context.fillStyle = below;
-      context.fillRect(x, y + row.height - 1 - split, width - gap, split);
+    const narrow = width <= 3;
+    if (run && narrow && run.above === above && run.below === below && run.faded === faded && x - (run.x + run.width) < PIXEL) {
+      run.width = x + width - run.x;
+      return;
     }
+    if (run) paint(run);
+    run = { x, width: width - (narrow ? 0 : 0.7), above, below, split, faded };
+    if (narrow) return;
+    paint(run);
+    run = null;
     const name = width > 26 && row.height >= 14 ? subject.textOf(slice, row) : "";
-    if (name) {
-      const left = Math.max(x, ROW.label) + 5;
-      text(pen, name, left, y + row.height / 2 + (below ? -1.5 : 0.5), x + width - left - 4, inkOn(above), "10.5px");
-    }
+    if (!name) return;
+    const left = Math.max(x, ROW.label) + 5;
+    context.globalAlpha = faded ? 0.28 : 1;
+    text(pen, name, left, y + row.height / 2 + (below ? -1.5 : 0.5), x + width - left - 4, inkOn(above), "10.5px");
     context.globalAlpha = 1;
   });
+  if (run) paint(run);
   outlineMarked(pen, row, start, end, marked, y, row.height, theme.accent);
   if (critical) underlineMarked(pen, row, start, end, critical, y + row.height - 1);
 }
 
+// Those entries of a row that are chosen, found once per set: most of a set's entries are elsewhere.
+const chosenRows = new WeakMap();
+function chosenOf(row, chosen) {
+  if (!chosenRows.has(chosen)) chosenRows.set(chosen, new Map());
+  const known = chosenRows.get(chosen);
+  if (!known.has(row)) known.set(row, row.rows.filter((entry) => chosen.has(entry)));
+  return known.get(row);
+}
+
 // Frames around chosen entries, after all others so that none hides them.
 function outlineMarked(pen, row, start, end, chosen, y, height, colour) {
-  const entries = row.rows;
-  const { context, xOf, view, right } = pen;
+  const { context } = pen;
   if (!chosen.size) return;
   context.strokeStyle = colour;
   context.lineWidth = 2;
   let last = -Infinity;
-  for (let index = firstAfter(row, end, view.from); index < entries.length && start[entries[index]] <= view.to; index++) {
-    if (!chosen.has(entries[index])) continue;
-    const x0 = Math.max(-4, xOf(start[entries[index]]));
-    const x1 = Math.min(right + 4, xOf(end[entries[index]]));
-    if (x1 < last + 1) continue;
-    last = x1;
-    context.strokeRect(x0, y + 1, Math.max(x1 - x0 - 0.7, 1.5), height - 2);
-  }
+  const frame = (_, x, width) => {
+    if (x + width < last + 1) return;
+    last = x + width;
+    context.strokeRect(x, y + 1, Math.max(width - 0.7, 1.5), height - 2);
+  };
+  eachInSight(pen, row, start, end, frame, chosenOf(row, chosen));
 }
 
 // A line under chosen entries: frames would hide the colours where many lie close together.
 function underlineMarked(pen, row, start, end, chosen, y) {
-  const entries = row.rows;
-  const { context, theme, xOf, view, right } = pen;
+  const { context, theme } = pen;
   context.fillStyle = theme.ink;
-  let last = -Infinity;
-  for (let index = firstAfter(row, end, view.from); index < entries.length && start[entries[index]] <= view.to; index++) {
-    if (!chosen.has(entries[index])) continue;
-    const x0 = Math.max(last, xOf(start[entries[index]]));
-    const x1 = Math.min(right, xOf(end[entries[index]]));
-    if (x1 - last < 0.5) continue;
-    last = x1;
-    context.fillRect(x0, y, Math.max(x1 - x0, 1), 2);
-  }
+  eachInSight(pen, row, start, end, (_, x, width) => context.fillRect(x, y, Math.max(width, 1), 2), chosenOf(row, chosen));
 }
 
 function indexAfter(times, time) {

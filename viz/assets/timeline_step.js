@@ -7,6 +7,12 @@ const MOST_ARROWS = 60; // at once
 function stepTimeline(canvas, model, state, tip, onRange, clock = 0) {
   const { timeline, cluster, transfers } = model;
   const isOp = (slice) => timeline.transfer[slice] < 0;
+  let known = {}; // what was marked last: a frame must not look for it again
+  function marked() {
+    const { selection, hits, traced } = state;
+    if (known.selection !== selection || known.hits !== hits || known.traced !== traced) known = { selection, hits, traced, slices: markedSlices(model, state) };
+    return known.slices;
+  }
 
   const subject = {
     top: 0,
@@ -19,7 +25,7 @@ function stepTimeline(canvas, model, state, tip, onRange, clock = 0) {
     linkOf: (link) => (link < 0 ? "handed over in memory" : cluster.links[link].name),
     titleOf: (row) => (row.device === undefined ? row.label : cluster.devices[row.device].name),
     chipOf: (row) => (row.kind === "lane" || row.kind === "idle" ? cluster.colours[row.device] : null),
-    marked: () => markedSlices(model, state),
+    marked: () => marked(),
     critical: () => (state.critical ? model.criticalSlices : null),
     memory: (device) => `${showBytes(model.memory.peak_bytes[device])} of ${showBytes(cluster.devices[device].memory_bytes)}`,
     measure: (one, other) => state.measure(rangeOf(one, other, model.summary.makespan_ns)),
@@ -54,7 +60,7 @@ function stepTimeline(canvas, model, state, tip, onRange, clock = 0) {
     const next = selection ? others?.[others.indexOf(slice) + (forward ? 1 : -1)] : slice;
     if (next !== undefined && next >= 0) state.select(isOp(next) ? { kind: "node", id: model.slices.node[next] } : { kind: "transfer", id: timeline.transfer[next] }, "keyboard");
   }
-  return { ...view, showSelection, neighbour, marked: () => [...markedSlices(model, state)].filter((slice) => laneOf(timeline, slice)[0] === "device") };
+  return { ...view, showSelection, neighbour, marked: () => [...marked()].filter((slice) => laneOf(timeline, slice)[0] === "device") };
 }
 
 // An arrow for each transfer of the selection: from the lane of its source, when it is sent, to that of its target, when it is there.

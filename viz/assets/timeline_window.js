@@ -66,7 +66,7 @@ function timelineWindow(canvas, { whole, end, height }, content, onRange) {
     const bottom = canvas.clientHeight;
     const right = canvas.clientWidth;
     context.clearRect(0, 0, right, bottom);
-    const pen = { context, theme, scale: 1, xOf, topOf, view, right, bottom, step: tickStep(view.to - view.from, width()) };
+    const pen = { context, theme, scale: 1, xOf, nsAt, topOf, view, right, bottom, step: tickStep(view.to - view.from, width()) };
     drawGrid(pen, bottom, end);
     context.save();
     context.beginPath();
