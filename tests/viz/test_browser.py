@@ -66,7 +66,7 @@ def test_searching_selects_the_node_in_both_views(browser: WebDriver, page: Ask)
     assert 0 <= place["x"] <= page("document.getElementById('timeline').clientWidth")
     panel = page("document.getElementById('panel').innerText")
     device = scene.cluster.devices[int(scene.assignment.device[node])].short
-    for said in (scene.graph.ops[node], device, RULES[scene.assignment.why[node]], "Inputs", "Read by"):
+    for said in (scene.graph.ops[node], device, RULES[scene.assignment.why[node]], "Attributes", "Inputs", "Read by"):
         assert said in panel
 
 

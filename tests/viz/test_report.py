@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from simulator.columns import ids
+from simulator.graph.messages import AttrValue
 from tests.viz.scenes import EXAMPLE, HOSTILE, SCRIPT, example, hostile, shown
 from viz import draw_report
 from viz.figures import critical_shares, devices, longest_transfers, moved_bytes, time_by_category
@@ -148,6 +149,24 @@ def test_the_tables_add_up() -> None:
     assert moved_bytes(scene) == sum(max(0, int(n)) for n in scene.partitions.nbytes)
     lengths = [row.took_ns for row in longest_transfers(scene)]
     assert lengths == sorted(lengths, reverse=True)
+
+
+def test_attributes_are_those_of_the_file_in_a_line_each() -> None:
+    scene = example()
+    held = shown(scene)["nodes"]["attributes"]
+    row = scene.graph.index["conv1/Conv2D"]
+    said = [held["texts"][at] for at in held["sets"][held["set"][row]]]
+    assert "strides: [1, 1, 1, 1]" in said
+    assert "T: float32" in said
+    assert any(text.startswith("padding: ") for text in said)
+    strange = AttrValue(f=float("inf")), AttrValue(s=b"\xff" * 999), AttrValue(), AttrValue()
+    strange[3].list.i.extend(range(99))
+    attrs = [dict(zip("abcd", strange, strict=True)), *scene.graph.attrs[1:]]
+    held = shown(replace(scene, graph=replace(scene.graph, attrs=tuple(attrs))))["nodes"]["attributes"]
+    said = [held["texts"][at] for at in held["sets"][held["set"][0]]]
+    assert said[0] == "a: inf"
+    assert len(said[1]) < 210
+    assert said[2:] == ["c: ", "d: [0, 1, 2, 3, 4, 5, 6, 7, ...]"]
 
 
 def test_a_scene_without_a_critical_path_is_drawn_too() -> None:

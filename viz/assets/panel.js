@@ -193,6 +193,7 @@ function nodeCards(model, state, node) {
       ),
       traceButtons(model, state),
     ),
+    attributesCard(model, node),
     outputsCard(model, node),
     neighboursCard(model, state, node, "Inputs", rowsIn(model.inEdges, node), model.edges.src),
     neighboursCard(model, state, node, "Read by", rowsIn(model.outEdges, node), model.edges.dst),
@@ -219,6 +220,13 @@ function timeFacts(model, node) {
     return [`runs ${tagOf(model, model.slices.iteration[row])}`.trim(), showSpan(start[row], end[row]), [critical, queue].filter(Boolean).join("; ") || null];
   });
   return rows.length > shown.length ? [...shown, ["in all", `${showCount(rows.length)} times`, `until ${showNanos(end[rows[rows.length - 1]])}`]] : shown;
+}
+
+// The attributes as the file has them.
+function attributesCard(model, node) {
+  const { texts, sets, set } = model.nodes.attributes;
+  const rows = sets[set[node]].map((at) => [texts[at].slice(0, texts[at].indexOf(": ")), isolated(texts[at].slice(texts[at].indexOf(": ") + 2))]);
+  return rows.length ? card("Attributes", facts(...rows)) : null;
 }
 
 function outputsCard(model, node) {

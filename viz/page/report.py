@@ -21,6 +21,7 @@ from dataclasses import asdict, astuple
 from functools import cache
 from importlib import resources
 from itertools import count
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,9 @@ from simulator.costs.rules import category
 from simulator.costs.table import SOURCES
 from simulator.execution.memory import out_of_memory
 from simulator.graph import dtypes
+from simulator.graph.const_values import elements
+from simulator.graph.messages import Proto
+from simulator.graph.tensors import SHAPES
 from simulator.training.disturbances.disturbance import Disturbance
 from viz import agreement, figures, training_figures
 from viz.difference.difference import TensorCrossings, difference, headline
@@ -124,6 +128,7 @@ def _hash(text: str) -> str:
 FORMAT = 1
 FLOATS = {"half": "float16", "float": "float32", "double": "float64"}  # their names in Python programs
 MOST_LINKS = 12
+MOST_ELEMENTS, MOST_LETTERS = 8, 200  # of an attribute
 BINS = 32  # of the chart of step times
 
 _KIND_COLOURS = (HUES[0], CATEGORY_COLOURS[PACKING], CATEGORY_COLOURS["communication"], "")
@@ -312,7 +317,54 @@ def _nodes(scene: Scene) -> dict[str, Json]:
         "category": [known[category(name)] for name in ops],
         "asked": asked,
         "requested": requested,
+        "attributes": _attributes(scene),
     }
+
+
+def _attributes(scene: Scene) -> Json:
+    """The attributes of each node as a number of `sets`; a set has numbers of `texts`, "name: value"."""
+    texts: dict[str, int] = {}
+    sets: dict[tuple[int, ...], int] = {}
+    rows = [
+        sets.setdefault(
+            tuple(
+                texts.setdefault(f"{name}: {_shown_value(attrs[name])}", len(texts))
+                for name in sorted(attrs)
+                if name != SHAPES  # shapes are shown with the outputs
+            ),
+            len(sets),
+        )
+        for attrs in scene.graph.attrs
+    ]
+    return {"texts": list(texts), "sets": [list(one) for one in sets], "set": rows}
+
+
+def _shown_value(attr: Proto) -> str:
+    """The value of an attribute in a line; what is long is cut off."""
+    kind = attr.WhichOneof("value")
+    if kind == "list":
+        (field,) = [field for field, _ in attr.list.ListFields()][:1] or [None]
+        values = [] if field is None else list(getattr(attr.list, field.name))
+        shown = ", ".join(_shown_scalar(field.name, one) for one in values[:MOST_ELEMENTS])
+        return f"[{shown}{', ...' if len(values) > MOST_ELEMENTS else ''}]"
+    if kind == "tensor":
+        shape = _shown_shape(tuple(int(dim.size) for dim in attr.tensor.tensor_shape.dim))
+        known = ", ".join(map(str, elements({"value": attr}, MOST_ELEMENTS) or ()))
+        return f"{_shown_dtype(attr.tensor.dtype)} {shape}{f' of {known}' if known else ''}"
+    return "" if kind is None else _shown_scalar(kind, getattr(attr, kind))
+
+
+def _shown_scalar(kind: str, value: Any) -> str:  # Any: a field of an AttrValue
+    if kind == "s":
+        said = value.decode("utf-8", "replace")
+        return said if len(said) <= MOST_LETTERS else f"{said[:MOST_LETTERS]}..."
+    if kind == "type":
+        return _shown_dtype(value)
+    if kind == "shape":
+        return _shown_shape(None if value.unknown_rank else tuple(int(dim.size) for dim in value.dim))
+    if kind == "func":
+        return str(value.name)
+    return f"{value:g}" if kind == "f" else str(value).lower() if kind == "b" else str(value)
 
 
 def _placed(scene: Scene) -> dict[str, Json]:
