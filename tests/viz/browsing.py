@@ -67,5 +67,20 @@ def click(browser: WebDriver, canvas: str, x: float, y: float) -> None:
     settled(browser)
 
 
+def beyond(browser: WebDriver, width: int, height: int) -> list[str]:
+    """Controls, headings and canvases that reach out of a window of that size to the right."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    settled(browser)
+    parts = "document.querySelectorAll('button, select, input, h1, h2, canvas, .figures dd')"
+    seen = f"[...{parts}].filter((one) => one.checkVisibility())"
+    out: list[str] = browser.execute_script(
+        f"return {seen}.filter((one) => one.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5"
+        " || one.getBoundingClientRect().width < 1).map((one) => one.outerHTML.slice(0, 80))"
+    )
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    return out
+
+
 def complaints(browser: WebDriver) -> list[str]:
     return [entry["message"] for entry in said(browser)]

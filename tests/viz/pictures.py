@@ -20,6 +20,7 @@ PICTURES = (
     ("README.md", 0, "report.png", 757, ""),
     ("README.md", 1, "training.png", 857, FIRST_STEPS),
     ("docs/report.md", 0, "comparison.png", 857, ""),
+    ("docs/report.md", 1, "trainings.png", 857, ""),
 )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from selenium.webdriver.chrome.webdriver import WebDriver
 
-from tests.viz.browsing import Ask, complaints, opened, press, settled
+from tests.viz.browsing import Ask, beyond, complaints, opened, press, settled
 from tests.viz.scenes import HOSTILE, hostile
 from tests.viz.test_browser_comparison import compared, other
 from viz import figures
@@ -244,6 +244,11 @@ def test_arrows_and_tensors_are_found(browser: WebDriver, page: Ask) -> None:
     from selenium.webdriver.common.keys import Keys
 
     press(browser, Keys.ESCAPE)
+
+
+def test_every_control_is_in_sight_of_narrow_windows(browser: WebDriver, page: Ask) -> None:
+    assert {width: found for width in (1920, 1400, 800, 500) if (found := beyond(browser, width, 900))} == {}
+    assert page("simviz.state.selection") is None
 
 
 def test_hostile_names_are_no_formulas_and_no_html(browser: WebDriver, tmp_path: Path) -> None:

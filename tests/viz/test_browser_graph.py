@@ -202,3 +202,12 @@ def test_a_broken_expression_is_said(browser: WebDriver, page: Ask) -> None:
     press(browser, Keys.ESCAPE)
     assert page("simviz.state.hits.size") == 0
     assert complaints(browser) == []
+
+
+def test_a_variable_in_a_box_has_the_shape_of_its_value(browser: WebDriver, tmp_path: Path) -> None:
+    """It was that of the handle, a scalar."""
+    scene = example()
+    page = opened(browser, tmp_path, scene)
+    read = scene.graph.index["dense/MatMul/ReadVariableOp"]
+    page("simviz.graph.reveal(simviz.model.scopes + arguments[0])", read)
+    assert page("simviz.graph.boxInWorld(simviz.model.scopes + arguments[0]).held", read) == "weights [3136, 1024]"

@@ -15,7 +15,7 @@ from selenium.webdriver.chrome.webdriver import WebDriver
 
 from simulator.columns import flags, ids, ints
 from simulator.errors import SimvizError
-from tests.viz.browsing import complaints, opened, settled
+from tests.viz.browsing import beyond, complaints, opened, settled
 from tests.viz.scenes import EXAMPLE, SCRIPT, crashed, trained
 from viz import run
 from viz.command.library import Result
@@ -167,4 +167,5 @@ def test_the_page_shows_both_on_one_clock(browser: WebDriver, tmp_path: Path) ->
     colours = page("[simviz.model, simviz.model.training_against].map((one) => one.training.colours)")
     assert colours[0] == colours[1]
     assert page("document.title") != "owned"
+    assert {width: found for width in (1400, 800, 500) if (found := beyond(browser, width, 900))} == {}
     assert complaints(browser) == []

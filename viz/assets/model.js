@@ -101,11 +101,17 @@ function variableOf(model, node) {
   }
   return categoryOf(model, at) === model.stateCategory ? at : -1;
 }
+// The shape of a variable's value: its own, or of a handle, which is a scalar, what a read of it gives.
 function shapeOfVariable(model, node) {
-  const pending = [node];
-  for (const at of pending.slice()) for (const edge of rowsIn(model.outEdges, at)) if (model.hostOf[model.edges.dst[edge]] >= 0) pending.unshift(model.edges.dst[edge]);
-  const { ptr, shape, shapes, bytes } = model.tensors;
-  return shapes[shape[ptr[pending.find((at) => ptr[at + 1] > ptr[at] && bytes[ptr[at]] >= 0)]]] ?? "";
+  const { ptr, shape, shapes, dtype, dtypes, bytes } = model.tensors;
+  const seen = new Set([node]);
+  for (const at of seen) {
+    const tensor = ptr[at];
+    const isHandle = ptr[at + 1] > tensor && dtypes[dtype[tensor]] === "resource";
+    if (ptr[at + 1] > tensor && bytes[tensor] >= 0 && !isHandle && (at === node || opOf(model, at) === "ReadVariableOp")) return shapes[shape[tensor]];
+    if (isHandle && seen.size < 64) for (const edge of rowsIn(model.outEdges, at)) seen.add(model.edges.dst[edge]);
+  }
+  return "";
 }
 
 // "node:port" or "^node" of a row of the tensor columns, or of -1 - node for a control edge.

@@ -182,12 +182,11 @@ def _means(sums: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 def _figures(a: Trained, b: Trained) -> tuple[Figure, ...]:
-    """The figures that are not 0 or unknown in both."""
-    quantiles = dict.fromkeys((*a.answers.step_ns, *b.answers.step_ns))
-    rows = {(what, unit): (value(a), value(b)) for what, unit, value in _FIGURES}
-    for q in quantiles:
-        rows[f"p{q} step", "ns"] = (a.answers.step_ns.get(q), b.answers.step_ns.get(q))
-    return tuple(Figure(what, unit, values) for (what, unit), values in rows.items() if any(values))
+    """The figures that are not 0 or unknown in both: rates, times of steps, then all others."""
+    rows = [Figure(what, unit, (value(a), value(b))) for what, unit, value in _FIGURES]
+    one, other = a.answers.step_ns, b.answers.step_ns
+    rows[2:2] = [Figure(f"p{q} step", "ns", (one.get(q), other.get(q))) for q in dict.fromkeys((*one, *other))]
+    return tuple(row for row in rows if any(row.values))
 
 
 def _mean(staleness: Mapping[int, int]) -> float | None:
