@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from selenium.webdriver.chrome.webdriver import WebDriver
 
+from placement.plan import Plan
+from placement.problem import Problem
 from simulator.execution.options import SimulationOptions
 from simulator.execution.trace import Kind
 from tests.viz.browsing import click, complaints, opened, settled
@@ -165,3 +167,32 @@ def test_what_falls_on_a_painted_pixel_is_skipped_and_nothing_else(browser: WebD
     folder = resources.files("viz") / "assets"
     texts = [(folder / name).read_text("utf-8") for name in ("timeline.js", "timeline_drawing.js")]
     assert browser.execute_script("\n".join(texts) + SKIPPING, cases) == []
+
+
+def in_turn(problem: Problem) -> Plan:
+    """Each group on the next of its devices."""
+    return Plan([allowed[group % len(allowed)] for group, allowed in enumerate(problem.allowed)])
+
+
+def test_many_devices_are_grouped_by_task_and_memory_has_one_scale_or_none(browser: WebDriver, tmp_path: Path) -> None:
+    request = Request(str(EXAMPLE), cluster="ps=1,worker=1x8gpu", algorithm=in_turn, ignore_devices=True)
+    page = opened(browser, tmp_path, run(request))
+    rows = "simviz.timeline.rows.map((row) => [row.kind, row.label])"
+    whole = page(rows)
+    assert [label for kind, label in whole if kind == "heading"] == ["ps:0", "worker:0", "Links"]
+    page("simviz.timeline.fold('worker:0')")
+    folded = page(rows)
+    assert ["heading", "worker:0: folded"] in folded
+    assert not any(label.startswith("worker:0/") for kind, label in folded if kind == "lane")
+    page("simviz.timeline.fold('worker:0')")
+    assert page(rows) == whole
+    for choice, shown in (("one", True), ("none", False), ("own", True)):
+        page(
+            "(document.getElementById('memory').value = arguments[0],"
+            " document.getElementById('memory').dispatchEvent(new Event('change')))",
+            choice,
+        )
+        settled(browser)
+        assert page("simviz.state.memory") == choice
+        assert any(kind == "memory" for kind, _ in page(rows)) == shown
+    assert complaints(browser) == []

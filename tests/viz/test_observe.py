@@ -15,6 +15,7 @@ from simulator.observed.form import read_observed
 from tests.oracle.test_observing import made
 from viz import run
 from viz.command.cli import main
+from viz.scene import Scene
 
 GRAPH = str(Path(__file__).parents[2] / "examples/ps_training.pbtxt")
 CLUSTER = ("--cluster", "ps=2,worker=1")
@@ -36,6 +37,13 @@ def test_a_step_is_observed_kept_and_read(tmp_path: Path, monkeypatch: pytest.Mo
     assert again["observed"]["nodes"] == len(step.nodes) == 112
     assert again["unobserved"] is None
     assert again["counts"]["measured_costs"] >= 112
+    both = run(GRAPH, cluster=CLUSTER[1], against="ps_training.observed")
+    assert both.observed is None
+    assert isinstance(both.against, Scene)
+    assert both.against.observed is not None
+    assert both.against.trace.makespan == again["makespan_ns"] != both.trace.makespan
+    assert both.difference is not None
+    assert both.difference.names[0] == "ps_training.observed"
 
 
 @pytest.mark.tensorflow

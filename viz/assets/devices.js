@@ -14,7 +14,7 @@ function devicesCard(model) {
   });
   return card(
     "Devices",
-    table(["device", "ops#", "busy#", "peak memory#"], ["", "17%", "17%", "27%"], rows),
+    table(["device", "ops#", "busy#", "peak#"], ["", "17%", "17%", "27%"], rows),
     model.namesIdle ? null : element("p", "more", `and ${plural(model.idleDevices.size, "device")} that do nothing in this step`),
   );
 }

@@ -8,6 +8,7 @@ function makeState() {
     selection: null, // null, or {kind: "node" | "scope" | "transfer", id}, or {kind: "edges", id: rows, ends: two names}
     critical: false,
     colourBy: "device",
+    memory: "own", // the scale of memory curves: each its "own", "one" for all, "none": not drawn
     showIdle: false,
     hits: new Set(), // items that the search found, or a trace
     traced: "", // "inputs" or "outputs", while the hits are those of a trace
@@ -107,6 +108,10 @@ function wire(model, state, graph, timelines, panel) {
       byId("colour").value = state.colourBy;
       panel.draw();
     }
+    if ("memory" in changes) {
+      byId("memory").value = state.memory;
+      for (const timeline of timelines) timeline.rebuild();
+    }
     if ("critical" in changes) byId("critical").setAttribute("aria-pressed", String(state.critical));
     if ("selection" in changes || "range" in changes || "traced" in changes) panel.draw(from === "trace");
     if (("selection" in changes || "range" in changes) && from !== "link") writeLink(model, state);
@@ -125,6 +130,7 @@ function wire(model, state, graph, timelines, panel) {
   byId("critical").hidden = model.critical === null;
   byId("colour-moved").hidden = !model.elsewhere;
   byId("colour").addEventListener("change", (event) => state.set({ colourBy: event.target.value }));
+  byId("memory").addEventListener("change", (event) => state.set({ memory: event.target.value }));
   byId("graph-fit").addEventListener("click", () => graph.fit());
   byId("graph-close").addEventListener("click", () => graph.closeAll());
   byId("timeline-fit").addEventListener("click", () => timelines.forEach((timeline) => timeline.fit()));

@@ -23,7 +23,12 @@ function timelineRows(timeline, subject, folded) {
   const entries = entriesByLane(timeline);
   const devices = timeline.lanes.flatMap(([kind, device, number], lane) => (kind === "device" ? [{ device, number, lane, shape: subject.shapeOf(device, entries[lane]) }] : []));
   if (subject.rowsAbove.length && devices.some((one) => one.shape)) add({ kind: "heading", label: "Devices" }, ROW.head, 2);
+  let task = "";
   devices.forEach(({ device, number, lane, shape }, at) => {
+    const now = subject.taskOf?.(device) ?? "";
+    if (shape && now !== task) add({ kind: "heading", label: folded.has(now) ? `${now}: folded` : now, folds: now }, ROW.head, 0);
+    if (shape) task = now;
+    if (now && folded.has(now)) return;
     if (shape === "idle") add({ kind: "idle", device, label: subject.nameOf(device) }, ROW.link, 4);
     if (shape !== "lane") return;
     if (folded.has(device)) {
@@ -32,7 +37,7 @@ function timelineRows(timeline, subject, folded) {
       return;
     }
     add({ kind: "lane", device, label: number ? "" : subject.nameOf(device), rows: entries[lane], bands: subject.bandsOf?.(device) }, ROW.lane, 1);
-    if (subject.memory && devices[at + 1]?.device !== device) add({ kind: "memory", device, label: "memory" }, ROW.memory, ROW.gap);
+    if (subject.showsMemory?.() && devices[at + 1]?.device !== device) add({ kind: "memory", device, label: "memory" }, ROW.memory, ROW.gap);
   });
   if (subject.rest) add({ kind: "rest", label: subject.rest }, ROW.link, 4);
   const links = linkRows(timeline, entries);
@@ -74,7 +79,7 @@ function firstAfter({ rows: entries, overlap }, end, time) {
 }
 
 function timelineView(canvas, timeline, subject, tip, onRange) {
-  const folded = new Set(); // devices, and "links"
+  const folded = new Set(); // devices, tasks, and "links"
   const { rows, height, top } = timelineRows(timeline, subject, folded);
   const end = Math.max(1, subject.whole);
   const sight = timelineWindow(canvas, { whole: Math.max(end, subject.clock ?? 0), end, height: () => rows.height }, (bare) => {
@@ -88,6 +93,9 @@ function timelineView(canvas, timeline, subject, tip, onRange) {
   // Fold what a label stands for, or unfold it; the rows stay the same list.
   function fold(what) {
     if (!folded.delete(what)) folded.add(what);
+    rebuild();
+  }
+  function rebuild() {
     const next = timelineRows(timeline, subject, folded);
     rows.splice(0, rows.length, ...next.rows);
     rows.height = next.height;
@@ -145,7 +153,7 @@ function timelineView(canvas, timeline, subject, tip, onRange) {
   sight.fit();
   const { draw, fit, follow, zoom, move, retheme, view } = sight;
   return {
-    draw, fit, follow, zoom, move, retheme, view, rows, hit, show, showSlices, rowOf, fold,
+    draw, fit, follow, zoom, move, retheme, view, rows, hit, show, showSlices, rowOf, fold, rebuild,
     look: sight.look,
     xOf: sight.xOf,
     said: (row, time) => subject.describe(rows[row], rows[row].rows.find((entry) => rows[row].times.start_ns[entry] <= time && time < rows[row].times.end_ns[entry]), time),

@@ -2,6 +2,7 @@
 // Needs format.js, model.js, canvas.js, graph_drawing.js, timeline.js, timeline_drawing.js.
 
 const MOST_ARROWS = 60; // at once
+const FEW_DEVICES = 6; // that do something: more are grouped by task
 
 // `clock`: the last moment of all timelines that show the same times.
 function stepTimeline(canvas, model, state, tip, onRange, clock = 0) {
@@ -14,6 +15,8 @@ function stepTimeline(canvas, model, state, tip, onRange, clock = 0) {
     return known.slices;
   }
 
+  const most = model.memory.peak_bytes.reduce((largest, peak) => Math.max(largest, peak), 1);
+  const groups = cluster.tasks > 1 && new Set(timeline.lanes.filter(([kind]) => kind === "device").map(([, device]) => device)).size - model.idleDevices.size > FEW_DEVICES;
   const subject = {
     top: 0,
     whole: model.summary.makespan_ns,
@@ -27,13 +30,15 @@ function stepTimeline(canvas, model, state, tip, onRange, clock = 0) {
     chipOf: (row) => (row.kind === "lane" || row.kind === "idle" ? cluster.colours[row.device] : null),
     marked: () => marked(),
     critical: () => (state.critical ? model.criticalSlices : null),
+    showsMemory: () => state.memory !== "none",
+    taskOf: groups ? (device) => cluster.devices[device].short.split("/")[0] : null,
     memory: (device) => `${showBytes(model.memory.peak_bytes[device])} of ${showBytes(cluster.devices[device].memory_bytes)}`,
     measure: (one, other) => state.measure(rangeOf(one, other, model.summary.makespan_ns)),
     drawBefore(pen, rows) {
       if (state.range) drawRange(pen, state.range);
       drawArrows(pen, model, state, rows);
     },
-    drawRow: (pen, row, y) => row.kind === "memory" && drawMemory(pen, model, row, y),
+    drawRow: (pen, row, y) => row.kind === "memory" && drawMemory(pen, model, row, y, state.memory === "one" ? most : 0),
     textOf: (slice, row) => (row.kind === "lane" ? sliceText(model, slice) : ""),
     coloursOf: (pen, slice, row) => sliceColours(pen, model, state, slice, row),
     describe: (row, entry, time) => (entry !== undefined ? describeSlice(model, row, entry) : row.kind === "memory" ? describeMemory(model, row.device, time) : null),
@@ -172,13 +177,13 @@ function describeMemory(model, device, time) {
   return [showBytes(level), `in use on ${short} at ${showNanos(Math.round(Math.max(0, time)))}`, `peak ${showBytes(model.memory.peak_bytes[device])} of ${showBytes(capacity)}`];
 }
 
-// Memory in use over time. The row's top is the capacity, or the peak where that is less than half of it.
-function drawMemory(pen, model, row, y) {
+// Memory in use over time. The row's top is the capacity, or the peak where that is less than half of it; or `scale`, for all devices.
+function drawMemory(pen, model, row, y, scale) {
   const { context, theme, xOf, view, right } = pen;
   const { time_ns: times, bytes } = model.memory.curves[row.device];
   const peak = model.memory.peak_bytes[row.device];
   const capacity = model.cluster.devices[row.device].memory_bytes;
-  const top = peak > capacity / 2 ? Math.max(peak, capacity) : Math.max(peak * 1.08, 1);
+  const top = scale ? scale * 1.08 : peak > capacity / 2 ? Math.max(peak, capacity) : Math.max(peak * 1.08, 1);
   const yOf = (level) => y + row.height - 1 - (level / top) * (row.height - 4);
   const colour = peak > capacity ? theme.bad : model.cluster.colours[row.device];
   context.beginPath();

@@ -476,7 +476,8 @@ def _add_comparison(group: argparse._ArgumentGroup) -> None:
         "--against",
         metavar="X",
         help="explain what differs from another run, by its critical path: X is an algorithm, a cluster, a file of "
-        "measured times, an earlier result of --json, or of a training a regime; the report shows both",
+        "measured times, an observed step, an earlier result of --json, or of a training a regime; the report shows "
+        "both",
     )
     add(
         "--compare",

@@ -31,7 +31,7 @@ from simulator.partitioning.partitions import Partitions
 from simulator.training.regimes import KINDS, read_regime
 from simulator.wording import counted, near
 from viz.command.ingredients import Ingredients, read_inputs, refined_inputs
-from viz.command.request import Request, shown
+from viz.command.request import OBSERVED, Request, shown
 from viz.difference.difference import compare
 from viz.difference.outline import Outline, is_result, read_result
 from viz.difference.scene_outline import outline
@@ -61,10 +61,14 @@ def run(request: Request, say: _Say = lambda stage: None) -> Scene:
         scene = replace(scene, what_if=what_if(replace(request, check=False), given, scene, (placed, simulated), say))
     if not isinstance(other, Request):
         return replace(scene, against=other)
-    shared = (other.cluster, other.costs, other.training) == (alone.cluster, alone.costs, alone.training)
-    other = replace(other, check=False).having(given.observed)
+    theirs, ours = ((one.cluster, one.costs, one.training, one.observed) for one in (other, alone))
+    other = replace(other, check=False, observe=None)
+    if other.observed == alone.observed:
+        other = other.having(given.observed)
+    if other.training is not None:  # how the run scales is told of this one alone
+        other = replace(other, training=replace(other.training, workers=()))
     try:
-        found = _run(other, say, given if shared else read_inputs(other, say))
+        found = _run(other, say, given if theirs == ours else read_inputs(other, say))
     except SimvizError as error:
         error.args = (f"--against {wanted}: {error}",)
         raise
@@ -296,7 +300,9 @@ def _other(request: Request, wanted: str) -> Request | Outline:
 
 
 def _from_file(request: Request, path: str) -> Request | Outline:
-    """A file is an earlier result, else a cluster, else measured times."""
+    """A file is an observed step by its name, an earlier result, else a cluster, else measured times."""
+    if path.endswith(OBSERVED):
+        return replace(request, observed=path)
     if is_result(path):
         if request.training is not None and request.training.trains:
             raise SimvizError(
