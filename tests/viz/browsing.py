@@ -27,6 +27,39 @@ def until(condition: Callable[[], Any], what: str) -> Any:
     raise AssertionError(f"waited in vain for {what}")
 
 
+def asking(browser: WebDriver) -> Ask:
+    """A function that evaluates an expression in the page."""
+
+    def ask(expression: str, *values: Any) -> Any:
+        return browser.execute_script("return " + expression, *values)
+
+    return ask
+
+
+AS_OPENED = """
+const { state, graph, timelines } = simviz;
+document.querySelector("dialog[open]")?.close();
+document.getElementById("search").value = "";
+for (const name of ["timeline", "graph"]) document.getElementById(name).focus();
+document.activeElement.blur();
+state.set({ colourBy: "device", critical: false, showIdle: false, memory: "own", hits: new Set(), traced: "" });
+state.select(null);
+graph.closeAll();
+for (const one of timelines) one.fit();
+"""
+
+
+def kept(browser: WebDriver, folder: Path, scene: Scene) -> Ask:
+    """The scene's report with nothing selected and all scopes closed; loaded only if another page is there."""
+    page = (folder / "report.html").as_uri()
+    if browser.current_url.partition("#")[0] != page:
+        opened(browser, folder, scene)
+    browser.execute_script(AS_OPENED)
+    settled(browser)
+    said(browser)
+    return asking(browser)
+
+
 def opened(browser: WebDriver, folder: Path, scene: Scene) -> Ask:
     """The scene's report, drawn; returns a function that evaluates an expression in the page."""
     page = folder / "report.html"
@@ -34,9 +67,7 @@ def opened(browser: WebDriver, folder: Path, scene: Scene) -> Ask:
     said(browser)  # what it said before is forgotten
     browser.get(page.as_uri())
 
-    def ask(expression: str, *values: Any) -> Any:
-        return browser.execute_script("return " + expression, *values)
-
+    ask = asking(browser)
     done = "document.documentElement.dataset.ready || !document.getElementById('failed').hidden"
     until(lambda: ask(done), "the page")
     assert ask("document.getElementById('failed').hidden")

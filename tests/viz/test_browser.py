@@ -11,7 +11,7 @@ from selenium.webdriver.chrome.webdriver import WebDriver
 from simulator.assignment import RULES
 from simulator.execution.receiving import Received
 from simulator.units import show_bytes, show_nanos
-from tests.viz.browsing import Ask, click, complaints, opened, press, settled
+from tests.viz.browsing import Ask, click, complaints, kept, opened, press, settled
 from tests.viz.scenes import EXAMPLE, example, hostile
 from viz.command.request import Request
 from viz.command.stages import run
@@ -24,9 +24,14 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("page")
+
+
 @pytest.fixture
-def page(browser: WebDriver, tmp_path: Path) -> Ask:
-    return opened(browser, tmp_path, example())
+def page(browser: WebDriver, folder: Path) -> Ask:
+    return kept(browser, folder, example())
 
 
 def slowest(scene: Scene) -> int:
@@ -35,7 +40,8 @@ def slowest(scene: Scene) -> int:
     return int(scene.partitions.origin[trace.ops.node[(trace.ops.end_ns - trace.ops.start_ns).argmax()]])
 
 
-def test_it_opens_without_a_complaint_and_shows_the_figures(browser: WebDriver, page: Ask) -> None:
+def test_it_opens_without_a_complaint_and_shows_the_figures(browser: WebDriver, tmp_path: Path) -> None:
+    page = opened(browser, tmp_path, example())
     settled(browser)
     assert complaints(browser) == []
     assert page("document.getElementById('title').textContent") == "ps_training.pbtxt"

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from selenium.webdriver.chrome.webdriver import WebDriver
 
-from tests.viz.browsing import Ask, click, complaints, opened, press, settled, until
+from tests.viz.browsing import Ask, click, complaints, kept, opened, press, settled, until
 from tests.viz.scenes import example
 from viz import draw_report
 from viz.command.request import Request
@@ -27,9 +27,14 @@ def shown(browser: WebDriver, tmp_path_factory: pytest.TempPathFactory) -> Ask:
     return opened(browser, tmp_path_factory.mktemp("graph"), example())
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kept")
+
+
 @pytest.fixture
-def page(browser: WebDriver, tmp_path: Path) -> Ask:
-    return opened(browser, tmp_path, example())
+def page(browser: WebDriver, folder: Path) -> Ask:
+    return kept(browser, folder, example())
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -204,10 +209,9 @@ def test_a_broken_expression_is_said(browser: WebDriver, page: Ask) -> None:
     assert complaints(browser) == []
 
 
-def test_a_variable_in_a_box_has_the_shape_of_its_value(browser: WebDriver, tmp_path: Path) -> None:
+def test_a_variable_in_a_box_has_the_shape_of_its_value(page: Ask) -> None:
     """It was that of the handle, a scalar."""
     scene = example()
-    page = opened(browser, tmp_path, scene)
     read = scene.graph.index["dense/MatMul/ReadVariableOp"]
     page("simviz.graph.reveal(simviz.model.scopes + arguments[0])", read)
     assert page("simviz.graph.boxInWorld(simviz.model.scopes + arguments[0]).held", read) == "weights [3136, 1024]"

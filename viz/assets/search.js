@@ -89,7 +89,7 @@ function searchBox(input, list, model, state) {
   function draw() {
     const result = findItems(model, input.value);
     found = result.found;
-    state.set({ hits: new Set(result.all), traced: "" }, "search");
+    state.set({ hits: new Set(result.all), ...(state.traced && { traced: "" }) }, "search");
     const { names } = searched(model);
     const lines = found.map((item, index) => {
       const node = item - model.scopes;
