@@ -131,6 +131,15 @@ class Net:
         """Take the mean over each image."""
         self.top = tf.reduce_mean(self.top, [2, 3] if self.format == "NCHW" else [1, 2])
 
+    def excite(self) -> None:
+        """Weigh the channels by what their means say (Hu et al., Squeeze-and-Excitation Networks, 2017)."""
+        x, width = self.top, self.channels
+        self.mean()
+        self.dense(width // 16)
+        self.dense(width, relu=False)
+        weights = tf.reshape(tf.sigmoid(self.top), [-1, width, 1, 1] if self.format == "NCHW" else [-1, 1, 1, width])
+        self.top = x * weights
+
     def branches(self, *columns: str) -> None:
         """Columns of layers side by side, joined by channel; a column is read by `_steps`."""
         begin, ends = self.top, []
@@ -187,7 +196,9 @@ def vgg16(net: Net) -> None:
     net.dense(4096)
 
 
-def resnet(blocks: tuple[int, ...], *, late: bool = False, groups: int = 1) -> Callable[[Net], None]:
+def resnet(
+    blocks: tuple[int, ...], *, late: bool = False, groups: int = 1, excited: bool = False
+) -> Callable[[Net], None]:
     """He et al., Deep Residual Learning (2015); `late` strides are in the 3 x 3 layer; Xie et al. (2016) has groups."""
 
     def build(net: Net) -> None:
@@ -203,6 +214,8 @@ def resnet(blocks: tuple[int, ...], *, late: bool = False, groups: int = 1) -> C
                 net.conv(inner, 1, 1 if late else stride)
                 net.conv(inner, 3, stride if late else 1, "RESNET", groups=groups)
                 net.conv(outer, 1, relu=False)
+                if excited:
+                    net.excite()
                 net.top = tf.nn.relu(shortcut + net.top)
         net.mean()
 
@@ -265,6 +278,7 @@ MODELS: dict[str, tuple[int, Callable[[Net], None]]] = {  # side of an image, la
     "resnet152": (224, resnet((3, 8, 36, 3))),
     "resnet50v15": (224, resnet((3, 4, 6, 3), late=True)),
     "resnext101": (224, resnet((3, 4, 23, 3), late=True, groups=32)),
+    "seresnext101": (224, resnet((3, 4, 23, 3), late=True, groups=32, excited=True)),
 }
 
 # --- graphs ----------------------------------------------------------------------------------------------------------

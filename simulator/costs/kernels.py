@@ -8,10 +8,13 @@ Small tiles load more per operation. A product with few tiles is also cut along 
     Winograd 2 x 2   3 x 3 filters at stride 1: 16 products for 4 pixels, 2.25 times fewer multiplications
     Winograd 4 x 4   the same with 36 products for 16 pixels, 4 times fewer, and transformed tensors in memory
     FFT              large filters at stride 1: products of transformed blocks of 32 x 32, which pass through memory
+    direct           of a grouped convolution, all groups in one slow kernel
+    by group         of a grouped convolution, a product for each group, whose tiles may not fill the GPU
 
 TensorFlow times cuDNN's algorithms at the first step, so the minimum counts (tensorflow/core/kernels/conv_ops_impl.h).
 For convolutions cuDNN has kernels of few sizes. It cuts only gradients of filters along k: their k is all pixels.
-Tensor cores need the channels last. With channels first, image and pixels are transposed.
+Tensor cores need the channels last. With channels first, image and pixels are transposed. In 16 bits they take the
+groups of a convolution in one product. Steps of ResNeXt say which GPUs do what (docs/decisions, 0068).
 
 Winograd: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2016), sections 4 and 5. FFT: Mathieu,
 Henaff and LeCun, "Fast Training of Convolutional Networks through FFTs" (2014). Implicit GEMM: Chetlur et al., "cuDNN:
@@ -58,12 +61,14 @@ class Speeds(NamedTuple):
     products: float  # operations of a product
     convolutions: float  # operations of the product that a convolution is
     transformed: float  # operations of products between transformed tensors, on CUDA cores
+    direct: float  # operations of a grouped convolution, all groups in one kernel, on CUDA cores
     moved: float  # bytes
     multiprocessors: int
     tensor_cores: bool  # products run there
     loading: float  # time to load what a tile of 128 x 128 needs, as a part of its arithmetic
     feeding: float  # the same part of a convolution's time
     statistics: float  # part of `moved` that normalisation over a batch reaches
+    by_group: bool  # cuDNN has other kernels for grouped convolutions than the direct one
 
 
 def speeds_of(device: Device, chip: Chip, number: str, *, matrix: bool) -> Speeds:
@@ -77,12 +82,14 @@ def speeds_of(device: Device, chip: Chip, number: str, *, matrix: bool) -> Speed
         products=best * (chip.matrix_products if tensor_cores else chip.products),
         convolutions=best * (chip.fed_convolutions(waiting) if tensor_cores else chip.convolutions),
         transformed=min(plain, device.flop_per_s) * chip.transformed,
+        direct=plain * chip.convolutions * constants.direct,
         moved=device.bytes_per_s * chip.bandwidth,
         multiprocessors=chip.multiprocessors,
         tensor_cores=tensor_cores,
         loading=constants.loading,
         feeding=waiting / (1 + waiting) if tensor_cores else constants.loading,
         statistics=constants.statistics,
+        by_group=chip.by_group,
     )
 
 
@@ -92,10 +99,16 @@ def seconds(kernel: Kernel, speeds: Speeds) -> float:
         return _product(kernel, speeds.products, speeds, TILES, cut=True)
     tiles = MATRIX_TILES if speeds.tensor_cores else CONVOLUTION_TILES
     fed = speeds._replace(loading=speeds.feeding)
-    found = [_product(kernel.product, speeds.convolutions, fed, tiles, cut=kernel.of == "filter")]
+    whole, cut = kernel.product, kernel.of == "filter"
+    together = kernel.groups == 1 or (speeds.tensor_cores and kernel.number_bytes < FLOAT_BYTES)
+    one = whole if together else whole._replace(times=1)
+    found = [whole.times // one.times * _product(one, speeds.convolutions, fed, tiles, cut=cut)]
     if speeds.tensor_cores and kernel.channels_first:
         found[0] += 2 * kernel.tensor_elements * kernel.number_bytes / speeds.moved
-    if kernel.stride == 1 and kernel.groups == 1:
+    if kernel.groups > 1:
+        direct = 2 * whole.m * whole.n * whole.k * whole.times / speeds.direct
+        return min(*found, direct) if speeds.by_group else direct
+    if kernel.stride == 1:
         if kernel.taps == (3, 3):
             found += [_winograd(kernel, speeds, 2), _winograd(kernel, speeds, 4)]
         elif min(kernel.taps) > 3 and max(kernel.taps) <= BLOCK // 2:

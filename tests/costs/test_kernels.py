@@ -27,6 +27,8 @@ CHIP = Speeds(
     loading=LOADING,
     feeding=LOADING,
     statistics=0.5,
+    direct=1e11,
+    by_group=True,
 )
 sizes = st.integers(1, 3000)
 
@@ -187,6 +189,36 @@ def test_groups_are_products_of_their_own() -> None:
     assert made is not None
     assert made.groups == 4
     assert made.product == Product(128, 16, 72, 4)
+
+
+@given(st.sampled_from(["", "input", "filter"]), st.integers(1, 6), st.integers(1, 8), st.sampled_from([8, 32, 64]))
+def test_groups_take_a_kernel_each_or_one_slow_kernel(of: str, groups: int, wide: int, side: int) -> None:
+    kernel = conv(of, channels=groups * wide, filters=groups * wide, side=side)._replace(groups=groups)
+    one = conv(of, channels=wide, filters=wide, side=side, stride=1)
+    plain = CHIP._replace(transformed=1e-9)  # no other algorithm is worth it
+    direct = groups * operations(one.product) / CHIP.direct
+    assert seconds(kernel, plain) == pytest.approx(
+        seconds(one, plain) if groups == 1 else min(groups * seconds(one, plain), direct)
+    )
+    assert groups == 1 or seconds(kernel, plain._replace(by_group=False)) == pytest.approx(direct)
+
+
+def test_tensor_cores_take_all_groups_in_one_product_of_16_bits() -> None:
+    kernel = conv(channels=128, filters=128)._replace(groups=32, number_bytes=2, channels_first=False)
+    chip = CHIP._replace(tensor_cores=True, direct=1.0)
+    tiles = ceil(4 * 64 * 64 / 128) * 32  # of 128 x 64, in which 4 filters are alone
+    loads = 1 + LOADING * (64 * (1 / 128 + 1 / 64) - 1)
+    assert seconds(kernel, chip) == pytest.approx((tiles / 10 + 0.5) * 2 * 128 * 64 * 36 * 10 / 1e12 * loads)
+    assert seconds(kernel._replace(number_bytes=4), chip) > seconds(kernel, chip)
+
+
+def test_turing_has_the_slow_kernel_alone() -> None:
+    """A model of T4, of V100 and of A100, each by its capability."""
+    assert [Chip(40, capability).by_group for capability in (7.0, 7.5, 8.0)] == [True, False, True]
+
+
+def operations(product: Product) -> int:
+    return 2 * product.m * product.n * product.k * product.times
 
 
 def test_unknown_shapes_make_no_kernel() -> None:
