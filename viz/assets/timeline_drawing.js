@@ -157,20 +157,25 @@ function chosenOf(row, chosen) {
   return known.get(row);
 }
 
-// Frames around chosen entries, after all others so that none hides them.
+// Frames around chosen entries, after all others so that none hides them. Of many that are narrow the sides would hide the
+// colours: they have a line above and below.
 function outlineMarked(pen, row, start, end, chosen, y, height, colour) {
   const { context } = pen;
   if (!chosen.size) return;
-  context.strokeStyle = colour;
+  context.strokeStyle = context.fillStyle = colour;
   context.lineWidth = 2;
+  const rows = chosenOf(row, chosen);
+  const many = rows.length > MANY;
   let last = -Infinity;
   const frame = (_, x, width) => {
     if (x + width < last + 1) return;
     last = x + width;
-    context.strokeRect(x, y + 1, Math.max(width - 0.7, 1.5), height - 2);
+    if (many && width < NARROW) for (const edge of [y, y + height - 2]) context.fillRect(x, edge, width, 2);
+    else context.strokeRect(x, y + 1, Math.max(width - 0.7, 1.5), height - 2);
   };
-  eachInSight(pen, row, start, end, frame, chosenOf(row, chosen));
+  eachInSight(pen, row, start, end, frame, rows);
 }
+const [MANY, NARROW] = [40, 8]; // entries of a row, and pixels
 
 // A line under chosen entries: frames would hide the colours where many lie close together.
 function underlineMarked(pen, row, start, end, chosen, y) {
