@@ -58,6 +58,8 @@ EAGER = "Executing op MatMul in device /job:localhost/replica:0/task:0/device:CP
         (EAGER * 2, "2 lines about ops that ran eagerly"),
         ("a: (Add): /job:local host/task:0", "no line such as"),
         ("a: (Add): /job:worker/tisk:0", "cannot read '/tisk:0'.*in the line"),
+        ("a: (Add): /job:worker", "was cut or changed: .* not '/job:worker'"),
+        ("a: (Add): /job:worker/replica:0/task:0/device:GPU", "was cut or changed"),
     ],
 )
 def test_a_log_without_nodes_is_refused(text: str, words: str) -> None:
@@ -153,6 +155,7 @@ def test_the_graph_is_never_taken_for_a_log(arguments: list[str], graph: str, ch
         ("graph", "holds no line such as"),
         ("other", "names none of the 224 nodes of ps_training.pbtxt, but x. It is the log of another graph"),
         ("swapped", "ps_training.pbtxt holds no line such as"),
+        ("ops", "is the log of another graph than ps_training.pbtxt: it has other ops in 224 of 224 nodes"),
         ("runs", "gives several devices to each of its 224 nodes"),
         ("alone", "is a log of device placements, not a graph. Name the graph first"),
     ],
@@ -167,6 +170,9 @@ def test_what_is_no_log_of_the_graph_is_an_error(
     given["alone"] = [str(log)]
     runs = log.with_name("runs")
     runs.write_text(log.read_text() + re.sub(r"device:...:.", "device:GPU:7", log.read_text()))
+    ops = log.with_name("ops")
+    ops.write_text(re.sub(r": \(\w+\)", ": (Cosh)", log.read_text()))
+    given["ops"] = [GRAPH, "--check", str(ops)]
     given["runs"] = [GRAPH, "--check", str(runs)]
     assert main([*given[place_of], *OPTIONS, "--json", "-"]) == 2
     err = capsys.readouterr().err

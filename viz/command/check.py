@@ -18,7 +18,7 @@ from simulator.errors import GraphError, InfeasibleError, OracleError, SimvizErr
 from simulator.execution.laws import check_trace
 from simulator.oracle.observation import STAND_INS
 from simulator.partitioning.cut import partition
-from simulator.wording import some
+from simulator.wording import counted, some
 from viz.agreement import shortened
 from viz.command.ingredients import Ingredients
 from viz.command.request import Request
@@ -129,7 +129,7 @@ def read(path: str | os.PathLike[str]) -> Logged:
 
 
 def check_with_log(request: Request, scene: Scene, log: Logged) -> Scene:
-    """Return the scene compared with a log. Raise SimvizError if the log names none of the graph's nodes."""
+    """Return the scene compared with a log. Raise SimvizError if the log is that of another graph."""
     graph, assignment = scene.graph, scene.assignment
     ambiguous = set(log.ambiguous)
     known = {name: device for name, device in log.placement.items() if name in graph.index}
@@ -143,6 +143,13 @@ def check_with_log(request: Request, scene: Scene, log: Logged) -> Scene:
             f"{log.source} names none of the {len(graph)} nodes of {scene.title}, but {some(list(log.placement), 3)}. "
             "It is the log of another graph. A log has calls as single nodes (--keep-calls), and bodies of functions "
             "by their own names."
+        )
+    # a rewrite may change an op and keep its name, so some other ops are no proof
+    others = [name for name in known if graph.ops[graph.index[name]] not in log.ops[name]]
+    if 2 * len(others) > len(known):
+        raise SimvizError(
+            f"{log.source} is the log of another graph than {scene.title}: it has other ops in {len(others)} of "
+            f"{counted(len(known), 'node')} of these names, such as {others[0]!r}."
         )
     found = compare(assignment, known, graph=graph)
     differences = [asdict(one) for one in found.differences if one.theirs]
