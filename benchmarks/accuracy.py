@@ -4,17 +4,19 @@
 
 Two processes of TensorFlow on this machine, each pinned to a core with one thread for ops, over loopback gRPC. The
 first two placements of a model put all of it on one worker; the others are drawn. All placements of all models take
-turns, round after round; the lower quartile of the steps counts. Each step is simulated by five sets of costs:
+turns, round after round; the lower quartile of the steps counts. Each step is simulated in six ways:
 
     measured   op times of traced steps of the first placement, fitted to its untraced step; the profile's messages
+    drawn      the same, the median over orders that the executor may take by chance (`accuracy_chance`)
     profile    the profile alone: nothing of the model was measured
     roofline   the shipped CPU at its peak, a core of it
     grappler   TensorFlow's own virtual scheduler, with the same peak
     replay     the measured op times, first ready first; a transfer takes its latency and its bytes, and no processor
 
-Times of a session (`cluster_step`, `other_task` of the profile) are added to `measured`, `profile` and `replay`. The
-noise of a placement is half of the distance between the quartiles of its steps. A pair is told apart if its steps
-differ by more than the noise of both. Work is the processor time of each process beside what its device is busy.
+Times of a session (`cluster_step`, `other_task` of the profile) are added to `measured`, `drawn`, `profile` and
+`replay`. The noise of a placement is half of the distance between the quartiles of its steps. A pair is told apart if
+its steps differ by more than the noise of both. Work is the processor time of each process beside what its device is
+busy.
 
 Warming up takes most of the time and may be disturbed; `--pause` then waits for a line on stdin. `--kept FILE` keeps
 what was measured, and reads it where it is there. The processes keep the memory that they free (MALLOC_*), as with
@@ -37,6 +39,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from accuracy_chance import redrawn
 from accuracy_cluster import DEVICES, KEPT, STEPS, Placement, keep, kept, measure, placements, say
 from accuracy_models import MODELS, Model, made, placed
 from scatter import Point, scatter
@@ -58,7 +61,8 @@ from simulator.oracle.child import Asking
 from tests.oracle import grappler
 
 WARM = 95  # steps: a new session takes every kernel to be expensive for about 90
-WAYS = ("measured", "profile", "roofline", "grappler", "replay")
+DRAWS = 9  # orders by chance
+WAYS = ("measured", "drawn", "profile", "roofline", "grappler", "replay")
 COLOURS = {
     "convolution": "#1b6ca8",
     "recurrent": "#2a9d5c",
@@ -98,11 +102,26 @@ def simulated(one: Placement, model: Model, traced: MeasuredTimes, profile: Prof
         session_ms += profile.figures["other_task"].ns / 1e6
     priced = with_measured(estimate(graph, on, profile), traced, graph, on)
     _run(one, "measured", graph, step, on, priced, session_ms)
+    _run_drawn(one, model, traced, on, profile, session_ms)
     _run(one, "profile", graph, step, on, estimate(graph, on, profile), session_ms)
     _run(one, "roofline", graph, step, pinned(), estimate(graph, pinned()), 0.0)
     _run(one, "replay", graph, step, with_protocol(pinned(), "plain"), priced, session_ms, order="fifo")
     asked = grappler.predict(graph, pinned(), step=step, devices=graph.requested, asking=asking)
     one.simulated_ms["grappler"] = asked.makespan / 1e6
+
+
+def _run_drawn(
+    one: Placement, model: Model, traced: MeasuredTimes, on: Cluster, profile: Profile, session_ms: float
+) -> None:
+    """The median step over orders by chance, with measured costs."""
+    steps_ms = []
+    for seed in range(DRAWS):
+        graph = load(GraphDef.FromString(redrawn(placed(model, one.where, DEVICES), seed)))
+        step = choose_step(graph, fetches=(model.fetch,))
+        priced = with_measured(estimate(graph, on, profile), traced, graph, on)
+        _run(one, "drawn", graph, step, on, priced, session_ms)
+        steps_ms.append(one.simulated_ms["drawn"])
+    one.simulated_ms["drawn"] = statistics.median(steps_ms)
 
 
 def _run(
