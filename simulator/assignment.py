@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from simulator.columns import Ids, Ints
+from simulator.notebook import Drawn
 from simulator.units import Nanos
 from simulator.wording import counted, repr_of
 
@@ -57,7 +58,7 @@ class SearchRecord:
 
 
 @dataclass(frozen=True, eq=False)
-class Assignment:
+class Assignment(Drawn):
     """A device for every node of a graph. Axis: N nodes."""
 
     devices: tuple[str, ...]  # [D] full device names, the rows of the cluster

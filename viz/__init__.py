@@ -13,6 +13,7 @@ if sys.argv[:1] == ["-m"] or (sys.argv[:1] and sys.argv[0].endswith(("/simviz", 
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 from simulator.lazy import exported
+from simulator.notebook import draw_by
 
 TYPE_CHECKING = False  # as in `typing`, which takes long to load
 if TYPE_CHECKING:
@@ -39,6 +40,18 @@ _EXPORTS = {
     "run_bench": "viz.bench.bench",
 }
 
+
+def _drawn(value: object, run: object) -> str:
+    """A value as HTML for a notebook."""
+    from importlib import (
+        import_module,
+    )  # as for the names above: the page and all that it needs is loaded at its first use
+
+    html: str = import_module("viz.notebook").shown(value, run)
+    return html
+
+
+draw_by(_drawn)
 __all__ = sorted(_EXPORTS)
 
 __getattr__, __dir__ = exported(__name__, _EXPORTS)

@@ -15,6 +15,7 @@ from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
 from simulator.instances.instance import Instance
+from simulator.notebook import Drawn
 from simulator.observed.observed_step import ObservedStep
 from simulator.partitioning.partitions import Partitions
 from simulator.training.answers.answers import Answers
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class Trained(Drawn):
     """A training that was run: its programs and its results."""
 
     wanted: TrainingRequest
@@ -66,7 +67,7 @@ class Trained:
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class Scene(Drawn):
     """One graph on one cluster: the values of one run, from the graph to the trace."""
 
     title: str  # the user's word for the graph: its file name

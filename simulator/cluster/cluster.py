@@ -26,7 +26,7 @@ from simulator.cluster.protocols import (
 )
 from simulator.columns import Ids, ids
 from simulator.errors import ClusterError
-from simulator.units import Bytes, Nanos, is_whole
+from simulator.units import Bytes, Nanos, is_whole, show_bytes
 from simulator.wording import counted, repr_of
 
 if TYPE_CHECKING:
@@ -54,6 +54,9 @@ class Device:
     cores: int = 1  # of each of its lanes; the work for a message needs one of them
     peaks: Peaks = NO_PEAKS  # in other formats, and of matrix units
     chip: Chip | None = None  # of a GPU: how far its kernels stay below the peaks; None: they reach them
+
+    def __repr__(self) -> str:
+        return repr_of(self, self.name, self.kind, show_bytes(self.memory_bytes))
 
     @property
     def task(self) -> str:

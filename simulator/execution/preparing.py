@@ -43,6 +43,9 @@ class Given:
     cluster: Cluster
     costs: CostTable
 
+    def __repr__(self) -> str:
+        return repr_of(self, repr(self.graph), repr(self.cluster))
+
 
 @dataclass(frozen=True, eq=False)
 class Prepared:

@@ -14,6 +14,7 @@ from simulator.columns import Flags, Ids, Ints, flags, ids, ints, pointers_of
 from simulator.errors import ClusterError
 from simulator.execution.arrays import SharedLinks, filled
 from simulator.units import Bytes, Nanos
+from simulator.wording import counted, repr_of
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -56,6 +57,9 @@ class Routes:
     link_names: tuple[str, ...]  # [L]
     link_bytes_per_s: Ints  # [L]
     link_contention: tuple[str | None, ...]  # [L] None: as the simulation says
+
+    def __repr__(self) -> str:
+        return repr_of(self, counted(len(self.latency_ns), "route"), counted(len(self.link_names), "link"))
 
     @cached_property
     def disciplines(self) -> dict[str, Discipline]:

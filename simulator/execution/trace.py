@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.notebook import Drawn
 from simulator.units import Nanos, show_nanos
 from simulator.wording import counted, repr_of
 
@@ -197,7 +198,7 @@ class Residents:
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class Trace(Drawn):
     """One simulated step, or the recorded steps of a training. Axes: M memory events, D devices, I iterations."""
 
     tasks: TraceTasks

@@ -22,6 +22,7 @@ from simulator.columns import Flags, Ids, Ints, ids, positions
 from simulator.errors import GraphError
 from simulator.graph.creation import Creation, creation_of
 from simulator.graph.messages import Proto
+from simulator.notebook import Drawn
 from simulator.wording import counted, near, repr_of
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class GraphColumns:
 
 
 @dataclass(frozen=True, eq=False)
-class Graph(GraphColumns):
+class Graph(GraphColumns, Drawn):
     """A TensorFlow graph as read-only columns. Axes: N nodes, T tensors, E edges."""
 
     names: tuple[str, ...]  # [N]

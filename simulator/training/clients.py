@@ -24,6 +24,7 @@ from simulator.errors import ClusterError, SimvizError
 from simulator.execution.loops import SharedChoices
 from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_partitions
+from simulator.wording import repr_of
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -41,6 +42,9 @@ class Client:
     program: Program
     partitions: Partitions  # of `program`, or of the one that it is like
     devices: Ids | None = None  # [D] where a device of those pieces is for this client; None: as it stands
+
+    def __repr__(self) -> str:
+        return repr_of(self, self.program.name, f"on {self.program.task}")
 
     def on(self, device: Ids) -> Ids:
         """The rows in the cluster of devices of the pieces."""

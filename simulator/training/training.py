@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, ints
+from simulator.notebook import Drawn
 from simulator.training.disturbances.disturbance import Upsets
 from simulator.units import Nanos, show_nanos
 from simulator.wording import counted, repr_of
@@ -64,7 +65,7 @@ class CutShort(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class Training(Drawn):
     """A run from time 0, at which the clients ask for their sessions, to `end_ns`, the last update that was asked for.
 
     Rows of steps are those that ended; steps cut short by a crash, or under way at the end, are listed apart. Updates

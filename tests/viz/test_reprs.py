@@ -1,7 +1,9 @@
 """Public values say what they are in a line, whatever their size; a result shows its report in a notebook."""
 
+import gc
+import html
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -10,13 +12,18 @@ from hypothesis import strategies as st
 from selenium.webdriver.chrome.webdriver import WebDriver
 
 from placement.plan import Plan
-from simulator import prepare
+from simulator import load, prepare
+from simulator.graph.messages import GraphDef
 from simulator.wording import repr_of
 from tests.viz.browsing import complaints, said, until
-from tests.viz.scenes import EXAMPLE, SCRIPT, hostile, trained
-from viz import Result, run
+from tests.viz.notebooks import cells
+from tests.viz.scenes import EXAMPLE, SCRIPT, example, hostile, trained
+from viz import Result, compare, run
+from viz.difference.scene_outline import outline
 
-LONGEST = 600  # a record of a few fields may be longer than a table
+NOTEBOOK = EXAMPLE.with_name("in_a_notebook.ipynb")
+
+LONGEST = 300
 
 
 def values(value: object, seen: dict[type, object]) -> Iterator[object]:
@@ -36,6 +43,7 @@ def test_every_value_of_a_run_says_itself_in_a_line() -> None:
     found = list(values(scene, {}))
     found.append(prepare(scene.graph, scene.step, scene.cluster, scene.costs))
     found.append(Plan([0] * 1000))
+    found += values(compare(example(), run(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", algorithm="single")), {})
     long = [(type(value).__name__, len(repr(value))) for value in found if len(repr(value)) > LONGEST]
     assert long == []
     assert len(found) > 20
@@ -62,24 +70,82 @@ def as_result(scene: object) -> Result:
 
 
 def test_hostile_names_stay_text_in_a_notebook() -> None:
-    shown = as_result(hostile())._repr_html_()
-    assert SCRIPT not in shown
-    assert shown.count("<") == shown.count(">") == 4  # of the paragraph and the frame
+    drawn = shown(as_result(hostile()))
+    assert SCRIPT not in drawn
+    assert drawn.count("<") == drawn.count(">") == 4  # of the paragraph and the frame
+
+
+def test_each_cell_of_the_notebook_shows_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(NOTEBOOK.parent)
+    for cell, printed, value in cells(NOTEBOOK):
+        saved: dict[str, str] = {}
+        for one in cell["outputs"]:
+            saved[one["output_type"]] = "".join(one["text"] if "text" in one else one["data"]["text/plain"])
+        assert saved.get("stream", "") == printed
+        assert saved.get("execute_result") == (None if value is None else repr(value))
+
+
+def shown(value: object) -> str:
+    html = value._repr_html_()  # type: ignore[attr-defined]  # as a notebook calls it
+    assert isinstance(html, str)
+    return html
+
+
+def test_parts_of_a_result_are_shown_by_its_page_and_others_by_a_sentence() -> None:
+    result = as_result(trained())
+    assert result.training is not None
+    for part in (result.graph, result.assignment, result.trace, result.training, result.training.training):
+        assert shown(part).count("<iframe") == 1
+        assert html.escape(repr(result)) in shown(part)
+    alone = replace(result.trace)  # equal, but of no run
+    assert shown(alone).startswith(f"<p>{html.escape(repr(alone))}.")
+    assert "<iframe" not in shown(alone)
+
+
+def test_what_forgets_its_run_says_so() -> None:
+    assignment = replace(example().assignment)
+    result = as_result(replace(example(), assignment=assignment))
+    assert "<iframe" in shown(assignment)
+    del result
+    gc.collect()
+    assert "<iframe" not in shown(assignment)
+
+
+def test_a_graph_that_cannot_be_placed_says_why() -> None:
+    nodes = GraphDef()
+    nodes.node.add(name="a", op="Const").attr["dtype"].type = 1
+    nodes.node.add(name="b", op="NoSuchOp")
+    assert "be drawn" in shown(load(nodes))
+
+
+def test_a_difference_from_an_earlier_result_is_shown_in_sentences() -> None:
+    found = compare(outline(example()), example())
+    assert "<iframe" not in shown(found)
+    assert html.escape(str(found).splitlines()[0]) in shown(found)
+    assert "<iframe" in shown(compare(example(), example()))
 
 
 @pytest.mark.browser
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # selenium leaves its own sockets to the collector
-def test_a_result_shows_its_report_in_a_notebook(browser: WebDriver, tmp_path: Path) -> None:
-    result = run(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", algorithm="whitepaper")
+def test_values_are_drawn_in_a_notebook(browser: WebDriver, tmp_path: Path) -> None:
+    graph = load(str(EXAMPLE))
+    result = run(graph, cluster="ps=2,worker=1x2gpu", algorithm="whitepaper")
+    other = run(graph, cluster="ps=2,worker=1x2gpu", algorithm="single")
+    trains = as_result(trained())  # kept
     page = tmp_path / "notebook.html"
-    page.write_text(f"<!doctype html><meta charset=utf-8><body>{result._repr_html_()}</body>", "utf-8", "replace")
+    outputs = "".join(map(shown, (load(str(EXAMPLE)), result, compare(other, result), trains.training)))
+    page.write_text(f"<!doctype html><meta charset=utf-8><body>{outputs}</body>", "utf-8", "replace")
     said(browser)
     browser.get(page.as_uri())
-    assert "a step takes 11.5 ms" in browser.find_element("tag name", "p").text
-    browser.switch_to.frame(browser.find_element("tag name", "iframe"))
-    until(lambda: browser.execute_script("return document.documentElement.dataset.ready"), "the frame")
-    assert browser.execute_script("return simviz.model.count") == len(result.graph)
-    assert browser.execute_script("return document.getElementById('graph').clientHeight") > 150
-    browser.execute_script("simviz.state.select({kind: 'node', id: 3})")
-    browser.switch_to.default_content()
+    assert "a step takes 11.5 ms" in browser.find_elements("tag name", "p")[1].text
+    for number, asked in enumerate(
+        ("against === null", "count > 0", "against.names[0] === 'single'", "training !== null")
+    ):
+        browser.switch_to.frame(browser.find_elements("tag name", "iframe")[number])
+        until(lambda: browser.execute_script("return document.documentElement.dataset.ready"), "the frame")
+        assert browser.execute_script("return simviz.model." + asked)
+        drawn = "document.getElementById('graph').clientHeight > 150 || simviz.model.training !== null"
+        assert browser.execute_script("return " + drawn)
+        browser.execute_script("simviz.state.select({kind: 'node', id: 3})")
+        browser.switch_to.default_content()
     assert complaints(browser) == []

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, TypeAlias
 
 from simulator.errors import SimvizError
+from simulator.notebook import remember
 from viz.command.options import parser
 from viz.command.request import read_request
 from viz.command.stages import run as run_request
@@ -16,7 +16,6 @@ from viz.command.summary import summarise
 from viz.difference.difference import Difference, difference
 from viz.formats.json_object import to_json
 from viz.formats.output import check_place, check_suffix, draw, write
-from viz.page.report import draw_report
 from viz.scene import Scene
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ _OPTIONS = {
     "branches": "branch",
     "inputs": "input",
 }  # keyword -> option, where these differ
-FRAME_HEIGHT = 720  # pixels of the report in a notebook
 _IN_MEMORY = ("cluster", "algorithm", "profile", "observation")  # options whose value may be an object
 _FLAGS = ("soft", "keep_calls", "ignore_devices", "observe", "refine")  # the options without a value
 
@@ -43,22 +41,16 @@ _FLAGS = ("soft", "keep_calls", "ignore_devices", "observe", "refine")  # the op
 class Result(Scene):
     """All values of one run, with the texts and files that the command makes of them."""
 
+    def __post_init__(self) -> None:
+        trained = self.training
+        remember(self, self.graph, self.assignment, self.trace, *((trained, trained.training) if trained else ()))
+
     def summary(self, *, verbose: bool = False) -> str:
         """The command's summary in ten lines, or with `verbose` every fact on a line of its own."""
         return summarise(self, verbose=verbose)
 
     def __repr__(self) -> str:  # a dataclass makes its own where the class itself has none
         return super().__repr__()
-
-    def _repr_html_(self) -> str:
-        """The report for a notebook: a line about the run, and the page in a frame that may run nothing but its script.
-
-        Where frames are left out, as by a notebook that is not trusted, the line remains.
-        """
-        says = f"{self!r}. The report itself: result.write('report.html')."
-        page = html.escape(draw_report(self), quote=True)
-        frame = f'<iframe sandbox="allow-scripts" title="Report" width="100%" height="{FRAME_HEIGHT}" srcdoc="{page}">'
-        return f"<p>{html.escape(says)}</p>{frame}</iframe>"
 
     @property
     def difference(self) -> Difference | None:

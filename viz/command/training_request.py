@@ -14,6 +14,7 @@ from simulator.training.inputs.pipeline import Rate, read_rate
 from simulator.training.programs.filters import Filters, read_filters
 from simulator.training.regimes import Regime, read_regime
 from simulator.units import Nanos, parse_bytes, parse_nanos
+from simulator.wording import counted, repr_of
 
 if TYPE_CHECKING:
     import argparse
@@ -40,6 +41,9 @@ class TrainingRequest:
     steps: int = DEFAULT_STEPS
     until_ci: float | None = None  # relative; None: `steps` are enough
     workers: tuple[int, ...] = ()  # numbers of workers to compare
+
+    def __repr__(self) -> str:
+        return repr_of(self, "no regime" if self.regime is None else str(self.regime), counted(self.steps, "step"))
 
 
 def read_wanted(asked: argparse.Namespace) -> TrainingRequest | None:

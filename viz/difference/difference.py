@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from simulator.errors import SimvizError
+from simulator.notebook import Drawn
 from simulator.units import show_nanos
 from simulator.wording import counted, repr_of, some
 from viz.difference.explanation import Part, Row, parts_of, shortest
@@ -68,7 +69,7 @@ class DeviceUses:
 
 
 @dataclass(frozen=True, eq=False)
-class Difference:
+class Difference(Drawn):
     """The difference between two runs."""
 
     names: tuple[str, str]
@@ -83,6 +84,7 @@ class Difference:
     devices: tuple[DeviceUses, ...]  # of both clusters, in their order
     rows: tuple[Row, ...]  # what is on a critical path, the largest change first; they add up to the difference
     parts: tuple[Part, ...]  # the rows in groups, the largest change first; they add up to the difference
+    runs: tuple[Scene | Outline, Scene | Outline]  # what was compared
 
     def __repr__(self) -> str:
         times = " and ".join(show_nanos(ns) for ns in self.makespan_ns)
@@ -136,6 +138,7 @@ def compare(a: Scene | Outline, b: Scene | Outline, *, names: tuple[str, str] | 
         devices=_devices(first, second),
         rows=rows,
         parts=parts_of(rows),
+        runs=(a, b),
     )
 
 

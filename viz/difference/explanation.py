@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from simulator.units import Nanos, show_apart, show_nanos
-from simulator.wording import counted, ending
+from simulator.wording import counted, ending, repr_of
 from viz.difference.outline import CROSSING, MESSAGE, OP
 
 MOST_NAME = 36  # characters of a name in a sentence; of a longer one the end, where the op is
@@ -46,6 +46,9 @@ class Part:
     sentence: str  # without its time and full stop
     ns: tuple[Nanos, Nanos]  # of its rows on both paths
     rows: tuple[Row, ...]  # the largest change first
+
+    def __repr__(self) -> str:
+        return repr_of(self, str(self), counted(len(self.rows), "row"))
 
     @property
     def difference_ns(self) -> int:

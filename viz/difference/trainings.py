@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.cluster.master import short_task
+from simulator.notebook import Drawn
 from simulator.training.training import WAITING
 from simulator.units import Nanos, show_figure, show_nanos
 from simulator.wording import counted, repr_of
@@ -77,7 +78,7 @@ class Busy:
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingDifference:
+class TrainingDifference(Drawn):
     """The difference between two trainings of one graph."""
 
     names: tuple[str, str]
@@ -87,6 +88,7 @@ class TrainingDifference:
     devices: tuple[Busy, ...]
     links: tuple[Busy, ...]  # that carry something in either run
     bottlenecks: tuple[str, str]  # what holds each back; "": nothing that was tried
+    runs: tuple[Scene, Scene]  # what was compared
 
     def __repr__(self) -> str:
         return repr_of(self, " and ".join(self.names), _rates(self))
@@ -127,6 +129,7 @@ def compare_trainings(a: Scene, b: Scene) -> TrainingDifference:
         devices=_busy(*((one.training.devices, one.answers.device_share) for one in (first, second))),
         links=_busy(*((one.training.links, one.answers.link_share) for one in (first, second))),
         bottlenecks=(_held(first), _held(second)),
+        runs=(a, b),
     )
 
 

@@ -35,6 +35,9 @@ class Tried:
     updates: range  # those compared
     gain: float  # how many times as many steps per second
 
+    def __repr__(self) -> str:
+        return repr_of(self, self.relief.bottleneck, self.relief.change, f"{self.gain:.3f} times as many steps")
+
 
 @dataclass(frozen=True, slots=True)
 class Bottleneck:

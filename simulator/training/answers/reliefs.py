@@ -21,7 +21,7 @@ from simulator.training.recognition.dataflow import closure, readers
 from simulator.training.recognition.sync_ops import Key
 from simulator.training.regimes import read_regime
 from simulator.training.training import SENDING, ResourceUsage, Training
-from simulator.wording import some
+from simulator.wording import repr_of, some
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -51,6 +51,9 @@ class Relief:
     protocol: Protocol | None = None  # by which tasks talk instead
     gapless: bool = False  # sessions take no time between steps
     inputs: tuple[Key, ...] = ()  # inputs that are filled twice as fast
+
+    def __repr__(self) -> str:
+        return repr_of(self, self.bottleneck, self.change)
 
 
 class Relieved(NamedTuple):

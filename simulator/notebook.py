@@ -1,0 +1,42 @@
+"""Values in a notebook: a value that is a part of a run is shown by what draws runs, and else says itself in a line.
+
+What draws lies on a floor above, so it registers itself here when it is imported (`import viz`). A part remembers its
+run only as long as somebody keeps the run: the memory is by weak references.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TypeAlias
+
+Drawer: TypeAlias = Callable[[object, object], "str | None"]  # value, its run or None -> HTML
+
+_drawers: list[Drawer] = []  # one at most
+_runs: weakref.WeakKeyDictionary[object, weakref.ref[object]] = weakref.WeakKeyDictionary()
+
+
+class Drawn:
+    """A value that a notebook may show drawn."""
+
+    def _repr_html_(self) -> str | None:
+        """HTML for a notebook; None where nothing is there that draws, so that the notebook shows `repr`."""
+        return _drawers[0](self, run_of(self)) if _drawers else None
+
+
+def draw_by(drawer: Drawer) -> None:
+    """Have values drawn by this function from now on."""
+    _drawers[:] = [drawer]
+
+
+def remember(run: object, *parts: object) -> None:
+    """Remember that the parts belong to this run; of several runs that share a part it is the last one."""
+    for part in parts:
+        if isinstance(part, Drawn):
+            _runs[part] = weakref.ref(run)
+
+
+def run_of(value: object) -> object | None:
+    """The run that a value is a part of, while somebody keeps it; None if there is none."""
+    known = _runs.get(value)
+    return None if known is None else known()
