@@ -124,6 +124,7 @@ SIBLINGS = {
     "simulator.costs.measurements": "simulator.costs.measurements.reading",
     "simulator.instances": "simulator.instances.reading",
     "simulator.partitioning.passes": "simulator.partitioning.cut",
+    "viz.pictures": "viz.formats.output",
     "simulator.shapes.formulas": "simulator.shapes.rules",
 }
 PACKAGES = ("simulator", "placement", "viz", "simulator.oracle")  # what they show is used by others, too

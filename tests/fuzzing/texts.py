@@ -277,6 +277,7 @@ _VALUES: dict[str, tuple[str, ...]] = {
     "--steps": ("1", "5", "40"),
     "--until-ci": ("5%", "0.2"),
     "--output": ("a.html", "a.svg", "a.dot", "a.trace.json", "a.pb", "a.pbtxt", "a.meta", "a.partitions", "a", "graph"),
+    "--picture": ("width=180mm", "rows=3,legend=no", "boxes=5,depth=1", "width=3.4in"),
     "--json": ("a.json", "-", "graph"),
     "--check": ("costs.csv", "missing"),
 }  # fmt: skip

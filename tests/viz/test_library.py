@@ -22,6 +22,7 @@ OF_THE_COMMAND = {
     "help",
     "graph",
     "output",
+    "picture",
     "json",
     "quiet",
     "verbose",

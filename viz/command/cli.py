@@ -137,6 +137,7 @@ def _exit_code(error: SimvizError) -> int:
 def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
     """(path, suffix) of each file to draw; raise SimvizError if one could not be written later."""
     from viz.formats.output import check_loses_nothing, check_place, check_suffix
+    from viz.pictures.look import read_look
 
     paths = list(asked.output)
     if not paths and asked.json is None:
@@ -148,6 +149,7 @@ def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
         check_place(path, folder=suffix == ".partitions")
         check_loses_nothing(path, asked.graph, asked.json)
     _check_json(asked)
+    read_look(asked.picture)  # a mistake is told before anything takes long
     return found
 
 
@@ -231,11 +233,12 @@ def _write(
     """Draw everything first and write afterwards, so that a failure leaves the files as they were."""
     from viz.formats.json_object import to_json
     from viz.formats.output import draw, write
+    from viz.pictures.look import read_look
 
-    contents = []
+    contents, look = [], read_look(asked.picture)
     for path, suffix in outputs:
         say(f"drawing {os.path.basename(path)}")
-        contents.append((path, draw(scene, suffix)))
+        contents.append((path, draw(scene, suffix, look)))
     if asked.json is not None:
         text = to_json(scene)
         if asked.json == "-":

@@ -16,6 +16,7 @@ from viz.command.summary import summarise
 from viz.difference.difference import Difference, difference
 from viz.formats.json_object import to_json
 from viz.formats.output import check_place, check_suffix, draw, write
+from viz.pictures.look import read_look
 from viz.scene import Scene
 
 if TYPE_CHECKING:
@@ -61,16 +62,18 @@ class Result(Scene):
         """The JSON object that `--json` writes, described in docs/json.md."""
         return to_json(self)
 
-    def write(self, *paths: Text) -> None:
+    def write(self, *paths: Text, picture: str | None = None) -> None:
         """Write the files of `-o`; the suffix is the format. If one can't be drawn, none is written.
 
-        Raise SimvizError for an unknown suffix and for a place that cannot be written to.
+        `picture` is that of the command, such as "width=180mm,legend=no". Raise SimvizError for an unknown suffix and
+        for a place that cannot be written to.
         """
+        look = read_look(picture)
         given = [os.fspath(path) for path in paths]
         suffixes = [check_suffix(path) for path in given]
         for path, suffix in zip(given, suffixes, strict=True):
             check_place(path, folder=suffix == ".partitions")
-        drawn = [draw(self, suffix) for suffix in suffixes]
+        drawn = [draw(self, suffix, look) for suffix in suffixes]
         for path, content in zip(given, drawn, strict=True):
             write(path, content)
 

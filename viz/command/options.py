@@ -46,6 +46,8 @@ algorithms:
 
 output:
   -o report.html               the report; also .svg .png .pdf .dot (the folded graph), .trace.json (Perfetto),
+                               .timeline.svg .timeline.pdf .memory.svg .memory.pdf .comparison.svg .comparison.pdf
+                               (for papers; a comparison is that of --against),
                                NAME.partitions (a folder of GraphDefs, one per device)
                                NAME.placement.json (that of an instance, as its file)
   -o placed.pbtxt              the graph with each node's device written into it; also .pb, and .meta of a MetaGraph
@@ -509,6 +511,12 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         default=[],
         metavar="FILE",
         help="write a file; its suffix is the format; repeatable",
+    )
+    add(
+        "--picture",
+        metavar="KEY=VALUE,..",
+        help="the look of pictures: width=180mm (default: 85mm, a column; of the graph its own), rows=24 of a timeline "
+        "(16), boxes=60 (30) and depth=2 of the graph (any), legend=no",
     )
     add("--json", metavar="FILE", help="write the result for machines; - for standard output")
     add(

@@ -21,22 +21,27 @@ from viz.scene import Scene
 MAX_NODES = 30  # boxes on a page of a paper
 MAX_EDGES = 400  # between boxes; Graphviz takes seconds for as many and minutes for thousands
 MAX_LABEL = 40
+MM_PER_INCH = 25.4
 FORMATS = ("svg", "png", "pdf")
 
 
-def draw_graph(scene: Scene, *, max_nodes: int = MAX_NODES) -> str:
+def draw_graph(
+    scene: Scene, *, max_nodes: int = MAX_NODES, max_depth: int | None = None, width_mm: float | None = None
+) -> str:
     """DOT text of the part of the graph that runs, folded to at most about max_nodes boxes.
 
     A box on one device stands in that device's cluster; one on several shows them as stripes, by their share of time.
     Edges within a device are thin. An edge between devices has its bytes, and the number of its transfers if several.
+    Scopes are opened `max_depth` deep at most. A picture that would be wider than `width_mm` is made smaller.
     """
     folding = fold(scene.graph)
     times = _device_times(scene, folding)
-    shown = _shown(folding, times, max_nodes)
+    shown = _shown(folding, times, max_nodes, max_depth)
     box_of = _box_of_nodes(folding, shown)
     lines = [
         "digraph simviz {",
         f"  label={quoted(scene.title)}; labelloc=t; fontsize=16;",
+        *([] if width_mm is None else [f'  size="{width_mm / MM_PER_INCH:.3f},100";']),
         '  rankdir=LR; compound=true; newrank=true; ranksep=0.5; nodesep=0.18; fontname="Helvetica";',
         '  node [shape=box, style="rounded,filled", fontname="Helvetica", fontsize=10, penwidth=0.8,',
         '    margin="0.1,0.05"];',
@@ -48,8 +53,8 @@ def draw_graph(scene: Scene, *, max_nodes: int = MAX_NODES) -> str:
     return "\n".join(lines) + "\n"
 
 
-def render(source: str, format: str) -> bytes:
-    """The picture that Graphviz makes of DOT text, as "svg", "png" or "pdf".
+def render(source: str, format: str, *, placed: bool = False) -> bytes:
+    """The picture that Graphviz makes of DOT text, as "svg", "png" or "pdf"; `placed`: all places are in the text.
 
     Raises SimvizError if the format is none of these, or Graphviz's `dot` is missing or fails.
     """
@@ -59,7 +64,8 @@ def render(source: str, format: str) -> bytes:
         raise SimvizError(f"graphviz format {format!r} is not offered; use one of {', '.join(FORMATS)}")
     try:
         # not Source.pipe, which hands `dot` line after line and, interrupted meanwhile, leaves it behind
-        drawn: bytes = graphviz.pipe("dot", format, source.encode())
+        engine, as_placed = ("neato", 2) if placed else ("dot", None)
+        drawn: bytes = graphviz.pipe(engine, format, source.encode(), neato_no_op=as_placed)
     except graphviz.ExecutableNotFound:
         raise SimvizError(
             ".svg, .png and .pdf need Graphviz's program `dot`, which is not on the PATH. Install it (Debian: apt-get "
@@ -101,22 +107,22 @@ def _device_times(scene: Scene, folding: Folding) -> list[Counter[int]]:
     return times
 
 
-def _shown(folding: Folding, times: list[Counter[int]], most: int) -> list[int]:
+def _shown(folding: Folding, times: list[Counter[int]], most: int, deepest: int | None) -> list[int]:
     """The items to draw: scopes are opened while there is room, those on several devices and with most time first."""
     children = folding.children()
     running = [[child for child in inside if times[child]] for inside in children]
     shown = set(running[0])
-    queue: list[tuple[bool, int, int]] = []
+    queue: list[tuple[bool, int, int, int]] = []
     for item in running[0]:
-        heappush(queue, (len(times[item]) < 2, -sum(times[item].values()), item))
+        heappush(queue, (len(times[item]) < 2, -sum(times[item].values()), item, 0))
     while queue:
-        _, _, item = heappop(queue)
-        if item >= folding.scopes or len(shown) - 1 + len(running[item]) > most:
+        _, _, item, depth = heappop(queue)
+        if item >= folding.scopes or depth == deepest or len(shown) - 1 + len(running[item]) > most:
             continue
         shown.remove(item)
         for child in running[item]:
             shown.add(child)
-            heappush(queue, (len(times[child]) < 2, -sum(times[child].values()), child))
+            heappush(queue, (len(times[child]) < 2, -sum(times[child].values()), child, depth + 1))
     return sorted(shown)
 
 

@@ -16,12 +16,15 @@ from simulator.graph.graph_def import placed_graph_def, placed_meta_graph, to_te
 from simulator.graph.sources import SAVED_MODEL_FILES
 from simulator.observed.form import dump
 from simulator.wording import counted
+from viz.pictures.look import Look
 from viz.scene import Scene
 
 PLACED = (".pb", ".pbtxt", ".meta")  # the placed graph as a GraphDef, binary or text, or as a MetaGraphDef
 OBSERVED = ".observed"  # a step that really ran, for later runs
 SPLIT = ".placement.json"  # the placement of an instance, in the form of its file
-SUFFIXES = (".html", ".svg", ".png", ".pdf", ".dot", ".trace.json", SPLIT, ".partitions", OBSERVED, *PLACED)
+# pictures of times, whose endings come before those of the graph's
+TIMES = (".timeline.svg", ".timeline.pdf", ".memory.svg", ".memory.pdf", ".comparison.svg", ".comparison.pdf")
+SUFFIXES = (".html", *TIMES, ".svg", ".png", ".pdf", ".dot", ".trace.json", SPLIT, ".partitions", OBSERVED, *PLACED)
 
 
 def check_suffix(path: str) -> str:
@@ -68,8 +71,9 @@ def check_loses_nothing(path: str, source: object, result: str | None = None) ->
             raise SimvizError(f"{path}: the graph is read from it; choose another name")
 
 
-def draw(scene: Scene, suffix: str) -> bytes | Mapping[str, str]:
+def draw(scene: Scene, suffix: str, look: Look | None = None) -> bytes | Mapping[str, str]:
     """The content of a file with that suffix: bytes, or file names with their text for a folder."""
+    look = look or Look()
     if suffix == OBSERVED:
         if scene.observed is None:
             raise SimvizError(
@@ -101,9 +105,11 @@ def draw(scene: Scene, suffix: str) -> bytes | Mapping[str, str]:
         return partition_files(scene.partitions)
     if suffix in PLACED:
         return _draw_placed(scene, suffix)
+    if suffix in TIMES:
+        return _draw_times(scene, suffix, look)
     from viz.formats.dot import draw_graph, render
 
-    source = draw_graph(scene)
+    source = draw_graph(scene, max_nodes=look.boxes, max_depth=look.depth, width_mm=look.width_mm)
     return source.encode("utf-8") if suffix == ".dot" else render(source, suffix[1:])
 
 
@@ -148,6 +154,16 @@ def _refuse_foreign(folder: Path) -> None:
     foreign = sorted(entry.name for entry in folder.iterdir() if entry.suffix != ".pbtxt")
     if foreign:
         raise SimvizError(f"{folder} holds {foreign[0]!r}, which simviz did not write; choose another name")
+
+
+def _draw_times(scene: Scene, suffix: str, look: Look) -> bytes:
+    from viz.pictures.comparison import comparison_picture
+    from viz.pictures.memory import memory_picture
+    from viz.pictures.timeline import timeline_picture
+
+    _, what, format = suffix.split(".")
+    drawers = {"timeline": timeline_picture, "memory": memory_picture, "comparison": comparison_picture}
+    return drawers[what](scene, look).drawn(format, f"{scene.title}: {what}")
 
 
 def _draw_placed(scene: Scene, suffix: str) -> bytes:

@@ -1,0 +1,71 @@
+"""Two runs as a picture: both timelines on one clock, and the parts of the difference as bars."""
+
+from __future__ import annotations
+
+from simulator.errors import SimvizError
+from simulator.units import show_nanos
+from viz.difference.difference import Difference, difference
+from viz.difference.explanation import signed_nanos
+from viz.palette import HUES
+from viz.pictures.canvas import PALE, POINTS_PER_MM, RULE, SIZE, Canvas, fitting, wrapped
+from viz.pictures.look import COLUMN_MM, Look
+from viz.pictures.rows import Clock, draw_clock, draw_legend, draw_rows, label_width, rows_of
+from viz.pictures.timeline import MARKS
+from viz.scene import Scene
+from viz.timeline.step_timeline import step_timeline
+
+LONGER, SHORTER = HUES[5], HUES[2]
+_PARTS, _LINES = 5, 4
+
+
+def comparison_picture(scene: Scene, look: Look) -> Canvas:
+    """The run that the scene is compared with above the scene, and the difference explained.
+
+    Raise SimvizError without `--against`, and for trainings. Of an earlier result only the difference is drawn.
+    """
+    found = None if scene.training is not None else difference(scene)
+    if found is None:
+        said = "a training's is in the report" if scene.training is not None else "add --against, such as single"
+        raise SimvizError(f"A .comparison file draws the difference of two steps; {said}.")
+    canvas = Canvas((look.width_mm or COLUMN_MM) * POINTS_PER_MM)
+    top = 0.0
+    if isinstance(scene.against, Scene):
+        top = _timelines(canvas, scene.against, scene, found, look)
+        if look.legend:
+            top = draw_legend(canvas, (*MARKS, (LONGER, "longer"), (SHORTER, "shorter")), top + 2)
+    _parts(canvas, found, top + 4)
+    return canvas
+
+
+def _timelines(canvas: Canvas, first: Scene, second: Scene, found: Difference, look: Look) -> float:
+    left = label_width(canvas)
+    clock = Clock(left, canvas.width - left - 1, max(1, *(int(one.trace.makespan) for one in (first, second))))
+    top = 0.0
+    for scene, name, took in zip((first, second), found.names, found.makespan_ns, strict=True):
+        canvas.text(0, top + SIZE, fitting(f"{name}: {show_nanos(took)}", canvas.width))
+        timeline = step_timeline(scene)
+        end = draw_rows(canvas, timeline, rows_of(timeline, max(1, look.rows // 2))[0], clock, top + SIZE + 4)
+        canvas.line([(clock.at(took), top + SIZE + 2), (clock.at(took), end)], PALE, 0.4)
+        top = end + 2
+    return draw_clock(canvas, clock, 0, top - 2)
+
+
+def _parts(canvas: Canvas, found: Difference, top: float) -> None:
+    """A bar and a sentence for each part; the bars add up to the difference."""
+    parts = found.explanation(_PARTS)
+    change = signed_nanos(found.difference_ns) if found.difference_ns else "as long"
+    canvas.text(0, top + SIZE, fitting(f"{found.names[1]} against {found.names[0]}: {change}", canvas.width))
+    top += 2 * SIZE
+    most = max((abs(part.difference_ns) for part in parts), default=1)
+    middle, half = canvas.width * 0.15, canvas.width * 0.14
+    said = canvas.width * 0.31
+    for part in parts:
+        lines = wrapped(str(part), canvas.width - said - 1, _LINES)
+        wide = half * abs(part.difference_ns) / max(1, most)
+        colour = LONGER if part.difference_ns > 0 else SHORTER
+        canvas.box(middle if part.difference_ns > 0 else middle - wide, top + 1, wide, SIZE, colour)
+        for number, line in enumerate(lines):
+            canvas.text(said, top + SIZE + number * SIZE * 1.2, line)
+        below = top + SIZE * 1.2 * len(lines) + 3
+        canvas.line([(middle, top), (middle, below)], RULE, 0.4)
+        top = below
