@@ -10,6 +10,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+# What draws values in a notebook, given a value and its run or None, as HTML; the last one counts. `simulator.notebook`
+# explains it. The list is here so that a package can add to it without loading anything else.
+drawers: list[Callable[[object, object], str]] = []
+
+
 def exported(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """A package's `__getattr__` and `__dir__` (PEP 562), given the module of each name; Any: the export's type."""
 

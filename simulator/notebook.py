@@ -7,12 +7,9 @@ run only as long as somebody keeps the run: the memory is by weak references.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from typing import TypeAlias
 
-Drawer: TypeAlias = Callable[[object, object], "str | None"]  # value, its run or None -> HTML
+from simulator.lazy import drawers
 
-_drawers: list[Drawer] = []  # one at most
 _runs: weakref.WeakKeyDictionary[object, weakref.ref[object]] = weakref.WeakKeyDictionary()
 
 
@@ -21,12 +18,7 @@ class Drawn:
 
     def _repr_html_(self) -> str | None:
         """HTML for a notebook; None where nothing is there that draws, so that the notebook shows `repr`."""
-        return _drawers[0](self, run_of(self)) if _drawers else None
-
-
-def draw_by(drawer: Drawer) -> None:
-    """Have values drawn by this function from now on."""
-    _drawers[:] = [drawer]
+        return drawers[-1](self, run_of(self)) if drawers else None
 
 
 def remember(run: object, *parts: object) -> None:

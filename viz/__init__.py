@@ -12,8 +12,7 @@ if sys.argv[:1] == ["-m"] or (sys.argv[:1] and sys.argv[0].endswith(("/simviz", 
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # a shell's background job ignores it
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
-from simulator.lazy import exported
-from simulator.notebook import draw_by
+from simulator.lazy import drawers, exported
 
 TYPE_CHECKING = False  # as in `typing`, which takes long to load
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def _drawn(value: object, run: object) -> str:
     return html
 
 
-draw_by(_drawn)
+drawers.append(_drawn)
 __all__ = sorted(_EXPORTS)
 
 __getattr__, __dir__ = exported(__name__, _EXPORTS)
