@@ -5,7 +5,7 @@ source ──read_graph──▶ as it stands ──flat──▶ as TensorFlow 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from simulator.cluster.device_strings import without_devices
@@ -44,9 +44,18 @@ def load(
     return with_shapes(graph, batch=batch, feeds=feeds)
 
 
-def flat(source: object, *, keep_calls: bool = False, ignore_devices: bool = False) -> Graph:
-    """The graph without calls, or with `keep_calls` as TensorFlow places it, with the shapes of the source."""
+def flat(
+    source: object,
+    *,
+    keep_calls: bool = False,
+    ignore_devices: bool = False,
+    change: Callable[[Graph], Graph] = lambda graph: graph,
+) -> Graph:
+    """The graph without calls, or with `keep_calls` as TensorFlow places it, with the shapes of the source.
+
+    `change` is made before TensorFlow would get the graph: calls are expanded, but control flow is not lowered yet.
+    """
     graph = read_graph(source)
     if ignore_devices:
         graph = without_devices(graph)
-    return lower(graph if keep_calls else inline(graph))
+    return lower(change(graph if keep_calls else inline(graph)))

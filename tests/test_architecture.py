@@ -101,6 +101,7 @@ LONG_FILES: dict[str, str] = {
     "simulator.execution.loops.choices": "a scenario, the search over scenarios and its notes change together",
     "simulator.execution.loops.values": "both evaluators, before and after trips are known, follow the same ops",
     "viz.command.stages": "the stages of a run in their order, and what names the run beside it",
+    "viz.command.request": "a field, its reading and its checks per option",
     "viz.command.options": "the options and their help, a table of texts",
     "viz.command.summary": "a line of text per function, for a step and for a training",
     "viz.figures": "a table of figures per function, independent of each other",

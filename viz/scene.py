@@ -90,6 +90,7 @@ class Scene(Drawn):
     instance: Instance | None = None  # the problem of which this is an answer, where the file was one
     refined: Refinement | None = None  # rounds on real processes, of which the fastest is shown; None: none were run
     what_if: WhatIf | None = None  # the step with one change at a time; None: nobody asked
+    command: str | None = None  # that makes this run again; None: it was asked for with values in memory
     label: str = ""  # a name of the run for sentences; "": by algorithm and cluster
 
     def __repr__(self) -> str:

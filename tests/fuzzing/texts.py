@@ -253,6 +253,7 @@ _VALUES: dict[str, tuple[str, ...]] = {
     "--master": ("ps:0", "worker:0", "worker:1", "standin_client:0", "localhost:0"),
     "--flavour": ("auto", "local", "master"),
     "--costs": ("costs.csv", "graph"),
+    "--pin": ("conv1=GPU:0", "a=worker:0/GPU:0", "nowhere=CPU:0"),
     "--order": ("auto", "fifo", "priority", "tensorflow"),
     "--contention": ("serial", "fair", "none"),
     "--protocol": ("grpc", "rdma", "nccl", "plain"),

@@ -1,15 +1,21 @@
 """What if, in Chromium: a tornado plot, and a table that can be sorted."""
 
+import json
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from selenium.webdriver.chrome.webdriver import WebDriver
 
 from tests.viz.browsing import complaints, opened
-from tests.viz.scenes import EXAMPLE
+from tests.viz.scenes import EXAMPLE, example, renamed
+from viz import run as library_run
+from viz.command.cli import main
 from viz.command.request import Request
 from viz.command.stages import run
 
+CLUSTER = "ps=2,worker=1x2gpu"
 pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 
@@ -37,4 +43,28 @@ def test_the_plot_has_a_bar_per_change_and_the_table_is_sorted_by_a_click(browse
     assert signs[0] == "refused"  # what can't be run is the longest
     assert signs[1].startswith("+")
     assert signs[-1].startswith("−")
+    assert page("document.querySelector('.elsewhere') === null")
+    page("simviz.state.select({kind: 'node', id: 3})")
+    assert page("document.querySelector('.elsewhere') === null")  # nobody gave a command that makes the run again
+    assert complaints(browser) == []
+
+
+def test_a_scope_has_the_command_that_runs_it_elsewhere(browser: WebDriver, tmp_path: Path) -> None:
+    result = library_run(str(EXAMPLE), cluster=CLUSTER, algorithm="heft", contention="fair")
+    page = opened(browser, tmp_path, result)
+    page("simviz.state.select({kind: 'node', id: simviz.model.nodes.names.indexOf('conv1/Conv2D')})")
+    shown = "document.querySelector('.elsewhere code').textContent"
+    assert "--pin=conv1/Conv2D=" in page(shown)
+    page("simviz.state.select({kind: 'scope', id: simviz.model.tree.labels.indexOf('conv1')})")
+    chosen = "document.querySelector('.elsewhere select')"
+    page(f"{chosen}.selectedIndex = 4, {chosen}.dispatchEvent(new Event('change'))")
+    assert page(shown) == f"{result.command} --pin=conv1=worker:0/GPU:1 --against=unpinned"
+    words = shlex.split(page(shown))
+    assert main([*words[1:], "--quiet", "--json", str(tmp_path / "moved.json")]) == 0
+    moved = json.loads((tmp_path / "moved.json").read_text())
+    assert moved["against"]["name"] == "unpinned"
+    name = "it's $(here) \\ now"
+    page = opened(browser, tmp_path, replace(renamed(example(), (name, "b")), command="simviz g"))
+    page(f"simviz.state.select({{kind: 'node', id: simviz.model.nodes.names.indexOf({json.dumps(name)})}})")
+    assert shlex.split(page(shown))[2].startswith(f"--pin={name}=")
     assert complaints(browser) == []

@@ -193,6 +193,7 @@ function nodeCards(model, state, node) {
       ),
       traceButtons(model, state),
     ),
+    elsewhereCard(model, name, device),
     attributesCard(model, node),
     outputsCard(model, node),
     neighboursCard(model, state, node, "Inputs", rowsIn(model.inEdges, node), model.edges.src),
@@ -274,6 +275,7 @@ function scopeCards(model, state, scope) {
       table(["", "time#", "share#"], ["", "27%", "20%"], devices.map(([device, nanos]) => [[deviceName(model, device), showNanos(nanos), share(nanos)]]))),
     card("Categories", table(["", "time#", "share#"], ["", "27%", "20%"],
       kinds.map(([kind, nanos], rank) => [[element("span", "", chip(categoryColour(model, state, model.categories.names[kind], rank)), model.categories.names[kind]), showNanos(nanos), share(nanos)]]))),
+    elsewhereCard(model, path.join("/"), devices.length ? devices[0][0] : -1),
     card(`Holds (${showCount(children.length)})`, links(children.map((item) => [labelOf(model, item), showNanos(totalsOf(model, item).nanos), go(item)]))),
   ];
 }

@@ -21,6 +21,29 @@ function whatIfCard(model) {
   return card("What if", element("p", "", said), tornado(found), lines, ...found.notes.map((note) => element("p", "more", note)));
 }
 
+// What would be if a scope or a node ran elsewhere: the command that shows it beside this run.
+function elsewhereCard(model, path, device) {
+  const { names } = model.nodes;
+  const real = names.some((name) => name === path || name.startsWith(path + "/")); // a series is no scope
+  if (!model.command || model.training || !real) return null;
+  const chosen = element("select", "");
+  chosen.setAttribute("aria-label", "Device to run it on");
+  chosen.append(...model.cluster.devices.map((one) => element("option", "", one.short)));
+  chosen.selectedIndex = device === 0 && model.cluster.devices.length > 1 ? 1 : 0;
+  const shown = element("code", "command");
+  const say = () => {
+    shown.textContent = `${model.command} ${inShell(`--pin=${path}=${model.cluster.devices[chosen.selectedIndex].short}`)} --against=unpinned`;
+  };
+  chosen.addEventListener("change", say);
+  say();
+  const copy = element("button", "csv", "Copy");
+  copy.type = "button";
+  copy.title = "Copy the command";
+  copy.addEventListener("click", () => copyText(shown.textContent));
+  return element("section", "card elsewhere", element("h3", "", "If it ran elsewhere"), copy, element("p", "", "Run it on ", chosen, " and compare:"), shown);
+}
+const inShell = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`);
+
 // A pair of bars for each figure, from no change in the middle: to the left shorter, to the right longer.
 function tornado(found) {
   const figures = new Map();

@@ -178,12 +178,16 @@ def _run(asked: argparse.Namespace, written: list[str], begin: Callable[[], None
     if asked.compare is not None:
         return _compare(request, asked, written, begin)
     outputs = _outputs(asked)
+    from dataclasses import replace
+
     from simulator.execution.choosing import telling  # late: it loads much, and the request may be wrong
+    from viz.command.again import command_again
     from viz.command.stages import run
 
     begin()
     with progress(asked.quiet) as say, telling(say):
         scene = run(request, say)
+        scene = replace(scene, command=command_again(asked, scene.cluster.name))
         drawn = [one for one in outputs if one[1] != ".observed" or scene.unobserved is None]
         _write(scene, asked, drawn, say, written)
     if not asked.quiet and asked.json != "-":

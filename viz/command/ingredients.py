@@ -33,6 +33,7 @@ from simulator.training.disturbances.disturbed import disturb
 from simulator.training.programs.filters import check_filters
 from simulator.training.programs.program import Program, estimate_each
 from simulator.training.recognition.captured import captured, with_variables
+from viz.command.pins import with_pins
 from viz.command.request import ObserveRequest, Request
 from viz.command.training_request import TrainingRequest
 
@@ -41,10 +42,10 @@ if TYPE_CHECKING:
 
 # fields of a request that mean nothing where a file gives times and sizes, or is no TensorFlow graph
 _NOT_OF_INSTANCES = (
-    *("signature", "feeds", "batch", "keep_calls", "costs", "profile", "ignore_devices", "master", "training"),
-    *("check", "log", "observe", "observed", "refine", "what_if"),
+    *("signature", "feeds", "batch", "keep_calls", "costs", "profile", "ignore_devices", "pins", "master"),
+    *("training", "check", "log", "observe", "observed", "refine", "what_if"),
 )
-_NAMED_OTHERWISE = {"feeds": "feed", "log": "check", "observed": "observation"}
+_NAMED_OTHERWISE = {"feeds": "feed", "pins": "pin", "log": "check", "observed": "observation"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +81,14 @@ def read_inputs(request: Request, say: Callable[[str], None]) -> Ingredients:
     instance = read_instance(request.graph)
     if instance is not None:
         return _of_instance(request, instance, say)
-    source = flat(request.graph, keep_calls=request.keep_calls, ignore_devices=request.ignore_devices)
+    source = flat(
+        request.graph,
+        keep_calls=request.keep_calls,
+        ignore_devices=request.ignore_devices,
+        change=lambda graph: (
+            with_pins(graph, request.pins, _cluster(request, graph, profile)) if request.pins else graph
+        ),
+    )
     graph, observed, unobserved = _graph(request, source, say)
     request = replace(request.having(observed), profile=profile)
     given = _read(request, source, graph, _cluster(request, graph, profile), say)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from simulator.errors import SimvizError
 from simulator.notebook import remember
+from viz.command.again import command_again
 from viz.command.options import parser
 from viz.command.request import read_request
 from viz.command.stages import run as run_request
@@ -33,6 +34,7 @@ _OPTIONS = {
     "feeds": "feed",
     "branches": "branch",
     "inputs": "input",
+    "pins": "pin",
 }  # keyword -> option, where these differ
 _IN_MEMORY = ("cluster", "algorithm", "profile", "observation")  # options whose value may be an object
 _FLAGS = ("soft", "keep_calls", "ignore_devices", "observe", "refine")  # the options without a value
@@ -96,6 +98,7 @@ def run(
     observe_memory: int | str | None = None,
     ignore_devices: bool = False,
     soft: bool = True,
+    pins: Mapping[str, str] | Texts = (),
     master: str | None = None,
     flavour: str = "auto",
     costs: Text | Sequence[Text] = (),
@@ -126,13 +129,13 @@ def run(
     """Do what the command does and return all values. Nothing is printed or written.
 
     The keywords are the command's options (`simviz --help`), with a plural where an option may be repeated, and take
-    their texts. `feeds`, `trips`, `branches` and `inputs` also take mappings (tensor name -> shape, frame -> number of
-    times, predicate -> way, queue or iterator -> examples per second); `fetches`, `costs`, `disturb` and
-    `device_filters` lists, `workers` numbers, `fuse` bytes, `until_ci` a share, `check` True or the path of a log. A
-    tensor or an operation stands for its name. `graph` is whatever `simulator.load` takes, `cluster` whatever
-    `load_cluster` takes, `algorithm` a name or a function (docs/algorithms.md), `profile` a file or a Profile. With
-    `observe` the step is run once (docs/observing.md). `result.write("step.observed")` keeps it; `observation` takes
-    such a file or `result.observed`.
+    their texts. `feeds`, `pins`, `trips`, `branches` and `inputs` also take mappings (tensor name -> shape, scope ->
+    device, frame -> number of times, predicate -> way, queue or iterator -> examples per second); `fetches`, `costs`,
+    `disturb` and `device_filters` lists, `workers` numbers, `fuse` bytes, `until_ci` a share, `check` True or the path
+    of a log. A tensor or an operation stands for its name. `graph` is whatever `simulator.load` takes, `cluster`
+    whatever `load_cluster` takes, `algorithm` a name or a function (docs/algorithms.md), `profile` a file or a Profile.
+    With `observe` the step is run once (docs/observing.md). `result.write("step.observed")` keeps it; `observation`
+    takes such a file or `result.observed`.
 
     The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `bound`,
     `received`, `training`, `check`, `observed`, `refined`, `notes`, with `against` `difference`, with `what_if` (True,
@@ -154,6 +157,7 @@ def run(
     for name, value in in_memory.items():
         setattr(asked, name, value)
     scene = run_request(read_request(asked))
+    scene = replace(scene, command=command_again(asked, scene.cluster.name))
     return Result(**{one.name: getattr(scene, one.name) for one in fields(Scene)})
 
 

@@ -62,6 +62,7 @@ examples:
   simviz graph.pb --cluster ps=1,worker=8 --contention fair --order tensorflow
   simviz graph.pb --cluster 4gpu --compare single,whitepaper,heft,tensorflow
   simviz graph.pb --cluster 4gpu --against single
+  simviz graph.pb --cluster 4gpu --pin layers/dense=GPU:1 --against unpinned
   simviz graph.pb --cluster ps=2,worker=4x1gpu --what-if
   simviz --calibrate host.toml
   simviz graph.pb --cluster ps=1,worker=2 --profile host.toml
@@ -253,6 +254,15 @@ def _add_placement(group: argparse._ArgumentGroup) -> None:
         help="run the plan on processes of this machine's TensorFlow, a task each, and place again by the times that "
         "its ops took, while another plan promises more than the noise. The fastest plan is shown, with measured "
         "costs. Its ops run: refine only graphs that you trust (docs/calibrating.md)",
+    )
+    add(
+        "--pin",
+        action="append",
+        default=[],
+        metavar="SCOPE=DEVICE",
+        help="run a node, or all nodes of a scope, on this device of --cluster, as if the program said so: "
+        "tower_1=GPU:0, layers/dense=worker:0/GPU:1. The algorithm places the others. Repeatable; of nested scopes "
+        "the inner one counts. --against unpinned shows what it changes",
     )
     add_session(group)
 
@@ -478,8 +488,8 @@ def _add_comparison(group: argparse._ArgumentGroup) -> None:
         "--against",
         metavar="X",
         help="explain what differs from another run, by its critical path: X is an algorithm, a cluster, a file of "
-        "measured times, an observed step, an earlier result of --json, or of a training a regime; the report shows "
-        "both",
+        "measured times, an observed step, an earlier result of --json, unpinned for the run without --pin, or of a "
+        "training a regime; the report shows both",
     )
     add(
         "--compare",

@@ -67,6 +67,7 @@ class Request:
     profile: str | os.PathLike[str] | Profile | None = None  # of the machine that the CPUs are
     ignore_devices: bool = False
     soft: bool = True
+    pins: Mapping[str, str] = field(default_factory=dict)  # scope or node -> device, in place of the graph's strings
     master: str | None = None
     flavour: str = "auto"
     recv_scheduling: str | None = None  # rule by which Recvs are delayed: "whitepaper", "tensorflow", or none
@@ -133,6 +134,7 @@ def read_request(asked: argparse.Namespace) -> Request:
         budget=_budget(asked.budget),
         fetches=tuple(asked.fetch) if asked.fetch else None,
         feeds=_named("--feed", asked.feed, parse_feed),
+        pins=_pins(asked, trains=training is not None),
         costs=tuple(asked.costs),
         simulation=SimulationOptions(
             order="tensorflow" if asked.refine and asked.order == "auto" else asked.order,
@@ -150,6 +152,16 @@ def read_request(asked: argparse.Namespace) -> Request:
         observed=asked.observation,
         what_if=_what_if(asked.what_if),
     )
+
+
+def _pins(asked: argparse.Namespace, *, trains: bool) -> Mapping[str, str]:
+    """The pins. Raise SimvizError where they have no cluster, or several clients."""
+    pins = _named("--pin", asked.pin, parse_pin)
+    if pins and asked.cluster is None:
+        raise SimvizError("--pin names devices of a cluster; add --cluster, such as 4gpu")
+    if pins and trains:
+        raise SimvizError("--pin is of a single step; leave out options of trainings")
+    return pins
 
 
 def _check_refine(asked: argparse.Namespace, *, trains: bool) -> None:
@@ -251,6 +263,14 @@ def parse_feed(text: str) -> tuple[str, Shape]:
     if any(dim < 0 or dim > MOST for dim in shape):
         raise ValueError(f"{form}: a dimension is a number from 0 to 2^31")
     return name, shape
+
+
+def parse_pin(text: str) -> tuple[str, str]:
+    """Read SCOPE=DEVICE."""
+    scope, device, form = _split(text, "SCOPE=DEVICE, such as layers/dense=GPU:1")
+    if not device.strip():
+        raise ValueError(form)
+    return scope.rstrip("/"), device.strip()
 
 
 def parse_trips(text: str) -> tuple[str, int]:

@@ -31,6 +31,7 @@ from simulator.partitioning.partitions import Partitions
 from simulator.training.regimes import KINDS, read_regime
 from simulator.wording import counted, near
 from viz.command.ingredients import Ingredients, read_inputs, refined_inputs
+from viz.command.pins import UNPINNED
 from viz.command.request import OBSERVED, Request, shown
 from viz.difference.difference import compare
 from viz.difference.outline import Outline, is_result, read_result
@@ -61,7 +62,7 @@ def run(request: Request, say: _Say = lambda stage: None) -> Scene:
         scene = replace(scene, what_if=what_if(replace(request, check=False), given, scene, (placed, simulated), say))
     if not isinstance(other, Request):
         return replace(scene, against=other)
-    theirs, ours = ((one.cluster, one.costs, one.training, one.observed) for one in (other, alone))
+    theirs, ours = ((one.cluster, one.costs, one.training, one.observed, one.pins) for one in (other, alone))
     other = replace(other, check=False, observe=None)
     if other.observed == alone.observed:
         other = other.having(given.observed)
@@ -279,6 +280,10 @@ def _other(request: Request, wanted: str) -> Request | Outline:
     Raise SimvizError if `wanted` names nothing, or an earlier result beside a training, of which it has no steps.
     """
     training = request.training
+    if wanted == UNPINNED and request.pins:
+        return replace(request, pins={})
+    if wanted == UNPINNED:
+        raise SimvizError(f"--against {UNPINNED} is the run without --pin; add --pin, such as layers/dense=GPU:1")
     if wanted in TABLE:
         return replace(request, algorithm=wanted)
     if wanted.partition(":")[0] in KINDS:

@@ -162,6 +162,7 @@ def contents(scene: Scene) -> dict[str, Json]:
         "check": _plain(agreement.as_json(scene)),
         "training": None if scene.training is None else training_contents(scene.training, scene.cluster),
         "training_against": _training_against(scene),
+        "command": scene.command,
     }
 
 
