@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from viz.difference.difference import Difference as Difference
     from viz.difference.difference import compare as compare
     from viz.formats.dot import draw_graph as draw_graph
+    from viz.formats.graphml import to_networkx as to_networkx
     from viz.formats.trace_events import draw_timeline as draw_timeline
     from viz.page.report import draw_report as draw_report
 
@@ -37,6 +38,7 @@ _EXPORTS = {
     "read_bench": "viz.bench.options",
     "run": "viz.command.library",
     "run_bench": "viz.bench.bench",
+    "to_networkx": "viz.formats.graphml",
 }
 
 

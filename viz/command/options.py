@@ -48,6 +48,7 @@ output:
   -o report.html               the report; also .svg .png .pdf .dot (the folded graph), .trace.json (Perfetto),
                                .timeline.svg .timeline.pdf .memory.svg .memory.pdf .comparison.svg .comparison.pdf
                                (for papers; a comparison is that of --against),
+                               .graphml (the placed graph for networkx, yEd, Gephi),
                                NAME.partitions (a folder of GraphDefs, one per device)
                                NAME.placement.json (that of an instance, as its file)
   -o placed.pbtxt              the graph with each node's device written into it; also .pb, and .meta of a MetaGraph

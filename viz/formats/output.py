@@ -24,7 +24,20 @@ OBSERVED = ".observed"  # a step that really ran, for later runs
 SPLIT = ".placement.json"  # the placement of an instance, in the form of its file
 # pictures of times, whose endings come before those of the graph's
 TIMES = (".timeline.svg", ".timeline.pdf", ".memory.svg", ".memory.pdf", ".comparison.svg", ".comparison.pdf")
-SUFFIXES = (".html", *TIMES, ".svg", ".png", ".pdf", ".dot", ".trace.json", SPLIT, ".partitions", OBSERVED, *PLACED)
+SUFFIXES = (
+    ".html",
+    *TIMES,
+    ".svg",
+    ".png",
+    ".pdf",
+    ".dot",
+    ".graphml",
+    ".trace.json",
+    SPLIT,
+    ".partitions",
+    OBSERVED,
+    *PLACED,
+)
 
 
 def check_suffix(path: str) -> str:
@@ -99,6 +112,10 @@ def draw(scene: Scene, suffix: str, look: Look | None = None) -> bytes | Mapping
         from viz.formats.trace_events import draw_timeline
 
         return draw_timeline(scene).encode("utf-8")
+    if suffix == ".graphml":
+        from viz.formats.graphml import draw_graphml
+
+        return draw_graphml(scene).encode("utf-8")
     if suffix == ".partitions":
         from simulator.partitioning.partitions import partition_files
 
