@@ -10,6 +10,7 @@ import sys
 import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from simulator.graph.messages import AttrValue
 from tests.viz.scenes import EXAMPLE, HOSTILE, SCRIPT, example, hostile, shown
 from viz import draw_report
 from viz.figures import critical_shares, devices, longest_transfers, moved_bytes, time_by_category
+from viz.page.report import SCRIPTS, lean
 
 
 class Page(HTMLParser):
@@ -194,3 +196,13 @@ def test_scripts_are_written_for_readers() -> None:
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", "\n".join(lines)
     )
+
+
+def test_no_text_of_the_script_spans_lines_so_that_indents_can_be_left_out() -> None:
+    folder = resources.files("viz") / "assets"
+    for name in SCRIPTS:
+        lines = (folder / name).read_text("utf-8").splitlines()
+        assert [line for line in lines if line.count("`") % 2 or line.endswith("\\")] == []
+    style = (folder / "report.css").read_text("utf-8")
+    assert [line for line in style.splitlines() if line.strip().startswith("//")] == []
+    assert lean("  a\n\n  // b\n\tc // d\n") == "a\nc // d"

@@ -105,7 +105,16 @@ def _assets() -> tuple[str, str, str]:
     """The page, its style and its script."""
     folder = resources.files("viz") / "assets"
     script = "\n".join((folder / name).read_text("utf-8") for name in SCRIPTS)
-    return (folder / "report.html").read_text("utf-8"), (folder / "report.css").read_text("utf-8"), script
+    return (folder / "report.html").read_text("utf-8"), lean((folder / "report.css").read_text("utf-8")), lean(script)
+
+
+def lean(text: str) -> str:
+    """A script or style without indents, empty lines and lines of comment, a seventh of it.
+
+    No text in it may span lines.
+    """
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
 def _filled(page: str, values: dict[str, str]) -> str:
