@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from placement.columns import Columns, columns_of
 from placement.effort import DEFAULT_EFFORT, Effort
 from simulator.cluster.cluster import Cluster
 from simulator.errors import InfeasibleError
@@ -84,6 +85,11 @@ class Problem:
                     if not pending[consumer]:
                         heappush(ready, consumer)
         return order
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The same as columns of whole numbers."""
+        return columns_of(self.tables, self.group, self.allowed, self.resident, NEVER)
 
     @property
     def tables(self) -> Tables:

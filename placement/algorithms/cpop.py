@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from placement.plan import Plan
 from placement.problem import Problem
-from placement.scheduling.insertion import Schedule, better, enter, open_schedule, plans
+from placement.scheduling.insertion import Schedule, better, by_insertion, enter_all, plans
 from placement.scheduling.ranks import by_rank, downward_ranks, upward_ranks
-from placement.scheduling.timetable import choices, floats
+from placement.scheduling.running import machine_of
 
 
 def cpop(problem: Problem) -> Plan:
@@ -31,15 +31,14 @@ def cpop(problem: Problem) -> Plan:
 
 def schedule(problem: Problem) -> Schedule:
     """All ops entered."""
-    priority = [up + down for up, down in zip(upward_ranks(problem), downward_ranks(problem), strict=True)]
-    path = critical(problem, priority)
-    chosen, on_path = processor(problem, path), frozenset(path)
-    made = open_schedule(problem)
-    for op in by_rank(problem, priority):
-        if not floats(made.table, op):
-            own = op in on_path and chosen in choices(made.table, op)
-            enter(made, op, devices=(chosen,) if own else None)
-    return made
+    machine = machine_of(problem, enter_all)
+    up, down = upward_ranks(problem, machine), downward_ranks(problem, machine)
+    priority = [one + other for one, other in zip(up, down, strict=True)]
+    path, only = critical(problem, priority), [-1] * len(priority)
+    chosen = processor(problem, path)
+    for op in path:
+        only[op] = chosen
+    return by_insertion(problem, machine, by_rank(problem, machine, priority), only=only)
 
 
 def critical(problem: Problem, priority: Sequence[int]) -> list[int]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from placement.plan import Plan
 from placement.problem import Problem
-from placement.scheduling.earliest_start import earliest_start
+from placement.scheduling.earliest_start import earliest_start, enter_first
 from placement.scheduling.insertion import Schedule, better, plans
 from placement.scheduling.ranks import levels
-from placement.scheduling.timetable import open_timetable
+from placement.scheduling.running import machine_of
 
 
 def etf(problem: Problem) -> Plan:
@@ -27,5 +27,5 @@ def etf(problem: Problem) -> Plan:
 
 def schedule(problem: Problem) -> Schedule:
     """All ops entered."""
-    table = open_timetable(problem)
-    return Schedule(table, [], earliest_start(table, levels(problem)))
+    machine = machine_of(problem, enter_first)
+    return earliest_start(problem, machine, levels(problem, machine))

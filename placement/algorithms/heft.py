@@ -7,11 +7,13 @@ device on which it ends first, where it may slip into a gap between ops that wer
 
 from __future__ import annotations
 
+import numpy as np
+
 from placement.plan import Plan
 from placement.problem import Problem, topological
-from placement.scheduling.insertion import Schedule, better, enter, open_schedule, plans
+from placement.scheduling.insertion import Schedule, better, by_insertion, enter_all, plans
 from placement.scheduling.ranks import upward_ranks
-from placement.scheduling.timetable import floats
+from placement.scheduling.running import machine_of
 
 
 def heft(problem: Problem) -> Plan:
@@ -24,10 +26,8 @@ def heft(problem: Problem) -> Plan:
 
 
 def schedule(problem: Problem) -> Schedule:
-    """All ops entered."""
-    ranks = upward_ranks(problem)
-    made = open_schedule(problem)
-    for op in sorted(topological(problem), key=lambda op: -ranks[op]):  # stable: an op never overtakes its inputs
-        if not floats(made.table, op):
-            enter(made, op)
-    return made
+    """All ops entered, by falling rank; the sort is stable, so an op never overtakes its inputs."""
+    machine = machine_of(problem, enter_all)
+    ranks = upward_ranks(problem, machine)
+    order = np.array(topological(problem), np.int64)
+    return by_insertion(problem, machine, order[np.argsort(-np.array(ranks)[order], kind="stable")])

@@ -15,10 +15,10 @@ import numpy as np
 
 from placement.plan import Plan
 from placement.problem import Problem
-from placement.scheduling.earliest_start import earliest_start
+from placement.scheduling.earliest_start import earliest_start, enter_first
 from placement.scheduling.insertion import Schedule, better, plans
 from placement.scheduling.ranks import levels, mean_run, mean_transfer
-from placement.scheduling.timetable import open_timetable
+from placement.scheduling.running import machine_of
 from simulator.columns import Ids, Ints
 
 _SPARED = 0.5 - 1e-6  # of an op's transfers at most one is less in the program, as their sum is at least all but one
@@ -35,8 +35,8 @@ def m_sct(problem: Problem) -> Plan:
 
 def schedule(problem: Problem) -> Schedule:
     """All ops entered."""
-    table = open_timetable(problem, values=True)
-    return Schedule(table, [], earliest_start(table, levels(problem), favourites(problem)))
+    machine = machine_of(problem, enter_first)
+    return earliest_start(problem, machine, levels(problem, machine), values=True, favourite=favourites(problem))
 
 
 class Pairs(NamedTuple):
@@ -59,7 +59,7 @@ def favourites(problem: Problem) -> list[int]:
 
 
 def _pairs(problem: Problem) -> Pairs:
-    wire, longest = mean_transfer(problem), dict[tuple[int, int], int]()
+    wire, longest = mean_transfer(problem).tolist(), dict[tuple[int, int], int]()
     for op, tensors in enumerate(problem.outputs):
         for tensor in tensors:
             for reader in problem.consumers[tensor]:
@@ -77,7 +77,7 @@ def _program(problem: Problem, pairs: Pairs) -> np.typing.NDArray[np.float64]:
     from scipy.optimize import linprog  # late: the import takes longer than a small step
     from scipy.sparse import coo_array
 
-    work, some = np.array(mean_run(problem), np.float64), np.flatnonzero(pairs.wire > 0)
+    work, some = mean_run(problem).astype(np.float64), np.flatnonzero(pairs.wire > 0)
     unit = max(float(work.sum()), 1.0)  # so that numbers are about 1
     count, ops, shares = len(pairs.op), len(work), len(some)
     rows: list[np.typing.NDArray[np.int64]] = []

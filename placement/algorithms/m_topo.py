@@ -6,9 +6,23 @@ takes ops until it holds the n-th part of what all ops hold, plus the largest of
 
 from __future__ import annotations
 
+from placement.columns import Columns
 from placement.plan import Plan
 from placement.problem import Problem, topological
-from placement.scheduling.timetable import Timetable, choices, close, floats, open_timetable, settle
+from placement.scheduling.running import listed, machine_of
+from placement.scheduling.timetable import (
+    Timetable,
+    allows,
+    close,
+    first_choice,
+    floats,
+    may_use,
+    needed,
+    open_timetable,
+    require_room,
+    settle,
+)
+from simulator.columns import Ints
 from simulator.units import Bytes
 
 
@@ -19,22 +33,37 @@ def m_topo(problem: Problem) -> Plan:
     scratch memory of one, as if nothing were freed. A group that may not use the device whose turn it is goes to the
     CPU beside it, else to the first device that it may use. Raises InfeasibleError when memory runs out on the way.
     """
-    table, held = open_timetable(problem), footprints(problem)
-    stages = _stages(problem)
+    machine, held, stages = machine_of(problem, fill), footprints(problem), _stages(problem)
     shared = [held[row] for row, devices in enumerate(problem.allowed) if problem.ops[row] and stages[0] in devices]
     cap = sum(shared) // len(stages) + max(shared, default=0)
+    table = open_timetable(problem, machine)
+    most = [min(cap, problem.capacity[device]) for device in stages]
+    order = machine.of(topological(problem))
+    machine.run(fill, table, order, machine.of(held), machine.of(stages), machine.of(most))
+    require_room(problem, table)
+    return Plan(listed(table.device), decider=listed(table.decider))
+
+
+def fill(step: Columns, table: Timetable, order: Ints, held: Ints, stages: Ints, most: Ints) -> None:
+    """Enter all ops in that order. It runs over columns (`placement.scheduling.running`)."""
     at, used = 0, 0
-    for op in topological(problem):
-        if floats(table, op):
-            continue
-        row = problem.group[op]
-        if table.device[row] < 0 and stages[at] in problem.allowed[row]:
-            full = used + held[row] > min(cap, problem.capacity[stages[at]]) or stages[at] not in choices(table, op)
-            if full and at + 1 < len(stages):
-                at, used = at + 1, 0
-            used += held[row]
-        settle(table, op, _near(table, op, stages[at]), 0)
-    return close(table)
+    for turn in range(len(order)):
+        op = order[turn]
+        if not floats(step, table, op):
+            group, least = step.group[op], needed(step, table, op)
+            if table.failed[0] < 0 and table.device[group] < 0 and allows(step, group, stages[at]):
+                full = used + held[group] > most[at] or not may_use(table, group, stages[at], least)
+                if full and at + 1 < len(stages):
+                    at, used = at + 1, 0
+                used += held[group]
+            chosen = first_choice(step, table, op, stages[at], least)
+            if chosen >= 0 and chosen != stages[at]:
+                chosen = first_choice(step, table, op, step.home[stages[at]], least)  # the CPU beside it
+            if chosen >= 0:
+                settle(step, table, op, chosen, 0)
+        if table.failed[0] >= 0:
+            return
+    close(step, table)
 
 
 def footprints(problem: Problem) -> list[Bytes]:
@@ -53,9 +82,3 @@ def _stages(problem: Problem) -> list[int]:
     usable = {device for row, devices in enumerate(problem.allowed) if problem.ops[row] for device in devices}
     gpus = [device for device in sorted(usable) if not problem.cpu[device]]
     return gpus or sorted(usable) or [0]
-
-
-def _near(table: Timetable, op: int, device: int) -> int:
-    """The device itself, the CPU beside it, or the first that the op may use."""
-    may = choices(table, op)
-    return next((place for place in (device, table.problem.home[device]) if place in may), may[0])

@@ -8,11 +8,13 @@ device, the time from the op's end there to the end of the step, if all that fol
 
 from __future__ import annotations
 
+import numpy as np
+
 from placement.plan import Plan
-from placement.problem import NEVER, Problem, topological
-from placement.scheduling.insertion import Schedule, better, enter, open_schedule, plans
-from placement.scheduling.ranks import PS_PER_NS, by_rank, mean_transfer
-from placement.scheduling.timetable import floats
+from placement.problem import Problem
+from placement.scheduling.insertion import Schedule, better, by_insertion, enter_all, plans
+from placement.scheduling.ranks import by_rank, optimistic_costs
+from placement.scheduling.running import machine_of
 
 
 def peft(problem: Problem) -> Plan:
@@ -27,31 +29,9 @@ def peft(problem: Problem) -> Plan:
 
 def schedule(problem: Problem) -> Schedule:
     """All ops entered."""
-    table = optimistic_costs(problem)
+    machine = machine_of(problem, enter_all)
+    table = optimistic_costs(problem, machine)
+    rows = np.array(table).reshape(-1, len(problem.capacity)).tolist()
     may = [problem.allowed[row] for row in problem.group]
-    ranks = [sum(row[d] for d in devices) / len(devices) for row, devices in zip(table, may, strict=True)]
-    made = open_schedule(problem)
-    for op in by_rank(problem, ranks):
-        if not floats(made.table, op):
-            enter(made, op, after=[entry / PS_PER_NS for entry in table[op]])
-    return made
-
-
-def optimistic_costs(problem: Problem) -> list[list[int]]:
-    """[n][D] the table, in picoseconds; 0 for an op that nobody reads."""
-    wire, devices = mean_transfer(problem), range(len(problem.capacity))
-    table = [[0] * len(devices)] * len(problem.group)
-    tail: list[list[int]] = [[]] * len(problem.group)  # [n][D] an op and what follows it, where it may run
-    best = [0] * len(problem.group)  # [n] the least of them
-    for op in reversed(topological(problem)):
-        row = [0] * len(devices)
-        for tensor in problem.outputs[op]:
-            for reader in problem.consumers[tensor]:
-                away = best[reader] + wire[tensor]
-                row = [max(one, min(stays, away)) for one, stays in zip(row, tail[reader], strict=True)]
-        table[op] = row
-        tail[op] = [NEVER] * len(devices)
-        for device in problem.allowed[problem.group[op]]:
-            tail[op][device] = problem.run[op][device] * PS_PER_NS + row[device]
-        best[op] = min(tail[op])
-    return table
+    ranks = [sum(row[d] for d in devices) / len(devices) for row, devices in zip(rows, may, strict=True)]
+    return by_insertion(problem, machine, by_rank(problem, machine, ranks), after_ps=table)

@@ -7,13 +7,28 @@ would its inputs be there, and how long would it take? It goes to the device on 
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush, heapreplace
+from typing import NamedTuple
 
+import numpy as np
+
+from placement.columns import Columns
 from placement.plan import Plan
 from placement.problem import Problem
-from placement.scheduling.readiness import at_once, open_waits, released
-from placement.scheduling.timetable import Timetable, arrivals, choices, close, floats, open_timetable, settle
-from simulator.units import Nanos
+from placement.scheduling.heaps import pop, push, replace_first
+from placement.scheduling.readiness import Waits, begin, open_waits, released
+from placement.scheduling.running import listed, machine_of
+from placement.scheduling.timetable import (
+    Timetable,
+    arrival,
+    close,
+    floats,
+    may_use,
+    needed,
+    open_timetable,
+    require_room,
+    settle,
+)
+from simulator.columns import Ints
 
 
 def whitepaper(problem: Problem) -> Plan:
@@ -23,32 +38,61 @@ def whitepaper(problem: Problem) -> Plan:
     early the one that TensorFlow would prefer wins. The first member of a group decides for all. A constant costs
     nothing anywhere, so it goes where it is first used. Raises InfeasibleError when memory runs out on the way.
     """
-    table = open_timetable(problem)
-    free = [[0] * lanes for lanes in problem.tables.lanes.tolist()]  # [D] heaps: when each lane becomes free
-    waits = open_waits(problem)
-    queue = [(0, op) for op in at_once(waits)]
-    heapify(queue)
-    while queue:
-        _, op = heappop(queue)
-        end = 0 if floats(table, op) else _place(table, free, op)
-        for reader in released(waits, op, end):
-            heappush(queue, (waits.since[reader], reader))
-    return close(table)
+    machine = machine_of(problem, enter_ready)
+    table, lanes = open_timetable(problem, machine), problem.tables.lanes.tolist()
+    count = len(problem.group)
+    queue = Queue(
+        of_device=machine.of(np.cumsum([0, *lanes])),
+        free=machine.new(sum(lanes)),
+        since=machine.new(count),
+        op=machine.new(count),
+    )
+    machine.run(enter_ready, table, open_waits(machine), queue)
+    require_room(problem, table)
+    return Plan(listed(table.device), decider=listed(table.decider))
 
 
-def _place(table: Timetable, free: list[list[Nanos]], op: int) -> Nanos:
+class Queue(NamedTuple):
+    """Lanes, and the ops that are ready. Axes: n ops, D devices, L lanes."""
+
+    of_device: Ints  # [D+1] first lane of each device
+    free: Ints  # [L] a heap for each device: when each lane becomes free
+    since: Ints  # [n] a heap: when the last input ended, op
+    op: Ints  # [n]
+
+
+def enter_ready(step: Columns, table: Timetable, waits: Waits, queue: Queue) -> None:
+    """Enter all ops, the one that is ready first next. It runs over columns (`placement.scheduling.running`)."""
+    size, fresh = 0, begin(step, waits)
+    while size + fresh > 0:
+        for at in range(fresh):
+            push(queue.since, queue.op, 0, size + at, waits.since[waits.fresh[at]], waits.fresh[at])
+        op = queue.op[0]
+        size += fresh - 1
+        pop(queue.since, queue.op, 0, size + 1)
+        end = 0 if floats(step, table, op) else _place(step, table, queue, op)
+        if table.failed[0] >= 0:
+            return
+        fresh = released(step, waits, op, end)
+    close(step, table)
+
+
+def _place(step: Columns, table: Timetable, queue: Queue, op: int) -> int:
     """Choose a device for an op and enter it there; returns when it ends."""
-    there, run = arrivals(table, op), table.problem.run[op]
-    instant = table.problem.instant[op]
-    best, chosen = -1, -1
-    for device in choices(table, op):
-        start = there[device]
-        if not instant and free[device][0] > start:
-            start = free[device][0]
-        end = start + run[device]
-        if best < 0 or end < best:
+    group, least, best, chosen = step.group[op], needed(step, table, op), 0, -1
+    which = step.allowed[group]
+    for at in range(step.set_first[which], step.set_first[which + 1]):
+        device = step.device[at]
+        if not may_use(table, group, device, least):
+            continue
+        start = arrival(step, table, op, device)
+        if not step.instant[op]:
+            start = max(start, queue.free[queue.of_device[device]])
+        end = start + step.run_ns[op * len(step.lanes) + device]
+        if chosen < 0 or end < best:
             best, chosen = end, device
-    if not instant:
-        heapreplace(free[chosen], best)
-    settle(table, op, chosen, best)
+    if chosen >= 0:
+        if not step.instant[op]:
+            replace_first(queue.free, queue.of_device[chosen], queue.of_device[chosen + 1], best)
+        settle(step, table, op, chosen, best)
     return best

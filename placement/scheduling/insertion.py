@@ -1,66 +1,229 @@
-"""Insertion: an op may slip into a gap between ops that were entered before it, as in HEFT."""
+"""Insertion: an op may slip into a gap between ops that were entered before it, as in HEFT.
+
+Functions over columns (`running`).
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from placement.columns import Columns
 from placement.plan import Plan, makespan
 from placement.problem import Problem
-from placement.scheduling.timetable import Timetable, arrivals, choices, close, open_timetable, settle
+from placement.scheduling.running import Machine, listed
+from placement.scheduling.timetable import (
+    Timetable,
+    arrival,
+    close,
+    floats,
+    may_use,
+    needed,
+    open_timetable,
+    require_room,
+    settle,
+)
+from simulator.columns import Ints
 from simulator.units import Nanos
 
+PS_PER_NS = 1000  # means of a few times are rarely whole nanoseconds; whole picoseconds keep ties exact
+_ROOM = 4  # intervals that a lane has room for at first
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, eq=False)
 class Schedule:
-    """A timetable with the busy times of every lane. Axes: n ops, D devices."""
+    """A step that is scheduled. Axes: n ops, G groups."""
 
-    table: Timetable
-    lanes: list[list[Lane]]  # [D] a row per lane
+    problem: Problem
+    device: list[int]  # [G]
+    decider: list[int]  # [G] the op by which the group was decided, -1: by none
     start: list[Nanos]  # [n]
 
 
-def open_schedule(problem: Problem) -> Schedule:
-    """A schedule in which nothing is placed yet."""
-    lanes = [[Lane([], []) for _ in range(count)] for count in problem.tables.lanes.tolist()]
-    return Schedule(open_timetable(problem), lanes, [0] * len(problem.group))
+class Lanes(NamedTuple):
+    """The busy times of each lane: disjoint intervals in order, touching ones joined. Axes: L lanes, I intervals."""
+
+    of_device: Ints  # [D+1] first lane of each device
+    low: Ints  # [L] where the lane's intervals begin
+    filled: Ints  # [L] how many
+    most: Ints  # [L] for which there is room
+    starts: Ints  # [I]
+    ends: Ints  # [I]
+    used: Ints  # [1] room that lanes have
 
 
-def enter(
-    schedule: Schedule, op: int, *, devices: Sequence[int] | None = None, after: Sequence[float] | None = None
-) -> None:
-    """Enter an op where it ends first: on one of `devices`, else on any that it may still use; of equals the first.
+class Wishes(NamedTuple):
+    """The order of the ops, and what an algorithm asks for."""
 
-    `after` [D] is added to the end on each device, and the smallest sum wins.
+    order: Ints  # [n] the ops, each after its inputs
+    only: Ints  # [n] the device to which the op goes if it may, -1: any; empty: any
+    after_ps: Ints  # [n * D] added to the end on each device, in picoseconds; empty: nothing
+
+
+def open_lanes(machine: Machine, lanes: Sequence[int], ops: int) -> Lanes:
+    """Lanes on which nothing runs, with room for so many ops."""
+    count = sum(lanes)
+    room = _ROOM * (count + ops) + _ROOM
+    return Lanes(
+        of_device=machine.of(np.cumsum([0, *lanes])),
+        low=machine.of(np.arange(count) * _ROOM),
+        filled=machine.new(count),
+        most=machine.new(count, _ROOM),
+        starts=machine.new(room),
+        ends=machine.new(room),
+        used=machine.new(1, count * _ROOM),
+    )
+
+
+def by_insertion(
+    problem: Problem,
+    machine: Machine,
+    order: npt.ArrayLike,
+    *,
+    only: Sequence[int] = (),
+    after_ps: Ints | None = None,
+) -> Schedule:
+    """Enter the ops in that order, each where it ends first: on its device in `only`, else on any that it may use.
+
+    Of equals the first device counts. With `after_ps` [n * D] the smallest sum of it and the end wins.
     """
-    table = schedule.table
-    there, run = arrivals(table, op), table.problem.run[op]
-    instant = table.problem.instant[op]
-    best, begun, chosen = -1.0, 0, -1
-    room: Lane | None = None
-    for device in choices(table, op) if devices is None else devices:
-        length, more = run[device], 0 if after is None else after[device]
-        if best >= 0 and there[device] + length + more >= best:
+    table = open_timetable(problem, machine)
+    lanes = open_lanes(machine, problem.tables.lanes.tolist(), len(problem.group))
+    wishes = Wishes(machine.of(order), machine.of(only), machine.new(0) if after_ps is None else after_ps)
+    machine.run(enter_all, table, lanes, wishes)
+    return scheduled(problem, table)
+
+
+def scheduled(problem: Problem, table: Timetable) -> Schedule:
+    """The schedule of a timetable in which all is entered. Raises InfeasibleError where a group found no room."""
+    require_room(problem, table)
+    return Schedule(problem, listed(table.device), listed(table.decider), listed(table.start))
+
+
+def enter_all(step: Columns, table: Timetable, lanes: Lanes, wishes: Wishes) -> None:
+    """Enter all ops."""
+    for at in range(len(wishes.order)):
+        op = wishes.order[at]
+        if not floats(step, table, op):
+            _enter(step, table, lanes, wishes, op)
+        if table.failed[0] >= 0:
+            return
+    close(step, table)
+
+
+def _enter(step: Columns, table: Timetable, lanes: Lanes, wishes: Wishes, op: int) -> None:
+    """Enter an op where the sum of its end and what must follow is least."""
+    group, devices, least = step.group[op], len(step.lanes), needed(step, table, op)
+    low, high = step.set_first[step.allowed[group]], step.set_first[step.allowed[group] + 1]
+    own = -1
+    if len(wishes.only):
+        for at in range(low, high):
+            if step.device[at] == wishes.only[op] and may_use(table, group, step.device[at], least):
+                own = step.device[at]
+    best, best_ps, begun, chosen, room = 0, 0, 0, -1, -1
+    for at in range(low, high):
+        device = step.device[at]
+        if not may_use(table, group, device, least) or (own >= 0 and device != own):
             continue
-        if instant:
-            best, begun, chosen = there[device] + more, there[device], device
+        length, more, rest = step.run_ns[op * devices + device], 0, 0
+        if len(wishes.after_ps):
+            entry = wishes.after_ps[op * devices + device]
+            more, rest = entry // PS_PER_NS, entry % PS_PER_NS
+        there = arrival(step, table, op, device)
+        end = there + length + more
+        if chosen >= 0 and (end > best or (end == best and rest >= best_ps)):
             continue
-        for lane in schedule.lanes[device]:
-            start = earliest(lane, there[device], length)
-            if best < 0 or start + length + more < best:
-                best, begun, chosen, room = start + length + more, start, device, lane
-    end = begun if instant else begun + run[chosen]
-    if room is not None:
-        occupy(room, begun, end)
-    schedule.start[op] = begun
-    settle(table, op, chosen, end)
+        if step.instant[op]:
+            best, best_ps, begun, chosen = there + more, rest, there, device
+            continue
+        for lane in range(lanes.of_device[device], lanes.of_device[device + 1]):
+            start = earliest(lanes, lane, there, length)
+            end = start + length + more
+            if chosen < 0 or end < best or (end == best and rest < best_ps):
+                best, best_ps, begun, chosen, room = end, rest, start, device, lane
+    if chosen < 0:
+        return
+    end = begun if step.instant[op] else begun + step.run_ns[op * devices + chosen]
+    if room >= 0:
+        occupy(lanes, room, begun, end)
+    table.start[op] = begun
+    settle(step, table, op, chosen, end)
+
+
+def earliest(lanes: Lanes, lane: int, ready: int, length: int) -> int:
+    """The first time from `ready` on at which the lane is free for so long; it may lie in a gap."""
+    starts, ends, high = lanes.starts, lanes.ends, lanes.low[lane] + lanes.filled[lane]
+    place, start = _behind(lanes, lane, ready), ready
+    while place < high and start + length > starts[place]:
+        if ends[place] > start:
+            start = ends[place]
+        place += 1
+    return start
+
+
+def _behind(lanes: Lanes, lane: int, when: int) -> int:
+    """The place of the lane's first interval that ends later."""
+    low = lanes.low[lane]
+    high = low + lanes.filled[lane]
+    while low < high:
+        middle = (low + high) >> 1
+        if lanes.ends[middle] <= when:
+            low = middle + 1
+        else:
+            high = middle
+    return low  # type: ignore[no-any-return]
+
+
+def occupy(lanes: Lanes, lane: int, start: int, end: int) -> None:
+    """Enter work that `earliest` found room for."""
+    if start == end:
+        return
+    starts, ends = lanes.starts, lanes.ends
+    place, low, high = _behind(lanes, lane, start), lanes.low[lane], lanes.low[lane] + lanes.filled[lane]
+    before = place > low and ends[max(place - 1, 0)] == start
+    after = place < high and starts[min(place, len(starts) - 1)] == end
+    if before and after:
+        ends[place - 1] = ends[place]
+        for at in range(place, high - 1):
+            starts[at], ends[at] = starts[at + 1], ends[at + 1]
+        lanes.filled[lane] -= 1
+    elif before:
+        ends[place - 1] = end
+    elif after:
+        starts[place] = start
+    else:
+        if lanes.filled[lane] == lanes.most[lane]:
+            place += _widened(lanes, lane)
+        at = lanes.low[lane] + lanes.filled[lane]
+        while at > place:
+            starts[at], ends[at] = starts[at - 1], ends[at - 1]
+            at -= 1
+        starts[place], ends[place] = start, end
+        lanes.filled[lane] += 1
+
+
+def _widened(lanes: Lanes, lane: int) -> int:
+    """Move a lane's intervals to where there is room for twice as many: how far."""
+    low, to = lanes.low[lane], lanes.used[0]
+    for at in range(lanes.filled[lane]):
+        lanes.starts[to + at], lanes.ends[to + at] = lanes.starts[low + at], lanes.ends[low + at]
+    lanes.low[lane] = to
+    lanes.most[lane] *= 2
+    lanes.used[0] += lanes.most[lane]
+    return to - low  # type: ignore[no-any-return]
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
 
 
 def plans(schedule: Schedule) -> tuple[Plan, Plan]:
-    """The plan of a schedule in which all is entered, without an order of ops and with that of their starts."""
-    plan = close(schedule.table)
-    return plan, replace(plan, priority=by_start(schedule.table.problem, schedule.start))
+    """The plan of a schedule, without an order of ops and with that of their starts."""
+    plan = Plan(schedule.device, decider=schedule.decider)
+    return plan, replace(plan, priority=by_start(schedule.problem, schedule.start))
 
 
 def better(problem: Problem, found: tuple[Plan, Plan]) -> Plan:
@@ -74,52 +237,8 @@ def by_start(problem: Problem, start: Sequence[Nanos]) -> list[int]:
 
     A node that never runs or takes no time comes last, for it never waits in a queue.
     """
-    place = [len(start)] * len(problem.graph)
-    node = problem.tables.node.tolist()
-    for turn, op in enumerate(sorted(range(len(start)), key=start.__getitem__)):  # stable
-        if not problem.instant[op]:
-            place[node[op]] = min(place[node[op]], turn)
-    return place
-
-
-# --- the busy times of a lane ----------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Lane:
-    """The busy times of one lane: disjoint intervals in order, touching ones joined."""
-
-    starts: list[Nanos]
-    ends: list[Nanos]
-
-
-def earliest(lane: Lane, ready: Nanos, length: Nanos) -> Nanos:
-    """The first time from `ready` on at which the lane is free for so long; it may lie in a gap."""
-    starts, ends = lane.starts, lane.ends
-    place = bisect_right(ends, ready)
-    start = ready
-    while place < len(starts) and start + length > starts[place]:
-        if ends[place] > start:
-            start = ends[place]
-        place += 1
-    return start
-
-
-def occupy(lane: Lane, start: Nanos, end: Nanos) -> None:
-    """Enter work that `earliest` found room for."""
-    if start == end:
-        return
-    starts, ends = lane.starts, lane.ends
-    place = bisect_right(ends, start)
-    joins_before = place > 0 and ends[place - 1] == start
-    joins_after = place < len(starts) and starts[place] == end
-    if joins_before and joins_after:
-        ends[place - 1] = ends.pop(place)
-        del starts[place]
-    elif joins_before:
-        ends[place - 1] = end
-    elif joins_after:
-        starts[place] = start
-    else:
-        starts.insert(place, start)
-        ends.insert(place, end)
+    order = np.argsort(np.array(start), kind="stable")
+    place = np.full(len(problem.graph), len(start))
+    turns = np.flatnonzero(~problem.tables.instant[order])
+    np.minimum.at(place, problem.tables.node[order[turns]], turns)
+    return place.tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type

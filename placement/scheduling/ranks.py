@@ -3,104 +3,165 @@
 Topcuoglu, Hariri and Wu 2002, where they are the upward and the downward rank. The mean time of an op is over the
 devices that its group may use, that of a transfer over all ordered pairs of different devices that a route joins. Ranks
 are whole picoseconds.
+
+Functions over columns (`running`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import heapify, heappop, heappush
+from itertools import pairwise
 
 import numpy as np
 
-from placement.problem import Problem, topological
+from placement.columns import STAYS, Columns
+from placement.problem import NEVER, Problem, topological
+from placement.scheduling.heaps import pop, push
+from placement.scheduling.insertion import PS_PER_NS
+from placement.scheduling.running import Machine, listed, machine_of
+from simulator.columns import Ints
 
-PS_PER_NS = 1000  # means of a few times are rarely whole nanoseconds; whole picoseconds keep ties exact
 
-
-def upward_ranks(problem: Problem) -> list[int]:
+def upward_ranks(problem: Problem, machine: Machine | None = None) -> list[int]:
     """[n] mean run time plus the largest (mean transfer time + rank) among the readers.
 
     It is on average the work, transfers included, between an op's start and the end of the step.
     """
-    return _upward(problem, mean_run(problem), mean_transfer(problem))
+    return _upward(problem, machine or machine_of(problem, rank_up), mean_transfer(problem))
 
 
-def levels(problem: Problem) -> list[int]:
+def levels(problem: Problem, machine: Machine | None = None) -> list[int]:
     """[n] the upward rank without transfers, which is called the static level."""
-    return _upward(problem, mean_run(problem), [0] * len(problem.nbytes))
+    return _upward(problem, machine or machine_of(problem, rank_up), np.zeros(len(problem.nbytes), np.int64))
 
 
-def downward_ranks(problem: Problem) -> list[int]:
+def downward_ranks(problem: Problem, machine: Machine | None = None) -> list[int]:
     """[n] the largest (rank + mean run time + mean transfer time) among those that an op reads from; 0 without any.
 
     It is on average the work between the begin of the step and an op's start.
     """
-    work, wire = mean_run(problem), mean_transfer(problem)
-    ranks = [0] * len(work)
-    for op in topological(problem):
-        begun = ranks[op] + work[op]
-        for tensor in problem.outputs[op]:
-            there = begun + wire[tensor]
-            for reader in problem.consumers[tensor]:
-                if there > ranks[reader]:
-                    ranks[reader] = there
-    return ranks
+    machine = machine or machine_of(problem, rank_down)
+    ranks = machine.new(len(problem.group))
+    work, wire = machine.of(mean_run(problem)), machine.of(mean_transfer(problem))
+    machine.run(rank_down, machine.of(topological(problem)), work, wire, ranks)
+    return listed(ranks)
 
 
-def by_rank(problem: Problem, rank: Sequence[float]) -> list[int]:
+def by_rank(problem: Problem, machine: Machine, rank: Sequence[float]) -> list[int]:
     """[n] the ops, each after its predecessors; among ready ones the highest rank first, then the smaller row."""
-    pending = [len(tensors) for tensors in problem.inputs]
-    ready = [(-rank[op], op) for op, count in enumerate(pending) if not count]
-    heapify(ready)
-    order = []
-    while ready:
-        op = heappop(ready)[1]
-        order.append(op)
-        for tensor in problem.outputs[op]:
-            for reader in problem.consumers[tensor]:
-                pending[reader] -= 1
-                if not pending[reader]:
-                    heappush(ready, (-rank[reader], reader))
-    return order
+    turn = np.unique(-np.array(rank), return_inverse=True)[1].reshape(-1)  # whole numbers in the same order
+    order, pending, keys, items = (machine.new(len(rank)) for _ in range(4))
+    machine.run(take_by_rank, machine.of(turn), order, pending, keys, items)
+    return listed(order)
 
 
-def _upward(problem: Problem, work: Sequence[int], wire: Sequence[int]) -> list[int]:
-    ranks = [0] * len(work)
-    for op in reversed(topological(problem)):
-        longest = 0
-        for tensor in problem.outputs[op]:
-            wait = wire[tensor]
-            for reader in problem.consumers[tensor]:
-                if wait + ranks[reader] > longest:
-                    longest = wait + ranks[reader]
+def optimistic_costs(problem: Problem, machine: Machine | None = None) -> Ints:
+    """[n * D] the time from an op's end on a device to the end of the step, in picoseconds, if all that follows gets
+    the device that suits it best; 0 for an op that nobody reads (Arabnejad and Barbosa 2014, equation 3).
+    """
+    machine, count = machine or machine_of(problem, rank_by_device), len(problem.group)
+    table, tail = (machine.new(count * len(problem.capacity)) for _ in range(2))
+    wire, order = machine.of(mean_transfer(problem)), machine.of(topological(problem))
+    machine.run(rank_by_device, order, wire, table, tail, machine.new(count))
+    return table
+
+
+def _upward(problem: Problem, machine: Machine, wire: Ints) -> list[int]:
+    ranks = machine.new(len(problem.group))
+    work = machine.of(mean_run(problem))
+    machine.run(rank_up, machine.of(topological(problem)), work, machine.of(wire), ranks)
+    return listed(ranks)
+
+
+def rank_up(step: Columns, order: Ints, work: Ints, wire: Ints, ranks: Ints) -> None:
+    """Fill in `ranks`, the readers of an op before it."""
+    for at in range(len(order)):
+        op, longest = order[len(order) - 1 - at], 0
+        for tensor in range(step.made_first[op], step.made_first[op + 1]):
+            for place in range(step.reader_first[tensor], step.reader_first[tensor + 1]):
+                longest = max(longest, wire[tensor] + ranks[step.reader[place]])
         ranks[op] = work[op] + longest
-    return ranks
 
 
-def mean_run(problem: Problem) -> list[int]:
+def rank_down(step: Columns, order: Ints, work: Ints, wire: Ints, ranks: Ints) -> None:
+    """Fill in `ranks`, an op before its readers."""
+    for at in range(len(order)):
+        op = order[at]
+        for tensor in range(step.made_first[op], step.made_first[op + 1]):
+            there = ranks[op] + work[op] + wire[tensor]
+            for place in range(step.reader_first[tensor], step.reader_first[tensor + 1]):
+                reader = step.reader[place]
+                ranks[reader] = max(ranks[reader], there)
+
+
+def take_by_rank(step: Columns, turn: Ints, order: Ints, pending: Ints, keys: Ints, items: Ints) -> None:
+    """Fill in `order`: of the ready ops the smallest turn first, then the smaller row."""
+    size, done = 0, 0
+    for op in range(len(turn)):
+        pending[op] = step.first[op + 1] - step.first[op]
+        if pending[op] == 0:
+            push(keys, items, 0, size, turn[op], op)
+            size += 1
+    while size > 0:
+        op = items[0]
+        pop(keys, items, 0, size)
+        size -= 1
+        order[done] = op
+        done += 1
+        for tensor in range(step.made_first[op], step.made_first[op + 1]):
+            for at in range(step.reader_first[tensor], step.reader_first[tensor + 1]):
+                reader = step.reader[at]
+                pending[reader] -= 1
+                if pending[reader] == 0:
+                    push(keys, items, 0, size, turn[reader], reader)
+                    size += 1
+
+
+def rank_by_device(step: Columns, order: Ints, wire: Ints, table: Ints, tail: Ints, best: Ints) -> None:
+    """Fill in `table`: `tail` is an op and what follows it, where it may run, and `best` the least of that."""
+    devices = len(step.lanes)
+    for turn in range(len(order)):
+        op = order[len(order) - 1 - turn]
+        low = op * devices
+        for tensor in range(step.made_first[op], step.made_first[op + 1]):
+            for at in range(step.reader_first[tensor], step.reader_first[tensor + 1]):
+                reader = step.reader[at]
+                away = best[reader] + wire[tensor]
+                for device in range(devices):
+                    follows = min(tail[reader * devices + device], away)
+                    table[low + device] = max(table[low + device], follows)
+        for device in range(devices):
+            tail[low + device] = NEVER
+        best[op] = NEVER
+        which = step.allowed[step.group[op]]
+        for at in range(step.set_first[which], step.set_first[which + 1]):
+            place = low + step.device[at]
+            tail[place] = step.run_ns[place] * PS_PER_NS + table[place]
+            best[op] = min(best[op], tail[place])
+
+
+def mean_run(problem: Problem) -> Ints:
     """[n] in picoseconds, over the devices that each op's group may use."""
-    known: dict[tuple[int, ...], list[int]] = {}
-    means = [0] * len(problem.group)
-    for op, row in enumerate(problem.group):
-        known.setdefault(problem.allowed[row], []).append(op)
-    run_ns = problem.tables.run_ns
-    for devices, ops in known.items():
-        mean = np.rint(run_ns[np.ix_(ops, devices)].mean(axis=1) * PS_PER_NS).astype(np.int64)
-        for op, value in zip(ops, mean.tolist(), strict=True):
-            means[op] = value
+    step = problem.columns
+    run_ns = step.run_ns.reshape(-1, len(step.lanes))
+    means = np.zeros(len(step.group), np.int64)
+    which = step.allowed[step.group]
+    for row, (low, high) in enumerate(pairwise(step.set_first.tolist())):
+        ops = np.flatnonzero(which == row)
+        means[ops] = np.rint(run_ns[np.ix_(ops, step.device[low:high])].mean(axis=1) * PS_PER_NS).astype(np.int64)
     return means
 
 
-def mean_transfer(problem: Problem) -> list[int]:
+def mean_transfer(problem: Problem) -> Ints:
     """[T] in picoseconds, packed and unpacked, over all ordered pairs of different devices that a route joins."""
     routes = problem.tables.routes
     rows = routes.of[routes.of >= 0]
     if not len(rows):
-        return [0] * len(problem.nbytes)
+        return np.zeros(len(problem.nbytes), np.int64)
     rate = routes.bytes_per_s[rows].astype(np.float64)
     wire = np.divide(1e9, rate, out=np.zeros(len(rate)), where=rate > 0)
     work = (routes.send_ps_per_byte[rows] + routes.receive_ps_per_byte[rows]) / PS_PER_NS
     fixed = routes.latency_ns[rows] + routes.send_ns[rows] + routes.receive_ns[rows]
-    mean = float(fixed.mean()) + np.asarray(problem.nbytes, np.float64) * (wire + work).mean()
-    mean[np.array(problem.stays, bool)] = 0
-    return np.rint(mean * PS_PER_NS).astype(np.int64).tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type
+    mean = float(fixed.mean()) + problem.columns.nbytes.astype(np.float64) * (wire + work).mean()
+    mean[problem.columns.spread == STAYS] = 0
+    return np.rint(mean * PS_PER_NS).astype(np.int64)  # type: ignore[no-any-return]  # numpy's `where` has no type

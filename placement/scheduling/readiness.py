@@ -1,51 +1,65 @@
-"""When ops are ready: at the end of all that they read, a Merge at that of its first value."""
+"""When ops are ready: at the end of all that they read, a Merge at that of its first value.
+
+Functions over columns (`running`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from placement.problem import Problem
-from simulator.units import Nanos
+from placement.columns import Columns
+from placement.scheduling.running import Machine
+from simulator.columns import Ints
 
 
-@dataclass(slots=True)
-class Waits:
+class Waits(NamedTuple):
     """What each op still waits for. Axis: n ops."""
 
-    problem: Problem
-    pending: list[int]  # [n] inputs that must still end
-    merged: list[bool]  # [n] a Merge that has a value
-    since: list[Nanos]  # [n] when the latest input so far ended
+    pending: Ints  # [n] inputs that must still end
+    merged: Ints  # [n] 1: a Merge that has a value
+    since: Ints  # [n] when the latest input so far ended
+    fresh: Ints  # [n] the ops that became ready last
 
 
-def open_waits(problem: Problem) -> Waits:
-    """Nothing has ended; an op waits for all its inputs, a Merge for its control inputs and one of its values."""
-    pending = [len(tensors) for tensors in problem.inputs]
-    for op, merge in enumerate(problem.merge):
-        if merge:
-            controls = sum(problem.control[tensor] for tensor in problem.inputs[op])
-            pending[op] = controls + (controls < len(problem.inputs[op]))
-    return Waits(problem, pending, [False] * len(pending), [0] * len(pending))
+def open_waits(machine: Machine) -> Waits:
+    """Room for it; `begin` fills it in."""
+    return Waits(*(machine.new(len(machine.step.group)) for _ in Waits._fields))
 
 
-def at_once(waits: Waits) -> list[int]:
-    """The ops that wait for nothing."""
-    return [op for op, count in enumerate(waits.pending) if not count]
+def begin(step: Columns, waits: Waits) -> int:
+    """Nothing has ended, and the ops that wait for nothing are `fresh`: how many.
+
+    An op waits for all its inputs, a Merge for its control inputs and one of its values.
+    """
+    count = 0
+    for op in range(len(step.group)):
+        inputs = step.first[op + 1] - step.first[op]
+        if step.merge[op]:
+            controls = 0
+            for at in range(step.first[op], step.first[op + 1]):
+                controls += step.control[step.tensor[at]]
+            inputs = controls + 1 if controls < inputs else controls
+        waits.pending[op] = inputs
+        if inputs == 0:
+            waits.fresh[count] = op
+            count += 1
+    return count
 
 
-def released(waits: Waits, op: int, end: Nanos) -> list[int]:
-    """The ops that become ready as one ends, in order of its outputs and their readers."""
-    problem, ready = waits.problem, []
-    for tensor in problem.outputs[op]:
-        value = not problem.control[tensor]
-        for reader in problem.consumers[tensor]:
-            if value and problem.merge[reader]:  # its first value is enough
+def released(step: Columns, waits: Waits, op: int, end: int) -> int:
+    """The ops that become ready as one ends are `fresh`: how many."""
+    count = 0
+    for tensor in range(step.made_first[op], step.made_first[op + 1]):
+        for at in range(step.reader_first[tensor], step.reader_first[tensor + 1]):
+            reader = step.reader[at]
+            if step.merge[reader] and not step.control[tensor]:  # its first value is enough
                 if waits.merged[reader]:
                     continue
-                waits.merged[reader] = True
+                waits.merged[reader] = 1
             if end > waits.since[reader]:
                 waits.since[reader] = end
             waits.pending[reader] -= 1
-            if not waits.pending[reader]:
-                ready.append(reader)
-    return ready
+            if waits.pending[reader] == 0:
+                waits.fresh[count] = reader
+                count += 1
+    return count

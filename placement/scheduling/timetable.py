@@ -1,157 +1,220 @@
 """A partial schedule: the device of each group so far, and when the values of placed ops arrive on each device.
 
-Transfers wait for nothing but their value: links and the processors that pack and unpack count as free, as in both
+Transfers wait for nothing but their value: links and the processors that pack and unpack count as free, as in the
 papers that use this. Each value goes to a device once, so later readers there find it when the first one did.
+
+Functions over columns (`running`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from placement.plan import Plan
-from placement.problem import Problem, no_room
-from simulator.units import Bytes, Nanos
+import numpy as np
+
+from placement.columns import COPIED, STAYS, Columns
+from placement.problem import NEVER, Problem, no_room
+from placement.scheduling.running import Machine, listed
+from simulator.columns import Ints
+
+_ANY, _FULL = -(2**62), 2**62  # of memory that a device must have left: it does not matter, or none has as much
 
 
-@dataclass(slots=True)
-class Timetable:
+class Timetable(NamedTuple):
     """The decisions so far. Axes: n ops, T tensors, G groups, D devices."""
 
-    problem: Problem
-    device: list[int]  # [G] -1: open
-    decider: list[int]  # [G] the op by which the group was decided
-    room: list[Bytes]  # [D] memory left
-    arrive: list[list[Nanos]]  # [T][D] when a value is there; empty: its producer is not placed yet
-    floating: list[bool]  # [n] costs nothing anywhere and has no inputs: goes where it is first used
-    delay: dict[tuple[int, Bytes], list[Nanos]]  # transfer times by (source, bytes), remembered
-    unread: list[int] | None  # [T] readers that are not placed yet; None: values take no room
+    device: Ints  # [G] -1: open
+    decider: Ints  # [G] the op by which the group was decided
+    room: Ints  # [D] memory left
+    arrive: Ints  # [T * D] when a value is there; -1: its producer is not placed yet
+    floating: Ints  # [n] 1: costs nothing anywhere and has no inputs, so it goes where it is first used
+    unread: Ints  # [T] readers that are not placed yet; empty: values take no room
+    start: Ints  # [n]
+    failed: Ints  # [1] a group for which no device has room, -1: none yet
 
 
-def open_timetable(problem: Problem, *, values: bool = False) -> Timetable:
+def open_timetable(problem: Problem, machine: Machine, *, values: bool = False) -> Timetable:
     """A schedule in which nothing is placed yet; `values`: they take room from their op on until their last reader."""
+    groups, ops, tensors = len(problem.allowed), len(problem.group), len(problem.nbytes)
     return Timetable(
-        problem,
-        device=[-1] * len(problem.allowed),
-        decider=[-1] * len(problem.allowed),
-        room=list(problem.capacity),
-        arrive=[[]] * len(problem.nbytes),
-        floating=[False] * len(problem.group),
-        delay={},
-        unread=list(map(len, problem.consumers)) if values else None,
+        device=machine.new(groups, -1),
+        decider=machine.new(groups, -1),
+        room=machine.copy(problem.capacity),
+        arrive=machine.new(tensors * len(problem.capacity), -1),
+        floating=machine.new(ops),
+        unread=machine.copy(np.diff(problem.columns.reader_first) if values else ()),
+        start=machine.new(ops),
+        failed=machine.new(1, -1),
     )
 
 
-def choices(table: Timetable, op: int) -> Sequence[int]:
-    """Devices on which the op may still go: its group's, once that is decided; else all that have room for it.
+def require_room(problem: Problem, table: Timetable) -> None:
+    """Raise InfeasibleError where a group found no room."""
+    if table.failed[0] >= 0:
+        raise no_room(problem, int(table.failed[0]), listed(table.room))
 
-    Where values take room, but none has enough for them, what stays resident decides alone. Raises InfeasibleError
+
+def needed(step: Columns, table: Timetable, op: int) -> int:
+    """The memory that a device must have left for an op, as `may_use` takes it.
+
+    Where values take room, but no device has enough for them, what stays resident decides alone. The schedule fails
     where none has room for that.
     """
-    problem = table.problem
-    row = problem.group[op]
-    if table.device[row] >= 0:
-        return (table.device[row],)
-    resident, values = problem.resident[row], 0 if table.unread is None else _made(problem, op)
-    for needed in (resident + values, resident) if values else (resident,):
-        if not needed:
-            return problem.allowed[row]
-        if found := [d for d in problem.allowed[row] if needed <= table.room[d]]:
-            return found
-    raise no_room(problem, row, table.room)
+    group = step.group[op]
+    if table.device[group] >= 0:
+        return _ANY
+    resident = step.resident[group]
+    if len(table.unread):
+        more = resident + _made_bytes(step, table, op)
+        if more > resident and _some_holds(step, table, group, more):
+            return more  # type: ignore[no-any-return]
+    if resident == 0:
+        return _ANY
+    if _some_holds(step, table, group, resident):
+        return resident  # type: ignore[no-any-return]
+    table.failed[0] = group
+    return _FULL
 
 
-def arrivals(table: Timetable, op: int) -> list[Nanos]:
-    """[D] when all the inputs that are decided would be on each device."""
-    rows = [row for tensor in table.problem.inputs[op] if (row := table.arrive[tensor])]
-    if not rows:
-        return [0] * len(table.room)
-    return rows[0] if len(rows) == 1 else list(map(max, *rows))
+def _some_holds(step: Columns, table: Timetable, group: int, nbytes: int) -> bool:
+    which = step.allowed[group]
+    for at in range(step.set_first[which], step.set_first[which + 1]):  # noqa: SIM110  # `any` is not translated
+        if table.room[step.device[at]] >= nbytes:
+            return True
+    return False
 
 
-def floats(table: Timetable, op: int) -> bool:
-    """Leave an op open, and say so, if it ends at once on every device; then its first reader breaks the tie.
-
-    Constants are such ops. Both papers leave the choice among equal devices open.
-    """
-    problem = table.problem
-    if not problem.instant[op] or problem.inputs[op] or table.device[problem.group[op]] >= 0:
-        return False
-    table.floating[op] = True
-    allowed = choices(table, op)
-    for tensor in problem.outputs[op]:  # a reader elsewhere will get it from the first of them
-        there = list(_delays(table, allowed[0], problem.nbytes[tensor]))
-        for device in allowed:
-            there[device] = 0
-        table.arrive[tensor] = there
-    return True
+def may_use(table: Timetable, group: int, device: int, least: int) -> bool:
+    """Tell whether a group may go to one of its devices: to its own, once that is decided, else where there is room."""
+    if table.device[group] >= 0:
+        return table.device[group] == device  # type: ignore[no-any-return]
+    return table.room[device] >= least  # type: ignore[no-any-return]
 
 
-def settle(table: Timetable, op: int, device: int, end: Nanos) -> None:
-    """Place an op, with its group and the open constants that it reads; `end` is when it ends."""
-    problem = table.problem
-    row = problem.group[op]
-    if table.device[row] < 0:
-        table.device[row] = device
-        table.decider[row] = op
-        table.room[device] -= problem.resident[row]
-    for tensor in problem.outputs[op]:
-        delays = _delays(table, device, problem.nbytes[tensor])
-        if problem.stays[tensor]:
-            delays = [0] * len(table.room)
-        elif problem.replicable[tensor] and problem.cpu[device]:
-            delays = _copied(table, problem.nbytes[tensor])
-        table.arrive[tensor] = [end + wait for wait in delays] if end else delays
-    for tensor in problem.inputs[op]:
-        source = problem.tables.tensor_op.item(tensor)
-        if table.floating[source]:
-            table.floating[source] = False
-            held = choices(table, source)
-            settle(table, source, device if device in held else held[0], 0)
-    if table.unread is not None:
-        _hold(table, op, device, table.unread)
+def allows(step: Columns, group: int, device: int) -> bool:
+    """Tell whether a device is among those of a group."""
+    which = step.allowed[group]
+    for at in range(step.set_first[which], step.set_first[which + 1]):  # noqa: SIM110  # as above
+        if step.device[at] == device:
+            return True
+    return False
 
 
-def _hold(table: Timetable, op: int, device: int, unread: list[int]) -> None:
-    """Take room for what an op makes, and give back that of inputs which it reads last."""
-    problem = table.problem
-    table.room[device] -= _made(problem, op)
-    for tensor in problem.inputs[op]:
-        unread[tensor] -= 1
-        source = problem.tables.tensor_op.item(tensor)
-        if not unread[tensor] and not problem.instant[source]:
-            table.room[table.device[problem.group[source]]] += problem.nbytes[tensor]
-
-
-def _made(problem: Problem, op: int) -> Bytes:
-    """The bytes of an op's outputs; what takes no time hands on what is there, or stays resident."""
-    return 0 if problem.instant[op] else sum(map(problem.nbytes.__getitem__, problem.outputs[op]))
-
-
-def close(table: Timetable) -> Plan:
-    """Give a device to every group that is still open: constants that nobody reads, and ops that do not run.
-
-    The plan leaves the order of ops to their ready times.
-    """
-    for op, floating in enumerate(table.floating):
-        if floating:
-            table.floating[op] = False
-            settle(table, op, choices(table, op)[0], 0)
-    for row, device in enumerate(table.device):
-        if device < 0:
-            table.device[row] = table.problem.allowed[row][0]
-    return Plan(table.device, decider=table.decider)
-
-
-def _delays(table: Timetable, source: int, nbytes: Bytes) -> list[Nanos]:
-    key = (source, nbytes)
-    found = table.delay.get(key)
-    if found is None:
-        found = table.delay[key] = table.problem.transfers_ns(source, nbytes)
+def first_choice(step: Columns, table: Timetable, op: int, wanted: int, least: int) -> int:
+    """The device that is wanted if the op may use it, else the first that it may use; -1: none."""
+    group, found = step.group[op], -1
+    which = step.allowed[group]
+    for at in range(step.set_first[which], step.set_first[which + 1]):
+        device = step.device[at]
+        if may_use(table, group, device, least):
+            if device == wanted:
+                return wanted
+            if found < 0:
+                found = device
     return found
 
 
-def _copied(table: Timetable, nbytes: Bytes) -> list[Nanos]:
-    """[D] for a small constant on a CPU, which every CPU gets a copy of before the step: only GPUs wait for theirs."""
-    problem = table.problem
-    return [0 if problem.cpu[d] else _delays(table, home, nbytes)[d] for d, home in enumerate(problem.home)]
+def arrival(step: Columns, table: Timetable, op: int, device: int) -> int:
+    """When all the inputs that are decided would be on a device."""
+    devices, latest = len(step.lanes), 0
+    for at in range(step.first[op], step.first[op + 1]):
+        latest = max(latest, table.arrive[step.tensor[at] * devices + device])
+    return latest
+
+
+def floats(step: Columns, table: Timetable, op: int) -> bool:
+    """Leave an op open, and say so, if it ends at once on every device; then its first reader breaks the tie.
+
+    Constants are such ops. The papers leave the choice among equal devices open.
+    """
+    group = step.group[op]
+    if not step.instant[op] or step.first[op] < step.first[op + 1] or table.device[group] >= 0:
+        return False
+    devices = len(step.lanes)
+    table.floating[op] = 1
+    least = needed(step, table, op)
+    source = first_choice(step, table, op, -1, least)
+    if source < 0:
+        return True
+    which = step.allowed[group]
+    for tensor in range(step.made_first[op], step.made_first[op + 1]):  # readers elsewhere get it from the first one
+        for device in range(devices):
+            table.arrive[tensor * devices + device] = step.wire_ns[
+                step.size[tensor] + step.pace[source * devices + device]
+            ]
+        for at in range(step.set_first[which], step.set_first[which + 1]):
+            if may_use(table, group, step.device[at], least):
+                table.arrive[tensor * devices + step.device[at]] = 0
+    return True
+
+
+def settle(step: Columns, table: Timetable, op: int, device: int, end: int) -> None:
+    """Place an op, with its group and the open constants that it reads; `end` is when it ends."""
+    _place(step, table, op, device, end)
+    for at in range(step.first[op], step.first[op + 1]):
+        source = step.maker[step.tensor[at]]
+        if table.floating[source]:
+            _land(step, table, source, device)
+            if table.failed[0] >= 0:
+                return
+    if len(table.unread):
+        _hold(step, table, op, device)
+
+
+def _land(step: Columns, table: Timetable, op: int, device: int) -> None:
+    """Place an open constant beside a device, or where it may be."""
+    table.floating[op] = 0
+    held = first_choice(step, table, op, device, needed(step, table, op))
+    if held >= 0:
+        _place(step, table, op, held, 0)
+
+
+def _place(step: Columns, table: Timetable, op: int, device: int, end: int) -> None:
+    """Give an op's group its device, and let its values arrive."""
+    group, devices = step.group[op], len(step.lanes)
+    if table.device[group] < 0:
+        table.device[group], table.decider[group] = device, op
+        table.room[device] -= step.resident[group]
+    for tensor in range(step.made_first[op], step.made_first[op + 1]):
+        row, spread = step.size[tensor], step.spread[tensor]
+        copied = spread == COPIED and step.cpu[device] != 0  # CPUs get copies before the step: GPUs alone wait
+        for to in range(devices):
+            source = step.home[to] if copied else device
+            wait = step.wire_ns[row + step.pace[source * devices + to]]
+            if spread == STAYS or (copied and step.cpu[to] != 0):
+                wait = 0
+            table.arrive[tensor * devices + to] = min(end + wait, NEVER)
+
+
+def _hold(step: Columns, table: Timetable, op: int, device: int) -> None:
+    """Take room for what an op makes, and give back that of inputs which it reads last."""
+    table.room[device] -= _made_bytes(step, table, op)
+    for at in range(step.first[op], step.first[op + 1]):
+        tensor = step.tensor[at]
+        table.unread[tensor] -= 1
+        source = step.maker[tensor]
+        made = table.arrive[tensor * len(step.lanes)] >= 0  # a Merge does not wait for all that it reads
+        if made and table.unread[tensor] == 0 and not step.instant[source]:
+            table.room[table.device[step.group[source]]] += step.nbytes[tensor]
+
+
+def _made_bytes(step: Columns, table: Timetable, op: int) -> int:
+    """The bytes of an op's outputs; what takes no time hands on what is there, or stays resident.
+
+    What Merges alone read, which went on with another value, takes no room.
+    """
+    total = 0
+    for tensor in range(step.made_first[op], step.made_first[op + 1] if not step.instant[op] else 0):
+        if table.unread[tensor] > 0 or step.reader_first[tensor] == step.reader_first[tensor + 1]:
+            total += step.nbytes[tensor]
+    return total
+
+
+def close(step: Columns, table: Timetable) -> None:
+    """Give a device to every group that is still open: constants that nobody reads, and ops that do not run."""
+    for op in range(len(table.floating)):
+        if table.floating[op] and table.failed[0] < 0:
+            _land(step, table, op, -1)
+    for group in range(len(table.device)):
+        if table.device[group] < 0:
+            table.device[group] = step.device[step.set_first[step.allowed[group]]]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from placement.problem import Problem
-from placement.scheduling.insertion import Schedule, plans
+from placement.scheduling.insertion import Schedule
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
 
 # Topcuoglu, Hariri and Wu 2002: figure 2 and its table, ten tasks on three processors
@@ -39,7 +39,7 @@ def arabnejad() -> Problem:
 
 def length(made: Schedule) -> int:
     """The time at which the last op of a schedule ends."""
-    problem, device = made.table.problem, plans(made)[0].device
+    problem, device = made.problem, made.device
     return max(begun + problem.run[op][device[problem.group[op]]] for op, begun in enumerate(made.start))
 
 
