@@ -6,12 +6,15 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture.providers import HypothesisProvider
 from hypothesis.internal.constants_ast import Constants
 
+from placement.search import judge
 from tests.oracle import staying
 
 # The machines that run these are shared: a slow example is no failure. Derandomised, so that a run can be repeated;
@@ -39,6 +42,16 @@ def _temporary_files(tmp_path_factory: pytest.TempPathFactory) -> None:
     """
     os.environ["TMPDIR"] = str(tmp_path_factory.mktemp("tmp"))
     tempfile.tempdir = None  # to be looked up again
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_searches(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Search for a twentieth of the time where nobody says how long. Child processes search as users do, and so do
+    tests that ask how well something is placed, or what documents show.
+    """
+    whole = {"golden", "pages", "search"} & {*request.path.parts}
+    with nullcontext() if whole else patch.object(judge, "_DEFAULT", judge._DEFAULT / 20):
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
