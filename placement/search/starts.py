@@ -1,7 +1,8 @@
 """Placements from which a search starts: plans of all other algorithms, an order cut into stretches, list schedules.
 
-`ask` has the plans of all other algorithms, so a search never falls behind one. Those of papers are plain Python, so in
-large steps the dearest are left out, by the measured time of an op. No clock is read: the same step asks the same ones.
+`ask` has the plans of all other algorithms, so a search never falls behind one. Those of papers may run as plain
+Python, so in large steps the dearest are left out, by what an op takes there. No clock is read: the same step asks the
+same ones.
 
 `cuts` gives each device a stretch of an order of the groups, by dynamic programming. No stretch may have much more than
 its share of the work, or of the memory. Of all such cuts the one is taken over which the least has to cross. Layers
