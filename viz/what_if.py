@@ -1,4 +1,4 @@
-"""What if: how long a step takes when one figure of graph, cluster or simulation is another, as values and as text."""
+"""Changes of one figure of graph, cluster or simulation: the time that a step then takes, as values and as text."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What list schedulers share: ranks, ready ops, gaps between busy times, and a partial schedule."""
+"""Parts of list schedulers: ranks, ready ops, gaps between busy times, and a partial schedule."""

@@ -1,4 +1,4 @@
-"""When ops are ready: at the end of all that they read, a Merge at that of its first value.
+"""Ready ops: an op is ready at the end of all that it reads, a Merge at the end of its first value.
 
 Functions over columns (`running`).
 """

@@ -1,4 +1,4 @@
-"""What a bench shows: each algorithm against the best that is known of each problem, as a table and as a picture.
+"""The result of a bench: each algorithm against the best that is known of each problem, as a table and as a picture.
 
 The picture has performance profiles, by Dolan and Moré, "Benchmarking optimization software with performance
 profiles", Mathematical Programming 91, 2002. They show for each factor on which share of the problems an algorithm
