@@ -49,7 +49,7 @@ class Placement:
 
     @property
     def name(self) -> str:
-        """What tells it from others."""
+        """The properties that tell it from others."""
         return f"{self.model} {''.join(map(str, self.where))}"
 
     @property

@@ -49,7 +49,7 @@ COLUMNS = (
 
 @dataclass
 class Tally:
-    """What became of the cases, by sort and by cluster."""
+    """The outcomes of the cases, by sort and by cluster."""
 
     sorts: dict[str, Counter[str]] = field(default_factory=dict)
     clusters: dict[str, Counter[str]] = field(default_factory=dict)

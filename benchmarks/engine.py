@@ -139,7 +139,7 @@ def peers(cases: list[Described]) -> Iterator[str]:
 
 
 def simpy_s(one: Described) -> float:
-    """What the independent run takes, once; every start and every end has to be the same."""
+    """The time of the independent run, once; every start and every end has to be the same."""
     case = one.case
     outcome = engine.run(case.prepared.tables, case.device)
     began = time.process_time()
@@ -151,7 +151,7 @@ def simpy_s(one: Described) -> float:
 
 
 def grappler_s(one: Described) -> float:
-    """What a call of MeasureCosts takes inside TensorFlow."""
+    """The time of a call of MeasureCosts inside TensorFlow."""
     devices = [one.on.devices[row].name for row in one.case.assignment.tolist()]
     return grappler.predict(one.grapplers, one.on, step=one.fetching, devices=devices, calls=GRAPPLER_CALLS).call_s
 
@@ -190,7 +190,7 @@ def growth(cases: list[Case]) -> Iterator[str]:
 
 
 def memory() -> Iterator[str]:
-    """What a process of its own grows by, per op."""
+    """The growth of a process of its own, per op."""
     ops = max(SIZES)
     told = subprocess.run([sys.executable, __file__, MEMORY, str(ops)], capture_output=True, check=True, text=True)
     tables, run, peaks = json.loads(told.stdout)
@@ -242,7 +242,7 @@ def table_row(*cells: object) -> str:
 
 
 def machine() -> str:
-    """What it ran on."""
+    """The machine and its software."""
     info = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     models = [line.partition(":")[2].strip() for line in info.splitlines() if line.startswith("model name")]
     compiler = engine_twin.compiler()

@@ -1,5 +1,5 @@
-"""What the event loop is timed on: random graphs, as columns at once where a million nodes would take minutes, and the
-training step of ResNet-50 with 8 towers.
+"""Problems on which the event loop is timed: random graphs, as columns at once where a million nodes would take
+minutes, and the training step of ResNet-50 with 8 towers.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def drawn(ops: int, seed: int = 0) -> Drawn:
 
 
 def random_step(ops: int, on: Cluster | None = None) -> tuple[Graph, Step, Cluster, CostTable]:
-    """What `prepare` takes; without a cluster there is a link of its own for each pair of devices."""
+    """The arguments of `prepare`; without a cluster there is a link of its own for each pair of devices."""
     problem, on = drawn(ops), on or apart(DEVICES)
     graph = columns_of(problem)
     return graph, whole(graph), on, costs(graph, on, problem.run_ns)

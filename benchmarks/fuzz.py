@@ -35,7 +35,7 @@ MOST_WRITTEN = 3  # cases of one fault
 
 @dataclass
 class Tally:
-    """What came of the cases of a sort."""
+    """The outcomes of the cases of a sort."""
 
     verdicts: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""What a message between two TensorFlow tasks takes over gRPC, and what it works at each end: a table for RESULTS.md.
+"""The time of a message between two TensorFlow tasks over gRPC, and its work at each end: a table for RESULTS.md.
 
     python benchmarks/hops.py [--rounds N]
 

@@ -1,4 +1,4 @@
-"""What scalar kernels of TensorFlow take of one core: a table for RESULTS.md, the source of simulator/costs/rules.py.
+"""Times of TensorFlow's scalar kernels on one core: a table for RESULTS.md, the source of simulator/costs/rules.py.
 
     python benchmarks/host_ops.py [NAME ..] [--repeats N]
 

@@ -81,7 +81,7 @@ def until(done: Callable[[], bool], seconds: float) -> bool:
 
 
 def killed(arguments: Sequence[str], number: int | None, after_s: float) -> Counter[str]:
-    """What is left of one run; `number` is the signal, None: it goes on to its end."""
+    """The remains of one run; `number` is the signal, None: it goes on to its end."""
     left: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="simviz-killing-") as folder:
         places = {name: Path(folder, name) for name in ("out", "tmp", "home")}

@@ -55,7 +55,7 @@ WIDE = 10**15  # bytes per second of a memory that costs no time
 
 @dataclass(frozen=True)
 class Case:
-    """What a step does: "read" or "train"; "idle" has nothing to send but its end, "home" updates without messages."""
+    """The work of a step: "read" or "train"; "idle" sends nothing but its end, "home" updates without messages."""
 
     how: str
     variables: int = 0
@@ -63,13 +63,13 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What tells it from others."""
+        """The properties that tell it from others."""
         return f"{self.how} {self.variables} x {self.nbytes}"
 
 
 @dataclass
 class Seen:
-    """What was measured of a case: seconds per step of each round, of the two processes; seconds of all steps."""
+    """The measurements of a case: seconds per step of each round, of the two processes; seconds of all steps."""
 
     worked: list[tuple[float, float]] = field(default_factory=list)
     took: list[float] = field(default_factory=list)
@@ -116,7 +116,7 @@ def _answer(question: bytes) -> bytes:
 
 
 def _graph(case: Case) -> tuple[str, bytes]:
-    """What gives first values, and the graph, whose step ends with the worker's node "done"."""
+    """The ops that give first values, and the graph, whose step ends with the worker's node "done"."""
     import tensorflow as tf
 
     v1 = tf.compat.v1

@@ -217,7 +217,7 @@ def step_of(rows: Sequence[Row], found: Numbers, slopes: Numbers, constants: Con
 
 
 def loss(rows: Sequence[Row], found: Numbers, constants: Constants) -> float:
-    """What a fit makes as small as it can."""
+    """The error that a fit makes as small as it can."""
     size = abs(found)
     held = HELD * (values(constants) - values(GUESS))
     return float(shares(rows) @ np.where(size < HUGE, size**2, 2 * HUGE * size - HUGE**2) + held @ held)

@@ -1,4 +1,4 @@
-"""What late Recvs gain: makespan, copies and peaks without and with them, on every graph of a folder: for RESULTS.md.
+"""The gain of late Recvs: makespan, copies and peaks without and with them, on every graph of a folder: for RESULTS.md.
 
     python benchmarks/receiving.py FOLDER      FOLDER holds GraphDefs, those of graphs.py for one
 

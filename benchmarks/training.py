@@ -69,7 +69,7 @@ SLEEPING = {
 
 @dataclass(frozen=True)
 class Seen:
-    """What a training does, measured or simulated."""
+    """The course of a training, measured or simulated."""
 
     steps_per_s: float
     staleness: float | None  # mean updates by others between read and update of a worker; None: nobody can be late
@@ -120,7 +120,7 @@ def _tasks(trainings: Mapping[str, Training]) -> list[str]:
 
 
 def real(training: Training, windows: Sequence[Window]) -> Seen:
-    """What the windows say together, without the updates with which each begins."""
+    """The figures of all windows together, without the updates with which each begins."""
     rates, late, waited, used, pushed = [], [], [], 0, 0
     for window in windows:
         rates.append(1 / window.steps_per_s)

@@ -23,7 +23,7 @@ PAUSE_S = 2.0  # before another try, and of a look
 
 @dataclass(frozen=True)
 class Window:
-    """What a training did in a stretch of time."""
+    """The course of a training in a stretch of time."""
 
     steps: tuple[RealStep, ...]  # by their ends, in the clients' own names
     others: float  # the share of all cores that other processes took

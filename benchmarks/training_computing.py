@@ -1,4 +1,4 @@
-"""Which training is the faster where tasks compute: the real order beside the simulated one.
+"""The faster of two trainings whose tasks compute: the real order beside the simulated one.
 
 Of the trainings that are judged at most two processes are busy, each on a core of its own; with a ps beside two
 workers three share two cores, which a cluster can't say, so these are only shown. All trainings take turns, round
@@ -158,7 +158,7 @@ def simulated_per_s(training: Training, asked: Sequence[RealClient], updates: in
 def fitted(
     step_ns: Mapping[str, float], made: Mapping[str, Sequence[RealClient]], shapes: Mapping[Shape, Training]
 ) -> Machine:
-    """What makes simulated steps of one worker as long as measured ones, one figure after the other."""
+    """The factors that make simulated steps of one worker as long as measured ones, one figure after the other."""
     products = {one: round((step_ns[_probe(one, 5 * FEW)] - step_ns[_probe(one, FEW)]) / (4 * FEW)) for one in shapes}
     machine = Machine(0, product_ns={**products, (1, 1, "float32"): 0})
 

@@ -13,7 +13,7 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")  # an escape that may be one half of a 
 
 
 class JsonError(ValueError):
-    """What is wrong with a JSON text, as a clause about it: "it is nested too deeply". `line` is that, if known."""
+    """The fault of a JSON text, as a clause about it: "it is nested too deeply". `line` is that, if known."""
 
     def __init__(self, clause: str, line: int | None = None) -> None:
         super().__init__(clause)

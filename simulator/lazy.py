@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-# What draws values in a notebook, given a value and its run or None, as HTML; the last one counts. `simulator.notebook`
-# explains it. The list is here so that a package can add to it without loading anything else.
+# Functions that draw values in a notebook, given a value and its run or None, as HTML; the last one counts.
+# `simulator.notebook` explains it. The list is here so that a package can add to it without loading anything else.
 drawers: list[Callable[[object, object], str]] = []
 
 

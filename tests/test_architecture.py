@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -369,6 +370,18 @@ def test_whatever_is_public_has_a_docstring() -> None:
             bare.append(name)
         bare += [f"{name}.{node.name}" for node in _public(tree.body) if ast.get_docstring(node) is None]
     assert bare == []
+
+
+def test_no_docstring_opens_with_a_question() -> None:
+    opens = re.compile(r"(What|Which|Whoever|Whatever)\b")
+    found = [
+        f"{name}: {text.splitlines()[0]}"
+        for name, (_, _, tree) in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and opens.match(text := ast.get_docstring(node) or "")
+    ]
+    assert found == []
 
 
 def _public(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:

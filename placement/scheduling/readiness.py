@@ -13,7 +13,7 @@ from simulator.columns import Ints
 
 
 class Waits(NamedTuple):
-    """What each op still waits for. Axis: n ops."""
+    """The inputs that each op still waits for. Axis: n ops."""
 
     pending: Ints  # [n] inputs that must still end
     merged: Ints  # [n] 1: a Merge that has a value

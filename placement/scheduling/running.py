@@ -27,7 +27,7 @@ _MOST = 2**61  # picoseconds: no sum of ranks may pass it, as it would not fit 6
 
 @dataclass(frozen=True, eq=False)
 class Machine:
-    """What a step's functions run on."""
+    """The columns that a step's functions run on, as lists or arrays."""
 
     step: Columns  # lists where nothing is compiled
     compiled: bool

@@ -88,7 +88,7 @@ COLUMNS = tuple(field.name for field in fields(KernelTime))
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """What things take on one machine."""
+    """Times of kernels, memory, dispatch and links on one machine."""
 
     machine: str  # its processor
     cores: int
@@ -104,13 +104,13 @@ class Profile:
 
     @property
     def title(self) -> str:
-        """What was measured where, for notes."""
+        """The machine and the day of the measurement, for notes."""
         return f"{self.source}: {self.machine}, {self.cores} cores, TensorFlow {self.tensorflow}, {self.date}"
 
     def to_toml(self) -> str:
         """The text of a profile's file."""
         head = {"simviz": FORM, **{key: getattr(self, key) for key in _KEYS[1:6]}}
-        lines = ["# What things take on one machine, in nanoseconds; made by simviz --calibrate."]
+        lines = ["# Times on one machine, in nanoseconds; made by simviz --calibrate."]
         lines += [f"{key} = {_toml(value)}" for key, value in head.items()]
         lines += ["", "[figures] # [value, spread]"]
         lines += [f"{name} = {_toml(list(figure))}" for name, figure in self.figures.items()]
@@ -275,7 +275,7 @@ def with_messages(cluster: Cluster, profile: Profile) -> Cluster:
 
 
 def summary(profile: Profile) -> str:
-    """What was measured, in some lines."""
+    """The measured figures, in some lines."""
     figures = profile.figures
     spreads = sorted(one.spread for one in profile.kernels)
     middle, one_of_ten = (spreads[len(spreads) * part // 10] for part in (5, 9))

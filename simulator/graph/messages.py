@@ -84,16 +84,16 @@ GraphDebugInfo: files 1 string*, traces 2 string->GraphDebugInfo.StackTrace, fra
 GraphDebugInfo.FileLineCol: file_index 1 int32, line 2 int32, col 3 int32, func 4 string, code 5 string
 GraphDebugInfo.StackTrace: file_line_cols 1 GraphDebugInfo.FileLineCol*, frame_id 2 fixed64*
 
-# What an op is
+# Definitions of ops
 OpList: op 1 OpDef*
 
-# What a kernel accepts
+# Definitions of kernels
 KernelList: kernel 1 KernelDef*
 KernelDef: op 1 string, device_type 2 string, constraint 3 KernelDef.AttrConstraint*, host_memory_arg 4 string*, label
     5 string, priority 6 int32
 KernelDef.AttrConstraint: name 1 string, allowed_values 2 AttrValue
 
-# What a run reports
+# Reports of a run
 RunMetadata: step_stats 1 StepStats, cost_graph 2 CostGraphDef, partition_graphs 3 GraphDef*, function_graphs 4
     RunMetadata.FunctionGraphs*, session_metadata 5 SessionMetadata
 StepStats: dev_stats 1 DeviceStepStats*
@@ -125,7 +125,7 @@ RunMetadata.FunctionGraphs: partition_graphs 1 GraphDef*, pre_optimization_graph
     GraphDef
 SessionMetadata: name 1 string, version 2 int64
 
-# What the profiler reports (in TensorFlow these lie in the package `tensorflow.profiler`)
+# Reports of the profiler (in TensorFlow these lie in the package `tensorflow.profiler`)
 XSpace: planes 1 XPlane*, errors 2 string*, warnings 3 string*, hostnames 4 string*
 XPlane: id 1 int64, name 2 string, lines 3 XLine*, event_metadata 4 int64->XEventMetadata, stat_metadata 5
     int64->XStatMetadata, stats 6 XStat*
@@ -137,7 +137,7 @@ XStat: metadata_id 1 int64, double_value 2 double|value, uint64_value 3 uint64|v
 XEventMetadata: id 1 int64, name 2 string, metadata 3 bytes, display_name 4 string, stats 5 XStat*, child_id 6 int64*
 XStatMetadata: id 1 int64, name 2 string, description 3 string
 
-# What carries a graph: MetaGraph and SavedModel
+# Carriers of a graph: MetaGraph and SavedModel
 SavedModel: saved_model_schema_version 1 int64, meta_graphs 2 MetaGraphDef*
 MetaGraphDef: meta_info_def 1 MetaGraphDef.MetaInfoDef, graph_def 2 GraphDef, saver_def 3 SaverDef, collection_def 4
     string->CollectionDef, signature_def 5 string->SignatureDef, asset_file_def 6 AssetFileDef*, object_graph_def 7

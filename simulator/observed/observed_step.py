@@ -23,7 +23,7 @@ class SeenShape(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ObservedNode:
-    """What one node did."""
+    """The runs and outputs of one node."""
 
     op: str
     runs: int  # once per iteration; runs in which its inputs were dead do not count

@@ -128,7 +128,7 @@ def _measured(tf: Any, asked: Sequence[KernelCase], cores: int) -> list[list[flo
 
 
 def _after(tf: Any, last: Any, make: Callable[[], Any]) -> tuple[Any, Any]:
-    """What is made after an op: the first tensor, or the op that has none; and that op."""
+    """The product of an op: its first tensor, or the op that has none; and that op."""
     with tf.control_dependencies([last]):
         made = _first(make())
     return made, made.op if hasattr(made, "op") else made
@@ -144,7 +144,7 @@ def _copied(tf: Any, inputs: Sequence[Any], last: Any) -> tuple[list[Any], Any]:
 
 
 def _runs(step: Callable[[], Any]) -> list[list[float]]:
-    """What the clocks showed in each of `MOST` steps, or of those until `ENOUGH_S` is over."""
+    """The times that the clocks showed in each of `MOST` steps, or of those until `ENOUGH_S` is over."""
     for _ in range(WARM_UP):
         step()
     found: list[list[float]] = []
@@ -166,7 +166,7 @@ def _typical(took: Sequence[float], clock_ns: float) -> list[float]:
 
 
 def _inputs(tf: Any, case: KernelCase, number: int = 0) -> tuple[list[Any], list[Any]]:
-    """What gives variables their values, and the inputs: handles, then values."""
+    """Ops that give variables and inputs their values: handles, then values."""
     first, inputs = [], []
     for row, shape in enumerate((*case.held, *case.shapes)):
         last = row + 1 == len(case.held) + len(case.shapes)

@@ -31,7 +31,7 @@ _PRODUCTS = frozenset(("MatMul", "_FusedMatMul"))
 
 @dataclass(frozen=True, slots=True)
 class BatchChange:
-    """What takes the place of a batch that a file fixes."""
+    """The number that takes the place of a batch that a file fixes."""
 
     graph: Graph  # with the new numbers in constants and attributes; its tensors have the old shapes
     nodes: Sequence[int]  # nodes with new numbers

@@ -75,7 +75,7 @@ def traced(number: int, form: int, algebra: Algebra) -> int:
 
 
 def form_of(number: int) -> int:
-    """What a number is in terms of the file's numbers: itself where nothing is known."""
+    """A number in terms of the file's numbers: itself where nothing is known."""
     return number.form if isinstance(number, Traced) else int(number)
 
 

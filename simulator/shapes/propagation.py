@@ -41,7 +41,7 @@ class Clash:
 
 @dataclass
 class Inferred:
-    """What is known of the tensors of a graph."""
+    """All that is known of the tensors of a graph."""
 
     shapes: list[Dims]  # [T]
     values: list[Value | None]  # [T] elements of small tensors on which shapes depend
@@ -138,7 +138,7 @@ class _Propagation:
         self.narrowing = False
 
     def result(self) -> Inferred:
-        """What was found."""
+        """The shapes and values that were found."""
         place = self.graph.place
         clashes = [Clash(node, said) for node, said in sorted(self.clashes.items(), key=lambda one: place[one[0]])]
         return Inferred(
@@ -146,7 +146,7 @@ class _Propagation:
         )
 
     def learned(self) -> dict[int, Dims]:
-        """What the readers of tensors ask of them, beyond what is known: -1 for an unknown dimension.
+        """Sizes that the readers of tensors ask of them, beyond those that are known: -1 for an unknown dimension.
 
         A node whose inputs must be equal would be refused if they were not. What is asked in a branch holds there only.
         """
@@ -183,7 +183,7 @@ class _Propagation:
         return {**self.asked, **made} if fresh else {}
 
     def _handed_back(self, output: int, shape: Dims) -> None:
-        """What is asked of the output of a node that keeps its input's shape is asked of the input."""
+        """Ask of a node's input all that is asked of its output, where the node keeps the shape."""
         after = self.shapes[output]
         if shape is None or after is None:
             self.site.learn(0, after)
@@ -451,7 +451,7 @@ def data_inputs(graph: Graph) -> list[list[int]]:
 
 
 def _either_handle(algebra: Algebra, node: int, a: Handle | None, b: Handle | None) -> Handle | None:
-    """What is known of what a tensor refers to, if it is one of two."""
+    """Join the knowledge of a tensor's resource that is one of two."""
     if a == b:
         return a
     if a is None or b is None or a.kind != b.kind or a.key != b.key or len(a.shapes) != len(b.shapes):

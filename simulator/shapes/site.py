@@ -31,7 +31,7 @@ class NothingYet(Exception):
 
 
 class Handle(NamedTuple):
-    """What a tensor refers to: a variable, a queue, a stack, an array or a list of tensors, an iterator.
+    """The resource that a tensor refers to: a variable, a queue, a stack, an array or a list of tensors, an iterator.
 
     What is put into something with a `key` comes out of it elsewhere. Something without a key is a value itself.
     """
@@ -131,7 +131,7 @@ class Site:
         return tuple([self.fresh() if one == -1 else as_dim(one) for one in found])
 
     def handle(self, slot: int, kind: str) -> Handle | None:
-        """What an input refers to, if it is of that kind."""
+        """The resource that an input refers to, if it is of that kind."""
         found = self.handles[slot] if slot < len(self.handles) else None
         return found if found is not None and found.kind == kind else None
 
@@ -334,7 +334,7 @@ class Site:
 
 
 class Contents:
-    """What is put into queues, stacks and arrays anywhere in the graph, and who takes something out."""
+    """The contents of queues, stacks and arrays, put in anywhere in the graph, and the nodes that take them out."""
 
     def __init__(self, algebra: Algebra) -> None:
         self.algebra = algebra
@@ -353,7 +353,7 @@ class Contents:
             self.woken += sorted(self.takers.get(key, ()))
 
     def taken(self, key: str, node: int) -> tuple[Dims, ...]:
-        """What is held, now; the node is told of changes."""
+        """The contents now; the node is told of changes."""
         self.takers.setdefault(key, set()).add(node)
         return self.held.get(key, ())
 
@@ -365,7 +365,7 @@ class Contents:
 
 
 def either(algebra: Algebra, reason: tuple[object, ...], a: Dims, b: Dims) -> Dims:
-    """What is known of a shape that is one of two; an unknown dimension is the symbol of that reason."""
+    """Join the knowledge of a shape that is one of two; an unknown dimension is the symbol of that reason."""
     if a == b:
         return a
     if a is None or b is None or len(a) != len(b):
@@ -375,7 +375,7 @@ def either(algebra: Algebra, reason: tuple[object, ...], a: Dims, b: Dims) -> Di
 
 
 def either_value(algebra: Algebra, reason: tuple[object, ...], a: Value | None, b: Value | None) -> Value | None:
-    """What is known of a value that is one of two."""
+    """Join the knowledge of a value that is one of two."""
     if a == b:
         return a
     if a is None or b is None or len(a) != len(b):

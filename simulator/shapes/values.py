@@ -188,7 +188,7 @@ def binary(site: Site, out: Outputs) -> Sequence[Value | None]:
 
 
 def _of_unknown(site: Site, x: Number, y: Number) -> Number:
-    """What follows of two numbers of which one is not known: a dimension is neither negative nor another one."""
+    """Join two numbers of which one is not known: a dimension is neither negative nor another one."""
     if x == y and site.op in ("Maximum", "Minimum"):
         return x
     if site.op in ("Equal", "NotEqual") and x == y:

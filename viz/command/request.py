@@ -43,7 +43,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class ObserveRequest:
-    """What an observed step may take, and where it is kept."""
+    """The limits of an observed step, and the file that keeps it."""
 
     path: str | None  # None: by the name of the graph
     time_s: float | None  # None: the default
@@ -186,7 +186,7 @@ def _what_if(asked: bool | str) -> str | None:
 
 
 def _observe(asked: argparse.Namespace) -> ObserveRequest | None:
-    """What --observe asks for. Raise SimvizError for options that do not fit."""
+    """The observed step that --observe asks for. Raise SimvizError for options that do not fit."""
     limits = {"--observe-time": asked.observe_time, "--observe-memory": asked.observe_memory}
     if asked.observe is False:
         for option, value in limits.items():

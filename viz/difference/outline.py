@@ -159,7 +159,7 @@ class _Reader:
         return PathPart(kind, self._text(row, "subject"), self._text(row, "place"), times, ns)
 
     def _circumstances(self, top: Mapping[str, Any]) -> Mapping[str, str]:
-        """What the file says of its step and simulation; results of older versions say less."""
+        """The file's figures of its step and simulation; results of older versions say less."""
         step = self._table(top.get("step", {}), "step")
         fetches = [one for one in self._list({"fetches": [], **step}, "fetches") if isinstance(one, str)]
         fed = self._table(step.get("fed_shapes", {}), "fed_shapes")

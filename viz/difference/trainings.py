@@ -151,7 +151,7 @@ def _regime(scene: Scene) -> str:
 
 
 def _step_parts(trained: Trained) -> tuple[Nanos, ...]:
-    """What a worker's average step goes into, in the order of `SAID`, after the warm-up.
+    """The parts of a worker's average step, in the order of `SAID`, after the warm-up.
 
     Means are rounded so that they add up to the rounded mean of the whole.
     """

@@ -209,7 +209,7 @@ def _run(scene: Scene, colours: Sequence[str]) -> dict[str, Json]:
 
 
 def _against(scene: Scene, beside: Scene | None) -> Json:
-    """What differs from another run: that run comes first in each pair. `run` is that run, None if not all is known."""
+    """The differences from another run, which comes first in each pair. `run` is that run, None if not all is known."""
     found = difference(scene)
     if found is None:
         return None
@@ -232,7 +232,7 @@ def _against(scene: Scene, beside: Scene | None) -> Json:
 
 
 def _training_against(scene: Scene) -> Json:
-    """What differs from another training, and that training itself; that run comes first in each pair."""
+    """The differences from another training, and that training itself; that run comes first in each pair."""
     found, other = training_difference(scene), scene.against
     if found is None or not isinstance(other, Scene) or other.training is None:
         return None

@@ -17,7 +17,7 @@ EXAMPLE = "width=180mm,rows=24,boxes=60,depth=2,legend=no"
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a user may choose of a picture."""
+    """The choices that a user has for a picture."""
 
     width_mm: float | None = None  # None: a column; of the graph its natural width
     rows: int = 16  # most rows of a timeline; the busiest are kept

@@ -88,7 +88,7 @@ def _way(sides: dict[int, int], *, negated: bool, case: bool) -> Choice | Fracti
 
 
 def _seen(flow: Flow, observed: ObservedStep, op: int) -> ObservedNode | None:
-    """What an op of the flow did, or its original."""
+    """The record of an op of the flow, or of its original."""
     name = flow.ops.names[op]
     node = observed.nodes.get(flow.graph.copies.get(name, name))
     return node if node is not None and node.op == flow.ops.kind[op] else None

@@ -67,12 +67,12 @@ def ranked(*ranks: int) -> Rule:
 
 
 def merged(site: Site) -> Outputs:
-    """What is known of any input: all have the same shape."""
+    """All that is known of any input: all have the same shape."""
     return (site.agreed(range(len(site.shapes))),)
 
 
 def merged_pair(site: Site) -> Outputs:
-    """What is known of the first two inputs, which have the same shape; the others are scalars."""
+    """All that is known of the first two inputs, which have the same shape; the others are scalars."""
     return (site.agreed((0, 1)),)
 
 

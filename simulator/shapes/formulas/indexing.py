@@ -61,12 +61,12 @@ def strided_gradient(site: Site) -> Outputs:
     return (whole,)
 
 
-# What a slice does with one dimension: ("keep", begin, stride, size), ("drop", index, 1, 1), ("new", 0, 1, 1)
+# The way of one dimension through a slice: ("keep", begin, stride, size), ("drop", index, 1, 1), ("new", 0, 1, 1)
 _Entry = tuple[str, int, int, int]
 
 
 def strided_entries(site: Site, shape: Dims, first: int) -> list[_Entry] | None:
-    """What a strided slice takes of each dimension, in the order of the result; None: the shape is not known.
+    """The part of each dimension that a strided slice takes, in the order of the result; None: the shape is not known.
 
     Begins, ends and strides are the three inputs from slot `first` on.
     """
@@ -113,7 +113,7 @@ def _length(site: Site, first: int, *values: Value | None) -> int | None:
 
 
 def _taken(site: Site, side: int, numbers: list[int], masks: dict[str, int], bit: int) -> _Entry:
-    """What is taken of one dimension."""
+    """The part of one dimension that is taken."""
     begin, end, stride = numbers
     if stride == 0:
         raise ShapeError("strides must be non-zero")
