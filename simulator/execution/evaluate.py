@@ -25,7 +25,7 @@ from simulator.execution.engine import run as plain_run
 from simulator.execution.flattening import workspace
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.options import SimulationOptions
-from simulator.execution.preparing import Prepared, handing_on, pieces
+from simulator.execution.preparing import Prepared, devices_of, handing_on, pieces
 from simulator.execution.tables import Tables
 from simulator.execution.transfers import checked, transfers_of
 from simulator.units import Nanos
@@ -243,7 +243,7 @@ def _run_block(
                 list(pool.map(run_some, parts))  # raises what a thread raised
     for row in block[(makespans[block] < 0) & (makespans[block] != GIVEN_UP)].tolist():
         priority = np.argsort(orders[min(row, len(orders) - 1)]) if len(orders) else None
-        device = np.where(rule.column >= 0, rows[row][rule.column], ~rule.column)
+        device = devices_of(rule.column, rows[row])
         # raises, or counts beyond what the compiled loop can
         if len(peaks):
             outcome = plain_run(tables, device, priority, rule.options)

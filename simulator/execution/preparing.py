@@ -77,7 +77,7 @@ class Prepared:
 
     def devices(self, assignment: npt.NDArray[np.integer]) -> Ids:
         """[n] the device of each op under an assignment [N]."""
-        return ids(np.where(self.column >= 0, assignment[self.column], ~self.column))
+        return devices_of(self.column, assignment)
 
     @cached_property
     def lacks_kernels(self) -> bool:
@@ -110,6 +110,12 @@ class Prepared:
                 if not readers[op]:
                     done.append(op)
         return ints(rest)
+
+
+def devices_of(column: Ids, assignment: npt.NDArray[np.integer]) -> Ids:
+    """[n] the device of each op: of the node that `column` names, else the one that it holds as ~device."""
+    row = np.maximum(column, 0)  # ~device is no row, and may be far beyond the rows of a small graph
+    return ids(np.where(column >= 0, assignment[row], ~column))
 
 
 def prepare(

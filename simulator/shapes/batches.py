@@ -54,7 +54,7 @@ def batch_change(
     if not edge:
         shapes = infer(graph, given, declared).shapes
     every = edge or next((rows for rows in _reading(graph, shapes) if rows), [])
-    sizes = Counter(shape[0] for row in every if (shape := shapes[row]))
+    sizes = Counter(shape[0] for row in every if (shape := shapes[row]) and shape[0] > 0)
     if not sizes:
         return f"batch {batch} changes nothing: the graph has no examples that are read, convolved or multiplied"
     tried = []

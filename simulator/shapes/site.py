@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from simulator.graph.dtypes import base
 from simulator.shapes.dims import MAX_RANK, SYMBOLS, Algebra, Dims, Number, Value, as_dim, known
 from simulator.shapes.origins import ELEMENT, SINGLE, Origins
+from simulator.wording import counted
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Attrs
@@ -108,6 +109,18 @@ class Site:
         found = self.value(slot)
         return as_dim(found[0]) if found is not None and len(found) == 1 and found[0] > SYMBOLS else None
 
+    def vector(self, slot: int, length: int) -> Value | None:
+        """The elements of an input that must be so many, if they are followed."""
+        found = self.value(slot)
+        if found is not None and len(found) != length:
+            raise ShapeError(f"input {slot} must have {counted(length, 'element')}, not {len(found)}")
+        return found
+
+    def single(self, slot: int) -> int:
+        """A dimension that an input holds."""
+        found = self.vector(slot, 1)
+        return self.fresh() if found is None or SYMBOLS < found[0] < 0 else as_dim(found[0])
+
     def wholes(self, slot: int) -> tuple[int, ...] | None:
         """The whole numbers that an input holds, if all are known."""
         found = self.value(slot)
@@ -156,6 +169,13 @@ class Site:
         """An attribute that is a list of whole numbers."""
         value = self.attrs.get(name)
         return [] if value is None else list(value.list.i)
+
+    def listed_numbers(self, name: str, length: int) -> list[int]:
+        """The same, which must be so many."""
+        found = self.numbers(name)
+        if len(found) != length:
+            raise ShapeError(f"attribute {name} must list {length} numbers, not {len(found)}")
+        return found
 
     def traced_number(self, name: str, default: int) -> int:
         """An attribute that is a whole number, with its origin."""

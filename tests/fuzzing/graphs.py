@@ -99,24 +99,24 @@ def _nodes(nodes: Any, random: Chance, count: int) -> None:
             )
         for name, kind in (given.attrs if given else {"T": "type"}).items():
             if not random.bad:
-                _fill(node.attr[name], random.choice(_KINDS) if random.bad else kind, random)
+                fill(node.attr[name], random.choice(KINDS) if random.bad else kind, random)
         if random.bad:
             extra = random.choice(("_class", "_output_shapes", "_XlaCluster", "_gradient_op_type", "_kernel", "N", "T"))
-            _fill(node.attr[extra], random.choice(_KINDS), random)
+            fill(node.attr[extra], random.choice(KINDS), random)
         names.append(node.name)
 
 
-_KINDS = ("type", "int", "bool", "string", "float", "shape", "tensor", "func", "list(type)", "list(int)",
+KINDS = ("type", "int", "bool", "string", "float", "shape", "tensor", "func", "list(type)", "list(int)",
           "list(string)", "list(shape)", "list(func)", "list(float)", "list(bool)", "list(tensor)")  # fmt: skip
 
 
-def _fill(value: Any, kind: str, random: Chance) -> None:
+def fill(value: Any, kind: str, random: Chance) -> None:
     """Write an attribute of that kind."""
     if kind.startswith("list("):
         value.list.SetInParent()
         for _ in range(random.choice((0, 1, 1, 2, 3, 70))):
             one = type(value)()
-            _fill(one, kind[5:-1], random)
+            fill(one, kind[5:-1], random)
             field = one.WhichOneof("value")
             held = getattr(value.list, field)
             if field in ("shape", "tensor", "func"):

@@ -171,6 +171,17 @@ def test_shapes(op: str, inputs: list[Any], attrs: Any, outputs: list[Shape | No
         ("Squeeze", [(3, 4)], {**F, "squeeze_dims": ints(1)}, "expected a dimension of 1, got 4"),
         ("Slice", [(3, 4), vector(1, 1), vector(3, 2)], F, "does not fit dimension 0"),
         ("Pad", [(3, 4), vector(1, 1, 0, 2)], F, "paddings must have two dimensions"),
+        ("Slice", [(3, 4), vector(1), vector(3, 2)], F, "input 1 must have 2 elements, not 1"),
+        (
+            "StridedSliceGrad",
+            [vector(3), vector(1), vector(3, 2), vector(1), (2,)],
+            F,
+            "input 2 must have 1 element, not 2",
+        ),
+        ("ResizeBilinear", [(2, 8, 8, 3), vector(4)], F, "input 1 must have 2 elements, not 1"),
+        ("QueueDequeueManyV2", [(), vector()], {}, "input 1 must have 1 element, not 0"),
+        ("BatchToSpaceND", [(4, 2, 2), vector(2), vector(0)], F, "1 block sizes need 2 paddings or crops, not 1"),
+        ("ExtractImagePatches", [(2, 8, 8, 3)], {"ksizes": ints(1)}, "attribute ksizes must list 4 numbers, not 1"),
     ],
 )
 def test_what_tensorflow_refuses_is_refused(op: str, inputs: list[Any], attrs: Any, said: str) -> None:

@@ -286,12 +286,12 @@ def _padded(site: Site, sign: int) -> Dims:
 
 def one_hot(site: Site) -> Outputs:
     """OneHot: a new axis of the depth that the second input gives."""
-    shape, depth = site.shape(0), site.value(1)
+    shape, depth = site.shape(0), site.single(1)
     if shape is None:
         return (None,)
     axis = site.number("axis", -1)
     at = len(shape) if axis == -1 else site.axis(axis, len(shape) + 1)
-    return ((*shape[:at], site.fresh() if depth is None else as_dim(depth[0]), *shape[at:]),)
+    return ((*shape[:at], depth, *shape[at:]),)
 
 
 def counting(site: Site) -> Outputs:
@@ -316,8 +316,7 @@ def counting(site: Site) -> Outputs:
 
 def spaced(site: Site) -> Outputs:
     """LinSpace: as many numbers as the third input says."""
-    count = site.value(2)
-    return (site.ranked(1) if count is None else (as_dim(count[0]),),)
+    return ((site.single(2),),)
 
 
 def broadcast_to(site: Site) -> Outputs:
@@ -374,10 +373,11 @@ def matrix_diagonal(site: Site) -> Outputs:
 
 def matrix_diagonal_v2(site: Site) -> Outputs:
     """MatrixDiagV2 and V3 of a main diagonal: the last dimension twice; else matrices of unknown size."""
-    shape, diagonals = site.shape(0), site.wholes(1)
+    shape, diagonals = site.shape(0), _diagonals(site)
     if shape is None or diagonals is None:
         return (None,)
-    low, high = diagonals[0], diagonals[-1]
+    low, high = diagonals
+    site.at_least(shape, 1 if low == high else 2)
     batch = shape[:-1] if low == high else shape[:-2]
     rows, columns = site.whole(2), site.whole(3)
     if low == high == 0 and rows in (None, -1) and columns in (None, -1) and None not in (rows, columns):
@@ -390,6 +390,14 @@ def matrix_diagonal_v2(site: Site) -> Outputs:
         if made[0] >= 0 and made[1] >= 0 and rows == columns == -1:
             made = [max(made)] * 2
     return ((*batch, *[site.fresh() if side < 0 else side for side in made]),)
+
+
+def _diagonals(site: Site) -> tuple[int, int] | None:
+    """The lowest and the highest diagonal, which the second input holds."""
+    found = site.wholes(1)
+    if found is not None and len(found) not in (1, 2):
+        raise ShapeError(f"input 1 must have 1 or 2 elements, not {len(found)}")
+    return None if found is None else (found[0], found[-1])
 
 
 def matrix_diagonal_part(site: Site) -> Outputs:
@@ -406,10 +414,10 @@ def _smaller(site: Site, a: int, b: int) -> int:
 
 def matrix_diagonal_part_v2(site: Site) -> Outputs:
     """MatrixDiagPartV2 and V3: a row per diagonal, as long as the longest of them."""
-    shape, diagonals = site.at_least(site.shape(0), 2), site.wholes(1)
+    shape, diagonals = site.at_least(site.shape(0), 2), _diagonals(site)
     if shape is None or diagonals is None:
         return (None,)
-    low, high = diagonals[0], diagonals[-1]
+    low, high = diagonals
     rows, columns = shape[-2:]
     longest = min(rows + min(high, 0), columns - max(low, 0)) if min(rows, columns) >= 0 else site.fresh()
     return ((*shape[:-2], *([high - low + 1] if high != low else []), longest),)
@@ -438,6 +446,8 @@ def blocks_to_batch(site: Site, forward: bool, inner: tuple[int, ...] | None, pa
         return None if shape is None else site.ranked(len(shape))
     count = len(inner)
     site.at_least(shape, count + 1)
+    if pads is not None and len(pads) != 2 * count:
+        raise ShapeError(f"{count} block sizes need {2 * count} paddings or crops, not {len(pads)}")
     if shape is None:
         return None
     block = 1

@@ -35,7 +35,7 @@ def resized(slot: int) -> Rule:
     """Resizes: height and width are the value of an input."""
 
     def rule(site: Site) -> Outputs:
-        shape, size = site.input_of_rank(0, 4), site.value(slot)
+        shape, size = site.input_of_rank(0, 4), site.vector(slot, 2)
         height, width = (site.fresh(), site.fresh()) if size is None else (as_dim(size[0]), as_dim(size[1]))
         return ((shape[0], height, width, shape[3]),)
 
@@ -55,14 +55,14 @@ def resize_gradient(site: Site) -> Outputs:
 
 def cropped(site: Site) -> Outputs:
     """CropAndResize: a crop per box, of the size that the fourth input holds."""
-    image, boxes, size = site.input_of_rank(0, 4), site.input_of_rank(1, 2), site.value(3)
+    image, boxes, size = site.input_of_rank(0, 4), site.input_of_rank(1, 2), site.vector(3, 2)
     height, width = (site.fresh(), site.fresh()) if size is None else (as_dim(size[0]), as_dim(size[1]))
     return ((boxes[0], height, width, image[3]),)
 
 
 def glimpsed(site: Site) -> Outputs:
     """ExtractGlimpse: a window of the size that the second input holds, around an offset for each image."""
-    image, size, offsets = site.input_of_rank(0, 4), site.value(1), site.input_of_rank(2, 2)
+    image, size, offsets = site.input_of_rank(0, 4), site.vector(1, 2), site.input_of_rank(2, 2)
     height, width = (site.fresh(), site.fresh()) if size is None else (as_dim(size[0]), as_dim(size[1]))
     return ((site.equal(image[0], offsets[0]), height, width, image[3]),)
 
@@ -103,7 +103,7 @@ def patches(site: Site) -> Outputs:
     from simulator.shapes.formulas.neural import windowed
 
     shape = site.input_of_rank(0, 4)
-    ksizes, strides, rates = (site.numbers(name) for name in ("ksizes", "strides", "rates"))
+    ksizes, strides, rates = (site.listed_numbers(name, 4) for name in ("ksizes", "strides", "rates"))
     padding = site.text("padding")
     height, width = (windowed(site, shape[at], ksizes[at], strides[at], padding, (), rates[at]) for at in (1, 2))
     return ((shape[0], height, width, site.algebra.times(shape[3], ksizes[1] * ksizes[2])),)
@@ -148,7 +148,7 @@ def split_strings(site: Site) -> Outputs:
 
 def transformed(site: Site) -> Outputs:
     """ImageProjectiveTransform: the image in the size that the third input holds."""
-    image, size = site.input_of_rank(0, 4), site.value(2)
+    image, size = site.input_of_rank(0, 4), site.vector(2, 2)
     if size is None or min(size) <= SYMBOLS:
         height, width = site.fresh(), site.fresh()
     else:

@@ -8,11 +8,10 @@ from simulator.shapes.site import Outputs, Rule, ShapeError, Site, written
 
 def sliced(site: Site) -> Outputs:
     """Slice: sizes from begins on; a size of -1 is all that is left."""
-    shape, begins, sizes = site.shape(0), site.value(1), site.value(2)
-    rank = _common_rank(site)
+    shape, rank = site.shape(0), _common_rank(site)
     if rank is None:
         return (None,)
-    sides = site.input_of_rank(0, rank)
+    sides, begins, sizes = site.input_of_rank(0, rank), site.vector(1, rank), site.vector(2, rank)
     if sizes is None:
         return (site.ranked(rank),)
     made = []
@@ -103,13 +102,15 @@ def strided_entries(site: Site, shape: Dims, first: int) -> list[_Entry] | None:
 
 
 def _length(site: Site, first: int, *values: Value | None) -> int | None:
-    for slot, value in enumerate(values, first):
-        if value is not None:
-            return len(value)
+    known = next((len(value) for value in values if value is not None), None)
+    for slot in range(first, first + len(values)):
+        if known is not None:
+            site.vector(slot, known)  # all three are equally long
+            continue
         vector = site.shape(slot)
         if vector is not None and len(vector) == 1 and 0 <= vector[0] <= MAX_RANK:
             return vector[0]
-    return None
+    return known
 
 
 def _taken(site: Site, side: int, numbers: list[int], masks: dict[str, int], bit: int) -> _Entry:
@@ -247,7 +248,7 @@ def _distinct(site: Site, size: int) -> tuple[int, int, int]:
 def top(site: Site) -> Outputs:
     """TopK: as many elements of the last dimension as are asked for, and their places."""
     shape = site.at_least(site.shape(0), 1)
-    count = site.number("k") if site.op == "TopK" else _single(site, 1)
+    count = site.number("k") if site.op == "TopK" else site.single(1)
     if shape is None:
         return (None, None)
     if count >= 0 and 0 <= shape[-1] < count:
@@ -255,15 +256,9 @@ def top(site: Site) -> Outputs:
     return ((*shape[:-1], count), (*shape[:-1], count))
 
 
-def _single(site: Site, slot: int) -> int:
-    """A dimension that an input holds."""
-    found = site.value(slot)
-    return as_dim(found[0]) if found is not None and len(found) == 1 and not SYMBOLS < found[0] < 0 else site.fresh()
-
-
 def categories(site: Site) -> Outputs:
     """Multinomial: for each row of logits as many samples as the second input says."""
-    return ((site.input_of_rank(0, 2)[0], _single(site, 1)),)
+    return ((site.input_of_rank(0, 2)[0], site.single(1)),)
 
 
 def nth(site: Site) -> Outputs:
@@ -288,7 +283,7 @@ def segmented_with_number(slot: int) -> Rule:
 
     def rule(site: Site) -> Outputs:
         shape = site.shape(0)
-        return (None if shape is None else (_single(site, slot), *shape[1:]),)
+        return (None if shape is None else (site.single(slot), *shape[1:]),)
 
     return rule
 
@@ -301,7 +296,7 @@ def unsorted_segments(site: Site) -> Outputs:
     if len(index) > len(shape):
         raise ShapeError(f"segment_ids {written(index)} must be a prefix of {written(shape)}")
     site.merged(shape[: len(index)], index)
-    return ((_single(site, 2), *shape[len(index) :]),)
+    return ((site.single(2), *shape[len(index) :]),)
 
 
 def parted(site: Site) -> Outputs:
@@ -333,7 +328,7 @@ def stitched(site: Site) -> Outputs:
 
 def counted_into(slot: int) -> Rule:
     """Bincount: as many bins as an input says."""
-    return lambda site: ((_single(site, slot),),)
+    return lambda site: ((site.single(slot),),)
 
 
 def dense_counts(site: Site) -> Outputs:
@@ -341,4 +336,4 @@ def dense_counts(site: Site) -> Outputs:
     shape = site.shape(0)
     if shape is None:
         return (None,)
-    return ((*shape[: len(shape) - 1], _single(site, 1)),)
+    return ((*shape[: len(shape) - 1], site.single(1)),)

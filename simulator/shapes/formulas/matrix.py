@@ -158,7 +158,7 @@ def real_fourier(rank: int, forward: bool) -> Rule:
     """RFFT and IRFFT: the last dimensions have the asked lengths; forward the last one is half of it and one."""
 
     def rule(site: Site) -> Outputs:
-        shape, lengths = site.at_least(site.shape(0), rank), site.value(1)
+        shape, lengths = site.at_least(site.shape(0), rank), site.vector(1, rank)
         if shape is None:
             return (None,)
         if lengths is None:

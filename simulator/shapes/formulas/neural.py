@@ -45,7 +45,7 @@ def _convolved(site: Site, depthwise: bool) -> Dims:
     filters = site.shape(1)
     rank = 5 if "3D" in site.op else 4
     if site.op == "Conv":  # of any dimension
-        rank = len(filters) if filters is not None else len(site.shape(0) or ())
+        rank = len(site.at_least(filters, 3) or site.at_least(site.shape(0), 3) or ())
         if not rank:
             return None
         form = site.text("data_format", "CHANNELS_LAST")
@@ -99,7 +99,8 @@ def convolution_gradient(rank: int, sizes: int) -> Rule:
 def dilation(site: Site) -> Outputs:
     """Dilation2D: the largest sum in windows that are spread by `rates`."""
     shape, filters = site.input_of_rank(0, 4), site.input_of_rank(1, 3)
-    strides, rates, padding = site.numbers("strides"), site.numbers("rates"), site.text("padding")
+    strides, rates = (site.listed_numbers(name, 4) for name in ("strides", "rates"))
+    padding = site.text("padding")
     height, width = (
         windowed(site, shape[at + 1], filters[at], strides[at + 1], padding, (), rates[at + 1]) for at in (0, 1)
     )
@@ -180,7 +181,7 @@ def batch_normalized(site: Site) -> Outputs:
 
 def batch_normalized_gradient(site: Site) -> Outputs:
     """FusedBatchNormGrad: as the gradient, a vector over the channels twice, and two outputs that are reserved."""
-    shape = site.agreed((0, 1))
+    shape = site.at_least(site.agreed((0, 1)), 4)
     channels = site.fresh()
     if shape is not None:
         at = 1 if site.text("data_format") in _CHANNELS_FIRST else len(shape) - 1
@@ -197,8 +198,8 @@ def biased(site: Site) -> Outputs:
     shape, bias = site.shape(0), site.input_of_rank(1, 1)
     if shape is None:
         return (None,)
-    at = 1 if site.text("data_format") in _CHANNELS_FIRST and len(shape) > 2 else len(shape) - 1
     site.at_least(shape, 2)
+    at = 1 if site.text("data_format") in _CHANNELS_FIRST and len(shape) > 2 else len(shape) - 1
     return ((*shape[:at], site.equal(shape[at], bias[0], shape, bias), *shape[at + 1 :]),)
 
 

@@ -6,7 +6,7 @@ resource_variable_ops.cc, data_flow_ops.cc, list_ops.cc, dataset_ops.cc.
 
 from __future__ import annotations
 
-from simulator.shapes.dims import SYMBOLS, Dims, Value, as_dim, is_open
+from simulator.shapes.dims import SYMBOLS, Dims, as_dim, is_open
 from simulator.shapes.site import Handle, Outputs, Rule, ShapeError, Site, either, either_value
 
 HANDLE: Dims = ()  # a handle is a scalar
@@ -119,8 +119,7 @@ def dequeued(site: Site) -> Outputs:
 
 def dequeued_many(site: Site) -> Outputs:
     """QueueDequeueMany: as many elements as the second input says; QueueDequeueUpTo may give fewer."""
-    count = site.value(1)
-    rows = site.fresh() if count is None or "UpTo" in site.op else as_dim(count[0])
+    rows = site.fresh() if "UpTo" in site.op else site.single(1)
     return [None if shape is None else (rows, *shape) for shape in _components(site)]
 
 
@@ -278,12 +277,12 @@ def list_empty(site: Site) -> Outputs:
 
 def list_reserved(site: Site) -> Outputs:
     """TensorListReserve: as many elements as the second input says, which are set later."""
-    count = site.value(1)
-    return _listed(site, _sized(Handle("list", shapes=(site.dims(0),)), count))
+    return _listed(site, _sized(site, Handle("list", shapes=(site.dims(0),)), 1))
 
 
-def _sized(handle: Handle, count: Value | None) -> Handle:
+def _sized(site: Site, handle: Handle, slot: int) -> Handle:
     """The list with as many elements as an input says."""
+    count = site.vector(slot, 1)
     return handle._replace(length=SYMBOLS if count is None else as_dim(count[0]))
 
 
@@ -387,19 +386,16 @@ def list_scattered(declared: int, length: int | None = None) -> Rule:
     def rule(site: Site) -> Outputs:
         shape = site.at_least(site.shape(0), 1)
         element = None if shape is None else shape[1:]
-        count = site.value(length) if length is not None else None
         made = Handle("list", shapes=(site.merged(site.dims(declared), element),), held=element)
-        return _listed(site, _sized(made, count))
+        return _listed(site, made if length is None else _sized(site, made, length))
 
     return rule
 
 
 def list_resized(site: Site) -> Outputs:
     """TensorListResize: as many elements as the second input says."""
-    handle, count = site.handle(0, "list"), site.value(1)
-    if handle is None:
-        return (HANDLE,)
-    return _listed(site, _sized(handle, count))
+    handle = site.handle(0, "list")
+    return (HANDLE,) if handle is None else _listed(site, _sized(site, handle, 1))
 
 
 def list_joined(site: Site) -> Outputs:
