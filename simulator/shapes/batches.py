@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from simulator.errors import GraphError
 from simulator.graph.const_values import elements, packed
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.shapes.dims import SYMBOLS
@@ -26,6 +28,8 @@ _LOSSES = frozenset(("SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropy
 _MANY = frozenset(("QueueDequeueMany", "QueueDequeueManyV2", "ParseExample", "ParseExampleV2"))
 _IMAGES = frozenset(("Conv2D", "Conv3D", "DepthwiseConv2dNative", "MaxPool", "AvgPool", "_FusedConv2D"))
 _RANDOM = ("Random", "TruncatedNormal", "StatelessRandom", "StatelessTruncated")
+_MOST_SIDE = 2**63 - 1  # of a shape in a file
+_MOST_ELEMENTS = 2**28  # of a constant that is repeated along the batch: a file holds 2 GiB
 _PRODUCTS = frozenset(("MatMul", "_FusedMatMul"))
 
 
@@ -202,7 +206,13 @@ def _changed(
     for entry, number in changed.items():
         of_node.setdefault(entry.node, []).append((entry, number))
     for node, entries in of_node.items():
-        attrs[node] = _rewritten(attrs[node], entries)
+        try:
+            attrs[node] = _rewritten(attrs[node], entries)
+        except (OverflowError, _TooLarge):
+            name = graph.names[node]
+            raise GraphError(
+                f"{graph.source}: {note}, but the numbers of {name!r} have no room for it", node=name
+            ) from None
     sides = {(entry.node, max(entry.at, 0), entry.place): number for entry, number in changed.items()}
     first, source = graph.tensor_ptr.tolist(), graph.tensor_node.tolist()
     shapes: dict[int, Shape] = {}
@@ -221,8 +231,14 @@ def _changed(
     return BatchChange(replace(graph, attrs=tuple(attrs)), sorted(of_node), shapes, note)
 
 
+class _TooLarge(Exception):
+    """A constant or dimension for another batch that no file could hold."""
+
+
 def _rewritten(attrs: Attrs, entries: Sequence[tuple[FileNumber, int]]) -> Attrs:
-    """The attributes with these numbers in the place of the file's."""
+    """The attributes with these numbers in the place of the file's. Raise where an attribute can't hold them."""
+    if max(number for _, number in entries) > _MOST_SIDE:
+        raise _TooLarge
     made = dict(attrs)
     for name in {entry.attr: None for entry, _ in entries if entry.attr}:
         made[name] = type(attrs[name])()
@@ -251,7 +267,9 @@ def _resized(tensor: Any, sides: Mapping[int, int]) -> None:  # Any: a TensorPro
     before = [int(dim.size) for dim in tensor.tensor_shape.dim]
     for axis, side in sides.items():
         tensor.tensor_shape.dim[axis].size = side
-    count = int(np.prod(before))
+    count = prod(before)
+    if prod(int(dim.size) for dim in tensor.tensor_shape.dim) > max(_MOST_ELEMENTS, count):
+        raise _TooLarge
     if tensor.tensor_content:
         rows = np.frombuffer(tensor.tensor_content, np.uint8).reshape(*before, -1)
         tensor.tensor_content = _taken(rows, sides).tobytes()

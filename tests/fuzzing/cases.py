@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 from simulator.graph.messages import GraphDef, MetaGraphDef, Proto, RunMetadata, SavedModel
 from tests.fuzzing.graphs import any_graph, changed_message, meta_graph_of, saved_model_of, seeds, zipped
+from tests.fuzzing.numbers import NUMBERS, forms, is_wish, typed
+from tests.fuzzing.texts import NUMBERS as HOSTILE
 from tests.fuzzing.texts import (
     Chance,
     changed_bytes,
@@ -71,7 +73,7 @@ def draw(sort: str, random: Chance) -> Case:
 def of_input(sort: str, raw: bytes, random: Chance) -> Case:
     """The call that reads these bytes as an input of that sort."""
     small = {INPUT: raw, GRAPH: SMALL}
-    if sort == "options":
+    if sort in ("options", "numbers"):
         files = {name: seeds()[name][0] for name in ("graph", "train", "loop", "calls")} | {"costs.csv": b"y,cpu,500\n"}
         return Case(sort, tuple(raw.decode("utf-8", "surrogateescape").replace("\0", "").split("\n")), files)
     if sort == "cluster, notation":
@@ -154,6 +156,13 @@ def _of_text(make: Callable[[Chance], str], given: Sequence[str] = ()) -> Callab
     return drawn
 
 
+def _numbered(random: Chance) -> list[str]:
+    """A call with a hostile number in one option."""
+    trains = random.random() < 0.5
+    form, number = random.choice(forms(trains=trains)), random.choice((*NUMBERS, *HOSTILE))
+    return typed("train" if trains else "graph", form, "3" if is_wish(form, number) else number, trains=trains)
+
+
 _MATRIX = """        GPU0    GPU1    GPU2    GPU3    CPU Affinity    NUMA Affinity
 GPU0     X      NV1     NV2     SYS     0-19    0
 GPU1    NV1      X      PIX     PHB     0-19    0
@@ -182,5 +191,6 @@ SORTS: Mapping[str, Callable[[Chance], bytes]] = {
     "costs, binary": _message(RunMetadata, lambda random: RunMetadata.FromString(seeds()["costs"][0]), "costs"),
     "costs, text": _text(RunMetadata, lambda random: RunMetadata.FromString(seeds()["costs"][0]), "costs"),
     "placement log": _of_text(lambda random: _LOG),
+    "numbers": lambda random: "\n".join(_numbered(random)).encode("utf-8", "surrogateescape"),
     "options": lambda random: "\n".join(option_list(random)).encode("utf-8", "surrogateescape"),
 }

@@ -11,6 +11,9 @@ from simulator.errors import SimvizError
 def test_a_budget_is_a_time_or_a_number() -> None:
     assert [read_effort(text).seconds for text in ("2s", "500ms", "1.5 min", "1h")] == [2, 0.5, 90, 3600]
     assert (read_effort("20000").judged, read_effort("20000").seconds) == (20000, None)
+    assert read_effort("9" * 5000).judged == read_effort("1" * 19).judged == 2**40
+    assert read_effort("9" * 5000 + "h").seconds == 1e9
+    assert read_effort("0" * 5000 + "7").judged == 7
     assert [str(read_effort(text)) for text in ("2s", "20000")] == ["2 s", "20,000 placements"]
 
 

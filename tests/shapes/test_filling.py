@@ -37,6 +37,23 @@ def chain(first: Shape = (-1, 784), second: Shape = (-1, 10)) -> Rows:
     return made
 
 
+@pytest.mark.parametrize(
+    ("batch", "node"),
+    [(2**31, "size"), (2**62, "size"), (2**29, "rows")],
+)
+def test_a_batch_for_which_the_numbers_of_a_file_have_no_room_is_refused(batch: int, node: str) -> None:
+    made = Rows()
+    made.add("x", "Placeholder", **typed("Placeholder", (6, 4)))
+    made.add("size", "Const", dtype=type_attr(3), value=const(6, 2, 2))
+    made.add("rows", "Const", dtype=type_attr(3), value=const(*[0] * 24))
+    made.attrs[-1]["value"].tensor.tensor_shape.CopyFrom(shape_attr(6, 4).shape)
+    made.add("y", "Reshape", ["x", "size"], **typed("Reshape", (6, 2, 2)))
+    made.add("z", "AddV2", ["x", "rows"], **typed("AddV2", (6, 4)))
+    with pytest.raises(GraphError, match="have no room for it") as found:
+        with_shapes(made.built(), batch=batch)
+    assert found.value.node == node
+
+
 def shape(graph: Graph, name: str) -> Shape | None:
     return graph.tensor_shape[int(graph.tensor_ptr[graph.row(name)])]
 

@@ -183,6 +183,13 @@ def test_a_wrong_option_ends_with_2_and_one_line(
     assert err.endswith("simviz --help explains all options.\n")
 
 
+@pytest.mark.parametrize("text", ["--batch=--", "--output=--", "-o=--", "-o--"])
+def test_two_dashes_are_no_value(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["graph.pbtxt", text]) == 2
+    name = text.removesuffix("--").removesuffix("=")
+    assert capsys.readouterr().err == f"simviz: {name} has no value. simviz --help explains all options.\n"
+
+
 def test_every_option_that_is_shortened_is_refused_with_its_name(capsys: pytest.CaptureFixture[str]) -> None:
     known = re.findall(r"(?<![\w-])--[a-z][a-z-]+", options.parser().format_help())
     for option in dict.fromkeys(known):

@@ -7,7 +7,9 @@ error about an option is one sentence with the nearest name. This module imports
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import NoReturn
 
 from placement.algorithms import TABLE
@@ -83,6 +85,7 @@ class Options(argparse.ArgumentParser):
 
         `--check` and `--observe` take a file or nothing: a text behind one is the graph if there is no other graph.
         """
+        self._check_dashes(sys.argv[1:] if arguments is None else arguments)
         asked, left = self.parse_known_args(arguments)
         if left:
             self.error(self._unknown(left))
@@ -91,6 +94,12 @@ class Options(argparse.ArgumentParser):
                 asked.graph = getattr(asked, name)
                 setattr(asked, name, True)
         return asked
+
+    def _check_dashes(self, arguments: Sequence[str]) -> None:
+        """Refuse "--" as a value that is written onto its option: argparse drops it, and gives a list."""
+        for text in takewhile(lambda one: one != "--", arguments):
+            if text.startswith("-") and text.endswith("=--" if text.startswith("--") else "--"):
+                self.error(f"{text.removesuffix('--').removesuffix('=')} has no value")
 
     def error(self, message: str) -> NoReturn:
         """Raise what is wrong as a sentence; argparse's own begin with "argument"."""
