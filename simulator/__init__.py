@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from simulator.shapes.filling import with_shapes as with_shapes
     from simulator.training.answers.answers import answers as answers
     from simulator.training.disturbances.disturbance import read_disturbance as read_disturbance
+    from simulator.training.pipelines.building import Pipeline as Pipeline
+    from simulator.training.pipelines.pipelined import pipeline as pipeline
     from simulator.training.programs.distributed import distributed as distributed
     from simulator.training.programs.program import estimate_each as estimate_each
     from simulator.training.programs.replicated import replicate as replicate
@@ -59,6 +61,7 @@ _EXPORTS = {
     "CostTable": "simulator.costs.table",
     "Graph": "simulator.graph.graph",
     "Partitions": "simulator.partitioning.partitions",
+    "Pipeline": "simulator.training.pipelines.building",
     "Profile": "simulator.costs.profile",
     "Prepared": "simulator.execution.preparing",
     "SimulationOptions": "simulator.execution.options",
@@ -84,6 +87,7 @@ _EXPORTS = {
     "read_instance": "simulator.instances.reading",
     "read_observed": "simulator.observed.form",
     "partition": "simulator.partitioning.cut",
+    "pipeline": "simulator.training.pipelines.pipelined",
     "prepare": "simulator.execution.preparing",
     "read_disturbance": "simulator.training.disturbances.disturbance",
     "read_graph": "simulator.graph.importer",

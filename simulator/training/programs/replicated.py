@@ -120,6 +120,14 @@ def replicate(
     return _all_reduced(graph, found, cluster, batch=examples, collective=how.partition(":")[2], fuse=fuse)
 
 
+def check_one_device(graph: Graph, fetch: Sequence[str] | None = None) -> None:
+    """Raise GraphError for a graph that is distributed, synchronises workers, or divides its step among devices."""
+    check_devices(graph)
+    _of_one_device(graph)
+    _of_one_worker(graph)
+    _undivided(graph, anatomy(graph, fetches=fetch), "pipeline")
+
+
 def _of_one_client(regime: Regime | None, how: str) -> None:
     """Refuse a regime that a single client, which averages the gradients of all replicas in each step, can't follow."""
     if regime is None or (not regime.averages and how == "in"):

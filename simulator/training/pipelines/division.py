@@ -1,0 +1,296 @@
+"""The parts of a step that is divided into microbatches: what is copied, what is split, what is shared.
+
+    batch ─▶ Split ─┬─▶ microbatch 0 (the original nodes) ─▶ gradients ─┐
+                    └─▶ microbatch_1/...                  ─▶ gradients ─┴─▶ sum ─▶ / 2 ─▶ Apply
+    variables ─────────▶ read once, by all
+
+Two graphs say what depends on the batch: the given one, and the same one with the batch of a microbatch. What differs
+between them, and what depends on that, is copied. All that comes before keeps the whole batch, and is split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from simulator.errors import GraphError
+from simulator.graph.attributes import shaped
+from simulator.graph.const_values import elements, packed
+from simulator.graph.editor import Endpoint
+from simulator.graph.graph import Attrs, Graph, Shape
+from simulator.graph.op_classes import CONTROL_FLOW
+from simulator.graph.tensors import SHAPES, shape_of, tensor_sizes
+from simulator.graph.traversal import PLACEHOLDERS, fan_out
+from simulator.shapes.filling import with_shapes
+from simulator.training.programs.edits import shape_message
+from simulator.training.recognition.anatomy import Anatomy, anatomy
+from simulator.training.recognition.clipping import as_computed
+from simulator.training.recognition.dataflow import closure, readers, values_in
+from simulator.training.recognition.parts import Parts, parts_of
+
+_DIVISIONS = frozenset(("RealDiv", "Div", "DivNoNan"))
+_PASSES = frozenset(("Cast", "Identity", "Reshape", "ExpandDims"))
+_SIZES = frozenset(("Shape", "ShapeN", "Size", "Rank", "OnesLike", "ZerosLike"))  # they read no element
+_STORES = ("TensorArray", "Stack", "Barrier")
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """A step that can be divided; rows of `graph`, whose copied part works on one microbatch."""
+
+    graph: Graph
+    found: Anatomy
+    count: int  # of microbatches
+    examples: int  # of each
+    tower: tuple[int, ...]  # nodes that gradients need, without those that bring examples
+    copied: tuple[int, ...]  # those of the tower that depend on the batch
+    aside: tuple[int, ...]  # other nodes of the step that depend on it: they see the first microbatch
+    written: Collection[int]  # writes for which the first microbatch alone waits
+    cut: Mapping[Endpoint, int]  # output -> axis along which it is split
+    readers: tuple[int, ...]  # edges that read a part of such an output
+
+
+def divide(whole: Graph, count: int, *, batch: int | None = None, fetch: Sequence[str] | None = None) -> Division:
+    """Divide the batch of a training graph by `count`.
+
+    `batch` is the number of examples of a step, where the graph does not say. Raises GraphError for a graph without
+    gradients; for a batch that is unknown or no multiple of `count`; for loops, branches and arrays in the part that
+    would be copied; and for a loss that is no mean over the batch.
+    """
+    examples = anatomy(whole, fetches=fetch).batch or batch or 0
+    if not examples:
+        raise GraphError(f"{whole.source} does not say how many examples a step has; give the batch, as by --batch 64.")
+    if examples % count:
+        raise GraphError(
+            f"a batch of {examples} examples can't be divided into {count} equal microbatches; give a divisor of it."
+        )
+    small = _smaller(whole, examples, examples // count)
+    if not any(was != now for was, now in zip(whole.tensor_shape, small.tensor_shape, strict=True)):
+        raise GraphError(f"{whole.source}: nothing depends on a batch of {examples} examples; give its own batch.")
+    found = as_computed(small, anatomy(small, fetches=fetch))
+    parts = parts_of(small, found)
+    tower = _tower(small, found, parts)
+    late = fan_out(small, tower)
+    mixed = _mixed(whole, small, late)
+    cut, reading = _cut(whole, small, late, count)
+    copied = _depending(whole, small, tower, [int(small.edge_dst[edge]) for edge in reading])
+    _refuse(small, copied)
+    numbers = _numbers(small, copied, reading)
+    divisors = _divisors(whole, small, tower, late, examples)
+    _of_mean(small, tower, numbers | divisors)
+    attrs = list(mixed.attrs)
+    for row in divisors:
+        attrs[row] = _divided(attrs[row], count)
+    others = {*tower, *parts.update, *parts.written}
+    aside = tuple(row for row in late if found.step.runs[row] and row not in others)
+    return Division(
+        graph=replace(mixed, attrs=tuple(attrs)),
+        found=found,
+        count=count,
+        examples=examples // count,
+        tower=tower,
+        copied=copied,
+        aside=aside,
+        written=parts.written,
+        cut=cut,
+        readers=reading,
+    )
+
+
+def _smaller(whole: Graph, examples: int, fewer: int) -> Graph:
+    """The graph with another batch, whether its file fixes one or leaves it open."""
+    feeds = {}
+    for row in range(len(whole)):
+        span = range(int(whole.tensor_ptr[row]), int(whole.tensor_ptr[row + 1])) if brings(whole, row) else ()
+        for port, tensor in enumerate(span):
+            shape = whole.tensor_shape[tensor]
+            if shape and shape[0] == examples and _open(whole.attrs[row], port):
+                feeds[f"{whole.names[row]}:{port}"] = (fewer, *shape[1:])
+    return with_shapes(whole, batch=fewer, feeds=feeds)
+
+
+def _open(attrs: Attrs, port: int) -> bool:
+    """Tell whether a placeholder or iterator declares the first dimension of an output open."""
+    declared = [attrs["shape"].shape] if "shape" in attrs else []
+    declared = [*attrs["output_shapes"].list.shape] if "output_shapes" in attrs else declared
+    if port >= len(declared):
+        return False
+    shape = shape_of(declared[port])
+    return shape is None or shape[:1] == (-1,)
+
+
+def _tower(graph: Graph, found: Anatomy, parts: Parts) -> tuple[int, ...]:
+    """The nodes that gradients need, back to those that bring examples."""
+    own = {row for row in parts.tower if not brings(graph, row)}
+    ends = [int(graph.edge_src[edge]) for one in found.gradients for edge in (*one.values, *one.indices)]
+    needed = closure((row for row in ends if row in own), lambda row: (at for at in graph.sources(row) if at in own))
+    return tuple(sorted(needed))
+
+
+def brings(graph: Graph, row: int) -> bool:
+    """Tell whether a node brings examples into the graph: they come once a step, for all microbatches."""
+    op = graph.ops[row]
+    return op in PLACEHOLDERS or "GetNext" in op or "Dequeue" in op or op.startswith(("Reader", "Unstage"))
+
+
+def _mixed(whole: Graph, small: Graph, late: Iterable[int]) -> Graph:
+    """The graph of the small batch in these rows, of the whole one in all others."""
+    attrs, shapes = list(whole.attrs), list(whole.tensor_shape)
+    for row in late:
+        attrs[row] = small.attrs[row]
+        span = slice(int(small.tensor_ptr[row]), int(small.tensor_ptr[row + 1]))
+        shapes[span] = small.tensor_shape[span]
+        if SHAPES in attrs[row] and whole.tensor_shape[span] != small.tensor_shape[span]:
+            said = shaped([None if shape is None else shape_message(shape) for shape in shapes[span]])
+            attrs[row] = {**{key: value for key, value in attrs[row].items() if key != SHAPES}, **said}
+    sizes, _ = tensor_sizes(whole.tensor_dtype.tolist(), shapes)
+    return replace(whole, attrs=tuple(attrs), tensor_shape=tuple(shapes), tensor_bytes=sizes)
+
+
+def _cut(whole: Graph, small: Graph, late: Sequence[int], count: int) -> tuple[dict[Endpoint, int], tuple[int, ...]]:
+    """The outputs to split, each with its axis, and the edges that read a part of one.
+
+    They lead from what keeps the whole batch to what works on a microbatch.
+    """
+    cut: dict[Endpoint, int] = {}
+    reading = []
+    after = np.zeros(len(small), bool)
+    after[list(late)] = True
+    for edge in np.flatnonzero(~after[small.edge_src] & after[small.edge_dst] & (small.edge_tensor >= 0)).tolist():
+        tensor = int(small.edge_tensor[edge])
+        was, now = whole.tensor_shape[tensor], small.tensor_shape[tensor]
+        if was == now:
+            continue
+        axes = [at for at, (one, other) in enumerate(zip(was or (), now or (), strict=False)) if one != other]
+        if was is None or now is None or len(axes) != 1 or was[axes[0]] != count * now[axes[0]]:
+            name = small.tensor_name(tensor)
+            raise GraphError(
+                f"{small.source}: {name!r} has the shape {_shown(was)} for the whole batch and {_shown(now)} for a "
+                "microbatch, so it can't be split along one dimension.",
+                node=name.rpartition(":")[0],
+            )
+        cut[int(small.edge_src[edge]), int(small.tensor_port[tensor])] = axes[0]
+        reading.append(edge)
+    return cut, tuple(reading)
+
+
+def _shown(shape: Shape | None) -> str:
+    return "unknown" if shape is None else str(list(shape))
+
+
+def _differs(whole: Graph, small: Graph, row: int) -> bool:
+    span = slice(int(small.tensor_ptr[row]), int(small.tensor_ptr[row + 1]))
+    return whole.tensor_shape[span] != small.tensor_shape[span] or (
+        whole.attrs[row] is not small.attrs[row] and dict(whole.attrs[row]) != dict(small.attrs[row])
+    )
+
+
+def _depending(whole: Graph, small: Graph, tower: Sequence[int], reading: Sequence[int]) -> tuple[int, ...]:
+    """The rows of the tower that depend on the batch."""
+    inside = set(tower)
+    first = {row for row in tower if _differs(whole, small, row)} | (inside & set(reading))
+    return tuple(
+        sorted(
+            closure(first, lambda row: (at for at in map(int, small.edge_dst[small.out_edges(row)]) if at in inside))
+        )
+    )
+
+
+def _refuse(graph: Graph, copied: Sequence[int]) -> None:
+    for row in copied:
+        op, name = graph.ops[row], graph.names[row]
+        if op in CONTROL_FLOW or op.startswith(_STORES):
+            raise GraphError(
+                f"{graph.source}: {name!r} ({op}) belongs to a loop or branch over the examples. A step is divided "
+                "into microbatches only where all that is copied runs once.",
+                node=name,
+            )
+
+
+# ---- means ----------------------------------------------------------------------------------------------------------
+# The gradient of a mean over the batch is the mean of those over microbatches, if each divides by its own number of
+# examples. TensorFlow takes that number from shapes, or writes it down as a constant where it is known beforehand.
+
+
+def _numbers(graph: Graph, copied: Sequence[int], reading: Sequence[int]) -> set[int]:
+    """The copied nodes that depend on the number of examples, and on no example."""
+    inside = set(copied)
+    heads = {int(graph.edge_dst[edge]) for edge in reading}
+    heads |= {row for row in copied if graph.ops[row].startswith(("Random", "TruncatedNormal", "Stateless"))}
+    heads = {row for row in heads if graph.ops[row] not in _SIZES}
+    moved = closure(
+        heads & inside, lambda row: (at for at in readers(graph, row) if at in inside and graph.ops[at] not in _SIZES)
+    )
+    return inside - moved
+
+
+def _divisors(whole: Graph, small: Graph, tower: Sequence[int], late: Sequence[int], examples: int) -> set[int]:
+    """Constants by which a mean over the batch divides: no shape says so, as they are mere numbers.
+
+    They are the elements of which a Mean takes one in its input, where its gradient divides a tensor of that shape; or
+    the batch itself, by which a single number is divided.
+    """
+    inside = set(late)
+    means: dict[tuple[Shape | None, float], set[bool]] = {}
+    for row, op in enumerate(small.ops):  # the gradient may need none of it, so it need not be copied
+        if op == "Mean":
+            shape, share = _mean(whole, row)
+            means.setdefault((shape, share), set()).add(share != _mean(small, row)[1])
+    found: set[int] = set()
+    for row in tower:
+        edges = values_in(small, row)
+        if small.ops[row] not in _DIVISIONS or len(edges) < 2:
+            continue
+        constant = _behind(small, int(small.edge_src[edges[1]]))
+        numbers = elements(small.attrs[constant]) if small.ops[constant] == "Const" else None
+        if numbers is None or len(numbers) != 1 or numbers != elements(whole.attrs[constant]):
+            continue
+        divided = whole.tensor_shape[whole.edge_tensor[edges[0]]]
+        kinds = means.get((divided, numbers[0]), {True} if divided == () and numbers[0] == examples else set())
+        if kinds == {True, False}:
+            raise GraphError(
+                f"{small.source}: {small.names[row]!r} divides by {numbers[0]:g}, which may count examples or not.",
+                node=small.names[row],
+            )
+        if True in kinds and inside.issuperset(readers(small, constant)):
+            found.add(constant)
+    return found
+
+
+def _mean(graph: Graph, row: int) -> tuple[Shape | None, float]:
+    """The shape of the input of a Mean, and how many of its elements make one."""
+    edges = values_in(graph, row)
+    shape, made = graph.tensor_shape[graph.edge_tensor[edges[0]]], graph.tensor_shape[graph.tensor_ptr[row]]
+    if shape is None or made is None:
+        return None, 0.0
+    return shape, float(np.prod(shape)) / max(float(np.prod(made)), 1.0)
+
+
+def _behind(graph: Graph, row: int) -> int:
+    while graph.ops[row] in _PASSES and values_in(graph, row):
+        row = int(graph.edge_src[values_in(graph, row)[0]])
+    return row
+
+
+def _of_mean(graph: Graph, tower: Sequence[int], numbers: Collection[int]) -> None:
+    """Refuse a step in which nothing is divided by the number of examples."""
+    for row in tower:
+        edges = values_in(graph, row)
+        if graph.ops[row] in _DIVISIONS and len(edges) > 1:
+            source = int(graph.edge_src[edges[1]])
+            if source in numbers or _behind(graph, source) in numbers:
+                return
+    raise GraphError(
+        f"{graph.source}: nothing is divided by the number of examples, so its loss is no mean over the batch. "
+        "Gradients of microbatches are averaged, which is that of the batch for a mean alone."
+    )
+
+
+def _divided(attrs: Attrs, count: int) -> Attrs:
+    """The attributes of a constant with a count-th of its value."""
+    value = type(attrs["value"])()
+    value.CopyFrom(attrs["value"])
+    packed(value.tensor, [one / count for one in elements(attrs) or ()])
+    return {**attrs, "value": value}

@@ -1,0 +1,105 @@
+"""A training graph of equal layers, with times that are chosen, on devices between which nothing takes time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from placement import place
+from simulator import choose_step, estimate, load_cluster, partition, simulate
+from simulator.cluster.cluster import Cluster
+from simulator.costs.table import CostTable
+from simulator.execution.trace import Trace
+from simulator.graph.graph import Graph
+from simulator.graph.messages import AttrValue
+from simulator.partitioning.partitions import Partitions
+from simulator.shapes.filling import with_shapes
+from simulator.training.pipelines.building import Pipeline
+from tests.strategies import Rows, colocation, shape_attr, shapes_attr, type_attr, typed
+from tests.training.programs.test_between import variable
+
+WIDTH = 4
+UNIT_NS = 1000
+
+
+def constant(value: float, dtype: int = 1) -> AttrValue:
+    made = AttrValue()
+    made.tensor.dtype = dtype
+    made.tensor.tensor_shape.SetInParent()
+    getattr(made.tensor, "float_val" if dtype == 1 else "int_val").append(value)
+    return made
+
+
+def chain(layers: int, batch: int, *, fixed: bool = True) -> Graph:
+    """Products one after the other, a mean of squares, and the gradient as TensorFlow writes it."""
+    made, one = Rows(), type_attr()
+    wide = shapes_attr((batch, WIDTH))
+    declared = shape_attr(batch if fixed else -1, WIDTH)
+    for name in ("x", "y"):
+        made.add(name, "Placeholder", dtype=one, shape=declared, _output_shapes=wide)
+    made.add("rate", "Const", **typed("Const"))
+    for at in range(layers):
+        variable(made, f"w{at}", WIDTH, WIDTH)
+    before = "x"
+    for at in range(layers):
+        before = made.add(f"layer{at}", "MatMul", [before, f"w{at}/read"], T=one, _output_shapes=wide)
+    made.add("off", "Sub", [before, "y"], T=one, _output_shapes=wide)
+    made.add("squares", "Square", ["off"], T=one, _output_shapes=wide)
+    made.add("axes", "Const", dtype=type_attr(3), value=axes(0, 1), _output_shapes=shapes_attr((2,)))
+    made.add("loss", "Mean", ["squares", "axes"], T=one, Tidx=type_attr(3), _output_shapes=shapes_attr(()))
+    made.add("examples", "Const", dtype=one, value=constant(batch * WIDTH), _output_shapes=shapes_attr(()))
+    back = made.add("share", "RealDiv", ["off", "examples"], T=one, _output_shapes=wide)
+    updates = []
+    for at in reversed(range(layers)):
+        read = f"layer{at - 1}" if at else "x"
+        flip, square = AttrValue(b=True), shapes_attr((WIDTH, WIDTH))
+        grad = made.add(f"grad{at}", "MatMul", [read, back], T=one, transpose_a=flip, _output_shapes=square)
+        if at:  # the gradient of the weights comes first, so that a stage ends all at once
+            inputs = [back, f"w{at}/read", f"^{grad}"]
+            back = made.add(f"back{at}", "MatMul", inputs, T=one, transpose_b=flip, _output_shapes=wide)
+        inputs = [f"w{at}", "rate", grad]
+        updates.append(made.add(f"update{at}", "ApplyGradientDescent", inputs, T=one, _class=colocation(f"w{at}")))
+    made.add("train", "NoOp", [f"^{name}" for name in updates])
+    return with_shapes(made.built(), batch=batch)
+
+
+def axes(*values: int) -> AttrValue:
+    made = AttrValue()
+    made.tensor.dtype = 3
+    made.tensor.tensor_shape.dim.add(size=len(values))
+    made.tensor.int_val.extend(values)
+    return made
+
+
+def at_hand(devices: int) -> Cluster:
+    """GPUs of one task that hand tensors over in no time."""
+    cluster = load_cluster(f"{devices}gpu")
+    size = len(cluster.devices)
+    return replace(cluster, routes=tuple(((),) * size for _ in range(size)), handover_ns=0)
+
+
+def in_units(microbatches: int) -> Callable[[Graph, Cluster], CostTable]:
+    """A layer takes so many units forward and twice as many backward, over all microbatches; all else no time."""
+
+    def price(graph: Graph, cluster: Cluster) -> CostTable:
+        costs = estimate(graph, cluster)
+        run_ns = np.where(costs.run_ns < 0, -1, 0)
+        for row, name in enumerate(graph.names):
+            bare = name.rpartition("/")[2]
+            if name.startswith(("accumulate", "split", "w")) or not bare.startswith(("layer", "grad", "back")):
+                continue
+            whole = 2 if bare == "grad0" else 1
+            run_ns[row] = np.where(run_ns[row] < 0, -1, whole * UNIT_NS)
+        return replace(costs, run_ns=run_ns)
+
+    return price
+
+
+def played(made: Pipeline, cluster: Cluster, price: Callable[[Graph, Cluster], CostTable]) -> tuple[Partitions, Trace]:
+    """The simulated step, on the devices of its stages."""
+    costs, step = price(made.graph, cluster), choose_step(made.graph, fetches=made.fetches)
+    assignment = place(made.graph, cluster, costs, step=step, algorithm="requested")
+    pieces = partition(made.graph, assignment, cluster, step=step)
+    return pieces, simulate(pieces, cluster, costs)

@@ -1,0 +1,137 @@
+"""Pipelined graphs: their stages, orders, times and memory."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator import load_cluster
+from simulator.errors import ClusterError, GraphError, SimvizError
+from simulator.execution.laws import check_trace
+from simulator.training.pipelines.orders import Order, held, turns
+from simulator.training.pipelines.pipelined import pipeline
+from tests.training.pipelines.chain import UNIT_NS, WIDTH, at_hand, chain, in_units, played
+from tests.training.programs.test_between import momentum
+
+ORDERS: tuple[Order, ...] = get_args(Order)
+orders = st.sampled_from(ORDERS)
+
+
+@given(orders, st.integers(1, 9), st.integers(1, 20))
+def test_a_stage_takes_each_microbatch_forward_and_then_back(order: Order, stages: int, count: int) -> None:
+    for stage, taken in enumerate(turns(order, stages, count)):
+        assert sorted(taken) == sorted(turns("gpipe", 1, count)[0])
+        for microbatch in range(count):
+            assert taken.index((True, microbatch)) < taken.index((False, microbatch))
+        # Huang et al. 2019, section 2.3; Narayanan et al. 2021, section 2.2.1
+        assert held(taken) == (count if order == "gpipe" else min(count, stages - stage))
+
+
+@given(orders, st.integers(1, 9), st.integers(1, 20))
+def test_no_stage_waits_for_what_waits_for_it(order: Order, stages: int, count: int) -> None:
+    """Each turn begins after the one before on its stage, and after the same microbatch on the stage before it."""
+    plan = turns(order, stages, count)
+    done: set[tuple[int, bool, int]] = set()
+    at = [0] * stages
+    while any(at[stage] < len(plan[stage]) for stage in range(stages)):
+        moved = False
+        for stage in range(stages):
+            if at[stage] == len(plan[stage]):
+                continue
+            forward, microbatch = plan[stage][at[stage]]
+            before = stage - 1 if forward else stage + 1
+            if 0 <= before < stages and (before, forward, microbatch) not in done:
+                continue
+            done.add((stage, forward, microbatch))
+            at[stage] += 1
+            moved = True
+        assert moved
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("stages", "count"), [(2, 2), (3, 6), (4, 8), (4, 2)])
+def test_equal_stages_take_as_long_as_the_paper_says(order: Order, stages: int, count: int) -> None:
+    """(M + S - 1) / M times the ideal S-th part of the step (Huang et al. 2019, section 2.3)."""
+    layers = 2 * stages
+    cluster, price = at_hand(stages), in_units(count)
+    made = pipeline(chain(layers, 4 * count), cluster, microbatches=count, order=order, price=price)
+    _, trace = played(made, cluster, price)
+    serial = count * layers * 3 * UNIT_NS
+    assert trace.makespan == pytest.approx(serial / stages * (count + stages - 1) / count, rel=0.02)
+
+
+def test_one_by_one_holds_fewer_microbatches_than_gpipe() -> None:
+    stages, count, layers, rows = 4, 8, 8, 4096
+    cluster, price = at_hand(stages), in_units(count)
+    most = {}
+    for order in ORDERS:
+        made = pipeline(chain(layers, count * rows), cluster, microbatches=count, order=order, price=price)
+        pieces, trace = played(made, cluster, price)
+        names = [pieces.devices.index(f"/job:localhost/replica:0/task:0/device:GPU:{at}") for at in range(stages)]
+        most[order] = [int(trace.peak_bytes[row] - trace.resident_bytes[row]) for row in names]
+    activation = rows * WIDTH * 4 * layers // stages  # of a microbatch, on a stage
+    for stage in range(stages):
+        assert most["gpipe"][stage] >= count * activation
+        fewer = (count - min(count, stages - stage)) * activation
+        assert most["gpipe"][stage] - most["1f1b"][stage] >= fewer - activation
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_pipelines_of_any_shape_run_and_keep_their_order(data: st.DataObject) -> None:
+    layers, stages, count = data.draw(st.integers(2, 7)), data.draw(st.integers(1, 4)), data.draw(st.integers(2, 6))
+    order, fixed = data.draw(orders), data.draw(st.booleans())
+    stages = min(stages, layers)
+    cluster, price = load_cluster("4gpu"), in_units(count)
+    graph = chain(layers, count * 3, fixed=fixed)
+    made = pipeline(graph, cluster, microbatches=count, order=order, stages=stages, price=price)
+    pieces, trace = played(made, cluster, price)
+    assert check_trace(trace, pieces, cluster) == []
+    names = pieces.graph.names
+    time = {
+        names[node]: (start, end)
+        for node, start, end in zip(
+            trace.ops.node.tolist(), trace.ops.start_ns.tolist(), trace.ops.end_ns.tolist(), strict=True
+        )
+    }
+    stage = made.stage_of
+    assert sorted(set(stage.values())) == list(range(stages))
+    layer_stages = [stage[f"layer{at}"] for at in range(layers)]
+    assert layer_stages == sorted(layer_stages)
+    for at in range(layers):
+        beside = {f"grad{at}", f"w{at}"} | ({f"back{at}"} if at else set())
+        assert {stage[name] for name in beside if name in stage} == {layer_stages[at]}
+        copies = {stage[f"microbatch_{one}/layer{at}"] for one in range(1, count)}
+        assert copies == {layer_stages[at]}
+    for one, taken in enumerate(turns(order, stages, count)):
+        ends = 0
+        for forward, microbatch in taken:
+            prefix = f"microbatch_{microbatch}/" if microbatch else ""
+            kinds = ("layer",) if forward else ("grad", "back")
+            own = [
+                time[f"{prefix}{kind}{at}"]
+                for kind in kinds
+                for at in range(layers)
+                if layer_stages[at] == one and f"{prefix}{kind}{at}" in time
+            ]
+            assert min(start for start, _ in own) >= ends
+            ends = max(end for _, end in own)
+
+
+def test_what_cannot_be_pipelined_is_refused() -> None:
+    cluster, graph = load_cluster("2gpu"), chain(4, 12)
+    with pytest.raises(GraphError, match="a batch of 12 examples can't be divided into 5"):
+        pipeline(graph, cluster, microbatches=5)
+    with pytest.raises(SimvizError, match="there is no order 'pipedream'"):
+        pipeline(graph, cluster, microbatches=4, order="pipedream")  # type: ignore[arg-type]
+    with pytest.raises(SimvizError, match="1 microbatches are not possible"):
+        pipeline(graph, cluster, microbatches=1)
+    with pytest.raises(ClusterError, match="too few for 3 stages"):
+        pipeline(graph, cluster, microbatches=4, stages=3)
+    with pytest.raises(SimvizError, match="make no 2 stages"):
+        pipeline(chain(1, 12), cluster, microbatches=4)
+    with pytest.raises(GraphError, match="give the batch"):
+        pipeline(momentum(), cluster, microbatches=2)
