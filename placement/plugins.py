@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from simulator.errors import SimvizError
-from simulator.wording import near, some
+from simulator.wording import choices, some
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -51,8 +51,7 @@ def find(name: object, own: Collection[str]) -> Callable[..., Any]:
     found = entries.get(name, []) if isinstance(name, str) else []
     if not found:
         names = [*own, *(other for other in entries if other not in own)]
-        hint = near(name, names) if isinstance(name, str) else ""
-        raise SimvizError(f"There is no algorithm {name!r}; choose one of {', '.join(names)}.{hint}")
+        raise SimvizError(f"There is no algorithm {name!r}; choose one of {choices(name, names)}")
     if len(found) > 1:
         packages = " and ".join(_package(entry) for entry in found)
         raise SimvizError(f"The algorithm {name!r} is offered by {packages}: uninstall one of them.")

@@ -26,7 +26,7 @@ from simulator.execution.tables import Tables
 from simulator.graph.graph import Graph
 from simulator.placer.constraints import Constraints
 from simulator.units import Bytes, Nanos, show_bytes
-from simulator.wording import counted, repr_of
+from simulator.wording import counted, repr_of, some
 
 NEVER: Nanos = 2**61  # arrival where there is no route: later than everything, and safe to add to
 
@@ -203,7 +203,7 @@ def no_room(problem: Problem, row: int, room: Sequence[Bytes]) -> InfeasibleErro
     """The error for a group whose resident bytes no allowed device has left."""
     names = [problem.tables.names[op] for op in problem.ops[row]]
     devices = [problem.cluster.devices[d].name for d in problem.allowed[row]]
-    left = ", ".join(f"{problem.cluster.devices[d].short} {show_bytes(max(room[d], 0))}" for d in problem.allowed[row])
+    left = some([f"{problem.cluster.devices[d].short} {show_bytes(max(room[d], 0))}" for d in problem.allowed[row]])
     return InfeasibleError(
         f"No device has room for the {show_bytes(problem.resident[row])} that stay resident with {names[0]!r}: left "
         f"are {left}. Use devices with more memory or more of them, or ask for less to be held.",

@@ -9,9 +9,10 @@ MAX_NEAR = 200  # characters: the comparison of longer names costs their square
 MAX_COMPARED = 5000  # names
 MOST_NEAR = 3  # names that a question can carry
 LISTED = 8  # names that a sentence can carry
+MAX_TEXT = 600  # characters of an error: two long sentences
 MAX_WORD = 100  # characters of a name in a sentence: paths and names of nodes are rarely longer
-# A quotation begins behind no letter, as an apostrophe does. It holds no other quotation mark.
-_LONG = re.compile(rf"(?<!\w)(['\"])(?:(?!\1)[^\n]){{{MAX_WORD},}}\1(?!\w)|\S{{{MAX_WORD + 1},}}")
+# A quotation begins behind no letter, as an apostrophe does. It holds its own mark only behind a backslash.
+_LONG = re.compile(rf"(?<!\w)(['\"])(?:\\.|(?!\1)[^\n\\]){{{MAX_WORD},}}\1(?!\w)|\S{{{MAX_WORD + 1},}}")
 
 
 def near(name: str, names: Sequence[str]) -> str:
@@ -28,6 +29,11 @@ def near(name: str, names: Sequence[str]) -> str:
     same = [name.lower()] if name.lower() in cases else []
     found = same or get_close_matches(name.lower(), cases, n=MOST_NEAR, cutoff=0.6)
     return meant([one for lower in found for one in cases[lower]])
+
+
+def choices(name: object, names: Sequence[str]) -> str:
+    """ "a, b and 3 more. Did you mean 'b'?": the names that exist, of many the first, and those nearest to another."""
+    return f"{some(names)}.{near(name, names) if isinstance(name, str) else ''}"
 
 
 def meant(names: Sequence[str]) -> str:
@@ -69,8 +75,9 @@ def counted(number: int, noun: str) -> str:
 
 
 def brief(text: str) -> str:
-    """The text without the middle of each word or quotation that is longer than MAX_WORD."""
-    return _LONG.sub(lambda found: f"{found[0][: MAX_WORD * 2 // 3]}...{found[0][-MAX_WORD // 4 :]}", text)
+    """The text without the middle of each word or quotation longer than MAX_WORD, and of all that exceeds MAX_TEXT."""
+    short = _LONG.sub(lambda found: f"{found[0][: MAX_WORD * 2 // 3]}...{found[0][-MAX_WORD // 4 :]}", text)
+    return short if len(short) <= MAX_TEXT else f"{short[: MAX_TEXT * 2 // 3]} ... {short[5 - MAX_TEXT // 3 :]}"
 
 
 def printable(text: str, *, keep: str = "") -> str:

@@ -3,7 +3,20 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.wording import MAX_COMPARED, MAX_NEAR, MAX_WORD, brief, by_count, counted, near, printable, some
+from simulator.errors import SimvizError
+from simulator.wording import (
+    MAX_COMPARED,
+    MAX_NEAR,
+    MAX_TEXT,
+    MAX_WORD,
+    brief,
+    by_count,
+    choices,
+    counted,
+    near,
+    printable,
+    some,
+)
 
 
 def test_a_long_list_says_how_much_is_left_out() -> None:
@@ -36,6 +49,21 @@ def test_a_word_or_a_quotation_has_an_end(text: str) -> None:
     assert len(brief(said)) < MAX_WORD + 50
     assert brief(said).endswith("n ' isn't there, and it doesn't matter")
     assert brief("short 'quotations' stay") == "short 'quotations' stay"
+
+
+@given(st.text("ab '\"\\\n", max_size=3000))
+def test_no_text_is_longer_than_two_sentences(text: str) -> None:
+    short = brief(text)
+    assert len(short) <= MAX_TEXT
+    assert len(brief(f"the node {text!r} is not there")) < MAX_WORD + 50
+    assert short.startswith(brief(text[:50])[:40])
+    assert len(str(SimvizError(", ".join(["name"] * 9999)))) == MAX_TEXT
+
+
+def test_of_many_names_eight_and_the_nearest_are_told() -> None:
+    names = [f"name{row}" for row in range(99)]
+    assert choices("name_98", names).endswith("name7 and 91 more. Did you mean 'name98' or 'name9' or 'name8'?")
+    assert choices(None, ["a", "b"]) == "a, b."
 
 
 def test_a_terminal_is_told_nothing_by_a_name() -> None:

@@ -32,6 +32,7 @@ from simulator.execution.choosing import load
 from simulator.execution.flattening import workspace
 from simulator.execution.layouts import PartialFunction
 from simulator.units import Nanos, show_bytes
+from simulator.wording import some
 
 _STARTS = 600_000  # ops in starts: so many, divided by the ops of a step, are judged
 _LISTS = 0.3  # share of them that list schedules may take
@@ -170,6 +171,6 @@ def _shortage(problem: Problem, plan: Plan) -> tuple[str, ...]:
         if missing > 0
     ]
     return (
-        f"no placement that was judged fits; in this one, which lacks least, {', '.join(short)}: a smaller --batch, "
+        f"no placement that was judged fits; in this one, which lacks least, {some(short, 3)}: a smaller --batch, "
         "more devices or larger ones would hold it",
     )

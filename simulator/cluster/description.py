@@ -20,7 +20,7 @@ from simulator.cluster.toml_file import read_toml
 from simulator.cluster.topology import MAX_DEVICES, Host, Task, Wire, connect
 from simulator.errors import ClusterError
 from simulator.units import show_rate
-from simulator.wording import near
+from simulator.wording import near, some
 
 MAX_FILE_BYTES = 4 * 2**20
 _FORM = 'TF_CONFIG looks like {"cluster": {"worker": ["host:2222"]}}'
@@ -75,7 +75,7 @@ def load_cluster(source: str | os.PathLike[str] | Mapping[str, object] | Cluster
     if text.lstrip().startswith("{"):
         return read_tf_config(text, "the JSON text")
     hint = near(text, presets())
-    raise ClusterError(f"{text!r} is no preset ({', '.join(presets())}), no file, and no cluster; {GRAMMAR}.{hint}")
+    raise ClusterError(f"{text!r} is no preset ({some(presets())}), no file, and no cluster; {GRAMMAR}.{hint}")
 
 
 def _read_file(path: Path, model: str | None) -> Cluster:

@@ -14,6 +14,7 @@ from simulator.cluster.cluster import MAX_CORES
 from simulator.cluster.peaks import NO_PEAKS, Peaks, read_peaks, whole
 from simulator.errors import ClusterError
 from simulator.units import parse_bytes, parse_nanos, parse_rate
+from simulator.wording import choices
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -119,6 +120,5 @@ def find_model(name: str, own: Mapping[str, Model] | None = None) -> Model:
     models = {**_known_models(), **(own or {})}
     found = models.get(DEFAULT_GPU if name == "gpu" and "gpu" not in models else name)
     if found is None:
-        names = ", ".join(sorted({"gpu", *models}))
-        raise ClusterError(f"there is no device model {name!r}; known are {names}")
+        raise ClusterError(f"there is no device model {name!r}; known are {choices(name, sorted({'gpu', *models}))}")
     return found

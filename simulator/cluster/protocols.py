@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 
 from simulator.errors import ClusterError
 from simulator.units import Bytes, Nanos, is_whole, show_nanos
-from simulator.wording import near
+from simulator.wording import choices
 
 MAX_LATENCY_NS: Nanos = 10**15  # 11 days; the sum over any route stays far from 2^63
 MAX_PS_PER_BYTE = 10**6  # 1 us for each byte
@@ -141,7 +141,7 @@ def find_protocol(name: str, own: Mapping[str, Protocol] | None = None) -> Proto
     """
     known = {**PROTOCOLS, **(own or {})}
     if name not in known:
-        raise ClusterError(f"there is no protocol {name!r}; known are {', '.join(known)}.{near(name, list(known))}")
+        raise ClusterError(f"there is no protocol {name!r}; known are {choices(name, list(known))}")
     return known[name]
 
 

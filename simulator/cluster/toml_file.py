@@ -94,7 +94,7 @@ class Reader:
             self.fail(f"{section!r} must be a table", section, nth)
         for key in table:
             if key not in allowed:
-                hint = near(key, list(allowed)) or f" Known are {', '.join(allowed)}."
+                hint = near(key, list(allowed)) or f" Known are {some(allowed)}."
                 self.fail(f"unknown key {key!r}{' in ' + section if section else ''}.{hint}", section, nth, key)
         return table
 

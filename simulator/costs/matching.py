@@ -219,7 +219,7 @@ def _columns(sample: Sample, measurement: MeasuredTimes, described: Cluster, kin
         where = f"{measurement.source}, line {sample.line}" if sample.line else measurement.source
         raise ClusterError(
             f"{where}: {described.name} has no device kind {sample.where[:80]!r}.{near(sample.where, described.kinds)} "
-            f"It has {', '.join(described.kinds)}; CPU and GPU stand for all kinds of that type",
+            f"It has {some(described.kinds)}; CPU and GPU stand for all kinds of that type",
             line=sample.line or None,
         )
     return tuple(column for column, kind in enumerate(kinds) if kind in meant)

@@ -43,7 +43,7 @@ def no_kernel(graph: Graph, node: int, present: Sequence[str]) -> InfeasibleErro
     helped = f"A cluster with a {others[0]} could." if others else "Every node is placed, even if not run; cut it out."
     return InfeasibleError(
         f"No OpKernel was registered to support Op {op!r} used by node {name!r} with its attributes, for any of the "
-        f"cluster's device types ({', '.join(present)}). {helped}",
+        f"cluster's device types ({some(present)}). {helped}",
         node=name,
         members=(name,),
         allows={name: ()},

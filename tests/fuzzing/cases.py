@@ -8,13 +8,17 @@ text, or fields of a message. Every draw comes from a `Chance`, so a number give
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from simulator.graph.messages import GraphDef, MetaGraphDef, Proto, RunMetadata, SavedModel
+from tests.fuzzing import materials
 from tests.fuzzing.graphs import any_graph, changed_message, meta_graph_of, saved_model_of, seeds, zipped
 from tests.fuzzing.numbers import NUMBERS, forms, is_wish, typed
+from tests.fuzzing.options import option_list
 from tests.fuzzing.texts import NUMBERS as HOSTILE
 from tests.fuzzing.texts import (
     Chance,
@@ -22,7 +26,6 @@ from tests.fuzzing.texts import (
     changed_text,
     cluster_text,
     costs_text,
-    option_list,
     tf_config,
     toml,
 )
@@ -65,6 +68,21 @@ def read(text: str) -> Case:
     return Case(found["sort"], tuple(found["arguments"]), files, found["env"])
 
 
+_READ_BY = {
+    "measured times": "--costs",
+    "profile": "--profile",
+    "observed step": "--observation",
+    "result": "--against",
+}
+
+
+@cache
+def beside() -> Mapping[str, bytes]:
+    """The files that a call may name, beside those that it does not have."""
+    files = {name: seeds()[name][0] for name in ("graph", "train", "loop", "calls")}
+    return {**files, "costs.csv": b"y,cpu,500\n", "log": _LOG.encode(), **materials.beside()}
+
+
 def draw(sort: str, random: Chance) -> Case:
     """A case of that sort."""
     return of_input(sort, SORTS[sort](random), random)
@@ -74,8 +92,7 @@ def of_input(sort: str, raw: bytes, random: Chance) -> Case:
     """The call that reads these bytes as an input of that sort."""
     small = {INPUT: raw, GRAPH: SMALL}
     if sort in ("options", "numbers"):
-        files = {name: seeds()[name][0] for name in ("graph", "train", "loop", "calls")} | {"costs.csv": b"y,cpu,500\n"}
-        return Case(sort, tuple(raw.decode("utf-8", "surrogateescape").replace("\0", "").split("\n")), files)
+        return Case(sort, tuple(raw.decode("utf-8", "surrogateescape").replace("\0", "").split("\n")), beside())
     if sort == "cluster, notation":
         return Case(sort, (GRAPH, "--cluster", raw.decode("utf-8", "replace").replace("\0", "")), {GRAPH: SMALL})
     if sort == "TF_CONFIG, environment":
@@ -89,6 +106,10 @@ def of_input(sort: str, raw: bytes, random: Chance) -> Case:
         return Case(sort, (GRAPH, "--cluster", INPUT), small)
     if sort.startswith("costs"):
         return Case(sort, (GRAPH, "--costs", INPUT, "--cluster", "cpu=2"), small)
+    if sort in _READ_BY:
+        return Case(
+            sort, ("measured", "--cluster", "cpu=2", _READ_BY[sort], INPUT), {INPUT: raw, **materials.measured()}
+        )
     if sort == "placement log":
         return Case(sort, (GRAPH, "--check", INPUT), small)
     arguments = [INPUT]
@@ -99,6 +120,11 @@ def of_input(sort: str, raw: bytes, random: Chance) -> Case:
     for option, share in (("--keep-calls", 0.1), ("--hard", 0.1), ("--ignore-devices", 0.2), ("--verbose", 0.1)):
         if random.random() < share:
             arguments.append(option)
+    if sort == "instance":
+        arguments += random.choice(
+            ([], ["-o", "a.placement.json"], ["--algorithm", "heft"], ["--compare", "single,heft"])
+        )
+        return Case(sort, (INPUT, *arguments[1:], "--budget", "50"), {INPUT: raw})
     if random.random() < 0.1:
         arguments += ["--training", "async", "--steps", "3"]
     if random.random() < 0.15:
@@ -163,6 +189,24 @@ def _numbered(random: Chance) -> list[str]:
     return typed("train" if trains else "graph", form, "3" if is_wish(form, number) else number, trains=trains)
 
 
+def _spoilt(make: Callable[[], Sequence[bytes]]) -> Callable[[Chance], bytes]:
+    """One of these files with tokens or bytes changed; what is gzipped is changed inside of it, too."""
+
+    def drawn(random: Chance) -> bytes:
+        raw = random.choice(make())
+        inside = raw[:2] == b"\x1f\x8b" and random.random() < 0.7
+        plain = gzip.decompress(raw) if inside else raw
+        if random.random() < 0.2:
+            made = plain
+        elif plain.isascii() and random.random() < 0.85:
+            made = changed_text(plain.decode("ascii"), random).encode("utf-8", "surrogateescape")
+        else:
+            made = changed_bytes(plain, random, make())
+        return gzip.compress(made, mtime=0) if inside else made
+
+    return drawn
+
+
 _MATRIX = """        GPU0    GPU1    GPU2    GPU3    CPU Affinity    NUMA Affinity
 GPU0     X      NV1     NV2     SYS     0-19    0
 GPU1    NV1      X      PIX     PHB     0-19    0
@@ -190,6 +234,11 @@ SORTS: Mapping[str, Callable[[Chance], bytes]] = {
     "costs, CSV": _of_text(costs_text),
     "costs, binary": _message(RunMetadata, lambda random: RunMetadata.FromString(seeds()["costs"][0]), "costs"),
     "costs, text": _text(RunMetadata, lambda random: RunMetadata.FromString(seeds()["costs"][0]), "costs"),
+    "measured times": _spoilt(materials.times),
+    "profile": _spoilt(materials.profiles),
+    "observed step": _spoilt(materials.observed),
+    "result": _spoilt(materials.results),
+    "instance": _spoilt(materials.instances),
     "placement log": _of_text(lambda random: _LOG),
     "numbers": lambda random: "\n".join(_numbered(random)).encode("utf-8", "surrogateescape"),
     "options": lambda random: "\n".join(option_list(random)).encode("utf-8", "surrogateescape"),

@@ -235,9 +235,9 @@ def seeds() -> dict[str, Sequence[bytes]]:
     metas[0].meta_info_def.tags.append("serve")
     costs = RunMetadata()
     for device in ("/job:localhost/replica:0/task:0/device:CPU:0", "/device:GPU:0/stream:all"):
-        for name in ("x", "y", "w:MatMul"):
+        for name, op in (("x", "Placeholder"), ("y", "MatMul"), ("w", "VariableV2")):
             of = costs.step_stats.dev_stats.add(device=device).node_stats.add(
-                node_name=name, timeline_label="y = MatMul(x, w)"
+                node_name=name, timeline_label=f"{name} = {op}(x, w)"
             )
             of.all_start_micros, of.op_end_rel_micros, of.all_end_rel_micros = 1000, 30, 40
     return {

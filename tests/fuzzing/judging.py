@@ -1,8 +1,8 @@
 """Judges of the fuzzer: a case runs in a child with limits of time and memory, and what comes of it is named.
 
-Accepted: exit code 0, or 1 where a check failed, and nothing else on standard error. Refused: one complaint of at most
-`MOST_CHARACTERS`. Everything else is a fault: another exception, a warning, a longer complaint, more time or memory
-than allowed, a child that dies.
+Accepted: exit code 0, or 1 where a table says why nothing fits, and nothing on standard error. Refused: one complaint
+of at most `MOST_CHARACTERS`. Everything else is a fault: another exception, a warning, a longer complaint, more time or
+memory than allowed, a child that dies.
 """
 
 from __future__ import annotations
@@ -81,6 +81,8 @@ def judged(case: Case) -> Outcome:
 
 def _verdict(code: int, said: str) -> tuple[str, str]:
     text = said.removeprefix("simviz: ").rstrip("\n")
+    if code == 1 and not said:  # a table whose rows say why nothing is feasible
+        return ACCEPTED, ""
     if code == 0:
         return (FAULT, f"accepted with words on standard error: {text[:300]}") if said else (ACCEPTED, "")
     if code not in (1, 2) or not said.startswith("simviz: ") or "\nsimviz: " in said or "Warning: " in said:

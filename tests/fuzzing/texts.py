@@ -1,4 +1,4 @@
-"""Texts of the fuzzer: clusters in every notation, measured times, options, and changes of bytes and of tokens."""
+"""Texts of the fuzzer: clusters in every notation, measured times, and changes of bytes and of tokens."""
 
 from __future__ import annotations
 
@@ -238,73 +238,3 @@ def costs_text(random: Chance) -> str:
     for _ in range(random.randrange(6)):
         lines.append(f"{name(random, 'x', 'y', 'w')},{name(random, *kinds)},{number(random)}")
     return random.choice(("\n", "\r\n", "\n\n", "\r")).join(lines)
-
-
-# ---- options --------------------------------------------------------------------------------------------------------
-
-
-_VALUES: dict[str, tuple[str, ...]] = {
-    "--signature": ("serving_default", "x"),
-    "--fetch": ("train", "y", "y:0", "x:0", "^y", "while/Exit"),
-    "--feed": ("x=8,8", "x=", "x:0=3", "y=2x2", "x=0"),
-    "--batch": ("1", "64"),
-    "--cluster": ("2gpu", "cpu=2", "ps=1,worker=2", "ps=2,worker=3x1gpu", "worker=2x2gpu", "dgx-a100", "chief=1"),
-    "--algorithm": ("whitepaper", "heft", "single", "tensorflow", "requested"),
-    "--master": ("ps:0", "worker:0", "worker:1", "standin_client:0", "localhost:0"),
-    "--flavour": ("auto", "local", "master"),
-    "--costs": ("costs.csv", "graph"),
-    "--pin": ("conv1=GPU:0", "a=worker:0/GPU:0", "nowhere=CPU:0"),
-    "--order": ("auto", "fifo", "priority", "tensorflow"),
-    "--contention": ("serial", "fair", "none"),
-    "--protocol": ("grpc", "rdma", "nccl", "plain"),
-    "--recv-scheduling": ("whitepaper", "tensorflow"),
-    "--engine": ("python", "compiled", "auto"),
-    "--trips": ("*=3", "while=2", "*=0"),
-    "--branch": ("p=true", "p=0.3", "while/LoopCond=true"),
-    "--seed": ("0", "7", "18446744073709551615"),
-    "--training": ("async", "sync", "sync:aggregate=1,total=2", "ssp:bound=2", "none", "sync:tokens=3"),
-    "--replicate": ("between", "in", "both", "allreduce:ring", "allreduce:tree", "allreduce:hierarchical", "none"),
-    "--fuse": ("64MiB", "1B"),
-    "--ps-strategy": ("round_robin", "bytes", "random"),
-    "--disturb": (
-        "worker:0=slow:2.0", "worker:*=noise:lognormal:0.3", "ps:0=pause:every=2 ms,for=100 us", "worker:1=late:5 ms",
-        "worker:0=crash:at=2 ms,for=5 ms", "link:ps:0->worker:0=degrade:4", "*=noise:exponential:0.2",
-        "link:worker:0->ps:0=traffic:1 GB/s", "worker:0=noise:empirical:costs.csv", "*=slow:0.001",
-    ),
-    "--device-filters": ("worker=/job:ps,/job:worker/task:{task}", "/job:ps", "/job:{job}"),
-    "--input": ("1200/s", "none", "feed=3/s", "0.001/s"),
-    "--gap": ("2ms", "0ns"),
-    "--workers": ("1,2", "1,2,4", "3"),
-    "--steps": ("1", "5", "40"),
-    "--until-ci": ("5%", "0.2"),
-    "--output": ("a.html", "a.svg", "a.dot", "a.graphml", "a.trace.json", "a.pb", "a.pbtxt", "a.meta",
-                 "a.partitions", "a", "graph"),
-    "--picture": ("width=180mm", "rows=3,legend=no", "boxes=5,depth=1", "width=3.4in"),
-    "--json": ("a.json", "-", "graph"),
-    "--check": ("costs.csv", "missing"),
-}  # fmt: skip
-_FLAGS = ("--keep-calls", "--ignore-devices", "--soft", "--hard", "--verbose", "--quiet")
-_LONG = ("--steps", "--until-ci", "--trips", "--workers")  # a large number is a wish that takes its time
-
-
-def option_list(random: Chance) -> list[str]:
-    """A call that a person could type: a graph and up to six options, of which a fifth is wrong."""
-    trains = random.random() < 0.5
-    typed = ["missing" if random.bad else random.choice(("graph", "train", "train", "loop", "calls"))]
-    if trains:
-        typed += ["--training", random.choice(_VALUES["--training"]), "--steps", random.choice(("2", "20"))]
-        typed += ["--cluster", random.choice(("ps=1,worker=2", "ps=2,worker=3x1gpu", "worker=2x2gpu", "4gpu"))]
-    for _ in range(random.randrange(7)):
-        option = random.choice((*_VALUES, *_FLAGS))
-        typed.append(option)
-        if option in _FLAGS:
-            continue
-        value = random.choice(_VALUES[option])
-        if random.bad and option not in _LONG:
-            value = changed_text(value, random)[:20000]
-            if random.random() < 0.3:
-                value = random.choice((quantity(random), random.choice(NAMES), number(random)))
-        typed.append(value.replace("\n", " ").replace("\0", "") if not random.bad else "")
-    if random.bad:
-        typed.append(random.choice(("--help", "--version", "--nonsense", "-x", "--", "second")))
-    return typed

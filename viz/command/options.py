@@ -16,7 +16,7 @@ from placement.algorithms import TABLE
 from simulator.errors import SimvizError
 from simulator.execution.options import CONTENTIONS, ENGINES, ORDERS
 from simulator.training.regimes import HELP as REGIMES
-from simulator.wording import meant, near
+from simulator.wording import choices, meant, near
 
 ALGORITHMS = tuple(TABLE)
 # The names below belong to other modules, which --help must not load. The tests compare both.
@@ -130,7 +130,7 @@ class Options(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         names = [str(choice) for choice in action.choices]
-        said = f"there is no {value!r}; choose one of {', '.join(names)}.{near(str(value), names)}"
+        said = f"there is no {value!r}; choose one of {choices(str(value), names)}"
         raise argparse.ArgumentError(action, said)
 
 

@@ -29,7 +29,7 @@ from simulator.execution.trace import Trace
 from simulator.partitioning.cut import partition
 from simulator.partitioning.partitions import Partitions
 from simulator.training.regimes import KINDS, read_regime
-from simulator.wording import counted, near
+from simulator.wording import counted, near, some
 from viz.command.ingredients import Ingredients, read_inputs, refined_inputs
 from viz.command.pins import UNPINNED
 from viz.command.request import OBSERVED, Request, shown
@@ -298,7 +298,7 @@ def _other(request: Request, wanted: str) -> Request | Outline:
         try:
             find(wanted, tuple(TABLE))
         except SimvizError:
-            said = f"--against {wanted}: no algorithm ({', '.join(TABLE)}), and {error}"
+            said = f"--against {wanted}: no algorithm ({some(tuple(TABLE))}), and {error}"
             raise SimvizError(f"{said}{near(wanted, tuple(TABLE))}") from None
         return replace(request, algorithm=wanted)
     return replace(request, cluster=wanted)

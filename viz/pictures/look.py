@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from simulator.errors import SimvizError
-from simulator.wording import near
+from simulator.wording import choices
 
 COLUMN_MM = 85.0  # of a page in two columns
 WIDTHS_MM = (40.0, 1000.0)
@@ -48,7 +48,7 @@ def _with(look: Look, key: str, value: str) -> Look:
         if value not in ("yes", "no"):
             raise SimvizError(f"--picture legend={value}: the legend is there or not, so write yes or no")
         return replace(look, legend=value == "yes")
-    raise SimvizError(f"--picture has no {key!r}; choose of {', '.join(KEYS)}, such as {EXAMPLE}.{near(key, KEYS)}")
+    raise SimvizError(f"--picture has no {key!r}; such as {EXAMPLE}; choose of {choices(key, KEYS)}")
 
 
 def _millimetres(value: str) -> float:

@@ -164,7 +164,7 @@ def _expand(
 
 
 def _there(editor: Editor, functions: list[str]) -> bool:
-    return bool(functions) and all(name in editor.given.library for name in functions)
+    return bool(functions) and all(name and name in editor.given.library for name in functions)
 
 
 def _notes(done: Mapping[str, int]) -> Iterator[str]:

@@ -33,7 +33,7 @@ from simulator.errors import SimvizError
 from simulator.training.disturbances import noise
 from simulator.training.disturbances.noise import Pauses
 from simulator.units import Bytes, Nanos, parse_bytes, parse_nanos, parse_rate
-from simulator.wording import near
+from simulator.wording import choices, near
 
 MAX_SLOWDOWN = 1000
 MAX_TIME: Nanos = 10**15  # 11 days
@@ -130,9 +130,7 @@ def read_disturbance(text: str) -> Disturbance:
         )
     target, kind = found["target"].strip(), found["kind"]
     if kind not in _KINDS:
-        raise SimvizError(
-            f"{text!r} has the unknown kind {kind!r}; known are {', '.join(_KINDS)}.{near(kind, list(_KINDS))}"
-        )
+        raise SimvizError(f"{text!r} has the unknown kind {kind!r}; known are {choices(kind, list(_KINDS))}")
     read, examples = _KINDS[kind]
     try:
         effect = read((found["figures"] or "").strip())
@@ -178,7 +176,7 @@ def _noise(text: str) -> Noise:
         made = Noise("empirical", values=_numbers(figure))
     else:
         laws = ("lognormal", "exponential", "empirical")
-        raise ValueError(f"there is no noise {law!r}, but {', '.join(laws)}.{near(law, laws)}")
+        raise ValueError(f"there is no noise {law!r}, but {choices(law, laws)}")
     table(made)  # its figures may be impossible
     return made
 

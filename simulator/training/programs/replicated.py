@@ -37,7 +37,7 @@ from simulator.training.recognition.division import devices_named
 from simulator.training.recognition.sync_replicas import sync_replicas
 from simulator.training.regimes import Regime
 from simulator.units import Bytes, is_whole
-from simulator.wording import counted, near, some
+from simulator.wording import choices, counted, some
 
 Replication: TypeAlias = Literal["in", "between", "both", "allreduce:ring", "allreduce:tree", "allreduce:hierarchical"]
 Home: TypeAlias = Literal["ps", "cpu", "gpu"]
@@ -87,7 +87,7 @@ def replicate(
     """
     known = get_args(Replication)
     if how not in known:
-        raise SimvizError(f"there is no replication {how!r}; give one of {', '.join(known)}.{near(how, known)}")
+        raise SimvizError(f"there is no replication {how!r}; give one of {choices(how, known)}")
     if variables not in (None, *get_args(Home)):
         raise SimvizError(
             f"variables stand on {', '.join(get_args(Home))} or where it is best (None), not {variables!r}."
