@@ -91,6 +91,7 @@ def place(
         constraints=constraints,
         log_order=None if plan.log_order is None else ids(plan.log_order),
         search=plan.search,
+        proven=plan.proven,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex, TypeAlias
 import numpy as np
 
 from placement.problem import NEVER, Problem
-from simulator.assignment import COST, NOT_RUN, ONLY, RULES, SearchRecord
+from simulator.assignment import COST, NOT_RUN, ONLY, RULES, Bound, SearchRecord
 from simulator.columns import Ints, ids, ints
 from simulator.errors import ClusterError, InfeasibleError, SimvizError
 from simulator.execution.choosing import choose
@@ -39,6 +39,7 @@ class Plan:
     log_order: list[int] | None = None  # [N] as TensorFlow's placer would log the nodes of the graph
     notes: tuple[str, ...] = ()  # sentences for the reader of the result
     search: SearchRecord | None = None  # what a search for it did
+    proven: Bound | None = None  # the least time of any plan, where the algorithm has a proof
 
     def __repr__(self) -> str:
         return repr_of(self, f"{counted(len(self.device), 'group')} on {counted(len(set(self.device)), 'device')}")

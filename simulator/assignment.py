@@ -35,6 +35,18 @@ METADATA, PASS_THROUGH, GENERATOR = range(10, len(RULES))
 
 
 @dataclass(frozen=True)
+class Bound:
+    """A time below which no placement can bring the step, and why."""
+
+    ns: Nanos
+    why: str  # what binds: "the longest path", "the work of worker:0/GPU:0", "the bytes on ps0 nic out"
+
+    def with_proof(self, proven: Bound | None) -> Bound:
+        """The larger of this and an algorithm's own proof."""
+        return self if proven is None or proven.ns <= self.ns else proven
+
+
+@dataclass(frozen=True)
 class SearchRecord:
     """A search for a placement: its counts and improvements. Its judge has each step cut as by one session."""
 
@@ -72,6 +84,7 @@ class Assignment(Drawn):
     constraints: Constraints | None = None
     log_order: Ids | None = None  # [N] the nodes in the order of TensorFlow's placement log; None for other algorithms
     search: SearchRecord | None = None  # what the search for it did; None for other algorithms
+    proven: Bound | None = None  # the algorithm's own proof
 
     def __len__(self) -> int:
         return len(self.device)

@@ -6,7 +6,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack
 from unittest.mock import patch
 
 import pytest
@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture.providers import HypothesisProvider
 from hypothesis.internal.constants_ast import Constants
 
+from placement.algorithms import exact
 from placement.search import judge
 from tests.oracle import staying
 
@@ -50,7 +51,10 @@ def _short_searches(request: pytest.FixtureRequest) -> Iterator[None]:
     tests that ask how well something is placed, or what documents show.
     """
     whole = {"golden", "pages", "search"} & {*request.path.parts}
-    with nullcontext() if whole else patch.object(judge, "_DEFAULT", judge._DEFAULT / 20):
+    with ExitStack() as short:
+        if not whole:
+            short.enter_context(patch.object(judge, "_DEFAULT", judge._DEFAULT / 20))
+            short.enter_context(patch.object(exact, "WORK", exact.WORK / 20))
         yield
 
 

@@ -32,6 +32,7 @@ TABLE: Mapping[str, Entry] = MappingProxyType(
         "whitepaper": Entry("by simulated finish time (TensorFlow white paper 2015)"),
         "heft": Entry("by upward rank and simulated finish time (Topcuoglu 2002)"),
         "search": Entry("the best that a search finds, at least the best of all others", replaceable=False),
+        "exact": Entry("the optimum of a small step, or how far off (CP-SAT; [exact])", replaceable=False),
         "cpop": Entry("the critical path on one device (Topcuoglu 2002)"),
         "peft": Entry("by an optimistic cost table (Arabnejad 2014)"),
         "etf": Entry("the op that can start first (Hwang 1989)"),

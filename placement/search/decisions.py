@@ -60,7 +60,7 @@ class Decisions:
 
 def decisions_of(problem: Problem, ranks: Sequence[int], seed: int) -> Decisions:
     """Find what can be decided. `ranks` [n] are the upward ranks of ops; `seed` is for one of the orders."""
-    group = _effective(problem)
+    group = effective_groups(problem)
     runs = np.bincount(group, minlength=len(problem.ops)) > 0
     choice = np.array([len(allowed) > 1 for allowed in problem.allowed], bool)
     free = np.flatnonzero(runs & choice)
@@ -92,7 +92,7 @@ def decisions_of(problem: Problem, ranks: Sequence[int], seed: int) -> Decisions
     )
 
 
-def _effective(problem: Problem) -> Vector:
+def effective_groups(problem: Problem) -> Vector:
     """[n] the group whose device an op takes."""
     tables, nodes = problem.tables, len(problem.graph)
     clients = len(problem.ops) - len(problem.constraints.members)

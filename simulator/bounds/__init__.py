@@ -9,13 +9,13 @@ All take an op at its fastest among the devices that it may use, and a transfer 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from simulator.assignment import Bound as Bound
 from simulator.bounds.classes import NEVER, Classes, apart_ns, changes_ns, classes_of, gates
 from simulator.bounds.heads import Room, Waits, heads
 from simulator.bounds.loads import Load, link_bound, work_bound
@@ -34,14 +34,6 @@ if TYPE_CHECKING:
 
 DEPTH = 64  # the most ancestors of each op that are looked at
 _LOOKS = 12_000  # at ancestors, by default: more take the plain functions longer than the rest
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A time below which no placement can bring the step, and why."""
-
-    ns: Nanos
-    why: str  # what binds: "the longest path", "the work of worker:0/GPU:0", "the bytes on ps0 nic out"
 
 
 def lower_bound(

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,12 +53,23 @@ def at_terminal(
             press = None
     assert press is None
     code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    with pytest.raises(ProcessLookupError):  # nobody of its group is left
-        os.killpg(process, 0)
+    assert _gone(process)
     with open(reading, "rb") as pipe:
         said = pipe.read()
     os.close(terminal)
     return code, shown, said
+
+
+def _gone(group: int) -> bool:
+    """Tell whether nobody of a process group is left; a child that was killed may take a moment to be collected."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def test_progress_is_one_line_of_a_terminal_and_is_gone_at_the_end(tmp_path: Path) -> None:

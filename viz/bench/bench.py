@@ -144,6 +144,7 @@ def _placed(key: Key, request: Request, given: Ingredients, below: Bound | None)
             options=request.simulation,
             compiled=loads(),
         )
+    below = below.with_proof(assignment.proven)
     scene = Scene(
         title=request.title,
         graph=given.graph,

@@ -132,7 +132,7 @@ def _run(request: Request, say: _Say, given: Ingredients, log: Logged | None = N
             constraints=assignment.constraints,
             options=request.simulation,
             compiled=assignment.search is not None,
-        ),
+        ).with_proof(assignment.proven),
         received=received,
         refined=rounds,
         pinned=None if held is None else _without_strings(request, given, held, assignment, trace, say),
