@@ -53,7 +53,21 @@ def main() -> int:
                 signal.signal(number, signal.SIG_DFL)  # all is done: to free memory is not worth a traceback
     except KeyboardInterrupt as end:
         print(_said(str(end)), file=sys.stderr)
+        _end_if_busy(code[0])
         return code[0]
+
+
+def _end_if_busy(code: int) -> None:
+    """End now if a thread works for which Python would wait, as LLVM's does for seconds."""
+    threading = sys.modules.get("threading")  # most runs have loaded it by then
+    if threading is None or all(one.daemon or one is threading.main_thread() for one in threading.enumerate()):
+        return
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # nobody reads it, or it is closed
+            continue
+    os._exit(code)
 
 
 def _leave(signum: int, frame: FrameType | None) -> None:

@@ -147,6 +147,28 @@ def test_ctrl_c_amid_a_call_from_c_is_not_lost() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (entry.INTERRUPTED, b"", STOPPED + b"\n")
 
 
+# a command that is interrupted while a thread computes, as LLVM compiles in one
+BUSY = """
+import os, signal, sys, time
+from concurrent.futures import ThreadPoolExecutor
+from viz import entry
+from viz.command import cli
+def work(begin):
+    begin()
+    print("begun")
+    working = ThreadPoolExecutor(1).submit(time.sleep, 600)
+    os.kill(os.getpid(), signal.SIGINT)
+    working.result()
+cli.main = work
+sys.exit(entry.main())
+"""
+
+
+def test_ctrl_c_waits_for_no_thread() -> None:
+    done = subprocess.run([sys.executable, "-c", BUSY], cwd=ROOT, capture_output=True, timeout=300)
+    assert (done.returncode, done.stdout, done.stderr) == (entry.INTERRUPTED, b"begun\n", STOPPED + b"\n")
+
+
 # a command that gets a signal while it works, and tells that it could clean up
 KILLED = """
 import os, signal, sys, time
