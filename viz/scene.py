@@ -31,6 +31,7 @@ from simulator.wording import counted, repr_of
 from viz.command.training_request import TrainingRequest
 from viz.difference.outline import Outline
 from viz.hints import Pinned
+from viz.pipelined import Pipelined
 from viz.what_if import WhatIf
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Scene(Drawn):
     bound: Bound  # no placement on this cluster can be faster
     received: Received | None = None  # with and without delayed Recvs; None: none was to be delayed
     pinned: Pinned | None = None  # ops that device strings hold on CPUs; None: no noticeable part of the step
+    pipelined: Pipelined | None = None  # microbatches of the step; None: nobody asked for some
     training: Trained | None = None  # many steps of this program and others; None: one step is all
     check: Mapping[str, Any] | None = None  # Any: the JSON object of --check, as docs/json.md describes it
     observed: ObservedStep | None = None  # a step that really ran, from which shapes, loops and times are

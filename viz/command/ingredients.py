@@ -30,6 +30,7 @@ from simulator.observed.form import read_observed
 from simulator.observed.observed_step import ObservedStep
 from simulator.shapes.filling import with_shapes
 from simulator.training.disturbances.disturbed import disturb
+from simulator.training.pipelines.building import Pipeline
 from simulator.training.programs.filters import check_filters
 from simulator.training.programs.program import Program, estimate_each
 from simulator.training.recognition.captured import captured, with_variables
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 # fields of a request that mean nothing where a file gives times and sizes, or is no TensorFlow graph
 _NOT_OF_INSTANCES = (
     *("signature", "feeds", "batch", "keep_calls", "costs", "profile", "ignore_devices", "pins", "master"),
-    *("training", "check", "log", "observe", "observed", "refine", "what_if"),
+    *("training", "microbatches", "check", "log", "observe", "observed", "refine", "what_if"),
 )
 _NAMED_OTHERWISE = {"feeds": "feed", "pins": "pin", "log": "check", "observed": "observation"}
 
@@ -61,6 +62,7 @@ class Ingredients:
     training: Programs | None = None  # the first one's graph is `graph`
     observed: ObservedStep | None = None  # of the user's graph
     unobserved: str | None = None  # why a step that was to be observed was not
+    pipeline: Pipeline | None = None  # whose graph is `graph`
     instance: Instance | None = None  # of which the graph, the costs and mostly the cluster are
 
 
@@ -175,6 +177,13 @@ def _quietly(stage: str) -> None:
 def _read(request: Request, source: Graph, graph: Graph, cluster: Cluster, say: Callable[[str], None]) -> Ingredients:
     if request.training is not None:
         return _of_training(request, request.training, source, graph, cluster, say)
+    if request.microbatches is not None:
+        from viz.command.pipelining import pipelined  # late: most runs have no pipeline
+
+        say("splitting the step into microbatches")
+        made, costs = pipelined(request, graph, cluster, price)
+        step = choose_step(made.graph, feeds=tuple(request.feeds), fetches=made.fetches)
+        return replace(_inputs(request, source, made.graph, step, cluster, costs), pipeline=made)
     say("choosing the step")
     step = choose_step(graph, feeds=tuple(request.feeds), fetches=request.fetches, signature=request.signature)
     say("pricing the ops")

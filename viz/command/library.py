@@ -111,6 +111,8 @@ def run(
     trips: Mapping[str, int] | Texts = (),
     branches: Mapping[str, bool | float | int] | Texts = (),
     seed: int = 0,
+    microbatches: int | str | None = None,
+    pipeline: str | None = None,
     training: str | None = None,
     replicate: str | None = None,
     fuse: int | str | None = None,
@@ -138,9 +140,9 @@ def run(
     takes such a file or `result.observed`.
 
     The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `bound`,
-    `received`, `training`, `check`, `observed`, `refined`, `notes`, with `against` `difference`, with `what_if` (True,
-    "kept" or "again") `what_if`. `summary()`, `to_json()` and `write(path)` give what the command prints and writes. A
-    plan that runs out of memory is returned, too.
+    `received`, `pipelined`, `training`, `check`, `observed`, `refined`, `notes`, with `against` `difference`, with
+    `what_if` (True, "kept" or "again") `what_if`. `summary()`, `to_json()` and `write(path)` give what the command
+    prints and writes. A plan that runs out of memory is returned, too.
 
     Raises SimvizError with the option that is wrong. Raises GraphError and ClusterError for a graph or cluster that
     cannot be used. Raises InfeasibleError where no device may hold a group, and OracleError where TensorFlow could not

@@ -20,6 +20,7 @@ from simulator.wording import choices, meant, near
 
 ALGORITHMS = tuple(TABLE)
 # The names below belong to other modules, which --help must not load. The tests compare both.
+PIPELINES = ("1f1b", "gpipe")  # the first is the default
 FLAVOURS = ("auto", "local", "master")
 RECV_SCHEDULING = ("whitepaper", "tensorflow")
 REPLICATIONS = ("none", "in", "between", "both", "allreduce:ring", "allreduce:tree", "allreduce:hierarchical")
@@ -274,7 +275,26 @@ def _add_placement(group: argparse._ArgumentGroup) -> None:
         "tower_1=GPU:0, layers/dense=worker:0/GPU:1. The algorithm places the others. Repeatable; of nested scopes "
         "the inner one counts. --against unpinned shows what it changes",
     )
+    _add_pipeline(group)
     add_session(group)
+
+
+def _add_pipeline(group: argparse._ArgumentGroup) -> None:
+    """Options for a step in microbatches."""
+    add = group.add_argument
+    add(
+        "--microbatches",
+        metavar="N|auto",
+        help="split the batch of a training step into N microbatches, which pass through stages on all GPUs (or the "
+        "CPU of each task), with one update at the end. auto: 2, 4 or 8 where that is faster than the plain step "
+        "(docs/pipelines.md)",
+    )
+    add(
+        "--pipeline",
+        choices=PIPELINES,
+        help="the order of microbatches on a stage. 1f1b (default): one forward and one backward in turn. gpipe: all "
+        "forward, then all backward",
+    )
 
 
 def add_session(group: argparse._ArgumentGroup) -> None:
@@ -498,8 +518,8 @@ def _add_comparison(group: argparse._ArgumentGroup) -> None:
         "--against",
         metavar="X",
         help="explain what differs from another run, by its critical path: X is an algorithm, a cluster, a file of "
-        "measured times, an observed step, an earlier result of --json, unpinned for the run without --pin, or of a "
-        "training a regime; the report shows both",
+        "measured times, an observed step, an earlier result of --json, unpinned for the run without --pin, plain for "
+        "the step without --microbatches, or of a training a regime; the report shows both",
     )
     add(
         "--compare",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from simulator.costs.profile import Profile
     from simulator.graph.graph import Shape
     from simulator.observed.observed_step import ObservedStep
+    from simulator.training.pipelines.orders import Order
     from viz.command.training_request import TrainingRequest
 
     ClusterSource: TypeAlias = str | os.PathLike[str] | Mapping[str, object] | Cluster
@@ -34,6 +35,8 @@ SEARCH, IN_TRAINING = "search", "whitepaper"  # the defaults: a search judges on
 _PREDICTED = ("tensorflow", "requested")  # algorithms that predict TensorFlow; for all others --check pins the devices
 MOST = 2**31  # of a dimension, a batch, the trips of a loop
 OBSERVED = ".observed"  # suffix of an observed step
+AUTO = "auto"  # of --microbatches: the best number
+PLAIN = "plain"  # of --against: the step without microbatches
 PLACEMENTS = ("kept", "again")  # of --what-if; the first is the default
 _HOUR_NS = 3600 * 10**9
 _MOST_HOURS = 24  # of an observed step
@@ -74,6 +77,8 @@ class Request:
     simulation: SimulationOptions = SimulationOptions()  # its seed is that of all that is drawn
     protocol: str | None = None  # between tasks; None: the cluster's own
     training: TrainingRequest | None = None  # many steps of many workers; None: one step of one client
+    microbatches: int | str | None = None  # of a pipeline over the devices; AUTO: the best; None: the step as it is
+    pipeline: Order | None = None  # of the turns of its stages; None: the default
     check: bool = False  # ask TensorFlow
     log: str | None = None  # path of a placement log to compare with instead
     observe: ObserveRequest | None = None  # run the step once; None: nothing is run
@@ -126,6 +131,7 @@ def read_request(asked: argparse.Namespace) -> Request:
         raise SimvizError("--what-if is of a single step; a training tries by itself what would relieve it most")
     if asked.compare is not None and asked.what_if is not False:
         raise SimvizError("--compare runs several algorithms and tells a table; leave out --what-if")
+    microbatches = _microbatches(asked, trains=training is not None)
     if asked.refine:
         _check_refine(asked, trains=training is not None)
     return Request(
@@ -145,6 +151,8 @@ def read_request(asked: argparse.Namespace) -> Request:
             engine=asked.engine,
         ),
         training=training,
+        microbatches=microbatches,
+        pipeline=asked.pipeline,
         check=asked.check is True,
         log=asked.check if isinstance(asked.check, str) else None,
         refine=asked.refine,
@@ -162,6 +170,30 @@ def _pins(asked: argparse.Namespace, *, trains: bool) -> Mapping[str, str]:
     if pins and trains:
         raise SimvizError("--pin is of a single step; leave out options of trainings")
     return pins
+
+
+def _microbatches(asked: argparse.Namespace, *, trains: bool) -> int | str | None:
+    """The number of microbatches, or AUTO. Raise SimvizError where it is none, or with options of other steps."""
+    text = asked.microbatches
+    if text is None:
+        if asked.pipeline is not None:
+            raise SimvizError("--pipeline is the order of microbatches; add --microbatches, such as 8 or auto")
+        return None
+    for option, given in (
+        ("options of trainings, which replicate the graph", trains),
+        ("--pin, as stages have devices of their own", bool(asked.pin)),
+        ("--observe and --observation, as another step runs", asked.observe is not False or asked.observation),
+        ("--refine, which runs the plan of the graph as it is", asked.refine),
+        ("--what-if, which changes the batch and the devices of the graph as it is", asked.what_if is not False),
+        (f"--compare, or give a number in place of {AUTO}", asked.compare is not None and text == AUTO),
+    ):
+        if given:
+            raise SimvizError(f"--microbatches makes a pipeline of one step; leave out {option}")
+    if text == AUTO:
+        return AUTO
+    if not text.isdecimal() or not 1 < int(text) <= MOST:
+        raise SimvizError(f"--microbatches {text}: give a whole number from 2, or {AUTO}")
+    return int(text)
 
 
 def _check_refine(asked: argparse.Namespace, *, trains: bool) -> None:

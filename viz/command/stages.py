@@ -32,13 +32,14 @@ from simulator.training.regimes import KINDS, read_regime
 from simulator.wording import counted, near, some
 from viz.command.ingredients import Ingredients, read_inputs, refined_inputs
 from viz.command.pins import UNPINNED
-from viz.command.request import OBSERVED, Request, shown
+from viz.command.request import AUTO, OBSERVED, PLAIN, Request, shown
 from viz.difference.difference import compare
 from viz.difference.outline import Outline, is_result, read_result
 from viz.difference.scene_outline import outline
 from viz.difference.scores import ScoreRow, ScoreTable, score
 from viz.difference.trainings import names
 from viz.hints import HELD, Pinned, affordable, input_notes, pinned
+from viz.pipelined import Pipelined
 from viz.scene import Scene, Trained
 
 _Say = Callable[[str], None]
@@ -54,15 +55,26 @@ def run(request: Request, say: _Say = lambda stage: None) -> Scene:
     alone, wanted = replace(request, against=None), request.against
     other = None if wanted is None else _other(alone, wanted)  # a mistake is told before anything takes long
     log = _log(request)
-    given = read_inputs(alone, say)
-    scene = _run(alone, say, given, log)
+    if alone.microbatches == AUTO:
+        from viz.command.pipelining import choose  # late: most runs have no pipeline
+
+        chosen, scene = choose(replace(alone, check=False), lambda one: _run(one, say, read_inputs(one, say)))
+        alone, given = replace(chosen, check=alone.check), read_inputs(chosen, say)
+        scene = _checked(alone, scene, log, say)
+        if isinstance(other, Request) and other.microbatches == AUTO:
+            other = replace(other, microbatches=alone.microbatches, pipeline=alone.pipeline)
+    else:
+        given = read_inputs(alone, say)
+        scene = _run(alone, say, given, log)
     if request.what_if is not None:
         from viz.command.what_if import what_if  # late: most runs ask for none
 
         scene = replace(scene, what_if=what_if(replace(request, check=False), given, scene, (placed, simulated), say))
     if not isinstance(other, Request):
         return replace(scene, against=other)
-    theirs, ours = ((one.cluster, one.costs, one.training, one.observed, one.pins) for one in (other, alone))
+    theirs, ours = (
+        (one.cluster, one.costs, one.training, one.observed, one.pins, one.microbatches) for one in (other, alone)
+    )
     other = replace(other, check=False, observe=None)
     if other.observed == alone.observed:
         other = other.having(given.observed)
@@ -136,12 +148,18 @@ def _run(request: Request, say: _Say, given: Ingredients, log: Logged | None = N
         received=received,
         refined=rounds,
         pinned=None if held is None else _without_strings(request, given, held, assignment, trace, say),
+        pipelined=None if given.pipeline is None else Pipelined(given.pipeline),
         training=_trained(request, given, (assignment, partitions), say),
         observed=given.observed,
         unobserved=given.unobserved,
         instance=given.instance,
         notes=_notes(request, given, partitions, trace),
     )
+    return _checked(request, scene, log, say)
+
+
+def _checked(request: Request, scene: Scene, log: Logged | None, say: _Say) -> Scene:
+    """The scene compared with a log, or with TensorFlow, or as it is."""
     if log is not None:
         from viz.command.check import check_with_log
 
@@ -251,6 +269,8 @@ def _trained(request: Request, given: Ingredients, first: tuple[Assignment, Part
 def _notes(request: Request, given: Ingredients, partitions: Partitions, trace: Trace) -> tuple[str, ...]:
     """Notes on options without effect, on whose step is shown, and on inputs that later steps would wait for."""
     cluster, said = given.cluster, list[str]()
+    if given.pipeline is not None:
+        said += [Pipelined(given.pipeline).sentence(), *given.pipeline.notes]
     if given.unobserved is not None:
         said.append(
             f"No step was observed: {given.unobserved}. Shapes follow by rules instead, times are estimates, and loops "
@@ -284,6 +304,8 @@ def _other(request: Request, wanted: str) -> Request | Outline:
         return replace(request, pins={})
     if wanted == UNPINNED:
         raise SimvizError(f"--against {UNPINNED} is the run without --pin; add --pin, such as layers/dense=GPU:1")
+    if wanted == PLAIN and request.microbatches is not None:
+        return replace(request, microbatches=None, pipeline=None)
     if wanted in TABLE:
         return replace(request, algorithm=wanted)
     if wanted.partition(":")[0] in KINDS:

@@ -73,6 +73,7 @@ def _lines(scene: Scene, written: Sequence[str]) -> Iterator[_Line]:
     yield _Line(1 if trained is None else 9, _makespan_line(scene))
     yield from _difference_lines(scene)
     yield _Line(2, "" if scene.refined is None else scene.refined.sentence())
+    yield _Line(2, "" if scene.pipelined is None else f"Pipeline: {scene.pipelined.sentence()}.")
     yield _Line(6 if trained is None else 12, _search_line(scene))
     yield _Line(2 if trained is None else 9, _unsized_line(scene))
     yield _Line(5 if trained is None else 12, _critical_line(scene))

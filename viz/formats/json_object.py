@@ -75,6 +75,7 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "observed": _observed(scene),
         "unobserved": scene.unobserved,
         "refined": None if scene.refined is None else scene.refined.facts(),
+        "pipelined": None if scene.pipelined is None else scene.pipelined.facts(),
         "training": None if scene.training is None else training_record(scene.training, training_difference(scene)),
         "counts": figures.counts(scene),
         "notes": figures.result_notes(scene),

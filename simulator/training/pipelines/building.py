@@ -48,10 +48,8 @@ class Pipeline:
         return held(turns(self.order, len(self.stages), self.microbatches)[stage])
 
     def __str__(self) -> str:
-        return (
-            f"{self.microbatches} microbatches of {counted(self.examples, 'example')} pass "
-            f"through {counted(len(self.stages), 'stage')} in the order {self.order}"
-        )
+        examples, stages = counted(self.examples, "example"), counted(len(self.stages), "stage")
+        return f"{self.microbatches} microbatches of {examples} over {stages}, {self.order}"
 
 
 @dataclass(eq=False)

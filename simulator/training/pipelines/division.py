@@ -28,7 +28,7 @@ from simulator.training.programs.edits import shape_message
 from simulator.training.recognition.anatomy import Anatomy, anatomy
 from simulator.training.recognition.clipping import as_computed
 from simulator.training.recognition.dataflow import closure, readers, values_in
-from simulator.training.recognition.parts import Parts, parts_of
+from simulator.training.recognition.parts import Parts, is_write, parts_of
 
 _DIVISIONS = frozenset(("RealDiv", "Div", "DivNoNan"))
 _PASSES = frozenset(("Cast", "Identity", "Reshape", "ExpandDims"))
@@ -78,11 +78,11 @@ def divide(whole: Graph, count: int, *, batch: int | None = None, fetch: Sequenc
     copied = _depending(whole, small, tower, [int(small.edge_dst[edge]) for edge in reading])
     _refuse(small, copied)
     numbers = _numbers(small, copied, reading)
-    divisors = _divisors(whole, small, tower, late, examples)
-    _of_mean(small, tower, numbers | divisors)
+    divisors = _divisors(whole, small, tower, late, examples, examples // count)
+    _of_mean(small, tower, numbers | set(divisors))
     attrs = list(mixed.attrs)
-    for row in divisors:
-        attrs[row] = _divided(attrs[row], count)
+    for row, value in divisors.items():
+        attrs[row] = _constant(attrs[row], value)
     others = {*tower, *parts.update, *parts.written}
     aside = tuple(row for row in late if found.step.runs[row] and row not in others)
     return Division(
@@ -167,17 +167,13 @@ def _cut(whole: Graph, small: Graph, late: Sequence[int], count: int) -> tuple[d
         if was is None or now is None or len(axes) != 1 or was[axes[0]] != count * now[axes[0]]:
             name = small.tensor_name(tensor)
             raise GraphError(
-                f"{small.source}: {name!r} has the shape {_shown(was)} for the whole batch and {_shown(now)} for a "
-                "microbatch, so it can't be split along one dimension.",
+                f"{small.source}: {name!r} has the shape {was or 'unknown'} for the whole batch and {now or 'unknown'} "
+                "for a microbatch, so it can't be split along one dimension.",
                 node=name.rpartition(":")[0],
             )
         cut[int(small.edge_src[edge]), int(small.tensor_port[tensor])] = axes[0]
         reading.append(edge)
     return cut, tuple(reading)
-
-
-def _shown(shape: Shape | None) -> str:
-    return "unknown" if shape is None else str(list(shape))
 
 
 def _differs(whole: Graph, small: Graph, row: int) -> bool:
@@ -207,6 +203,12 @@ def _refuse(graph: Graph, copied: Sequence[int]) -> None:
                 "into microbatches only where all that is copied runs once.",
                 node=name,
             )
+        if is_write(graph, row):
+            raise GraphError(
+                f"{graph.source}: {name!r} ({op}) writes a variable whose new value the gradients need, and each "
+                "microbatch would write it again.",
+                node=name,
+            )
 
 
 # ---- means ----------------------------------------------------------------------------------------------------------
@@ -226,19 +228,23 @@ def _numbers(graph: Graph, copied: Sequence[int], reading: Sequence[int]) -> set
     return inside - moved
 
 
-def _divisors(whole: Graph, small: Graph, tower: Sequence[int], late: Sequence[int], examples: int) -> set[int]:
-    """Constants by which a mean over the batch divides: no shape says so, as they are mere numbers.
+def _divisors(
+    whole: Graph, small: Graph, tower: Sequence[int], late: Sequence[int], examples: int, fewer: int
+) -> dict[int, float]:
+    """Constants by which a mean over the batch divides, with their values for a microbatch.
 
-    They are the elements of which a Mean takes one in its input, where its gradient divides a tensor of that shape; or
-    the batch itself, by which a single number is divided.
+    No shape says so, as they are mere numbers. They are the elements of which a Mean takes one in its input, where its
+    gradient divides a tensor of that shape; or the batch itself, by which a single number is divided. The file may
+    have had another batch, which its own shapes tell.
     """
     inside = set(late)
-    means: dict[tuple[Shape | None, float], set[bool]] = {}
+    means: dict[tuple[Shape | None, float], set[float]] = {((), float(examples)): {float(fewer)}}
     for row, op in enumerate(small.ops):  # the gradient may need none of it, so it need not be copied
         if op == "Mean":
-            shape, share = _mean(whole, row)
-            means.setdefault((shape, share), set()).add(share != _mean(small, row)[1])
-    found: set[int] = set()
+            shape, share, before = _mean(whole, row)
+            for one in (share, before):
+                means.setdefault((shape, one), set()).add(one if share == (now := _mean(small, row)[1]) else now)
+    found: dict[int, float] = {}
     for row in tower:
         edges = values_in(small, row)
         if small.ops[row] not in _DIVISIONS or len(edges) < 2:
@@ -247,25 +253,30 @@ def _divisors(whole: Graph, small: Graph, tower: Sequence[int], late: Sequence[i
         numbers = elements(small.attrs[constant]) if small.ops[constant] == "Const" else None
         if numbers is None or len(numbers) != 1 or numbers != elements(whole.attrs[constant]):
             continue
-        divided = whole.tensor_shape[whole.edge_tensor[edges[0]]]
-        kinds = means.get((divided, numbers[0]), {True} if divided == () and numbers[0] == examples else set())
-        if kinds == {True, False}:
+        kinds = means.get((whole.tensor_shape[whole.edge_tensor[edges[0]]], numbers[0]), set())
+        if len(kinds) > 1:
             raise GraphError(
                 f"{small.source}: {small.names[row]!r} divides by {numbers[0]:g}, which may count examples or not.",
                 node=small.names[row],
             )
-        if True in kinds and inside.issuperset(readers(small, constant)):
-            found.add(constant)
+        if kinds and kinds != {numbers[0]} and inside.issuperset(readers(small, constant)):
+            found[constant] = kinds.pop()
     return found
 
 
-def _mean(graph: Graph, row: int) -> tuple[Shape | None, float]:
-    """The shape of the input of a Mean, and how many of its elements make one."""
-    edges = values_in(graph, row)
-    shape, made = graph.tensor_shape[graph.edge_tensor[edges[0]]], graph.tensor_shape[graph.tensor_ptr[row]]
+def _mean(graph: Graph, row: int) -> tuple[Shape | None, float, float]:
+    """The shape of the input of a Mean, and how many of its elements make one: now, and by the shapes of the file."""
+    edge = values_in(graph, row)[0]
+    tensor = int(graph.edge_tensor[edge])
+    shape, made = graph.tensor_shape[tensor], graph.tensor_shape[graph.tensor_ptr[row]]
     if shape is None or made is None:
-        return None, 0.0
-    return shape, float(np.prod(shape)) / max(float(np.prod(made)), 1.0)
+        return None, 0.0, 0.0
+    ones = max(float(np.prod(made)), 1.0)
+    written = graph.attrs[int(graph.edge_src[edge])].get(SHAPES)
+    port = int(graph.tensor_port[tensor])
+    before = shape_of(written.list.shape[port]) if written is not None and port < len(written.list.shape) else None
+    share = float(np.prod(shape)) / ones
+    return shape, share, share if before is None or -1 in before else float(np.prod(before)) / ones
 
 
 def _behind(graph: Graph, row: int) -> int:
@@ -288,9 +299,9 @@ def _of_mean(graph: Graph, tower: Sequence[int], numbers: Collection[int]) -> No
     )
 
 
-def _divided(attrs: Attrs, count: int) -> Attrs:
-    """The attributes of a constant with a count-th of its value."""
+def _constant(attrs: Attrs, number: float) -> Attrs:
+    """The attributes of a constant with another value."""
     value = type(attrs["value"])()
     value.CopyFrom(attrs["value"])
-    packed(value.tensor, [one / count for one in elements(attrs) or ()])
+    packed(value.tensor, [number])
     return {**attrs, "value": value}

@@ -32,16 +32,16 @@ def constant(value: float, dtype: int = 1) -> AttrValue:
     return made
 
 
-def chain(layers: int, batch: int, *, fixed: bool = True) -> Graph:
+def chain(layers: int, batch: int, *, fixed: bool = True, width: int = WIDTH) -> Graph:
     """Products one after the other, a mean of squares, and the gradient as TensorFlow writes it."""
     made, one = Rows(), type_attr()
-    wide = shapes_attr((batch, WIDTH))
-    declared = shape_attr(batch if fixed else -1, WIDTH)
+    wide = shapes_attr((batch, width))
+    declared = shape_attr(batch if fixed else -1, width)
     for name in ("x", "y"):
         made.add(name, "Placeholder", dtype=one, shape=declared, _output_shapes=wide)
     made.add("rate", "Const", **typed("Const"))
     for at in range(layers):
-        variable(made, f"w{at}", WIDTH, WIDTH)
+        variable(made, f"w{at}", width, width)
     before = "x"
     for at in range(layers):
         before = made.add(f"layer{at}", "MatMul", [before, f"w{at}/read"], T=one, _output_shapes=wide)
@@ -49,12 +49,12 @@ def chain(layers: int, batch: int, *, fixed: bool = True) -> Graph:
     made.add("squares", "Square", ["off"], T=one, _output_shapes=wide)
     made.add("axes", "Const", dtype=type_attr(3), value=axes(0, 1), _output_shapes=shapes_attr((2,)))
     made.add("loss", "Mean", ["squares", "axes"], T=one, Tidx=type_attr(3), _output_shapes=shapes_attr(()))
-    made.add("examples", "Const", dtype=one, value=constant(batch * WIDTH), _output_shapes=shapes_attr(()))
+    made.add("examples", "Const", dtype=one, value=constant(batch * width), _output_shapes=shapes_attr(()))
     back = made.add("share", "RealDiv", ["off", "examples"], T=one, _output_shapes=wide)
     updates = []
     for at in reversed(range(layers)):
         read = f"layer{at - 1}" if at else "x"
-        flip, square = AttrValue(b=True), shapes_attr((WIDTH, WIDTH))
+        flip, square = AttrValue(b=True), shapes_attr((width, width))
         grad = made.add(f"grad{at}", "MatMul", [read, back], T=one, transpose_a=flip, _output_shapes=square)
         if at:  # the gradient of the weights comes first, so that a stage ends all at once
             inputs = [back, f"w{at}/read", f"^{grad}"]

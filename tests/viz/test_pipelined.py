@@ -1,0 +1,125 @@
+"""A step in microbatches by the command: the best number, measured times, what is told, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from simulator.errors import GraphError, SimvizError
+from simulator.execution.memory import out_of_memory
+from simulator.graph.graph import Graph
+from simulator.graph.graph_def import graph_def
+from tests.training.pipelines.chain import chain
+from viz import run
+from viz.command.pipelining import COUNTS
+from viz.pipelined import Pipelined
+
+QUICK = {"algorithm": "requested", "cluster": "4gpu"}
+
+
+@pytest.fixture(scope="module")
+def wide() -> Graph:
+    """Layers that are long enough for a pipeline to pay."""
+    return chain(8, 4096, width=2048)
+
+
+def told(result: object) -> Pipelined:
+    found = result.pipelined  # type: ignore[attr-defined]
+    assert isinstance(found, Pipelined)
+    return found
+
+
+def test_the_number_that_is_asked_for_is_shown(wide: Graph) -> None:
+    result = run(wide, cluster="4gpu", microbatches=8, pipeline="gpipe", budget=50)
+    found = told(result)
+    assert found.made is not None
+    assert "Pipeline: 8 microbatches of 512 examples over 4 stages, gpipe." in result.summary()
+    facts = json.loads(result.to_json())["pipelined"]
+    assert (facts["microbatches"], facts["order"], facts["tried"], facts["held"]) == (8, "gpipe", [], [8] * 4)
+    assert facts["stages"] == [f"/job:localhost/task:0/device:GPU:{at}" for at in range(4)]
+    assert any(note.startswith("8 microbatches of 512") for note in result.notes)
+
+
+def test_the_best_number_is_found_and_its_gain_told(wide: Graph) -> None:
+    result, plain = run(wide, cluster="4gpu", microbatches="auto", budget=50), run(wide, cluster="4gpu", budget=50)
+    found = told(result)
+    assert [one.microbatches for one in found.tried] == [1, *COUNTS]
+    assert found.tried[0].makespan_ns == plain.trace.makespan
+    assert result.trace.makespan == min(one.makespan_ns for one in found.tried if one.makespan_ns is not None)
+    assert plain.trace.makespan > 1.3 * result.trace.makespan
+    assert f"{plain.trace.makespan / result.trace.makespan:.3g} times as long" in result.summary()
+    assert plain.pipelined is None
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(2, 6), st.sampled_from([12, 16, 64]), st.sampled_from(["2gpu", "3gpu", "1cpu", "worker=2x1gpu"]))
+def test_what_is_shown_is_never_worse_than_the_plain_step(layers: int, batch: int, cluster: str) -> None:
+    graph = chain(layers, batch)
+    result = run(graph, cluster=cluster, microbatches="auto", algorithm="heft")
+    plain = run(graph, cluster=cluster, algorithm="heft")
+    full = [out_of_memory(one.trace, one.partitions, one.cluster) is not None for one in (result, plain)]
+    assert (full[0], result.trace.makespan) <= (full[1], plain.trace.makespan)
+
+
+def test_measured_times_of_the_batch_are_scaled_to_microbatches(wide: Graph, tmp_path: Path) -> None:
+    measured = tmp_path / "times.csv"
+    measured.write_text("node,kind,ns\nlayer3,a100,8000000\nupdate3,a100,700000\n")
+    plain = run(wide, **QUICK, costs=measured)  # type: ignore[arg-type]
+    made = run(wide, **QUICK, costs=measured, microbatches=8)  # type: ignore[arg-type]
+    estimated = [run(wide, **QUICK), run(wide, **QUICK, microbatches=8)]  # type: ignore[arg-type]
+
+    def time(result: object, name: str) -> int:
+        costs, graph = result.costs, result.graph  # type: ignore[attr-defined]
+        return int(costs.run_ns[graph.row(name), costs.kinds.index("a100")])
+
+    assert time(plain, "layer3") == 8_000_000
+    part = time(estimated[1], "layer3") / time(estimated[0], "layer3")
+    assert 1 / 8 < part < 0.5
+    for name in ("layer3", "microbatch_5/layer3"):
+        assert time(made, name) == pytest.approx(8_000_000 * part, rel=1e-6)
+    assert time(made, "update3") == 700_000
+    assert time(made, "layer2") == time(estimated[1], "layer2")
+
+
+def test_a_pipeline_is_explained_against_the_plain_step(wide: Graph) -> None:
+    result = run(wide, **QUICK, microbatches=4, against="plain")  # type: ignore[arg-type]
+    assert result.difference is not None
+    assert "Against plain" in result.summary()
+
+
+def test_a_pipeline_that_is_written_is_a_graph_of_its_own(wide: Graph, tmp_path: Path) -> None:
+    made = run(wide, **QUICK, microbatches=2)  # type: ignore[arg-type]
+    made.write(tmp_path / "made.pb")
+    again = run(tmp_path / "made.pb", cluster="4gpu", algorithm="requested")
+    assert len(graph_def(again.graph).node) == len(made.graph)
+    assert again.trace.makespan == made.trace.makespan
+
+
+def test_what_has_no_pipeline_shows_the_plain_step_and_says_why() -> None:
+    result = run(chain(4, 7), **QUICK, microbatches="auto")  # type: ignore[arg-type]
+    assert told(result).made is None
+    assert "no pipeline was made" in result.summary()
+    with pytest.raises(GraphError, match="can't be divided"):
+        run(chain(4, 7), **QUICK, microbatches=2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"microbatches": "many"}, "give a whole number from 2, or auto"),
+        ({"microbatches": 1}, "give a whole number from 2, or auto"),
+        ({"pipeline": "gpipe"}, "add --microbatches"),
+        ({"microbatches": 2, "training": "async"}, "leave out options of trainings"),
+        ({"microbatches": 2, "pins": {"layer0": "GPU:0"}}, "leave out --pin"),
+        ({"microbatches": 2, "observe": True}, "leave out --observe"),
+        ({"microbatches": 2, "refine": True}, "leave out --refine"),
+        ({"microbatches": 2, "what_if": True}, "leave out --what-if"),
+    ],
+)
+def test_options_without_a_pipeline_are_refused(options: dict[str, object], said: str) -> None:
+    with pytest.raises(SimvizError, match=said):
+        run(chain(4, 12), cluster="2gpu", **options)  # type: ignore[arg-type]
