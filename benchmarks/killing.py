@@ -11,6 +11,7 @@ output folder each file is whole or not there, or it is a fault. Temporary files
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import signal
@@ -37,8 +38,28 @@ MODES: Mapping[str, Sequence[str]] = {
     "training": (GRAPH, *_TRAINING, "--steps", "200", "--engine", "python", "-o", "a.html"),
     "training, compiled": (GRAPH, *_TRAINING, "--steps", "2000", "--engine", "compiled", "-o", "a.html"),
     "search for a rate": (GRAPH, *_TRAINING, "--workers", "1,2,4", "--steps", "20", "-o", "a.html"),
+    "compiling": (GRAPH, *_TRAINING, "--steps", "2", "--engine", "compiled", "-o", "a.html"),
+    "search": (GRAPH, "--cluster", "ps=2,worker=2x2gpu", "--budget", "3s", "-o", "a.html"),
+    "what if": (GRAPH, "--cluster", "ps=2,worker=2x2gpu", "--what-if", "--json", "a.json"),
+    "two runs": (
+        GRAPH,
+        "--cluster",
+        "ps=2,worker=2",
+        "--against",
+        "ps=2,worker=1",
+        "-o",
+        "a.html",
+        "-o",
+        "a.comparison.svg",
+    ),
+    "bench": ("bench", GRAPH, "--cluster", "ps=2,worker=1", "--cluster", "ps=2,worker=2", "--jobs", "2", "-o", "a.csv"),
+    "observe": (GRAPH, "--observe", "-o", "a.observed", "-o", "a.html"),
+    "refine": (GRAPH, "--cluster", "ps=2,worker=1", "--refine", "-o", "a.html"),
+    "calibrate": ("--calibrate", "a.toml"),
     "check": (GRAPH, "--cluster", "ps=2,worker=1", "--algorithm", "tensorflow", "--check", "-o", "a.html"),
 }
+_COLD = ("compiling",)  # modes that find no machine code
+_LONGEST_S = {"calibrate": 15.0}  # a mode that takes minutes is killed in its first seconds
 # A file is whole if it ends so; JSON if it can be read.
 _ENDS = {".html": b"</html>\n", ".svg": b"</svg>\n", ".png": b"IEND\xaeB`\x82", ".dot": b"}\n", ".pbtxt": b"}\n"}
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
@@ -55,6 +76,14 @@ def is_whole(path: Path) -> bool:
         from simulator.graph.messages import GraphDef
 
         return len(GraphDef.FromString(raw).node) > 200
+    if path.suffix == ".csv":
+        return raw.endswith(b"\n") or not raw  # rows of what is done are kept
+    if path.suffix == ".observed":
+        json.loads(gzip.decompress(raw))
+    if path.suffix == ".toml":
+        from simulator.costs.profile import read_profile
+
+        read_profile(path)
     return bool(raw) and raw.endswith(_ENDS.get(path.suffix, b""))
 
 
@@ -80,7 +109,7 @@ def until(done: Callable[[], bool], seconds: float) -> bool:
     return done()
 
 
-def killed(arguments: Sequence[str], number: int | None, after_s: float) -> Counter[str]:
+def killed(arguments: Sequence[str], number: int | None, after_s: float, *, cold: bool = False) -> Counter[str]:
     """The remains of one run; `number` is the signal, None: it goes on to its end."""
     left: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="simviz-killing-") as folder:
@@ -90,6 +119,7 @@ def killed(arguments: Sequence[str], number: int | None, after_s: float) -> Coun
         mark = uuid.uuid4().hex
         environment = {**os.environ, MARK: mark, "TMPDIR": str(places["tmp"]), "HOME": str(places["home"])}
         environment |= {"XDG_CACHE_HOME": str(places["home"]), "PYTHONPATH": str(ROOT)}
+        environment |= {"SIMVIZ_CACHE_DIR": str(places["home"])} if cold else {}
         command = [sys.executable, "-m", "viz", *arguments]
         process = subprocess.Popen(
             command, cwd=places["out"], env=environment, start_new_session=True, stdout=subprocess.PIPE,
@@ -106,6 +136,8 @@ def killed(arguments: Sequence[str], number: int | None, after_s: float) -> Coun
             left["another exit code"] += number != signal.SIGKILL and process.returncode not in (
                 0, -(number or 0), 128 + (number or 0),
             )  # fmt: skip
+        if left["another exit code"] or b"Traceback" in said:
+            print(arguments, number, after_s, process.returncode, said.decode(errors="replace"), file=sys.stderr)
         left["traceback through simviz"] += b"Traceback" in said and (b"/viz/" in said or b"/simulator/" in said)
         if not until(lambda: not alive(mark), SETTLED_S):
             left["processes"] += 1
@@ -115,14 +147,18 @@ def killed(arguments: Sequence[str], number: int | None, after_s: float) -> Coun
         left["temporary files beside results"] += any(path.name.startswith(".") for path in names)
         left["half results"] += not all(is_whole(path) for path in names if not path.name.startswith("."))
         left["other temporary files"] += any(places["tmp"].iterdir())
+        kept = [path for path in places["home"].rglob("*") if path.is_file()]
+        left["parts of machine code"] += any(path.name.startswith(".") for path in kept)
     return left
 
 
-def lasting(arguments: Sequence[str]) -> float:
-    """The seconds that a run takes undisturbed, the second time."""
+def lasting(mode: str) -> float:
+    """The seconds that a run takes undisturbed, the second time; of a mode that takes minutes some of them."""
+    if mode in _LONGEST_S:
+        return _LONGEST_S[mode]
     for _ in range(2):
         begin = time.monotonic()
-        found = killed(arguments, None, 600)
+        found = killed(MODES[mode], None, 600, cold=mode in _COLD)
         assert found["had ended"], found
     return time.monotonic() - begin
 
@@ -133,6 +169,7 @@ FOUND = (
     "half results",
     "temporary files beside results",
     "other temporary files",
+    "parts of machine code",
     "traceback through simviz",
     "another exit code",
     "longer than a second to end",
@@ -152,11 +189,11 @@ def main() -> None:
     for mode, arguments in MODES.items():
         if asked.modes not in mode:
             continue
-        seconds = lasting(arguments)
+        seconds = lasting(mode)
         for number in SIGNALS:
             left: Counter[str] = Counter()
             for _ in range(asked.moments):
-                left += killed(arguments, number, random.uniform(0, seconds))
+                left += killed(arguments, number, random.uniform(0, seconds), cold=mode in _COLD)
             whole[number] += left
             counts = " | ".join(str(left[one]) for one in FOUND)
             print(f"| {mode}, {seconds:.1f} s | {number.name} | {asked.moments} | {counts} |", flush=True)

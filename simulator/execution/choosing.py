@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from hashlib import sha256
@@ -94,14 +94,23 @@ def folders() -> list[Path]:
     named = os.environ.get("SIMVIZ_CACHE_DIR")
     if named:
         return [Path(named)]
-    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return [_ROOT / "execution" / "compiled" / "__pycache__", user / "simviz"]
+    found = [_ROOT / "execution" / "compiled" / "__pycache__"]
+    with suppress(RuntimeError):  # a user whom the system does not know has no home
+        found.append(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "simviz")
+    return found
 
 
 def is_warm(loop: CompiledSources = STEP) -> bool:
     """Tell whether it most likely is compiled already; on a processor of another kind it is compiled all the same."""
     wanted = file_name(loop, "*")
-    return bool(digest(loop)) and any(True for folder in folders() for _ in folder.glob(wanted))
+    return bool(digest(loop)) and any(_holds(folder, wanted) for folder in folders())
+
+
+def _holds(folder: Path, wanted: str) -> bool:
+    try:
+        return any(True for _ in folder.glob(wanted))
+    except OSError:  # nobody may look into it
+        return False
 
 
 @contextmanager

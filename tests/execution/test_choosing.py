@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import subprocess
 import sys
 from pathlib import Path
@@ -109,6 +110,41 @@ def test_what_was_kept_is_found_unless_it_is_damaged(
     again, found = kernel.made(little, LITTLE, SMALL), np.zeros(1, np.int64)
     again(found)
     assert (again.found, found.tolist()) == (damage is None, [7])
+
+
+def test_a_user_without_a_home_has_one_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(_: int) -> None:
+        raise KeyError
+
+    for name in ("SIMVIZ_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert [folder.name for folder in choosing.folders()] == ["__pycache__"]
+
+
+def test_a_folder_into_which_nobody_may_look_is_cold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def hidden(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setenv("SIMVIZ_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(Path, "glob", hidden)
+    assert not choosing.is_warm()
+
+
+@pytest.mark.parametrize("limit", [0, 1, 4096])
+def test_a_disk_that_fills_up_keeps_no_part_of_the_code(limit: int, tmp_path: Path) -> None:
+    """A process that may write no file of more bytes has the error of a full disk."""
+    code = (
+        "import resource, signal, sys; from pathlib import Path; from simulator.execution.compiled import kernel\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)\n"
+        "print(kernel._write(Path(sys.argv[2], 'a.code'), bytes(10_000)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(limit), str(tmp_path)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("False\n", "")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_warming_up_says_where_it_is_kept(capsys: pytest.CaptureFixture[str]) -> None:

@@ -84,6 +84,7 @@ BENCH: _Values = {
     for name in ("--batch", "--soft", "--hard", "--master", "--costs", "--order", "--engine", "--seed")
 }
 GRAPHS = ("graph", "train", "train", "loop", "calls", "instance.json")
+_SLOW = ("--refine", "--observe")  # real TensorFlow runs for them, in processes of its own
 _LONG = ("--steps", "--until-ci", "--trips", "--workers", "--jobs")  # a large number is a wish that takes its time
 
 
@@ -118,6 +119,8 @@ def _typed(known: _Values, random: Chance, count: int) -> list[str]:
     typed = []
     for _ in range(count):
         option = random.choice(sorted(known))
+        if option in _SLOW and random.random() < 0.95:
+            continue
         values = known[option]
         typed.append(option)
         if not values or (option in ("--what-if", "--observe", "--check") and random.random() < 0.5):

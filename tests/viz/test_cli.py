@@ -315,6 +315,23 @@ def test_a_file_name_that_is_no_text(here: Path) -> None:
     assert json.loads((here / "a.json").read_text())["graph"]["name"] == "mod\N{REPLACEMENT CHARACTER}le.pbtxt"
 
 
+def test_a_complaint_that_cannot_be_printed_keeps_its_exit_code(here: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "viz", "missing.pb"]
+        assert subprocess.run(command, cwd=here, stderr=full, check=False).returncode == 2
+
+
+def test_a_file_that_is_gone_meanwhile_is_said(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def gone(*_: object) -> None:
+        Path("gone.pb").stat()
+
+    monkeypatch.setattr("viz.command.stages.run", gone)
+    assert main([GRAPH]) == 2
+    assert capsys.readouterr().err == "simviz: gone.pb: No such file or directory\n"
+
+
 @pytest.mark.parametrize("arguments", [(), ("--json", "-")])
 def test_a_full_disk_under_standard_output_is_said(here: Path, arguments: tuple[str, ...]) -> None:
     with Path("/dev/full").open("wb") as full:

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NoReturn
 
 from simulator import __version__
 from simulator.errors import SimvizError
@@ -225,12 +226,17 @@ def _under(root: Path) -> Iterator[Path]:
     if root.is_file() or _is_saved_model(root):
         yield root
         return
-    for folder, below, files in os.walk(root):
+    for folder, below, files in os.walk(root, onerror=_refuse):
         here = Path(folder)
         models = [name for name in below if _is_saved_model(here / name)]
         below[:] = sorted(name for name in below if name not in models and not name.startswith("."))
         graphs = [name for name in files if not name.startswith(".") and _is_graph(here / name)]
         yield from (here / name for name in sorted([*models, *graphs]))
+
+
+def _refuse(error: OSError) -> NoReturn:
+    """Raise SimvizError for a folder that can't be looked into: what it holds would be missing without a word."""
+    raise SimvizError(f"{error.filename} cannot be looked into: {error.strerror}")
 
 
 def _is_graph(path: Path) -> bool:
@@ -239,7 +245,10 @@ def _is_graph(path: Path) -> bool:
 
 
 def _is_saved_model(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in SAVED_MODEL_FILES)
+    try:
+        return any((folder / name).is_file() for name in SAVED_MODEL_FILES)
+    except OSError as error:
+        raise SimvizError(f"{folder} cannot be looked into: {error.strerror}") from None
 
 
 def _digest(path: Path) -> str:

@@ -79,6 +79,9 @@ def _ended(work: Callable[[], int], graph: str | None, written: list[str]) -> in
     except BrokenPipeError:
         drop_output()  # the reader of our output left
         return 0
+    except OSError as error:  # of a file that was there before, or a folder that hides what it holds
+        complain(f"{error.filename or graph}: {error.strerror or error}")
+        return 2
     except RecursionError:
         complain(f"{graph}: nested too deeply to be a graph that TensorFlow wrote")
         return 2

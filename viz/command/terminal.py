@@ -6,14 +6,18 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 from simulator.errors import SimvizError
 from simulator.wording import printable
 
 
 def complain(message: str) -> None:
-    """Print an error."""
-    print("simviz:", printable(message), file=sys.stderr)
+    """Print an error, unless nobody can be told: the exit code says it, too."""
+    try:
+        print("simviz:", printable(message), file=sys.stderr, flush=True)
+    except OSError:
+        _discard(sys.stderr)
 
 
 def tell(text: str) -> None:
@@ -44,7 +48,11 @@ def _standard_output() -> Iterator[None]:
 
 def drop_output() -> None:
     """Discard what still waits to be printed, so that the flush at exit does not fail again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _discard(sys.stdout)
+
+
+def _discard(stream: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @contextmanager

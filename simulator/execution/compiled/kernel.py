@@ -34,6 +34,7 @@ from simulator.execution.compiled.translation import (
     registers,
 )
 from simulator.execution.event_queue import OVER_ARRAYS
+from simulator.files import replace_file
 
 _HEAD = 32  # bytes of a digest
 _DTYPES = {name: np.dtype(name) for name in ELEMENTS}  # their names take long to find out
@@ -189,12 +190,10 @@ def _read(path: Path) -> bytes | None:
 
 
 def _write(path: Path, code: bytes) -> bool:
-    """Keep machine code in a file; whether it can be written. Others never see a part of it."""
-    own = path.with_suffix(f".{os.getpid()}")
+    """Keep machine code in a file; whether it can be written. Nobody ever sees a part of it, nor is one left."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        own.write_bytes(sha256(code).digest() + code)
-        own.replace(path)
+        replace_file(path, sha256(code).digest() + code)
     except OSError:  # the caller goes without
         return False
     return True

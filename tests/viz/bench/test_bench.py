@@ -130,6 +130,23 @@ def test_a_file_that_another_bench_writes_to_is_left_alone(asking: Asking) -> No
         run_bench(request, again)
 
 
+@pytest.mark.parametrize("hidden", ["is_file", "scandir"])
+def test_a_folder_that_hides_what_it_holds_is_refused(
+    hidden: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is in it would be missing in the table without a word."""
+
+    def refuse(path: object = ".", *_: object) -> bool:
+        if hidden == "is_file" and path == tmp_path:
+            return False
+        raise PermissionError(13, "Permission denied", str(path))
+
+    holder: object = Path if hidden == "is_file" else os
+    monkeypatch.setattr(holder, hidden, refuse)
+    assert main(["bench", str(tmp_path), "-o", str(tmp_path / "a.csv")]) == 2
+    assert capsys.readouterr().err == f"simviz: {tmp_path} cannot be looked into: Permission denied\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
