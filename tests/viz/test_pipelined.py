@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from simulator import load_cluster
 from simulator.errors import GraphError, SimvizError
 from simulator.execution.memory import out_of_memory
 from simulator.graph.graph import Graph
@@ -123,3 +125,17 @@ def test_what_has_no_pipeline_shows_the_plain_step_and_says_why() -> None:
 def test_options_without_a_pipeline_are_refused(options: dict[str, object], said: str) -> None:
     with pytest.raises(SimvizError, match=said):
         run(chain(4, 12), cluster="2gpu", **options)  # type: ignore[arg-type]
+
+
+def test_a_step_that_fits_in_no_plain_way_fits_in_microbatches(wide: Graph) -> None:
+    """Each microbatch holds its own activations alone, so even one stage needs less memory."""
+    cluster = load_cluster("1gpu")
+    needed = max(run(wide, cluster=cluster, algorithm="single").trace.peak_bytes.tolist())
+    gpu = next(at for at, one in enumerate(cluster.devices) if one.type == "GPU")
+    devices = [replace(one, memory_bytes=needed * 9 // 10) for one in cluster.devices]
+    small = replace(cluster, devices=tuple(devices[gpu] if at == gpu else one for at, one in enumerate(devices)))
+    result = run(wide, cluster=small, microbatches="auto", budget=50)
+    found = told(result)
+    assert found.made is not None
+    assert out_of_memory(result.trace, result.partitions, result.cluster) is None
+    assert result.trace.makespan < found.tried[0].makespan_ns or not found.tried[0].fits  # type: ignore[operator]

@@ -106,6 +106,9 @@ def _smaller(whole: Graph, examples: int, fewer: int) -> Graph:
         span = range(int(whole.tensor_ptr[row]), int(whole.tensor_ptr[row + 1])) if brings(whole, row) else ()
         for port, tensor in enumerate(span):
             shape = whole.tensor_shape[tensor]
+            if shape and shape[0] == examples and min(shape) < 0:
+                name = whole.names[row]
+                raise GraphError(f"{whole.source}: {name!r} leaves its shape open; feed it, as by --feed.", node=name)
             if shape and shape[0] == examples and _open(whole.attrs[row], port):
                 feeds[f"{whole.names[row]}:{port}"] = (fewer, *shape[1:])
     return with_shapes(whole, batch=fewer, feeds=feeds)
@@ -136,15 +139,18 @@ def brings(graph: Graph, row: int) -> bool:
 
 
 def _mixed(whole: Graph, small: Graph, late: Iterable[int]) -> Graph:
-    """The graph of the small batch in these rows, of the whole one in all others."""
+    """The graph of the small batch in these rows, of the whole one in all others, each saying its own shapes."""
     attrs, shapes = list(whole.attrs), list(whole.tensor_shape)
+    first = whole.tensor_ptr.tolist()
     for row in late:
         attrs[row] = small.attrs[row]
-        span = slice(int(small.tensor_ptr[row]), int(small.tensor_ptr[row + 1]))
+        span = slice(first[row], first[row + 1])
         shapes[span] = small.tensor_shape[span]
-        if SHAPES in attrs[row] and whole.tensor_shape[span] != small.tensor_shape[span]:
-            said = shaped([None if shape is None else shape_message(shape) for shape in shapes[span]])
-            attrs[row] = {**{key: value for key, value in attrs[row].items() if key != SHAPES}, **said}
+    for row, own in enumerate(attrs):
+        known = shapes[first[row] : first[row + 1]]
+        if SHAPES in own and known != [shape_of(one) for one in own[SHAPES].list.shape]:  # it had another batch
+            said = shaped([None if shape is None else shape_message(shape) for shape in known])
+            attrs[row] = {**{key: value for key, value in own.items() if key != SHAPES}, **said}
     sizes, _ = tensor_sizes(whole.tensor_dtype.tolist(), shapes)
     return replace(whole, attrs=tuple(attrs), tensor_shape=tuple(shapes), tensor_bytes=sizes)
 
@@ -238,12 +244,13 @@ def _divisors(
     have had another batch, which its own shapes tell.
     """
     inside = set(late)
-    means: dict[tuple[Shape | None, float], set[float]] = {((), float(examples)): {float(fewer)}}
+    means: dict[tuple[Shape | None, float], set[float | None]] = {((), float(examples)): {float(fewer)}}
     for row, op in enumerate(small.ops):  # the gradient may need none of it, so it need not be copied
         if op == "Mean":
             shape, share, before = _mean(whole, row)
-            for one in (share, before):
-                means.setdefault((shape, one), set()).add(one if share == (now := _mean(small, row)[1]) else now)
+            now = _mean(small, row)[1]
+            for one in (share, before):  # None: it counts no examples
+                means.setdefault((shape, one), set()).add(None if share == now else now)
     found: dict[int, float] = {}
     for row in tower:
         edges = values_in(small, row)
@@ -259,8 +266,9 @@ def _divisors(
                 f"{small.source}: {small.names[row]!r} divides by {numbers[0]:g}, which may count examples or not.",
                 node=small.names[row],
             )
-        if kinds and kinds != {numbers[0]} and inside.issuperset(readers(small, constant)):
-            found[constant] = kinds.pop()
+        value = next(iter(kinds), None)
+        if value is not None and inside.issuperset(readers(small, constant)):
+            found[constant] = value
     return found
 
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from simulator import load_cluster
 from simulator.errors import ClusterError, GraphError, SimvizError
 from simulator.execution.laws import check_trace
+from simulator.graph.const_values import elements
+from simulator.shapes.filling import with_shapes
 from simulator.training.pipelines.orders import Order, held, turns
 from simulator.training.pipelines.pipelined import pipeline
 from tests.training.pipelines.chain import UNIT_NS, WIDTH, at_hand, chain, in_units, played
@@ -119,6 +121,22 @@ def test_pipelines_of_any_shape_run_and_keep_their_order(data: st.DataObject) ->
             ]
             assert min(start for start, _ in own) >= ends
             ends = max(end for _, end in own)
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+@pytest.mark.parametrize("batch", [24, 48, 96])
+def test_each_microbatch_divides_by_its_own_number_of_examples(batch: int, fixed: bool) -> None:
+    """The file is of 12 examples, and its constant of their mean, too."""
+    graph = with_shapes(chain(3, 12, fixed=fixed), batch=batch, feeds={} if fixed else fed(batch))
+    made = pipeline(graph, load_cluster("3gpu"), microbatches=4).graph
+    assert elements(made.attrs[made.row("examples")]) == [batch // 4 * WIDTH]
+    rows = [made.tensor_shape[made.tensor_ptr[made.row(name)]] for name in ("layer1", "microbatch_3/layer1", "split/x")]
+    assert rows == [(batch // 4, WIDTH)] * 3
+    assert made.tensor_shape[made.tensor_ptr[made.row("x")]] == (batch, WIDTH)
+
+
+def fed(batch: int) -> dict[str, tuple[int, ...]]:
+    return {"x": (batch, WIDTH), "y": (batch, WIDTH)}
 
 
 def test_what_cannot_be_pipelined_is_refused() -> None:
