@@ -342,7 +342,7 @@ def _summary(made: Recording) -> str:
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
+    if not text.isdecimal() or len(text) > 9 or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no number of devices; give one from 1")
     return int(text)
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from simulator.graph.messages import GraphDef
-from tests.fuzzing import judging
+from tests.fuzzing import judging, options
 from tests.fuzzing.cases import GRAPH, SMALL, SORTS, Case, draw, read
 from tests.fuzzing.graphs import seeds
 from tests.fuzzing.judging import ACCEPTED, FAULT, REFUSED, judged, outcomes
 from tests.fuzzing.texts import Chance
+from viz.command.options import parser
 
 PER_SORT = 12
 # Faults that the fuzzer found stay as cases; each is refused or accepted since.
@@ -96,3 +97,10 @@ def test_messages_are_changed_and_stay_messages() -> None:
     made = {SORTS["GraphDef, binary"](Chance(str(number))) for number in range(30)}
     assert len(made) > 25
     assert GraphDef.FromString(raw).node
+
+
+def test_the_grammar_knows_every_option() -> None:
+    known = {name for action in parser()._actions for name in action.option_strings if name.startswith("--")}
+    drawn = {*options.EVERY, *options.STEP, *options.TRAINING}
+    assert known - drawn == {"--help", "--version", "--warm-up", "--calibrate"}  # which take no other options
+    assert drawn <= known

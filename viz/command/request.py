@@ -191,7 +191,7 @@ def _microbatches(asked: argparse.Namespace, *, trains: bool) -> int | str | Non
             raise SimvizError(f"--microbatches makes a pipeline of one step; leave out {option}")
     if text == AUTO:
         return AUTO
-    if not text.isdecimal() or not 1 < int(text) <= MOST:
+    if not text.isdecimal() or len(text) > len(str(MOST)) or not 1 < int(text) <= MOST:
         raise SimvizError(f"--microbatches {text}: give a whole number from 2, or {AUTO}")
     return int(text)
 
