@@ -12,10 +12,11 @@ from simulator.units import Nanos, show_nanos
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A step with so many microbatches; 1: the plain one."""
+    """A step with so many microbatches over so many stages; 1 and 0: the plain one."""
 
     microbatches: int
     order: str
+    stages: int  # 0: also where it was refused
     makespan_ns: Nanos | None = None  # None: it could not be made, or be placed
     fits: bool = True  # no device runs out of memory
     refused: str = ""  # why it could not
@@ -23,7 +24,8 @@ class Tried:
     def __str__(self) -> str:
         if self.makespan_ns is None:
             return f"{self.microbatches}: refused"
-        return f"{self.microbatches}: {show_nanos(self.makespan_ns)}{'' if self.fits else ' without room'}"
+        over = f" over {self.stages}" if self.stages else ""
+        return f"{self.microbatches}{over}: {show_nanos(self.makespan_ns)}{'' if self.fits else ' without room'}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,22 +33,23 @@ class Pipelined:
     """The pipeline of a run, or the plain step where none was better."""
 
     made: Pipeline | None  # None: the plain step is shown
+    best: Tried | None = None  # of those that were tried
     tried: tuple[Tried, ...] = ()  # the plain one first; empty: their number was given
 
     def sentence(self) -> str:
         """The pipeline in a sentence, with what it gains where others were tried."""
-        plain, others = self.tried[:1], ", ".join(map(str, self.tried[1:]))
+        others = ", ".join(map(str, self.tried[1:]))
         if self.made is None:
             refused = {one.refused for one in self.tried[1:]}
             if all(refused) and refused:
                 return f"no pipeline was made, and the plain step is shown: {min(refused)}"
             return f"the plain step is shown, as no number of microbatches is better ({others})"
-        if not plain or plain[0].makespan_ns is None:
-            return str(self.made) + (f" (tried {others})" if others else "")
-        own = next(one for one in self.tried if one.microbatches == self.made.microbatches)
-        took = plain[0].makespan_ns
-        gain = f", {took / own.makespan_ns:.3g} times as long" if own.makespan_ns else ""
-        room = "" if plain[0].fits else ", without room"
+        if self.best is None or not self.best.makespan_ns:
+            return str(self.made)
+        plain = self.tried[0]
+        took = plain.makespan_ns or 0
+        room = "" if plain.fits else ", without room"
+        gain = f", {took / self.best.makespan_ns:.3g} times as long" if plain.fits else ""
         return f"{self.made}; plain {show_nanos(took)}{gain}{room} (tried {others})"
 
     def facts(self) -> Mapping[str, Any]:
@@ -61,7 +64,8 @@ class Pipelined:
             "tried": [
                 {
                     "microbatches": one.microbatches,
-                    "order": one.order,
+                    "order": one.order or None,
+                    "stages": one.stages,
                     "makespan_ns": one.makespan_ns,
                     "fits": one.fits,
                     "refused": one.refused or None,

@@ -49,7 +49,8 @@ def test_the_number_that_is_asked_for_is_shown(wide: Graph) -> None:
 def test_the_best_number_is_found_and_its_gain_told(wide: Graph) -> None:
     result, plain = run(wide, cluster="4gpu", microbatches="auto", budget=50), run(wide, cluster="4gpu", budget=50)
     found = told(result)
-    assert [one.microbatches for one in found.tried] == [1, *COUNTS]
+    assert [one.microbatches for one in found.tried[:4]] == [1, *COUNTS]
+    assert [one.stages for one in found.tried[:5]] == [0, 4, 4, 4, 2]
     assert found.tried[0].makespan_ns == plain.trace.makespan
     assert result.trace.makespan == min(one.makespan_ns for one in found.tried if one.makespan_ns is not None)
     assert plain.trace.makespan > 1.3 * result.trace.makespan
@@ -115,6 +116,8 @@ def test_what_has_no_pipeline_shows_the_plain_step_and_says_why() -> None:
         ({"microbatches": "many"}, "give a whole number from 2, or auto"),
         ({"microbatches": 1}, "give a whole number from 2, or auto"),
         ({"pipeline": "gpipe"}, "add --microbatches"),
+        ({"stages": 2}, "add --microbatches"),
+        ({"microbatches": 2, "stages": 3}, "too few for 3 stages"),
         ({"microbatches": 2, "training": "async"}, "leave out options of trainings"),
         ({"microbatches": 2, "pins": {"layer0": "GPU:0"}}, "leave out --pin"),
         ({"microbatches": 2, "observe": True}, "leave out --observe"),

@@ -113,6 +113,7 @@ def run(
     seed: int = 0,
     microbatches: int | str | None = None,
     pipeline: str | None = None,
+    stages: int | None = None,
     training: str | None = None,
     replicate: str | None = None,
     fuse: int | str | None = None,

@@ -295,6 +295,12 @@ def _add_pipeline(group: argparse._ArgumentGroup) -> None:
         help="the order of microbatches on a stage. 1f1b (default): one forward and one backward in turn. gpipe: all "
         "forward, then all backward",
     )
+    add(
+        "--stages",
+        type=whole_number,
+        metavar="N",
+        help="the number of stages, each on a device (default: all that train; auto tries half of them, too)",
+    )
 
 
 def add_session(group: argparse._ArgumentGroup) -> None:

@@ -7,7 +7,7 @@ of the estimates for both.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +21,7 @@ from simulator.graph.graph import Graph
 from simulator.training.pipelines.building import Pipeline
 from simulator.training.pipelines.orders import Order
 from simulator.training.pipelines.pipelined import pipeline
-from viz.command.request import AUTO, Request
+from viz.command.request import Request
 from viz.pipelined import Pipelined, Tried
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def pipelined(
         cluster,
         microbatches=request.microbatches,
         order=request.pipeline or DEFAULT,
+        stages=request.stages,
         batch=request.batch,
         fetch=request.fetches,
         price=scaled,
@@ -72,31 +73,51 @@ def _scaled(costs: CostTable, graph: Graph, whole: Graph, cluster: Cluster) -> C
 def choose(request: Request, run: Callable[[Request], Scene]) -> tuple[Request, Scene]:
     """The request with the number of microbatches that is best, and its scene, which `run` makes.
 
-    A step that fits in memory is better than each that does not, and then the faster one. Of equals it is the one with
-    fewer microbatches, so the plain step is never replaced by a slower one.
+    All devices are stages at first. Of the best number so far half of the stages are tried, and half of these, while it
+    gets better: over slow links fewer are faster. A step that fits in memory is better than each that does not, and
+    then the faster one. Of equals it is the one that was tried first, and the plain step is.
     """
-    if request.microbatches != AUTO:
-        return request, run(request)
-    order = request.pipeline or DEFAULT
-    best_request = replace(request, microbatches=None, pipeline=None)
-    best = run(best_request)
-    tried = [_tried(1, "", best)]
-    rank = (not tried[0].fits, best.trace.makespan)
-    for count in COUNTS:
-        asked = replace(request, microbatches=count)
-        try:
-            scene = run(asked)
-        except SimvizError as error:
-            tried.append(Tried(count, order, refused=str(error)))
-            continue
-        tried.append(_tried(count, order, scene))
-        if (this := (not tried[-1].fits, scene.trace.makespan)) < rank:
-            best_request, best, rank = asked, scene, this
-    made = None if best.pipelined is None else best.pipelined.made
-    found = Pipelined(made, tuple(tried))
-    return best_request, replace(best, pipelined=found, notes=(found.sentence(), *best.notes[made is not None :]))
+    runs = [_attempt(replace(request, microbatches=None, pipeline=None, stages=None), run)]
+    runs += [_attempt(replace(request, microbatches=count), run) for count in COUNTS]
+    best = min(runs[1:], key=_rank)
+    while request.stages is None and (stages := best.tried.stages // 2):
+        runs.append(_attempt(replace(best.request, stages=stages), run))
+        if _rank(runs[-1]) >= _rank(best):
+            break
+        best = runs[-1]
+    best = min(runs, key=_rank)
+    assert best.scene is not None  # the plain step has one, or `run` has raised
+    made = None if best.scene.pipelined is None else best.scene.pipelined.made
+    found = Pipelined(made, best.tried, tuple(one.tried for one in runs))
+    notes = (found.sentence(), *best.scene.notes[made is not None :])
+    return best.request, replace(best.scene, pipelined=found, notes=notes)
 
 
-def _tried(count: int, order: str, scene: Scene) -> Tried:
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A request that was run."""
+
+    request: Request
+    tried: Tried
+    scene: Scene | None = None  # None: it was refused
+
+
+def _attempt(request: Request, run: Callable[[Request], Scene]) -> _Attempt:
+    """Run a request; an error of the plain step is that of the whole run."""
+    count = request.microbatches
+    order = "" if count is None else request.pipeline or DEFAULT
+    number = count if isinstance(count, int) else 1
+    try:
+        scene = run(request)
+    except SimvizError as error:
+        if count is None:
+            raise
+        return _Attempt(request, Tried(number, order, 0, refused=str(error)))
+    stages = 0 if scene.pipelined is None or scene.pipelined.made is None else len(scene.pipelined.made.stages)
     fits = out_of_memory(scene.trace, scene.partitions, scene.cluster) is None
-    return Tried(count, order, int(scene.trace.makespan), fits)
+    return _Attempt(request, Tried(number, order, stages, int(scene.trace.makespan), fits), scene)
+
+
+def _rank(one: _Attempt) -> tuple[bool, bool, int]:
+    """The smaller, the better."""
+    return one.scene is None, not one.tried.fits, one.tried.makespan_ns or 0

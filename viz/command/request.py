@@ -79,6 +79,7 @@ class Request:
     training: TrainingRequest | None = None  # many steps of many workers; None: one step of one client
     microbatches: int | str | None = None  # of a pipeline over the devices; AUTO: the best; None: the step as it is
     pipeline: Order | None = None  # of the turns of its stages; None: the default
+    stages: int | None = None  # of it; None: all devices that train
     check: bool = False  # ask TensorFlow
     log: str | None = None  # path of a placement log to compare with instead
     observe: ObserveRequest | None = None  # run the step once; None: nothing is run
@@ -153,6 +154,7 @@ def read_request(asked: argparse.Namespace) -> Request:
         training=training,
         microbatches=microbatches,
         pipeline=asked.pipeline,
+        stages=asked.stages,
         check=asked.check is True,
         log=asked.check if isinstance(asked.check, str) else None,
         refine=asked.refine,
@@ -176,8 +178,8 @@ def _microbatches(asked: argparse.Namespace, *, trains: bool) -> int | str | Non
     """The number of microbatches, or AUTO. Raise SimvizError where it is none, or with options of other steps."""
     text = asked.microbatches
     if text is None:
-        if asked.pipeline is not None:
-            raise SimvizError("--pipeline is the order of microbatches; add --microbatches, such as 8 or auto")
+        if asked.pipeline is not None or asked.stages is not None:
+            raise SimvizError("--pipeline and --stages are of microbatches; add --microbatches, such as 8 or auto")
         return None
     for option, given in (
         ("options of trainings, which replicate the graph", trains),

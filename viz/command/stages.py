@@ -62,7 +62,7 @@ def run(request: Request, say: _Say = lambda stage: None) -> Scene:
         alone, given = replace(chosen, check=alone.check), read_inputs(chosen, say)
         scene = _checked(alone, scene, log, say)
         if isinstance(other, Request) and other.microbatches == AUTO:
-            other = replace(other, microbatches=alone.microbatches, pipeline=alone.pipeline)
+            other = replace(other, microbatches=alone.microbatches, pipeline=alone.pipeline, stages=alone.stages)
     else:
         given = read_inputs(alone, say)
         scene = _run(alone, say, given, log)
@@ -305,7 +305,7 @@ def _other(request: Request, wanted: str) -> Request | Outline:
     if wanted == UNPINNED:
         raise SimvizError(f"--against {UNPINNED} is the run without --pin; add --pin, such as layers/dense=GPU:1")
     if wanted == PLAIN and request.microbatches is not None:
-        return replace(request, microbatches=None, pipeline=None)
+        return replace(request, microbatches=None, pipeline=None, stages=None)
     if wanted in TABLE:
         return replace(request, algorithm=wanted)
     if wanted.partition(":")[0] in KINDS:
