@@ -133,7 +133,8 @@ def killed(arguments: Sequence[str], number: int | None, after_s: float, *, cold
             begin = time.monotonic()
             _, said = process.communicate()
             left["longer than a second to end"] += time.monotonic() - begin > 1
-            left["another exit code"] += number != signal.SIGKILL and process.returncode not in (
+            ours = b"<frozen site>" not in said  # else Python itself was still starting
+            left["another exit code"] += ours and number != signal.SIGKILL and process.returncode not in (
                 0, -(number or 0), 128 + (number or 0),
             )  # fmt: skip
         if left["another exit code"] or b"Traceback" in said:

@@ -12,11 +12,13 @@ import sys
 TYPE_CHECKING = False  # as in `typing`, which takes long to load
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
+    from threading import Timer
     from types import FrameType
 
 BY_SIGNAL = 128  # the shell's code for an end by a signal is that much more than its number
 INTERRUPTED = BY_SIGNAL + 2  # by SIGINT
 _SOON_S = 0.02  # by then the function that C code has called has ended
+_AGAIN: list[Timer] = []  # of interruptions that come anew
 _OTHERS = ("SIGTERM", "SIGHUP")  # `kill`, and the end of the terminal; Windows lacks the second
 
 
@@ -49,6 +51,8 @@ def main() -> int:
 
             return command(begin=work)
         finally:
+            for again in _AGAIN:
+                again.cancel()  # it would end the process by SIGINT, whatever it is about to say
             for number in (signal.SIGINT, *others):
                 signal.signal(number, signal.SIG_DFL)  # all is done: to free memory is not worth a traceback
     except KeyboardInterrupt as end:
@@ -90,6 +94,7 @@ def _raise_again(lost: UnraisableHookArgs) -> None:
     else:  # to that thread: it could be waiting
         again = threading.Timer(_SOON_S, signal.pthread_kill, (main, signal.SIGINT))
     again.daemon = True
+    _AGAIN.append(again)
     again.start()
 
 

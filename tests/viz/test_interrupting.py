@@ -147,6 +147,16 @@ def test_ctrl_c_amid_a_call_from_c_is_not_lost() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (entry.INTERRUPTED, b"", STOPPED + b"\n")
 
 
+# a command that has cleaned up before Ctrl-C, which was dropped, comes anew
+LATE = CALLED_BACK.replace("time.sleep(60)", "sys.stdout.write('cleaned up')").replace('print("slept")', "return 7")
+
+
+def test_ctrl_c_that_comes_anew_does_not_end_what_has_ended() -> None:
+    late = LATE.replace("sys.exit(entry.main())", "code = entry.main()\ntime.sleep(0.2)\nsys.exit(code)")
+    done = subprocess.run([sys.executable, "-c", late], cwd=ROOT, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (7, b"cleaned up", b"")
+
+
 # a command that is interrupted while a thread computes, as LLVM compiles in one
 BUSY = """
 import os, signal, sys, time
