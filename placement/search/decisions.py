@@ -211,26 +211,49 @@ def _clustered(made: Decisions, chance: np.random.Generator, *, noise: bool) -> 
 
     That is heavy-edge matching (Karypis and Kumar 1998). `noise` makes another tree of it.
     """
-    leaves: list[list[int]] = [[row] for row in range(len(made.free))]
+    first = last = np.arange(len(made.free))  # leaves of each tree, whose leaves `after` links
+    after = np.full(len(made.free), -1)
     size, pair, weight = made.work_ns + 1.0, made.pair, made.pair_ns
-    while len(leaves) > 1 and len(pair):
+    while len(pair):
         score = weight / np.sqrt(size[pair[:, 0]] * size[pair[:, 1]])
         if noise:
             score = score * (0.25 + chance.random(len(score)))
-        mate = np.full(len(leaves), -1)
-        for one, other in pair[np.argsort(-score, kind="stable")].tolist():
-            if mate[one] < 0 and mate[other] < 0:
-                mate[one], mate[other] = other, one
+        mate = _matched(pair[np.argsort(-score, kind="stable")], len(first))
         if (mate < 0).all():
             break
         head = np.flatnonzero((mate < 0) | (np.arange(len(mate)) < mate))
-        number = positions(head, len(leaves))
+        number = positions(head, len(first))
         joined = np.where(number < 0, number[mate], number)
-        leaves = [leaves[row] + (leaves[mate[row]] if mate[row] >= 0 else []) for row in head.tolist()]
+        two = head[mate[head] >= 0]
+        after[last[two]] = first[mate[two]]
+        first, last = first[head], np.where(mate[head] >= 0, last[mate[head]], last[head])
         size = _sums(joined, size, len(head))
         both = np.sort(joined[pair], axis=1)
         keep = both[:, 0] != both[:, 1]
         keys, which = np.unique(both[keep, 0] * len(head) + both[keep, 1], return_inverse=True)
         weight = _sums(which, weight[keep], len(keys))
         pair = np.stack([keys // len(head), keys % len(head)], axis=1)
-    return np.array([row for leaf in leaves for row in leaf], np.int64)
+    following, order = after.tolist(), []
+    for leaf in first.tolist():
+        while leaf >= 0:
+            order.append(leaf)
+            leaf = following[leaf]
+    return np.array(order, np.int64)
+
+
+def _matched(pair: Vector, count: int) -> Vector:
+    """[count] the partner of each by going through the pairs and taking each of which neither has one; -1: none.
+
+    A pair that comes first for both is taken whatever else is, so all such pairs are taken at once, again and again.
+    """
+    mate = np.full(count, -1)
+    while len(pair):
+        place = np.arange(len(pair))
+        first = np.full((2, count), len(pair))
+        for end in (0, 1):
+            first[end, pair[::-1, end]] = place[::-1]  # the last that is written stays
+        earliest = first.min(axis=0)
+        one, other = pair[(earliest[pair] == place[:, None]).all(axis=1)].T
+        mate[one], mate[other] = other, one
+        pair = pair[(mate[pair] < 0).all(axis=1)]
+    return mate

@@ -29,7 +29,7 @@ from simulator.execution.arrays import PRIORITY
 _HOT, _COLD = 0.003, 1e-5  # temperatures, as shares of the makespan
 _SHARE_BITS = 40  # of fractions of these
 _COOLING = [round(_HOT * (_COLD / _HOT) ** (at / 64) * 2**_SHARE_BITS) for at in range(65)]  # within a cycle
-_FAR = 3  # a start that takes so many times as long as the best is not walked from
+_NEAR = 103  # a start that takes more than so many hundredths of the best is not walked from
 _GROWTH = 1.5
 _WARM, _COOL = 10, 1  # temperatures of cycles in turn, in tenths of the hottest one above
 _REHEATED = (10, 30, 100)  # after idle cycles, by their number
@@ -174,7 +174,7 @@ def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> l
     while judge.left() and (judge.effort.limited or idle < _IDLE):
         turn = progress.cycles
         start = best
-        if turn % 2 == 0 and turn // 2 < len(starts) and starts[turn // 2].ns < _FAR * best.ns:
+        if turn % 2 == 0 and turn // 2 < len(starts) and 100 * starts[turn // 2].ns < _NEAR * best.ns:
             start = starts[turn // 2]
         known = best
         if idle:
