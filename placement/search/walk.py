@@ -4,9 +4,9 @@ A move sets a stretch of an order on another device, mostly near the critical pa
 priority. It is taken by Metropolis's rule (Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing",
 Science 220, 1983), its simulation stopped as soon as it would be refused. Cycles cool from 0.3 % of the makespan, every
 other from a tenth of that, and grow by half each time; so nothing depends on how large the budget is, which only ends
-it. Starts that are nearly as good and the best take turns. After cycles that bring nothing the next begins hotter, and may change the order of
-ops where it was that of ready times. The path is looked for anew every few judgements. Where no budget is given, idle
-cycles end the walk.
+it. The best and starts that are nearly as good take turns. After cycles that bring nothing the next begins hotter, and
+may change the order of ops where it was that of ready times. The path is looked for anew every few judgements. Where no
+budget is given, idle cycles end the walk.
 
 All numbers in the walk are whole, so that it is the same on every machine.
 """
