@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from simulator.errors import SimvizError
 
 _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
-_MOST, _DIGITS = 2**40, 20  # placements; Python reads no number of thousands of digits
+MOST, _DIGITS = 2**40, 20  # placements; Python reads no number of thousands of digits
 _MOST_SECONDS = 1e9
 _OVERHEAD, _PER_OP = 5e-6, 5e-8  # seconds
 
@@ -63,4 +63,4 @@ def read_effort(text: str, say: Callable[[str], None] = _silent) -> Effort:
     number, unit, count = found.groups()
     if count is None:
         return Effort(seconds=min(float(number) * _UNITS[unit], _MOST_SECONDS), say=say)
-    return Effort(judged=min(int(count.lstrip("0")[:_DIGITS] or 0), _MOST), say=say)
+    return Effort(judged=min(int(count.lstrip("0")[:_DIGITS] or 0), MOST), say=say)

@@ -1,0 +1,48 @@
+"""The sizes that docs/limits.md names are those of the code, in the order of the page."""
+
+from __future__ import annotations
+
+import re
+
+from placement import effort
+from simulator import wording
+from simulator.cluster import description
+from simulator.costs import profile
+from simulator.execution.loops import choices
+from simulator.graph import ops, sources, tensors
+from simulator.graph.inlining import calls
+from simulator.instances import fields
+from simulator.shapes import dims
+from simulator.training.answers import scaling
+from simulator.training.control import results
+from tests.pages.reading import ROOT
+from viz.command import request, training_request
+
+SIZES = (
+    sources.MAX_FILE_BYTES,
+    sources.MAX_STREAM_BYTES,
+    calls.MAX_NODES,
+    calls.MAX_DEPTH,
+    tensors.MAX_TENSORS,
+    ops.MAX_INPUTS,
+    ops.MAX_ARGUMENTS,
+    dims.MAX_RANK,
+    choices.MAX_INSTANCES,
+    request.MOST,
+    fields.MAX_NODES,
+    fields.MAX_EDGES,
+    training_request.MAX_STEPS,
+    scaling.MAX_WORKERS,
+    results.MAX_ROWS,
+    description.MAX_FILE_BYTES,
+    effort.MOST,
+    wording.MAX_TEXT,
+)
+
+
+def test_the_page_tells_the_sizes_of_the_code() -> None:
+    page = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8").partition("\n## Sizes\n")[2]
+    told = re.findall(r"^\| .* \| ([\d,]+) \|$", page, re.MULTILINE)
+    assert [int(number.replace(",", "")) for number in told] == list(SIZES)
+    assert profile.MAX_FILE_BYTES == description.MAX_FILE_BYTES
+    assert tensors.MAX_OUTPUTS == ops.MAX_ARGUMENTS
