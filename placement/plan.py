@@ -16,6 +16,7 @@ from placement.problem import NEVER, Problem
 from simulator.assignment import COST, NOT_RUN, ONLY, RULES, Bound, SearchRecord
 from simulator.columns import Ints, ids, ints
 from simulator.errors import ClusterError, InfeasibleError, SimvizError
+from simulator.execution.buffers import OWN
 from simulator.execution.choosing import choose
 from simulator.execution.evaluate import evaluate, evaluate_with_peaks
 from simulator.units import Bytes, Nanos
@@ -97,6 +98,35 @@ def lacking(problem: Problem, plan: Plan) -> list[Bytes]:
     """[D] the bytes that each device lacks at its peak under a plan."""
     _, held = _simulated(problem, plan, peaks=True)
     return np.maximum(held - np.array(problem.capacity), 0).tolist()  # type: ignore[no-any-return]  # numpy's tolist
+
+
+def largest_alone(problem: Problem) -> tuple[int, Bytes, int] | None:
+    """An op that fits no device, even alone: the op, the least that it holds, and the largest device that it may use.
+
+    While it runs there are its inputs, its outputs, its scratch memory, and what stays with its group. Of several ops
+    it is the one that lacks most; None: each op fits some device. Inputs in host memory and those that are resident
+    elsewhere count nothing.
+    """
+    tables = problem.tables
+    held = (tables.scratch_bytes + np.array(problem.resident, np.int64)[problem.group]).astype(np.int64)
+    own = tables.forwards == OWN
+    np.add.at(held, tables.tensor_op[own], tables.tensor_bytes[own])
+    buffer = np.arange(len(own))
+    while (passed := np.flatnonzero(tables.forwards[buffer] >= 0)).size:
+        buffer[passed] = tables.forwards[buffer[passed]]
+    tensor, reader = tables.edge_tensor, tables.consumer
+    counted_ = own[buffer[tensor]] & ~(tables.consumer_host | tables.stays[tensor] | tables.replicable[tensor])
+    counted_ &= ~tables.merge[reader]
+    key = reader[counted_].astype(np.int64) * len(own) + buffer[tensor[counted_]]
+    _, first = np.unique(key, return_index=True)  # inputs that share a buffer are there once
+    np.add.at(held, reader[counted_][first], tables.tensor_bytes[tensor[counted_][first]])
+    held[tables.silent] = 0
+    room = np.array([max((problem.capacity[d] for d in may), default=0) for may in problem.allowed], np.int64)
+    missing = held - room[problem.group]
+    if not len(held) or missing.max() <= 0:
+        return None
+    op = int(missing.argmax())
+    return op, int(held[op]), max(problem.allowed[problem.group[op]], key=lambda device: problem.capacity[device])
 
 
 def fits(problem: Problem, device: Sequence[int]) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from placement.algorithms.single import all_on
-from placement.plan import Plan, lacking, verdict
+from placement.plan import Plan, lacking, largest_alone, verdict
 from placement.problem import NEVER, Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import decisions_of
@@ -170,7 +170,14 @@ def _shortage(problem: Problem, plan: Plan) -> tuple[str, ...]:
         for device, missing in enumerate(lacking(problem, plan))
         if missing > 0
     ]
+    lacks = f"in this one, which lacks least, {some(short, 3)}"
+    if (alone := largest_alone(problem)) is None:
+        return (
+            f"no placement that was judged fits; {lacks}: a smaller --batch, more devices or larger ones may hold it",
+        )
+    op, held, device = alone
     return (
-        f"no placement that was judged fits; in this one, which lacks least, {some(short, 3)}: a smaller --batch, "
-        "more devices or larger ones would hold it",
+        f"no placement fits: {problem.tables.names[op]} alone holds {show_bytes(held)} while it runs, and "
+        f"{problem.cluster.devices[device].short} has {show_bytes(problem.capacity[device])}; {lacks}: a smaller "
+        "--batch or larger devices may hold it",
     )

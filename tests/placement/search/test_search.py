@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from placement.algorithms import load
 from placement.algorithms.search import search
 from placement.effort import Effort
-from placement.plan import lacking, verdict
-from placement.problem import Problem, pose
+from placement.plan import Plan, lacking, largest_alone, verdict
+from placement.problem import NEVER, Problem, pose
 from placement.search.starts import ALWAYS, LISTED, ask, fitting
 from simulator.bounds import bound
 from simulator.columns import ids
@@ -111,8 +111,23 @@ def test_the_best_that_does_not_fit_says_what_is_missing() -> None:
     problem = problem_of(graph, on, costs_of(on, [(10, 10)] * 3))
     plan = search(asked(problem, 200))
     assert verdict(problem, plan)[0]
-    assert any("no placement that was judged fits" in note and "CPU:" in note for note in plan.notes)
     assert sorted(lacking(problem, plan)) == [0, 20]  # b reads 110 bytes and makes 10
+    (note,) = plan.notes
+    assert note.startswith("no placement fits: b alone holds 120 B while it runs, and localhost:0/CPU:0 has 100 B;")
+    assert "CPU:" in note
+
+
+@settings(deadline=None, max_examples=100)
+@given(problems(), st.data())
+def test_an_op_that_is_said_to_fit_nowhere_fits_nowhere(problem: Problem, data: st.DataObject) -> None:
+    if not all(problem.allowed) or (alone := largest_alone(problem)) is None:
+        return
+    device = [data.draw(st.sampled_from(may)) for may in problem.allowed]
+    _, taken_ns = verdict(problem, Plan(device))
+    if taken_ns >= NEVER:
+        return
+    where = device[problem.group[alone[0]]]
+    assert lacking(problem, Plan(device))[where] >= alone[1] - problem.capacity[where] > 0
 
 
 def test_four_independent_chains_take_four_devices() -> None:
