@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from placement import place
-from simulator import choose_step, estimate, load_cluster, partition
+from simulator import choose_step, estimate, load, load_cluster, partition
 from simulator.assignment import COST, Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import STANDIN_CLIENT
@@ -88,6 +88,14 @@ def test_the_placements_of_papers_are_accepted_and_cut_alike(algorithm: str) -> 
         found = checked(graph, load_cluster(on), algorithm, "pin")
         assert (found["refused"], found["differences"]) == (None, [])
         assert agrees(found)
+
+
+def test_a_graph_of_another_batch_is_accepted_though_its_file_says_the_old_shapes() -> None:
+    graph = load("examples/ps_training.pbtxt", batch=16)
+    assert any("batch 16 takes the place of 64" in note for note in graph.notes)
+    found = checked(graph, load_cluster("ps=2,worker=2"), "tensorflow", "predict")
+    assert found["refused"] is None
+    assert agrees(found)
 
 
 def test_what_stand_ins_do_not_cut_is_named() -> None:
