@@ -26,7 +26,7 @@ from placement.problem import NEVER, Problem
 from placement.search.decisions import effective_groups
 from simulator.assignment import Bound
 from simulator.bounds.classes import gates
-from simulator.errors import InfeasibleError, SimvizError, UnsupportedError
+from simulator.errors import InfeasibleError, UnsupportedError
 from simulator.execution.routes import discipline
 from simulator.units import Nanos, show_nanos
 
@@ -39,13 +39,13 @@ def exact(problem: Problem) -> Plan:
     """The best plan that a search and then CP-SAT find, with the least time that any plan can take.
 
     A budget in seconds is shared evenly; a number of placements is for the search alone. Raises UnsupportedError
-    without OR-Tools, SimvizError for a step that is too large, and InfeasibleError where no placement can hold what
-    stays on the devices.
+    without OR-Tools and for a step that is too large, and InfeasibleError where no placement can hold what stays on the
+    devices.
     """
     cp = _solver()
     pairs = _pairs(problem)
     if pairs > _MOST:
-        raise SimvizError(
+        raise UnsupportedError(
             f"exact is for small steps: over all edges of this one there are {pairs:,} pairs of devices, and it takes "
             f"{_MOST:,}; use search, or fewer devices."
         )

@@ -16,7 +16,7 @@ from placement.algorithms.search import search
 from placement.effort import Effort
 from placement.plan import Plan, verdict
 from placement.problem import NEVER, Problem
-from simulator.errors import InfeasibleError, SimvizError, UnsupportedError
+from simulator.errors import InfeasibleError, UnsupportedError
 from tests.placement.papers import arabnejad, topcuoglu
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
 from tests.placement.search.test_search import problems
@@ -101,7 +101,7 @@ def test_a_budget_in_seconds_ends_it() -> None:
 
 def test_a_large_step_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST", 10)
-    with pytest.raises(SimvizError, match="use search"):
+    with pytest.raises(UnsupportedError, match="use search"):
         exact(topcuoglu())
 
 

@@ -21,7 +21,7 @@ from simulator.cluster.description import load_cluster
 from simulator.cluster.device_strings import without_devices
 from simulator.comparison.placement_log import Logged
 from simulator.costs.measurements.reading import read_measurement
-from simulator.errors import GraphError, InfeasibleError, SimvizError
+from simulator.errors import GraphError, InfeasibleError, SimvizError, UnsupportedError
 from simulator.execution.memory import out_of_memory
 from simulator.execution.receiving import Received, receive_late
 from simulator.execution.simulate import simulate
@@ -103,7 +103,7 @@ def candidates(request: Request, algorithms: tuple[str, ...], say: _Say = lambda
     for name in algorithms:
         try:
             scene = _run(replace(request, algorithm=name), say, given, log)
-        except (InfeasibleError, GraphError) as error:
+        except (InfeasibleError, GraphError, UnsupportedError) as error:
             entries.append(ScoreRow(name, None, str(error)))
             continue
         this = replace(outline(scene), label=name)
@@ -114,7 +114,11 @@ def candidates(request: Request, algorithms: tuple[str, ...], say: _Say = lambda
             against = str(compare(first, this)).splitlines()
             lines = (f"{name}: {against[0][0].lower()}{against[0][1:]}", *against[1:])
         entries.append(ScoreRow(name, score(scene), explained=lines))
-    return ScoreTable(request.title, given.cluster.name, tuple(entries))
+    least = max((row.score.lower_bound_ns for row in entries if row.score is not None), default=0)  # it holds for all
+    rows = [
+        row if row.score is None else replace(row, score=replace(row.score, lower_bound_ns=least)) for row in entries
+    ]
+    return ScoreTable(request.title, given.cluster.name, tuple(rows))
 
 
 def _run(request: Request, say: _Say, given: Ingredients, log: Logged | None = None) -> Scene:
