@@ -33,14 +33,12 @@ def main() -> int:
         def work() -> None:
             """Let signals raise KeyboardInterrupt from now on: there may be processes to end and files to remove."""
             sys.unraisablehook = _raise_again
-            if listens:
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-            for number in others:
+            for number in [signal.SIGINT] * listens + others:
                 signal.signal(number, stop)
 
         def stop(signum: int, frame: FrameType | None) -> None:
-            code[0] = BY_SIGNAL + signum
-            raise KeyboardInterrupt
+            code[1:] = code[1:] or [BY_SIGNAL + signum]  # of the first: one that was dropped comes anew as SIGINT
+            raise _Stopped
 
         found = [getattr(signal, name) for name in _OTHERS if hasattr(signal, name)]
         others = [number for number in found if signal.getsignal(number) is signal.SIG_DFL]  # nohup ignores SIGHUP
@@ -57,8 +55,12 @@ def main() -> int:
                 signal.signal(number, signal.SIG_DFL)  # all is done: to free memory is not worth a traceback
     except KeyboardInterrupt as end:
         print(_said(str(end)), file=sys.stderr)
-        _end_if_busy(code[0])
-        return code[0]
+        _end_if_busy(code[-1])
+        return code[-1]
+
+
+class _Stopped(KeyboardInterrupt):
+    """Python ends by SIGINT, whatever its exit code, once a KeyboardInterrupt itself came through an exec of a text."""
 
 
 def _end_if_busy(code: int) -> None:

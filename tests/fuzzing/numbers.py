@@ -14,7 +14,7 @@ STEP = (
     "--master localhost:{}", "--pin y=GPU:{}", "--pin y=localhost:{}/GPU:0", "--against {}", "--against {}gpu",
     "--compare {}", "--what-if {}", "--signature {}", "--costs {}", "--profile {}", "--order {}", "--engine {}",
     "--protocol {}", "--json {}", "--algorithm {}", "--check {}", "--observation {}", "--recv-scheduling {}",
-    "--microbatches {}", "--pipeline {}",
+    "--microbatches {}", "--pipeline {}", "--stages {}",
 )  # fmt: skip
 TRAINING = (
     "--seed {}", "--steps {}", "--workers 1,{}", "--until-ci {}", "--until-ci {}%", "--fuse {}", "--fuse {}MiB",

@@ -52,6 +52,7 @@ STEP: _Values = {
     "--what-if": ("kept", "again"),
     "--microbatches": ("2", "4", "auto", "1"),
     "--pipeline": ("1f1b", "gpipe"),
+    "--stages": ("2", "1"),
     "--refine": (),
     "--observe": ("step.observed",),
     "--observe-time": ("10s",),

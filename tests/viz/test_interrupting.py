@@ -157,6 +157,38 @@ def test_ctrl_c_that_comes_anew_does_not_end_what_has_ended() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (7, b"cleaned up", b"")
 
 
+# a command that gets a signal in an exec of a text, or while C code loads
+AMID = """
+import os, signal, sys
+from viz import entry
+from viz.command import cli, stages
+def work(*_):
+    try:
+        exec("os.kill(os.getpid(), int(sys.argv[1]))\\nfor _ in range(10**9): pass")
+    except KeyboardInterrupt as end:
+        if sys.argv[2] == "C":
+            raise ImportError("initialization failed") from end
+        raise
+stages.run = work
+sys.argv[3:] = []
+number, way = sys.argv[1:]
+from viz.command.options import Options
+read = Options.read
+Options.read = lambda self, given=None: read(self, ["examples/ps_training.pbtxt", "--quiet"])
+sys.exit(entry.main())
+"""
+
+
+@pytest.mark.parametrize("way", ["exec", "C"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_has_its_exit_code_wherever_it_comes(number: signal.Signals, way: str) -> None:
+    heeded = f"import signal; signal.signal({int(number)}, signal.SIG_DFL)\n"
+    heeded += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    command = [sys.executable, "-c", heeded + AMID, str(int(number)), way]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, b"", STOPPED + b"\n")
+
+
 # a command that is interrupted while a thread computes, as LLVM compiles in one
 BUSY = """
 import os, signal, sys, time

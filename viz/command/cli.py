@@ -74,20 +74,27 @@ def _ended(work: Callable[[], int], graph: str | None, written: list[str]) -> in
         complain(_in_the_users_words(error, graph))
         return _exit_code(error)
     except KeyboardInterrupt:
-        said = f"written before: {', '.join(written)}" if written else ""
-        raise KeyboardInterrupt(printable(said)) from None
+        raise _stopped(written) from None
     except BrokenPipeError:
         drop_output()  # the reader of our output left
         return 0
     except OSError as error:  # of a file that was there before, or a folder that hides what it holds
         complain(f"{error.filename or graph}: {error.strerror or error}")
         return 2
-    except RecursionError:
+    except (ImportError, SystemError, RuntimeError) as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # what C code makes of one
+            raise _stopped(written) from None
+        if not isinstance(error, RecursionError):
+            raise
         complain(f"{graph}: nested too deeply to be a graph that TensorFlow wrote")
         return 2
     except MemoryError:
         complain(f"{graph}: too large for this machine's memory")
         return 2
+
+
+def _stopped(written: Sequence[str]) -> KeyboardInterrupt:
+    return KeyboardInterrupt(printable(f"written before: {', '.join(written)}" if written else ""))
 
 
 def _warm_up(begin: Callable[[], None]) -> int:
