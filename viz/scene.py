@@ -79,7 +79,7 @@ class Scene(Drawn):
     assignment: Assignment
     partitions: Partitions
     trace: Trace
-    bound: Bound  # no placement on this cluster can be faster
+    bound: Bound  # no placement on this cluster can be faster; see `bounded`
     received: Received | None = None  # with and without delayed Recvs; None: none was to be delayed
     pinned: Pinned | None = None  # ops that device strings hold on CPUs; None: no noticeable part of the step
     pipelined: Pipelined | None = None  # microbatches of the step; None: nobody asked for some
@@ -98,3 +98,8 @@ class Scene(Drawn):
     def __repr__(self) -> str:
         took = f"a step takes {show_nanos(self.trace.makespan)}"
         return repr_of(self, self.title, f"on {self.cluster.name}", f"placed by {self.assignment.used}", took)
+
+    @property
+    def bounded(self) -> str:
+        """The runs for which the bound holds, where these are not all: a pipeline's graph has its stages and turns."""
+        return "" if self.pipelined is None or self.pipelined.made is None else " of these stages and turns"

@@ -133,12 +133,13 @@ def _unsized_line(scene: Scene) -> str:
 
 def _optimum(scene: Scene) -> str:
     """The distance that the makespan can have from the optimum, and its proof; rounded up, so that it stays true."""
+    of = scene.bounded
     if not scene.bound.ns or scene.trace.makespan <= scene.bound.ns:
-        return "the optimum"
+        return f"the optimum{of}"
     ratio = scene.trace.makespan / scene.bound.ns
     digits = 2 if ratio < 1.1 else 1
     shown = ceil(ratio * 10 ** (digits + 1)) / 10 ** (digits + 1) if ratio < 10 else ceil(ratio)
-    return f"at most {shown:g} x the optimum (bound: {scene.bound.why}, {show_nanos(scene.bound.ns)})"
+    return f"at most {shown:g} x the optimum{of} (bound: {scene.bound.why}, {show_nanos(scene.bound.ns)})"
 
 
 def _difference_lines(scene: Scene) -> Iterator[_Line]:

@@ -271,7 +271,7 @@ def _summary(scene: Scene) -> Json:
         "makespan_ns": scene.trace.makespan,
         "unsized": [figures.unsized(scene).tensors, figures.unsized(scene).remedy],
         "lower_bound_ns": scene.bound.ns,
-        "lower_bound_by": scene.bound.why,
+        "lower_bound_by": scene.bound.why + scene.bounded,
         "moved_bytes": figures.moved_bytes(scene),
         "transfers": len(scene.trace.transfers.row),
         "nodes": len(scene.graph),
