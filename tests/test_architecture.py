@@ -127,6 +127,7 @@ SIBLINGS = {
     "simulator.costs.measurements": "simulator.costs.measurements.reading",
     "simulator.instances": "simulator.instances.reading",
     "simulator.partitioning.passes": "simulator.partitioning.cut",
+    "viz.formats": "viz.formats.output",
     "viz.pictures": "viz.formats.output",
     "simulator.shapes.formulas": "simulator.shapes.rules",
 }

@@ -124,6 +124,9 @@ CostGraphDef.AggregatedCost: cost 1 float, dimension 2 string
 RunMetadata.FunctionGraphs: partition_graphs 1 GraphDef*, pre_optimization_graph 2 GraphDef, post_optimization_graph 3
     GraphDef
 SessionMetadata: name 1 string, version 2 int64
+Event: wall_time 1 double, step 2 int64, file_version 3 string|what, graph_def 4 bytes|what, tagged_run_metadata 8
+    TaggedRunMetadata|what, meta_graph_def 9 bytes|what
+TaggedRunMetadata: tag 1 string, run_metadata 2 bytes
 
 # Reports of the profiler (in TensorFlow these lie in the package `tensorflow.profiler`)
 XSpace: planes 1 XPlane*, errors 2 string*, warnings 3 string*, hostnames 4 string*
@@ -342,3 +345,4 @@ StepStats = _message("StepStats")
 CostGraphDef = _message("CostGraphDef")
 XSpace = _message("XSpace")
 RunMetadata = _message("RunMetadata")
+Event = _message("Event")

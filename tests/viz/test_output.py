@@ -49,8 +49,8 @@ def test_a_failed_replacement_leaves_the_old_file_and_no_other(tmp_path: Path, m
 
 def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
     target = tmp_path / "a.partitions"
-    write(str(target), {"one.pbtxt": "1", "two.pbtxt": "2"})
-    write(str(target), {"three.pbtxt": "3"})
+    write(str(target), {"one.pbtxt": b"1", "two.pbtxt": b"2"})
+    write(str(target), {"three.pbtxt": b"3"})
     assert [path.name for path in target.iterdir()] == ["three.pbtxt"]
     assert [path.name for path in tmp_path.iterdir()] == ["a.partitions"]
 
@@ -74,7 +74,7 @@ def test_an_interruption_between_the_two_renamings_keeps_the_old_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "a.partitions"
-    write(str(target), {"one.pbtxt": "1"})
+    write(str(target), {"one.pbtxt": b"1"})
     rename = Path.rename
 
     def interrupted(path: Path, other: Path) -> Path:
@@ -84,7 +84,7 @@ def test_an_interruption_between_the_two_renamings_keeps_the_old_folder(
 
     monkeypatch.setattr(Path, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        write(str(target), {"two.pbtxt": "2"})
+        write(str(target), {"two.pbtxt": b"2"})
     assert [path.name for path in target.iterdir()] == ["one.pbtxt"]
     assert [path.name for path in tmp_path.iterdir()] == ["a.partitions"]
 

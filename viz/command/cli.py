@@ -146,7 +146,7 @@ def _exit_code(error: SimvizError) -> int:
 
 def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
     """(path, suffix) of each file to draw; raise SimvizError if one could not be written later."""
-    from viz.formats.output import check_loses_nothing, check_place, check_suffix
+    from viz.formats.output import FOLDERS, check_loses_nothing, check_place, check_suffix
     from viz.pictures.look import read_look
 
     paths = list(asked.output)
@@ -156,7 +156,7 @@ def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
         paths.append(asked.observe if isinstance(asked.observe, str) else _default_name(asked.graph, ".observed"))
     found = [(path, check_suffix(path)) for path in dict.fromkeys(paths)]
     for path, suffix in found:
-        check_place(path, folder=suffix == ".partitions")
+        check_place(path, folder=suffix in FOLDERS)
         check_loses_nothing(path, asked.graph, asked.json)
     _check_json(asked)
     read_look(asked.picture)  # a mistake is told before anything takes long

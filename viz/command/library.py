@@ -16,7 +16,7 @@ from viz.command.stages import run as run_request
 from viz.command.summary import summarise
 from viz.difference.difference import Difference, difference
 from viz.formats.json_object import to_json
-from viz.formats.output import check_place, check_suffix, draw, write
+from viz.formats.output import FOLDERS, check_place, check_suffix, draw, write
 from viz.pictures.look import read_look
 from viz.scene import Scene
 
@@ -74,7 +74,7 @@ class Result(Scene):
         given = [os.fspath(path) for path in paths]
         suffixes = [check_suffix(path) for path in given]
         for path, suffix in zip(given, suffixes, strict=True):
-            check_place(path, folder=suffix == ".partitions")
+            check_place(path, folder=suffix in FOLDERS)
         drawn = [draw(self, suffix, look) for suffix in suffixes]
         for path, content in zip(given, drawn, strict=True):
             write(path, content)

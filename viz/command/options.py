@@ -53,7 +53,9 @@ output:
                                (for papers; a comparison is that of --against),
                                .graphml (the placed graph for networkx, yEd, Gephi),
                                NAME.partitions (a folder of GraphDefs, one per device)
-                               NAME.placement.json (that of an instance, as its file)
+                               NAME.placement.json (that of an instance, as its file),
+                               .run_metadata.pb .run_metadata.pbtxt (the step as a traced session reports it),
+                               NAME.tensorboard (a folder for TensorBoard: devices, times and memory)
   -o placed.pbtxt              the graph with each node's device written into it; also .pb, and .meta of a MetaGraph
   --json FILE                  the whole result as one JSON object; - prints it, and prints nothing else
 

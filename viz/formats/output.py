@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from google.protobuf.message import EncodeError
@@ -13,6 +13,7 @@ from google.protobuf.message import EncodeError
 from simulator.errors import GraphError, SimvizError
 from simulator.files import mode, replace_file
 from simulator.graph.graph_def import placed_graph_def, placed_meta_graph, to_text
+from simulator.graph.messages import Proto
 from simulator.graph.sources import SAVED_MODEL_FILES
 from simulator.observed.form import dump
 from simulator.wording import counted
@@ -24,9 +25,14 @@ OBSERVED = ".observed"  # a step that really ran, for later runs
 SPLIT = ".placement.json"  # the placement of an instance, in the form of its file
 # pictures of times, whose endings come before those of the graph's
 TIMES = (".timeline.svg", ".timeline.pdf", ".memory.svg", ".memory.pdf", ".comparison.svg", ".comparison.pdf")
+STEP = (".run_metadata.pb", ".run_metadata.pbtxt")  # the step as a traced session reports it
+TENSORBOARD = ".tensorboard"  # a folder for TensorBoard
+FOLDERS = {".partitions": ".pbtxt", TENSORBOARD: ".simviz"}  # and the suffix of the files in them
 SUFFIXES = (
     ".html",
     *TIMES,
+    *STEP,
+    TENSORBOARD,
     ".svg",
     ".png",
     ".pdf",
@@ -84,8 +90,8 @@ def check_loses_nothing(path: str, source: object, result: str | None = None) ->
             raise SimvizError(f"{path}: the graph is read from it; choose another name")
 
 
-def draw(scene: Scene, suffix: str, look: Look | None = None) -> bytes | Mapping[str, str]:
-    """The content of a file with that suffix: bytes, or file names with their text for a folder."""
+def draw(scene: Scene, suffix: str, look: Look | None = None) -> bytes | Mapping[str, bytes]:
+    """The content of a file with that suffix: bytes, or file names with their content for a folder."""
     look = look or Look()
     if suffix == OBSERVED:
         if scene.observed is None:
@@ -119,7 +125,15 @@ def draw(scene: Scene, suffix: str, look: Look | None = None) -> bytes | Mapping
     if suffix == ".partitions":
         from simulator.partitioning.partitions import partition_files
 
-        return partition_files(scene.partitions)
+        return {name: text.encode("utf-8") for name, text in partition_files(scene.partitions).items()}
+    if suffix == TENSORBOARD:
+        from viz.formats.tensorboard import FILE, event_file
+
+        return {FILE: _whole(lambda: event_file(scene), "the graph and its step are")}
+    if suffix in STEP:
+        from viz.formats.run_metadata import run_metadata
+
+        return _written(run_metadata(scene), "the step is", text=suffix.endswith("txt"))
     if suffix in PLACED:
         return _draw_placed(scene, suffix)
     if suffix in TIMES:
@@ -130,7 +144,7 @@ def draw(scene: Scene, suffix: str, look: Look | None = None) -> bytes | Mapping
     return source.encode("utf-8") if suffix == ".dot" else render(source, suffix[1:])
 
 
-def write(path: str, content: bytes | Mapping[str, str]) -> None:
+def write(path: str, content: bytes | Mapping[str, bytes]) -> None:
     """Replace a file, or a folder of files, by a finished one; on any failure the old one stays.
 
     Raises SimvizError when the system refuses.
@@ -145,12 +159,12 @@ def write(path: str, content: bytes | Mapping[str, str]) -> None:
         raise SimvizError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def _write_folder(target: Path, files: Mapping[str, str]) -> None:
+def _write_folder(target: Path, files: Mapping[str, bytes]) -> None:
     fresh = Path(tempfile.mkdtemp(prefix=f".{target.name[:80]}.", dir=target.absolute().parent))
     old = fresh.with_name(fresh.name + ".old")
     try:
-        for name, text in files.items():
-            (fresh / name).write_text(text, encoding="utf-8")
+        for name, data in files.items():
+            (fresh / name).write_bytes(data)
         fresh.chmod(mode(folder=True))
         try:
             if target.exists():
@@ -167,8 +181,8 @@ def _write_folder(target: Path, files: Mapping[str, str]) -> None:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """Raise SimvizError for a folder that holds anything but partitions: it is not replaced."""
-    foreign = sorted(entry.name for entry in folder.iterdir() if entry.suffix != ".pbtxt")
+    """Raise SimvizError for a folder that holds anything but such files: it is not replaced."""
+    foreign = sorted(entry.name for entry in folder.iterdir() if entry.suffix != FOLDERS.get(folder.suffix))
     if foreign:
         raise SimvizError(f"{folder} holds {foreign[0]!r}, which simviz did not write; choose another name")
 
@@ -192,12 +206,21 @@ def _draw_placed(scene: Scene, suffix: str) -> bytes:
     """
     devices = [scene.assignment.name_of(row) for row in range(len(scene.graph))]
     message = (placed_meta_graph if suffix == ".meta" else placed_graph_def)(scene.graph, devices)
-    if suffix == ".pbtxt":
+    return _written(message, "the placed graph is", text=suffix == ".pbtxt")
+
+
+def _written(message: Proto, what: str, *, text: bool) -> bytes:
+    """A message as text or binary. Raise GraphError where it is too large to be binary."""
+    if text:
         return to_text(message).encode("utf-8")
+    return _whole(lambda: bytes(message.SerializeToString(deterministic=True)), what)
+
+
+def _whole(made: Callable[[], bytes], what: str) -> bytes:
     try:
-        return bytes(message.SerializeToString(deterministic=True))
+        return made()
     except (EncodeError, ValueError) as error:
-        raise GraphError(f"the placed graph is larger than a message may be ({error}); write it as .pbtxt") from None
+        raise GraphError(f"{what} larger than a message may be ({error}); a .pbtxt has no such bound") from None
 
 
 def _remark_on_placed(path: str, scene: Scene) -> str:
