@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from viz.difference.difference import compare as compare
     from viz.formats.dot import draw_graph as draw_graph
     from viz.formats.graphml import to_networkx as to_networkx
+    from viz.formats.tables import to_tables as to_tables
     from viz.formats.trace_events import draw_timeline as draw_timeline
     from viz.page.report import draw_report as draw_report
 
@@ -39,6 +40,7 @@ _EXPORTS = {
     "run": "viz.command.library",
     "run_bench": "viz.bench.bench",
     "to_networkx": "viz.formats.graphml",
+    "to_tables": "viz.formats.tables",
 }
 
 

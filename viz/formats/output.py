@@ -27,12 +27,14 @@ SPLIT = ".placement.json"  # the placement of an instance, in the form of its fi
 TIMES = (".timeline.svg", ".timeline.pdf", ".memory.svg", ".memory.pdf", ".comparison.svg", ".comparison.pdf")
 STEP = (".run_metadata.pb", ".run_metadata.pbtxt")  # the step as a traced session reports it
 TENSORBOARD = ".tensorboard"  # a folder for TensorBoard
-FOLDERS = {".partitions": ".pbtxt", TENSORBOARD: ".simviz"}  # and the suffix of the files in them
+TABLES = ".tables"  # a folder of CSV files
+FOLDERS = {".partitions": ".pbtxt", TENSORBOARD: ".simviz", TABLES: ".csv"}  # and the suffix of the files in them
 SUFFIXES = (
     ".html",
     *TIMES,
     *STEP,
     TENSORBOARD,
+    TABLES,
     ".svg",
     ".png",
     ".pdf",
@@ -126,6 +128,10 @@ def draw(scene: Scene, suffix: str, look: Look | None = None) -> bytes | Mapping
         from simulator.partitioning.partitions import partition_files
 
         return {name: text.encode("utf-8") for name, text in partition_files(scene.partitions).items()}
+    if suffix == TABLES:
+        from viz.formats.tables import table_files
+
+        return table_files(scene)
     if suffix == TENSORBOARD:
         from viz.formats.tensorboard import FILE, event_file
 
