@@ -1,6 +1,6 @@
 """Tables of a run, as rows for pandas and as a folder of CSV files: those of the report, from the same figures.
 
-CSV is that of RFC 4180, but that lines end as on Unix. A text that a spreadsheet would take for a formula begins with an
+CSV is that of RFC 4180, but lines end as on Unix. A text that a spreadsheet would take for a formula begins with an
 apostrophe there, as names come from a file that somebody else wrote.
 """
 
@@ -22,10 +22,10 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def to_tables(scene: Scene) -> dict[str, list[Row]]:
     """The tables by name, each a list of rows with the same columns, as `pandas.DataFrame` takes it.
 
-    `nodes` and `edges` of the graph; `transfers`, `devices`, `links` and `critical`, the stretches of the critical path,
-    of the step; with another run to compare with `moved`, `crossings` and `explanation`, where `other` is that run; of a
-    search `search_better`, and of a what-if `what_if`. Columns are those of `to_networkx` and of the JSON, a figure within
-    a figure as "ns.other".
+    Of the graph there are `nodes` and `edges`. The step has `transfers`, `devices`, `links` and `critical`, the
+    stretches of the critical path. A run to compare with brings `moved`, `crossings` and `explanation`, where `other`
+    is that run. A search brings `search_better`, a what-if `what_if`. Columns are those of `to_networkx` and of the
+    JSON, a figure within a figure as "ns.other". Tables without rows are left out.
     """
     graph, found = to_networkx(scene), record(scene)
     names = dict(graph.nodes(data="name"))
