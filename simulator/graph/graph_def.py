@@ -10,6 +10,7 @@ from simulator.errors import GraphError
 from simulator.graph.attributes import COLOCATION
 from simulator.graph.graph import Graph
 from simulator.graph.messages import GraphDef, MetaGraphDef, Proto
+from simulator.graph.tensors import SHAPES, shape_of
 
 _COLOCATED = b"loc:@"
 
@@ -28,12 +29,28 @@ def graph_def(graph: Graph, *, devices: Sequence[str] | None = None) -> Proto:
     for row, device in enumerate(devices if devices is not None else graph.requested):
         node = message.node.add(name=graph.names[row], op=graph.ops[row], device=device, input=graph.inputs_of(row))
         for name, value in graph.attrs[row].items():
-            node.attr[name].CopyFrom(value)
+            if name != SHAPES or _holds(graph, row, value):
+                node.attr[name].CopyFrom(value)
     for function in graph.library.values():
         message.library.function.add().CopyFrom(function)
     for function_name, gradient in graph.gradients.items():
         message.library.gradient.add(function_name=function_name, gradient_func=gradient)
     return message
+
+
+def _holds(graph: Graph, row: int, said: Proto) -> bool:
+    """Tell whether the shapes that a file says of a node's outputs are those of its tensors, as far as both are known.
+
+    They are not where the graph has another batch than its file. TensorFlow refuses such a node.
+    """
+    first = int(graph.tensor_ptr[row])
+    for tensor, written in zip(range(first, int(graph.tensor_ptr[row + 1])), said.list.shape, strict=False):
+        shape, before = graph.tensor_shape[tensor], shape_of(written)
+        if shape is None or before is None:
+            continue
+        if len(shape) != len(before) or any(a != b and min(a, b) >= 0 for a, b in zip(shape, before, strict=True)):
+            return False
+    return True
 
 
 def placed_graph_def(graph: Graph, devices: Sequence[str]) -> Proto:

@@ -15,7 +15,7 @@ import numpy as np
 from simulator.columns import Ids, ids
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph, Shape
-from simulator.graph.tensors import SHAPES, shape_of, tensor_sizes
+from simulator.graph.tensors import shape_of, tensor_sizes
 from simulator.shapes.batches import batch_change
 from simulator.shapes.dims import Dims, is_open
 from simulator.shapes.propagation import EDGE, LEGACY_PRODUCER, PLACEHOLDERS, Inferred, infer
@@ -83,16 +83,11 @@ def _rebatched(
     shapes = list(graph.tensor_shape)
     first = graph.tensor_ptr.tolist()
     rows = [row for node in change.nodes for row in range(first[node], first[node + 1])]
-    changed = {*rows, *change.edge, *_depending(graph, [*rows, *change.edge])}
-    for row in changed:
+    for row in (*rows, *_depending(graph, [*rows, *change.edge])):
         shapes[row] = None
     for row, shape in change.edge.items():
         shapes[row] = shape
-    attrs = list(change.graph.attrs)
-    for node in {int(graph.tensor_node[row]) for row in changed}:  # TensorFlow would refuse the shapes of another batch
-        if SHAPES in attrs[node]:
-            attrs[node] = {key: value for key, value in attrs[node].items() if key != SHAPES}
-    return replace(change.graph, attrs=tuple(attrs), tensor_shape=tuple(shapes)), [change.note]
+    return replace(change.graph, tensor_shape=tuple(shapes)), [change.note]
 
 
 def _with(graph: Graph, shapes: Sequence[Shape | None], notes: Sequence[str]) -> Graph:
