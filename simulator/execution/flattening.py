@@ -141,8 +141,9 @@ def _places(tables: Tables, rule: Discipline) -> Places:
     big = np.flatnonzero(tables.tensor_bytes > SAFE_BYTES)
     work = (routes.send_ns, routes.receive_ns, routes.send_ps_per_byte, routes.receive_ps_per_byte)
     rates, slowest = routes.link_bytes_per_s.tolist(), routes.bytes_per_s.tolist()
-    even = [all(rates[link] == rate for link in links) for links, rate in zip(rule.held, slowest, strict=True)]
-    rests = [all(rates[link] > rate for link in links) for links, rate in zip(rule.held, slowest, strict=True)]
+    of = np.repeat(np.arange(len(slowest)), np.diff(rule.held_ptr))  # route of each link that is held
+    faster = routes.link_bytes_per_s[rule.held_link] - routes.bytes_per_s[of]
+    even, rests = (np.bincount(of, wrong, len(slowest)) == 0 for wrong in (faster != 0, faster <= 0))
     places: Places = _part(
         Places,
         routes,
