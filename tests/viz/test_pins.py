@@ -44,6 +44,11 @@ def test_a_scope_runs_where_it_is_pinned(algorithm: str) -> None:
         assert "conv1/Conv2D" in [one.node for one in result.difference.moved]
 
 
+def test_the_last_part_of_a_name_is_enough_where_one_device_has_it() -> None:
+    result = run(str(EXAMPLE), cluster=CLUSTER, algorithm="requested", pins={"conv1/Conv2D": "GPU:1"})
+    assert result.assignment.name_of(result.graph.index["conv1/Conv2D"]) == "/job:worker/replica:0/task:0/device:GPU:1"
+
+
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("algorithm", ["tensorflow", "heft"])
 def test_tensorflow_agrees_with_a_pinned_run(algorithm: str) -> None:
@@ -61,6 +66,7 @@ def test_tensorflow_agrees_with_a_pinned_run(algorithm: str) -> None:
     ("pin", "words"),
     [
         ("conv9=worker:0/GPU:0", "no node is in conv9"),
+        ("conv1=CPU:0", "several tasks of .* have a CPU:0; say ps:0/CPU:0"),
         ("conv1=worker:0/GPU:7", "has no worker:0/GPU:7; it has ps:0/CPU:0"),
         ("conv1", "not of the form SCOPE=DEVICE"),
         ("conv1=", "not of the form SCOPE=DEVICE"),

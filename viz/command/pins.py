@@ -44,9 +44,14 @@ def _ends(name: str) -> list[int]:
 
 
 def _device(scope: str, text: str, cluster: Cluster) -> str:
-    one_task = len(cluster.tasks) == 1
     for device in cluster.devices:
-        if text in (device.name, device.short) or (one_task and text == device.short.rpartition("/")[2]):
+        if text in (device.name, device.short):
             return device.name
+    alike = [device for device in cluster.devices if text == device.short.rpartition("/")[2]]
+    if len(alike) == 1:
+        return alike[0].name
+    if alike:
+        names = some([device.short for device in alike], 3)
+        raise SimvizError(f"--pin {scope}={text}: several tasks of {cluster.name} have a {text}; say {names}")
     known = [device.short for device in cluster.devices]
     raise SimvizError(f"--pin {scope}={text}: {cluster.name} has no {text}; it has {some(known)}.{near(text, known)}")
