@@ -54,6 +54,17 @@ def with_client(cluster: Cluster) -> Cluster:
     )
 
 
+def session_devices(cluster: Cluster) -> dict[str, int]:
+    """Row of the device of a session at each task, as `Cluster.client` has it for one: its CPU:0, else its first."""
+    rows: dict[str, list[int]] = {}
+    for row, device in enumerate(cluster.devices):
+        rows.setdefault(device.task, []).append(row)
+    return {
+        task: cluster.index.get(f"{task}/device:CPU:0", min(own, key=lambda row: cluster.devices[row].type != "CPU"))
+        for task, own in rows.items()
+    }
+
+
 def can_hold_master(cluster: Cluster) -> bool:
     """Tell whether the session's task has CPUs alone, numbered from 0, so that a real server can be its master."""
     task = cluster.client_task

@@ -1,8 +1,9 @@
 """Arrays that the controller of a training reads and writes, beside those of the event loop (`execution.arrays`).
 
-Axes: C clients, M synchronisation ops, H synchronisation resources, K tasks of the cluster, D devices, W routes,
-L links, Z crashes, n ops, X transfers, J tasks of the loop. What waits for a resource is a synchronisation op (its row)
-or the first tokens of a queue (M + a number). A chief adds these again after a crash: F = M + H (1 + C Z).
+Axes: C clients, M synchronisation ops, H synchronisation resources, K tasks of the cluster, D devices, W routes that
+transfers take, L links, Z crashes, n ops, X transfers, J tasks of the loop. What waits for a resource is a
+synchronisation op (its row) or the first tokens of a queue (M + a number). A chief adds these again after a crash:
+F = M + H (1 + C Z).
 """
 
 from __future__ import annotations

@@ -77,9 +77,16 @@ class LoweredClients:
         return flags(self.lowered.tasks.resource >= routes)
 
     @cached_property
+    def taken(self) -> tuple[Ids, Ids]:
+        """[W] the routes that transfers take, which are few of a large cluster's, and [X] the row of each one's."""
+        routes, row = np.unique(self.lowered.transfers.route, return_inverse=True)
+        return ids(routes), ids(row)
+
+    @cached_property
     def crossed(self) -> Ints:
-        """[2, pairs] each route with each link on it."""
-        pairs = [(route, link) for route, links in enumerate(self.combined.tables.routes.links) for link in links]
+        """[2, pairs] each of the taken routes with each link on it."""
+        links = self.combined.tables.routes.links
+        pairs = [(row, link) for row, route in enumerate(self.taken[0].tolist()) for link in links[route]]
         return ints(np.array(pairs, np.int64).reshape(len(pairs), 2).T)
 
 
@@ -162,7 +169,7 @@ def _rules(workload: Workload, given: LoweredClients, tasks: Tasks, record: int)
     takes[sync_ops.client[sync_ops.kind == TAKE]] = True
     timers = len(given.lowered.tasks.length) - count
     owner = _owners(workload, given, len(tasks.length), timers)
-    links = alone_on(given.combined.tables, given.contention)
+    links = alone_on(given.combined.tables, given.contention, given.taken[0])
     activity = int(len(workload.disturbed.crashes) > 0 or workload.background.any())
     seed = workload.seed - (1 << 64) if workload.seed >> 63 else workload.seed  # the same 64 bits
     made: Rules = rigid(
@@ -207,12 +214,10 @@ def _owners(workload: Workload, given: LoweredClients, count: int, timers: int) 
     return owner
 
 
-def alone_on(tables: Tables, contention: str) -> list[tuple[int, ...]]:
-    """[W] the links of each route that a transfer does not hold: others may be on them at the same time."""
-    held = discipline(tables.routes, contention).held
-    return [
-        tuple(link for link in links if link not in mine) for links, mine in zip(tables.routes.links, held, strict=True)
-    ]
+def alone_on(tables: Tables, contention: str, routes: Ids) -> list[tuple[int, ...]]:
+    """[W] the links of each of these routes that a transfer does not hold: others may be on them at the same time."""
+    held, links = discipline(tables.routes, contention).held, tables.routes.links
+    return [tuple(link for link in links[route] if link not in held[route]) for route in routes.tolist()]
 
 
 def _work(
@@ -222,7 +227,7 @@ def _work(
     role, sync_op_of = np.zeros(len(tasks.length), np.int64), np.full(len(tasks.length), -1)
     flows = given.on_shared[lowered.arrive]
     wire_ns = np.where(flows, 0, transfers.wire_ns)
-    watched = np.array([len(of_route) > 0 for of_route in links], bool)[transfers.route] & (flows | (wire_ns > 0))
+    watched = np.array([len(of_route) > 0 for of_route in links], bool)[given.taken[1]] & (flows | (wire_ns > 0))
     role[lowered.wire] += FIRST
     role[lowered.arrive] += LAST
     role[np.where(flows, lowered.arrive, lowered.wire)[watched]] += WATCHED
@@ -244,7 +249,7 @@ def _work(
         resource_of=ids(tasks.resource[sync_ops.op]),
         source=ids(workload.task_of[transfers.source]),
         target=ids(workload.task_of[transfers.target]),
-        route=transfers.route,
+        route=given.taken[1],
         nbytes=ints(given.combined.tables.tensor_bytes[transfers.tensor]),
         wire_ns=ints(wire_ns),
         flows=flags(flows),
@@ -312,7 +317,7 @@ def _sizes(rules: Rules, tables: Tables) -> dict[str, int]:
         "K": len(rules.disturbances.noise_of),
         "3K": WAITING * len(rules.disturbances.noise_of),
         "D": len(tables.devices),
-        "W": len(tables.routes.links),
+        "W": len(rules.on_ptr) - 1,
         "L": len(tables.routes.link_names),
         "Z": crashes,
         "hits": len(rules.disturbances.hit),

@@ -7,11 +7,12 @@ reads a trained variable, the values that a step computes grow stale.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from simulator.cluster.master import session_devices
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, SimvizError
 from simulator.training.clients import Client, CombinedTables, Starts, once_each, original
@@ -246,7 +247,7 @@ def _clocks(
     if rule.code != FREE:
         counting = sync_ops.op[sync_ops.kind == COUNT]
         server = cluster.task_of[combined.device[counting[0]]] if len(counting) else int(np.argmax(keeps_variables))
-        cpu = {task: replace(cluster, master=task).client for task in cluster.tasks}
+        cpu = session_devices(cluster)
         hub = cpu[cluster.tasks[server]]
         for row, client in enumerate(clients):
             end = cpu[client.program.task]

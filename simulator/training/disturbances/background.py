@@ -46,6 +46,8 @@ def background(disturbed: Disturbed) -> Background:
     longer under way than its period; `notes` say that. Raises ClusterError for a target that is not
     the CPU by which its task gets messages.
     """
+    if not disturbed.senders:
+        return Background((), (), ())
     cluster, clients, notes = disturbed.cluster, [], []
     of, paces = routes_of(cluster).paces
     for row, (source, target, nbytes, period) in enumerate(disturbed.senders):
