@@ -17,6 +17,8 @@ from simulator.training.control.controller import HOOKS
 from simulator.training.disturbances.noise import entry, splitmix64
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simulator.columns import Ints
 
 
@@ -56,8 +58,16 @@ play = made(
 )
 
 
-def go_on(run: Any, order: int) -> int:  # Any: a `layout.Run`
-    """Go on with a run, all arrays of which are writable; the reason for which it stopped."""
+def going_on(run: Any, order: int) -> Callable[[], int]:  # Any: a `layout.Run`
+    """A function that goes on with a run, all arrays of which are writable; it returns the reason why it stopped.
+
+    A run stops once for each recorded step and each sample; to look up all its arrays takes longer than to go on.
+    """
     why = np.zeros(1, np.int64)
-    play(*run, order, ints([]), why)
-    return int(why[0])
+    go = play.partial(*run, order, ints([]), why)
+
+    def go_on() -> int:
+        go()
+        return int(why[0])
+
+    return go_on

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -69,14 +70,14 @@ def run(
     if compiled and not _is_countable(workload, given.lowered):
         return None
     made = begun(workload, given, record=record)
-    play = _compiled() if compiled else _plain
     made = made if compiled else as_lists(made)
+    go_on = (_compiled if compiled else _plain)(made, given.order)
     steps, recorder, samples = made.control.steps, Recorder(made, given, record), Samples()
     log: Log = ([], [])
     why = MORE
     while why == MORE:
         steps.totals[LIMIT], steps.totals[ROUNDS] = limit, ROUNDS_AT_ONCE
-        why = play(made, given.order)
+        why = go_on()
         for rows, column, count in ((log[0], steps.steps, STEPS), (log[1], steps.updates, UPDATES)):
             rows.append(np.array(column[: COLUMNS * steps.totals[count]], np.int64).reshape(-1, COLUMNS))
         for client, number in log[0][-1][:, :2].tolist():
@@ -99,16 +100,14 @@ def run(
     raise _hangs(workload, made.control)
 
 
-def _plain(made: Run, order: int) -> int:
-    count = len(made.tasks.length)
-    why: int = _play(*made[:5], order, count, [], 1 << 200, TIMES, made.control)
-    return why
+def _plain(made: Run, order: int) -> Callable[[], int]:
+    return partial(_play, *made[:5], order, len(made.tasks.length), [], 1 << 200, TIMES, made.control)
 
 
-def _compiled() -> Any:  # Any: a function of compiled code
-    from simulator.training.control.compiled import go_on  # LLVM takes long to load
+def _compiled(made: Run, order: int) -> Callable[[], int]:
+    from simulator.training.control.compiled import going_on  # LLVM takes long to load
 
-    return go_on
+    return going_on(made, order)
 
 
 def _is_countable(workload: Workload, lowered: TaskGraph) -> bool:
