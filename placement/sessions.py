@@ -12,7 +12,7 @@ from placement.placing import place
 from placement.plan import Algorithm
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.master import connected
+from simulator.cluster.master import connected, rows_by_task
 from simulator.columns import Ids, ids
 from simulator.costs.table import CostTable
 from simulator.errors import InfeasibleError
@@ -51,10 +51,11 @@ def clients(
     placed: dict[tuple[int, str], Assignment] = {}
     made: list[Client] = []
     choices = SharedChoices(options)
+    rows = rows_by_task(cluster)
     for row, (program, priced) in enumerate(zip(programs, costs, strict=True)):
         if program.like is not None:
             lead = made[program.like]
-            there = elsewhere(cluster, lead.program.task, program.task)
+            there = elsewhere(cluster, rows[lead.program.task], program.task)
             made.append(Client(_with_gap(program, lead, cluster), lead.partitions, there))
             continue
         own = connected(cluster, program.task)
@@ -103,10 +104,9 @@ def _check_seen(program: Program, pieces: Partitions, cluster: Cluster) -> None:
             )
 
 
-def elsewhere(cluster: Cluster, task: str, other: str) -> Ids:
-    """[D] each device, but for those of one task the same ones of the other task."""
+def elsewhere(cluster: Cluster, rows: Sequence[int], task: str) -> Ids:
+    """[D] each device, but for these, which are those of one task, the same ones of that task."""
     found = np.arange(len(cluster))
-    for row, device in enumerate(cluster.devices):
-        if device.task == task:
-            found[row] = cluster.index[other + device.name[len(task) :]]
+    for row in rows:
+        found[row] = cluster.index[f"{task}/device:{cluster.devices[row].name.rpartition('/device:')[2]}"]
     return ids(found)

@@ -54,14 +54,19 @@ def with_client(cluster: Cluster) -> Cluster:
     )
 
 
+def rows_by_task(cluster: Cluster) -> dict[str, list[int]]:
+    """Rows of the devices of each task, for those who ask about all tasks."""
+    found: dict[str, list[int]] = {}
+    for row, device in enumerate(cluster.devices):
+        found.setdefault(device.task, []).append(row)
+    return found
+
+
 def session_devices(cluster: Cluster) -> dict[str, int]:
     """Row of the device of a session at each task, as `Cluster.client` has it for one: its CPU:0, else its first."""
-    rows: dict[str, list[int]] = {}
-    for row, device in enumerate(cluster.devices):
-        rows.setdefault(device.task, []).append(row)
     return {
-        task: cluster.index.get(f"{task}/device:CPU:0", min(own, key=lambda row: cluster.devices[row].type != "CPU"))
-        for task, own in rows.items()
+        task: cluster.index.get(f"{task}/device:CPU:0", min(rows, key=lambda row: cluster.devices[row].type != "CPU"))
+        for task, rows in rows_by_task(cluster).items()
     }
 
 

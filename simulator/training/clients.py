@@ -90,7 +90,7 @@ def starts(programs: Sequence[Program], cluster: Cluster, up_ns: Ints) -> Starts
     for program in programs:
         if program.task not in row:
             raise ClusterError(f"{program.name} has its session at {program.task}, which {cluster.name!r} lacks")
-        asked = (program.filters, row[program.task])
+        asked = (program.filters, row[program.task] if program.filters else -1)  # without filters all ask all
         if asked not in seen:
             seen[asked] = _last(specs, up_ns, *asked)
         found.append(seen[asked])

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import short_task
 from simulator.cluster.protocols import GRPC, PLAIN, RDMA, Protocol
+from simulator.columns import Flags, Ints, flags
 from simulator.costs.table import CostTable
 from simulator.training.answers.answers import Answers
 from simulator.training.disturbances.disturbance import Disturbance
@@ -24,8 +27,6 @@ from simulator.training.training import SENDING, ResourceUsage, Training
 from simulator.wording import repr_of, some
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from simulator.partitioning.partitions import Partitions
 
 
@@ -106,6 +107,66 @@ def _listed(texts: Sequence[str]) -> str:
     return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else texts[0]
 
 
+# ---- the ends of links ----------------------------------------------------------------------------------------------
+# All that is asked is whether it is one device, or one task. So of the rows on either side the first and the last are
+# kept, and not all of them: a thousand workers have millions of routes, and each adapter is on most of one side's.
+
+
+class Ends:
+    """The devices at one end of each link. Axes: L links, D devices."""
+
+    def __init__(self, task_of: Ints, links: int) -> None:
+        """Nothing is at an end yet; `task_of` [D] is each device's task."""
+        none = [[np.iinfo(np.int64).max], [-1]]
+        self._task_of = task_of
+        self._device, self._task = np.full((2, links), none), np.full((2, links), none)  # [2, L] first and last row
+
+    def add(self, link: Ints, device: Ints) -> None:
+        """These devices are at the ends of these links, too."""
+        for known, rows in ((self._device, device), (self._task, self._task_of[device])):
+            np.minimum.at(known[0], link, rows)
+            np.maximum.at(known[1], link, rows)
+
+    def device(self, link: int) -> int | None:
+        """The only device; None: there are several, or none."""
+        return _only(self._device[:, link])
+
+    def task(self, link: int) -> int | None:
+        """The only task of all devices; None: there are several, or none."""
+        return _only(self._task[:, link])
+
+    def of_task(self, task: int) -> list[int]:
+        """The links with devices of this task alone."""
+        found: list[int] = np.flatnonzero((self._task == task).all(axis=0)).tolist()
+        return found
+
+
+def _only(bounds: npt.NDArray[np.int64]) -> int | None:
+    return int(bounds[0]) if bounds[0] == bounds[1] else None
+
+
+class LinkEnds(NamedTuple):
+    """Both ends of all links. Axis: L links."""
+
+    senders: Ends
+    getters: Ends
+    between: Flags  # [L] all its routes are between tasks
+
+
+def ends_of_links(cluster: Cluster) -> LinkEnds:
+    """The ends of each link, by all routes over it."""
+    task_of, links = np.array(cluster.task_of, np.int64), len(cluster.links)
+    senders, getters, between = Ends(task_of, links), Ends(task_of, links), np.ones(links, bool)
+    for source, row in enumerate(cluster.routes):
+        crossed = [() if route is None or target == source else route for target, route in enumerate(row)]
+        target = np.repeat(np.arange(len(crossed)), [len(route) for route in crossed])
+        link = np.fromiter(chain.from_iterable(crossed), np.int64, len(target))
+        senders.add(link, np.full(len(link), source))
+        getters.add(link, target)
+        between[link[task_of[target] == task_of[source]]] = False
+    return LinkEnds(senders, getters, flags(between))
+
+
 # ---- candidates for a bottleneck ------------------------------------------------------------------------------------
 # A serial link is busy with the bytes that cross it at its own rate, whatever else is on their way. So the busiest one
 # is made faster by itself. Where both ends of a route are as busy, each is a candidate, and both help together.
@@ -154,32 +215,23 @@ class _Traffic:
     def __init__(self, training: Training, cluster: Cluster, usage: ResourceUsage) -> None:
         self.training, self.cluster, self.usage = training, cluster, usage
         self.end = max(1, self.usage.ns)
-        self.senders: list[set[int]] = [set() for _ in cluster.links]  # [L] devices
-        self.getters: list[set[int]] = [set() for _ in cluster.links]
-        self.between = [True] * len(cluster.links)  # [L] all its transfers are between tasks
-        for source, row in enumerate(cluster.routes):
-            for target, route in enumerate(row):
-                for link in route or () if source != target else ():
-                    self.senders[link].add(source)
-                    self.getters[link].add(target)
-                    self.between[link] &= cluster.task_of[source] != cluster.task_of[target]
+        self.senders, self.getters, self.between = ends_of_links(cluster)
         rates = [link.bytes_per_s for link in cluster.links]
         carried = self.usage.link_bytes.tolist()
         self.bytes_ns = [nbytes * 10**9 // rate for nbytes, rate in zip(carried, rates, strict=True)]  # [L]
 
     def carried_ns(self, task: int, *, out: bool) -> int:
         """The time for its bytes of the busiest link through which only this task sends, or only this task receives."""
-        task_of, ends = self.cluster.task_of, self.senders if out else self.getters
-        own = [link for link, devices in enumerate(ends) if devices and {task_of[row] for row in devices} == {task}]
+        own = (self.senders if out else self.getters).of_task(task)
         return max((self.bytes_ns[link] for link in own if self.between[link]), default=0)
 
     def role(self, link: int) -> tuple[str, ...]:
         """The role of a link: the same for links between tasks of the same jobs, and for both directions."""
         role = []
-        for devices in (self.senders[link], self.getters[link]):
-            tasks = {self.cluster.devices[row].task for row in devices}
-            alone = self.cluster.devices[min(devices)].type if len(devices) == 1 else "all"
-            role.append(f"{_job(min(tasks))} {alone}" if len(tasks) == 1 else "")
+        for ends in (self.senders, self.getters):
+            task, device = ends.task(link), ends.device(link)
+            alone = "all" if device is None else self.cluster.devices[device].type
+            role.append("" if task is None else f"{_job(self.cluster.tasks[task])} {alone}")
         return tuple(sorted(role))
 
 
@@ -196,7 +248,7 @@ def _links(traffic: _Traffic) -> list[Relief]:
         members = [link for link in members if busy_ns[link] >= SIMILAR * most]
         several = len(members) > 1
         what = f"the link{'s' * several} {some([cluster.links[link].name for link in members], LISTED)}"
-        if _of_client_alone(traffic.training, traffic.cluster, (traffic.senders[top], traffic.getters[top])):
+        if _of_client_alone(traffic.training, (traffic.senders.task(top), traffic.getters.task(top))):
             what += ", which carries the client's feeds and fetches"
         found.append(
             Relief(
@@ -321,18 +373,16 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def _of_client_alone(training: Training, cluster: Cluster, ends: Sequence[Collection[int]]) -> bool:
+def _of_client_alone(training: Training, ends: Sequence[int | None]) -> bool:
     """Tell whether a link is that of a run's only client, and carries mostly bytes that the client feeds and fetches.
 
-    `ends` are the devices that send through the link, and those that receive through it.
+    `ends` are the only task that sends through the link, and the only one that receives through it; None: several do.
     """
-    task_of = cluster.task_of
     workers = training.is_worker.nonzero()[0].tolist()
     if len(workers) != 1 or len(training.partitions) <= workers[0]:
         return False
     own = int(training.client_task[workers[0]])
-    at_own = any({task_of[row] for row in devices} == {own} for devices in ends)
-    return at_own and _mostly_handed(training.partitions[workers[0]])
+    return own in ends and _mostly_handed(training.partitions[workers[0]])
 
 
 def _mostly_handed(pieces: Partitions) -> bool:

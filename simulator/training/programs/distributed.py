@@ -137,10 +137,9 @@ def _rank(task: str, script: Script) -> tuple[bool, int, DeviceSpec]:
 
 def _programs(given: Sequence[tuple[str, Script]], cluster: Cluster, filters: Sequence[str]) -> tuple[Program, ...]:
     made: list[Program] = []
-    for row, (task, script) in enumerate(given):
+    like = first_identical(cluster, [task for task, _ in given], [id(script) for _, script in given])
+    for (task, script), place in zip(given, like, strict=True):
         own, target = written_for(script, of_task(parse(task))), of_task(parse(task))
-        same = [at for at in range(row) if given[at][1] is script]
-        place = first_identical(cluster, task, [given[at][0] for at in same])
         program = Program(
             name=short_task(task),
             task=task,
@@ -148,7 +147,7 @@ def _programs(given: Sequence[tuple[str, Script]], cluster: Cluster, filters: Se
             fetches=script.step.fetches,
             feeds=script.step.feeds,
             role="worker" if script.trains else "reader",
-            like=None if place is None else same[place],
+            like=place,
             examples=script.examples,
             counts=script.counts if script.held is None else (),
             filters=tuple(moved_text(text, own, target) for text in filters),

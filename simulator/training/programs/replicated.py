@@ -191,8 +191,7 @@ def _between(
     """
     tasks = worker_tasks(cluster)
     made: list[Program] = []
-    for row, task in enumerate(tasks):
-        like = first_identical(cluster, task, tasks[:row])
+    for task, like in zip(tasks, first_identical(cluster, tasks, [0] * len(tasks)), strict=True):
         if like is not None:
             own = moved(made[like].graph, parse(tasks[like]), parse(task))
             made.append(replace(made[like], name=short_task(task), task=task, graph=own, like=like))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from simulator.cluster.cluster import Cluster, Device
 from simulator.cluster.device_strings import with_devices
 from simulator.cluster.devicespec import DeviceSpec, parse
-from simulator.cluster.master import short_task
+from simulator.cluster.master import rows_by_task, short_task
 from simulator.errors import ClusterError, GraphError
 from simulator.graph.graph import Graph
+from simulator.units import Bytes
 
 _PS = "ps"
 CHIEFS = ("chief", "master")  # TF_CONFIG's jobs of one task, which trains like a worker and has more to do
 WORKERS = (*CHIEFS, "worker")  # TF_CONFIG's jobs that train
+_Kind: TypeAlias = tuple[str, str, str, Bytes]
 _APART = frozenset((_PS, "evaluator", "standin_client"))
 
 
@@ -53,14 +56,19 @@ def worker_tasks(cluster: Cluster) -> tuple[str, ...]:
 
 def computing(cluster: Cluster, tasks: Sequence[str]) -> list[str]:
     """The devices that train of those tasks, as graphs name them: all GPUs, or CPU:0 of each where there is no GPU."""
-    devices = [device for task in tasks for device in devices_of(cluster, task)]
+    of_task = _devices_by_task(cluster)
+    devices = [device for task in tasks for device in of_task[task]]
     gpus = [device.name for device in devices if device.type == "GPU"]
-    return [in_graph_text(name) for name in gpus] or [first_cpu(cluster, task) for task in tasks]
+    return [in_graph_text(name) for name in gpus] or [_first_cpu(cluster, task, of_task[task]) for task in tasks]
 
 
 def first_cpu(cluster: Cluster, task: str) -> str:
     """The first CPU of a task, as graphs name it. Raises ClusterError for a task without one."""
-    name = next((device.name for device in devices_of(cluster, task) if device.type == "CPU"), None)
+    return _first_cpu(cluster, task, _devices_by_task(cluster)[task])
+
+
+def _first_cpu(cluster: Cluster, task: str, devices: Sequence[Device]) -> str:
+    name = next((device.name for device in devices if device.type == "CPU"), None)
     if name is None:
         raise ClusterError(
             f"the task {short_task(task)} of {cluster.name!r} has no CPU, which keeps what no GPU holds."
@@ -68,22 +76,27 @@ def first_cpu(cluster: Cluster, task: str) -> str:
     return in_graph_text(name)
 
 
-def devices_of(cluster: Cluster, task: str) -> tuple[Device, ...]:
-    """The devices of a task, in the cluster's order."""
-    return tuple(device for device in cluster.devices if device.task == task)
+def _devices_by_task(cluster: Cluster) -> dict[str, list[Device]]:
+    """The devices of each task, in the cluster's order."""
+    return {task: [cluster.devices[row] for row in rows] for task, rows in rows_by_task(cluster).items()}
 
 
-def first_identical(cluster: Cluster, task: str, others: Sequence[str]) -> int | None:
-    """Index of the first of the other tasks with identical devices, but for the task's name; None: there is none."""
-    own = _kinds(cluster, task)
-    return next((place for place, other in enumerate(others) if _kinds(cluster, other) == own), None)
+def first_identical(cluster: Cluster, tasks: Sequence[str], doing: Sequence[int]) -> list[int | None]:
+    """For each of the tasks the index of the first one that has identical devices, but for the task's name, and does
+    the same; None: it is the first itself.
+    """
+    of_task = _devices_by_task(cluster)
+    first: dict[tuple[int, str, tuple[_Kind, ...]], int] = {}
+    found = [
+        first.setdefault((what, str(parse(task).job), tuple(map(_kind, of_task[task]))), row)
+        for row, (task, what) in enumerate(zip(tasks, doing, strict=True))
+    ]
+    return [None if at == row else at for row, at in enumerate(found)]
 
 
-def _kinds(cluster: Cluster, task: str) -> list[tuple[str, str, str, int]]:
-    """The facts on a task's devices that placement and the cut depend on."""
-    return [
-        (one.name.partition("/device:")[2], one.type, one.kind, one.memory_bytes) for one in devices_of(cluster, task)
-    ] + [(str(parse(task).job), "", "", 0)]
+def _kind(device: Device) -> _Kind:
+    """The facts on a device that placement and the cut depend on."""
+    return device.name.partition("/device:")[2], device.type, device.kind, device.memory_bytes
 
 
 # ---- graphs moved from one task to another --------------------------------------------------------------------------
