@@ -18,9 +18,11 @@ STANDIN_CLIENT = "/job:standin_client/replica:0/task:0"
 def connected(cluster: Cluster, master: str) -> Cluster:
     """The cluster with its session at the task `master`, written JOB:TASK or as a device name's task.
 
-    The task `standin_client:0`, with one CPU, is added where the cluster lacks it. Raises ClusterError for any other
-    task that the cluster lacks.
+    The task `standin_client:0`, with one CPU, is added where the cluster lacks it. A cluster whose session is there is
+    returned as it is, with all that is known of it. Raises ClusterError for any other task that the cluster lacks.
     """
+    if master == cluster.client_task:
+        return cluster
     known = {short_task(task): task for task in cluster.tasks}
     task = master if master in cluster.tasks else known.get(master if ":" in master else f"{master}:0")
     if task is not None:

@@ -11,7 +11,7 @@ still waiting for response from worker". Source: `DeviceFinder` in TensorFlow's 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from simulator.cluster.devicespec import DeviceSpec, compatible, parse
+from simulator.cluster.master import connected
 from simulator.columns import Ids, Ints, frozen, ids, ints
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.loops import SharedChoices
@@ -142,7 +143,7 @@ def combine_tables(
     choices, price = SharedChoices(options), dict(zip(map(id, clients), costs, strict=True))
 
     def tables_of(client: Client) -> tuple[Tables, Ids]:
-        own = replace(cluster, master=original(client, clients).program.task)
+        own = connected(cluster, original(client, clients).program.task)
         return choices.apply(partial(of_partitions, client.partitions, own, price[id(client)], ending=True))
 
     found = once_each(clients, tables_of)

@@ -71,12 +71,13 @@ def relieve(
     """Apply a relief, except for changes of programs (backup workers, places of variables, time between steps) and of
     inputs.
     """
-    links = list(cluster.links)
-    for row, bytes_per_s in relief.links:
-        links[row] = replace(links[row], bytes_per_s=bytes_per_s)
+    if relief.links or relief.protocol is not None:
+        links = list(cluster.links)
+        for row, bytes_per_s in relief.links:
+            links[row] = replace(links[row], bytes_per_s=bytes_per_s)
+        cluster = replace(cluster, links=tuple(links), between_tasks=relief.protocol or cluster.between_tasks)
     factors = [Fraction(1, FASTER) if row in relief.devices else Fraction(1) for row in range(len(cluster))]
-    protocol = relief.protocol or cluster.between_tasks
-    changed, faster = slower_devices(replace(cluster, links=tuple(links), between_tasks=protocol), factors)
+    changed, faster = slower_devices(cluster, factors)
     left = [one for one in disturbances if one.text not in relief.without]
     return Relieved(changed, tuple(slowed(one, faster) for one in costs), tuple(left))
 

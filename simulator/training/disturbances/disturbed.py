@@ -207,8 +207,10 @@ def _crashes(disturbances: Sequence[Disturbance], cluster: Cluster) -> list[tupl
 def slower_devices(cluster: Cluster, factors: Sequence[Fraction]) -> tuple[Cluster, Slower]:
     """The cluster with devices of other kinds where ops take that many times as long ([D]), and these kinds.
 
-    The devices' figures stay, as `slowed` changes the costs alone.
+    The devices' figures stay, as `slowed` changes the costs alone. A cluster that does not change is returned as it is.
     """
+    if all(factor == 1 for factor in factors):
+        return cluster, {}
     slower: dict[str, tuple[str, Fraction]] = {}
     devices = []
     for device, factor in zip(cluster.devices, factors, strict=True):
@@ -222,6 +224,8 @@ def slower_devices(cluster: Cluster, factors: Sequence[Fraction]) -> tuple[Clust
 
 def _degraded(disturbances: Sequence[Disturbance], cluster: Cluster) -> Cluster:
     """The cluster with degraded links; of several factors on one link the largest holds."""
+    if not any(isinstance(one.effect, Degrade) for one in disturbances):
+        return cluster
     factor = [Fraction(1)] * len(cluster.links)
     hit = [False] * len(cluster.links)
     for one in disturbances:
