@@ -67,6 +67,11 @@ class Routes:
         return {}
 
     @cached_property
+    def handed(self) -> Flags:
+        """[W] the route is a hand-over."""
+        return flags([not links for links in self.links])
+
+    @cached_property
     def paces(self) -> tuple[Ids, tuple[Pace | None, ...]]:
         """[D, D] the row of the pace between two devices, and the different paces, which are few; None: no route."""
         work = (self.send_ns, self.receive_ns, self.send_ps_per_byte, self.receive_ps_per_byte)
@@ -82,6 +87,7 @@ class Routes:
 class Discipline:
     """The use that transfers of each route make of its links. Axes: W routes."""
 
+    routes: Routes
     held: tuple[tuple[int, ...], ...]  # [W] links that one transfer at a time has to itself while its bytes pass
     shared: tuple[tuple[int, ...], ...]  # [W] links that all transfers on them share
     cap: tuple[int, ...]  # [W] what the other links let each of those have, bytes per second; 0: no bound
@@ -96,6 +102,45 @@ class Discipline:
     def held_link(self) -> Ids:
         """The held links of all routes, one route after the other."""
         return ids(chain.from_iterable(self.held))
+
+    @cached_property
+    def even(self) -> Flags:
+        """[W] all held links are as fast as the route."""
+        return self._none(self._faster != 0)
+
+    @cached_property
+    def rests(self) -> Flags:
+        """[W] no held link is as slow as the route."""
+        return self._none(self._faster <= 0)
+
+    @cached_property
+    def _of(self) -> Ints:
+        """The route of each of `held_link`."""
+        return np.repeat(np.arange(len(self.held)), np.diff(self.held_ptr))
+
+    @cached_property
+    def _faster(self) -> Ints:
+        """Bytes per second by which each of `held_link` is faster than its route."""
+        return self.routes.link_bytes_per_s[self.held_link] - self.routes.bytes_per_s[self._of]
+
+    def _none(self, wrong: Flags) -> Flags:
+        """[W] of its held links none is wrong."""
+        return flags(np.bincount(self._of, wrong, len(self.held)) == 0)
+
+    @cached_property
+    def links(self) -> SharedLinks:
+        """The shared links of all routes, as the loop reads them."""
+        link = list(chain.from_iterable(self.shared))
+        users = np.bincount(np.array(link, np.int64), minlength=len(self.routes.link_names))
+        found: SharedLinks = filled(
+            SharedLinks,
+            link_ptr=pointers_of(self.shared),
+            link=link,
+            user_ptr=np.append(0, np.cumsum(users)),
+            cap=self.cap,
+            capacity=self.routes.link_bytes_per_s,
+        )
+        return found
 
 
 def alone_ns(pace: Pace, nbytes: Bytes) -> Nanos:
@@ -179,7 +224,9 @@ def _discipline(routes: Routes, contention: str) -> Discipline:
     if len(set(of_link)) <= 1:  # of a large cluster the routes are millions
         alike = of_link[0] if of_link else "none"
         all_held, all_shared = (routes.links if alike == one else nothing for one in ("serial", "fair"))
-        return Discipline(all_held, all_shared, (0,) * len(routes.links), flags([bool(links) for links in all_shared]))
+        return Discipline(
+            routes, all_held, all_shared, (0,) * len(routes.links), flags([bool(links) for links in all_shared])
+        )
     held = [tuple(link for link in links if of_link[link] == "serial") for links in routes.links]
     shared = [tuple(link for link in links if of_link[link] == "fair") for links in routes.links]
     for waits, flows in zip(held, shared, strict=True):
@@ -190,22 +237,7 @@ def _discipline(routes: Routes, contention: str) -> Discipline:
         min((rates[link] for link in links if link not in flows), default=0) if flows else 0
         for links, flows in zip(routes.links, shared, strict=True)
     ]
-    return Discipline(tuple(held), tuple(shared), tuple(cap), flags([bool(flows) for flows in shared]))
-
-
-def shared_links(routes: Routes, rule: Discipline) -> SharedLinks:
-    """The shared links of all routes, as the loop reads them."""
-    link = list(chain.from_iterable(rule.shared))
-    users = np.bincount(np.array(link, np.int64), minlength=len(routes.link_names))
-    found: SharedLinks = filled(
-        SharedLinks,
-        link_ptr=pointers_of(rule.shared),
-        link=link,
-        user_ptr=np.append(0, np.cumsum(users)),
-        cap=rule.cap,
-        capacity=routes.link_bytes_per_s,
-    )
-    return found
+    return Discipline(routes, tuple(held), tuple(shared), tuple(cap), flags([bool(flows) for flows in shared]))
 
 
 def _mixed(routes: Routes, serial: int, fair: int) -> ClusterError:
