@@ -28,9 +28,9 @@ from simulator.execution.arrays import (
     filled,
     listed,
 )
+from simulator.execution.discipline import discipline
 from simulator.execution.event_loop import event_loop
 from simulator.execution.options import SimulationOptions
-from simulator.execution.routes import discipline
 from simulator.execution.tables import Tables
 from simulator.execution.task_graph import TaskGraph, lower, ranks
 from simulator.execution.trace import Stages, TraceTasks

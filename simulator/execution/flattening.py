@@ -22,8 +22,8 @@ from simulator.execution.arrays import (
     Threads,
     columns,
 )
+from simulator.execution.discipline import Discipline, discipline
 from simulator.execution.layouts import Arena, Held, Laid, Nodes, Places, Workspace
-from simulator.execution.routes import Discipline, discipline
 from simulator.execution.table_columns import pointers, starts
 from simulator.execution.tables import Tables
 
@@ -147,8 +147,8 @@ def _places(tables: Tables, rule: Discipline) -> Places:
         tables,
         route_between=routes.of,
         flowing=rule.flows,
-        held_ptr=rule.held_ptr,
-        held=rule.held_link,
+        held_ptr=rule.held.ptr,
+        held=rule.held.item,
         even=rule.even,
         rests=rule.rests,
         posts=flags([(tables.post >= 0).any()]),
@@ -156,7 +156,7 @@ def _places(tables: Tables, rule: Discipline) -> Places:
         works=flags([any((column > 0).any() for column in work)]),
         big=ids(big),
         big_ns=_big_ns(sizes, routes.bytes_per_s),
-        big_held_ns=_big_ns(sizes, routes.link_bytes_per_s[rule.held_link]),
+        big_held_ns=_big_ns(sizes, routes.link_bytes_per_s[rule.held.item]),
     )
     return places
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from simulator.cluster.cluster import MAX_IN_STEP, Cluster
+from simulator.cluster.cluster import Cluster
 from simulator.cluster.parts import part, without_others_links
 from simulator.graph.graph import Graph
 from simulator.placer.constraints import constrain
 from simulator.wording import counted
 
+LARGE = 1024  # devices that a search still tries, in some ten seconds
 ENOUGH = 256  # devices, if the graph asks for no more: whole hosts until there are so many
 
 
@@ -23,7 +24,7 @@ def within_reach(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Cluste
     The part has, of each group, the device that TensorFlow prefers; the client's host; a host of each kind; and further
     whole hosts in order, until there are `ENOUGH` devices. A note says so. Raises what `constrain` raises.
     """
-    if len(cluster) <= MAX_IN_STEP:
+    if len(cluster) <= LARGE:
         return cluster
     hosts: dict[str, list[int]] = {}
     for row, device in enumerate(cluster.devices):

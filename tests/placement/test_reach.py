@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement.placing import place
-from simulator.cluster.cluster import MAX_IN_STEP, Cluster
+from simulator.cluster.cluster import Cluster
 from simulator.cluster.description import load_cluster
 from simulator.cluster.master import connected
 from simulator.errors import InfeasibleError
@@ -43,7 +43,7 @@ def placed(graph: Graph, on: Cluster, *, soft: bool) -> list[str] | str:
 @given(graphs(), st.sampled_from(WHOLE), st.integers(0, 8), st.booleans())
 def test_a_graph_is_placed_on_the_part_as_on_the_whole(graph: Graph, on: Cluster, enough: int, soft: bool) -> None:
     expected = placed(graph, on, soft=soft)
-    with patch.object(reach, "MAX_IN_STEP", 0), patch.object(reach, "ENOUGH", enough):
+    with patch.object(reach, "LARGE", 0), patch.object(reach, "ENOUGH", enough):
         if isinstance(expected, str):
             with pytest.raises(InfeasibleError) as refused:
                 within_reach(graph, on, soft=soft)
@@ -77,5 +77,5 @@ def test_what_a_graph_asks_for_and_whole_hosts_are_kept() -> None:
 @pytest.mark.parametrize("text", ["4gpu", "worker=128x7gpu"])
 def test_a_cluster_that_a_step_can_use_is_kept(text: str) -> None:
     on = load_cluster(text)
-    assert len(on) <= MAX_IN_STEP
+    assert len(on) <= reach.LARGE
     assert within_reach(Rows().built(), on) is on
