@@ -17,6 +17,7 @@ from simulator.graph.messages import Proto
 from simulator.graph.sources import SAVED_MODEL_FILES
 from simulator.observed.form import dump
 from simulator.wording import counted
+from viz.formats.parquet import check_pyarrow, parquet_files
 from viz.pictures.look import Look
 from viz.scene import Scene
 
@@ -28,13 +29,16 @@ TIMES = (".timeline.svg", ".timeline.pdf", ".memory.svg", ".memory.pdf", ".compa
 STEP = (".run_metadata.pb", ".run_metadata.pbtxt")  # the step as a traced session reports it
 TENSORBOARD = ".tensorboard"  # a folder for TensorBoard
 TABLES = ".tables"  # a folder of CSV files
-FOLDERS = {".partitions": ".pbtxt", TENSORBOARD: ".simviz", TABLES: ".csv"}  # and the suffix of the files in them
+PARQUET = ".parquet"  # a folder of Parquet files
+# and the suffix of the files in them
+FOLDERS = {".partitions": ".pbtxt", TENSORBOARD: ".simviz", TABLES: ".csv", PARQUET: ".parquet"}
 SUFFIXES = (
     ".html",
     *TIMES,
     *STEP,
     TENSORBOARD,
     TABLES,
+    PARQUET,
     ".svg",
     ".png",
     ".pdf",
@@ -49,9 +53,14 @@ SUFFIXES = (
 
 
 def check_suffix(path: str) -> str:
-    """The suffix of a file to write. Raise SimvizError with the list of suffixes for any other."""
+    """The suffix of a file to write. Raise SimvizError with the list of suffixes for any other.
+
+    A format whose library is missing is refused here, too, before anything takes long.
+    """
     for suffix in SUFFIXES:
         if path.endswith(suffix) and Path(path).name != suffix:
+            if suffix == PARQUET:
+                check_pyarrow(path)
             return suffix
     raise SimvizError(f"{path}: the suffix is the format; use one of {' '.join(SUFFIXES)}")
 
@@ -132,6 +141,10 @@ def draw(scene: Scene, suffix: str, look: Look | None = None) -> bytes | Mapping
         from viz.formats.tables import table_files
 
         return table_files(scene)
+    if suffix == PARQUET:
+        from viz.formats.tables import to_tables
+
+        return parquet_files(to_tables(scene))
     if suffix == TENSORBOARD:
         from viz.formats.tensorboard import FILE, event_file
 
