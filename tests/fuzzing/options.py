@@ -39,7 +39,7 @@ EVERY: _Values = {
     "--seed": ("0", "7", "18446744073709551615"),
     "--output": ("a.html", "a.svg", "a.dot", "a.graphml", "a.trace.json", "a.pb", "a.pbtxt", "a.meta", "a.timeline.svg",
                  "a.memory.svg", "a.comparison.svg", "a.placement.json", "a.partitions", "a.observed", "a", "graph",
-                 "a.run_metadata.pb", "a.tensorboard", "a.tables", "a.parquet",
+                 "a.run_metadata.pb", "a.tensorboard", "a.tables", "a.parquet", "a.model_explorer",
                  "missing/a.html"),
     "--picture": ("width=180mm", "rows=3,legend=no", "boxes=5,depth=1", "width=3.4in"),
     "--json": ("a.json", "-", "graph"),
