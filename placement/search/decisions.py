@@ -71,7 +71,7 @@ def decisions_of(problem: Problem, ranks: Sequence[int], seed: int) -> Decisions
     for at, which in enumerate(free.tolist()):
         allowed[at, list(problem.allowed[which])] = True
     wire_ns = _wire(problem)
-    pair, pair_ns = _pairs(problem, row[group], wire_ns)
+    pair, pair_ns = pairs(problem, row[group], wire_ns)
     fastest = np.array([min((ns for ns in times if ns >= 0), default=0) for times in problem.run], np.float64)
     work_ns = _sums(row[group[members]], fastest[members], len(free))
     return Decisions(
@@ -127,8 +127,8 @@ def _wire(problem: Problem) -> Floats:
     return mean
 
 
-def _pairs(problem: Problem, row: Vector, wire_ns: Floats) -> tuple[Vector, Floats]:
-    """The pairs of groups that hand on values, each once, and the time that these take on the wire."""
+def pairs(problem: Problem, row: Vector, wire_ns: Floats) -> tuple[Vector, Floats]:
+    """The pairs of rows that hand on values, each once, and the time that these take on the wire; `row` [n] of ops."""
     tables = problem.tables
     source, target = row[tables.tensor_op[tables.edge_tensor]], row[tables.consumer]
     kept = (source >= 0) & (target >= 0) & (source != target) & ~tables.stays[tables.edge_tensor]
@@ -160,7 +160,7 @@ def _orders(made: Decisions) -> Vector:
         found: Floats = _sums(of_op[mine], value[mine], count) / size
         return found
 
-    deep, wide = (positions(order, len(of_op)).astype(float) for order in (_depth_first(problem), topological(problem)))
+    deep, wide = (positions(order, len(of_op)).astype(float) for order in (depth_first(problem), topological(problem)))
     highest = np.zeros(count)
     np.maximum.at(highest, of_op[mine], made.ranks[mine])
     chance = np.random.default_rng(made.seed)
@@ -190,7 +190,7 @@ def _names(made: Decisions) -> list[tuple[str, int]]:
     return found
 
 
-def _depth_first(problem: Problem) -> list[int]:
+def depth_first(problem: Problem) -> list[int]:
     """[n] the ops, each after its inputs, a chain as long as it goes."""
     waits = [len(tensors) for tensors in problem.inputs]
     stack = [op for op in range(len(waits) - 1, -1, -1) if not waits[op]]

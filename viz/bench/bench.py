@@ -25,6 +25,7 @@ from viz.difference.scores import score
 from viz.scene import Scene
 
 _REFUSALS = (SimvizError, RecursionError, MemoryError)
+_ROUND = 4  # units of each job, after which their rows are kept
 _LOOK_S = 1.0  # after so long a process sees that the one that began it is gone
 
 
@@ -65,7 +66,11 @@ def _answers(units: Sequence[Unit], jobs: int) -> Iterator[list[BenchRow]]:
     from joblib import Parallel, delayed
     from joblib.parallel import LokyBackend, get_active_backend
 
-    here = isinstance(get_active_backend()[0], LokyBackend)
+    backend = get_active_backend()[0]
+    if not backend.supports_return_generator:
+        yield from _in_rounds(units, jobs)
+        return
+    here = isinstance(backend, LokyBackend)
     own = {"backend": "loky", "initializer": _watched, "initargs": (os.getpid(),)} if here else {}
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="all", **own)
     found = parallel(delayed(answer)(unit) for unit in units)
@@ -79,6 +84,15 @@ def _answers(units: Sequence[Unit], jobs: int) -> Iterator[list[BenchRow]]:
         found.close()
         if here:
             _end_processes()
+
+
+def _in_rounds(units: Sequence[Unit], jobs: int) -> Iterator[list[BenchRow]]:
+    """The rows of each unit where a backend gives back a whole list alone, as Ray's does: some units at a time."""
+    from joblib import Parallel, delayed
+
+    for first in range(0, len(units), _ROUND * jobs):
+        some = units[first : first + _ROUND * jobs]
+        yield from Parallel(n_jobs=jobs, batch_size=1, pre_dispatch="all")(delayed(answer)(unit) for unit in some)
 
 
 def _end_processes() -> None:
