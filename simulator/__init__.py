@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from simulator.oracle.observing import observe_step as observe_step
     from simulator.partitioning.cut import partition as partition
     from simulator.partitioning.partitions import Partitions as Partitions
+    from simulator.placer.reach import within_reach as within_reach
     from simulator.shapes.filling import with_shapes as with_shapes
     from simulator.training.answers.answers import answers as answers
     from simulator.training.disturbances.disturbance import read_disturbance as read_disturbance
@@ -99,6 +100,7 @@ _EXPORTS = {
     "without_devices": "simulator.cluster.device_strings",
     "with_measured": "simulator.costs.matching",
     "with_shapes": "simulator.shapes.filling",
+    "within_reach": "simulator.placer.reach",
 }
 
 __all__ = sorted(_EXPORTS)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.columns import by_key, ids, positions, stable_order
+from simulator.columns import by_key, flags, ids, joined, lists, positions, stable_order
 
 
 @given(st.lists(st.integers(0, 2**31 - 1) | st.integers(0, 3), max_size=50))
@@ -25,3 +25,26 @@ def test_rows_of_one_key_stand_together_in_their_order(keys: list[int]) -> None:
     order, first = by_key(ids(keys), 10)
     found = [order[first[key] : first[key + 1]].tolist() for key in range(10)]
     assert found == [[row for row, one in enumerate(keys) if one == key] for key in range(10)]
+
+
+LISTS = st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=6)
+
+
+@given(LISTS, st.data())
+def test_lists_in_columns_are_a_sequence_of_tuples(given_: list[list[int]], data: st.DataObject) -> None:
+    made, plain = lists(given_), [tuple(one) for one in given_]
+    assert (len(made), list(made), made[:]) == (len(plain), plain, tuple(plain))
+    assert [made[row] for row in range(-len(plain), len(plain))] == plain + plain
+    assert (made.sizes.tolist(), made.of.tolist()) == (
+        [len(one) for one in plain],
+        [row for row, one in enumerate(plain) for _ in one],
+    )
+    rows = data.draw(st.lists(st.integers(-1, len(plain) - 1)))
+    assert list(made.at(ids(rows))) == [() if row < 0 else plain[row] for row in rows]
+    assert list(made.where(flags(made.item > 4))) == [tuple(item for item in one if item > 4) for one in plain]
+
+
+@given(st.lists(st.tuples(*[st.lists(st.integers(0, 9), max_size=3)] * 3)))
+def test_lists_are_joined_one_by_one(rows: list[tuple[list[int], list[int], list[int]]]) -> None:
+    parts = [lists([row[at] for row in rows]) for at in range(3)]
+    assert list(joined(*parts)) == [(*a, *b, *c) for a, b, c in rows]

@@ -27,7 +27,7 @@ from placement.search.decisions import effective_groups
 from simulator.assignment import Bound
 from simulator.bounds.classes import gates
 from simulator.errors import InfeasibleError, UnsupportedError
-from simulator.execution.routes import discipline
+from simulator.execution.discipline import discipline
 from simulator.units import Nanos, show_nanos
 
 WORK = 2.0  # by the solver's own clock, some 10 s: the same result on every machine

@@ -31,7 +31,7 @@ from placement.search.decisions import Decisions, Floats, Vector, working
 from placement.search.schedules import RATE_BITS, Jobs, Schedule
 from simulator.columns import Ints, positions
 from simulator.errors import InfeasibleError
-from simulator.execution.routes import discipline
+from simulator.execution.discipline import discipline
 
 ALWAYS = ("single", "whitepaper", "heft", "tensorflow", "requested")
 # microseconds of an op, and of an op for each device: benchmarks/RESULTS.md; cheap ones come first
@@ -295,8 +295,8 @@ def _jobs(made: Decisions) -> Jobs:
         route=column(routes.of),
         fixed_ns=column(fixed),
         per_byte=_per_byte(routes.bytes_per_s),
-        held_first=column(np.append(0, np.cumsum([len(links) for links in held]))),
-        held=column([link for links in held for link in links] or [0]),
+        held_first=column(held.ptr),
+        held=column(held.item if len(held.item) else [0]),
         link_per_byte=_per_byte(routes.link_bytes_per_s) if len(routes.link_names) else column([0]),
         lanes=column(np.minimum(tables.lanes, 64)),
         resident=column(problem.resident),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.execution.routes import discipline
+from simulator.execution.discipline import discipline
 from simulator.units import Nanos
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from source to destination. Routes with a link in common share it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from simulator.cluster.chips import Chip
+from simulator.cluster.hierarchy import Route, crossed
 from simulator.cluster.peaks import NO_PEAKS, Peaks
 from simulator.cluster.protocols import (
     IN_PROCESS,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 Contention: TypeAlias = Literal["none", "serial", "fair"]
 CONTENTIONS: tuple[Contention, ...] = ("none", "serial", "fair")
 MAX_RATE = 10**15  # bytes per second; a thousand times the fastest memory of a GPU
+MAX_IN_STEP = 2560  # devices of one simulated step, whose columns have a row for each pair of them
 MAX_CORES = 2**12  # of one host; ten times the largest server so far
 
 
@@ -118,8 +119,8 @@ class Cluster:
 
     devices: tuple[Device, ...]  # [D]
     links: tuple[Link, ...]  # [L]
-    # [D][D] distinct links in order; () a hand-over; None: no route
-    routes: tuple[tuple[tuple[int, ...] | None, ...], ...]
+    # [D][D] distinct links in order; () a hand-over; None: no route. A table, or a Hierarchy
+    routes: Sequence[Sequence[Route | None]]
     name: str = "a cluster"  # as the user wrote it
     notes: tuple[str, ...] = ()  # assumptions: GPU model, links, sources of figures
     handover_ns: Nanos = HANDOVER_NS
@@ -128,10 +129,10 @@ class Cluster:
 
     def __post_init__(self) -> None:
         """Raise ClusterError for routes that are not of these devices and links."""
-        count, links = len(self.devices), len(self.links)
-        if len(self.routes) != count or any(len(row) != count for row in self.routes):
+        count, links, routes = len(self.devices), len(self.links), self.routes
+        if len(routes) != count or any(len(row) != count for row in routes):
             raise ClusterError(f"The routes of {self.name!r} are no table of its {count} by {count} devices.")
-        unknown = set(chain.from_iterable(filter(None, chain.from_iterable(self.routes)))) - set(range(links))
+        unknown = crossed(routes) - set(range(links))
         if unknown:
             raise ClusterError(f"A route in {self.name!r} crosses link {min(unknown)}; it has {links} links, from 0.")
         for device in self.devices:
@@ -255,11 +256,11 @@ class Cluster:
         """Time of a transfer, after it arrived, in a lane of the CPU that stands for the target, `home[target]`."""
         return lane_ns(self.protocol(source, target).unpack_ns(nbytes), self.cores(source, target)[1])
 
-    def _wire_ns(self, route: tuple[int, ...], nbytes: Bytes) -> Nanos:
+    def _wire_ns(self, route: Route, nbytes: Bytes) -> Nanos:
         rate = min((self.links[link].bytes_per_s for link in route), default=None)
         return 0 if rate is None else -(-nbytes * 10**9 // rate)
 
-    def _route(self, source: int, target: int) -> tuple[int, ...]:
+    def _route(self, source: int, target: int) -> Route:
         route = self.routes[source][target]
         if route is None:
             raise LookupError(f"no route from {self.devices[source].name} to {self.devices[target].name}")

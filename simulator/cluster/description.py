@@ -126,7 +126,7 @@ def _read_spec(jobs: object, source: str) -> Cluster:
             if not _NUMBER.match(str(number)):
                 raise ClusterError(f"{source}: job {job!r} has a task {number!r}; give a number, such as 0")
             if len(addresses) >= MAX_DEVICES:
-                raise ClusterError(f"{source} has more than the {MAX_DEVICES} tasks that simviz takes")
+                raise ClusterError(f"{source} has more than the {MAX_DEVICES:,} tasks that simviz takes")
             addresses.append((str(job), int(number), address.removeprefix("grpc://").rsplit(":", 1)[0]))
     cpu = find_model(DEFAULT_CPU)
     hosts = [Host(name, cpu) for name in dict.fromkeys(host for _, _, host in addresses)]

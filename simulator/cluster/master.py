@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.hierarchy import Hierarchy, Route
 from simulator.errors import ClusterError
 from simulator.wording import near, some
 
@@ -44,12 +45,16 @@ def with_client(cluster: Cluster) -> Cluster:
         return replace(cluster, master=STANDIN_CLIENT)
     cpu = next((one for one in cluster.devices if one.type == "CPU"), cluster.devices[0])
     client = replace(cpu, name=f"{STANDIN_CLIENT}/device:CPU:0", type="CPU", host="standin_client")
-    nothing: tuple[int, ...] = ()
-    routes = (*((*row, nothing) for row in cluster.routes), (nothing,) * (len(cluster) + 1))
+    nothing: Route = ()
+    routes = cluster.routes
     return replace(
         cluster,
         devices=(*cluster.devices, client),
-        routes=routes,
+        routes=(
+            routes.with_client()
+            if isinstance(routes, Hierarchy)
+            else (*((*row, nothing) for row in routes), (nothing,) * (len(cluster) + 1))
+        ),
         name=f"{cluster.name} with a client",
         notes=(*cluster.notes, "transfers to and from standin_client:0 take no time"),
         master=STANDIN_CLIENT,

@@ -45,10 +45,12 @@ def read_notation(text: str) -> Cluster:
     if local:
         _add_task("localhost", 0, local, hosts, tasks)
     numbers: dict[str, int] = {}
+    total = sum(count for count, _ in local)
     for job, count, devices, what in jobs:
-        if count * (1 + devices) > MAX_DEVICES:
+        total += count * (1 + devices)
+        if total > MAX_DEVICES:
             raise ClusterError(
-                f"{job}={count}x{devices}{what} makes more than the {MAX_DEVICES} devices that simviz takes"
+                f"{job}={count}x{devices}{what} makes more than the {MAX_DEVICES:,} devices that simviz takes"
             )
         for _ in range(count):
             number = numbers.get(job, 0)
@@ -93,7 +95,7 @@ def _read_part(part: str, text: str, local: list[tuple[int, str]], jobs: list[tu
         raise ClusterError(f"{part!r} in the cluster {text!r} counts zero devices or tasks; {GRAMMAR}")
     if max(counts) > MAX_DEVICES:
         raise ClusterError(
-            f"{part!r} in the cluster {text!r} makes more than the {MAX_DEVICES} devices that simviz takes"
+            f"{part!r} in the cluster {text!r} makes more than the {MAX_DEVICES:,} devices that simviz takes"
         )
 
 

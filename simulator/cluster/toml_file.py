@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, TypeAlias
@@ -122,7 +123,7 @@ class Reader:
     def count(self, value: object, at: At) -> int:
         """The value as a number of devices, tasks or hosts."""
         if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= MAX_DEVICES:
-            self.fail(f"{at[2]} must be a number from 1 to {MAX_DEVICES}, not {value!r}", *at)
+            self.fail(f"{at[2]} must be a number from 1 to {MAX_DEVICES:,}, not {value!r}", *at)
         return value
 
     def rows(self, value: object, limit: int, at: At) -> tuple[int, ...]:
@@ -269,6 +270,8 @@ def read_toml(text: str, source: str, *, name: str | None = None) -> Cluster:
         table = reader.keys(raw, _HOST, "host", nth)
         made = _hosts(reader, table, nth, own)
         hosts += made
+        if len(hosts) > MAX_DEVICES:
+            reader.fail(f"there are more than the {MAX_DEVICES:,} hosts that simviz takes", "host", nth)
         named[str(table.get("name", f"host{nth}"))] = [host.name for host in made]
     if not hosts:
         reader.fail("no [[host]] is described")
@@ -361,22 +364,20 @@ def _hosts(reader: Reader, table: Table, nth: int, own: Mapping[str, Model]) -> 
         except ValueError as error:
             reader.fail(str(error), "host", nth, "cores")
     count = reader.count(table.get("count", 1), ("host", nth, "count"))
-    return [
-        Host(
-            name=f"{name}{number}" if count > 1 else name,
-            cpu=cpu,
-            gpus=gpus,
-            pcie=wire("pcie", PCIE4),
-            nic=wire("nic", NIC_25GBE),
-            loopback=wire("loopback", LOOPBACK),
-            switches=groups("switches"),
-            nvlinks=nvlinks,
-            nvswitch=wire("nvswitch", PCIE4) if "nvswitch" in table else None,
-            sockets=groups("sockets"),
-            between_sockets=wire("between_sockets", PCIE4) if "between_sockets" in table else None,
-        )
-        for number in range(count)
-    ]
+    host = Host(
+        name=name,
+        cpu=cpu,
+        gpus=gpus,
+        pcie=wire("pcie", PCIE4),
+        nic=wire("nic", NIC_25GBE),
+        loopback=wire("loopback", LOOPBACK),
+        switches=groups("switches"),
+        nvlinks=nvlinks,
+        nvswitch=wire("nvswitch", PCIE4) if "nvswitch" in table else None,
+        sockets=groups("sockets"),
+        between_sockets=wire("between_sockets", PCIE4) if "between_sockets" in table else None,
+    )
+    return [replace(host, name=f"{name}{number}") for number in range(count)] if count > 1 else [host]
 
 
 def _gpus(reader: Reader, text: object, nth: int, own: Mapping[str, Model]) -> tuple[Model, ...]:
@@ -395,15 +396,17 @@ def _tasks(reader: Reader, tables: Sequence[object], hosts: Sequence[Host]) -> l
         return [Task("localhost", 0, hosts[0].name, 1, tuple(range(len(hosts[0].gpus))))]
     by_name = {host.name: host for host in hosts}
     tasks: list[Task] = []
+    numbers, devices = Counter[str](), 0
     for nth, raw in enumerate(tables):
         table = reader.keys(raw, _TASK, "task", nth)
         job = table.get("job")
         if not isinstance(job, str) or not _JOB.match(job):
             reader.fail(f"job must be a name of letters, digits and _, not {job!r}", "task", nth, "job")
-        first = table.get("task", sum(task.job == job for task in tasks))
+        first = table.get("task", numbers[job])
         if not isinstance(first, int) or isinstance(first, bool) or first < 0:
             reader.fail(f"task must be a number from 0, not {first!r}", "task", nth, "task")
         count = reader.count(table.get("count", 1), ("task", nth, "count"))
+        numbers[job] += count
         for number in range(count):
             wanted = str(table.get("host", hosts[0].name if len(hosts) == 1 else ""))
             # one task on each host of a [[host]] with a count: its name without the number
@@ -412,7 +415,10 @@ def _tasks(reader: Reader, tables: Sequence[object], hosts: Sequence[Host]) -> l
                 hint = near(wanted, list(by_name)) or f" Hosts: {some(list(by_name))}."
                 reader.fail(f"there is no host {wanted!r}.{hint}", "task", nth, "host")
             size = len(by_name[name].gpus)
-            gpus = reader.rows(table["gpus"], size, ("task", nth, "gpus")) if "gpus" in table else tuple(range(size))
             cpus = reader.count(table.get("cpus", 1), ("task", nth, "cpus"))
+            devices += cpus + (0 if "gpus" in table else size)
+            if devices > MAX_DEVICES:
+                reader.fail(f"the tasks have more than the {MAX_DEVICES:,} devices that simviz takes", "task", nth)
+            gpus = reader.rows(table["gpus"], size, ("task", nth, "gpus")) if "gpus" in table else tuple(range(size))
             tasks.append(Task(job, first + number, name, cpus, gpus))
     return tasks

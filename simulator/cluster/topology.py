@@ -12,17 +12,20 @@ traffic of a rack's hosts to other racks shares the rack's uplink. Two tasks of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from simulator.cluster.cluster import Cluster, Contention, Device, Link
 from simulator.cluster.devicespec import MAX_NUMBER, is_job
+from simulator.cluster.hierarchy import Hierarchy, Position, Route, Way
 from simulator.cluster.models import Model
 from simulator.cluster.protocols import GRPC, Protocol, protocol_note
 from simulator.errors import ClusterError
 from simulator.units import show_rate
 
-MAX_DEVICES = 1024  # routes grow with the square
+MAX_DEVICES = 65_536  # 8,192 hosts of 8
+MAX_PAIRS = 2**22  # of GPUs of one host with wires of their own, in the whole cluster: 2,048 in one host
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +114,16 @@ def connect(
     machines = {host.name: host for host in hosts}
     _check(machines, tasks)
     rack_of = _racked(machines, racks)
+    cpus = Counter[str]()
+    for task in tasks:
+        cpus[task.host] += task.cpus
     devices: list[Device] = []
     places: list[tuple[Host, int | None]] = []  # per device: its host and which GPU of the host it is
     for task in tasks:
         host = machines[task.host]
-        on_host = sum(other.cpus for other in tasks if other.host == host.name)
+        share = host.cpu.share(cpus[host.name])
         for number in range(task.cpus):
-            devices.append(_device(task, "CPU", number, host.cpu.share(on_host), host))
+            devices.append(_device(task, "CPU", number, share, host))
             places.append((host, None))
         for number, gpu in enumerate(task.gpus):
             devices.append(_device(task, "GPU", number, host.gpus[gpu], host))
@@ -149,7 +155,7 @@ def _check(machines: Mapping[str, Host], tasks: Sequence[Task]) -> None:
         raise ClusterError("the cluster has no task")
     total = sum(task.cpus + len(task.gpus) for task in tasks)
     if total > MAX_DEVICES:
-        raise ClusterError(f"the cluster has {total} devices; simviz takes at most {MAX_DEVICES}")
+        raise ClusterError(f"the cluster has {total} devices; simviz takes at most {MAX_DEVICES:,}")
     for task in tasks:
         if not is_job(task.job) or not 0 <= task.number <= MAX_NUMBER:
             raise ClusterError(
@@ -169,6 +175,13 @@ def _check(machines: Mapping[str, Host], tasks: Sequence[Task]) -> None:
             other = owner.setdefault((task.host, gpu), task.name)
             if other != task.name:
                 raise ClusterError(f"GPU {gpu} of host {task.host!r} belongs to {other} and to {task.name}")
+
+    wired = sum(len(host.gpus) ** 2 for host in machines.values() if _has_wires(host))
+    if wired > MAX_PAIRS:
+        raise ClusterError(
+            f"the GPUs of the hosts make {wired:,} pairs with NVLinks, PCIe switches or sockets; simviz takes at most "
+            f"{MAX_PAIRS:,}"
+        )
 
 
 def _racked(machines: Mapping[str, Host], racks: Sequence[Rack]) -> dict[str, Rack]:
@@ -229,49 +242,76 @@ def _routes(
     devices: Sequence[Device],
     places: Sequence[tuple[Host, int | None]],
     rack_of: Mapping[str, Rack],
-) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """The route of every ordered pair; the links between a device and its host's memory are found once."""
+) -> Hierarchy:
+    """The routes by hierarchy. Links are numbered as a walk over all pairs of one host, row by row, would meet them."""
     out = [_to_memory(links, host, gpu) for host, gpu in places]
     in_ = [_from_memory(links, host, gpu) for host, gpu in places]
     hosts = [host for host, _ in places]
+    number = {name: row for row, name in enumerate(dict.fromkeys(host.name for host in hosts))}
     racks = [rack_of.get(host.name) for host in hosts]
-    leave, enter = ([_port(links, host, hosts, side) for host in hosts] for side in ("out", "in"))
-    up, down = ([_rack_port(links, rack, racks, side) for rack in racks] for side in ("out", "in"))
-    task = [device.task for device in devices]
-    table = []
-    for s, (here, gpu_here) in enumerate(places):
-        row: list[tuple[int, ...]] = []
-        for t, (there, gpu_there) in enumerate(places):
-            if s == t:
-                row.append(())
-            elif task[s] == task[t]:
-                row.append(_inside(links, here, gpu_here, gpu_there))
-            elif here is there:
-                # two GPUs behind one half-duplex switch use its uplink in both directions: it is one link, listed once
-                loop = links.link(here.name, "loopback", here.loopback)
-                row.append(tuple(dict.fromkeys((*out[s], loop, *in_[t]))))
-            elif racks[s] is racks[t]:
-                row.append((*out[s], *leave[s], *enter[t], *in_[t]))
-            else:
-                row.append((*out[s], *leave[s], *up[s], *down[t], *enter[t], *in_[t]))
-        table.append(tuple(row))
-    return tuple(table)
+    stands = {rack: row for row, rack in enumerate(dict.fromkeys(id(rack) for rack in racks if rack is not None))}
+    inside = all(rack is racks[0] for rack in racks)
+    leave, enter = ([_port(links, host, side, alone=len(number) == 1) for host in hosts] for side in ("out", "in"))
+    up, down = ([_rack_port(links, rack, side, alone=inside) for rack in racks] for side in ("out", "in"))
+    task_row: dict[str, int] = {}
+    positions = [
+        Position(
+            task=task_row.setdefault(device.task, len(task_row)),
+            host=number[hosts[row].name],
+            rack=-1 if (rack := racks[row]) is None else stands[id(rack)],
+            up=Way(out[row], (*out[row], *leave[row]), (*out[row], *leave[row], *up[row])),
+            down=Way(in_[row], (*enter[row], *in_[row]), (*down[row], *enter[row], *in_[row])),
+        )
+        for row, device in enumerate(devices)
+    ]
+    return Hierarchy(tuple(positions), *_within_hosts(links, positions, places))
 
 
-def _port(links: _Links, host: Host, hosts: Sequence[Host], direction: str) -> tuple[int, ...]:
+def _within_hosts(
+    links: _Links, positions: Sequence[Position], places: Sequence[tuple[Host, int | None]]
+) -> tuple[dict[int, int], dict[tuple[int, int], Route]]:
+    """The loopback of each host with several tasks, and the routes of pairs that do not lead through its memory."""
+    rows_of: dict[int, list[int]] = {}
+    for row, position in enumerate(positions):
+        rows_of.setdefault(position.host, []).append(row)
+    loopback: dict[int, int] = {}
+    direct: dict[tuple[int, int], Route] = {}
+    shared = {one.host for one in positions if one.task != positions[rows_of[one.host][0]].task}
+    for source, (host, gpu) in enumerate(places):
+        here = positions[source]
+        wired = gpu is not None and _has_wires(host)
+        if not wired and (here.host not in shared or here.host in loopback):
+            continue
+        for target in rows_of[here.host]:
+            there = positions[target]
+            if here.task != there.task:
+                if here.host not in loopback:
+                    loopback[here.host] = links.link(host.name, "loopback", host.loopback)
+                if not wired:
+                    break  # nothing more to find from here
+            elif wired and source != target and places[target][1] is not None:
+                route = _inside(links, host, gpu, places[target][1])
+                if route != here.up.memory + there.down.memory:
+                    direct[source, target] = route
+    return loopback, direct
+
+
+def _has_wires(host: Host) -> bool:
+    """Tell whether some pair of the host's GPUs may have a route that does not lead through its memory."""
+    return bool(host.nvlinks or host.nvswitch is not None or host.switches or host.between_sockets is not None)
+
+
+def _port(links: _Links, host: Host, direction: str, *, alone: bool) -> Route:
     """The host's NIC in one direction; none where there is no other host."""
-    alone = all(other is host for other in hosts)
     return () if alone else (links.link(host.name, "nic", host.nic, direction),)
 
 
-def _rack_port(links: _Links, rack: Rack | None, racks: Sequence[Rack | None], direction: str) -> tuple[int, ...]:
+def _rack_port(links: _Links, rack: Rack | None, direction: str, *, alone: bool) -> Route:
     """The rack's uplink in one direction; none outside a rack or where there is nothing outside it."""
-    if rack is None or all(other is rack for other in racks):
-        return ()
-    return (links.link(rack.name, "uplink", rack.uplink, direction),)
+    return () if rack is None or alone else (links.link(rack.name, "uplink", rack.uplink, direction),)
 
 
-def _inside(links: _Links, host: Host, a: int | None, b: int | None) -> tuple[int, ...]:
+def _inside(links: _Links, host: Host, a: int | None, b: int | None) -> Route:
     """The route between two devices of one process: a hand-over, NVLink, NVSwitch or PCIe."""
     if a is None or b is None:
         return (*_to_memory(links, host, a), *_from_memory(links, host, b))
@@ -293,14 +333,14 @@ def _switch(host: Host, gpu: int) -> int | None:
     return next((row for row, members in enumerate(host.switches) if gpu in members), None)
 
 
-def _uplink(links: _Links, host: Host, switch: int | None, direction: str) -> tuple[int, ...]:
+def _uplink(links: _Links, host: Host, switch: int | None, direction: str) -> Route:
     if switch is None:
         return ()
     wire = replace(host.pcie, latency_ns=SWITCH_LATENCY_NS)
     return (links.link(host.name, "pcie", wire, direction, name=f"switch{switch}"),)
 
 
-def _socket(links: _Links, host: Host, a: int, b: int) -> tuple[int, ...]:
+def _socket(links: _Links, host: Host, a: int, b: int) -> Route:
     if host.between_sockets is None:
         return ()
     sa = next((row for row, members in enumerate(host.sockets) if a in members), 0)
@@ -308,7 +348,7 @@ def _socket(links: _Links, host: Host, a: int, b: int) -> tuple[int, ...]:
     return () if sa == sb else (links.between(host.name, "socket", sa, sb, host.between_sockets),)
 
 
-def _to_memory(links: _Links, host: Host, gpu: int | None) -> tuple[int, ...]:
+def _to_memory(links: _Links, host: Host, gpu: int | None) -> Route:
     if gpu is None:
         return ()
     return (
@@ -317,7 +357,7 @@ def _to_memory(links: _Links, host: Host, gpu: int | None) -> tuple[int, ...]:
     )
 
 
-def _from_memory(links: _Links, host: Host, gpu: int | None) -> tuple[int, ...]:
+def _from_memory(links: _Links, host: Host, gpu: int | None) -> Route:
     if gpu is None:
         return ()
     return (

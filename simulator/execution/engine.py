@@ -28,9 +28,9 @@ from simulator.execution.arrays import (
     filled,
     listed,
 )
+from simulator.execution.discipline import discipline
 from simulator.execution.event_loop import event_loop
 from simulator.execution.options import SimulationOptions
-from simulator.execution.routes import discipline, shared_links
 from simulator.execution.tables import Tables
 from simulator.execution.task_graph import TaskGraph, lower, ranks
 from simulator.execution.trace import Stages, TraceTasks
@@ -210,7 +210,7 @@ def _threads(tables: Tables, lowered: TaskGraph, tasks: Tasks) -> Threads:
 
 
 def _sharing(tables: Tables, tasks: Tasks, contention: str) -> tuple[SharedLinks, Flows]:
-    shared = shared_links(tables.routes, discipline(tables.routes, contention))
+    shared = discipline(tables.routes, contention).links
     links, routes = len(shared.capacity), len(shared.cap)
     route = tasks.resource[tasks.resource >= len(tables.devices) + links] - len(tables.devices) - links
     base = np.append(0, np.cumsum(np.bincount(route, minlength=routes)))[:-1]

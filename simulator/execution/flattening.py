@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import flags, ids
+from simulator.columns import Ints, flags, ids
 from simulator.execution.arrays import (
     MAX_NS,
     SAFE_BYTES,
@@ -22,8 +22,8 @@ from simulator.execution.arrays import (
     Threads,
     columns,
 )
+from simulator.execution.discipline import Discipline, discipline
 from simulator.execution.layouts import Arena, Held, Laid, Nodes, Places, Workspace
-from simulator.execution.routes import Discipline, discipline, shared_links
 from simulator.execution.table_columns import pointers, starts
 from simulator.execution.tables import Tables
 
@@ -122,7 +122,7 @@ def _laid_out(tables: Tables, contention: str) -> Laid:
         merges=flags([gate.any()]),
     )
     rule = discipline(tables.routes, contention)
-    made: Laid = rigid(Laid(nodes, _places(tables, rule), shared_links(tables.routes, rule), _held(tables)))
+    made: Laid = rigid(Laid(nodes, _places(tables, rule), rule.links, _held(tables)))
     return made
 
 
@@ -140,27 +140,23 @@ def _places(tables: Tables, rule: Discipline) -> Places:
     routes = tables.routes
     big = np.flatnonzero(tables.tensor_bytes > SAFE_BYTES)
     work = (routes.send_ns, routes.receive_ns, routes.send_ps_per_byte, routes.receive_ps_per_byte)
-    rates, slowest = routes.link_bytes_per_s.tolist(), routes.bytes_per_s.tolist()
-    of = np.repeat(np.arange(len(slowest)), np.diff(rule.held_ptr))  # route of each link that is held
-    faster = routes.link_bytes_per_s[rule.held_link] - routes.bytes_per_s[of]
-    even, rests = (np.bincount(of, wrong, len(slowest)) == 0 for wrong in (faster != 0, faster <= 0))
+    sizes = tables.tensor_bytes[big].tolist()
     places: Places = _part(
         Places,
         routes,
         tables,
         route_between=routes.of,
         flowing=rule.flows,
-        held_ptr=rule.held_ptr,
-        held=rule.held_link,
-        even=flags(even),
-        rests=flags(rests),
-        handed=flags([not links for links in routes.links]),
+        held_ptr=rule.held.ptr,
+        held=rule.held.item,
+        even=rule.even,
+        rests=rule.rests,
         posts=flags([(tables.post >= 0).any()]),
         requests=flags([(routes.request_ns > 0).any()]),
         works=flags([any((column > 0).any() for column in work)]),
         big=ids(big),
-        big_ns=_big_ns(tables.tensor_bytes[big].tolist(), slowest),
-        big_held_ns=_big_ns(tables.tensor_bytes[big].tolist(), [rates[link] for link in rule.held_link.tolist()]),
+        big_ns=_big_ns(sizes, routes.bytes_per_s),
+        big_held_ns=_big_ns(sizes, routes.link_bytes_per_s[rule.held.item]),
     )
     return places
 
@@ -175,9 +171,9 @@ def _held(tables: Tables) -> Held:
     return held
 
 
-def _big_ns(sizes: list[int], rates: list[int]) -> npt.NDArray[np.int64]:
+def _big_ns(sizes: list[int], rates: Ints) -> npt.NDArray[np.int64]:
     """[B, W] exact times where 64 bits do not hold the product; Python's integers have no bound."""
-    exact = [[-(-size * 10**9 // rate) if rate else 0 for rate in rates] for size in sizes]
+    exact = [[-(-size * 10**9 // rate) if rate else 0 for rate in rates.tolist()] for size in sizes]
     made = np.array([[ns if ns <= MAX_NS else -1 for ns in row] for row in exact], np.int64)
     return made.reshape(len(sizes), len(rates))
 

@@ -121,7 +121,7 @@ def _owners(tables: Tables, ran: StepRun, copy: npt.NDArray[np.int64]) -> npt.ND
     crossing = ran.transfers
     count = len(tables.tensor_op)
     owner = np.arange(count + len(crossing))
-    handed = np.array([not links for links in tables.routes.links], bool)[crossing.route]
+    handed = tables.routes.handed[crossing.route]
     owner[count:][handed] = crossing.tensor[handed]
     passing = np.flatnonzero(tables.forwards >= 0)
     owner[passing] = _views(tables, ran, copy, passing)

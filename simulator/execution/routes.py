@@ -1,18 +1,17 @@
-"""The distinct routes between the devices of a cluster: which links, how fast, by which protocol, shared how."""
+"""The distinct routes between the devices of a cluster: which links, how fast and by which protocol."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from simulator.cluster.hierarchy import Hierarchy, Route
 from simulator.cluster.protocols import lane_ns, outside_lanes_ns
-from simulator.columns import Flags, Ids, Ints, flags, ids, ints, pointers_of
-from simulator.errors import ClusterError
-from simulator.execution.arrays import SharedLinks, filled
+from simulator.columns import Flags, Ids, Ints, Lists, flags, ids, in_order, ints, joined, lists
 from simulator.units import Bytes, Nanos
 from simulator.wording import counted, repr_of
 
@@ -44,7 +43,7 @@ class Routes:
     """A hand-over within a process is a route without links. Axes: W routes, L links, D devices."""
 
     of: Ids  # [D, D] row of the route; -1: no route, or the device itself
-    links: tuple[tuple[int, ...], ...]  # [W] in order
+    links: Lists  # [W] in order
     latency_ns: Ints  # [W] of all its links and the protocol, or of the hand-over
     bytes_per_s: Ints  # [W] of the slowest link; 0 where bytes cost no time
     request_ns: Ints  # [W] from the posted Recv until the sender knows of it
@@ -62,40 +61,23 @@ class Routes:
         return repr_of(self, counted(len(self.latency_ns), "route"), counted(len(self.link_names), "link"))
 
     @cached_property
-    def disciplines(self) -> dict[str, Discipline]:
-        """Results of `discipline`, by contention: the plans of a search are simulated on the same routes."""
-        return {}
+    def handed(self) -> Flags:
+        """[W] the route is a hand-over."""
+        return flags(self.links.sizes == 0)
 
     @cached_property
     def paces(self) -> tuple[Ids, tuple[Pace | None, ...]]:
         """[D, D] the row of the pace between two devices, and the different paces, which are few; None: no route."""
         work = (self.send_ns, self.receive_ns, self.send_ps_per_byte, self.receive_ps_per_byte)
         columns = (self.latency_ns, self.bytes_per_s, *work, self.send_cores, self.receive_cores)
-        rows: dict[tuple[int, ...], int] = {}
-        of_way = [rows.setdefault(row, len(rows)) for row in zip(*(column.tolist() for column in columns), strict=True)]
-        of = np.array([*of_way, len(rows)], np.int64)[self.of]  # the last is that of -1
-        np.fill_diagonal(of, len(rows) + 1)
-        return ids(of), (*(Pace(*row) for row in rows), None, AT_ONCE)
-
-
-@dataclass(frozen=True, eq=False)
-class Discipline:
-    """The use that transfers of each route make of its links. Axes: W routes."""
-
-    held: tuple[tuple[int, ...], ...]  # [W] links that one transfer at a time has to itself while its bytes pass
-    shared: tuple[tuple[int, ...], ...]  # [W] links that all transfers on them share
-    cap: tuple[int, ...]  # [W] what the other links let each of those have, bytes per second; 0: no bound
-    flows: Flags  # [W] some link is shared
-
-    @cached_property
-    def held_ptr(self) -> Ids:
-        """[W+1] where the held links of each route begin among `held_link`."""
-        return pointers_of(self.held)
-
-    @cached_property
-    def held_link(self) -> Ids:
-        """The held links of all routes, one route after the other."""
-        return ids(chain.from_iterable(self.held))
+        key = np.zeros(len(self.links), np.int64)
+        for column in columns:  # numbered after each, so that the product stays small
+            values, row = np.unique(column, return_inverse=True)
+            key, first = in_order(key * len(values) + row)
+        different = np.stack(columns, axis=1)[first].tolist()
+        of = np.append(key, len(different))[self.of]  # the last is that of -1
+        np.fill_diagonal(of, len(different) + 1)
+        return ids(of), (*(Pace(*row) for row in different), None, AT_ONCE)
 
 
 def alone_ns(pace: Pace, nbytes: Bytes) -> Nanos:
@@ -115,36 +97,23 @@ def alone_ns(pace: Pace, nbytes: Bytes) -> Nanos:
 
 def routes_of(cluster: Cluster) -> Routes:
     """Number the routes in order of (source, target); their columns say what `Cluster` says of each pair."""
-    task, rows = cluster.task_of, dict[tuple[tuple[int, ...], tuple[int, int] | None], int]()
-    protocol, at = (
-        cluster.between_tasks,
-        [cluster.between_tasks.cores(cluster.devices[home].cores) for home in cluster.home],
+    protocol = cluster.between_tasks
+    at = [protocol.cores(cluster.devices[home].cores) for home in cluster.home]
+    one = [1] * len(cluster)
+    found = _numbered(
+        cluster.routes,
+        cluster.task_of,
+        at if protocol.pack_ns(1) else one,
+        at if protocol.unpack_ns(1) else one,
     )
-    sends = at if protocol.pack_ns(1) else [1] * len(cluster)
-    receives = at if protocol.unpack_ns(1) else [1] * len(cluster)
-    of = [
-        [
-            -1
-            if taken is None or source == target
-            else rows.setdefault(
-                (taken, (sends[source], receives[target]) if taken and task[target] != mine else None), len(rows)
-            )
-            for target, taken in enumerate(row)
-        ]
-        for source, (mine, row) in enumerate(zip(task, cluster.routes, strict=True))
-    ]
-    links = tuple(taken for taken, _ in rows)
-    route = np.repeat(np.arange(len(rows)), [len(taken) for taken in links])
-    link = np.fromiter(chain.from_iterable(links), np.int64, len(route))
+    links = found.links
     speed = ints([link.bytes_per_s for link in cluster.links])
-    latency, rate = np.zeros(len(rows), np.int64), np.full(len(rows), _NO_BOUND)
-    np.add.at(latency, route, ints([link.latency_ns for link in cluster.links])[link])
-    np.minimum.at(rate, route, speed[link])
-    cores = [cores or (1, 1) for _, cores in rows]
-    by_protocol = np.array([cores is not None for _, cores in rows], bool)  # by the protocol between tasks
-    handed_over = np.array([not taken for taken in links], bool)
+    latency, rate = np.zeros(len(links), np.int64), np.full(len(links), _NO_BOUND)
+    np.add.at(latency, links.of, ints([link.latency_ns for link in cluster.links])[links.item])
+    np.minimum.at(rate, links.of, speed[links.item])
+    by_protocol, handed_over = found.sends > 0, links.sizes == 0
     return Routes(
-        of=ids(np.array(of).reshape(len(cluster), len(cluster))),
+        of=found.of,
         links=links,
         latency_ns=ints(latency + handed_over * cluster.handover_ns + by_protocol * protocol.latency_ns),
         bytes_per_s=ints(np.where(handed_over, 0, rate)),
@@ -153,70 +122,111 @@ def routes_of(cluster: Cluster) -> Routes:
         receive_ns=ints(by_protocol * protocol.receive_ns),
         send_ps_per_byte=ints(by_protocol * protocol.send_ps_per_byte),
         receive_ps_per_byte=ints(by_protocol * protocol.receive_ps_per_byte),
-        send_cores=ints([send for send, _ in cores]),
-        receive_cores=ints([receive for _, receive in cores]),
+        send_cores=ints(np.maximum(found.sends, 1)),
+        receive_cores=ints(np.maximum(found.receives, 1)),
         link_names=tuple(link.name for link in cluster.links),
         link_bytes_per_s=speed,
         link_contention=tuple(link.contention for link in cluster.links),
     )
 
 
-def discipline(routes: Routes, contention: str) -> Discipline:
-    """Apply the simulation's contention to the links that have none of their own.
-
-    Raises ClusterError for a route on which one link serves in turn and another is shared: what the first would let
-    through depends on what the second leaves.
-    """
-    found = routes.disciplines.get(contention)
-    if found is None:
-        found = routes.disciplines[contention] = _discipline(routes, contention)
-    return found
+# ---- numbers of routes ---------------------------------------------------------------------------------------------
+# Two pairs of devices have one route where links, protocol and cores are the same. Routes of GPUs nearly all differ.
+# Those of a thousand devices are a million, so those of a Hierarchy are numbered by whole columns.
 
 
-def _discipline(routes: Routes, contention: str) -> Discipline:
-    of_link = [own or contention for own in routes.link_contention]
-    nothing: tuple[tuple[int, ...], ...] = ((),) * len(routes.links)
-    if len(set(of_link)) <= 1:  # of a large cluster the routes are millions
-        alike = of_link[0] if of_link else "none"
-        all_held, all_shared = (routes.links if alike == one else nothing for one in ("serial", "fair"))
-        return Discipline(all_held, all_shared, (0,) * len(routes.links), flags([bool(links) for links in all_shared]))
-    held = [tuple(link for link in links if of_link[link] == "serial") for links in routes.links]
-    shared = [tuple(link for link in links if of_link[link] == "fair") for links in routes.links]
-    for waits, flows in zip(held, shared, strict=True):
-        if waits and flows:
-            raise _mixed(routes, waits[0], flows[0])
-    rates = routes.link_bytes_per_s.tolist()
-    cap = [
-        min((rates[link] for link in links if link not in flows), default=0) if flows else 0
-        for links, flows in zip(routes.links, shared, strict=True)
+@dataclass(frozen=True, eq=False)
+class _Numbered:
+    """The distinct routes. Axes: D devices, W routes."""
+
+    of: Ids  # [D, D] row of the route; -1: no route, or the device itself
+    links: Lists  # [W]
+    sends: Ints  # [W] cores that work on a message of the protocol between tasks, at the sender; 0: no such message
+    receives: Ints  # [W] at the receiver
+
+
+def _numbered(
+    routes: Sequence[Sequence[Route | None]], task: Sequence[int], sends: Sequence[int], receives: Sequence[int]
+) -> _Numbered:
+    """Number the routes between devices of these tasks, [D], whose lanes have so many cores, [D], for messages."""
+    if isinstance(routes, Hierarchy) and not _goes_back(routes):
+        return _of_hierarchy(routes, ints(task), ints(sends), ints(receives))
+    return _of_table(routes, task, sends, receives)
+
+
+def _of_table(
+    routes: Sequence[Sequence[Route | None]], task: Sequence[int], sends: Sequence[int], receives: Sequence[int]
+) -> _Numbered:
+    rows = dict[tuple[Route, tuple[int, int]], int]()
+    of = [
+        [
+            -1
+            if taken is None or source == target
+            else rows.setdefault(
+                (taken, (sends[source], receives[target]) if taken and task[target] != mine else (0, 0)), len(rows)
+            )
+            for target, taken in enumerate(row)
+        ]
+        for source, (mine, row) in enumerate(zip(task, routes, strict=True))
     ]
-    return Discipline(tuple(held), tuple(shared), tuple(cap), flags([bool(flows) for flows in shared]))
-
-
-def shared_links(routes: Routes, rule: Discipline) -> SharedLinks:
-    """The shared links of all routes, as the loop reads them."""
-    link = list(chain.from_iterable(rule.shared))
-    users = np.bincount(np.array(link, np.int64), minlength=len(routes.link_names))
-    found: SharedLinks = filled(
-        SharedLinks,
-        link_ptr=pointers_of(rule.shared),
-        link=link,
-        user_ptr=np.append(0, np.cumsum(users)),
-        cap=rule.cap,
-        capacity=routes.link_bytes_per_s,
+    return _Numbered(
+        of=ids(np.array(of).reshape(len(of), len(of))),
+        links=lists([taken for taken, _ in rows]),
+        sends=ints([send for _, (send, _) in rows]),
+        receives=ints([receive for _, (_, receive) in rows]),
     )
-    return found
 
 
-def _mixed(routes: Routes, serial: int, fair: int) -> ClusterError:
-    """The error for two links of one route; the simulation can mend it where it speaks for one of them."""
-    asks = [link for link in (serial, fair) if routes.link_contention[link] is not None]
-    if len(asks) == 2:
-        advice = "Give them one contention."
-    else:
-        name, said = routes.link_names[asks[0]], routes.link_contention[asks[0]]
-        advice = f"Simulate with the contention {said!r}, as {name!r} says itself, or let the other say it, too."
-    return ClusterError(
-        f"Link {routes.link_names[serial]!r} is serial and {routes.link_names[fair]!r} is shared fairly, but one route "
-        f"leads over both. {advice}"
+def _goes_back(routes: Hierarchy) -> bool:
+    """Tell whether some link leads both up and down, as half duplex does: then two ways may be one route."""
+    up = {link for one in routes.positions for link in one.up.racks}
+    return any(link in up for one in routes.positions for link in one.down.racks)
+
+
+def _of_hierarchy(routes: Hierarchy, task: Ints, sends: Ints, receives: Ints) -> _Numbered:
+    """A route is a way up, a loopback, and a way down, or one that a host has for the pair: a number for each part."""
+    positions, count = routes.positions, len(routes)
+    host, rack = np.array([(one.host, one.rack) for one in positions]).T
+    level = np.where(host[:, None] == host, 0, np.where(rack[:, None] == rack, 1, 2))
+    level[host < 0] = level[:, host < 0] = 3  # a hand-over
+    up_row, ups = _ways([[*one.up, ()] for one in positions])
+    down_row, downs = _ways([[*one.down, ()] for one in positions])
+    every = np.arange(count)
+    up, down = up_row[every[:, None], level], down_row[every, level]
+    apart = task[:, None] != task
+    loop = np.array([routes.loopback.get(one, -1) for one in host.tolist()])[:, None]
+    loop = np.where(apart & (level == 0), loop, -1)
+    crosses = (ups.sizes[up] + downs.sizes[down] + (loop >= 0)) > 0
+    send = np.where(apart & crosses, sends[:, None], 0)
+    receive = np.where(apart & crosses, receives, 0)
+    direct, own = _direct(routes)
+    ways = (np.where(own < 0, up, -1), loop, np.where(own < 0, down, -1), own)
+    key = np.zeros((count, count), np.int64)
+    for part in (*ways, send, receive):
+        key = key * (int(part.max()) + 2) + part + 1
+    key[every, every] = -1
+    of, first = in_order(key.reshape(-1))
+    link = np.arange(int(loop.max()) + 1)
+    tables = (ups, Lists(ids(np.arange(len(link) + 1)), ids(link)), downs, direct)
+    return _Numbered(
+        of=ids(of.reshape(count, count)),
+        links=joined(*(table.at(way.reshape(-1)[first]) for table, way in zip(tables, ways, strict=True))),
+        sends=ints(send.reshape(-1)[first]),
+        receives=ints(receive.reshape(-1)[first]),
     )
+
+
+def _ways(of: Sequence[Sequence[Route]]) -> tuple[Ints, Lists]:
+    """[D, levels] the row of each way among the different ones, and these."""
+    rows: dict[Route, int] = {}
+    found = [[rows.setdefault(way, len(rows)) for way in ways] for ways in of]
+    return ints(np.array(found)), lists(list(rows))
+
+
+def _direct(routes: Hierarchy) -> tuple[Lists, Ids]:
+    """The different routes that hosts have for pairs, and [D, D] the row of each pair's; -1: none."""
+    found = np.full((len(routes), len(routes)), -1, np.int32)
+    rows: dict[Route, int] = {}
+    for (source, target), route in routes.direct.items():
+        found[source, target] = rows.setdefault(route, len(rows))
+    return lists(list(rows)), found

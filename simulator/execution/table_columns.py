@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from simulator.cluster.cluster import MAX_IN_STEP
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.arrays import BY_TIME, CHEAP, DEAR
@@ -274,7 +275,7 @@ _OF_CLUSTER: WeakKeyDictionary[Cluster, ClusterColumns] = WeakKeyDictionary()
 
 
 def cluster_columns(cluster: Cluster) -> ClusterColumns:
-    """Devices and the routes between them; lanes are checked here, before any work.
+    """Devices and the routes between them; lanes and the number of devices are checked here, before any work.
 
     A cluster is the same for the whole step and for its pieces, and its routes grow with the square of its devices. So
     its columns are made once.
@@ -286,6 +287,11 @@ def cluster_columns(cluster: Cluster) -> ClusterColumns:
 
 
 def _cluster_columns(cluster: Cluster) -> ClusterColumns:
+    if len(cluster) > MAX_IN_STEP:
+        raise ClusterError(
+            f"{cluster.name!r} has {len(cluster):,} devices; a simulation takes at most {MAX_IN_STEP:,}. "
+            "simulator.within_reach(graph, cluster) gives the part of it that one step may use."
+        )
     for device in cluster.devices:
         if device.lanes < 1:
             raise ClusterError(f"{device.name} has {device.lanes} lanes; a device that runs ops has at least one.")

@@ -34,7 +34,7 @@ import numpy.typing as npt
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints, stable_order
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.arrays import AT_ONCE, EXECUTOR, MAX_NS, NOWHERE, PRIORITY, Tasks
-from simulator.execution.routes import Discipline, discipline
+from simulator.execution.discipline import Discipline, discipline
 from simulator.execution.sharing import MAX_FLOW_BYTES
 from simulator.execution.table_columns import pointers
 from simulator.execution.tables import Tables
@@ -248,11 +248,11 @@ class _Holds(NamedTuple):
 
 def _holds(tables: Tables, crossing: Transfers, rule: Discipline) -> _Holds:
     """A row for each serial link of each transfer."""
-    first = rule.held_ptr[crossing.route]
-    count = rule.held_ptr[crossing.route.astype(np.int64) + 1] - first
+    first = rule.held.ptr[crossing.route]
+    count = rule.held.ptr[crossing.route.astype(np.int64) + 1] - first
     ptr = np.append(0, np.cumsum(count))
     place = np.arange(ptr[-1]) - np.repeat(ptr[:-1], count)
-    link = rule.held_link[np.repeat(first, count) + place]
+    link = rule.held.item[np.repeat(first, count) + place]
     nbytes = np.repeat(tables.tensor_bytes[crossing.tensor], count)
     return _Holds(ids(ptr), ids(link), bytes_ns(tables.routes.link_bytes_per_s[link], ints(nbytes)))
 

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from simulator.assignment import Assignment
-from simulator.cluster.cluster import Cluster, Device, Link
-from simulator.cluster.topology import MAX_DEVICES, NIC_25GBE
+from simulator.cluster.cluster import MAX_IN_STEP, Cluster, Device, Link
+from simulator.cluster.topology import NIC_25GBE
 from simulator.columns import ints
 from simulator.errors import GraphError
 from simulator.instances.fields import MAX_EDGES, MAX_NODES, listed, mapping, number, text, whole
@@ -60,7 +60,7 @@ def read_wfcommons(document: dict[str, Any], label: str) -> Instance:
     reads, writes, sizes = _files(form, tasks, numbers, label)
     names = node_names(numbers, [f"task{row}" for row in range(len(tasks))])
     inputs, nbytes = _inputs(_parents(tasks, numbers, rows, label), names, reads, writes, sizes)
-    machines = [mapping(entry, "a machine", label) for entry in listed(ran, "machines", MAX_DEVICES, label)]
+    machines = [mapping(entry, "a machine", label) for entry in listed(ran, "machines", MAX_IN_STEP, label)]
     cluster, places = _cluster(machines, label)
     said = f"a {FORM}: a task takes its recorded time on every machine, and holds a core"
     graph = graph_of(

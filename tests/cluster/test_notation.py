@@ -43,12 +43,12 @@ def test_notation_makes_these_devices(text: str, devices: Sequence[str]) -> None
         ("worker=2x", "'worker=2x'"),
         ("gpu=2x2gpu", "reserved"),
         ("4xpu", "xpu"),
-        ("9999gpu", "1024"),
-        ("99999999999gpu", "1024"),
-        ("worker=100001", "1024"),
-        ("worker=1x99999999999gpu", "1024"),
-        ("1000gpu,1000gpu", "1024"),
-        ("worker=200x8gpu", "1024"),
+        ("65536gpu", "65,536"),  # and the CPU
+        ("99999999999gpu", "65,536"),
+        ("worker=100001", "65,536"),
+        ("worker=1x99999999999gpu", "65,536"),
+        ("40000gpu,40000gpu", "65,536"),
+        ("worker=8192x8gpu", "65,536"),
         ("wor-ker=1", "wor-ker"),
     ],
 )

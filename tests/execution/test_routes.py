@@ -13,7 +13,8 @@ from simulator.cluster.cluster import CONTENTIONS, Cluster, Contention, Link
 from simulator.cluster.description import load_cluster
 from simulator.cluster.protocols import Protocol
 from simulator.errors import ClusterError
-from simulator.execution.routes import AT_ONCE, alone_ns, discipline, routes_of
+from simulator.execution.discipline import discipline
+from simulator.execution.routes import AT_ONCE, alone_ns, routes_of
 from tests.execution.cases import apart, cluster, with_cores
 
 OWN = Protocol("own", 5, 30, 40, 500, 1250, latency_ns=7)
@@ -79,5 +80,5 @@ def test_a_link_is_held_or_shared_as_it_says_itself_or_else_as_the_simulation(
     assert list(found.cap) == [
         min(rates, default=0) if flows else 0 for rates, flows in zip(others, shared, strict=True)
     ]
-    assert [found.held_link[a:b].tolist() for a, b in pairwise(found.held_ptr.tolist())] == [*map(list, held)]
+    assert [found.held.item[a:b].tolist() for a, b in pairwise(found.held.ptr.tolist())] == [*map(list, held)]
     assert discipline(routes, contention) is found

@@ -39,7 +39,8 @@ EVERY: _Values = {
     "--seed": ("0", "7", "18446744073709551615"),
     "--output": ("a.html", "a.svg", "a.dot", "a.graphml", "a.trace.json", "a.pb", "a.pbtxt", "a.meta", "a.timeline.svg",
                  "a.memory.svg", "a.comparison.svg", "a.placement.json", "a.partitions", "a.observed", "a", "graph",
-                 "a.run_metadata.pb", "a.tensorboard", "a.tables", "missing/a.html"),
+                 "a.run_metadata.pb", "a.tensorboard", "a.tables", "a.parquet", "a.model_explorer",
+                 "missing/a.html"),
     "--picture": ("width=180mm", "rows=3,legend=no", "boxes=5,depth=1", "width=3.4in"),
     "--json": ("a.json", "-", "graph"),
     "--check": ("log", "missing"),
@@ -81,7 +82,7 @@ BENCH: _Values = {
     "--algorithms": ("single,heft", "tensorflow", "search"),
     "--budget": ("10", "20ms"),
     "--jobs": ("1", "2"),
-    "-o": ("a.csv", "a.svg", "a.html"),
+    "-o": ("a.csv", "a.svg", "a.parquet", "a.html"),
 } | {
     name: EVERY[name]
     for name in ("--batch", "--soft", "--hard", "--master", "--costs", "--order", "--engine", "--seed")

@@ -6,7 +6,7 @@ import re
 
 from placement import effort
 from simulator import wording
-from simulator.cluster import description
+from simulator.cluster import cluster, description, topology
 from simulator.costs import profile
 from simulator.execution.loops import choices
 from simulator.graph import ops, sources, tensors
@@ -29,6 +29,9 @@ SIZES = (
     dims.MAX_RANK,
     choices.MAX_INSTANCES,
     request.MOST,
+    topology.MAX_DEVICES,
+    cluster.MAX_IN_STEP,
+    topology.MAX_PAIRS,
     fields.MAX_NODES,
     fields.MAX_EDGES,
     training_request.MAX_STEPS,

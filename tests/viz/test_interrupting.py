@@ -73,9 +73,9 @@ def _gone(group: int) -> bool:
 
 
 def test_progress_is_one_line_of_a_terminal_and_is_gone_at_the_end(tmp_path: Path) -> None:
-    code, shown, said = at_terminal(tmp_path, [GRAPH, *TRAINING, "--steps", "100"])
+    code, shown, said = at_terminal(tmp_path, [GRAPH, *TRAINING, "--steps", "20000"])
     assert code == 0
-    assert re.search(rb"training, 2 clients: [0-9,]+ of 200 updates", shown)
+    assert re.search(rb"training, 2 clients: [0-9,]+ of 40,000 updates", shown)
     assert b"simulating again with" in shown
     assert shown.rindex(SHOWN) > shown.rindex(HIDDEN)
     after = shown[shown.rindex(SHOWN) :]

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from simulator.execution.choosing import telling
 from viz.bench.bench import run_bench
 from viz.bench.options import read_bench
+from viz.bench.rows import as_cells
 from viz.bench.table import as_svg, as_text
 from viz.command.terminal import progress, tell
 from viz.formats.output import write
+from viz.formats.parquet import parquet_of
 
 
 def run_command(arguments: Sequence[str], written: list[str], begin: Callable[[], None]) -> int:
@@ -24,6 +26,9 @@ def run_command(arguments: Sequence[str], written: list[str], begin: Callable[[]
     if request.picture is not None:
         write(request.picture, as_svg(rows).encode("utf-8"))
         written.append(request.picture)
+    if request.table is not None:
+        write(request.table, parquet_of([as_cells(row) for row in rows]))
+        written.append(request.table)
     if not request.quiet:
-        tell(f"{as_text(rows)}\nWrote {' and '.join(written)}.")
+        tell(f"{as_text(rows)}\nWrote {', '.join(written[:-1])} and {written[-1]}.")
     return 0 if any(row.fits for row in rows) else 1

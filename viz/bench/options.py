@@ -34,6 +34,7 @@ SUFFIXES = (".pb", ".pbtxt", ".meta")  # of graphs in a folder, with or without 
 INSTANCES = ".json"  # of instances; other JSON is passed over
 _OWN_MACHINES = "its own machines"
 DEFAULT_OUTPUT = "bench.csv"
+_SUFFIXES = (".csv", ".svg", ".parquet")
 _DEFAULT_ALGORITHMS = ("single", "whitepaper", "heft", "search")
 _PART_BYTES = 1 << 20
 _OWN = ("graphs", "clusters", "algorithms", "budgets", "jobs", "output", "quiet")  # all else is of a step
@@ -71,6 +72,7 @@ class BenchRequest:
     units: tuple[Unit, ...]
     rows: str  # path of the CSV file
     picture: str | None
+    table: str | None  # path of the rows as Parquet
     jobs: int
     quiet: bool
 
@@ -120,7 +122,8 @@ def bench_parser() -> Options:
         action="append",
         default=[],
         metavar="FILE",
-        help=f"the rows as .csv (default: {DEFAULT_OUTPUT}), the performance profiles as .svg; repeatable",
+        help=f"the rows as .csv (default: {DEFAULT_OUTPUT}), at the end also as .parquet, the performance profiles as "
+        ".svg; repeatable",
     )
     add("--quiet", action="store_true", help="print no table and no progress")
     step = made.add_argument_group("every step")
@@ -142,7 +145,7 @@ def read_bench(arguments: Sequence[str]) -> BenchRequest:
     asked = bench_parser().read(arguments)
     if not 1 <= asked.jobs <= 1024:
         raise SimvizError(f"--jobs {asked.jobs}: give a number from 1 to 1,024")
-    rows, picture = _outputs(asked.output)
+    rows, picture, table = _outputs(asked.output)
     template = _template(asked)
     texts = _step_options(asked)
     clusters = tuple(dict.fromkeys(asked.clusters or ["4gpu"]))
@@ -160,7 +163,7 @@ def read_bench(arguments: Sequence[str]) -> BenchRequest:
             units.append(
                 Unit(str(path), cluster or _OWN_MACHINES, replace(template, graph=str(path), cluster=cluster), keys)
             )
-    return BenchRequest(tuple(units), rows, picture, asked.jobs, asked.quiet)
+    return BenchRequest(tuple(units), rows, picture, table, asked.jobs, asked.quiet)
 
 
 def _template(asked: argparse.Namespace) -> Request:
@@ -187,21 +190,24 @@ def _step_options(asked: argparse.Namespace) -> str:
     return printable(shlex.join(f"{name}={value}" for name, value in sorted(found.items())))
 
 
-def _outputs(paths: Sequence[str]) -> tuple[str, str | None]:
-    """The file of rows and that of the picture."""
+def _outputs(paths: Sequence[str]) -> tuple[str, str | None, str | None]:
+    """The file of rows, that of the picture, and that of the rows as Parquet."""
     from viz.formats.output import check_place  # late: it loads much
+    from viz.formats.parquet import check_pyarrow
 
     found: dict[str, str] = {}
     for path in paths:
-        suffix = next((suffix for suffix in (".csv", ".svg") if path.endswith(suffix)), None)
+        suffix = next((suffix for suffix in _SUFFIXES if path.endswith(suffix)), None)
         if suffix is None or suffix in found:
-            said = "is a second one of its kind" if suffix else "is neither .csv nor .svg"
-            raise SimvizError(f"-o {path} {said}; a bench writes its rows as .csv and a picture as .svg")
+            said = "is a second one of its kind" if suffix else "is none of .csv, .svg and .parquet"
+            raise SimvizError(f"-o {path} {said}; a bench writes its rows as .csv and .parquet, and a picture as .svg")
         found[suffix] = path
     rows = found.get(".csv", DEFAULT_OUTPUT)
-    for path in (rows, *([found[".svg"]] if ".svg" in found else [])):
+    for path in {".csv": rows, **found}.values():
         check_place(path)
-    return rows, found.get(".svg")
+    if ".parquet" in found:
+        check_pyarrow(found[".parquet"])
+    return rows, found.get(".svg"), found.get(".parquet")
 
 
 def _graphs(named: Sequence[str]) -> Iterator[tuple[str, Path]]:

@@ -69,8 +69,13 @@ def as_csv(rows: Iterable[BenchRow], *, head: bool = True) -> bytes:
     if head:
         table.writerow(COLUMNS)
     for row in rows:
-        table.writerow((*row.key, *astuple(row)[1:]))
+        table.writerow(as_cells(row).values())
     return text.getvalue().encode("utf-8", "backslashreplace")
+
+
+def as_cells(row: BenchRow) -> dict[str, str | int | float | bool]:
+    """Column -> cell of a row."""
+    return dict(zip(COLUMNS, (*row.key, *astuple(row)[1:]), strict=True))
 
 
 def read_rows(path: str | os.PathLike[str]) -> list[BenchRow]:

@@ -28,6 +28,7 @@ from simulator.loading import flat
 from simulator.observed.fitting import fitted, with_observed_costs
 from simulator.observed.form import read_observed
 from simulator.observed.observed_step import ObservedStep
+from simulator.placer.reach import within_reach
 from simulator.shapes.filling import with_shapes
 from simulator.training.disturbances.disturbed import disturb
 from simulator.training.pipelines.building import Pipeline
@@ -102,10 +103,9 @@ def _of_instance(request: Request, instance: Instance, say: Callable[[str], None
     _check_options(request, instance)
     graph, cluster = instance.graph, instance.cluster
     if request.cluster is not None:
-        cluster = _cluster(request, graph, None)
+        cluster = within_reach(graph, _cluster(request, graph, None), soft=request.soft)
     say("choosing the step")
-    step = choose_step(graph, fetches=request.fetches)
-    costs = instance.costs(cluster)
+    step, costs = choose_step(graph, fetches=request.fetches), instance.costs(cluster)
     prepared = prepare(graph, step, cluster, costs, request.simulation)
     return Ingredients(graph, step, cluster, costs, prepared, graph, instance=instance)
 
@@ -177,6 +177,7 @@ def _quietly(stage: str) -> None:
 def _read(request: Request, source: Graph, graph: Graph, cluster: Cluster, say: Callable[[str], None]) -> Ingredients:
     if request.training is not None:
         return _of_training(request, request.training, source, graph, cluster, say)
+    cluster = within_reach(graph, cluster, soft=request.soft)
     if request.microbatches is not None:
         from viz.command.pipelining import pipelined  # late: most runs have no pipeline
 

@@ -56,6 +56,8 @@ output:
                                NAME.placement.json (that of an instance, as its file),
                                .run_metadata.pb .run_metadata.pbtxt (the step as a traced session reports it),
                                NAME.tables (a folder of CSV files: nodes, edges, transfers, devices, links, ..),
+                               NAME.parquet (the same as Parquet files, by pyarrow),
+                               NAME.model_explorer (a folder for Model Explorer: the graph and node data),
                                NAME.tensorboard (a folder for TensorBoard: devices, times and memory)
   -o placed.pbtxt              the graph with each node's device written into it; also .pb, and .meta of a MetaGraph
   --json FILE                  the whole result as one JSON object; - prints it, and prints nothing else

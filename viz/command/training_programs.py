@@ -10,6 +10,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.description import load_cluster
 from simulator.cluster.devicespec import parse
 from simulator.cluster.notation import is_notation
+from simulator.cluster.parts import part
 from simulator.errors import SimvizError
 from simulator.graph.graph import Graph
 from simulator.training.programs.distributed import distributed, names_jobs
@@ -143,10 +144,4 @@ def with_workers(source: str | None, cluster: Cluster, count: int) -> Cluster:
 def without_tasks(cluster: Cluster, tasks: tuple[str, ...]) -> Cluster:
     """The cluster without those tasks; it keeps all links."""
     kept = [row for row, device in enumerate(cluster.devices) if device.task not in tasks]
-    return replace(
-        cluster,
-        name=f"{cluster.name} less {counted(len(tasks), 'task')}" if tasks else cluster.name,
-        devices=tuple(cluster.devices[row] for row in kept),
-        routes=tuple(tuple(cluster.routes[row][other] for other in kept) for row in kept),
-        master=None if cluster.master in tasks else cluster.master,
-    )
+    return part(cluster, kept, f"{cluster.name} less {counted(len(tasks), 'task')}" if tasks else cluster.name)

@@ -17,6 +17,7 @@ from simulator.graph.messages import Proto
 from simulator.graph.sources import SAVED_MODEL_FILES
 from simulator.observed.form import dump
 from simulator.wording import counted
+from viz.formats.parquet import check_pyarrow, parquet_files
 from viz.pictures.look import Look
 from viz.scene import Scene
 
@@ -28,13 +29,24 @@ TIMES = (".timeline.svg", ".timeline.pdf", ".memory.svg", ".memory.pdf", ".compa
 STEP = (".run_metadata.pb", ".run_metadata.pbtxt")  # the step as a traced session reports it
 TENSORBOARD = ".tensorboard"  # a folder for TensorBoard
 TABLES = ".tables"  # a folder of CSV files
-FOLDERS = {".partitions": ".pbtxt", TENSORBOARD: ".simviz", TABLES: ".csv"}  # and the suffix of the files in them
+PARQUET = ".parquet"  # a folder of Parquet files
+MODEL_EXPLORER = ".model_explorer"  # a folder of JSON files for Model Explorer
+# and the suffix of the files in them
+FOLDERS = {
+    ".partitions": ".pbtxt",
+    TENSORBOARD: ".simviz",
+    TABLES: ".csv",
+    PARQUET: ".parquet",
+    MODEL_EXPLORER: ".json",
+}
 SUFFIXES = (
     ".html",
     *TIMES,
     *STEP,
     TENSORBOARD,
     TABLES,
+    PARQUET,
+    MODEL_EXPLORER,
     ".svg",
     ".png",
     ".pdf",
@@ -49,9 +61,14 @@ SUFFIXES = (
 
 
 def check_suffix(path: str) -> str:
-    """The suffix of a file to write. Raise SimvizError with the list of suffixes for any other."""
+    """The suffix of a file to write. Raise SimvizError with the list of suffixes for any other.
+
+    A format whose library is missing is refused here, too, before anything takes long.
+    """
     for suffix in SUFFIXES:
         if path.endswith(suffix) and Path(path).name != suffix:
+            if suffix == PARQUET:
+                check_pyarrow(path)
             return suffix
     raise SimvizError(f"{path}: the suffix is the format; use one of {' '.join(SUFFIXES)}")
 
@@ -124,18 +141,8 @@ def draw(scene: Scene, suffix: str, look: Look | None = None) -> bytes | Mapping
         from viz.formats.graphml import draw_graphml
 
         return draw_graphml(scene).encode("utf-8")
-    if suffix == ".partitions":
-        from simulator.partitioning.partitions import partition_files
-
-        return {name: text.encode("utf-8") for name, text in partition_files(scene.partitions).items()}
-    if suffix == TABLES:
-        from viz.formats.tables import table_files
-
-        return table_files(scene)
-    if suffix == TENSORBOARD:
-        from viz.formats.tensorboard import FILE, event_file
-
-        return {FILE: _whole(lambda: event_file(scene), "the graph and its step are")}
+    if suffix in FOLDERS:
+        return _draw_folder(scene, suffix)
     if suffix in STEP:
         from viz.formats.run_metadata import run_metadata
 
@@ -148,6 +155,28 @@ def draw(scene: Scene, suffix: str, look: Look | None = None) -> bytes | Mapping
 
     source = draw_graph(scene, max_nodes=look.boxes, max_depth=look.depth, width_mm=look.width_mm)
     return source.encode("utf-8") if suffix == ".dot" else render(source, suffix[1:])
+
+
+def _draw_folder(scene: Scene, suffix: str) -> Mapping[str, bytes]:
+    if suffix == ".partitions":
+        from simulator.partitioning.partitions import partition_files
+
+        return {name: text.encode("utf-8") for name, text in partition_files(scene.partitions).items()}
+    if suffix == TABLES:
+        from viz.formats.tables import table_files
+
+        return table_files(scene)
+    if suffix == PARQUET:
+        from viz.formats.tables import to_tables
+
+        return parquet_files(to_tables(scene))
+    if suffix == MODEL_EXPLORER:
+        from viz.formats.model_explorer import model_explorer_files
+
+        return model_explorer_files(scene)
+    from viz.formats.tensorboard import FILE, event_file
+
+    return {FILE: _whole(lambda: event_file(scene), "the graph and its step are")}
 
 
 def write(path: str, content: bytes | Mapping[str, bytes]) -> None:

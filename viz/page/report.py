@@ -21,7 +21,6 @@ from dataclasses import asdict, astuple
 from functools import cache
 from importlib import resources
 from itertools import count
-from typing import Any
 
 import numpy as np
 
@@ -32,12 +31,10 @@ from simulator.columns import Ints
 from simulator.costs.rules import category
 from simulator.costs.table import SOURCES
 from simulator.execution.memory import out_of_memory
-from simulator.graph import dtypes
-from simulator.graph.const_values import elements
-from simulator.graph.messages import Proto
 from simulator.graph.tensors import SHAPES
 from simulator.training.disturbances.disturbance import Disturbance
 from viz import agreement, figures, training_figures
+from viz.attributes import shown_dtype, shown_shape, shown_value
 from viz.difference.difference import TensorCrossings, difference, headline
 from viz.difference.explanation import Row
 from viz.difference.outline import OP
@@ -135,9 +132,7 @@ def _hash(text: str) -> str:
 
 
 FORMAT = 1
-FLOATS = {"half": "float16", "float": "float32", "double": "float64"}  # their names in Python programs
 MOST_LINKS = 12
-MOST_ELEMENTS, MOST_LETTERS = 8, 200  # of an attribute
 BINS = 32  # of the chart of step times
 
 _KIND_COLOURS = (HUES[0], CATEGORY_COLOURS[PACKING], CATEGORY_COLOURS["communication"], "")
@@ -338,7 +333,7 @@ def _attributes(scene: Scene) -> Json:
     rows = [
         sets.setdefault(
             tuple(
-                texts.setdefault(f"{name}: {_shown_value(attrs[name])}", len(texts))
+                texts.setdefault(f"{name}: {shown_value(attrs[name])}", len(texts))
                 for name in sorted(attrs)
                 if name != SHAPES  # shapes are shown with the outputs
             ),
@@ -347,34 +342,6 @@ def _attributes(scene: Scene) -> Json:
         for attrs in scene.graph.attrs
     ]
     return {"texts": list(texts), "sets": [list(one) for one in sets], "set": rows}
-
-
-def _shown_value(attr: Proto) -> str:
-    """The value of an attribute in a line; what is long is cut off."""
-    kind = attr.WhichOneof("value")
-    if kind == "list":
-        (field,) = [field for field, _ in attr.list.ListFields()][:1] or [None]
-        values = [] if field is None else list(getattr(attr.list, field.name))
-        shown = ", ".join(_shown_scalar(field.name, one) for one in values[:MOST_ELEMENTS])
-        return f"[{shown}{', ...' if len(values) > MOST_ELEMENTS else ''}]"
-    if kind == "tensor":
-        shape = _shown_shape(tuple(int(dim.size) for dim in attr.tensor.tensor_shape.dim))
-        known = ", ".join(map(str, elements({"value": attr}, MOST_ELEMENTS) or ()))
-        return f"{_shown_dtype(attr.tensor.dtype)} {shape}{f' of {known}' if known else ''}"
-    return "" if kind is None else _shown_scalar(kind, getattr(attr, kind))
-
-
-def _shown_scalar(kind: str, value: Any) -> str:  # Any: a field of an AttrValue
-    if kind == "s":
-        said = value.decode("utf-8", "replace")
-        return said if len(said) <= MOST_LETTERS else f"{said[:MOST_LETTERS]}..."
-    if kind == "type":
-        return _shown_dtype(value)
-    if kind == "shape":
-        return _shown_shape(None if value.unknown_rank else tuple(int(dim.size) for dim in value.dim))
-    if kind == "func":
-        return str(value.name)
-    return f"{value:g}" if kind == "f" else str(value).lower() if kind == "b" else str(value)
 
 
 def _placed(scene: Scene) -> dict[str, Json]:
@@ -399,8 +366,8 @@ def _placed(scene: Scene) -> dict[str, Json]:
 
 def _tensors(scene: Scene) -> Json:
     graph = scene.graph
-    shapes, shape = _numbered(map(_shown_shape, graph.tensor_shape))
-    types, dtype = _numbered(map(_shown_dtype, graph.tensor_dtype.tolist()))
+    shapes, shape = _numbered(map(shown_shape, graph.tensor_shape))
+    types, dtype = _numbered(map(shown_dtype, graph.tensor_dtype.tolist()))
     return {
         "ptr": graph.tensor_ptr.tolist(),
         "shapes": shapes,
@@ -409,20 +376,6 @@ def _tensors(scene: Scene) -> Json:
         "dtype": dtype,
         "bytes": graph.tensor_bytes.tolist(),
     }
-
-
-def _shown_shape(shape: tuple[int, ...] | None) -> str:
-    if shape is None:
-        return "unknown shape"
-    return "[" + ", ".join("?" if size < 0 else str(size) for size in shape) + "]"
-
-
-def _shown_dtype(dtype: int) -> str:
-    if not dtypes.base(dtype):
-        return "unknown type"
-    enum = dtypes.NAMES.get(dtypes.base(dtype), "unknown type").removeprefix("DT_").lower()
-    name = FLOATS.get(enum, enum)
-    return f"{name} reference" if dtype > dtypes.REF else name
 
 
 def _edges(scene: Scene) -> dict[str, Json]:

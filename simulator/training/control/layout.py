@@ -26,10 +26,10 @@ from simulator.execution.arrays import (
     filled,
     listed,
 )
+from simulator.execution.discipline import discipline
 from simulator.execution.engine import parts_of
 from simulator.execution.flattening import rigid
 from simulator.execution.options import SimulationOptions
-from simulator.execution.routes import discipline
 from simulator.execution.task_graph import TaskGraph, lower, ranks
 from simulator.execution.transfers import checked, transfers_of
 from simulator.training.control import clocks
@@ -85,9 +85,8 @@ class LoweredClients:
     @cached_property
     def crossed(self) -> Ints:
         """[2, pairs] each of the taken routes with each link on it."""
-        links = self.combined.tables.routes.links
-        pairs = [(row, link) for row, route in enumerate(self.taken[0].tolist()) for link in links[route]]
-        return ints(np.array(pairs, np.int64).reshape(len(pairs), 2).T)
+        links = self.combined.tables.routes.links.at(self.taken[0])
+        return ints(np.stack([links.of, links.item]))
 
 
 class Run(NamedTuple):

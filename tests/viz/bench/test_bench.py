@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import astuple, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import joblib
 import pytest
 from distributed import Client, LocalCluster
 from joblib.parallel import ThreadingBackend
+from pyarrow import parquet
 
 from simulator.errors import SimvizError
 from viz import run
@@ -118,7 +119,7 @@ def test_several_at_once_find_the_same(asking: Asking, tmp_path: Path, where: st
     assert timeless(found) == timeless(alone)
 
 
-@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: it takes 240 MB, and a minute to begin")
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: it takes 250 MB, and a minute to begin")
 def test_a_cluster_of_ray_finds_the_same(asking: Asking, tmp_path: Path) -> None:
     alone = run_bench(asking("--algorithms", "single,heft"))
     request = replace(asking("--algorithms", "single,heft"), rows=str(tmp_path / "other.csv"), jobs=2)
@@ -180,7 +181,8 @@ def test_a_folder_that_hides_what_it_holds_is_refused(
         (["nowhere"], "there is no such file or folder"),
         ([str(ROOT / "docs" / "decisions")], "a folder without a graph"),
         ([str(EXAMPLE), str(EXAMPLE)], "a second graph is called ps_training.pbtxt"),
-        ([str(EXAMPLE), "-o", "x.html"], "neither .csv nor .svg"),
+        ([str(EXAMPLE), "-o", "x.html"], "none of .csv, .svg and .parquet"),
+        ([str(EXAMPLE), "-o", "x.parquet", "-o", "y.parquet"], "-o y.parquet is a second one of its kind"),
         ([str(EXAMPLE), "--cluster", "3moons"], "no device model 'moons'"),
         ([str(EXAMPLE), "--budget", "much"], "--budget: 'much' is no budget"),
         ([str(EXAMPLE), "--jobs", "0"], "--jobs 0: give a number"),
@@ -208,6 +210,26 @@ def test_the_command_prints_the_table_and_writes_both_files(
     assert out.endswith("Wrote bench.csv and profiles.svg.\n")
     assert len(read_rows("bench.csv")) == 2
     assert Path("profiles.svg").read_text().count("<text") > 10
+
+
+def test_the_rows_as_parquet_are_those_of_the_csv(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = ["bench", str(EXAMPLE), "--cluster", CLUSTERS[0], "--algorithms", "single,heft"]
+    assert main([*given, "-o", "rows.csv", "-o", "profiles.svg", "-o", "rows.parquet"]) == 0
+    assert capsys.readouterr().out.endswith("Wrote rows.csv, profiles.svg and rows.parquet.\n")
+    table = parquet.read_table("rows.parquet")
+    assert table.column_names == list(COLUMNS)
+    rows = [tuple(row.values()) for row in table.to_pylist()]
+    assert rows == [(*row.key, *astuple(row)[1:]) for row in read_rows("rows.csv")]
+    kinds = dict(zip(table.schema.names, map(str, table.schema.types), strict=True))
+    assert [kinds[name] for name in ("graph", "makespan_ns", "fits", "placing_s")] == [
+        "string",
+        "int64",
+        "bool",
+        "double",
+    ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -1,0 +1,146 @@
+"""Routes by hierarchy: from a device to its host's memory, to the network of its rack, and to the other racks.
+
+    s ── memory ──┬── network of the rack ──┬── racks        a route goes up from s to the first level that both
+    t ── memory ──┘                         │                ends reach, and down from there to t
+    u ── memory ── network of the rack ─────┘
+
+A table of all pairs grows with the square of the devices. This grows with the devices and, inside a host, with the
+pairs of GPUs that have wires of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import NamedTuple, TypeAlias, overload
+
+from simulator.wording import counted, repr_of
+
+Route: TypeAlias = tuple[int, ...]  # distinct links in order
+
+NOWHERE = -1  # the host of a device whose transfers take no link
+
+
+class Way(NamedTuple):
+    """Links between a device and each level, all those below it included; () where nothing is crossed."""
+
+    memory: Route
+    network: Route
+    racks: Route
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The task, the host and the rack of a device as numbers; the links up from it, in order, and those down to it."""
+
+    task: int
+    host: int  # NOWHERE: all its routes are hand-overs
+    rack: int  # -1: in no rack
+    up: Way
+    down: Way
+
+
+@dataclass(frozen=True)
+class Hierarchy(Sequence[Sequence[Route | None]]):
+    """The route of each ordered pair of devices, made when it is asked for: `[source][target]`. Axis: D devices."""
+
+    positions: tuple[Position, ...]  # [D]
+    loopback: Mapping[int, int]  # link between the tasks of a host, by the host
+    direct: Mapping[tuple[int, int], Route]  # of pairs within one task that have wires of their own
+
+    def __repr__(self) -> str:
+        return repr_of(self, counted(len(self), "device"))
+
+    def between(self, source: int, target: int) -> Route:
+        """The links from `source` to `target`, two rows of devices."""
+        a, b = self.positions[source], self.positions[target]
+        if source == target or NOWHERE in (a.host, b.host):
+            return ()
+        if a.host != b.host:
+            level = 1 if a.rack == b.rack else 2
+            return a.up[level] + b.down[level]
+        if a.task == b.task:
+            found = self.direct.get((source, target))
+            return a.up.memory + b.down.memory if found is None else found
+        # two GPUs behind one half-duplex switch use its uplink in both directions: it is one link, listed once
+        return tuple(dict.fromkeys((*a.up.memory, self.loopback[a.host], *b.down.memory)))
+
+    def crossed(self) -> set[int]:
+        """All links of its devices and hosts."""
+        ways = (way.racks for one in self.positions for way in (one.up, one.down))
+        return {*chain.from_iterable(ways), *self.loopback.values(), *chain.from_iterable(self.direct.values())}
+
+    def take(self, rows: Sequence[int]) -> Hierarchy:
+        """The routes among these devices, distinct rows, in this order."""
+        new = {row: place for place, row in enumerate(rows)}
+        positions = tuple(self.positions[row] for row in rows)
+        hosts = {one.host for one in positions}
+        return Hierarchy(
+            positions,
+            {host: link for host, link in self.loopback.items() if host in hosts},
+            {(new[a], new[b]): route for (a, b), route in self.direct.items() if a in new and b in new},
+        )
+
+    def renumber(self, new: Mapping[int, int]) -> Hierarchy:
+        """The same routes after its links got new numbers: `new` has one for each that is crossed."""
+
+        def way(old: Way) -> Way:
+            return Way(*(tuple(new[link] for link in route) for route in old))
+
+        return Hierarchy(
+            tuple(replace(one, up=way(one.up), down=way(one.down)) for one in self.positions),
+            {host: new[link] for host, link in self.loopback.items()},
+            {pair: tuple(new[link] for link in route) for pair, route in self.direct.items()},
+        )
+
+    def with_client(self) -> Hierarchy:
+        """The same with one more device, the last, to which and from which all routes are hand-overs."""
+        none = Way((), (), ())
+        return replace(self, positions=(*self.positions, Position(-1, NOWHERE, -1, none, none)))
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @overload
+    def __getitem__(self, source: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, source: slice) -> tuple[Row, ...]: ...
+
+    def __getitem__(self, source: int | slice) -> Row | tuple[Row, ...]:
+        rows = range(len(self))[source]
+        return Row(self, rows) if isinstance(rows, int) else tuple(Row(self, row) for row in rows)
+
+
+@dataclass(frozen=True)
+class Row(Sequence["Route | None"]):
+    """The routes from one device to each, itself included."""
+
+    of: Hierarchy
+    source: int
+
+    def __len__(self) -> int:
+        return len(self.of)
+
+    @overload
+    def __getitem__(self, target: int) -> Route: ...
+
+    @overload
+    def __getitem__(self, target: slice) -> tuple[Route, ...]: ...
+
+    def __getitem__(self, target: int | slice) -> Route | tuple[Route, ...]:
+        found = range(len(self))[target]
+        if isinstance(found, int):
+            return self.of.between(self.source, found)
+        return tuple(self.of.between(self.source, one) for one in found)
+
+    def __iter__(self) -> Iterator[Route]:
+        return (self.of.between(self.source, target) for target in range(len(self)))
+
+
+def crossed(routes: Sequence[Sequence[Route | None]]) -> set[int]:
+    """The links on which a route of the cluster may lead; of a Hierarchy all those of its devices."""
+    if isinstance(routes, Hierarchy):
+        return routes.crossed()
+    return set(chain.from_iterable(filter(None, chain.from_iterable(routes))))

@@ -1,0 +1,81 @@
+"""Of a large cluster the part within reach: TensorFlow places a graph on it as on the whole."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement.placing import place
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.description import load_cluster
+from simulator.cluster.master import connected
+from simulator.errors import InfeasibleError
+from simulator.graph.graph import Graph
+from simulator.placer import reach
+from simulator.placer.reach import within_reach
+from tests.placement.problems import costs_of, whole
+from tests.strategies import Rows, graphs, typed
+
+LARGE = "ps=2,worker=2040x7gpu"
+WHOLE = [
+    connected(load_cluster(text), master)
+    for text, master in (
+        ("ps=2,worker=3x2gpu", "worker:2"),
+        ("3cpu,2gpu,ps=2x1gpu,worker=2", "ps:1"),
+        ("worker=2x3v100,ps=4", "standin_client"),
+    )
+]
+
+
+def placed(graph: Graph, on: Cluster, *, soft: bool) -> list[str] | str:
+    """The devices that TensorFlow would choose, or what it would say."""
+    costs = costs_of(on, [[0] * len(on.kinds)] * len(graph))
+    try:
+        found = place(graph, on, costs, step=whole(graph), algorithm="tensorflow", soft=soft)
+    except InfeasibleError as error:
+        return error.node or ""
+    return [found.name_of(row) for row in range(len(graph))]
+
+
+@given(graphs(), st.sampled_from(WHOLE), st.integers(0, 8), st.booleans())
+def test_a_graph_is_placed_on_the_part_as_on_the_whole(graph: Graph, on: Cluster, enough: int, soft: bool) -> None:
+    expected = placed(graph, on, soft=soft)
+    with patch.object(reach, "LARGE", 0), patch.object(reach, "ENOUGH", enough):
+        if isinstance(expected, str):
+            with pytest.raises(InfeasibleError) as refused:
+                within_reach(graph, on, soft=soft)
+            assert refused.value.node == (expected or None)
+            return
+        less = within_reach(graph, on, soft=soft)
+    assert placed(graph, less, soft=soft) == expected
+    assert less.client_task == on.client_task
+    hosts = {device.host for device in less.devices}
+    assert hosts >= {on.devices[on.client].host}
+    for source in range(len(less)):  # the same routes, in time and links
+        for target in range(len(less)):
+            a, b = (on.index[less.devices[row].name] for row in (source, target))
+            assert less.transfer_ns(source, target, 1000) == on.transfer_ns(a, b, 1000)
+
+
+def test_what_a_graph_asks_for_and_whole_hosts_are_kept() -> None:
+    rows = Rows()
+    for name, device in (("far", "/job:worker/task:1999/gpu:3"), ("ps", "/job:ps/task:1")):
+        rows.add(name, "Const", device=device, **typed("Const"))
+    graph, on = rows.built(), load_cluster(LARGE)
+    less = within_reach(graph, on)
+    names = {device.short for device in less.devices}
+    assert {"worker:1999/GPU:3", "ps:1/CPU:0", "worker:0/CPU:0", "worker:30/GPU:6"} <= names
+    assert reach.ENOUGH <= len(less) < reach.ENOUGH + 8
+    assert less.name == f"{LARGE} ({len(less)} of 16,322 devices)"
+    assert "of 16,322 devices this step may use" in less.notes[-1]
+    assert len(less.links) < 4 * len(less)
+
+
+@pytest.mark.parametrize("text", ["4gpu", "worker=128x7gpu"])
+def test_a_cluster_that_a_step_can_use_is_kept(text: str) -> None:
+    on = load_cluster(text)
+    assert len(on) <= reach.LARGE
+    assert within_reach(Rows().built(), on) is on
