@@ -131,7 +131,8 @@ SIBLINGS = {
     "viz.pictures": "viz.formats.output",
     "simulator.shapes.formulas": "simulator.shapes.rules",
 }
-PACKAGES = ("simulator", "placement", "viz", "simulator.oracle", "placement.environment")  # what they show is used by others, too
+# what they show is used by others, too
+PACKAGES = ("simulator", "placement", "viz", "simulator.oracle", "placement.environment")
 MOST_ALONE = 30
 # Other modules that one other module alone imports, and why each is a module of its own.
 ALONE: dict[str, str] = {

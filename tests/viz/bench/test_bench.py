@@ -119,7 +119,7 @@ def test_several_at_once_find_the_same(asking: Asking, tmp_path: Path, where: st
     assert timeless(found) == timeless(alone)
 
 
-@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: it takes 250 MB, and a minute to begin")
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: it takes 240 MB, and a minute to begin")
 def test_a_cluster_of_ray_finds_the_same(asking: Asking, tmp_path: Path) -> None:
     alone = run_bench(asking("--algorithms", "single,heft"))
     request = replace(asking("--algorithms", "single,heft"), rows=str(tmp_path / "other.csv"), jobs=2)
