@@ -1,7 +1,11 @@
 """The page: how well the graph reads when it opens, how soon it is there, how large the file is.
 
     python benchmarks/page.py FOLDER...          every graph in the folders, at 1920, 1400, 800 and 500 pixels
+    python benchmarks/page.py --sizes FOLDER...  files, first pictures and comparisons alone, without the score
     python benchmarks/page.py --frames GRAPH     frames per second of the timeline, by the trips of the loops of a graph
+
+A folder may be a graph, too. The graph of eight towers is written by benchmarks/graphs.py. A comparison is the page
+with the run of heft beside it (`--against heft`).
 
 The score (page.js) listens to the canvas: whatever the page strokes is an edge, whatever it writes is a label. So it
 asks nothing of the code that it judges, and an older page can be measured by the same rule:
@@ -20,9 +24,10 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 from simulator.errors import SimvizError
 from simulator.execution.options import SimulationOptions
@@ -30,6 +35,7 @@ from tests.viz.conftest import started
 from viz import draw_report
 from viz.command.request import Request
 from viz.command.stages import run
+from viz.scene import Scene
 
 SIZES = ((1920, 1080), (1400, 900), (800, 700), (500, 900))
 SUFFIXES = (".pb", ".pbtxt", ".meta")
@@ -48,9 +54,10 @@ SCORE = Path(__file__).with_suffix(".js").read_text("utf-8")
 
 
 def graphs(folders: list[Path]) -> Iterator[Path]:
-    """Files of the folders with a suffix of graphs, in order of their names."""
+    """Files of the folders with a suffix of graphs, in order of their names, and files that are named themselves."""
     for folder in folders:
-        yield from sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES)
+        found = [folder] if folder.is_file() else folder.iterdir()
+        yield from sorted(path for path in found if path.suffix in SUFFIXES)
 
 
 def cluster_of(path: Path) -> str | None:
@@ -61,21 +68,38 @@ def cluster_of(path: Path) -> str | None:
     return f"{parts[1]}p100" if len(parts) > 3 and parts[1].isdigit() else "1p100"
 
 
-def reports(paths: Iterator[Path], folder: Path) -> Iterator[tuple[str, int, Path, float]]:
-    """Name, nodes, page and seconds of Python's processor for the page of each graph that can be drawn."""
+class Report(NamedTuple):
+    """The pages of a graph."""
+
+    name: str
+    nodes: int
+    page: Path
+    python_s: float  # of the processor, to draw the page
+    compared: Path  # the page with a second run
+    compared_s: float
+
+
+def reports(paths: Iterator[Path], folder: Path) -> Iterator[Report]:
+    """The pages of each graph that can be drawn."""
     for path in paths:
         cluster = cluster_of(path)
         how: dict[str, Any] = {"cluster": cluster} if cluster else {}
         try:
-            scene = run(Request(str(path), algorithm="tensorflow" if cluster else "requested", **how))
+            request = Request(str(path), algorithm="tensorflow" if cluster else "requested", **how)
+            scene, both = run(request), run(replace(request, against="heft"))
         except SimvizError:
             continue  # no graph, or one that is refused
-        before = time.process_time()
-        text = draw_report(scene)
-        took = time.process_time() - before
-        page = folder / f"{path.name}.html"
-        page.write_text(text, "utf-8", "replace")
-        yield path.stem, len(scene.graph), page, took
+        page, compared = folder / f"{path.name}.html", folder / f"{path.name}.compared.html"
+        yield Report(path.stem, len(scene.graph), page, drawn(scene, page), compared, drawn(both, compared))
+
+
+def drawn(scene: Scene, page: Path) -> float:
+    """Write the page of a run; seconds of Python's processor."""
+    before = time.process_time()
+    text = draw_report(scene)
+    took = time.process_time() - before
+    page.write_text(text, "utf-8", "replace")
+    return took
 
 
 def visit(browser: Any, page: Path) -> float:
@@ -130,32 +154,51 @@ def frames(path: Path) -> None:
             browser.quit()
 
 
-def main(folders: list[Path]) -> None:
-    """Print a row per graph and width, then a row per graph."""
+def main(folders: list[Path], *, scored: bool = True) -> None:
+    """Print a row per graph and width where it is scored, then a row per graph."""
     with TemporaryDirectory() as scratch:
         browser = started(Path(scratch) / "profile")
         try:
             browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": FIRST})
             pages = list(reports(graphs(folders), Path(scratch)))
-            print("| graph | width | boxes | edges | foreign | overlaps | font px | spanned | covered | bends | cut |")
-            print("|---|---|---|---|---|---|---|---|---|---|---|")
-            for width, height in SIZES:
-                size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-                browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-                for name, _, page, _ in pages:
-                    visit(browser, page)
-                    print(row(name, width, browser.execute_async_script(SCORE)), flush=True)
-            browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-            print("\n| graph | nodes | Python s | file KiB | KiB per 10k nodes | first picture s |")
-            print("|---|---|---|---|---|---|")
-            for name, nodes, page, took in pages:
-                first = statistics.median(visit(browser, page) for _ in range(REPEATS))
-                size_kib = page.stat().st_size / 1024
-                print(
-                    f"| {name} | {nodes} | {took:.2f} | {size_kib:.0f} | {size_kib * 1e4 / nodes:.0f} | {first:.2f} |"
-                )
+            if scored:
+                score(browser, pages)
+            sizes(browser, pages)
         finally:
             browser.quit()
+
+
+def score(browser: Any, pages: list[Report]) -> None:
+    """Print how well each graph reads at each width."""
+    print("| graph | width | boxes | edges | foreign | overlaps | font px | spanned | covered | bends | cut |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    for width, height in SIZES:
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        for report in pages:
+            visit(browser, report.page)
+            print(row(report.name, width, browser.execute_async_script(SCORE)), flush=True)
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    print()
+
+
+def sizes(browser: Any, pages: list[Report]) -> None:
+    """Print how large the files of each graph are, how long Python takes for them, and how soon they are drawn."""
+    print(
+        "| graph | nodes | Python s | file KiB | KiB per 10k nodes | first picture s | with a second run: Python s",
+        end="",
+    )
+    print(" | KiB | times one run | first picture s |\n|---|---|---|---|---|---|---|---|---|---|")
+    for report in pages:
+        one, both = (page.stat().st_size / 1024 for page in (report.page, report.compared))
+        first, second = (
+            statistics.median(visit(browser, page) for _ in range(REPEATS)) for page in (report.page, report.compared)
+        )
+        print(
+            f"| {report.name} | {report.nodes} | {report.python_s:.2f} | {one:.0f} | {one * 1e4 / report.nodes:.0f} "
+            f"| {first:.2f} | {report.compared_s:.2f} | {both:.0f} | {both / one:.2f} | {second:.2f} |",
+            flush=True,
+        )
 
 
 def row(name: str, width: int, found: dict[str, Any]) -> str:
@@ -172,5 +215,7 @@ def row(name: str, width: int, found: dict[str, Any]) -> str:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--frames"]:
         frames(Path(sys.argv[2]))
+    elif sys.argv[1:2] == ["--sizes"]:
+        main([Path(argument) for argument in sys.argv[2:]], scored=False)
     else:
         main([Path(argument) for argument in sys.argv[1:]])
