@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Vector = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
+_TREES = 100_000  # groups up to which trees are built: above, few of their cuts would be judged
+
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
@@ -169,8 +171,7 @@ def _orders(made: Decisions) -> Vector:
         np.argsort(-highest, kind="stable"),
         np.argsort(mean(wide), kind="stable"),
         np.array(sorted(range(count), key=_names(made).__getitem__), np.int64),
-        _clustered(made, chance, noise=False),
-        _clustered(made, chance, noise=True),
+        *(_clustered(made, chance, noise=noise) for noise in (False, True) if count <= _TREES),
     ]
     different = {order.tobytes(): order for order in found}
     return np.array(list(different.values()), np.int64)

@@ -211,7 +211,7 @@ def by_start(walker: Walker, of: Candidate) -> Candidate:
 
 def orders(walker: Walker, of: Candidate) -> list[tuple[str, Ids | None]]:
     """Orders of ops to try with a placement: by ready time, and by rank with the transfers that it has."""
-    if not walker.judge.orders or of.ns >= NEVER:
+    if not walker.judge.orders or of.ns >= NEVER or not walker.judge.left():
         return []
     return [("ready times", None), ("ranks", ranked_ops(walker.made, of.device))]
 

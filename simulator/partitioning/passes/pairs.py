@@ -12,6 +12,7 @@ destination memory share a pair. Readers of a reference share none, as each read
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,8 +23,7 @@ from simulator.graph import ops
 from simulator.graph.attributes import text_value, type_value, typed
 from simulator.graph.dtypes import FLOAT, REF, base
 from simulator.graph.editor import CONTROL
-from simulator.graph.graph import Attrs
-from simulator.graph.messages import AttrValue
+from simulator.graph.messages import AttrValue, Proto
 from simulator.partitioning.cut_graph import EMPTY, LAST, Column, CutEdges, CutNodes, empty_attrs, new_edges, waits
 from simulator.partitioning.levels import Level
 
@@ -31,6 +31,10 @@ INCARNATION = 1  # of every device of a local session; a cluster's are random
 _INCARNATION = AttrValue(i=INCARNATION)
 _FALSE = AttrValue(b=False)
 _START = AttrValue(i=0)  # of a Recv that reads a reference
+# attributes of both nodes of a pair, in order
+_BETWEEN = ("tensor_name", "send_device", "recv_device", "send_device_incarnation", "client_terminated", "_src", "_dst")
+_CONSTANT = {"send_device_incarnation": _INCARNATION, "client_terminated": _FALSE}
+_ENDS = {"send_device": ("device", 0), "recv_device": ("device", 1), "_src": ("name", 0), "_dst": ("name", 1)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,13 +135,9 @@ def _add_nodes(
         name, origin, control, reference = nodes.names[src], nodes.origin[src], port == CONTROL, dtype > REF
         value = EMPTY if control else (base(dtype), *nodes.value(src, port)[1:])
         kind = dtype if reference and _takes_reference(nodes, dst, slot) else value[0]  # the read type, not the sent
-        sending, receiving = _attrs(
-            f"edge_{number}_{name}",
-            (name, nodes.names[dst]),
-            (devices[here], devices[there]),
-            (value[0], kind),
-            reference=reference,
-        )
+        joined, between = (name, nodes.names[dst]), (devices[here], devices[there])
+        sending = _PairAttrs(number, joined, between, "T", value[0], reference=False)
+        receiving = _PairAttrs(number, joined, between, "tensor_type", kind, reference=reference)
         first, count, stem = len(nodes), numbers[counter[here]], name + suffix
         if control:
             nodes.add(f"{name}/ctrl{suffix}{count}", "Const", empty_attrs(), origin, here, (EMPTY,))
@@ -154,28 +154,39 @@ def _add_nodes(
     return made
 
 
-def _attrs(
-    tensor_name: str, ends: tuple[str, str], devices: tuple[str, str], types: tuple[int, int], *, reference: bool
-) -> tuple[Attrs, Attrs]:
-    """The attributes of the Send and of the Recv, as `graph_partition.cc` writes them.
+@dataclass(frozen=True, slots=True, eq=False)
+class _PairAttrs(Mapping[str, Proto]):
+    """The attributes of a Send or a Recv, as `graph_partition.cc` writes them, made when they are asked for.
 
-    Each tuple is of the source, then of the destination: the nodes that the pair joins, their devices, the sent and the
-    received type. `reference`: the value is read from a reference.
+    A cut of a large graph has a million of these nodes, each with a name of its own; few are ever written.
     """
-    sent, received = types
-    between = {
-        "tensor_name": AttrValue(s=tensor_name.encode()),
-        "send_device": text_value(devices[0]),
-        "recv_device": text_value(devices[1]),
-        "send_device_incarnation": _INCARNATION,
-        "client_terminated": _FALSE,
-        "_src": text_value(ends[0]),
-        "_dst": text_value(ends[1]),
-    }
-    of_recv = {"tensor_type": type_value(received), **between}
-    if reference:
-        of_recv["_start_time"] = _START
-    return {"T": type_value(sent), **between}, of_recv
+
+    edge: int  # its number
+    names: tuple[str, str]  # of the nodes that the pair joins
+    devices: tuple[str, str]  # of these
+    key: str  # of the type: "T" of a Send, "tensor_type" of a Recv
+    dtype: int
+    reference: bool  # a Recv whose value is read from a reference
+
+    def __getitem__(self, name: str) -> Proto:
+        if name == self.key:
+            return type_value(self.dtype)
+        if name == "tensor_name":
+            return AttrValue(s=f"edge_{self.edge}_{self.names[0]}".encode())
+        if name in _CONSTANT:
+            return _CONSTANT[name]
+        if name in _ENDS:
+            of, end = _ENDS[name]
+            return text_value((self.devices if of == "device" else self.names)[end])
+        if name == "_start_time" and self.reference:
+            return _START
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((self.key, *_BETWEEN, *(("_start_time",) if self.reference else ())))
+
+    def __len__(self) -> int:
+        return 1 + len(_BETWEEN) + self.reference
 
 
 def _takes_reference(nodes: CutNodes, node: int, slot: int) -> bool:
