@@ -51,8 +51,8 @@ def play(env, weights, question):
     return reward
 
 
-def begin(questions):
-    playing.append(PlacementEnv(questions))
+def begin(questions, order):
+    playing.append(PlacementEnv(questions, order=order))
 
 
 def ask(one):
@@ -64,7 +64,7 @@ def learn(questions, arguments):
     chance = np.random.default_rng(arguments.seed)
     mean, spread = GUESS.reshape(-1), np.full(GUESS.size, SPREAD)
     best, reached = mean, -math.inf
-    with Pool(arguments.jobs, begin, [questions]) as pool:
+    with Pool(arguments.jobs, begin, [questions, arguments.order]) as pool:
         for _ in range(arguments.rounds):
             some = chance.choice(len(questions), min(arguments.each, len(questions)), replace=False)
             tables = mean + spread * chance.standard_normal((arguments.tables, mean.size))
@@ -86,8 +86,9 @@ def makespan(question, algorithm):
     return simulate(partition(graph, assignment, cluster, step=step), cluster, costs).makespan
 
 
-def learnt(weights, question):
-    env = PlacementEnv(question)
+def decided(weights, question, order):
+    """The makespan of the policy's plan."""
+    env = PlacementEnv(question, order=order)
     play(env, weights, 0)
     return makespan(question, lambda _: env.plan())
 
@@ -100,6 +101,7 @@ def main():
     parser.add_argument("--graphs", type=int, default=6, help="graphs to learn from")
     parser.add_argument("--held", type=int, default=2, help="graphs that it has not seen, larger ones")
     parser.add_argument("--cluster", default="4gpu")
+    parser.add_argument("--order", default="depth", help="of the decisions: depth or ranks")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--time", action="store_true", help="say how long it took")
@@ -122,7 +124,7 @@ def main():
     ratios = []
     for name, question in held.items():
         taken = [makespan(question, algorithm) for algorithm in ALGORITHMS]
-        taken += [learnt(table, question) for table in (GUESS, weights)]
+        taken += [decided(table, question, arguments.order) for table in (GUESS, weights)]
         ratios.append([one / taken[0] for one in taken])
         print(f"{name[:33]:34}{int(question.step.runs.sum()):6}" + "".join(f"{show_nanos(one):>12}" for one in taken))
     means = np.exp(np.log(ratios).mean(axis=0))
