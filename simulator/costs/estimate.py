@@ -152,8 +152,13 @@ def _in_host_memory(graph: Graph, scalar: npt.NDArray[np.bool_]) -> npt.NDArray[
     narrow = scalar.copy()
     narrow[graph.tensor_node[graph.tensor_dtype == INT32]] = True
     slots = np.bincount(graph.edge_dst[graph.edge_tensor >= 0], minlength=len(graph))
-    for node in np.flatnonzero(narrow).tolist():
-        taken, given = ops.host_memory(graph.ops[node], graph.attrs[node], "GPU", graph.library)
+    rows = np.flatnonzero(narrow).tolist()
+    held = ops.of_each(
+        lambda op, attrs: ops.host_memory(op, attrs, "GPU", graph.library),
+        [graph.ops[node] for node in rows],
+        [graph.attrs[node] for node in rows],
+    )
+    for node, (taken, given) in zip(rows, held, strict=True):
         outputs = int(graph.tensor_ptr[node + 1] - graph.tensor_ptr[node])
         found[node] = len(taken) == slots[node] and len(given) == outputs
     return found
@@ -162,14 +167,12 @@ def _in_host_memory(graph: Graph, scalar: npt.NDArray[np.bool_]) -> npt.NDArray[
 def _kernels(graph: Graph, models: Sequence[Device]) -> npt.NDArray[np.bool_]:
     """[N, K] true where TensorFlow has a kernel for the node on the kind's device type."""
     types = [device.type for device in models]
-    answers: dict[object, tuple[bool, ...]] = {}
-    exists = []
-    for op, attrs in zip(graph.ops, graph.attrs, strict=True):
-        supported = ops.kernel_types(op, attrs)
-        if supported not in answers:
-            found = {device_type for device_type, _ in supported}
-            answers[supported] = tuple(device_type in found for device_type in types)
-        exists.append(answers[supported])
+
+    def known(op: str, attrs: Attrs) -> tuple[bool, ...]:
+        found = {device_type for device_type, _ in ops.kernel_types(op, attrs)}
+        return tuple(device_type in found for device_type in types)
+
+    exists = ops.of_each(known, graph.ops, graph.attrs)
     return flags(np.array(exists, bool).reshape(len(graph), len(types)))
 
 
@@ -184,7 +187,8 @@ def _assumptions(
 ) -> tuple[str, ...]:
     """Notes on the assumptions of a cost table; `which` is the row of each node in `works`."""
     notes = []
-    lacking = Counter(op for op, attrs in zip(graph.ops, graph.attrs, strict=True) if ops.missing_attrs(op, attrs))
+    missing = ops.of_each(ops.missing_attrs, graph.ops, graph.attrs)
+    lacking = Counter(op for op, names in zip(graph.ops, missing, strict=True) if names)
     if lacking:
         notes.append(
             f"attributes on which kernels depend are missing from {lacking.total()} nodes, which count as having every "

@@ -202,13 +202,15 @@ def graph_edges(graph: Graph, ops: Ops, edge: Ids, *, host: bool) -> Edges:
 def _in_host_memory(graph: Graph, edge: Ids) -> Flags:
     """[E] data inputs that a GPU reads in host memory."""
     target = graph.edge_dst[edge]
-    slots = {
-        row: registry.host_memory(graph.ops[row], graph.attrs[row], "GPU", graph.library)[0]
-        for row in np.unique(target).tolist()
-    }
-    position = edge - graph.in_ptr[target]
-    found = [slot in slots[row] for row, slot in zip(target.tolist(), position.tolist(), strict=True)]
-    return flags(np.array(found, bool) & (graph.edge_tensor[edge] >= 0))
+    slots = registry.of_each(
+        lambda op, attrs: registry.host_memory(op, attrs, "GPU", graph.library)[0], graph.ops, graph.attrs
+    )
+    some = np.fromiter(map(bool, slots), bool, len(slots))
+    asked = np.flatnonzero(some[target] & (graph.edge_tensor[edge] >= 0))
+    position = (edge - graph.in_ptr[target])[asked]
+    found = np.zeros(len(edge), bool)
+    found[asked] = [slot in slots[row] for row, slot in zip(target[asked].tolist(), position.tolist(), strict=True)]
+    return flags(found)
 
 
 def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:

@@ -1,7 +1,7 @@
 """Import of a graph from any source: GraphDef, MetaGraph or SavedModel, binary or text, in a file or in memory.
 
-bytes ──recognise──▶ text ──read_text──▶ Rows ─┐
-                 └─▶ binary ──parse──▶ message ─┴──build──▶ Graph
+bytes ──recognise──▶ text ──read_text───▶ Rows ─┐
+                 └─▶ binary ──read_binary─▶ Rows ─┴──build──▶ Graph
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 
 from simulator.errors import GraphError
 from simulator.graph import messages
+from simulator.graph.binary_format import read_binary
 from simulator.graph.building import build
 from simulator.graph.graph import Graph, Signature
 from simulator.graph.messages import Proto
+from simulator.graph.rows import Rows, rows_of
 from simulator.graph.sources import (
     GRAPH,
     META_GRAPH,
@@ -27,7 +29,7 @@ from simulator.graph.sources import (
     refuse_other_formats,
     text_of,
 )
-from simulator.graph.text_format import Rows, read_enclosed, read_text, rows_of
+from simulator.graph.text_format import read_enclosed, read_text
 
 _MESSAGES = {GRAPH: messages.GraphDef, META_GRAPH: messages.MetaGraphDef, SAVED_MODEL: messages.SavedModel}
 _GRAPH_INDENT = {META_GRAPH: 0, SAVED_MODEL: 2}  # blanks before `graph_def {` in text
@@ -104,7 +106,8 @@ def _from_bytes(raw: bytes, label: str) -> Graph:
     refuse_other_formats(raw, label)
     text = text_of(raw, label)
     if text is None:
-        return _from_message(_parse_binary(raw, label), label)
+        rows = _graph_rows(raw)
+        return _built(rows, label) if rows is not None else _from_message(_parse_binary(raw, label), label)
     return _from_text(text, label)
 
 
@@ -122,9 +125,19 @@ def _from_text(text: str, label: str) -> Graph:
 # ---- binary ---------------------------------------------------------------------------------------------------------
 
 
+def _graph_rows(raw: bytes) -> Rows | None:
+    """The bytes as a GraphDef; None for another message."""
+    try:
+        rows = read_binary(raw)
+    except (DecodeError, ValueError):
+        return None
+    found = rows.names[0] and rows.ops[0] if rows.names else _holds_a_graph(rows.rest)
+    return rows if found else None
+
+
 def _parse_binary(raw: bytes, label: str) -> Proto:
-    """The bytes as the first of the three messages that fits."""
-    for kind in (GRAPH, META_GRAPH, SAVED_MODEL):
+    """The bytes as the first of the other messages that fits."""
+    for kind in (META_GRAPH, SAVED_MODEL):
         try:
             message = _MESSAGES[kind].FromString(raw)
         except (DecodeError, ValueError):  # not of this kind: try the next

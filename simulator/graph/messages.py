@@ -213,6 +213,14 @@ SavedConcreteFunction: bound_inputs 2 int32*, canonicalized_input_signature 3 St
     StructuredValue
 """
 
+# Our own, with TensorFlow's numbers: nodes of a GraphDef, and attributes of a node, stay bytes until one asks for them.
+PACKED = """
+PackedGraphDef: node 1 bytes*, library 2 FunctionDefLibrary, version 3 int32, versions 4 VersionDef, debug_info 5
+    GraphDebugInfo
+PackedNodeDef: name 1 string, op 2 string, input 3 string*, device 4 string, attr 5 bytes*, experimental_debug_info 6
+    NodeDef.ExperimentalDebugInfo, experimental_type 7 FullTypeDef
+"""
+
 # The names matter: text files write an enumerator by its name. (DataType stands in dtypes.py.)
 ENUMS = """
 FullTypeId: TFT_UNSET 0, TFT_VAR 1, TFT_ANY 2, TFT_PRODUCT 3, TFT_NAMED 4, TFT_FOR_EACH 20, TFT_CALLABLE 100,
@@ -284,7 +292,7 @@ def _add_field(message: Any, row: Sequence[str], path: str, enums: Table) -> Non
 
 
 def _declare(pool: descriptor_pool.DescriptorPool) -> None:
-    rows = _table(MESSAGES)
+    rows = _table(MESSAGES + PACKED)
     data_type = [(name, str(number)) for number, name in dtypes.NAMES.items()]
     enums = {**_table(ENUMS), "DataType": data_type}
     files = {
@@ -326,6 +334,8 @@ def _message(name: str) -> Any:
 
 GraphDef = _message("GraphDef")
 NodeDef = _message("NodeDef")
+PackedGraphDef = _message("PackedGraphDef")
+PackedNodeDef = _message("PackedNodeDef")
 AttrValue = _message("AttrValue")
 NameAttrList = _message("NameAttrList")
 TensorProto = _message("TensorProto")

@@ -7,10 +7,10 @@ are cached per op and values of the attributes that matter, in which the thousan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from simulator.errors import GraphError
 from simulator.graph import registry
@@ -18,6 +18,22 @@ from simulator.graph.dtypes import INT32, NAMES, REF, RESOURCE, STRING
 from simulator.graph.graph import Attrs
 from simulator.graph.messages import Proto
 from simulator.graph.registry import Argument, FunctionMessage, Kernel, OpFacts, Plain
+
+_Answer = TypeVar("_Answer")
+
+
+def of_each(answer: Callable[[str, Attrs], _Answer], ops: Sequence[str], attrs: Sequence[Attrs]) -> list[_Answer]:
+    """[N] `answer(op, attrs)` for each node, asked once for all nodes of one op that share their attributes."""
+    known: dict[tuple[str, int], tuple[_Answer, Attrs]] = {}  # attributes that are held keep their identity
+    found = []
+    for op, attr in zip(ops, attrs, strict=True):
+        key = op, id(attr)
+        entry = known.get(key)
+        if entry is None:
+            entry = known[key] = answer(op, attr), attr
+        found.append(entry[0])
+    return found
+
 
 # --- registration ----------------------------------------------------------------------------------------------------
 

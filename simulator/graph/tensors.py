@@ -12,7 +12,7 @@ from simulator.errors import GraphError
 from simulator.graph.dtypes import RESOURCE, SIZE, VARIANT, base
 from simulator.graph.graph import Attrs, Shape
 from simulator.graph.messages import Proto
-from simulator.graph.ops import check_inputs, outputs
+from simulator.graph.ops import Types, check_inputs, outputs
 from simulator.units import show_bytes
 from simulator.wording import counted
 
@@ -67,15 +67,17 @@ def tensor_columns(
     shapes: list[Shape | None] = []
     counts: list[int] = []
     taken = np.bincount(edges.dst[edges.port >= 0], minlength=len(names)).tolist()  # data inputs
+    asked: dict[tuple[str, int, int], tuple[Types | None, Sequence[Shape | None], Attrs]] = {}
     for row, (op, attr, needed) in enumerate(zip(ops, attrs, used.tolist(), strict=True)):
-        given = known.get(row)
-        if given is None:
-            given = _shapes(attr[SHAPES]) if SHAPES in attr else ()
-        try:
-            check_inputs(op, attr, taken[row])
-            types = outputs(op, attr, library)
-        except GraphError as error:
-            raise GraphError(f"{source}: node {names[row]!r}: {error}", node=names[row]) from None
+        key = op, id(attr), taken[row]
+        if key not in asked:  # nodes share their attributes, which are held, so that their identities stay
+            try:
+                check_inputs(op, attr, taken[row])
+                asked[key] = outputs(op, attr, library), _shapes(attr[SHAPES]) if SHAPES in attr else (), attr
+            except GraphError as error:
+                raise GraphError(f"{source}: node {names[row]!r}: {error}", node=names[row]) from None
+        types, declared, _ = asked[key]
+        given = known.get(row, declared)
         if types is None:
             types = (0,) * max(needed, min(len(given), MAX_OUTPUTS))
         elif len(types) < needed:

@@ -4,14 +4,15 @@ The text is cut at the lines that read `node {` with no indentation. Such a line
 a string can't span lines, and no message inside a GraphDef has a field named `node`. Hence each piece between two cuts
 must be a complete sequence of fields, and the text is accepted exactly if all pieces are. A piece in protobuf's
 canonical form (two blanks per level, one field per line, fields by number) is split by string operations. Equal
-attribute texts are read once and share their message. Any other piece goes to `text_format`.
+attribute texts are read once and share their message, and equal sets of them their mapping. Any other piece goes to
+`text_format`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from google.protobuf import text_format
 
@@ -19,6 +20,7 @@ from simulator.errors import GraphError
 from simulator.graph.dtypes import NAMES
 from simulator.graph.graph import Attrs
 from simulator.graph.messages import AttrValue, GraphDef, NodeDef, Proto
+from simulator.graph.rows import Rows
 
 _TYPES = {name: number for number, name in NAMES.items()}
 # Errors of text_format: its own, ValueErrors for bad escapes and bytes that are not UTF-8, and RecursionError where
@@ -38,34 +40,6 @@ _VALUE = re.compile(
 _INPUT, _STRING = '\n  input: "', '\n        s: "'
 
 
-@dataclass(slots=True)
-class Rows:
-    """The nodes of a GraphDef as columns; `rest` is a GraphDef with the other fields, whose nodes do not count."""
-
-    names: list[str] = field(default_factory=list)
-    ops: list[str] = field(default_factory=list)
-    requested: list[str] = field(default_factory=list)
-    inputs: list[Sequence[str]] = field(default_factory=list)
-    attrs: list[Attrs] = field(default_factory=list)
-    rest: Proto = field(default_factory=GraphDef)
-
-    def extend(self, nodes: Iterable[Proto]) -> None:
-        """Append NodeDef messages."""
-        for node in nodes:
-            self.names.append(node.name)
-            self.ops.append(node.op)
-            self.requested.append(node.device)
-            self.inputs.append(tuple(node.input))
-            self.attrs.append(dict(node.attr))
-
-
-def rows_of(message: Proto) -> Rows:
-    """The rows of a GraphDef message."""
-    rows = Rows(rest=message)
-    rows.extend(message.node)
-    return rows
-
-
 def read_text(text: str, source: str) -> Rows:
     """The rows of a GraphDef in text form; equal attribute texts share one AttrValue.
 
@@ -73,7 +47,7 @@ def read_text(text: str, source: str) -> Rows:
     """
     rows = Rows()
     pieces = f"\n{text}".replace("\r\n", "\n").split(_CUT)
-    memo: dict[str, tuple[str, Proto]] = {}
+    memo = _Memo({}, {})
     others = [(0, _take_nodes(pieces[0], rows, source, 0))]
     line = 1 + pieces[0].count("\n")  # where the piece's `node {` stands
     for piece in pieces[1:]:
@@ -131,21 +105,25 @@ def read_enclosed(text: str, message: Proto, indent: int, source: str) -> tuple[
     return parse(text, message, source, 1), []
 
 
-def _read_canonical(body: str, rows: Rows, memo: dict[str, tuple[str, Proto]]) -> bool:
+class _Memo(NamedTuple):
+    """The attributes that were read before, by their texts."""
+
+    one: dict[str, tuple[str, Proto]]
+    all: dict[tuple[str, ...], Attrs]  # of a node
+
+
+def _read_canonical(body: str, rows: Rows, memo: _Memo) -> bool:
     """Append the node whose fields are given, if they are in canonical form."""
     head, *written = body.split(_ATTR)
     found = _HEAD.fullmatch(head)
     if not found:
         return False
-    attrs = {}
-    for text in written:
-        entry = memo.get(text)
-        if entry is None:
-            entry = _read_attr(text)
-            if entry is None:
-                return False
-            memo[text] = entry
-        attrs[entry[0]] = entry[1]
+    attrs = memo.all.get(tuple(written))
+    if attrs is None:
+        attrs = _read_attrs(written, memo.one)
+        if attrs is None:
+            return False
+        memo.all[tuple(written)] = attrs
     name, op, inputs, _, device = found.groups()
     rows.names.append(name)
     rows.ops.append(op)
@@ -153,6 +131,20 @@ def _read_canonical(body: str, rows: Rows, memo: dict[str, tuple[str, Proto]]) -
     rows.inputs.append(inputs[len(_INPUT) : -1].split('"' + _INPUT) if inputs else ())
     rows.attrs.append(attrs)
     return True
+
+
+def _read_attrs(written: Sequence[str], memo: dict[str, tuple[str, Proto]]) -> Attrs | None:
+    """The attributes of a node, given the text of each; None if one has another form."""
+    attrs = {}
+    for text in written:
+        entry = memo.get(text)
+        if entry is None:
+            entry = _read_attr(text)
+            if entry is None:
+                return None
+            memo[text] = entry
+        attrs[entry[0]] = entry[1]
+    return attrs
 
 
 def _read_attr(text: str) -> tuple[str, Proto] | None:

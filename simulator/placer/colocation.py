@@ -152,7 +152,7 @@ def _alone(graph: Graph, cluster: Cluster, *, soft: bool) -> ColocationGroups:
     present = tuple(name for name in ops.DEVICE_TYPES if any(device.type == name for device in cluster.devices))
     client = parse(cluster.client_task)
     read = {text: _read(text) for text in set(graph.requested)}
-    found = [ops.support(op, attrs, present) for op, attrs in zip(graph.ops, graph.attrs, strict=True)]
+    found = ops.of_each(lambda op, attrs: ops.support(op, attrs, present), graph.ops, graph.attrs)
     types = [support.types for support in found]
     failed = []
     for node, support in enumerate(found):
@@ -421,7 +421,7 @@ def _tie_classes(groups: ColocationGroups) -> None:
     have no device type in common. Hard placement raises InfeasibleError for these.
     """
     graph = groups.graph
-    keys = [class_keys(attrs) for attrs in graph.attrs]
+    keys = ops.of_each(lambda _, attrs: class_keys(attrs), graph.ops, graph.attrs)
     mentioned = {key for row in keys for key in row}
     if not mentioned:
         return

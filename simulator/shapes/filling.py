@@ -106,8 +106,10 @@ def _declared(graph: Graph) -> list[Shape | None]:
     """[T] the file's shapes, else those that placeholders, variables and constants declare."""
     shapes = list(graph.tensor_shape)
     first = graph.tensor_ptr.tolist()
-    for node, (op, attrs) in enumerate(zip(graph.ops, graph.attrs, strict=True)):
-        row = first[node]
+    for node, op in enumerate(graph.ops):
+        if op not in _DECLARING and op != "Const":
+            continue
+        row, attrs = first[node], graph.attrs[node]
         if first[node + 1] == row or shapes[row] is not None:
             continue
         if op in _DECLARING and "shape" in attrs:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from simulator.errors import GraphError
 from simulator.graph.messages import AttrValue, GraphDef, MetaGraphDef, SavedModel
-from simulator.graph.text_format import Rows, read_enclosed, read_text, rows_of
+from simulator.graph.rows import Rows, rows_of
+from simulator.graph.text_format import read_enclosed, read_text
 
 NAMES = st.text("abC_/.01-", min_size=1, max_size=6)
 ANY_TEXT = st.text(max_size=8)  # quotes, backslashes, newlines, everything

@@ -16,11 +16,13 @@ import hashlib
 import html
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, astuple
 from functools import cache
 from importlib import resources
 from itertools import count
+from typing import Any, TypeVar  # Any: JSON
 
 import numpy as np
 
@@ -31,6 +33,8 @@ from simulator.columns import Ints
 from simulator.costs.rules import category
 from simulator.costs.table import SOURCES
 from simulator.execution.memory import out_of_memory
+from simulator.graph.graph import Attrs
+from simulator.graph.ops import of_each
 from simulator.graph.tensors import SHAPES
 from simulator.training.disturbances.disturbance import Disturbance
 from viz import agreement, figures, training_figures
@@ -39,7 +43,7 @@ from viz.difference.difference import TensorCrossings, difference, headline
 from viz.difference.explanation import Row
 from viz.difference.outline import OP
 from viz.difference.trainings import SAID, sentences, training_difference
-from viz.page.folding import Folding, fold, hosts, item_order
+from viz.page.folding import fold, hosts, item_order
 from viz.page.time_content import Json, recorded_contents, step_contents, steps_contents
 from viz.palette import CATEGORY_COLOURS, HUES, PACKING, device_colour, device_colours, task_colours
 from viz.scene import Scene, Trained
@@ -80,14 +84,13 @@ SCRIPTS = (
     "links.js",
     "main.js",
 )
-LEVEL = 6  # zlib's default: a tenth smaller than 3 at little cost
+_Value = TypeVar("_Value")
+LEVEL = 5  # of zlib: a fiftieth larger than its default, in half of the time
 
 
 def draw_report(scene: Scene) -> str:
     """One HTML document that shows the scene; equal scenes give equal text."""
-    text = json.dumps(contents(scene), ensure_ascii=False, separators=(",", ":"))
-    # Names may hold lone surrogates when a caller made the graph in memory: they are shown as "?".
-    packed = base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), LEVEL)).decode()
+    packed = base64.b64encode(_deflated(_parts(scene))).decode()
     page, style, script = _assets()
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
@@ -95,6 +98,22 @@ def draw_report(scene: Scene) -> str:
     )
     title = html.escape(scene.title)
     return _filled(page, {"title": title, "policy": policy, "style": style, "script": script, "scene": packed})
+
+
+def _deflated(parts: Iterable[tuple[str, Json]]) -> bytes:
+    """The members of one JSON object, deflated. A thread packs each while the next is made; none is held for long."""
+    packer, packed, sign = zlib.compressobj(LEVEL), [], "{"
+    aside = ThreadPoolExecutor(1)
+    try:
+        for name, value in parts:
+            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+            # Names may hold lone surrogates when a caller made the graph in memory: they are shown as "?".
+            packed.append(aside.submit(packer.compress, f'{sign}"{name}":{text}'.encode("utf-8", "replace")))
+            sign = ","
+        packed.append(aside.submit(packer.compress, b"}"))
+        return b"".join([*(piece.result() for piece in packed), packer.flush()])
+    finally:
+        aside.shutdown(wait=False, cancel_futures=True)
 
 
 @cache
@@ -149,25 +168,32 @@ _KINDS = {
 
 def contents(scene: Scene) -> dict[str, Json]:
     """Everything that the page shows."""
-    folding, beside = fold(scene.graph), _beside(scene)
-    return {
-        "format": FORMAT,
-        "title": scene.title,
-        "categories": {"names": list(CATEGORY_COLOURS), "colours": list(CATEGORY_COLOURS.values())},
-        "rules": list(RULES),
-        "sources": list(SOURCES),
-        **_run(scene, device_colours(scene.cluster.devices)),
-        "nodes": {**_nodes(scene), **_placed(scene)},
-        "tensors": _tensors(scene),
-        "edges": {**_edges(scene), "transfer": _transfer_of_edges(scene)},
-        "tree": _tree(scene, folding, beside),
-        "against": _against(scene, beside),
-        "what_if": None if scene.what_if is None else what_if_json(scene.what_if),
-        "check": _plain(agreement.as_json(scene)),
-        "training": None if scene.training is None else training_contents(scene.training, scene.cluster),
-        "training_against": _training_against(scene),
-        "command": scene.command,
-    }
+    return dict(_parts(scene))
+
+
+def _parts(scene: Scene) -> Iterator[tuple[str, Json]]:
+    """The members of `contents`, each made when it is asked for: those of a large graph need not be held together."""
+    yield "format", FORMAT
+    yield "title", scene.title
+    yield "categories", {"names": list(CATEGORY_COLOURS), "colours": list(CATEGORY_COLOURS.values())}
+    yield "rules", list(RULES)
+    yield "sources", list(SOURCES)
+    for name, value in _run(scene, device_colours(scene.cluster.devices)):
+        if name == "nodes":
+            yield name, {**_nodes(scene), **value}
+        elif name == "edges":
+            yield name, {**_edges(scene), **value}
+        else:
+            yield name, value
+    beside = _beside(scene)
+    yield "tensors", _tensors(scene)
+    yield "tree", _tree(scene, beside)
+    yield "against", _against(scene, beside)
+    yield "what_if", None if scene.what_if is None else what_if_json(scene.what_if)
+    yield "check", _plain(agreement.as_json(scene))
+    yield "training", None if scene.training is None else training_contents(scene.training, scene.cluster)
+    yield "training_against", _training_against(scene)
+    yield "command", scene.command
 
 
 def _plain(value: object, depth: int = 6) -> Json:
@@ -191,16 +217,14 @@ def _beside(scene: Scene) -> Scene | None:
     return other if equal else None
 
 
-def _run(scene: Scene, colours: Sequence[str]) -> dict[str, Json]:
-    """Columns that differ from run to run of one graph; `colours` are those of the devices."""
-    return {
-        "summary": _summary(scene),
-        "cluster": _cluster(scene, colours),
-        "nodes": _placed(scene),
-        "edges": {"transfer": _transfer_of_edges(scene)},
-        **step_contents(scene),
-        "tables": _tables(scene),
-    }
+def _run(scene: Scene, colours: Sequence[str]) -> Iterator[tuple[str, Any]]:  # Any: JSON
+    """Members that differ from run to run of one graph; `colours` are those of the devices."""
+    yield "summary", _summary(scene)
+    yield "cluster", _cluster(scene, colours)
+    yield "nodes", _placed(scene)
+    yield "edges", {"transfer": _transfer_of_edges(scene)}
+    yield from step_contents(scene).items()
+    yield "tables", _tables(scene)
 
 
 def _against(scene: Scene, beside: Scene | None) -> Json:
@@ -222,7 +246,7 @@ def _against(scene: Scene, beside: Scene | None) -> Json:
         "crossings": [[one.tensor, row_of.get(_node_of(one), -1), *one.times, *one.nbytes] for one in found.crossings],
         "links": [[one.link, *one.nbytes] for one in found.links],
         "devices": [[one.device, *one.busy_ns, *one.peak_bytes] for one in found.devices],
-        "run": None if beside is None else _run(beside, _colours_beside(scene.cluster, beside.cluster)),
+        "run": None if beside is None else dict(_run(beside, _colours_beside(scene.cluster, beside.cluster))),
     }
 
 
@@ -302,11 +326,11 @@ def _cluster(scene: Scene, colours: Sequence[str]) -> Json:
     }
 
 
-def _numbered(values: Iterable[str]) -> tuple[list[str], list[int]]:
-    """The different strings in order of first appearance, and the number of each value."""
-    table: dict[str, int] = {}
-    rows = [table.setdefault(value, len(table)) for value in values]
-    return list(table), rows
+def _numbered(values: Sequence[_Value]) -> tuple[list[_Value], list[int]]:
+    """The different values in order of first appearance, and the number of each value."""
+    table = list(dict.fromkeys(values))
+    number = {value: row for row, value in enumerate(table)}
+    return table, [number[value] for value in values]
 
 
 def _nodes(scene: Scene) -> dict[str, Json]:
@@ -330,17 +354,16 @@ def _attributes(scene: Scene) -> Json:
     """The attributes of each node as a number of `sets`; a set has numbers of `texts`, "name: value"."""
     texts: dict[str, int] = {}
     sets: dict[tuple[int, ...], int] = {}
-    rows = [
-        sets.setdefault(
-            tuple(
-                texts.setdefault(f"{name}: {shown_value(attrs[name])}", len(texts))
-                for name in sorted(attrs)
-                if name != SHAPES  # shapes are shown with the outputs
-            ),
-            len(sets),
+
+    def number(_: str, attrs: Attrs) -> int:
+        shown = tuple(
+            texts.setdefault(f"{name}: {shown_value(attrs[name])}", len(texts))
+            for name in sorted(attrs)
+            if name != SHAPES  # shapes are shown with the outputs
         )
-        for attrs in scene.graph.attrs
-    ]
+        return sets.setdefault(shown, len(sets))
+
+    rows = of_each(number, scene.graph.ops, scene.graph.attrs)
     return {"texts": list(texts), "sets": [list(one) for one in sets], "set": rows}
 
 
@@ -366,13 +389,13 @@ def _placed(scene: Scene) -> dict[str, Json]:
 
 def _tensors(scene: Scene) -> Json:
     graph = scene.graph
-    shapes, shape = _numbered(map(shown_shape, graph.tensor_shape))
-    types, dtype = _numbered(map(shown_dtype, graph.tensor_dtype.tolist()))
+    shapes, shape = _numbered(graph.tensor_shape)
+    types, dtype = _numbered(graph.tensor_dtype.tolist())
     return {
         "ptr": graph.tensor_ptr.tolist(),
-        "shapes": shapes,
+        "shapes": list(map(shown_shape, shapes)),
         "shape": shape,
-        "dtypes": types,
+        "dtypes": list(map(shown_dtype, types)),
         "dtype": dtype,
         "bytes": graph.tensor_bytes.tolist(),
     }
@@ -398,7 +421,8 @@ def _transfer_of_edges(scene: Scene) -> Json:
     return found
 
 
-def _tree(scene: Scene, folding: Folding, beside: Scene | None) -> Json:
+def _tree(scene: Scene, beside: Scene | None) -> Json:
+    folding = fold(scene.graph)
     host = hosts(scene) if beside is None else hosts(scene, beside)
     folded = np.flatnonzero(host >= 0)
     return {
