@@ -165,17 +165,25 @@ def time_by_category(scene: Scene) -> dict[str, list[int]]:
     The largest total comes first; ties go by name.
     """
     tasks, ops, count = scene.trace.tasks, scene.trace.ops, len(scene.cluster)
-    of_op = {op: category(op) for op in dict.fromkeys(scene.graph.ops)}
-    kinds = [of_op[scene.graph.ops[node]] for node in slice_nodes(scene).tolist()]
-    work = tasks.rows(Kind.PACK, Kind.UNPACK)
-    kinds += [_OF_KIND[kind] for kind in tasks.kind[work].tolist()]
-    shown = np.concatenate([ops.task, work])
-    took = tasks.end_ns[shown] - tasks.start_ns[shown]
-    rows: dict[str, list[int]] = {}
-    for name, device, nanos in zip(kinds, tasks.resource[shown].tolist(), took.tolist(), strict=True):
-        if nanos:
-            rows.setdefault(name, [0] * count)[device] += nanos
-    return dict(sorted(rows.items(), key=lambda row: (-sum(row[1]), row[0])))
+    shown = np.concatenate([ops.task, tasks.rows(Kind.PACK, Kind.UNPACK)])
+    names, number = _kinds_of_tasks(scene, shown)
+    total = np.zeros((len(names), count), np.int64)
+    np.add.at(total, (number, tasks.resource[shown]), tasks.end_ns[shown] - tasks.start_ns[shown])
+    rows = [(name, nanos.tolist()) for name, nanos in zip(names, total, strict=True) if nanos.any()]
+    return dict(sorted(rows, key=lambda row: (-sum(row[1]), row[0])))
+
+
+def _kinds_of_tasks(scene: Scene, rows: Ids) -> tuple[list[str], Ints]:
+    """The different kinds of tasks of the trace, an op's by its category, and the number of each task's."""
+    trace, tasks = scene.trace, scene.trace.tasks
+    table: dict[str, int] = {}
+    of_op = {op: table.setdefault(category(op), len(table)) for op in dict.fromkeys(scene.graph.ops)}
+    of_kind = {int(kind): table.setdefault(name, len(table)) for kind, name in _OF_KIND.items()}
+    number = np.array([of_kind.get(kind, -1) for kind in range(max(Kind) + 1)], np.int64)[tasks.kind[rows]]
+    run = np.flatnonzero(number < 0)
+    nodes = scene.partitions.origin[trace.instances.node[tasks.of[rows[run]]]]
+    number[run] = [of_op[scene.graph.ops[node]] for node in nodes.tolist()]
+    return list(table), number
 
 
 def longest_transfers(scene: Scene, count: int = 10) -> list[TransferRow]:
@@ -211,12 +219,11 @@ def critical_shares(scene: Scene) -> list[Share]:
     trace, tasks = scene.trace, scene.trace.tasks
     if trace.critical is None:
         return []
-    shares: Counter[str] = Counter()
-    for row in trace.critical.tolist():
-        kind, node = int(tasks.kind[row]), trace.instances.node[tasks.of[row]] if tasks.kind[row] == Kind.OP else 0
-        what = _OF_KIND.get(kind) or category(scene.graph.ops[scene.partitions.origin[node]])
-        shares[what] += int(tasks.end_ns[row] - tasks.start_ns[row])
-    return [Share(what, took) for what, took in sorted(shares.items(), key=lambda item: (-item[1], item[0])) if took]
+    names, number = _kinds_of_tasks(scene, trace.critical)
+    total = np.zeros(len(names), np.int64)
+    np.add.at(total, number, tasks.end_ns[trace.critical] - tasks.start_ns[trace.critical])
+    found = sorted(zip(total.tolist(), names, strict=True), key=lambda row: (-row[0], row[1]))
+    return [Share(what, took) for took, what in found if took]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Import of a graph from any source: GraphDef, MetaGraph or SavedModel, binary or text, in a file or in memory.
 
-bytes ──recognise──▶ text ──read_text───▶ Rows ─┐
-                 └─▶ binary ──read_binary─▶ Rows ─┴──build──▶ Graph
+bytes ──recognise──▶ text ────read_text────▶ Rows ─┐
+                 └─▶ binary ──rows_of_bytes──▶ Rows ─┴──build──▶ Graph
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 
 from simulator.errors import GraphError
 from simulator.graph import messages
-from simulator.graph.binary_format import read_binary
 from simulator.graph.building import build
 from simulator.graph.graph import Graph, Signature
 from simulator.graph.messages import Proto
-from simulator.graph.rows import Rows, rows_of
+from simulator.graph.rows import Rows, rows_of, rows_of_bytes
 from simulator.graph.sources import (
     GRAPH,
     META_GRAPH,
@@ -128,8 +127,8 @@ def _from_text(text: str, label: str) -> Graph:
 def _graph_rows(raw: bytes) -> Rows | None:
     """The bytes as a GraphDef; None for another message."""
     try:
-        rows = read_binary(raw)
-    except (DecodeError, ValueError):
+        rows = rows_of_bytes(raw)
+    except (DecodeError, ValueError):  # the bytes are another message, or damaged
         return None
     found = rows.names[0] and rows.ops[0] if rows.names else _holds_a_graph(rows.rest)
     return rows if found else None

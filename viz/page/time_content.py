@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import short_task
-from simulator.columns import Ints, positions
+from simulator.columns import Ints, ids, positions
 from simulator.execution.trace import Stages, Trace
 from simulator.training.clients import Client
 from simulator.training.training import Training
 from simulator.wording import counted
 from viz import figures
-from viz.palette import GREY, HUES, PACKING
+from viz.palette import GREY, HUES
 from viz.scene import Scene, Trained
 from viz.timeline.step_timeline import step_timeline
 from viz.timeline.timeline import Timeline
@@ -37,7 +37,6 @@ def step_contents(scene: Scene) -> Mapping[str, Json]:
     """The timeline of a step, with what its slices, transfers and memory stand for."""
     trace, timeline = scene.trace, step_timeline(scene)
     cut = figures.transfers(scene)
-    packs = np.array([label.kind == PACKING for label in timeline.labels])[timeline.slices.label]
     pairs = set(zip(cut.src_device.tolist(), cut.dst_device.tolist(), strict=True))
     most = max(MAX_MEMORY_POINTS // max(len(scene.cluster), 1), FEWEST_MEMORY_POINTS)
     curves: list[Json] = []
@@ -48,7 +47,7 @@ def step_contents(scene: Scene) -> Mapping[str, Json]:
         "timeline": {
             **_slices(timeline, np.arange(len(timeline.slices.lane))),
             "ready_ns": timeline.slices.ready_ns.tolist(),
-            "packs": np.flatnonzero(packs).tolist(),
+            "packs": np.flatnonzero(timeline.slices.packs).tolist(),
         },
         "slices": {
             "node": figures.slice_nodes(scene).tolist(),
@@ -115,12 +114,14 @@ def recorded_contents(trained: Trained, cluster: Cluster) -> Json:
     shown = _slices(timeline, rows)
     label = timeline.slices.label[rows]
     used, numbered = np.unique(label, return_inverse=True)
+    texts = [(one.name, one.op or one.kind) for one in map(timeline.labels.__getitem__, used.tolist())]
+    number = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     moved = timeline.transfers
     return {
         **shown,
         "task_of": list(cluster.task_of),
-        "labels": [[timeline.labels[row].name, timeline.labels[row].op or timeline.labels[row].kind] for row in used],
-        "label": numbered.reshape(-1).tolist(),
+        "labels": list(map(list, number)),
+        "label": ids([number[text] for text in texts])[numbered.reshape(-1)].tolist(),
         "client": timeline.slices.client[rows].tolist(),
         "step": timeline.slices.step[rows].tolist(),
         "transfers": {

@@ -11,20 +11,17 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import groupby
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from simulator.cluster.cluster import Cluster
-from simulator.columns import Flags, Ids, Ints, flags, ids, ints
-from simulator.costs.rules import category
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints, lists
 from simulator.execution.trace import Kind, Trace
-from simulator.graph.graph import Graph
 from simulator.partitioning.partitions import Partitions
 from simulator.units import Nanos
-from viz.figures import tagged
-from viz.palette import PACKING, UNPACKING
+from viz.timeline.labels import DrawnClient, DrawnTransfers, Label, labels_of, transfers_of
 
 LINKS = "links"  # the process of all links
 MEMORY = -1  # the "link" of a transfer within a process, which is handed over in memory
@@ -40,14 +37,6 @@ class DrawnLane(NamedTuple):
     name: str
     row: int  # of the device, link, client or task
     number: int = 0  # of this lane within its device, of this track within its link
-
-
-class Label(NamedTuple):
-    """The text of slices."""
-
-    name: str
-    op: str  # "" for a transfer and its work
-    kind: str  # category of the op; PACKING, UNPACKING, "transfer", "step", ..
 
 
 class Arrow(NamedTuple):
@@ -73,6 +62,7 @@ class Slices:
 
     lane: Ids  # [S] row of `Timeline.lanes`
     label: Ids  # [S] row of `Timeline.labels`
+    packs: Flags  # [S] the work that packs a transfer
     client: Ids  # [S]
     step: Ids  # [S] of that client
     op: Ids  # [S] row of the trace's ops, -1: no op
@@ -88,7 +78,7 @@ class Timeline:
     """A whole timeline. No two slices of a lane overlap."""
 
     lanes: tuple[DrawnLane, ...]
-    labels: tuple[Label, ...]
+    labels: Sequence[Label]
     slices: Slices
     transfers: DrawnTransfers
     facts: Callable[[int], Facts]  # details of a slice, by its row
@@ -96,72 +86,29 @@ class Timeline:
     counters: tuple[Counter, ...] = ()
 
 
-class DrawnClient(NamedTuple):
-    """A client of a trace, with the names of its graph and the places of its devices."""
-
-    name: str
-    graph: Graph
-    partitions: Partitions
-    devices: Ids | None = None  # [D] the cluster's device for each device of the partitions; None: the same
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnTransfers:
-    """The transfers of a trace. Axis: X."""
-
-    name: tuple[str, ...]  # [X] "node:port#iteration"
-    source: Ids  # [X] device
-    target: Ids  # [X] device
-    nbytes: Ints  # [X] 0 for a dead one, -1 unknown
-
-
-def transfers_of(trace: Trace, clients: Sequence[DrawnClient]) -> DrawnTransfers:
-    """The name, the ends and the size of each transfer of a trace."""
-    source, target, nbytes = (np.zeros(len(trace.transfers.row), np.int64) for _ in range(3))
-    for number, (_, _, pieces, devices) in enumerate(clients):
-        rows = np.flatnonzero(trace.transfers.client == number)
-        own = trace.transfers.row[rows]
-        place = np.arange(len(pieces.devices)) if devices is None else devices
-        source[rows], target[rows] = place[pieces.src_device[own]], place[pieces.dst_device[own]]
-        nbytes[rows] = pieces.nbytes[own]
-    known: dict[tuple[int, int, int], str] = {}
-    names = []
-    columns = (trace.transfers.client, trace.transfers.row, trace.transfers.iteration)
-    for number, row, tag in zip(*(column.tolist() for column in columns), strict=True):
-        graph, pieces = clients[number].graph, clients[number].partitions
-        key = (id(pieces), row, tag)
-        if key not in known:
-            tensor = int(pieces.tensor[row])
-            name = graph.tensor_name(tensor) if tensor >= 0 else f"^{graph.names[-1 - tensor]}"
-            known[key] = tagged(name, trace.iterations[tag])
-        names.append(known[key])
-    return DrawnTransfers(tuple(names), ids(source), ids(target), ints(np.where(trace.transfers.dead, 0, nbytes)))
-
-
 def of_trace(trace: Trace, cluster: Cluster, clients: Sequence[DrawnClient]) -> Timeline:
     """Lanes, slices and arrows of a trace: ops first, then the work for transfers, then transfers on links."""
     moved = transfers_of(trace, clients)
     work, spans = _work(trace), _link_spans(trace, cluster, moved)
-    lanes, lane_of = _lanes(trace, cluster, work, spans)
-    labels: dict[Label, int] = {}
-    number = {name: labels.setdefault(Label(name, "", "transfer"), len(labels)) for name in moved.name}
-    carried = ids([number[name] for name in moved.name])
+    lanes, first, carrying = _lanes(trace, cluster, work, spans)
+    labels, of_op, of_transfer = labels_of(trace, clients)
+    packs = trace.tasks.kind[work] == Kind.PACK
+    of_work = of_transfer[trace.tasks.of[work]] + np.where(packs, labels.packing, labels.unpacking)
     slices = joined(
         (
-            _on_devices(trace, trace.ops.task, _op_labels(trace, clients, labels), lane_of),
-            _on_devices(trace, work, _work_labels(trace, moved, work, labels), lane_of),
-            _on_links(trace, spans, carried, lane_of),
+            _on_devices(trace, trace.ops.task, of_op, first),
+            _on_devices(trace, work, of_work, first),
+            _on_links(trace, spans, of_transfer, carrying),
         )
     )
-    texts = tuple(labels)
 
     def facts(row: int) -> Facts:
-        return _facts(trace, cluster, moved, texts[slices.label[row]], slices, row)
+        return _facts(trace, cluster, moved, labels[slices.label[row]], slices, row)
 
     def arrows(most: int | None) -> Iterator[Arrow]:
         return _arrows(trace, clients, slices, lanes, _first_links(cluster, moved, slices, lanes), most)
 
-    return Timeline(lanes, texts, slices, moved, facts, arrows)
+    return Timeline(lanes, labels, slices, moved, facts, arrows)
 
 
 def joined(parts: Sequence[Slices]) -> Slices:
@@ -169,6 +116,7 @@ def joined(parts: Sequence[Slices]) -> Slices:
     return Slices(
         lane=ids(np.concatenate([part.lane for part in parts])),
         label=ids(np.concatenate([part.label for part in parts])),
+        packs=flags(np.concatenate([part.packs for part in parts])),
         client=ids(np.concatenate([part.client for part in parts])),
         step=ids(np.concatenate([part.step for part in parts])),
         op=ids(np.concatenate([part.op for part in parts])),
@@ -183,9 +131,6 @@ def joined(parts: Sequence[Slices]) -> Slices:
 # ---- lanes
 
 
-_LaneOf: TypeAlias = Mapping[tuple[str, int, int], int]  # (kind, row, number) -> row of the lanes
-
-
 def _work(trace: Trace) -> Ids:
     """The tasks that pack and unpack, in order of (start, device, lane)."""
     tasks = trace.tasks
@@ -194,42 +139,48 @@ def _work(trace: Trace) -> Ids:
     return ids(rows[np.lexsort((tasks.of[rows], ~packs, tasks.lane[rows], tasks.resource[rows], tasks.start_ns[rows]))])
 
 
-class _Span(NamedTuple):
-    """The time of a transfer on one of its links."""
+@dataclass(frozen=True, eq=False)
+class _Spans:
+    """The times of transfers on the links of their routes. Axis: P, by (link, start), MEMORY last."""
 
-    link: int  # MEMORY: handed over
-    track: int
-    start: Nanos
-    end: Nanos
-    transfer: int
+    link: Ids  # [P] MEMORY: handed over
+    track: Ids  # [P]
+    start_ns: Ints  # [P]
+    end_ns: Ints  # [P]
+    transfer: Ids  # [P]
 
 
-def _link_spans(trace: Trace, cluster: Cluster, moved: DrawnTransfers) -> list[_Span]:
-    """The spans of all transfers by (link, start), on as few tracks of each link as avoid overlaps.
+def _link_spans(trace: Trace, cluster: Cluster, moved: DrawnTransfers) -> _Spans:
+    """The spans of all transfers, on as few tracks of each link as avoid overlaps.
 
     A transfer is on a serial link while it holds that, and on any other from its start for as long as its bytes take.
     """
-    tasks, found = trace.tasks, []
-    on = tasks.rows(Kind.LINK)
-    held = dict(
-        zip(
-            zip(tasks.of[on].tolist(), tasks.links(on).tolist(), strict=True),
-            zip(tasks.start_ns[on].tolist(), tasks.end_ns[on].tolist(), strict=True),
-            strict=True,
-        )
-    )
-    columns = (trace.stages.sent_ns, trace.stages.crossing_ns, moved.source, moved.target)
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    for transfer, (first, lasts, source, target) in enumerate(rows):
-        for link in cluster.routes[source][target] or (MEMORY,):
-            start, end = held.get((transfer, link), (first, first + lasts))
-            found.append((link == MEMORY, link, start, end, transfer))
-    spans = []
-    for (_, link), group in groupby(sorted(found), key=lambda one: one[:2]):
-        own = [one[2:] for one in group]
-        tracks = _tracks([(start, end) for start, end, _ in own])
-        spans += [_Span(link, track, *one) for track, one in zip(tracks, own, strict=True)]
-    return spans
+    tasks, size = trace.tasks, len(cluster)
+    pairs, pair = np.unique(moved.source.astype(np.int64) * size + moved.target, return_inverse=True)
+    routes = lists([cluster.routes[at // size][at % size] or (MEMORY,) for at in pairs.tolist()])
+    counts = np.diff(routes.ptr)[pair]
+    transfer = np.repeat(np.arange(len(pair)), counts)
+    hop = np.arange(len(transfer)) - np.repeat(np.cumsum(counts) - counts, counts)
+    link = routes.item[routes.ptr[pair[transfer]] + hop]
+    start_ns = trace.stages.sent_ns[transfer]
+    end_ns = start_ns + trace.stages.crossing_ns[transfer]
+    on, most = tasks.rows(Kind.LINK), len(cluster.links) + 1
+    held = tasks.of[on].astype(np.int64) * most + tasks.links(on)
+    order = np.argsort(held, kind="stable")
+    wanted = transfer * most + np.where(link == MEMORY, most - 1, link)
+    at = np.searchsorted(held[order], wanted, side="right") - 1
+    holds = np.flatnonzero(at >= 0)
+    holds = holds[held[order[at[holds]]] == wanted[holds]]
+    row = on[order[at[holds]]]
+    start_ns[holds], end_ns[holds] = tasks.start_ns[row], tasks.end_ns[row]
+    order = np.lexsort((transfer, end_ns, start_ns, link, link == MEMORY))
+    link, start_ns, end_ns = link[order], start_ns[order], end_ns[order]
+    first = np.flatnonzero(np.diff(link, prepend=MEMORY - 1))
+    track = np.zeros(len(link), np.int64)
+    for low, high in pairwise([*first.tolist(), len(link)]):
+        if (start_ns[low + 1 : high] < end_ns[low : high - 1]).any():  # else one track holds all
+            track[low:high] = _tracks(list(zip(start_ns[low:high].tolist(), end_ns[low:high].tolist(), strict=True)))
+    return _Spans(ids(link), ids(track), ints(start_ns), ints(end_ns), ids(transfer[order]))
 
 
 def _tracks(spans: Sequence[tuple[Nanos, Nanos]]) -> list[int]:
@@ -246,57 +197,41 @@ def _tracks(spans: Sequence[tuple[Nanos, Nanos]]) -> list[int]:
     return found
 
 
-def _lanes(
-    trace: Trace, cluster: Cluster, work: Ids, spans: Sequence[_Span]
-) -> tuple[tuple[DrawnLane, ...], dict[tuple[str, int, int], int]]:
-    """The lanes of devices, then those of links in the cluster's order, and the row of each."""
-    used, shown = np.zeros(len(cluster), np.int64), np.concatenate([trace.ops.task, work])
+def _lanes(trace: Trace, cluster: Cluster, work: Ids, spans: _Spans) -> tuple[tuple[DrawnLane, ...], Ids, Ids]:
+    """The lanes of devices, then those of links in the cluster's order.
+
+    Also the first lane of each device, and the lane of each span.
+    """
+    used, shown = np.ones(len(cluster), np.int64), np.concatenate([trace.ops.task, work])
     np.maximum.at(used, trace.tasks.resource[shown], trace.tasks.lane[shown] + 1)
     lanes = [
         DrawnLane("device", device.task, device.short, row, number)
         for row, device in enumerate(cluster.devices)
-        for number in range(max(1, int(used[row])))
+        for number in range(used[row])
     ]
-    for link, track in sorted({span[:2] for span in spans}, key=lambda at: (at[0] == MEMORY, at)):
-        name = "handed over in memory" if link == MEMORY else cluster.links[link].name
-        lanes.append(DrawnLane("link", LINKS, name, link, track))
-    return tuple(lanes), {(lane.kind, lane.row, lane.number): at for at, lane in enumerate(lanes)}
+    most = len(cluster.links)  # where MEMORY comes
+    tracks = int(spans.track.max(initial=0)) + 1
+    place = np.where(spans.link == MEMORY, most, spans.link).astype(np.int64) * tracks + spans.track
+    found, lane = np.unique(place, return_inverse=True)
+    carrying = ids(len(lanes) + lane.reshape(-1))
+    for at in found.tolist():
+        link, track = divmod(at, tracks)
+        name = "handed over in memory" if link == most else cluster.links[link].name
+        lanes.append(DrawnLane("link", LINKS, name, MEMORY if link == most else link, track))
+    return tuple(lanes), ids(np.cumsum(used) - used), carrying
 
 
 # ---- slices
 
 
-def _op_labels(trace: Trace, clients: Sequence[DrawnClient], labels: dict[Label, int]) -> list[int]:
-    known: dict[tuple[int, int, int], int] = {}
-    found, ops = [], trace.ops
-    for client, node, tag in zip(ops.client.tolist(), ops.node.tolist(), ops.iteration.tolist(), strict=True):
-        graph, pieces = clients[client].graph, clients[client].partitions
-        key = (id(pieces), node, tag)
-        if key not in known:
-            origin = pieces.origin[node]
-            op = graph.ops[origin]
-            made = Label(tagged(graph.names[origin], trace.iterations[tag]), op, category(op))
-            known[key] = labels.setdefault(made, len(labels))
-        found.append(known[key])
-    return found
-
-
-def _work_labels(trace: Trace, moved: DrawnTransfers, work: Ids, labels: dict[Label, int]) -> list[int]:
-    found = []
-    for transfer, packs in zip(trace.tasks.of[work].tolist(), trace.tasks.kind[work] == Kind.PACK, strict=True):
-        verb, kind = ("send", PACKING) if packs else ("receive", UNPACKING)
-        found.append(labels.setdefault(Label(f"{verb} {moved.name[transfer]}", "", kind), len(labels)))
-    return found
-
-
-def _on_devices(trace: Trace, rows: Ids, label: Sequence[int], lane_of: _LaneOf) -> Slices:
-    """Slices of tasks of devices, all of ops or all of transfers."""
+def _on_devices(trace: Trace, rows: Ids, label: Ids, first: Ids) -> Slices:
+    """Slices of tasks of devices, all of ops or all of transfers; `first` is the first lane of each device."""
     tasks = trace.tasks
     is_op, of = tasks.kind[rows] == Kind.OP, np.arange(len(rows))
-    places = zip(tasks.resource[rows].tolist(), np.maximum(tasks.lane[rows], 0).tolist(), strict=True)
     return Slices(
-        lane=ids([lane_of["device", device, number] for device, number in places]),
+        lane=ids(first[tasks.resource[rows]] + np.maximum(tasks.lane[rows], 0)),
         label=ids(label),
+        packs=flags(tasks.kind[rows] == Kind.PACK),
         client=ids(trace.client[rows]),
         step=ids(trace.step[rows]),
         op=ids(np.where(is_op, of, -1)),
@@ -308,21 +243,24 @@ def _on_devices(trace: Trace, rows: Ids, label: Sequence[int], lane_of: _LaneOf)
     )
 
 
-def _on_links(trace: Trace, spans: Sequence[_Span], carried: Ids, lane_of: _LaneOf) -> Slices:
-    """A transfer is critical on all of its links where it is on one of them."""
-    transfer, tasks = ids([span.transfer for span in spans]), trace.tasks
+def _on_links(trace: Trace, spans: _Spans, label: Ids, lane: Ids) -> Slices:
+    """A transfer is critical on all of its links where it is on one of them. `label` [X] is of each transfer."""
+    transfer, tasks = spans.transfer, trace.tasks
     wires = tasks.rows(Kind.LINK, Kind.FLOW)
+    critical = np.zeros(len(label), bool)
+    critical[tasks.of[wires[trace.on_critical_path[wires]]]] = True
     return Slices(
-        lane=ids([lane_of["link", span.link, span.track] for span in spans]),
-        label=carried[transfer],
+        lane=lane,
+        label=label[transfer],
+        packs=flags(np.zeros(len(transfer), bool)),
         client=trace.transfers.client[transfer],
         step=trace.transfers.step[transfer],
-        op=ids(np.full(len(spans), -1)),
+        op=ids(np.full(len(transfer), -1)),
         transfer=transfer,
         ready_ns=trace.stages.packed_ns[transfer],
-        start_ns=ints([span.start for span in spans]),
-        end_ns=ints([span.end for span in spans]),
-        critical=flags(np.isin(transfer, tasks.of[wires[trace.on_critical_path[wires]]])),
+        start_ns=spans.start_ns,
+        end_ns=spans.end_ns,
+        critical=flags(critical[transfer]),
     )
 
 

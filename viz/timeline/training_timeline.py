@@ -22,7 +22,8 @@ from simulator.training.training import CutShort, Training
 from simulator.units import Nanos
 from simulator.wording import counted
 from viz.scene import Trained
-from viz.timeline.timeline import Arrow, DrawnClient, DrawnLane, Facts, Label, Slices, Timeline, joined, of_trace
+from viz.timeline.labels import DrawnClient, Label
+from viz.timeline.timeline import Arrow, DrawnLane, Facts, Slices, Timeline, joined, of_trace
 
 WHOLE, BY_END = -2, -1  # of a complete step, and of one that the end of the run cut off
 MOST_STEPS = 200_000  # bars, and as many updates: the first ones
@@ -143,6 +144,7 @@ def training_timeline(trained: Trained, cluster: Cluster) -> Timeline:
     before = Slices(
         lane=ids([lane_of[bar.lane] for bar in bars]),
         label=ids([labels[bar.label] for bar in bars]),
+        packs=flags([False] * len(bars)),
         client=ids([bar.client for bar in bars]),
         step=ids([bar.step for bar in bars]),
         op=ids([-1] * len(bars)),
