@@ -72,6 +72,9 @@ class Problem:
     @cached_property
     def topological(self) -> list[int]:
         """[n] the ops, each after its predecessors. Algorithms ask for it again and again."""
+        tables = self.tables
+        if (tables.tensor_op[tables.edge_tensor] < tables.consumer).all():
+            return list(range(len(tables)))
         pending = [len(tensors) for tensors in self.inputs]
         ready = [op for op, count in enumerate(pending) if not count]
         heapify(ready)

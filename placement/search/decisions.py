@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from placement.problem import Problem, topological
+from placement.problem import NEVER, Problem, topological
 from simulator.columns import positions
 from simulator.execution.routes import alone_ns
 
@@ -69,12 +69,15 @@ def decisions_of(problem: Problem, ranks: Sequence[int], seed: int) -> Decisions
     row = positions(free, len(problem.ops))
     members = np.flatnonzero(row[group] >= 0)
     members = members[np.argsort(row[group[members]], kind="stable")]
-    allowed = np.zeros((len(free), len(problem.capacity)), bool)
-    for at, which in enumerate(free.tolist()):
-        allowed[at, list(problem.allowed[which])] = True
+    sets = {some: number for number, some in enumerate(dict.fromkeys(problem.allowed))}
+    inside = np.zeros((len(sets), len(problem.capacity)), bool)
+    for some, number in sets.items():
+        inside[number, list(some)] = True
+    allowed = inside[[sets[problem.allowed[which]] for which in free.tolist()]]
     wire_ns = _wire(problem)
     pair, pair_ns = pairs(problem, row[group], wire_ns)
-    fastest = np.array([min((ns for ns in times if ns >= 0), default=0) for times in problem.run], np.float64)
+    times = problem.tables.run_ns
+    fastest = np.where((times < 0).all(axis=1), 0, np.where(times < 0, NEVER, times).min(axis=1)).astype(np.float64)
     work_ns = _sums(row[group[members]], fastest[members], len(free))
     return Decisions(
         problem=problem,

@@ -10,7 +10,7 @@ All take an op at its fastest among the devices that it may use, and a transfer 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from simulator.assignment import Bound as Bound
 from simulator.bounds.classes import NEVER, Classes, apart_ns, changes_ns, classes_of, gates
 from simulator.bounds.heads import Room, Waits, heads
 from simulator.bounds.loads import Load, link_bound, work_bound
-from simulator.columns import by_key
+from simulator.columns import Flags, by_key
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.units import Nanos
@@ -79,7 +79,10 @@ def bound(
         depth = DEPTH if compiled else min(DEPTH, _LOOKS // len(tables))
     classes = classes_of(cluster, prepared, constraints)
     apart, forced = apart_ns(classes)
-    starts, ends = (_heads(classes, apart, forced, depth, turned=turned, compiled=compiled) for turned in (False, True))
+    edges = _edges(classes)
+    starts, ends = (
+        _heads(classes, edges, apart, forced, depth, turned=turned, compiled=compiled) for turned in (False, True)
+    )
     run = classes.run_ns
     able = run >= 0
     through = np.where(able, starts + np.where(able, run, 0) + ends, NEVER).min(axis=1)
@@ -89,7 +92,7 @@ def bound(
     found = [Bound(int(through[sound].max(initial=0)), "the longest path")]
     work = work_bound(classes, np.where(sound, head, 0), np.where(sound, tail, 0))
     found.append(Bound(work.ns, f"the work of {_devices(cluster, classes, work)}"))
-    crossing = np.flatnonzero((forced > 0) & (forced < NEVER) & ~gates(tables))
+    crossing = np.flatnonzero((forced > 0) & (forced < NEVER) & ~edges.gate)
     made = np.where(able, starts + np.where(able, run, 0), NEVER).min(axis=1)[tables.tensor_op[tables.edge_tensor]]
     after = np.where(able, np.where(able, run, 0) + ends, NEVER).min(axis=1)[tables.consumer]
     load = link_bound(
@@ -109,8 +112,31 @@ def _devices(cluster: Cluster, classes: Classes, load: Load) -> str:
     return shown if len(rows) <= 2 else f"{shown} and {len(rows) - 2} more"
 
 
+class _Edges(NamedTuple):
+    """The edges of a step, E of them, and what a value costs that changes classes, by its size; K classes."""
+
+    source: npt.NDArray[np.int64]  # [E] op
+    target: npt.NDArray[np.int64]  # [E] op
+    gate: Flags  # [E] as of `gates`
+    size: npt.NDArray[np.int64]  # [E] row of `changes_ns`
+    changes_ns: npt.NDArray[np.int64]  # [sizes, K, K]; the last row is of values that are free everywhere
+    order: npt.NDArray[np.int64]  # [n] the ops, each after all whose values it reads
+
+
+def _edges(classes: Classes) -> _Edges:
+    tables, count = classes.tables, len(classes.lanes)
+    source, target = tables.tensor_op[tables.edge_tensor].astype(np.int64), tables.consumer.astype(np.int64)
+    sizes, size = np.unique(tables.tensor_bytes[tables.edge_tensor], return_inverse=True)
+    free = tables.stays[tables.edge_tensor] | tables.replicable[tables.edge_tensor]
+    changes = np.array(changes_ns(classes, sizes.tolist()), np.int64).reshape(len(sizes), count, count)
+    changes = np.concatenate([changes, np.zeros((1, count, count), np.int64)])
+    size = np.where(free, len(sizes), size.reshape(-1))
+    return _Edges(source, target, gates(tables), size, changes, _order(len(tables), source, target))
+
+
 def _heads(
     classes: Classes,
+    edges: _Edges,
     apart: npt.NDArray[np.int64],
     forced: npt.NDArray[np.int64],
     depth: int,
@@ -119,16 +145,8 @@ def _heads(
     compiled: bool,
 ) -> npt.NDArray[np.int64]:
     """[n, K] the least time before the start of each op on each class; turned around, after its end."""
-    tables = classes.tables
-    n, count = len(tables), len(classes.lanes)
-    gate = gates(tables)
-    source, target = tables.tensor_op[tables.edge_tensor].astype(np.int64), tables.consumer.astype(np.int64)
-    sizes, size = np.unique(tables.tensor_bytes[tables.edge_tensor], return_inverse=True)
-    free = tables.stays[tables.edge_tensor] | tables.replicable[tables.edge_tensor]
-    changes = np.array(changes_ns(classes, sizes.tolist()), np.int64).reshape(len(sizes), count, count)
-    changes = np.concatenate([changes, np.zeros((1, count, count), np.int64)])  # the last row: free everywhere
-    size = np.where(free, len(sizes), size.reshape(-1))
-    order = _order(n, source, target)
+    n, count = len(classes.tables), len(classes.lanes)
+    source, target, gate, size, changes, order = edges
     kept = np.flatnonzero(~gate) if turned else np.arange(len(target))
     if turned:
         source, target, changes, order = target, source, changes.transpose(0, 2, 1), order[::-1]
@@ -160,6 +178,8 @@ def _heads(
 
 def _order(n: int, source: npt.NDArray[np.int64], target: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """[n] the ops, each after all whose values it reads."""
+    if (source < target).all():
+        return np.arange(n)
     waits = np.bincount(target, minlength=n).tolist()
     readers = _by(source, target, n)
     done = [op for op, left in enumerate(waits) if not left]

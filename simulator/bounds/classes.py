@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, flags, ids, ints, positions
+from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints, positions
 from simulator.execution.routes import AT_ONCE, Pace, alone_ns
 from simulator.units import Bytes, Nanos
 
@@ -150,20 +150,20 @@ def apart_ns(classes: Classes) -> tuple[Ints, Ints]:
     tensor = tables.edge_tensor
     free = tables.stays[tensor] | tables.replicable[tensor]
     source, target = classes.set_of[tables.tensor_op[tensor]], classes.set_of[tables.consumer]
-    key = np.stack([source, target, tables.tensor_bytes[tensor]])
-    different, which = np.unique(key, axis=1, return_inverse=True)
-    least, forced = np.zeros(different.shape[1], np.int64), np.zeros(different.shape[1], np.int64)
+    size = tables.tensor_bytes[tensor]
+    first, which = alike(source, target, size)
+    least, forced = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64)
     paces: dict[tuple[int, int], list[Pace]] = {}
-    for row, (here, there, size) in enumerate(different.T.tolist()):
+    rows = zip(source[first].tolist(), target[first].tolist(), size[first].tolist(), strict=True)
+    for row, (here, there, nbytes) in enumerate(rows):
         if (here, there) not in paces:
             near = classes.may[there][None] & (device_of[:, None] != device_of[None])
             tasks = np.isin(classes.task, classes.task[classes.may[there]])
             near |= tasks[None] & (classes.task[:, None] != classes.task[None])
             found = np.unique(of[near & classes.may[here][:, None]]).tolist()
             paces[here, there] = [pace for one in found if (pace := known[one]) is not None]
-        least[row] = min((alone_ns(pace, size) for pace in paces[here, there]), default=NEVER)
+        least[row] = min((alone_ns(pace, nbytes) for pace in paces[here, there]), default=NEVER)
         forced[row] = 0 if (classes.may[here] & classes.may[there]).any() else least[row]
-    which = which.reshape(-1)
     return ints(np.where(free, 0, least[which])), ints(np.where(free, 0, forced[which]))
 
 

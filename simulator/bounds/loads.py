@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from simulator.bounds.classes import NEVER
+from simulator.columns import alike
 from simulator.execution.discipline import discipline
 from simulator.units import Nanos
 
@@ -45,8 +47,8 @@ def work_bound(classes: Classes, head_ns: Floats, tail_ns: Floats) -> Load:
     if not len(busy):
         return Load(0, ())
     run = np.where(classes.run_ns[busy] < 0, np.inf, classes.run_ns[busy].astype(np.float64))
-    rows, which = np.unique(run, axis=0, return_inverse=True)
-    counts = np.bincount(which.reshape(-1)).astype(np.float64)
+    first, which = alike(*np.where(classes.run_ns[busy] < 0, NEVER, classes.run_ns[busy]).T)
+    rows, counts = run[first], np.bincount(which).astype(np.float64)
     lanes = classes.lanes.astype(np.float64)
     tried: list[Floats] = [*np.eye(len(lanes)), *_sides(rows), np.ones(len(lanes))]
     tried.append(_prices(rows, counts, lanes, tried))

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, overload
 
 import numpy as np
-import numpy.typing as npt
 
-from simulator.columns import Ids, Ints, ids, ints
+from simulator.columns import Ids, Ints, alike, ids, ints
 from simulator.costs.rules import category
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
@@ -121,15 +120,6 @@ def labels_of(trace: Trace, clients: Sequence[DrawnClient]) -> tuple[Labels, Ids
     numbers: dict[int, int] = {}
     program = ids([numbers.setdefault(id(one.partitions), len(numbers)) for one in clients])
     ops, moved = trace.ops, trace.transfers
-    op, of_op = _alike(program[ops.client], ops.node, ops.iteration)
-    transfer, of_transfer = _alike(program[moved.client], moved.row, moved.iteration)
-    return Labels(trace, clients, op, transfer), of_op, ids(len(op) + of_transfer)
-
-
-def _alike(*columns: npt.NDArray[np.integer]) -> tuple[Ids, Ids]:
-    """A row for each different row of the columns, and which of these each row is like."""
-    key = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        key = key * (int(column.max(initial=0)) + 1) + column
-    _, first, like = np.unique(key, return_index=True, return_inverse=True)
-    return ids(first), ids(like.reshape(-1))
+    op, of_op = alike(program[ops.client], ops.node, ops.iteration)
+    transfer, of_transfer = alike(program[moved.client], moved.row, moved.iteration)
+    return Labels(trace, clients, ids(op), ids(transfer)), ids(of_op), ids(len(op) + of_transfer)

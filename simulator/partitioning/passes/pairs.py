@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simulator.cluster.cluster import Cluster
-from simulator.columns import Flags, positions
+from simulator.columns import Flags, alike, positions
 from simulator.graph import ops
 from simulator.graph.attributes import text_value, type_value, typed
 from simulator.graph.dtypes import FLOAT, REF, base
@@ -110,11 +110,10 @@ def make_pairs(
     alone = np.where(ends.dtype[crossing] > REF, np.arange(len(crossing)) + 1, 0)  # a reference's reader shares nothing
     location = level.location[ends.dst_device[crossing]]
     host = ends.on_host[crossing].astype(np.int64)
-    key = np.stack([given.src[crossing], given.port[crossing], location, host, alone])
-    _, first, inverse = np.unique(key, axis=1, return_index=True, return_inverse=True)
+    first, number = alike(given.src[crossing], given.port[crossing], location, host, alone)
     creation = np.argsort(first, kind="stable")
     of_edge = np.full(len(given), -1)
-    of_edge[crossing] = positions(creation, len(creation))[inverse.reshape(-1)]
+    of_edge[crossing] = positions(creation, len(creation))[number]
     edge = crossing[first[creation]]
     made = _add_nodes(nodes, given, ends, edge, cluster, level, numbers := list(numbers))
     send, recv, out, begin = np.array(made, np.int64).reshape(-1, 4).T
