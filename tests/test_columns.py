@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.columns import by_key, flags, ids, joined, lists, positions, stable_order
+from simulator.columns import alike, by_key, flags, ids, joined, lists, positions, stable_order
 
 
 @given(st.lists(st.integers(0, 2**31 - 1) | st.integers(0, 3), max_size=50))
@@ -25,6 +25,16 @@ def test_rows_of_one_key_stand_together_in_their_order(keys: list[int]) -> None:
     order, first = by_key(ids(keys), 10)
     found = [order[first[key] : first[key + 1]].tolist() for key in range(10)]
     assert found == [[row for row, one in enumerate(keys) if one == key] for key in range(10)]
+
+
+@given(st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 1), st.integers(-(2**62), 2**62)), max_size=30))
+def test_equal_rows_have_one_number_and_the_first_of_them(rows: list[tuple[int, int, int]]) -> None:
+    columns = np.array(rows, np.int64).reshape(-1, 3).T
+    first, number = alike(*columns)
+    different = sorted(set(rows))
+    assert [rows[row] for row in first.tolist()] == different
+    assert first.tolist() == [rows.index(one) for one in different]
+    assert number.tolist() == [different.index(one) for one in rows]
 
 
 LISTS = st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=6)

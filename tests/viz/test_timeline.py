@@ -4,7 +4,7 @@ import itertools
 import json
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, TypeAlias
@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.columns import ints
+from simulator.costs.rules import category
 from simulator.execution.options import SimulationOptions
 from simulator.execution.trace import Kind
 from tests.viz.scenes import EXAMPLE, HOSTILE, example, hostile, loop
@@ -23,6 +24,7 @@ from viz.command.request import Request
 from viz.command.stages import run
 from viz.figures import critical_shares
 from viz.formats.trace_events import _duration
+from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
 from viz.timeline.step_timeline import step_timeline
 
@@ -281,3 +283,25 @@ def test_transfers_that_overlap_on_a_link_get_tracks_of_their_own() -> None:
 def test_no_thread_is_taken_for_the_main_thread_of_its_process(drawn: Sequence[Event]) -> None:
     """Perfetto takes one for it that has the process's number, and shows it before all others."""
     assert all(event["pid"] != event["tid"] for event in drawn)
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_labels_made_on_demand_are_those_of_what_ran_and_moved(scene: Callable[[], Scene]) -> None:
+    made = step_timeline(scene())
+    graph, trace, slices = scene().graph, scene().trace, made.slices
+    assert len(made.labels) == len(made.labels[:]) > slices.label.max()
+    for row in range(len(slices.lane)):
+        label, op, transfer = made.labels[slices.label[row]], int(slices.op[row]), int(slices.transfer[row])
+        if op >= 0:
+            node = int(scene().partitions.origin[trace.ops.node[op]])
+            tag = ",".join(map(str, trace.iterations[trace.ops.iteration[op]]))
+            assert label == (f"{graph.names[node]}{'#' * bool(tag)}{tag}", graph.ops[node], category(graph.ops[node]))
+            continue
+        tensor = int(scene().partitions.tensor[trace.transfers.row[transfer]])
+        name = graph.tensor_name(tensor) if tensor >= 0 else f"^{graph.names[-1 - tensor]}"
+        on_link = made.lanes[slices.lane[row]].kind == "link"
+        verb, kind = (
+            ("", "transfer") if on_link else ("send ", PACKING) if slices.packs[row] else ("receive ", UNPACKING)
+        )
+        assert label.name.partition("#")[0] == verb + name
+        assert label.kind == kind
