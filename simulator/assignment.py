@@ -59,6 +59,7 @@ class SearchRecord:
     better: tuple[tuple[int, str, Nanos], ...]  # each time it found one that is better: placements judged so far, how
     cycles: int  # of annealing
     accepted: int  # moves of it
+    hopeless: bool = False  # it ended before its budget, as nothing better was to be expected
 
     @property
     def gains(self) -> dict[str, Nanos]:

@@ -95,6 +95,7 @@ def search(problem: Problem) -> Plan:
         better=tuple(judge.better),
         cycles=progress.cycles,
         accepted=progress.accepted,
+        hopeless=progress.hopeless,
     )
     notes = _shortage(problem, chosen) if full else ()
     return replace(chosen, notes=(*chosen.notes, *notes), search=record)

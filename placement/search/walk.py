@@ -6,7 +6,7 @@ Science 220, 1983), its simulation stopped as soon as it would be refused. Cycle
 other from a tenth of that, and grow by half each time; so nothing depends on how large the budget is, which only ends
 it. The best and starts that are nearly as good take turns. After cycles that bring nothing the next begins hotter, and
 may change the order of ops where it was that of ready times. The path is looked for anew every few judgements. Where no
-budget is given, idle cycles end the walk.
+budget is given, idle cycles end the walk. Any walk ends that has judged HOPELESS times as many as its best took.
 
 All numbers in the walk are whole, so that it is the same on every machine.
 """
@@ -36,6 +36,7 @@ _REHEATED = (10, 30, 100)  # after idle cycles, by their number
 _SHIFTED = 200  # of a thousand moves change the order of ops
 _FIRST, _SLICE = 0.25, 0.02  # the most that the first cycle and a slice take, in `Judge.steps`'s seconds
 _TURNS = 16  # the first cycle tries each group on each device so often at most
+HOPELESS = 1000  # times as many judgements as the best placement or the first cycle took: then the walk ends
 _IDLE = 3  # cycles one after the other that bring nothing
 
 
@@ -46,6 +47,7 @@ class Progress:
     cycles: int = 0
     accepted: int = 0  # moves
     played: int = 0  # simulated, as no bound refused them
+    hopeless: bool = False  # it ended since nothing better was to be expected
 
 
 class Walker:
@@ -171,7 +173,11 @@ def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> l
     judge, idle = walker.judge, 0
     length = min(judge.steps(_FIRST), _TURNS * len(walker.groups.allowed))
     best, found = starts[0], list(starts)
+    first = judge.judged + length
     while judge.left() and (judge.effort.limited or idle < _IDLE):
+        if judge.judged > HOPELESS * max(first, judge.better[-1][0]):
+            progress.hopeless = True
+            break
         turn = progress.cycles
         start = best
         if turn % 2 == 0 and turn // 2 < len(starts) and 100 * starts[turn // 2].ns < _NEAR * best.ns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from placement import effort
+from placement.search import walk
 from simulator import wording
 from simulator.cluster import cluster, description, topology
 from simulator.costs import profile
@@ -39,6 +40,7 @@ SIZES = (
     results.MAX_ROWS,
     description.MAX_FILE_BYTES,
     effort.MOST,
+    walk.HOPELESS,
     wording.MAX_TEXT,
 )
 

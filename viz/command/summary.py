@@ -364,7 +364,8 @@ def _search(scene: Scene) -> Iterator[str]:
         return
     what = f"{counted(record.judged, 'placement')} of {counted(record.groups, 'group')} with a choice"
     cycles = f"{counted(record.cycles, 'cycle')} of annealing with {counted(record.accepted, 'move')} taken"
-    yield f"search     {what}; {cycles}; seed {record.seed}, budget {record.effort}"
+    ended = ", of which the rest promised nothing better" if record.hopeless else ""
+    yield f"search     {what}; {cycles}; seed {record.seed}, budget {record.effort}{ended}"
     listed = [f"{name} {'does not fit' if ns is None else show_nanos(ns)}" for name, ns in record.listed]
     left_out = f"; not asked: {', '.join(record.left_out)}" if record.left_out else ""
     yield f"search     others: {', '.join(listed)}{left_out}"

@@ -167,6 +167,7 @@ def _search(scene: Scene) -> dict[str, Any] | None:
         "saved_ns": record.gains,
         "cycles": record.cycles,
         "accepted": record.accepted,
+        "hopeless": record.hopeless,
     }
 
 

@@ -16,6 +16,7 @@ from placement.effort import Effort
 from placement.plan import Plan, lacking, largest_alone, verdict
 from placement.problem import NEVER, Problem, pose
 from placement.search.starts import ALWAYS, LISTED, ask, fitting
+from placement.search.walk import HOPELESS
 from simulator.bounds import bound
 from simulator.columns import ids
 from simulator.errors import InfeasibleError
@@ -200,3 +201,16 @@ def test_other_algorithms_count_in_a_time() -> None:
     assert plan.search is not None
     assert plan.search.judged == len(ask(replace(problem, effort=Effort(seconds=0.0))).found)
     assert plan.search.cycles == 0
+
+
+@pytest.mark.parametrize("effort", [Effort(judged=2**40), Effort(seconds=1e9)])
+def test_a_search_without_hope_ends_before_its_budget(effort: Effort) -> None:
+    found = load("search")(replace(two_chains(), effort=effort)).search
+    assert found is not None
+    assert found.hopeless
+    best = found.better[-1][0]
+    assert found.judged > HOPELESS * best
+    shorter = load("search")(asked(two_chains(), HOPELESS * best)).search
+    assert shorter is not None
+    assert not shorter.hopeless
+    assert shorter.better == found.better
