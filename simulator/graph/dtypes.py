@@ -26,7 +26,7 @@ NAMES: Mapping[int, str] = MappingProxyType(
 )
 """TensorFlow's name of each DataType's number, references included."""
 
-FLOAT, INT32, STRING, BOOL, RESOURCE, VARIANT = 1, 3, 7, 10, 20, 21  # types that rules name
+FLOAT, INT32, STRING, INT64, BOOL, RESOURCE, VARIANT = 1, 3, 7, 9, 10, 20, 21  # types that rules name
 
 _NUMBER = {name: number for number, (name, _) in enumerate(_ROWS)}
 

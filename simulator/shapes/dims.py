@@ -134,6 +134,11 @@ class Algebra:
             made = self.times(made, dim)
         return made
 
+    @property
+    def reasons(self) -> tuple[Sequence[Hashable], ...]:
+        """The reasons of all symbols, in the order in which they were made."""
+        return tuple(self._reason)
+
     def reason(self, symbol: int) -> Sequence[Hashable]:
         """The reason for which a symbol was made."""
         return self._reason[SYMBOLS - symbol]

@@ -13,8 +13,11 @@ from functools import cached_property
 from heapq import heappop, heappush
 from itertools import pairwise
 
+from simulator.graph.dtypes import INT32, INT64
 from simulator.graph.graph import Graph
-from simulator.graph.op_classes import MERGES, SWITCHES
+from simulator.graph.inlining.bodies import Body
+from simulator.graph.op_classes import MERGES, SWITCHES, calling
+from simulator.shapes.calls import Calls, Given, Known
 from simulator.shapes.dims import Algebra, Dims, Value
 from simulator.shapes.formulas.elementwise import same
 from simulator.shapes.origins import Origins
@@ -27,6 +30,7 @@ EDGE = PLACEHOLDERS | _ITERATORS | {"QueueDequeue", "QueueDequeueV2", "QueueDequ
 """Ops that bring examples into a graph, a row each; no other node says how many."""
 
 LEGACY_PRODUCER = 21  # until then a placeholder's scalar shape says "unknown" (tensorflow/core/ops/array_ops.cc)
+_COUNTS = frozenset((INT32, INT64))  # types of tensors that may hold sizes
 _ROUNDS = 4  # in which what readers ask of a tensor is carried on to its other readers
 _VISITS = 64  # of one node; what still changes then is unknown
 
@@ -67,7 +71,12 @@ def infer(
     differ. `batch` is the unknown first dimension of tensors at the graph's edge, where nothing else gives it. With
     `size`, known numbers are `Traced` to those of the file that may be multiples of it.
     """
-    found = _Propagation(graph, given, believed, batch)
+
+    def body(of: Body, algebra: Algebra, known: Given, calls: Calls) -> Given:
+        return _Propagation.of_body(of, algebra, known, calls, batch).results()
+
+    calls = Calls(graph.library, graph.source, body, traced=size is not None)
+    found = _Propagation(graph, given, believed, calls, batch)
     if size is not None:
         found.site.origins = Origins(found.algebra, size)
     found.run()
@@ -78,7 +87,7 @@ def infer(
         if not learned:
             break
         if graph.edge_back.any():  # in a loop nothing is ever narrowed: it begins anew
-            found = _Propagation(graph, given, believed, batch, learned)
+            found = _Propagation(graph, given, believed, calls, batch, learned)
             found.run()
         else:
             found.narrow(learned)
@@ -93,14 +102,20 @@ class _Propagation:
         graph: Graph,
         given: Mapping[int, Dims],
         believed: Sequence[Dims],
+        calls: Calls,
         batch: int | None = None,
         asked: Mapping[int, Dims] = {},
+        *,
+        algebra: Algebra | None = None,
+        handed: Mapping[int, Known] = {},
+        results: Sequence[int] = (),
     ) -> None:
         count = len(graph.tensor_node)
+        self.calls, self.handed, self.returned = calls, handed, results  # tensors of a body: taken, and handed back
         self.graph, self.given, self.believed, self.batch = graph, given, believed, batch
         self.batched = set[int]()
         self.asked = asked  # tensor -> what its readers ask of it
-        self.algebra = Algebra()
+        self.algebra = Algebra() if algebra is None else algebra
         self.contents = Contents(self.algebra)
         self.site = Site(self.algebra, self.contents)
         self.shapes: list[Dims] = [None] * count
@@ -117,6 +132,27 @@ class _Propagation:
         self.clashes: dict[int, str] = {}
         self.narrowing = False  # whether a tensor may become better known
         self.everything = False  # whether what nothing was said of counts as unknown now
+
+    @classmethod
+    def of_body(cls, body: Body, algebra: Algebra, known: Given, calls: Calls, batch: int | None) -> _Propagation:
+        """The inference of a function's body for these arguments."""
+        graph = body.graph
+        arguments = {int(graph.tensor_ptr[row]): one for row, one in enumerate(known)}
+        return cls(
+            graph,
+            {tensor: one.shape for tensor, one in arguments.items()},
+            [None] * len(graph.tensor_node),
+            calls,
+            batch,
+            algebra=algebra,
+            handed=arguments,
+            results=[int(graph.tensor_ptr[row]) + port for row, port in body.results],
+        )
+
+    def results(self) -> Given:
+        """What a body hands back."""
+        self.run()
+        return [Known(self.shapes[at], self.values[at], self.handles[at]) for at in self.returned]
 
     def run(self) -> None:
         """Find the fixed point."""
@@ -257,11 +293,14 @@ class _Propagation:
         if begin == end:
             return []
         values: Sequence[Value | None] = ()
-        if not followed.isdisjoint(range(begin, end)) and node not in self.clashes:
+        handles: Mapping[int, Handle | None] = site.made
+        if row is None and (called := self._called(op, node)) is not None:
+            found, values = [one.shape for one in called], [one.value for one in called]
+            handles = {at: one.handle for at, one in enumerate(called)}
+        elif not followed.isdisjoint(range(begin, end)) and node not in self.clashes:
             values = self._valued(op, node, found)
-        handles = site.made
         if op in PASSING and taken:
-            handles = {at: self._passed(at, len(taken), site.handles) for at in range(end - begin)}  # type: ignore[misc]
+            handles = {at: self._passed(at, len(taken), site.handles) for at in range(end - begin)}
         return self._write(node, begin, end, found, values, handles)
 
     def _move(self, node: int, taken: Sequence[int]) -> None:
@@ -274,6 +313,14 @@ class _Propagation:
         site.types = [types[one] for one in taken]
         site.values = [values[one] for one in taken]
         site.handles = [handles[one] for one in taken]
+
+    def _called(self, op: str, node: int) -> Given | None:
+        """What a kept call hands back; None: the node is no call."""
+        if not self.graph.library:
+            return None
+        site = self.site
+        known = [Known(*one) for one in zip(site.shapes, site.values, site.handles, strict=True)]
+        return self.calls.results(op, site.attrs, self.algebra, node, known)
 
     def _passed(self, at: int, count: int, handles: Sequence[Handle | None]) -> Handle | None:
         return handles[at if at < count and self.graph.ops[self.site.node] == "IdentityN" else 0]
@@ -318,6 +365,8 @@ class _Propagation:
             handle = handles.get(at)
             if tensor in self.given:
                 shape, value = self.given[tensor], None
+                if tensor in self.handed:
+                    _, value, handle = self.handed[tensor]
             else:
                 shape = self._believing(tensor, shape)
                 if self.batch is not None and shape and shape[0] < 0 and self.graph.ops[node] in EDGE:
@@ -409,11 +458,19 @@ class _Propagation:
                 followed.add(tensor)
                 pending.append(tensor)
 
+        for tensor in self.returned:
+            if self.types[tensor] in _COUNTS and tensor not in followed:
+                followed.add(tensor)
+                pending.append(tensor)
+        calls = set(calling(graph, range(len(graph)))) if graph.library else set()
         for node, op in enumerate(graph.ops):
-            row = RULES.get(op)
+            row, taken = RULES.get(op), inputs[node]
+            if node in calls and row is None:
+                for tensor in taken:
+                    if self.types[tensor] in _COUNTS:
+                        follow(node, tensor)
             if row is None or not (row.slots or row.reads_all):
                 continue
-            taken = inputs[node]
             slots = range(len(taken)) if row.reads_all else row.slots
             for slot in slots:
                 if -len(taken) <= slot < len(taken):
