@@ -133,7 +133,7 @@ SIBLINGS = {
 }
 # what they show is used by others, too
 PACKAGES = ("simulator", "placement", "viz", "simulator.oracle", "placement.environment")
-MOST_ALONE = 30
+MOST_ALONE = 31
 # Other modules that one other module alone imports, and why each is a module of its own.
 ALONE: dict[str, str] = {
     # doors: a package, or Python itself, loads its one entry
@@ -163,6 +163,7 @@ ALONE: dict[str, str] = {
     "simulator.partitioning.laws": "what holds of every cut, with `==`",
     "simulator.placer.legality": "the placer's rules for a placement that somebody made",
     "simulator.shapes.batches": "the change of a fixed batch: which numbers repeat it, and how they are written anew",
+    "simulator.shapes.calls": "functions' bodies and their symbols, beside the fixed point over one graph",
     "simulator.shapes.values": "the evaluator of small tensors, beside the rules for shapes",
     # a part of a larger whole, with a border of its own
     "simulator.cluster.scaling": "a description with one figure multiplied, for any use, tested by itself",
