@@ -52,7 +52,7 @@ class Calls:
         self._left = MAX_BODY_NODES
 
     def results(self, op: str, attrs: Attrs, algebra: Algebra, node: int, given: Given) -> Given | None:
-        """What is known of the outputs of a call, of an If, a Case or a While; None: the node is none of these.
+        """The outputs of a call, an If, a Case or a While, as far as they are known; None: the node is none of these.
 
         `given` is what is known of its inputs in terms of `algebra`. `node` tells its symbols from those of others.
         """

@@ -150,7 +150,7 @@ class _Propagation:
         )
 
     def results(self) -> Given:
-        """What a body hands back."""
+        """The results of a body."""
         self.run()
         return [Known(self.shapes[at], self.values[at], self.handles[at]) for at in self.returned]
 
@@ -315,7 +315,7 @@ class _Propagation:
         site.handles = [handles[one] for one in taken]
 
     def _called(self, op: str, node: int) -> Given | None:
-        """What a kept call hands back; None: the node is no call."""
+        """The results of a kept call; None: the node is no call."""
         if not self.graph.library:
             return None
         site = self.site
