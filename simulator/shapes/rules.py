@@ -402,7 +402,9 @@ _TABLES: tuple[Row, ...] = (
 )
 
 _DATASET: tuple[Row, ...] = (
-    (s.iterated, "", "IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard"),
+    (s.iterated, "", "IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard "
+     "OptionalGetValue"),
+    (e.scalar, "", "OptionalFromValue OptionalNone OptionalHasValue"),
     (e.scalar, "", "IteratorV2 Iterator OneShotIterator AnonymousIterator IteratorFromStringHandle "
      "IteratorFromStringHandleV2 IteratorToStringHandle"),
 )

@@ -140,9 +140,9 @@ def _area(site: Site) -> str:
 
 
 def stack(site: Site) -> Outputs:
-    """Stack: a handle; StackV2 is a resource, before it was a reference to two strings."""
+    """Stack: a handle; StackV2 is a resource, and kept the shape of the reference to two strings that it was before."""
     site.made[0] = Handle("queue", site.name)
-    return (HANDLE if site.op == "StackV2" else (2,),)
+    return ((2,),)
 
 
 def pushed(site: Site) -> Outputs:
