@@ -9,6 +9,8 @@ import pytest
 
 from simulator.execution.laws import check_trace
 from simulator.laws import assignment_laws
+from simulator.loading import load
+from simulator.oracle.inference import compare_shapes
 from simulator.partitioning.laws import partition_laws
 from tests.oracle.sundry import GRAPHS, written
 from viz import run
@@ -31,3 +33,12 @@ def test_a_graph_of_each_kind_keeps_the_laws(graphs: Mapping[str, Path], kind: s
     assert not partition_laws(found.graph, found.step, found.cluster, found.assignment, found.partitions)
     assert not check_trace(found.trace, found.partitions, found.cluster)
     assert found.trace.makespan >= found.bound.ns
+
+
+@pytest.mark.parametrize("keep_calls", [False, True])
+@pytest.mark.parametrize("kind", ["saved model", *GRAPHS])
+def test_shapes_are_those_that_tensorflow_infers(graphs: Mapping[str, Path], kind: str, keep_calls: bool) -> None:
+    found, refused = compare_shapes(load(graphs[kind], keep_calls=keep_calls))
+    assert refused is None
+    assert found.differences == ()
+    assert found.of
