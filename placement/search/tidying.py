@@ -1,7 +1,8 @@
-"""The same makespan with fewer transfers: what a walk left on devices by chance goes back to its neighbours.
+"""The same makespan with fewer devices and transfers: what a walk left somewhere by chance goes back to its neighbours.
 
-A walk takes moves that change nothing, so off the critical path it leaves ops wherever they came to be. Here each group
-is set where most of its values are, all such groups at once. Where the step gets slower, half of them at a time.
+A walk takes moves that change nothing, so off the critical path it leaves ops wherever they came to be. Here devices
+that hardly work hand all that they have to one that works more, first to those with the most time left. Then each
+group is set where most of its values are. Such moves are made all at once; where the step gets slower, half at a time.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from placement.search.decisions import Decisions, Vector
 from placement.search.judge import KEPT, Candidate, Judge
 
 _ROUNDS = 4
+_HARDLY = 20  # a device with less than that part of the work of the one that works most
+_TARGETS = 4  # devices that are tried for what such devices have
 _MOST = 200  # judgements
 
 
@@ -41,6 +44,7 @@ def tidied(judge: Judge, best: Candidate) -> Candidate:
     if best.ns >= NEVER:
         return best
     values = _values(made)
+    best = _gathered(judge, values, best, most)
     moved_ns = values.moved_ns(made.spread(best.device))
     for _ in range(_ROUNDS):
         before, waiting = best, [_pulled(made, values, best.device)]
@@ -56,6 +60,32 @@ def tidied(judge: Judge, best: Candidate) -> Candidate:
                 waiting += [moves[len(moves) // 2 :], moves[: len(moves) // 2]]
         if best is before:
             break
+    return best
+
+
+def _gathered(judge: Judge, values: Values, best: Candidate, most: int) -> Candidate:
+    """The placement with fewer devices that hardly work, as quick and with no more transfers; else it itself."""
+    made = judge.made
+    where, devices = made.spread(best.device), made.allowed.shape[1]
+    run_ns = made.problem.tables.run_ns[np.arange(len(where)), where]
+    work = np.bincount(where, np.maximum(run_ns, 0), devices)
+    order, hardly = np.argsort(work, kind="stable"), work * _HARDLY < work.max()
+    moved_ns, targets = values.moved_ns(where), order[~hardly[order]].tolist()
+    for target in dict.fromkeys([*targets[: _TARGETS - 1], *targets[-1:]]):
+        on = best.device[made.free]
+        small = [made.free[on == device] for device in np.flatnonzero(hardly).tolist()]
+        small = [groups for groups in small if len(groups) and made.allowed[made.row[groups], target].all()]
+        waiting = [small] if small else []
+        while waiting and judge.judged < most:
+            some = waiting.pop()
+            device = best.device.copy()
+            device[np.concatenate(some)] = target
+            after_ns = values.moved_ns(made.spread(device))
+            found = judge.judge("fewer devices", device, best.ops) if after_ns <= moved_ns else best
+            if after_ns <= moved_ns and found.rank <= best.rank:
+                best, moved_ns = found, after_ns
+            elif len(some) > 1:
+                waiting += [some[len(some) // 2 :], some[: len(some) // 2]]
     return best
 
 
