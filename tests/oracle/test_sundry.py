@@ -42,3 +42,14 @@ def test_shapes_are_those_that_tensorflow_infers(graphs: Mapping[str, Path], kin
     assert refused is None
     assert found.differences == ()
     assert found.of
+
+
+@pytest.mark.parametrize("replicate", ["in", "between", "both", "allreduce"])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "loop"])
+def test_shapes_of_a_replicated_graph_are_those_that_tensorflow_infers(
+    graphs: Mapping[str, Path], kind: str, replicate: str
+) -> None:
+    graph = run(graphs[kind], cluster="ps=1,worker=2x2gpu", algorithm="tensorflow", replicate=replicate).graph
+    found, refused = compare_shapes(graph)
+    assert refused is None
+    assert found.differences == ()

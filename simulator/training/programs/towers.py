@@ -163,7 +163,9 @@ def _average(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], de
     if len(set(values)) == 1 and not gradient.indices:  # it is the same for all, as it is not copied
         return
     name = f"average/{graph.names[gradient.variable]}"
-    shape = variable_shape(graph, gradient.variable) if not gradient.indices else None
+    shape = (
+        times(shape_on(graph, edge), len(replicas)) if gradient.indices else variable_shape(graph, gradient.variable)
+    )
     if not gradient.indices:
         total = ops.sum(f"{name}/sum", values, shape)
     else:
