@@ -44,7 +44,7 @@ def test_shapes_are_those_that_tensorflow_infers(graphs: Mapping[str, Path], kin
     assert found.of
 
 
-@pytest.mark.parametrize("replicate", ["in", "between", "both", "allreduce"])
+@pytest.mark.parametrize("replicate", ["in", "between", "both", "allreduce:ring"])
 @pytest.mark.parametrize("kind", ["dense", "sparse", "loop"])
 def test_shapes_of_a_replicated_graph_are_those_that_tensorflow_infers(
     graphs: Mapping[str, Path], kind: str, replicate: str

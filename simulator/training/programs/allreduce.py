@@ -34,7 +34,7 @@ from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Graph, Shape
 from simulator.training.programs.edits import TensorOps, copied, dtype_of, redirect, unused_prefix
 from simulator.training.programs.setter import Setter
-from simulator.training.programs.towers import Replica, gathered, of_each, split_batch, without_gpus
+from simulator.training.programs.towers import Replica, gathered, gathered_shape, of_each, split_batch, without_gpus
 from simulator.training.recognition.anatomy import Anatomy, Gradient
 from simulator.training.recognition.clipping import as_computed
 from simulator.training.recognition.dataflow import source_of
@@ -137,10 +137,10 @@ def _gather(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], whe
     """Let every replica's update read the rows of all replicas, divided by their number."""
     graph = editor.given
     dtype, name = dtype_of(graph, gradient.values[0]), f"allreduce/{graph.names[gradient.variable]}"
-    means = []
+    means, shape = [], gathered_shape(graph, gradient.values[0], replicas)
     for place, (one, device) in enumerate(zip(replicas, where, strict=True)):
         rows = gathered(editor, f"{name}/rows_{place}", gradient.values[0], replicas, device)
-        means.append(TensorOps(editor, device, dtype).share(f"{name}/mean_{place}", rows, len(replicas)))
+        means.append(TensorOps(editor, device, dtype).share(f"{name}/mean_{place}", rows, len(replicas), shape))
         numbers = gathered(editor, f"{name}/indices_{place}", gradient.indices[0], replicas, device)
         for edge in gradient.indices:
             redirect(editor, edge, numbers, one.rows)

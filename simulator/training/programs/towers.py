@@ -19,7 +19,7 @@ from simulator.cluster.device_strings import with_devices
 from simulator.cluster.devicespec import parse
 from simulator.graph.attributes import number, typed
 from simulator.graph.editor import Editor, Endpoint, edited
-from simulator.graph.graph import Attrs, Graph
+from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue
 from simulator.graph.tensors import SHAPES
 from simulator.training.programs.edits import (
@@ -163,9 +163,7 @@ def _average(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], de
     if len(set(values)) == 1 and not gradient.indices:  # it is the same for all, as it is not copied
         return
     name = f"average/{graph.names[gradient.variable]}"
-    shape = (
-        times(shape_on(graph, edge), len(replicas)) if gradient.indices else variable_shape(graph, gradient.variable)
-    )
+    shape = gathered_shape(graph, edge, replicas) if gradient.indices else variable_shape(graph, gradient.variable)
     if not gradient.indices:
         total = ops.sum(f"{name}/sum", values, shape)
     else:
@@ -181,8 +179,13 @@ def _average(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], de
 def gathered(editor: Editor, name: str, edge: int, replicas: Sequence[Replica], device: str) -> int:
     """The rows that an edge carries in each replica, one below the other, on one device."""
     graph = editor.given
-    shape = times(shape_on(graph, edge), len(replicas))
-    return TensorOps(editor, device, dtype_of(graph, edge)).concat(name, of_each(graph, edge, replicas), shape)
+    values, shape = of_each(graph, edge, replicas), gathered_shape(graph, edge, replicas)
+    return TensorOps(editor, device, dtype_of(graph, edge)).concat(name, values, shape)
+
+
+def gathered_shape(graph: Graph, edge: int, replicas: Sequence[Replica]) -> Shape | None:
+    """The shape of the rows of all replicas; None: the rank is unknown."""
+    return times(shape_on(graph, edge), len(replicas))
 
 
 def of_each(graph: Graph, edge: int, replicas: Sequence[Replica]) -> list[Endpoint]:
