@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from placement.columns import STAYS, Columns
 from placement.problem import NEVER, Problem, topological
 from placement.scheduling.heaps import pop, push
 from placement.scheduling.insertion import PS_PER_NS
-from placement.scheduling.running import Machine, listed, machine_of
+from placement.scheduling.running import MOST_PS, Machine, listed, machine_of
 from simulator.columns import Ints
 
 
@@ -148,7 +149,7 @@ def mean_run(problem: Problem) -> Ints:
     which = step.allowed[step.group]
     for row, (low, high) in enumerate(pairwise(step.set_first.tolist())):
         ops = np.flatnonzero(which == row)
-        means[ops] = np.rint(run_ns[np.ix_(ops, step.device[low:high])].mean(axis=1) * PS_PER_NS).astype(np.int64)
+        means[ops] = _picoseconds(run_ns[np.ix_(ops, step.device[low:high])].mean(axis=1))
     return means
 
 
@@ -164,4 +165,10 @@ def mean_transfer(problem: Problem) -> Ints:
     fixed = routes.latency_ns[rows] + routes.send_ns[rows] + routes.receive_ns[rows]
     mean = float(fixed.mean()) + problem.columns.nbytes.astype(np.float64) * (wire + work).mean()
     mean[problem.columns.spread == STAYS] = 0
-    return np.rint(mean * PS_PER_NS).astype(np.int64)  # type: ignore[no-any-return]  # numpy's `where` has no type
+    return _picoseconds(mean)
+
+
+def _picoseconds(time_ns: npt.NDArray[np.float64]) -> Ints:
+    """Whole picoseconds; a time that 64 bits can't hold is the longest that machines reckon with (`running`)."""
+    found: Ints = np.rint(np.minimum(time_ns * PS_PER_NS, float(MOST_PS))).astype(np.int64)
+    return found

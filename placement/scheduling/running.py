@@ -22,7 +22,7 @@ from simulator.execution.choosing import CompiledSources, is_warm
 
 _WORTH_LOADING, _WORTH_COMPILING = 2_000, 50_000  # ops times devices: lists take some 5 and 150 ms for an algorithm
 _SHARED = ("../placement/columns.py", "../placement/problem.py", "../placement/scheduling")
-_MOST = 2**61  # picoseconds: no sum of ranks may pass it, as it would not fit 64 bits
+MOST_PS = 2**61  # picoseconds: no sum of ranks may pass it, as it would not fit 64 bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ def machine_of(problem: Problem, function: Callable[..., None]) -> Machine:
 
     `function` is the one of those which run on it that takes longest.
     """
-    if pays(len(problem.group) * len(problem.capacity), function) and _longest_ps(problem.columns) < _MOST:
+    if pays(len(problem.group) * len(problem.capacity), function) and _longest_ps(problem.columns) < MOST_PS:
         return Machine(problem.columns, True)
     return plain(problem)
 

@@ -18,8 +18,11 @@ from placement.scheduling import running
 from placement.scheduling.earliest_start import enter_first
 from placement.scheduling.heaps import pop, push, replace_first
 from placement.scheduling.insertion import enter_all
+from placement.scheduling.ranks import mean_transfer, upward_ranks
+from placement.scheduling.running import MOST_PS
 from simulator.columns import Ints
 from simulator.errors import InfeasibleError
+from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
 from tests.placement.search.test_search import problems
 
 SCHEDULES = ("heft", "cpop", "peft", "etf", "m_etf", "m_sct")
@@ -84,4 +87,13 @@ def test_times_that_64_bits_would_not_hold_are_left_to_python() -> None:
         one: Ints = np.array([run_ns])
         return Columns(*(one for _ in Columns._fields))
 
-    assert running._longest_ps(columns(10**9)) < running._MOST < running._longest_ps(columns(10**16))
+    assert running._longest_ps(columns(10**9)) < MOST_PS < running._longest_ps(columns(10**16))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_transfer_of_centuries_is_the_longest_that_is_reckoned_with() -> None:
+    """A shape in a file may claim 2**55 bytes: as picoseconds they would be a negative number."""
+    cluster = cluster_of("gg", bytes_per_s=10**6)
+    problem = problem_of(tasks({("a", "b"): 2**55}), cluster, costs_of(cluster, [[1, 1]] * 2))
+    assert mean_transfer(problem).tolist() == [MOST_PS]
+    assert upward_ranks(problem)[0] > MOST_PS
