@@ -30,5 +30,6 @@ def run_command(arguments: Sequence[str], written: list[str], begin: Callable[[]
         write(request.table, parquet_of([as_cells(row) for row in rows]))
         written.append(request.table)
     if not request.quiet:
-        tell(f"{as_text(rows)}\nWrote {', '.join(written[:-1])} and {written[-1]}.")
+        files = " and ".join(filter(None, (", ".join(written[:-1]), written[-1])))
+        tell(f"{as_text(rows)}\nWrote {files}.")
     return 0 if any(row.fits for row in rows) else 1

@@ -210,6 +210,8 @@ def test_the_command_prints_the_table_and_writes_both_files(
     assert out.endswith("Wrote bench.csv and profiles.svg.\n")
     assert len(read_rows("bench.csv")) == 2
     assert Path("profiles.svg").read_text().count("<text") > 10
+    assert main([*given[:-2], "-o", "alone.csv"]) == 0
+    assert capsys.readouterr().out.endswith("\nWrote alone.csv.\n")
 
 
 def test_the_rows_as_parquet_are_those_of_the_csv(
