@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.models import DEFAULT_CPU, find_model
 from simulator.cluster.protocols import GRPC, find_protocol
-from simulator.cluster.topology import MAX_DEVICES, Host, Task, connect
+from simulator.cluster.topology import MAX_DEVICES, Host, Task, check_name, connect
 from simulator.errors import ClusterError
 
 GRAMMAR = 'write for instance "4gpu", "2cpu", "ps=1,worker=2x2gpu" or "worker=2x8h100"'
@@ -87,6 +87,7 @@ def _read_part(part: str, text: str, local: list[tuple[int, str]], jobs: list[tu
             raise ClusterError(f"{part!r} in {text!r}: {job[1]!r} is a reserved word, not a job; {GRAMMAR}")
         local.append((int(job[2]), job[1]))
     elif job:
+        check_name("job", job[1])  # before its tasks are made, whose names repeat it
         jobs.append((job[1], int(job[2]), int(job[3] or 0), (job[4] or "gpu").lower()))
     else:
         raise ClusterError(f"{part!r} in the cluster {text!r} is not a part of one; {GRAMMAR}")

@@ -36,7 +36,19 @@ from typing import Any, NoReturn, TypeAlias
 from simulator.cluster.cluster import Cluster, Link
 from simulator.cluster.models import DEFAULT_CPU, MODEL_KEYS, Model, find_model, read_cores, read_model
 from simulator.cluster.protocols import GRPC, PLAIN, Protocol, find_protocol
-from simulator.cluster.topology import LOOPBACK, MAX_DEVICES, NIC_25GBE, PCIE4, UPLINK, Host, Rack, Task, Wire, connect
+from simulator.cluster.topology import (
+    LOOPBACK,
+    MAX_DEVICES,
+    MAX_NAME_CHARS,
+    NIC_25GBE,
+    PCIE4,
+    UPLINK,
+    Host,
+    Rack,
+    Task,
+    Wire,
+    connect,
+)
 from simulator.errors import ClusterError
 from simulator.units import parse_nanos, parse_picos, parse_rate, show_nanos
 from simulator.wording import near, some
@@ -268,6 +280,8 @@ def read_toml(text: str, source: str, *, name: str | None = None) -> Cluster:
     named: dict[str, list[str]] = {}  # hosts by the name of their table, and each by its own
     for nth, raw in enumerate(reader.tables(top.get("host", []), "host")):
         table = reader.keys(raw, _HOST, "host", nth)
+        if len(str(table.get("name", ""))) > MAX_NAME_CHARS:
+            reader.fail(f"a name has at most {MAX_NAME_CHARS} characters", "host", nth, "name")
         made = _hosts(reader, table, nth, own)
         hosts += made
         if len(hosts) > MAX_DEVICES:

@@ -25,6 +25,7 @@ from simulator.errors import ClusterError
 from simulator.units import show_rate
 
 MAX_DEVICES = 65_536  # 8,192 hosts of 8
+MAX_NAME_CHARS = 512  # of a job or a host; the names of its devices and links repeat it
 MAX_PAIRS = 2**22  # of GPUs of one host with wires of their own, in the whole cluster: 2,048 in one host
 
 
@@ -109,7 +110,8 @@ def connect(
     cluster are the figures assumed of its hosts, `notes`, and the protocol.
 
     Raises ClusterError for a host or GPU that does not exist, a GPU of two tasks, and a host in two racks. A task that
-    no device string can name is refused, too, and so are more than MAX_DEVICES devices.
+    no device string can name is refused, too, and so are more than MAX_DEVICES devices, and names of jobs and hosts of
+    more than MAX_NAME_CHARS characters.
     """
     machines = {host.name: host for host in hosts}
     _check(machines, tasks)
@@ -148,6 +150,14 @@ def _assumptions(hosts: Sequence[Host]) -> list[str]:
     return said
 
 
+def check_name(what: str, name: str) -> None:
+    """Raise ClusterError for a name of a host or a job that is too long."""
+    if len(name) > MAX_NAME_CHARS:
+        raise ClusterError(
+            f"the name of the {what} {name[:20]}... has {len(name):,} characters; simviz takes at most {MAX_NAME_CHARS}"
+        )
+
+
 def _check(machines: Mapping[str, Host], tasks: Sequence[Task]) -> None:
     owner: dict[tuple[str, int], str] = {}
     seen: set[str] = set()
@@ -156,7 +166,10 @@ def _check(machines: Mapping[str, Host], tasks: Sequence[Task]) -> None:
     total = sum(task.cpus + len(task.gpus) for task in tasks)
     if total > MAX_DEVICES:
         raise ClusterError(f"the cluster has {total} devices; simviz takes at most {MAX_DEVICES:,}")
+    for host in machines:
+        check_name("host", host)
     for task in tasks:
+        check_name("job", task.job)
         if not is_job(task.job) or not 0 <= task.number <= MAX_NUMBER:
             raise ClusterError(
                 f"there can be no task {task.number} of the job {task.job!r}: a job's name is of letters, digits and "

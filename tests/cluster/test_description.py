@@ -366,3 +366,19 @@ def test_a_graph_that_names_too_much_is_told_so() -> None:
     graph = build(["a"], ["NoOp"], ["/job:worker/task:999999999"], [[]], [{}])
     with pytest.raises(ClusterError, match="give --cluster"):
         default_cluster(graph)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'[[host]]\nname = "{"h" * 60_000}"\ncount = 60000\n',
+        f'[[host]]\nname = "h"\ncount = 60000\n[[task]]\njob = "{"w" * 60_000}"\nhost = "h"\ncount = 60000\n',
+        json.dumps({"cluster": {"w" * 1000: ["a:1", "b:2"]}}),
+        json.dumps({"cluster": {"worker": ["a" * 1000, "b:2"]}}),
+    ],
+)
+def test_long_names_are_refused_before_they_are_repeated(text: str, tmp_path: Path) -> None:
+    path = tmp_path / ("cluster.toml" if text.startswith("[") else "cluster.json")
+    path.write_text(text)
+    with pytest.raises(ClusterError, match="512"):
+        load_cluster(path)

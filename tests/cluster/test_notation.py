@@ -50,6 +50,7 @@ def test_notation_makes_these_devices(text: str, devices: Sequence[str]) -> None
         ("40000gpu,40000gpu", "65,536"),
         ("worker=8192x8gpu", "65,536"),
         ("wor-ker=1", "wor-ker"),
+        (f"gpu=4,{'z' * 70_000}=6x4096v100", "70,000 characters"),
     ],
 )
 def test_a_wrong_part_is_named(text: str, part: str) -> None:

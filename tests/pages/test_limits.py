@@ -32,6 +32,7 @@ SIZES = (
     request.MOST,
     topology.MAX_DEVICES,
     cluster.MAX_IN_STEP,
+    topology.MAX_NAME_CHARS,
     topology.MAX_PAIRS,
     fields.MAX_NODES,
     fields.MAX_EDGES,

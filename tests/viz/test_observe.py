@@ -25,6 +25,8 @@ CLUSTER = ("--cluster", "ps=2,worker=1")
 def test_a_step_is_observed_kept_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert main([GRAPH, *CLUSTER, "--observe", "--json", "first.json", "--quiet"]) == 0
+    assert main([GRAPH, *CLUSTER, "--observe", "-o", "named.observed", "--quiet"]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first.json", "named.observed", "ps_training.observed"]
     step = read_observed(tmp_path / "ps_training.observed")
     assert step.feeds == {"images:0": (64, 28, 28, 1), "labels:0": (64,)}
     told = []

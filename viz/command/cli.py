@@ -152,8 +152,10 @@ def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
     paths = list(asked.output)
     if not paths and asked.json is None:
         paths = [_default_name(asked.graph, ".html")]
-    if asked.observe is not False:
-        paths.append(asked.observe if isinstance(asked.observe, str) else _default_name(asked.graph, ".observed"))
+    if isinstance(asked.observe, str):
+        paths.append(asked.observe)
+    elif asked.observe and not any(path.endswith(".observed") for path in paths):
+        paths.append(_default_name(asked.graph, ".observed"))
     found = [(path, check_suffix(path)) for path in dict.fromkeys(paths)]
     for path, suffix in found:
         check_place(path, folder=suffix in FOLDERS)

@@ -157,7 +157,7 @@ def _believable(samples: Iterable[Sample], label: str, form: str) -> MeasuredTim
     """The times, if there are some and an op can take them."""
     found = tuple(samples)
     if not found:
-        raise ClusterError(f"{label} holds no measured times; {_WANTED}")
+        raise ClusterError(f"{label} holds no measured times; {_WANTED}; --observation takes observed steps")
     for one in found:
         where = f"{label}, line {one.line}" if one.line else label
         if one.ns < 0:

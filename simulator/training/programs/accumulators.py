@@ -86,7 +86,7 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
     steps, counts, done = _counted(editor, found, parted, home, in_graph_text(program.task))
 
     worker, home_ops = steps.worker, steps.home
-    local = worker.add("local_step", "VariableV2", (), {**_kind(worker.dtype), **_SHAPED})
+    local = worker.add("local_step", "VariableV2", (), {**_kind(worker.dtype), **_SHAPED}, [()])
     now = worker.cast("local_step/cast", worker.apply("local_step/read", "Identity", [local], ()), INT64, ())
     steps.assign("local_step/start", local, steps.read("local_step/global", worker))
     start = home_ops.cast("start/cast", steps.read("start", home_ops), INT64, ())
@@ -148,7 +148,7 @@ def _counted(
     step, counts = found.global_step, found.counts
     if step is None:
         ops = TensorOps(editor, home, INT64)
-        step = ops.add("global_step", "VariableV2", (), {**_kind(INT64), **_SHAPED})
+        step = ops.add("global_step", "VariableV2", (), {**_kind(INT64), **_SHAPED}, [()])
         name = editor.names[step]
         zero, one = ops.constant(f"{name}/zero", 0, INT64), ops.constant(f"{name}/one", 1, INT64)
         ops.apply(f"{name}/Assign", "Assign", [step, zero], ())

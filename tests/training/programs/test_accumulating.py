@@ -91,6 +91,19 @@ def test_shapes_that_were_found_are_kept() -> None:
         assert worker.tensor_bytes[row] == graph.tensor_bytes[row]
 
 
+@pytest.mark.parametrize("regime", [Regime("sync"), Regime("sync", aggregate=2, total=3, tokens=4)])
+def test_what_is_added_has_sizes(regime: Regime) -> None:
+    """Else the headline would call the makespan a lower bound."""
+    graph = with_shapes(script())
+    for program in made(graph, regime):
+        added = [row for row, name in enumerate(program.graph.names) if name not in graph.index]
+        first = program.graph.tensor_ptr
+        sized = {"FIFOQueueV2", "ConditionalAccumulator", "SparseConditionalAccumulator"}  # handles
+        for row in added:
+            if program.graph.ops[row] not in sized:
+                assert (program.graph.tensor_bytes[first[row] : first[row + 1]] >= 0).all(), program.graph.names[row]
+
+
 def test_a_graph_without_a_global_step_gets_one_on_the_first_ps() -> None:
     rows = Rows()
     variable(rows, "w", device="/job:ps/task:1")
@@ -102,6 +115,8 @@ def test_a_graph_without_a_global_step_gets_one_on_the_first_ps() -> None:
         rows.add(f"{name}/update", "ApplyGradientDescent", [name, "rate", f"{name}/g"], T=type_attr())
     rows.add("train", "NoOp", ["^w/update", "^v/update"])
     *_, updates = made(rows.built())
+    row = updates.graph.row("global_step")
+    assert updates.graph.tensor_shape[updates.graph.tensor_ptr[row]] == ()
     asked = dict(zip(updates.graph.names, updates.graph.requested, strict=True))
     assert asked["global_step"] == asked["sync_replicas/token_queue"] == "/job:ps/task:0"
     assert updates.counts == ("global_step/count",)
