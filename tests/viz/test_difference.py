@@ -222,6 +222,17 @@ def test_runs_are_told_apart_by_what_differs() -> None:
     assert compare(replace(one, label="yesterday"), heft).names == ("yesterday", "heft")
 
 
+def test_the_order_is_told_where_the_placement_is_one() -> None:
+    """Else nothing says why one placement takes two times."""
+    one = outline(example())
+    other = replace(one, algorithm="search", circumstances={**one.circumstances, "order": "priority"})
+    assert one.circumstances["order"] != "priority"
+    assert "Against requested (order " in str(compare(one, other))
+    node = next(iter(one.placement))
+    elsewhere = replace(other, placement={**other.placement, node: "elsewhere"})
+    assert "order" not in str(compare(one, elsewhere))
+
+
 def test_runs_of_different_graphs_are_refused() -> None:
     one = outline(example())
     with pytest.raises(SimvizError, match="no node in common"):
