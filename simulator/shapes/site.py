@@ -216,14 +216,16 @@ class Site:
         self._fresh += 1
         return self.algebra.symbol(self.round, self.node, self._fresh)
 
-    def ranked(self, rank: int) -> Dims:
-        """A shape of which only the rank is known."""
+    def ranked(self, rank: int) -> tuple[int, ...]:
+        """A shape of which only the rank is known. A file can ask for any; no tensor has more than MAX_RANK."""
+        if not 0 <= rank <= MAX_RANK:
+            raise ShapeError(f"a tensor can't have {rank} dimensions")
         return tuple([self.fresh() for _ in range(rank)])
 
     def of_rank(self, shape: Dims, rank: int) -> tuple[int, ...]:
         """The shape, which must have that rank."""
         if shape is None:
-            return tuple([self.fresh() for _ in range(rank)])
+            return self.ranked(rank)
         if len(shape) != rank:
             raise ShapeError(f"shape must be rank {rank} but is rank {len(shape)}: {written(shape)}")
         return shape

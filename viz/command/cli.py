@@ -17,7 +17,7 @@ from simulator.errors import (
     SimvizError,
     UnsupportedError,
 )
-from simulator.wording import printable
+from simulator.wording import brief, printable
 from viz.command.options import parser
 from viz.command.terminal import complain, drop_output, print_json, progress, tell
 
@@ -136,7 +136,7 @@ def _in_the_users_words(error: SimvizError, graph: str | None) -> str:
     if graph is None:
         return message
     about_graph = isinstance(error, (GraphError, InfeasibleError, UnsupportedError, DeadlockError))
-    return f"{graph}: {message}" if about_graph and graph not in message else message
+    return brief(f"{graph}: {message}") if about_graph and graph not in message else message
 
 
 def _exit_code(error: SimvizError) -> int:

@@ -160,7 +160,8 @@ def joined(site: Site, parts: list[Dims], axis: int | None) -> Outputs:
     if rank == 0:
         raise ShapeError("can't concatenate scalars (use Pack instead)")
     at = site.axis(axis, rank)
-    along, around = 0, site.ranked(rank)
+    along: int = 0
+    around: Dims = site.ranked(rank)
     for part in parts:
         sides = site.of_rank(part, rank)
         along = site.algebra.plus(along, sides[at])
