@@ -14,7 +14,7 @@ _MOST_SECONDS = 1e9
 _OVERHEAD, _PER_OP = 5e-6, 5e-8  # seconds
 
 
-def _silent(said: str) -> None:
+def silent(said: str) -> None:
     """Tell nobody."""
 
 
@@ -27,7 +27,7 @@ class Effort:
 
     judged: int | None = None
     seconds: float | None = None
-    say: Callable[[str], None] = _silent  # gets a sentence on its progress now and then
+    say: Callable[[str], None] = silent  # gets a sentence on its progress now and then
 
     @property
     def limited(self) -> bool:
@@ -55,7 +55,7 @@ def seconds_of(effort: Effort, ops: int) -> float:
     return effort.judged * (_OVERHEAD + _PER_OP * ops)
 
 
-def read_effort(text: str, say: Callable[[str], None] = _silent) -> Effort:
+def read_effort(text: str, say: Callable[[str], None] = silent) -> Effort:
     """Read "2s", "500ms", "5min", or a number of placements. Raise SimvizError for anything else."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h)|(\d+)", text.strip())
     if found is None:

@@ -151,7 +151,7 @@ ALONE: dict[str, str] = {
     # one of several siblings behind a table or a walk
     "placement.search.starts": "placements made from the problem alone, apart from the walk",
     "placement.search.tidying": "what follows the walk: fewer transfers, tested by itself",
-    "placement.search.walk": "the annealing itself, apart from the starts",
+    "placement.search.walks": "threads and their end, apart from what a walk does",
     "simulator.costs.collectives": "sums over several GPUs by NCCL, tested on meshes by hand",
     "simulator.costs.fusion": "one rewriting of Grappler, which times alone feel",
     "simulator.graph.inlining.lowering": "what single ops become, as in TensorFlow; `expanding` is the walk",

@@ -24,7 +24,8 @@ from placement.search.decisions import decisions_of
 from placement.search.judge import Candidate, Judge, fewest
 from placement.search.starts import Listed, ask, cuts, lists
 from placement.search.tidying import tidied
-from placement.search.walk import Progress, Walker, anneal, orders
+from placement.search.walk import Progress, Walker, orders
+from placement.search.walks import side_by_side
 from simulator.assignment import SearchRecord
 from simulator.columns import Ids
 from simulator.errors import UnsupportedError
@@ -76,7 +77,7 @@ def search(problem: Problem) -> Plan:
                     for name, ops in orders(walker, start)
                     if judge.left()
                 ]
-            found = anneal(walker, fewest(found, _WALKED), progress)
+            found, progress = side_by_side(walker, fewest(found, _WALKED))
             found.insert(0, tidied(judge, found[0]))
     near = [one for one, said in zip(listed, known, strict=True) if _near(problem, said, found)]
     last = [*near, *(Listed("search", _plan(problem, one)) for one in fewest(found, _FINALS))]
@@ -92,7 +93,7 @@ def search(problem: Problem) -> Plan:
         groups=len(made.free),
         listed=tuple((name, reached.get(name)) for name in asked.names),
         left_out=asked.left_out,
-        better=tuple(judge.better),
+        better=tuple((one.judged, one.how, one.ns) for one in judge.better),
         cycles=progress.cycles,
         accepted=progress.accepted,
         hopeless=progress.hopeless,

@@ -6,13 +6,15 @@ or later.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from time import monotonic
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from placement.effort import Effort, judged_in
+from placement.effort import Effort, judged_in, silent
 from placement.problem import NEVER
 from placement.search.ahead import work_of
 from placement.search.decisions import Decisions, Vector
@@ -24,7 +26,7 @@ from simulator.units import Bytes, Nanos, show_nanos
 _ENDLESS = 2**60
 FREE_ORDERS = ("auto", "priority")  # under these a plan may say in which order devices take their ops
 KEPT = 20  # one of so many judgements is kept for `tidying`
-_DEFAULT = 24_000_000  # steps of `ahead.work_of`, about a second, where nothing is said
+_DEFAULT = 36_000_000  # steps of `ahead.work_of` for each walk, about a second on a busy machine, if nothing is said
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,19 @@ class Candidate:
         return self.over, self.ns
 
 
+class Better(NamedTuple):
+    """A placement that is better than all before it."""
+
+    judged: int  # judgements until then, its own included
+    how: str  # it was found
+    rank: tuple[Bytes, Nanos]
+
+    @property
+    def ns(self) -> Nanos:
+        """Its makespan."""
+        return self.rank[1]
+
+
 @dataclass(eq=False)
 class Judge:
     """The compiled loop over one problem, its memory, and what is left of the budget."""
@@ -54,7 +69,8 @@ class Judge:
     judged: int = 0
     spent: int = 0  # work, as `ahead.work_of` counts it
     best: Candidate | None = None
-    better: list[tuple[int, str, Nanos]] = field(default_factory=list)  # judgements so far, how, makespan
+    better: list[Better] = field(default_factory=list)
+    ended: bool = False  # nobody waits for it any more
 
     def __post_init__(self) -> None:
         problem = self.made.problem
@@ -70,6 +86,8 @@ class Judge:
     def left(self) -> int:
         """The number of judgements that the budget still allows, 0 if its time or its work is done but for tidying."""
         seconds, judged = self.effort.seconds, self.effort.judged
+        if self.ended:
+            return 0
         if seconds is not None and monotonic() - self.started >= seconds * (1 - 1 / KEPT):
             return 0
         if not self.effort.limited and self.spent >= _DEFAULT:
@@ -84,7 +102,7 @@ class Judge:
         """Keep a placement if it is better than all so far."""
         if self.best is None or found.rank < self.best.rank:
             self.best = found
-            self.better.append((self.judged, how, found.ns))
+            self.better.append(Better(self.judged, how, found.rank))
             self.effort.say(f"searching: {self.judged:,} placements judged, the best takes {show_nanos(found.ns)}")
 
     def code(self, ops: Ids | None) -> int:
@@ -112,7 +130,32 @@ class Judge:
         given = (order, ranked, ints([]), 2**62, notes, self.makespan, self.peaks)
         self.work.run(self.play, rows, self.columns, ids([0]), *given)
         tables = self.made.problem.tables
-        self.spent += work_of(len(tables), len(tables.consumer), self.work.arena.found.counts)
+        self.spent += work_of(len(tables), len(tables.consumer), self.work.arena.found.counts.tolist())
+
+    def beside(self, work: Workspace) -> Judge:
+        """A judge in another workspace who knows what this one knows; only this one tells of progress."""
+        return replace(
+            self,
+            work=work,
+            effort=replace(self.effort, say=silent),
+            better=list(self.better),
+        )
+
+    def join(self, others: Sequence[Judge], since: int) -> None:
+        """Take over what judges beside it did since so many judgements, as if all had judged in turn."""
+        every = (self, *others)
+        found = sorted(
+            ((one.judged, at, one) for at, judge in enumerate(every) for one in judge.better if one.judged > since),
+            key=lambda each: each[:2],
+        )
+        self.judged = since + sum(judge.judged - since for judge in every)
+        self.better = [one for one in self.better if one.judged <= since]
+        for judged, _, one in found:
+            if not self.better or one.rank < self.better[-1].rank:
+                turn = min(since + (judged - since) * len(every), self.judged)
+                self.better.append(one._replace(judged=turn))
+        known = [judge.best for judge in every if judge.best is not None]
+        self.best = min(known, key=lambda one: one.rank, default=None)
 
     def start_ns(self) -> Vector:
         """[n] when each op started in the last run."""

@@ -175,7 +175,7 @@ def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> l
     best, found = starts[0], list(starts)
     first = judge.judged + length
     while judge.left() and (judge.effort.limited or idle < _IDLE):
-        if judge.judged > HOPELESS * max(first, judge.better[-1][0]):
+        if judge.judged > HOPELESS * max(first, judge.better[-1].judged):
             progress.hopeless = True
             break
         turn = progress.cycles

@@ -117,7 +117,7 @@ def _evaluated(
     held = np.zeros((len(rows) if peaks else 0, len(prepared.tables.devices)), np.int64)
     compiled = loads() if options.engine == "auto" else choose(options.engine, 0)
     rest = prepared.rest_ns if stop else ints([])
-    rule = _Rule(prepared.tables, prepared.column, options, CODES[order], rest, compiled, threads or _processors())
+    rule = _Rule(prepared.tables, prepared.column, options, CODES[order], rest, compiled, threads or processors())
     handing = handing_on(prepared, rows, flavour)
     _check(prepared, rows, handing)
     size = BLOCK if stop else max(len(rows), 1)
@@ -144,7 +144,7 @@ def _of_row(priorities: Column | None, row: int) -> Matrix | None:
     return mine
 
 
-def _processors() -> int:
+def processors() -> int:
     """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

@@ -1,0 +1,84 @@
+"""Walks side by side: they repeat, the first is the walk alone, counts are of all, and what ends one ends all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+
+from placement.algorithms.search import search
+from placement.effort import Effort, silent
+from placement.plan import Plan, verdict
+from placement.problem import Problem
+from placement.search import judge as judging
+from placement.search import walks
+from placement.search.judge import Candidate
+from placement.search.walk import Progress, Walker, anneal
+from placement.search.walks import walks_of
+from tests.placement.search.test_search import problems, two_chains
+
+
+@contextmanager
+def walking(count: int) -> Iterator[None]:
+    """So many walks where nobody says how long, each with the work of a moment."""
+    with patch.object(walks, "_WALKS", count), patch.object(judging, "_DEFAULT", 20_000):
+        yield
+
+
+def found(problem: Problem, count: int) -> Plan:
+    with walking(count):
+        return search(replace(problem, effort=Effort()))
+
+
+def test_a_time_has_a_walk_for_each_processor_and_all_else_repeats_everywhere() -> None:
+    with patch.object(walks, "processors", return_value=5):
+        assert walks_of(Effort(seconds=1), 100) == 5
+        assert walks_of(Effort(judged=10**9), 100) == 1
+        assert walks_of(Effort(), 100) == 2
+        assert walks_of(Effort(), 10**6) == walks_of(Effort(seconds=1), 10**6) == 1
+    with patch.object(walks, "processors", return_value=64):
+        assert walks_of(Effort(seconds=1), 100) == 8
+
+
+@settings(deadline=None, max_examples=20)
+@given(problems())
+def test_several_walks_repeat_and_are_never_worse_than_the_first(problem: Problem) -> None:
+    if not all(problem.allowed):
+        return
+    problem = replace(problem, flavour="local")  # a master's cut may judge otherwise than the walks do
+    one, three, again = found(problem, 1), found(problem, 3), found(problem, 3)
+    assert (again.device, again.priority, again.search) == (three.device, three.priority, three.search)
+    assert verdict(problem, three) <= verdict(problem, one)
+    if one.search is not None and three.search is not None:
+        assert three.search.judged >= one.search.judged
+        assert all(before[0] <= after[0] for before, after in pairwise(three.search.better))
+        assert all(judged <= three.search.judged for judged, _, _ in three.search.better)
+
+
+@pytest.mark.parametrize("where", [0, 1])
+def test_what_ends_a_walk_ends_all(where: int) -> None:
+    """One walk of an endless time is interrupted; the other one has to hear of it."""
+    went: list[Walker] = []
+
+    def interrupted(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> Any:  # Any: as `anneal`
+        went.append(walker)
+        first = walker.judge.effort.say is not silent
+        if first == (where == 0):
+            raise KeyboardInterrupt
+        return anneal(walker, starts, progress) if where == 0 else []
+
+    problem = replace(two_chains(), effort=Effort(seconds=1e9, say=lambda _: None))
+    with (
+        patch.object(walks, "processors", return_value=2),
+        patch.object(walks, "anneal", interrupted),
+        patch("placement.search.walk.HOPELESS", 2**50),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        search(problem)
+    assert [walker.judge.ended for walker in went if walker.judge.effort.say is silent] == [True]
