@@ -95,6 +95,11 @@ class Problem:
         return columns_of(self.tables, self.group, self.allowed, self.resident, NEVER)
 
     @property
+    def size(self) -> int:
+        """The work on the step, in ops of at most four reads each: a dense graph counts by its reads."""
+        return max(len(self.group), len(self.tables.consumer) // 4)
+
+    @property
     def tables(self) -> Tables:
         """The step's tables."""
         return self.prepared.tables

@@ -1,4 +1,7 @@
-"""Files: what the system refuses becomes a sentence, and a file is written whole or not at all."""
+"""Files: what the system refuses becomes a sentence, and a file is written whole or not at all.
+
+What is gzipped unfolds in proportion to its size: a few kilobytes of it could claim half a gigabyte.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import errno
 import os
 import secrets
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +17,11 @@ from pathlib import Path
 from simulator.errors import SimvizError
 from simulator.units import show_bytes
 from simulator.wording import near
+
+GZIP = b"\x1f\x8b"
+MAX_RATIO = 100  # bytes out of one of gzip; text of real graphs has 20 to 40
+FREE_BYTES = 2**22  # that may unfold whatever the ratio is
+_PIECE_BYTES = 2**16  # of what is unfolded at once: zlib copies what it leaves
 
 
 @contextmanager
@@ -43,7 +52,39 @@ def read_file(source: str | os.PathLike[str], most_bytes: int, error: type[Simvi
     return content
 
 
+def unzipped(raw: bytes, most_bytes: int, *, alone: bool = False) -> bytes:
+    """The content of gzip, all its members; whatever follows the last one is left out, as by gunzip.
+
+    With `alone` there may be one member, and nothing behind it. Raises ValueError with a clause about it where it is
+    damaged or cut, or unfolds to more than `most_bytes`, or to more than is in proportion to its size.
+    """
+    most = min(most_bytes, max(FREE_BYTES, MAX_RATIO * len(raw)))
+    parts, size, at = [], 0, 0
+    member = zlib.decompressobj(wbits=31)
+    while at < len(raw):
+        try:
+            part = member.decompress(raw[at : at + _PIECE_BYTES], most - size + 1)
+        except zlib.error:
+            raise ValueError("is gzip, but damaged. Fetch it again") from None
+        size += len(part)
+        if size > most:
+            raise ValueError(f"unfolds to more than {show_bytes(most)}; unzip it yourself if you trust it")
+        parts.append(part)
+        at += min(_PIECE_BYTES, len(raw) - at) - len(member.unused_data)
+        if member.eof:
+            if alone and at < len(raw):
+                raise ValueError("goes on where its content has ended. Fetch it again")
+            if raw[at : at + len(GZIP)] != GZIP:
+                break
+            member = zlib.decompressobj(wbits=31)
+    if not member.eof:
+        raise ValueError("is gzip, but ends too early: it was cut. Fetch it again")
+    return b"".join(parts)
+
+
 def _siblings(label: str) -> str:
+    if os.path.islink(label):
+        return " It is a link to one that is gone."
     try:
         names = sorted(os.listdir(os.path.dirname(label) or "."))
     except (OSError, ValueError):  # no folder to look into: nothing to propose

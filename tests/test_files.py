@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 import resource
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from simulator import files
-from simulator.files import mode, replace_file
+from simulator.files import FREE_BYTES, GZIP, MAX_RATIO, mode, replace_file, unzipped
 
 ROOT = Path(__file__).parents[1]
 
@@ -84,3 +88,31 @@ def test_a_limit_on_the_size_of_files_is_told(way: str, tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(tmp_path.iterdir()) == []
+
+
+@given(
+    parts=st.lists(st.binary(max_size=300), min_size=1, max_size=4), repeated=st.integers(1, 400), behind=st.binary()
+)
+def test_gzip_unfolds_as_gunzip_does_it(parts: list[bytes], repeated: int, behind: bytes) -> None:
+    raw = b"".join(gzip.compress(part * repeated) for part in parts)
+    assert unzipped(raw, 10**9) == gzip.decompress(raw) == b"".join(part * repeated for part in parts)
+    if not behind.startswith(GZIP):
+        assert unzipped(raw + behind, 10**9) == unzipped(raw, 10**9)
+    for cut in {1, len(raw) // 2, len(raw) - 1}:
+        with pytest.raises(ValueError, match=r"cut|damaged") if len(parts) == 1 else suppress(ValueError):
+            unzipped(raw[:cut], 10**9)
+
+
+def test_a_few_kilobytes_of_gzip_do_not_unfold_to_half_a_gigabyte() -> None:
+    small = gzip.compress(bytes(FREE_BYTES))
+    assert len(unzipped(small, 2**29)) == FREE_BYTES
+    assert len(small) * MAX_RATIO < FREE_BYTES
+    for raw in (gzip.compress(bytes(FREE_BYTES + 1)), small * 3):
+        with pytest.raises(ValueError, match="unfolds to more than 4 MiB; unzip it yourself"):
+            unzipped(raw, 2**29)
+    large = os.urandom(2**17)  # which gzip can't make smaller
+    assert len(unzipped(gzip.compress(large) + gzip.compress(bytes(2**23)), 2**29)) == 2**17 + 2**23
+
+
+def test_gzip_of_many_members_takes_time_in_proportion_to_them() -> None:
+    assert len(unzipped(gzip.compress(b"x") * 100_000, 2**29)) == 100_000

@@ -174,7 +174,11 @@ def _orders(made: Decisions) -> Vector:
         np.argsort(-highest, kind="stable"),
         np.argsort(mean(wide), kind="stable"),
         np.array(sorted(range(count), key=_names(made).__getitem__), np.int64),
-        *(_clustered(made, chance, noise=noise) for noise in (False, True) if count <= _TREES),
+        *(
+            _clustered(made, chance, noise=noise)
+            for noise in (False, True)
+            if max(count, len(made.pair) // 4) <= _TREES
+        ),
     ]
     different = {order.tobytes(): order for order in found}
     return np.array(list(different.values()), np.int64)

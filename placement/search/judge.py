@@ -96,7 +96,7 @@ class Judge:
 
     def steps(self, seconds: float) -> int:
         """The number of judgements that take about so long; it depends on the size of the step alone."""
-        return judged_in(seconds, len(self.made.group))
+        return judged_in(seconds, self.made.problem.size)
 
     def consider(self, found: Candidate, how: str) -> None:
         """Keep a placement if it is better than all so far."""

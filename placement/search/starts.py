@@ -74,7 +74,7 @@ def ask(problem: Problem, tell: Callable[[Listed], object] = lambda _: None) -> 
     """
     from placement.algorithms import load  # late: the table names `search`
 
-    names = fitting(len(problem.group), len(problem.capacity), problem.effort)
+    names = fitting(problem.size, len(problem.capacity), problem.effort)
     asked = Asked([], [], names, tuple(name for name in LISTED if name not in names))
     for name in names:
         try:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from simulator.errors import GraphError
-from simulator.files import readable
+from simulator.files import GZIP, readable, unzipped
 from simulator.units import show_bytes
 
 # --- fetch -----------------------------------------------------------------------------------------------------------
@@ -20,7 +19,6 @@ from simulator.units import show_bytes
 MAX_FILE_BYTES = 2**31  # no protobuf message is larger
 MAX_STREAM_BYTES = 2**29  # from a pipe or out of gzip, where the size is not known beforehand
 STANDARD_INPUT = "-"
-_GZIP = b"\x1f\x8b"
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt", "saved_model.pb.gz", "saved_model.pbtxt.gz")
 
 
@@ -63,26 +61,11 @@ def _bounded(stream: BinaryIO, label: str, limit: int = MAX_STREAM_BYTES) -> byt
 
 
 def _unzipped(raw: bytes, label: str) -> bytes:
-    """The content of gzip (all its members), or the bytes as they are; never more than MAX_STREAM_BYTES."""
-    if not raw.startswith(_GZIP):
-        return raw
-    parts, size, left = [], 0, raw
-    while left.startswith(_GZIP):
-        member = zlib.decompressobj(wbits=31)
-        try:
-            part = member.decompress(left, MAX_STREAM_BYTES - size + 1)
-        except zlib.error:
-            raise GraphError(f"{label} is gzip, but damaged. Fetch it again.") from None
-        size += len(part)
-        if size > MAX_STREAM_BYTES:
-            raise GraphError(
-                f"{label} unfolds to more than {show_bytes(MAX_STREAM_BYTES)}; unzip it yourself if you trust it."
-            )
-        if not member.eof:
-            raise GraphError(f"{label} is gzip, but ends too early: it was cut. Fetch it again.")
-        parts.append(part)
-        left = member.unused_data
-    return b"".join(parts)
+    """The content of gzip, or the bytes as they are."""
+    try:
+        return unzipped(raw, MAX_STREAM_BYTES) if raw.startswith(GZIP) else raw
+    except ValueError as error:
+        raise GraphError(f"{label} {error}.") from None
 
 
 # --- recognise -------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from google.protobuf import text_format
 from simulator.errors import GraphError
 from simulator.graph.dtypes import NAMES
 from simulator.graph.graph import Attrs
-from simulator.graph.messages import AttrValue, GraphDef, NodeDef, Proto
+from simulator.graph.messages import AttrValue, GraphDef, NodeDef, Proto, merge_text
 from simulator.graph.rows import Rows
 
 _TYPES = {name: number for number, name in NAMES.items()}
@@ -95,7 +95,7 @@ def read_enclosed(text: str, message: Proto, indent: int, source: str) -> tuple[
         return f"{blanks}graph_def {{\n{blanks}}}"
 
     try:
-        text_format.Parse(block.sub(take, text.replace("\r\n", "\n")), message)
+        merge_text(block.sub(take, text.replace("\r\n", "\n")), message)
         holders = message.meta_graphs if indent else [message]
         if len(holders) == len(read):
             return message, read
@@ -165,7 +165,7 @@ def _read_attr(text: str) -> tuple[str, Proto] | None:
             return name, AttrValue(type=_TYPES[dtype])
     node = NodeDef()
     try:
-        text_format.Parse(_ATTR + text, node)
+        merge_text(_ATTR + text, node)
     except _REFUSALS:
         return None  # the whole piece is read again, for an error with its line
     if len(node.attr) != 1 or len(node.ListFields()) != 1:
@@ -177,7 +177,7 @@ def _read_attr(text: str) -> tuple[str, Proto] | None:
 def parse(text: str, message: Proto, source: str, first_line: int) -> Proto:
     """Parse text into the message by protobuf's own reader. Raises GraphError with the line."""
     try:
-        return text_format.Parse(text, message)
+        return merge_text(text, message)
     except _REFUSALS as error:
         raise _refusal(error, text, source, first_line) from None
 

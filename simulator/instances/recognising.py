@@ -7,6 +7,8 @@ import re
 import zlib
 from pathlib import Path
 
+from simulator.files import GZIP, unzipped
+
 MAX_BYTES = 2**28
 _SAMPLE = 4096  # bytes in which an object begins
 _BLANKS = b"\xef\xbb\xbf \t\r\n"
@@ -18,10 +20,10 @@ def is_instance(path: str | os.PathLike[str]) -> bool:
     if not looks_like_json(path):
         return False
     raw = Path(path).read_bytes()
-    if raw.startswith(b"\x1f\x8b"):
+    if raw.startswith(GZIP):
         try:
-            raw = zlib.decompressobj(wbits=31).decompress(raw, MAX_BYTES)
-        except zlib.error:  # the reader says that it is damaged
+            raw = unzipped(raw, MAX_BYTES)
+        except ValueError:  # the reader says what is wrong with it
             return False
     return _KEYS.search(raw) is not None
 
@@ -40,7 +42,7 @@ def looks_like_json(path: str | os.PathLike[str]) -> bool:
 def opens(raw: bytes) -> bool:
     """Whether these bytes, gzipped or not, begin as a JSON object."""
     beginning = raw[:_SAMPLE]
-    if beginning.startswith(b"\x1f\x8b"):
+    if beginning.startswith(GZIP):
         try:
             beginning = zlib.decompressobj(wbits=31).decompress(beginning, _SAMPLE)
         except zlib.error:  # the reader says that it is damaged

@@ -10,13 +10,12 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import zlib
 from collections.abc import Mapping
 from math import prod
 from typing import TypeAlias
 
 from simulator.errors import ClusterError, GraphError
-from simulator.files import read_file
+from simulator.files import GZIP, read_file, unzipped
 from simulator.graph.graph import Shape
 from simulator.graph.tensors import MAX_BYTES as MAX_TENSOR_BYTES
 from simulator.graph.tensors import MAX_OUTPUTS
@@ -89,18 +88,12 @@ def read_observed(source: str | os.PathLike[str]) -> ObservedStep:
 
 def _unpacked(packed: bytes) -> bytes:
     """The text, of bounded size."""
-    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)  # gzip's head
+    if not packed.startswith(GZIP):
+        raise ValueError("it is not packed by gzip")
     try:
-        content = unpacker.decompress(packed, MAX_BYTES)
-    except zlib.error:
-        raise ValueError("it is not packed by gzip") from None
-    if unpacker.unconsumed_tail:
-        raise ValueError(f"it unpacks to more than {MAX_BYTES:,} bytes")
-    if not unpacker.eof:
-        raise ValueError("its end is missing")
-    if unpacker.unused_data:
-        raise ValueError("something follows its end")
-    return content
+        return unzipped(packed, MAX_BYTES, alone=True)
+    except ValueError as error:
+        raise ValueError(f"it {error}") from None
 
 
 def _read(facts: Mapping[str, _Json], where: str) -> ObservedStep:

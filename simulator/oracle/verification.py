@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from simulator.cluster.master import with_client
 from simulator.comparison.comparison import Comparison, compare
-from simulator.graph.messages import GraphDef
+from simulator.graph.messages import GraphDef, merge_text
 from simulator.graph.op_classes import MOVED
 from simulator.laws import assignment_laws, graph_laws
 from simulator.oracle.child import Asking, pack, unpack
@@ -288,7 +288,7 @@ def import_refusal(content: bytes, *, timeout_s: float = TIMEOUT_S, asking: Aski
 
     found = GraphDef()
     try:
-        text_format.Parse(content, found)
+        merge_text(content.decode("utf-8"), found)
     except (text_format.ParseError, UnicodeDecodeError) as error:  # then it is binary, or no GraphDef
         try:
             found.ParseFromString(content)

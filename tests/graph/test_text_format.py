@@ -205,3 +205,10 @@ def test_a_meta_graph_without_indentation_is_read_all_the_same() -> None:
     message, rows = read_enclosed(text, MetaGraphDef(), 0, "t")
     assert rows == []
     assert [node.name for node in message.graph_def.node] == ["a"]
+
+
+def test_a_long_run_of_backslashes_is_refused_with_its_line_as_protobuf_takes_its_square() -> None:
+    text = 'node {\n  name: "%s"\n  op: "NoOp"\n}\n'
+    assert read_text(text % ("\\" * 512), "a file").names == ["\\" * 256]
+    with pytest.raises(GraphError, match="a file, line 2: more than 512 backslashes in a row"):
+        read_text(text % ("\\" * 100_000), "a file")

@@ -128,7 +128,10 @@ def test_another_form_is_refused(tmp_path: Path) -> None:
 def test_what_follows_the_end_and_what_is_said_twice_are_refused(tmp_path: Path) -> None:
     path, whole = tmp_path / "a.observed", dump(SMALL)
     twice = gzip.decompress(whole).replace(b'"form": 1', b'"form": 1, "form": 1')
-    for content, said in ((whole + whole, "something follows its end"), (gzip.compress(twice), "'form' twice")):
+    for content, said in (
+        (whole + whole, "goes on where its content has ended"),
+        (gzip.compress(twice), "'form' twice"),
+    ):
         path.write_bytes(content)
         with pytest.raises(ClusterError, match=said):
             read_observed(path)
@@ -157,7 +160,7 @@ def test_what_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(form, "MAX_BYTES", 1000)
     path = tmp_path / "a.observed"
     path.write_bytes(gzip.compress(b" " * 2000))
-    with pytest.raises(ClusterError, match="unpacks to more than"):
+    with pytest.raises(ClusterError, match="unfolds to more than"):
         read_observed(path)
 
 

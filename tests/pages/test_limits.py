@@ -6,11 +6,11 @@ import re
 
 from placement import effort
 from placement.search import walk
-from simulator import wording
+from simulator import files, wording
 from simulator.cluster import cluster, description, topology
 from simulator.costs import profile
 from simulator.execution.loops import choices
-from simulator.graph import ops, sources, tensors
+from simulator.graph import messages, ops, sources, tensors
 from simulator.graph.inlining import calls
 from simulator.instances import fields
 from simulator.shapes import dims
@@ -22,6 +22,8 @@ from viz.command import request, training_request
 SIZES = (
     sources.MAX_FILE_BYTES,
     sources.MAX_STREAM_BYTES,
+    files.MAX_RATIO,
+    messages.MAX_BACKSLASHES,
     calls.MAX_NODES,
     calls.MAX_DEPTH,
     tensors.MAX_TENSORS,

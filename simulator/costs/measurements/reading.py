@@ -20,7 +20,7 @@ from simulator.costs.measured import MeasuredTimes, Sample
 from simulator.costs.measurements import chrome_trace, run_metadata, xplane
 from simulator.costs.table import MAX_NS
 from simulator.errors import ClusterError, GraphError
-from simulator.graph.messages import CostGraphDef, Proto, RunMetadata, StepStats, XSpace
+from simulator.graph.messages import CostGraphDef, Proto, RunMetadata, StepStats, XSpace, merge_text
 from simulator.graph.sources import read_source, text_of
 from simulator.units import DAY_NS, Nanos, show_nanos
 
@@ -116,7 +116,7 @@ def _ends_within_a_field(raw: bytes) -> bool:
 def _parsed_text(text: str, field: str, label: str) -> Proto:
     message = _TEXT_FORMS.get(field, RunMetadata)()
     try:
-        text_format.Parse(text, message)
+        merge_text(text, message)
     except (text_format.ParseError, UnicodeError, RecursionError) as error:
         line = getattr(error, "GetLine", lambda: None)()
         raise ClusterError(

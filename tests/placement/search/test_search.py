@@ -173,6 +173,18 @@ def test_algorithms_of_papers_are_asked_where_they_fit() -> None:
     assert fitting(10**6, 5, Effort()) == ALWAYS
 
 
+def test_a_dense_step_counts_by_its_reads() -> None:
+    """200 ops that each of 200 others waits for: the linear program of 40,000 pairs took longer than all else."""
+    sources, waiting = [f"a{row}" for row in range(200)], [f"b{row}" for row in range(200)]
+    cluster = cluster_of("gg")
+    reads = {(one, other): 1 for one in sources for other in waiting}
+    dense = problem_of(tasks(reads, sources + waiting), cluster, costs_of(cluster, [(10, 10)] * 400))
+    assert (two_chains().size, dense.size) == (4, 40_000 // 4)
+    record = search(asked(dense, 3)).search
+    assert record is not None
+    assert record.left_out == ("m_sct",)
+
+
 def two_chains() -> Problem:
     """Two ops after one another, twice, on two devices."""
     cluster = cluster_of("gg")
