@@ -22,7 +22,7 @@ from simulator.execution.preparing import prepare
 from simulator.graph.step import choose_step
 from simulator.partitioning.cut import partition
 from simulator.partitioning.partitions import Partitions
-from simulator.training.clients import Client
+from simulator.training.clients import Client, check_equal
 from simulator.training.programs.filters import seen
 from simulator.training.programs.program import Program, between_steps_ns
 
@@ -48,6 +48,7 @@ def clients(
     the caller has it already. Each program uses the trips and branches that it has. Raises as these functions do, and
     InfeasibleError for a node on a device that the device_filters of its session hide.
     """
+    check_equal(programs, costs)
     placed: dict[tuple[int, str], Assignment] = {}
     made: list[Client] = []
     choices = SharedChoices(options)

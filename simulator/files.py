@@ -104,7 +104,7 @@ def replace_file(target: Path, content: bytes) -> None:
     if target.exists() and not target.is_file():
         target.write_bytes(content)  # a device or a pipe: there is nothing to replace
         return
-    real = target.resolve()  # a link stays a link
+    real = Path(os.path.realpath(target))  # a link stays a link
     rights = real.stat().st_mode & 0o777 if real.exists() else mode(folder=False)
     name = _unnamed(real, content, rights) or _named(real, content, rights)
     try:

@@ -1,4 +1,7 @@
-"""Lazy exports: the public names of a package, each loaded at its first use, so that the import is quick."""
+"""Lazy exports: the public names of a package, each loaded at its first use, so that the import is quick.
+
+The arguments of a public function are looked at; within the house its module has it as it is.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,15 @@ def exported(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], An
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         from importlib import import_module  # only now, like all that this module needs
+        from types import FunctionType
 
-        return getattr(import_module(names[name]), name)
+        found = getattr(import_module(names[name]), name)
+        if isinstance(found, FunctionType):
+            from simulator.arguments import checked
+
+            found = checked(found, f"{package}.{name}")
+        setattr(sys.modules[package], name, found)  # so that each use finds the same one
+        return found
 
     def listed() -> list[str]:
         return sorted([*vars(sys.modules[package]), *names])

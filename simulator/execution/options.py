@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from simulator.arguments import shown
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.units import is_whole
 
@@ -57,20 +58,22 @@ class SimulationOptions:
             ("contention", self.contention, CONTENTIONS),
             ("engine", self.engine, ENGINES),
         ):
-            if value not in known:
-                raise UnsupportedError(f"{name}={value!r} is not modelled; choose {' or '.join(map(repr, known))}.")
+            if not isinstance(value, str) or value not in known:
+                raise UnsupportedError(
+                    f"{name}={shown(value)} is not modelled; choose {' or '.join(map(repr, known))}."
+                )
         if not is_whole(self.seed) or not 0 <= self.seed <= MAX_SEED:
-            raise SimvizError(f"A seed is a whole number from 0 to 2^64 - 1, not {self.seed!r}.")
+            raise SimvizError(f"A seed is a whole number from 0 to 2^64 - 1, not {shown(self.seed)}.")
         for name, given, wanted in (
             ("trips", self.trips, "loops to counts"),
             ("branches", self.branches, "predicates to their values"),
         ):
             if not isinstance(given, Mapping):
-                raise SimvizError(f"{name} is {given!r}; give a mapping from the names of {wanted}.")
+                raise SimvizError(f"{name} is {shown(given)}; give a mapping from the names of {wanted}.")
             object.__setattr__(self, name, dict(given))
         for name, count in self.trips.items():
             if not is_whole(count) or count < 0:
-                raise SimvizError(f"A loop runs a whole number of times, 0 or more; trips[{name!r}] is {count!r}.")
+                raise SimvizError(f"A loop runs a whole number of times, 0 or more; trips[{name!r}] is {shown(count)}.")
 
     def order_for(self, priority: object | None) -> str:
         """The order in which ops with these priorities run; None: they have none.

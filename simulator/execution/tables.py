@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, flags, ids
+from simulator.errors import SimvizError
 from simulator.execution.buffers import Buffers, buffers
 from simulator.execution.layouts import Layouts
 from simulator.execution.loops import unrolled
@@ -133,6 +134,8 @@ def of_step(
     Of the options, those of loops and branches count. Raises ClusterError where the cluster has an impossible link or a
     kind without costs, UnsupportedError for a call that should have been expanded, and what `simulate` raises.
     """
+    if len(step.runs) != len(graph):
+        raise SimvizError(f"The step is of a graph of {len(step.runs):,} nodes, not of this one of {len(graph):,}.")
     running = np.flatnonzero(step.runs)
     refuse_calls(graph, running.tolist())
     client = exchange(graph, step)
@@ -198,6 +201,11 @@ def of_partitions(
     thread passes. `ending` adds a last op, which ends when all others have.
     """
     graph = partitions.graph
+    if len(partitions.devices) != len(cluster):
+        raise SimvizError(
+            f"The pieces are cut for {counted(len(partitions.devices), 'device')}, and {cluster.name} has "
+            f"{len(cluster):,}; give the cluster on which they were placed."
+        )
     refuse_calls(graph, range(len(graph)))
     is_send, is_recv = np.zeros(len(graph), bool), np.zeros(len(graph), bool)
     is_send[partitions.send], is_recv[partitions.recv] = True, True

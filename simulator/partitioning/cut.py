@@ -187,7 +187,11 @@ def _ready(
     whole, client_ends = attach(graph, client, step_edges(graph, client))
     given, gone, next_id = replicate(nodes, whole, step, client, cluster, client_ends)
     start = earliest_starts(nodes, given) if options.recv_scheduling else None
-    seen = {graph.index[name]: cluster.index[where] for name, where in options.seen.items() if name in graph.index}
+    seen = {
+        graph.index[name]: cluster.index[where]
+        for name, where in options.seen.items()
+        if name in graph.index and where in cluster.index
+    }
     nodes.device[:] = settled(nodes.device, moves(graph, given, len(nodes)), seen)
     before = len(nodes)
     given, numbered, refused = close_loops(nodes, whole, given, clients, next_id, suffix)

@@ -25,7 +25,7 @@ from simulator.errors import ClusterError, SimvizError
 from simulator.execution.loops import SharedChoices
 from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_partitions
-from simulator.wording import repr_of
+from simulator.wording import counted, repr_of
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -50,6 +50,13 @@ class Client:
     def on(self, device: Ids) -> Ids:
         """The rows in the cluster of devices of the pieces."""
         return device if self.devices is None else self.devices[device]
+
+
+def check_equal(clients: Sequence[object], costs: Sequence[object]) -> None:
+    """Raise SimvizError where clients or their programs have not a table of costs each."""
+    if len(clients) != len(costs):
+        said = f"{counted(len(clients), 'client')} and {counted(len(costs), 'table')} of costs"
+        raise SimvizError(f"There are {said}; give a table for each, as `estimate_each` makes them.")
 
 
 def original(client: Client, clients: Sequence[Client]) -> Client:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.columns import Ints, ints
+from simulator.errors import SimvizError
 from simulator.execution.choosing import TRAINING, choose
 from simulator.execution.options import SimulationOptions
-from simulator.training.clients import Client, CombinedTables, combine_tables, starts
+from simulator.training.clients import Client, CombinedTables, check_equal, combine_tables, starts
 from simulator.training.control.layout import LoweredClients, prepare
 from simulator.training.control.results import recorded_trace
 from simulator.training.control.run import run
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from simulator.partitioning.partitions import Partitions
     from simulator.training.disturbances.disturbance import Disturbance
 
+_MOST_STEPS = 2**31 - 1
 _EVENT, _FLOW = 3, 170  # what an event of a training, and a flow, cost the plain loop; 1 is an event of a single step
 
 
@@ -77,6 +79,9 @@ def train(
     Raises what `simulate` raises. Raises SimvizError and GraphError for a regime that the clients contradict,
     ClusterError for a disturbance of what the cluster lacks, and DeadlockError where clients wait for ever.
     """
+    check_equal(clients, costs)
+    if not 0 < steps <= _MOST_STEPS or not 0 <= most <= _MOST_STEPS or not 0 <= record <= _MOST_STEPS:
+        raise SimvizError(f"steps are from 1, most and record from 0 to {_MOST_STEPS:,}; give such numbers.")
     inputs = inputs_of(clients, cluster, costs) if inputs is None else inputs
     disturbed = disturb(disturbances, cluster)
     cluster, priced = disturbed.cluster, [slowed(one, disturbed.slower) for one in costs]

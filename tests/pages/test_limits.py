@@ -25,6 +25,7 @@ SIZES = (
     files.MAX_RATIO,
     messages.MAX_BACKSLASHES,
     calls.MAX_NODES,
+    calls.MAX_GROWTH,
     calls.MAX_DEPTH,
     tensors.MAX_TENSORS,
     ops.MAX_INPUTS,

@@ -369,3 +369,18 @@ def test_the_remark_on_a_file_without_signatures_names_the_same_step(
     assert fetched is not None
     assert main(["placed.pb", "--fetch", fetched[1], "--json", "placed.json"]) == 0
     assert json.loads(Path("placed.json").read_text())["step"]["fetches"] == ["sum:0"]
+
+
+def test_a_current_folder_that_is_gone_is_told(here: Path) -> None:
+    code = (
+        "import os, sys; os.mkdir('gone'); os.chdir('gone'); os.rmdir(os.path.realpath('.')); "
+        "from viz.command.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    for arguments in (["x.pb"], ["bench", "x.pb"]):
+        command = [sys.executable, "-c", code, *arguments]
+        done = subprocess.run(command, cwd=here, capture_output=True, check=False)
+        assert done.returncode == 2
+        assert done.stderr in (
+            b"simviz: the current folder is gone; go to another: No such file or directory\n",
+            b"simviz: x.pb: there is no such file or folder\n",
+        )

@@ -101,3 +101,14 @@ def test_an_interruption_between_the_two_renamings_keeps_the_old_folder(
 def test_a_name_that_no_file_can_have_is_refused_early(path: str, words: str) -> None:
     with pytest.raises(SimvizError, match=words):
         check_place(path)
+
+
+def test_links_in_a_circle_are_refused_and_a_link_to_what_is_not_there_yet_is_written_through(tmp_path: Path) -> None:
+    circle, ahead = tmp_path / "circle.html", tmp_path / "ahead.html"
+    circle.symlink_to("circle.html")
+    with pytest.raises(SimvizError, match="cannot be written: Too many levels of symbolic links"):
+        check_place(str(circle))
+    ahead.symlink_to("later.html")
+    check_place(str(ahead))
+    write(str(ahead), b"x")
+    assert (ahead.is_symlink(), (tmp_path / "later.html").read_bytes()) == (True, b"x")

@@ -71,6 +71,7 @@ def test_tensorflow_agrees_with_a_pinned_run(algorithm: str) -> None:
         ("conv1", "not of the form SCOPE=DEVICE"),
         ("conv1=", "not of the form SCOPE=DEVICE"),
         ("=GPU:0", "not of the form SCOPE=DEVICE"),
+        ("/=GPU:0", "not of the form SCOPE=DEVICE"),
     ],
 )
 def test_a_pin_that_is_wrong_is_refused_in_a_sentence(pin: str, words: str) -> None:

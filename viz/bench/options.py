@@ -217,6 +217,7 @@ def _graphs(named: Sequence[str]) -> Iterator[tuple[str, Path]]:
         root = Path(text)
         if not os.path.exists(text):  # a name that is too long is none
             raise SimvizError(f"{text}: there is no such file or folder")
+        _check_rereadable(root)
         found = list(_under(root))
         if not found:
             raise SimvizError(f"{text}: a folder without a graph, that is a file ending in {', '.join(SUFFIXES)}")
@@ -226,6 +227,12 @@ def _graphs(named: Sequence[str]) -> Iterator[tuple[str, Path]]:
                 raise SimvizError(f"{path}: a second graph is called {name}; give the folder that holds both")
             seen.add(name)
             yield printable(name), path
+
+
+def _check_rereadable(path: Path) -> None:
+    """Raise SimvizError for a pipe, which ends once, or a device, which may never end."""
+    if os.path.exists(path) and not (path.is_file() or path.is_dir()):
+        raise SimvizError(f"{path} is a pipe or a device, which can't be read again and again; give a file")
 
 
 def _under(root: Path) -> Iterator[Path]:
@@ -261,6 +268,7 @@ def _digest(path: Path) -> str:
     """The beginning of the SHA-256 of a graph's file."""
     if path.is_dir():
         path = next(path / name for name in SAVED_MODEL_FILES if (path / name).is_file())
+    _check_rereadable(path)
     try:
         with path.open("rb") as stream:
             made = hashlib.sha256()

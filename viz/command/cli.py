@@ -79,7 +79,7 @@ def _ended(work: Callable[[], int], graph: str | None, written: list[str]) -> in
         drop_output()  # the reader of our output left
         return 0
     except OSError as error:  # of a file that was there before, or a folder that hides what it holds
-        complain(f"{error.filename or graph}: {error.strerror or error}")
+        complain(f"{_place(error)}: {error.strerror or error}")
         return 2
     except (ImportError, SystemError, RuntimeError) as error:
         if isinstance(error.__cause__, KeyboardInterrupt):  # what C code makes of one
@@ -91,6 +91,15 @@ def _ended(work: Callable[[], int], graph: str | None, written: list[str]) -> in
     except MemoryError:
         complain(f"{graph}: too large for this machine's memory")
         return 2
+
+
+def _place(error: OSError) -> str:
+    """The file that the system refuses; where it names none, or names it in a folder that is gone, that."""
+    try:
+        os.getcwd()
+    except OSError:  # somebody deleted it while we are in it
+        return "the current folder is gone; go to another"
+    return str(error.filename or "this process")
 
 
 def _stopped(written: Sequence[str]) -> KeyboardInterrupt:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from simulator.errors import SimvizError
 from simulator.notebook import remember
 from viz.command.again import command_again
 from viz.command.options import parser
@@ -150,9 +149,6 @@ def run(
     be asked.
     """
     given = locals()
-    for name in _FLAGS:
-        if not isinstance(given[name], bool):
-            raise SimvizError(f"{name} is True or False, not {given[name]!r}.")
     in_memory = {name: given.pop(name) for name in _IN_MEMORY if not isinstance(given[name], str)}
     in_memory["graph"] = given.pop("graph")
     given["soft"], hard = None, not soft

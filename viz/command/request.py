@@ -302,7 +302,7 @@ def parse_feed(text: str) -> tuple[str, Shape]:
 def parse_pin(text: str) -> tuple[str, str]:
     """Read SCOPE=DEVICE."""
     scope, device, form = _split(text, "SCOPE=DEVICE, such as layers/dense=GPU:1")
-    if not device.strip():
+    if not device.strip() or not scope.strip("/"):
         raise ValueError(form)
     return scope.rstrip("/"), device.strip()
 

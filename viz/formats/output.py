@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from google.protobuf.message import EncodeError
@@ -82,13 +83,16 @@ def check_place(path: str, *, folder: bool = False) -> None:
     target = Path(path)
     parent = target.absolute().parent
     try:
+        if target.is_symlink() and not target.exists():
+            with suppress(FileNotFoundError):  # a link to what will be written
+                target.stat()
         if not parent.is_dir():
             raise SimvizError(f"{path}: there is no folder {parent}")
         if not os.access(parent, os.W_OK):
             raise SimvizError(f"{path}: the folder {parent} cannot be written to")
         if target.exists() and target.is_dir() != folder:
             raise SimvizError(f"{path}: is a {'folder' if target.is_dir() else 'file'}; choose another name")
-    except OSError as error:  # a name that is too long
+    except OSError as error:  # a name that is too long, or links in a circle
         raise SimvizError(f"{path} cannot be written: {error.strerror}") from None
 
 

@@ -28,6 +28,8 @@ from simulator.graph.messages import AttrValue, Proto
 from simulator.graph.op_classes import ENTERS, PARTITIONED
 
 MAX_NODES = 1_000_000  # of an expanded graph: fifty times the largest that people look at
+MAX_GROWTH = 100  # nodes of an expanded graph for each of the file: functions that call another twice double
+FREE_NODES = 50_000  # of an expanded graph, whatever the file holds
 MAX_DEPTH = 100  # calls within calls; a name grows by one part with each
 MARK = "_lower_as_multi_device_function"  # of calls that stand for parts of a construct; lower_functional_ops.cc
 _RESULT = -3  # in place of the reader: what a body hands back, by slot, while it is copied
@@ -43,6 +45,11 @@ class Bodies:
         self._library = library
         self._source = source
         self._made: dict[tuple[str, tuple[bytes, ...]], Body] = {}
+
+    def most(self, nodes: int) -> int:
+        """The number of nodes that a graph of so many may have when its calls are expanded."""
+        held = nodes + sum(len(function.node_def) for function in self._library.values())
+        return min(MAX_NODES, max(FREE_NODES, MAX_GROWTH * held))
 
     def of(self, name: str, attrs: Attrs) -> Body:
         """The body of a library function for a call with those attributes."""
@@ -77,8 +84,8 @@ def part(editor: Editor, row: int, name: str, function: Proto, inputs: Sequence[
     return editor.add(name, function.func.name, inputs, (pivot,), attrs, device=editor.devices[row])
 
 
-def expand(editor: Editor, row: int, body: Body, *, many_devices: bool) -> None:
-    """Replace the call in that row by the body.
+def expand(editor: Editor, row: int, body: Body, most: int, *, many_devices: bool) -> None:
+    """Replace the call in that row by the body. Raises GraphError where the graph would have more than `most` nodes.
 
     `many_devices` holds for PartitionedCall, and for calls that stand for branches and loop bodies. A body node then
     takes from the caller's device the fields that its own leaves open. Arguments and results are colocated with the
@@ -87,10 +94,10 @@ def expand(editor: Editor, row: int, body: Body, *, many_devices: bool) -> None:
     control outputs.
     """
     caller, device = editor.names[row], editor.devices[row]
-    if len(editor.names) + len(body.graph) > MAX_NODES:
+    if len(editor.names) + len(body.graph) > most:
         raise GraphError(
-            f"{editor.given.source}: with its functions expanded the graph has more than {MAX_NODES:,} nodes; keep the "
-            f"calls. {caller!r} was to be expanded next.",
+            f"{editor.given.source}: with its functions expanded the graph has more than {most:,} nodes; keep the "
+            f"calls (--keep-calls). {caller!r} was to be expanded next.",
             node=caller,
         )
     inputs = _arguments(editor, row, body)

@@ -43,7 +43,7 @@ def inline(graph: Graph) -> Graph:
     not in the library. A graph without any of these is returned as it is.
 
     Raises GraphError for a function that calls itself, for arguments that do not fit, and when the graph would have
-    more than `calls.MAX_NODES` nodes.
+    more nodes than `calls.Bodies.most` says.
     """
     if not any(op in _CONSTRUCTS or _is_call(graph, op) for op in set(graph.ops)):
         return graph
@@ -103,6 +103,7 @@ def _is_call(graph: Graph, op: str) -> bool:
 def _expand_all(editor: Editor, graph: Graph, *, everything: bool) -> Counter[str]:
     """Expand node after node; how many of which kind. Parts of a construct are not counted again."""
     bodies = calls.Bodies(graph.library, graph.source)
+    most = bodies.most(len(graph))
     done: Counter[str] = Counter()
     parts: set[int] = set()
     chains: dict[int, calls.Chain] = {}  # of nodes that came out of calls
@@ -110,7 +111,7 @@ def _expand_all(editor: Editor, graph: Graph, *, everything: bool) -> Counter[st
         if row in editor.removed or not (everything or _wanted(editor, row)):
             continue
         before = len(editor.names)
-        kind, made, chain = _expand(editor, row, bodies, chains.get(row, ()))
+        kind, made, chain = _expand(editor, row, bodies, most, chains.get(row, ()))
         parts.update(made)
         chains.update(dict.fromkeys(range(before, len(editor.names)), chain))
         done[kind] += row not in parts
@@ -138,7 +139,7 @@ def _wanted(editor: Editor, row: int) -> bool:
 
 
 def _expand(
-    editor: Editor, row: int, bodies: calls.Bodies, chain: calls.Chain
+    editor: Editor, row: int, bodies: calls.Bodies, most: int, chain: calls.Chain
 ) -> tuple[str, Sequence[int], calls.Chain]:
     """Expand one node where it can be: what was done, the calls that now stand for its parts, their chain."""
     op = editor.ops[row]
@@ -158,7 +159,7 @@ def _expand(
         many_devices = op in PARTITIONED or is_true(editor.attrs[row], calls.MARK)
         body = bodies.of(*found)
         chain = calls.entered(editor, row, body.name, chain)
-        calls.expand(editor, row, body, many_devices=many_devices)
+        calls.expand(editor, row, body, most, many_devices=many_devices)
         return "call", (), chain
     return "other", (), chain
 

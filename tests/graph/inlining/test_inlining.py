@@ -226,9 +226,14 @@ def doubling(levels: int) -> Graph:
 
 
 def test_growth_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expansion, "FREE_NODES", 5000)
+    made = doubling(40)
+    assert 100 * (len(made) + sum(len(one.node_def) for one in made.library.values())) == 8200
+    with pytest.raises(GraphError, match=r"more than 8,200 nodes; keep the calls \(--keep-calls\)"):
+        inline(made)
     monkeypatch.setattr(expansion, "MAX_NODES", 5000)
     with pytest.raises(GraphError, match="more than 5,000 nodes"):
-        inline(doubling(40))
+        inline(made)
 
 
 def test_depth_is_bounded() -> None:

@@ -271,3 +271,16 @@ def alive(mark: Path) -> list[str]:
         except OSError:
             continue
     return found
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_or_a_device_among_the_graphs_is_refused_as_it_ends_once_or_never(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "zero.pb").symlink_to("/dev/zero")
+    assert main(["bench", str(tmp_path), "-o", str(tmp_path / "a.csv")]) == 2
+    assert "zero.pb is a pipe or a device, which can't be read again" in capsys.readouterr().err
+    pipe = tmp_path / "pipe.pbtxt"
+    os.mkfifo(pipe)
+    assert main(["bench", str(pipe), "-o", str(tmp_path / "a.csv")]) == 2
+    assert "pipe.pbtxt is a pipe or a device" in capsys.readouterr().err

@@ -1,0 +1,114 @@
+"""Wrong arguments of public functions: a sentence names the function, the argument and a way out."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import placement
+import simulator
+import viz
+from simulator.arguments import MADE_BY, checked
+from simulator.errors import SimvizError
+
+GRAPH = str(Path(__file__).parents[1] / "examples" / "ps_training.pbtxt")
+WRONG: Sequence[Any] = (
+    None, True, 0, -1, 2**70, 1.5, float("nan"), "", "x", "\0", b"bytes", [], [1], [None], ["a", 3], (), {}, {"a": 1},
+    {1: 2}, {"images:0": object()}, object(), int, np.int64(3), np.array([1, 2]), np.array(5), Path("missing"), {1, 2},
+    range(3), 1j, ..., 10**5000, [10**5000], {"a": 10**5000},
+)  # fmt: skip
+
+
+def good() -> Mapping[str, Any]:
+    """A right value for each argument, by its name."""
+    graph, cluster = simulator.load(GRAPH), simulator.load_cluster("ps=2,worker=2x1gpu")
+    step, costs = simulator.choose_step(graph), simulator.estimate(graph, cluster)
+    assignment = placement.place(graph, cluster, costs, step=step, algorithm="single")
+    programs = simulator.distributed(graph, cluster, regime=simulator.read_regime("async"))
+    prices = simulator.estimate_each(programs, cluster)
+    return {
+        "graph": graph, "cluster": cluster, "step": step, "costs": costs, "assignment": assignment,
+        "partitions": simulator.partition(graph, assignment, cluster, step=step), "programs": programs,
+        "prices": prices, "clients": placement.clients(programs, cluster, prices),
+    }  # fmt: skip
+
+
+CALLS: Mapping[str, Sequence[str]] = {
+    "simulator.choose_step": ("graph",),
+    "simulator.default_cluster": ("graph",),
+    "simulator.distributed": ("graph", "cluster"),
+    "simulator.estimate": ("graph", "cluster"),
+    "simulator.estimate_each": ("programs", "cluster"),
+    "simulator.inline": ("graph",),
+    "simulator.lower_bound": ("graph", "cluster", "costs", "step"),
+    "simulator.partition": ("graph", "assignment", "cluster", "step"),
+    "simulator.prepare": ("graph", "step", "cluster", "costs"),
+    "simulator.replicate": ("graph", "cluster"),
+    "simulator.simulate": ("partitions", "cluster", "costs"),
+    "simulator.train": ("clients", "cluster", "costs", "regime", "steps"),
+    "simulator.with_shapes": ("graph",),
+    "simulator.within_reach": ("graph", "cluster"),
+    "simulator.without_devices": ("graph",),
+    "placement.clients": ("programs", "cluster", "costs"),
+    "placement.place": ("graph", "cluster", "costs", "step"),
+}
+# Functions that the user hands in are called as they are; the order of their arguments is the user's.
+CALLED = ("extend", "on_progress", "price", "observed")
+
+
+@pytest.mark.parametrize("public", CALLS)
+def test_no_wrong_argument_fails_far_inside(public: str) -> None:
+    package, name = public.split(".")
+    function = getattr({"simulator": simulator, "placement": placement}[package], name)
+    values = {**good(), "regime": simulator.read_regime("async"), "steps": 3}
+    right = {one: values[one] for one in CALLS[public]}
+    if name in ("train", "clients"):
+        right["costs"] = values["prices"]
+    others = [*values.values(), simulator.load_cluster("2gpu")]
+    said = []
+    for argument in inspect.signature(function).parameters:
+        for wrong in [*WRONG, *others] if argument not in CALLED else ():
+            try:
+                function(**{**right, argument: wrong})
+            except SimvizError as error:
+                said.append(str(error))
+    assert len(said) > len(WRONG)
+    assert all(10 < len(sentence) <= 600 for sentence in said)
+
+
+def test_the_sentence_names_the_function_the_argument_and_where_a_value_is_made() -> None:
+    graph, cluster = simulator.load(GRAPH), simulator.load_cluster("2gpu")
+    with pytest.raises(SimvizError) as caught:
+        simulator.estimate(cluster, graph)  # type: ignore[arg-type]  # swapped
+    assert str(caught.value) == "simulator.estimate: graph is a Cluster; give a Graph, as of simulator.load."
+    with pytest.raises(SimvizError, match=r"simulator\.load: keep_calls is 'yes'; give True or False\."):
+        simulator.load(GRAPH, keep_calls="yes")  # type: ignore[arg-type]
+    with pytest.raises(SimvizError, match=r"viz\.run: profile is 3; give a text or a path or a Profile, as of simul"):
+        viz.run(GRAPH, profile=3)  # type: ignore[arg-type]
+    with pytest.raises(SimvizError, match="batch has a number of thousands of digits"):
+        viz.run(GRAPH, batch=10**5000)
+    other = simulator.choose_step(simulator.load(b'node { name: "a" op: "NoOp" }'))
+    costs = simulator.estimate(graph, cluster)
+    with pytest.raises(SimvizError, match="The step is of a graph of 1 nodes, not of this one of 224"):
+        simulator.prepare(graph, other, cluster, costs)
+
+
+def test_a_public_function_is_the_same_one_each_time_and_can_be_pickled() -> None:
+    assert simulator.load is simulator.load
+    assert pickle.loads(pickle.dumps(simulator.load)) is simulator.load
+    assert inspect.signature(simulator.load) == inspect.signature(inspect.unwrap(simulator.load))
+    with pytest.raises(TypeError, match="missing 1 required"):  # Python's own word for what is missing
+        simulator.load()
+
+
+def test_values_have_the_class_or_one_below_it() -> None:
+    assert set(MADE_BY) >= {"Graph", "Cluster", "Scene"}
+    checked(lambda: None, "a.b")()
+    found = viz.run(GRAPH, cluster="ps=2,worker=2", algorithm="single")
+    assert viz.to_tables(found)  # a Result is a Scene
