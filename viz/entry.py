@@ -12,13 +12,13 @@ import sys
 TYPE_CHECKING = False  # as in `typing`, which takes long to load
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
-    from threading import Timer
+    from threading import Event
     from types import FrameType
 
 BY_SIGNAL = 128  # the shell's code for an end by a signal is that much more than its number
 INTERRUPTED = BY_SIGNAL + 2  # by SIGINT
 _SOON_S = 0.02  # by then the function that C code has called has ended
-_AGAIN: list[Timer] = []  # of interruptions that come anew
+_AGAIN: list[Event] = []  # of interruptions that come anew: set, they do not
 _OTHERS = ("SIGTERM", "SIGHUP")  # `kill`, and the end of the terminal; Windows lacks the second
 
 
@@ -50,7 +50,7 @@ def main() -> int:
             return command(begin=work)
         finally:
             for again in _AGAIN:
-                again.cancel()  # it would end the process by SIGINT, whatever it is about to say
+                again.set()  # it would end the process by SIGINT, whatever it is about to say
             for number in (signal.SIGINT, *others):
                 signal.signal(number, signal.SIG_DFL)  # all is done: to free memory is not worth a traceback
     except KeyboardInterrupt as end:
@@ -90,14 +90,20 @@ def _raise_again(lost: UnraisableHookArgs) -> None:
     import signal
     import threading
 
-    main = threading.main_thread().ident
-    if main is None or not hasattr(signal, "pthread_kill"):  # Windows
-        again = threading.Timer(_SOON_S, signal.raise_signal, (signal.SIGINT,))
-    else:  # to that thread: it could be waiting
-        again = threading.Timer(_SOON_S, signal.pthread_kill, (main, signal.SIGINT))
-    again.daemon = True
-    _AGAIN.append(again)
-    again.start()
+    main, begun, over = threading.main_thread().ident, threading.Event(), threading.Event()
+
+    def later() -> None:
+        begun.wait()  # to start a thread takes long on a busy machine, and Python would drop what comes meanwhile
+        if over.wait(_SOON_S):
+            return
+        if main is None or not hasattr(signal, "pthread_kill"):  # Windows
+            signal.raise_signal(signal.SIGINT)
+        else:  # to that thread: it could be waiting
+            signal.pthread_kill(main, signal.SIGINT)
+
+    _AGAIN.append(over)
+    threading.Thread(target=later, daemon=True).start()
+    begun.set()
 
 
 def _said(written: str) -> str:

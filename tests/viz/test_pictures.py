@@ -1,6 +1,8 @@
 """Pictures for papers say what the trace says, in the width that was asked for, whatever the names."""
 
+import os
 import re
+import time
 import zlib
 from pathlib import Path
 from xml.etree import ElementTree
@@ -84,6 +86,16 @@ def test_pictures_are_as_wide_as_asked_and_name_what_they_show() -> None:
     said = " ".join(texts(svg(scene, ".comparison.svg", Look(width_mm=300))))
     assert all(str(part) in said for part in found.explanation())
     assert all(show_nanos(ns) in said for ns in found.makespan_ns)
+
+
+@pytest.mark.graphviz
+def test_a_pdf_is_the_same_bytes_at_any_time_in_any_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TZ", raising=False)
+    first = draw(example(), ".timeline.pdf")
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")
+    time.sleep(1.1)  # the date of a PDF has seconds
+    assert draw(example(), ".timeline.pdf") == first
+    assert os.environ["TZ"] == "Pacific/Kiritimati"
 
 
 @pytest.mark.graphviz

@@ -6,7 +6,11 @@ Scopes are opened from the outside in, those with most device time first, as lon
 
 from __future__ import annotations
 
+import os
+import re
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from heapq import heappop, heappush
 
 import numpy as np
@@ -23,6 +27,7 @@ MAX_EDGES = 400  # between boxes; Graphviz takes seconds for as many and minutes
 MAX_LABEL = 40
 MM_PER_INCH = 25.4
 FORMATS = ("svg", "png", "pdf")
+_MADE = re.compile(rb"(?<=/CreationDate \(D:)[0-9]{14}")  # the same graph is the same bytes at any time
 
 
 def draw_graph(
@@ -65,7 +70,8 @@ def render(source: str, format: str, *, placed: bool = False) -> bytes:
     try:
         # not Source.pipe, which hands `dot` line after line and, interrupted meanwhile, leaves it behind
         engine, as_placed = ("neato", 2) if placed else ("dot", None)
-        drawn: bytes = graphviz.pipe(engine, format, source.encode(), neato_no_op=as_placed)
+        with _in_utc():
+            drawn: bytes = graphviz.pipe(engine, format, source.encode(), neato_no_op=as_placed)
     except graphviz.ExecutableNotFound:
         raise SimvizError(
             ".svg, .png and .pdf need Graphviz's program `dot`, which is not on the PATH. Install it (Debian: apt-get "
@@ -76,7 +82,20 @@ def render(source: str, format: str, *, placed: bool = False) -> bytes:
         raise SimvizError(
             f"Graphviz's `dot` failed: {said[0] if said else error}; write .dot or .html instead"
         ) from None
-    return drawn
+    return _MADE.sub(b"20000101000000", drawn) if format == "pdf" else drawn
+
+
+@contextmanager
+def _in_utc() -> Iterator[None]:
+    """Let Graphviz write the date of a PDF in UTC, so that it is equally long anywhere: the file has offsets behind."""
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = "UTC"
+    try:
+        yield
+    finally:
+        os.environ.pop("TZ")
+        if before is not None:
+            os.environ["TZ"] = before
 
 
 def quoted(text: str) -> str:
