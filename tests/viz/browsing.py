@@ -98,8 +98,17 @@ def click(browser: WebDriver, canvas: str, x: float, y: float) -> None:
     settled(browser)
 
 
+# Numbers that are cut by their column, and letters of charts that are drawn smaller than nine pixels.
+UNREADABLE = """
+const seen = (found) => [...document.querySelectorAll(found)].filter((one) => one.checkVisibility());
+const cut = seen("td.n").filter((one) => one.scrollWidth > one.clientWidth + 0.5);
+const small = seen("svg text").filter((one) => parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a < 9);
+return [...cut, ...small].map((one) => one.textContent);
+"""
+
+
 def beyond(browser: WebDriver, width: int, height: int) -> list[str]:
-    """Controls, headings and canvases that reach out of a window of that size to the right."""
+    """Controls, headings and canvases that reach out of a window of that size, and what can't be read in it."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     settled(browser)
@@ -109,6 +118,8 @@ def beyond(browser: WebDriver, width: int, height: int) -> list[str]:
         f"return {seen}.filter((one) => one.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5"
         " || one.getBoundingClientRect().width < 1).map((one) => one.outerHTML.slice(0, 80))"
     )
+    browser.execute_script("simviz.state.set({ colourBy: simviz.state.colourBy })")  # the panel is drawn for this width
+    out += browser.execute_script(UNREADABLE)
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     return out
 

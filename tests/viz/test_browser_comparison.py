@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from selenium.webdriver.chrome.webdriver import WebDriver
 
-from tests.viz.browsing import click, complaints, opened, press, settled
+from tests.viz.browsing import beyond, click, complaints, opened, press, settled
 from tests.viz.scenes import EXAMPLE, SCRIPT
 from viz.command.request import Request
 from viz.command.stages import run
@@ -160,4 +160,13 @@ def test_a_run_alone_has_nothing_of_a_comparison(browser: WebDriver, tmp_path: P
     assert page("simviz.timelines.length") == 1
     for name in ("runs", "timeline-other", "timeline-run", "timeline-other-run"):
         assert page("document.getElementById(arguments[0]).hidden", name)
+    assert complaints(browser) == []
+
+
+def test_clusters_with_long_names_are_told_apart_in_narrow_windows(browser: WebDriver, tmp_path: Path) -> None:
+    """Both were cut to "ps=2,wor…", and the buttons behind them were out of sight."""
+    page = opened(browser, tmp_path, compared("ps=2,worker=2x4gpu"))
+    assert {width: found for width in (1400, 800, 500) if (found := beyond(browser, width, 900))} == {}
+    widths = "[...document.querySelectorAll('#runs .tail')].map((one) => one.scrollWidth <= one.clientWidth)"
+    assert page(widths) == [True, True]
     assert complaints(browser) == []

@@ -33,16 +33,11 @@ function facts(...rows) {
   return list;
 }
 
-// A table of rows [cells, action, title, values]; numeric columns are those whose heading ends in "#". A click on a heading sorts by
-// it, the largest first, and again the other way round; without values by what the cells say.
+// A table of rows [cells, action, title, values]; numeric columns are those whose heading ends in "#". These are as wide as their
+// longest cell, so that no number is cut; `widths` are those of the others. A click on a heading sorts by it, the largest first,
+// and again the other way round; without values by what the cells say.
 function table(headings, widths, rows) {
   const made = element("table");
-  const columns = element("colgroup");
-  for (const width of widths) {
-    const column = element("col");
-    column.style.width = width;
-    columns.append(column);
-  }
   const numeric = headings.map((heading) => heading.endsWith("#"));
   const head = element("tr", "", ...headings.map((heading, at) => element("th", numeric[at] ? "n" : "", heading.replace("#", ""))));
   const body = element("tbody");
@@ -53,12 +48,20 @@ function table(headings, widths, rows) {
     lines.push(acting(line, action));
   }
   body.append(...lines);
+  const columns = element("colgroup", "", ...headings.map((heading, at) => {
+    const column = element("col");
+    const letters = numeric[at] ? lines.reduce((most, line) => Math.max(most, line.cells[at].textContent.length), Math.min(heading.length, LETTERS_OF_HEADING)) : 0;
+    column.style.width = numeric[at] ? `calc(${letters}ch + 10px)` : (widths[at] ?? "");
+    return column;
+  }));
   const valued = rows.map(([cells, , , values], place) => values ?? cells.map((_, at) => valueOf(lines[place].cells[at].textContent)));
   if (rows.length > 1) [...head.children].forEach((cell, at) => sortsBy(cell, body, valued.map((values, place) => [values[at], lines[place]])));
   made.append(columns, element("thead", "", head), body);
   made.csv = () => csvOf([...head.children].map((cell) => cell.textContent), [...body.children].map((line) => [...line.cells].map((cell) => cell.textContent)));
   return made;
 }
+
+const LETTERS_OF_HEADING = 9; // a longer one may be cut, or wraps
 
 // What a click or Enter acts on.
 function acting(made, action) {

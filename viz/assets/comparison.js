@@ -61,7 +61,11 @@ function stateOfRun(state, shown, model, name) {
 
 const signedNanos = (nanos) => `${nanos < 0 ? "−" : "+"}${showNanos(Math.abs(nanos))}`;
 const signedBytes = (bytes) => `${bytes < 0 ? "−" : "+"}${showBytes(Math.abs(bytes))}`;
-const signedShare = (now, before) => (before ? ` (${now < before ? "−" : "+"}${showShare(Math.abs(now / before - 1))})` : "");
+const signedShare = (now, before) => {
+  if (!before) return "";
+  const said = showShare(Math.abs(now / before - 1));
+  return ` (${said.startsWith("<") ? "" : now < before ? "−" : "+"}${said})`; // "<0.1 %" has no sign
+};
 
 // ---- cards
 
@@ -80,7 +84,7 @@ function explanationCard(model, state) {
     return element(
       "details", "part",
       element("summary", "", element("b", after > before ? "bad" : "good", signedNanos(after - before)), element("span", "", microseconds(sentence))),
-      table(["", `${against.names[0]}#`, `${against.names[1]}#`, "change#"], ["", "23%", "23%", "23%"], lines), more,
+      table(["", `${against.names[0]}#`, `${against.names[1]}#`, "change#"], [], lines), more,
     );
   };
   const alone = against.alone.map((nodes, at) => (nodes ? `${plural(nodes, "node")} only in ${against.names[at]}` : "")).filter(Boolean);
@@ -88,7 +92,7 @@ function explanationCard(model, state) {
 }
 
 // Sentences come from the summary, which is ASCII.
-const microseconds = (said) => said.replace(/(\d) us\b/g, "$1 µs");
+const microseconds = (said) => said.replace(/(\d) us\b/g, "$1 µs").replace(/(?<=^|[ (])-(?=\d)/g, "−");
 const toNode = (state, node) => (node >= 0 ? () => state.select({ kind: "node", id: node }) : null);
 const shortened = (rows) => (rows.length > MOST_ROWS ? element("p", "more", `and ${showCount(rows.length - MOST_ROWS)} more in the JSON`) : null);
 
@@ -103,7 +107,7 @@ function movedCard(model, state) {
     const name = model.nodes.names[node];
     return [[ends, tailOf(name), opOf(model, node), showNanos(time(node))], toNode(state, node), `${name}\n${from.short} in ${names[0]}, ${to.short} in ${names[1]}`, [from.short + to.short, name, opOf(model, node), time(node)]];
   });
-  return card(`Moved nodes (${showCount(moved.length)})`, table(["", "node", "op", "time#"], ["58px", "", "26%", "22%"], rows), shortened(moved));
+  return card(`Moved nodes (${showCount(moved.length)})`, table(["", "node", "op", "time#"], ["58px", "", "26%"], rows), shortened(moved));
 }
 
 function crossingsCard(model, state) {
@@ -114,7 +118,7 @@ function crossingsCard(model, state) {
     const title = `${tensor}\n${names[0]}: ${plural(was, "transfer")}, ${showBytes(before)}\n${names[1]}: ${plural(is, "transfer")}, ${showBytes(after)}`;
     return [[tailOf(tensor), happened, signedBytes(after - before)], toNode(state, node), title, [tensor, is - was, after - before]];
   });
-  return card(`Tensors that cross differently (${showCount(crossings.length)})`, table(["tensor", "", "bytes#"], ["", "30%", "27%"], rows), shortened(crossings));
+  return card(`Tensors that cross differently (${showCount(crossings.length)})`, table(["tensor", "", "bytes#"], ["", "30%"], rows), shortened(crossings));
 }
 
 // Busy time and peak memory of each device in both runs.
@@ -128,14 +132,14 @@ function usesCard(model) {
     const title = `${device}\nbusy ${showNanos(busyWas)} → ${showNanos(busyIs)}\npeak ${showBytes(peakWas)} → ${showBytes(peakIs)}`;
     return [[element("span", "", chip(colour), short), signedNanos(busyIs - busyWas), signedBytes(peakIs - peakWas)], null, title, [short, busyIs - busyWas, peakIs - peakWas]];
   });
-  return card("Devices that differ", table(["device", "busy#", "peak memory#"], ["", "27%", "32%"], rows), shortened(changed));
+  return card("Devices that differ", table(["device", "busy#", "peak memory#"], [], rows), shortened(changed));
 }
 
 function linkUsesCard(model) {
   const changed = model.against.links.filter(([, was, is]) => was !== is);
   if (!changed.length) return null;
   const rows = changed.slice(0, MOST_ROWS).map(([link, was, is]) => [[link, showBytes(was), showBytes(is), signedBytes(is - was)], null, link, [link, was, is, is - was]]);
-  return card("Links that carry more or less", table(["link", `${model.against.names[0]}#`, `${model.against.names[1]}#`, "change#"], ["", "21%", "21%", "23%"], rows), shortened(changed));
+  return card("Links that carry more or less", table(["link", `${model.against.names[0]}#`, `${model.against.names[1]}#`, "change#"], [], rows), shortened(changed));
 }
 
 // The facts of a node that the other run has elsewhere, or at another time.
@@ -159,7 +163,7 @@ function wireRuns(root, shown, state, changed) {
   if (!other) return;
   const models = [other, own];
   const buttons = models.map((model, at) => {
-    const button = element("button", "", `${shown.against.names[at]} `, element("small", "", showNanos(model.summary.makespan_ns)));
+    const button = element("button", "", element("span", "tail", isolated(shown.against.names[at])), element("small", "", showNanos(model.summary.makespan_ns)));
     button.type = "button";
     button.title = `Show the graph as ${shown.against.names[at]} places it`;
     button.addEventListener("click", () => show(models[at]));

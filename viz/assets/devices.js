@@ -14,7 +14,7 @@ function devicesCard(model) {
   });
   return card(
     "Devices",
-    table(["device", "ops#", "busy#", "peak#"], ["", "17%", "17%", "27%"], rows),
+    table(["device", "ops#", "busy#", "peak#"], [], rows),
     model.namesIdle ? null : element("p", "more", `and ${plural(model.idleDevices.size, "device")} that do nothing in this step`),
   );
 }
@@ -38,7 +38,7 @@ function peakOf(model, state, row) {
     "peak",
     element("summary", "", deviceName(model, row.device), " ", showBytes(row.peak_bytes), element("small", "", caused)),
     element("p", "more", kinds),
-    table(["", "kind#", "size#"], ["", "24%", "24%"], lines),
+    table(["", "kind#", "size#"], [], lines),
     row.rest ? element("p", "more", `and ${showCount(row.rest)} more, together ${showBytes(row.rest_bytes)}`) : null,
   );
 }
@@ -57,7 +57,7 @@ function lateCard(model) {
       ["copies", `held ${showShare(Math.abs(1 - late.held_byte_ns[1] / (late.held_byte_ns[0] || 1)))} ${late.held_byte_ns[1] <= late.held_byte_ns[0] ? "less" : "more"}`, "in bytes times time"],
     ),
     changed.length
-      ? table(["device", "peak without#", "with#"], ["", "30%", "25%"], changed.map(([old, now, device]) => [[deviceName(model, device), showBytes(old), showBytes(now)]]))
+      ? table(["device", "peak without#", "with#"], [], changed.map(([old, now, device]) => [[deviceName(model, device), showBytes(old), showBytes(now)]]))
       : element("p", "more", "no peak changes"),
   );
 }

@@ -51,5 +51,5 @@ function tensorsCard(model, state, heading, list) {
     return [[said, row.tensor < 0 ? "control" : showBytes(row.bytes), crossing ? showNanos(had[transfer] - asked[transfer]) : "–"], go, title.filter(Boolean).join("\n")];
   });
   const more = list.length > lines.length ? element("p", "more", `and ${showCount(list.length - lines.length)} more`) : null;
-  return card(`${heading} (${showCount(list.length)})`, table(["tensor", "size#", "time#"], ["", "27%", "25%"], lines), more);
+  return card(`${heading} (${showCount(list.length)})`, table(["tensor", "size#", "time#"], [], lines), more);
 }

@@ -42,7 +42,7 @@ function heldCard(training) {
     "Bottleneck",
     element("p", "said", sentence),
     rows.length ? element("p", "more", "Each row is another simulation with one relief; steps per second over the same updates:") : null,
-    rows.length ? wrapping(table(["relief", "before#", "after#", "gain#"], ["", "17%", "17%", "15%"], rows)) : null,
+    rows.length ? wrapping(table(["relief", "before#", "after#", "gain#"], [], rows)) : null,
   );
 }
 
@@ -57,14 +57,14 @@ function tasksCard(model) {
   const heads = training.kinds.map(([kind], at) => element("span", "", chip(colours[at]), kind));
   const legend = element("p", "legend", ...heads);
   const more = training.tasks.length > shown.length ? element("p", "more", `and ${plural(training.tasks.length - shown.length, "task")} more, in the JSON`) : null;
-  return card("Tasks", legend, table(["task", "", "comp.#", "hand.#", "send#", "wait#"], ["22%", "", "13%", "13%", "13%", "13%"], rows), more);
+  return card("Tasks", legend, table(["task", "", "comp.#", "hand.#", "send#", "wait#"], ["22%"], rows), more);
 }
 
 function linksCard(training) {
   const { rows, more } = training.links;
   if (!rows.length) return null;
   const lines = rows.map(([name, share, bytes]) => [[name, element("span", "", showShare(share), meter(share, "var(--accent)")), showBytes(bytes)], null, name]);
-  return card("Busiest links", table(["link", "busy#", "bytes#"], ["", "28%", "24%"], lines), more ? element("p", "more", `and ${plural(more, "link")} less busy`) : null);
+  return card("Busiest links", table(["link", "busy#", "bytes#"], [], lines), more ? element("p", "more", `and ${plural(more, "link")} less busy`) : null);
 }
 
 function sharedMemoryCard(training) {
@@ -75,7 +75,7 @@ function sharedMemoryCard(training) {
   ]);
   return card(
     "Memory of devices that clients share",
-    table(["device", "resident#", "at most#", "of#"], ["", "22%", "22%", "22%"], lines),
+    table(["device", "resident#", "at most#", "of#"], [], lines),
     element("p", "more", "At most: the peaks of one step of each client, added up. The steps overlap differently each time, so this is a bound."),
   );
 }
@@ -105,7 +105,7 @@ function scalingCard(training) {
   return card(
     `Scaling: ${examples ? "examples" : "steps"} per second over workers; dashed: perfect scaling from the first`,
     scalingChart(rows),
-    wrapping(table(["workers", "steps/s#", "examples/s#", "efficiency#", "busiest link"], ["15%", "18%", "21%", "19%", ""], lines)),
+    wrapping(table(["workers", "steps/s#", "examples/s#", "efficiency#", "busiest link"], ["15%"], lines)),
   );
 }
 

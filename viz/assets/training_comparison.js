@@ -35,7 +35,7 @@ function figuresOfBoth({ names, sentences, figures }) {
     `Against ${names[0]}`,
     element("p", "said", first.slice(`Against ${names[0]}: `.length)),
     others.length ? element("ul", "notes", ...others.map((line) => element("li", "", line))) : null,
-    wrapping(table(["", `${names[0]}#`, `${names[1]}#`, "change#"], ["", "21%", "21%", "25%"], rows)),
+    wrapping(table(["", `${names[0]}#`, `${names[1]}#`, "change#"], [], rows)),
   );
 }
 
@@ -53,7 +53,7 @@ function partsOfStep({ names, parts }) {
     const said = rank < parts.length ? element("span", "", chip(shades[rank]), what) : element("b", "", what);
     return [[said, showNanos(was), showNanos(is), was === is ? "=" : signedNanos(is - was)], null, what, [what, was, is, is - was]];
   });
-  return card("A worker's step, from its start to the next one's", ...bars, wrapping(table(["", `${names[0]}#`, `${names[1]}#`, "change#"], ["", "21%", "21%", "25%"], rows)));
+  return card("A worker's step, from its start to the next one's", ...bars, wrapping(table(["", `${names[0]}#`, `${names[1]}#`, "change#"], [], rows)));
 }
 
 function tasksOfBoth(model, { names, tasks, training }) {
@@ -67,7 +67,7 @@ function tasksOfBoth(model, { names, tasks, training }) {
     return [[task, element("div", "pair", bar(was), bar(is)), of(was, waiting), of(is, waiting)], null, [task, said(names[0], was), said(names[1], is)].join("\n"), [task, (is?.[waiting] ?? 0) - (was?.[waiting] ?? 0), was?.[waiting] ?? -1, is?.[waiting] ?? -1]];
   });
   const legend = element("p", "legend", ...kinds.map((kind, at) => element("span", "", chip(colours[at]), kind)));
-  return card(`Tasks: above ${names[0]}, below ${names[1]}`, legend, wrapping(table(["task", "", `waits, ${names[0]}#`, `waits, ${names[1]}#`], ["24%", "", "22%", "22%"], rows)));
+  return card(`Tasks: above ${names[0]}, below ${names[1]}`, legend, wrapping(table(["task", "", `waits, ${names[0]}#`, `waits, ${names[1]}#`], ["24%"], rows)));
 }
 
 function stalenessOfBoth(model, { names, training }) {
@@ -106,7 +106,7 @@ function useOfBoth(heading, what, uses, names) {
   const rows = [...uses].sort((a, b) => Math.abs(b[2] - b[1]) - Math.abs(a[2] - a[1])).slice(0, MOST_ROWS).map(([name, was, is]) => [
     [shortDevice(name), showShare(was), showShare(is), was === is ? "=" : signedPoints(is - was)], null, name, [name, was, is, is - was],
   ]);
-  return card(heading, wrapping(table([what, `${names[0]}#`, `${names[1]}#`, "change#"], ["", "22%", "22%", "23%"], rows)), shortened(uses));
+  return card(heading, wrapping(table([what, `${names[0]}#`, `${names[1]}#`, "change#"], [], rows)), shortened(uses));
 }
 
 // The timelines of one training or of two, the run of the page last; two show the same times.

@@ -1,6 +1,6 @@
 // What if: the step with one change at a time, as a tornado plot and as a table. Needs format.js, cards.js, training_charts.js.
 
-const TORNADO = { width: 360, row: 30, most: 12, label: 12, bar: 11, edge: 44 };
+const TORNADO = { row: 30, most: 12, label: 12, bar: 11, edge: 44 };
 const signedPercent = (share) => (Math.abs(share) < 0.0005 ? "±0 %" : `${share < 0 ? "−" : "+"}${showShare(Math.abs(share))}`);
 
 function whatIfCard(model) {
@@ -16,7 +16,7 @@ function whatIfCard(model) {
     const change = row.change === null ? "refused" : element("span", row.out_of_memory ? "over" : "", signedPercent(row.change));
     return [[name, row.makespan_ns === null ? "–" : showNanos(row.makespan_ns), change], null, title, [row.what + row.after, row.makespan_ns ?? Infinity, row.change ?? Infinity]];
   });
-  const lines = table(["change", "step#", "by#"], ["", "22%", "20%"], rows);
+  const lines = table(["change", "step#", "by#"], [], rows);
   lines.className = "wrapping";
   return card("What if", element("p", "", said), tornado(found), lines, ...found.notes.map((note) => element("p", "more", note)));
 }
@@ -56,7 +56,8 @@ function tornado(found) {
   const changes = shown.flatMap(([, rows]) => rows.map((row) => row.change));
   const low = Math.min(0, ...changes);
   const high = Math.max(0, ...changes);
-  const { width, row: height, edge, label, bar } = TORNADO;
+  const { row: height, edge, label, bar } = TORNADO;
+  const width = Math.min(460, Math.max(200, (byId("panel").clientWidth || 330) - 28)); // letters are drawn at their size
   const x = (share) => edge + ((share - low) / (high - low)) * (width - 2 * edge);
   const svg = drawn("svg", { viewBox: `0 0 ${width} ${shown.length * height}`, class: "chart tornado", role: "img", "aria-label": "Tornado plot of the changes" });
   shown.forEach(([key, rows], at) => {
