@@ -113,6 +113,52 @@ def test_the_first_picture_is_whole_and_readable_in_every_window(
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+def towers(tmp_path: Path, count: int) -> Path:
+    """A source, towers that read it, and a sink that reads them all."""
+    source = tmp_path / "towers.pbtxt"
+    lines = ['node { name: "source" op: "NoOp" }']
+    for at in range(count):
+        for part, before in (("a", "source"), ("b", f"tower_{at}/a")):
+            lines.append(f'node {{ name: "tower_{at}/{part}" op: "NoOp" input: "^{before}" }}')
+    ends = "".join(f' input: "^tower_{at}/b"' for at in range(count))
+    source.write_text("\n".join([*lines, f'node {{ name: "sink" op: "NoOp" {ends} }}']))
+    return source
+
+
+@pytest.mark.parametrize("height", [640, 760, 900])
+def test_towers_are_dealt_to_columns_where_they_are_higher_than_the_pane(
+    browser: WebDriver, tmp_path: Path, height: int
+) -> None:
+    """They began at the upper left corner, and the last ones were out of sight."""
+    metrics = {"width": 1400, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        page = opened(browser, tmp_path, run(Request(str(towers(tmp_path, 9)), cluster="cpu=1", fetches=("sink",))))
+        assert page("simviz.graph.picture().boxes.length") >= 12
+        root, pane = page("simviz.graph.boxOnScreen(0)"), page("document.getElementById('graph').clientHeight")
+        assert root["y"] >= 0
+        assert root["y"] + root["height"] <= pane
+        assert root["width"] / page("simviz.graph.boxInWorld(0).width") >= 9 / 11 - 1e-6
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_edges_that_share_a_way_are_asked_together(browser: WebDriver, tmp_path: Path) -> None:
+    """A shared stretch named one of them alone."""
+    page = opened(browser, tmp_path, run(Request(str(towers(tmp_path, 3)), cluster="cpu=1", fetches=("sink",))))
+    start = page(
+        "(() => { const way = simviz.graph.picture().ways.find((way) => way.usual && way.from?.label === 'source');"
+        " return simviz.graph.onScreen(way.path[0].slice(1)); })()"
+    )
+    click(browser, "graph", start[0] + 1, start[1])
+    selection = page("simviz.state.selection")
+    assert selection["kind"] == "edges"
+    of_source = page("[...simviz.model.edges.src.keys()].filter((edge) => simviz.model.edges.src[edge] === 0)")
+    assert sorted(selection["id"]) == of_source
+    assert selection["ends"][1].endswith(" and 2 more")
+    assert complaints(browser) == []
+
+
 def test_the_picture_follows_its_pane(browser: WebDriver, page: Ask) -> None:
     press(browser, "0")
     wide = page("simviz.graph.boxOnScreen(0)")

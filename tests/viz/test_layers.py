@@ -119,3 +119,21 @@ def test_no_other_feasible_places_are_nearer_to_the_wishes(
         return sum((place - wish) ** 2 for place, wish in zip(places, wishes, strict=True))
 
     assert cost(found) <= cost(other) + 1e-6
+
+
+PARTS = st.lists(st.text("abcdef_0123", min_size=1, max_size=30), min_size=1, max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(parts=PARTS, letters=st.integers(2, 60))
+def test_each_part_of_a_path_that_is_cut_keeps_both_of_its_ends(
+    browser: WebDriver, call: Ask, parts: list[str], letters: int
+) -> None:
+    drawing = resources.files("viz").joinpath("assets/graph_drawing.js").read_text("utf-8")
+    path = "/".join(parts)
+    shown = browser.execute_script(f"{drawing}; return abridged(...arguments)", path, letters)
+    assert len(shown) <= max(letters, 0) + 2 * len(parts) or shown == path
+    for part, kept in zip(parts, shown.split("/"), strict=True):
+        head, cut, tail = kept.partition("…")
+        assert part == kept if not cut else part.startswith(head) and part.endswith(tail)
+        assert not cut or len(head) >= len(tail)

@@ -4,12 +4,12 @@
 
 const BOX = {
   op: 26, scope: 46, held: 14, gutter: 30, gapY: 10, pad: 16, title: 26, corridor: 12, track: 6,
-  gutterWide: 108, narrow: 64, wide: 230, dummy: 14, longest: 8, // columns that an edge may pass between boxes; a longer one takes a corridor
+  gutterWide: 108, narrow: 64, wide: 230, dummy: 14, tall: 460, longest: 8, // columns that an edge may pass between boxes; a longer one takes a corridor
 };
 const FONTS = { title: "600 12px", op: "11.5px", small: "11px", edge: "600 11px" };
 const SMALLEST = 11; // of these, in the units of boxes
 
-// room: the width and height that the picture should have, by which lines break.
+// room: the width and height that the picture should have, by which lines break, and how high a column may be.
 function layoutBoxes(model, open, showIdle, room) {
   const boxes = [];
   const root = visibleBox(model, open, showIdle, 0, null, boxes);
@@ -131,7 +131,7 @@ function measure(model, box, room) {
   if (!box.open) return sizeClosed(model, box);
   const isRoot = box.parent === null;
   const pad = BOX.pad;
-  const inner = { width: room.width - 2 * pad, height: room.height };
+  const inner = { ...room, width: room.width - 2 * pad };
   for (const child of box.content) measure(model, child, inner);
   box.lines = linesOf(model, box, inner);
   box.content.forEach((child) => (child.after = child.column));
@@ -164,13 +164,16 @@ function linesOf(model, box, room) {
   const columns = [];
   const linked = flow.filter((_, at) => joined.has(at));
   for (const child of linked) (columns[rank[rowOf.get(child)]] ??= []).push(child);
-  const placed = columns.filter(Boolean).flatMap((column) => dealt(column, Math.max(room.height, 460)));
+  const placed = columns.filter(Boolean).flatMap((column) => dealt(column, room.tallest));
   const lines = inLines(placed, guttersBefore(box, placed), room, pairs.map(([a, b]) => [flow[a], flow[b]]));
   const loose = flow.filter((_, at) => !joined.has(at));
-  if (loose.length) lines.push(inGrid(loose, room));
   const shelf = box.content.filter((child) => child.shelved);
-  const starts = brokenLines(shelf.map((child) => child.width), BOX.gutter, Math.max(room.width, 480));
-  starts.forEach((start, at) => lines.push(stacked(shelf.slice(start, starts[at + 1]).map((child) => [child]), true)));
+  // What no edge joins stands beside the hubs below the flow, if there is room in a row; else in a grid of its own.
+  const all = [...loose, ...shelf];
+  const inRow = linked.length && all.reduce((sum, child) => sum + child.width + BOX.gutter, -BOX.gutter) <= room.width ? all : shelf;
+  if (loose.length && inRow === shelf) lines.push(inGrid(loose, room));
+  const starts = brokenLines(inRow.map((child) => child.width), BOX.gutter, Math.max(room.width, 480));
+  starts.forEach((start, at) => lines.push(stacked(inRow.slice(start, starts[at + 1]).map((child) => [child]))));
   lines.forEach((line, at) => line.columns.forEach((column, number) => column.forEach((child) => Object.assign(child, { line: at, column: number }))));
   return lines;
 }
@@ -258,10 +261,10 @@ function inGrid(boxes, room) {
   const most = Math.max(1, Math.floor((room.width + BOX.gutter) / width));
   const wanted = Math.ceil(Math.sqrt((boxes.length * room.width * height) / (room.height * width)));
   const count = Math.min(boxes.length, most, Math.max(wanted, 3));
-  return stacked([...Array(count).keys()].map((at) => boxes.filter((_, row) => row % count === at)), false);
+  return stacked([...Array(count).keys()].map((at) => boxes.filter((_, row) => row % count === at)));
 }
 
-function stacked(columns, isShelf) {
+function stacked(columns) {
   let height = 0;
   for (const column of columns) {
     let y = 0;
@@ -271,7 +274,7 @@ function stacked(columns, isShelf) {
     }
     height = Math.max(height, y - BOX.gapY);
   }
-  return finished(columns, height, { isShelf });
+  return finished(columns, height, {});
 }
 
 function finished(columns, height, more) {

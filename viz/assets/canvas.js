@@ -26,8 +26,9 @@ function rounded(context, x, y, width, height, radius) {
   context.roundRect(x, y, width, height, Math.min(radius, width / 2, height / 2));
 }
 
-// One line of text, vertically centred, cut with an ellipsis where it is too long; nothing where it would be too small.
-function text(pen, said, x, y, width, colour, font) {
+// One line of text, vertically centred, cut with an ellipsis where it is too long; nothing where it would be too small, or where
+// fewer letters than `least` would be left.
+function text(pen, said, x, y, width, colour, font, least = 1) {
   const { context, theme, scale } = pen;
   if (width < 8 || parseFloat(/[0-9.]+px/.exec(font)[0]) * scale < (pen.smallest ?? 5)) return;
   context.font = font + " " + theme.sans;
@@ -35,7 +36,8 @@ function text(pen, said, x, y, width, colour, font) {
   context.textBaseline = "middle";
   context.textAlign = "left";
   context.direction = "ltr";
-  context.fillText(cut(context, said, width), x, y);
+  const shown = cut(context, said, width);
+  if (shown === said || shown.length > least) context.fillText(shown, x, y);
 }
 
 function cut(context, said, width) {

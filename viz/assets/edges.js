@@ -74,18 +74,22 @@ function waysOf(bundle) {
 
 // What a way carries across devices: its transfers, their bytes, and words for both.
 function sumUp(model, way) {
-  const transfers = new Set();
-  for (const bundle of way.bundles) if (bundle.usual) for (const row of bundle.transfers) transfers.add(row);
-  way.transfers = [...transfers];
-  way.bytes = 0;
-  let most = -1;
-  for (const row of way.transfers) {
+  const rows = way.bundles.filter((bundle) => bundle.usual).flatMap((bundle) => [...bundle.transfers]);
+  [way.transfers, way.bytes, way.device] = summedUp(model, rows);
+  way.said = way.transfers.length ? carriedBy(model, way.transfers, way.bytes) : "";
+}
+
+// Each of these transfers once, the bytes of all, and the device that the largest leaves.
+function summedUp(model, rows) {
+  const transfers = [...new Set(rows)];
+  let [whole, most, device] = [0, -1, undefined];
+  for (const row of transfers) {
     let bytes = 0;
     for (const each of repeats(model, row)) bytes += Math.max(0, model.transfers.bytes[each]);
-    way.bytes += bytes;
-    if (bytes > most) [most, way.device] = [bytes, model.transfers.src[row]];
+    whole += bytes;
+    if (bytes > most) [most, device] = [bytes, model.transfers.src[row]];
   }
-  way.said = way.transfers.length ? carriedBy(model, way.transfers, way.bytes) : "";
+  return [transfers, whole, device];
 }
 
 // Say of the ways that cross devices in this run alone that they do, unless most of them do.

@@ -57,19 +57,28 @@ function drawScopeTitle(pen, box) {
   text(pen, "−", box.x + box.width - 18, box.y + 12, 12, theme.faint, "600 13px");
 }
 
-// A label cut in its middle where it is too long: names often differ in their last letters.
+// A label cut where it is too long: each part of a path in its middle, as names often differ in their last letters.
 function labelled(context, said, width, font, family) {
   context.font = `${font} ${family}`;
   if (context.measureText(said).width <= width) return said;
   const whole = said.length > 120 ? said.slice(0, 60) + said.slice(-60) : said;
-  const kept = (count) => `${whole.slice(0, Math.ceil(count * 0.6))}…${whole.slice(whole.length - Math.floor(count * 0.4))}`;
   let [low, high] = [0, whole.length - 1];
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (context.measureText(kept(middle)).width <= width) low = middle;
+    if (context.measureText(abridged(whole, middle)).width <= width) low = middle;
     else high = middle - 1;
   }
-  return low > 1 ? kept(low) : "";
+  return low > 1 ? abridged(whole, low) : "";
+}
+
+// About so many letters of a path, of each part as large a share as of the others; a part that is cut keeps both of its ends.
+function abridged(path, letters) {
+  const share = letters / path.length;
+  const kept = (part) => {
+    const count = Math.floor(part.length * share);
+    return count >= part.length - 1 ? part : `${part.slice(0, Math.ceil(count * 0.6))}…${part.slice(part.length - Math.floor(count * 0.4))}`;
+  };
+  return path.split("/").map(kept).join("/");
 }
 
 // The size of letters that stay readable when the picture gets small, up to the height that there is; 0 where there is none.

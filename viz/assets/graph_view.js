@@ -2,34 +2,46 @@
 // Needs format.js, model.js, boxes.js, edges.js, routes.js, canvas.js, graph_drawing.js.
 
 const READABLE = 9; // pixels of the smallest letters that Fit leaves
-const FITTED = { least: READABLE / SMALLEST, most: 1.2, border: 10 };
+const FITTED = { least: READABLE / SMALLEST, most: 1.2, border: 4 };
+const DEALT = [0.9, 0.75, 0.6, 0.45, 0.3]; // shares of the pane's height that a column may take, tried in turn
 const MOST_OPENED = 60; // boxes up to which scopes open by themselves
 const DOMINATING = 0.25; // the share of the step's ops or time from which a scope may
 const NEAR = 6; // pixels from an edge at which the pointer is on it
+const TOGETHER = 1.5; // pixels: edges no further apart share a way there, and are asked together
 
 // One closure, as long as it is: what is open, where the reader looks and what was drawn last are nobody else's.
 function graphView(canvas, model, state, tip) {
   const context = canvas.getContext("2d");
   const open = new Set([0]);
   const view = { x: 0, y: 0, scale: 1 };
-  let density = 1; // the scale for which lines are broken
+  let density = { scale: 1 }; // for which lines and columns are broken: see paneRoom
   let fitted = true; // until the reader moves or zooms
   let begun = false;
   let size = [0, 0]; // of the pane for which the picture was made
   let picture = null;
   let theme = null;
-  let hovered = null; // a box or a way
+  let hovered = null; // a box, or ways that lie on each other
   let emphasis = null; // {marked, chosen}: ways, {found}: boxes, found when first needed
 
-  const paneRoom = (scale) => ({ width: Math.max(120, canvas.clientWidth - 2 * FITTED.border) / scale, height: Math.max(120, canvas.clientHeight - 2 * FITTED.border) / scale });
-  const fits = (one, scale) => one.root.width <= paneRoom(scale).width + 1 && one.root.height <= paneRoom(scale).height + 1;
+  // The pane in the units of boxes, and how high a column may be.
+  function paneRoom({ scale, tallest = 0 }) {
+    const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((length) => Math.max(120, length - 2 * FITTED.border) / scale);
+    return { width, height, tallest: tallest || Math.max(height, BOX.tall) };
+  }
+  const fits = (one, how) => one.root.width <= paneRoom(how).width + 1 && one.root.height <= paneRoom(how).height + 1;
+  const pictured = (how) => ({ how, picture: layoutBoxes(model, open, state.showIdle, paneRoom(how)) });
 
-  // The picture whose letters are largest of those that fit the pane whole; if none does, the one with most in a line.
-  function bestPicture() {
+  // The picture whose letters are largest of those that fit the pane whole. If none does, high columns become several; if
+  // that does not help either, they stay as they are.
+  function bestPicture(deals = true) {
     let best = null;
     for (const scale of [1, 0.9, FITTED.least]) {
-      best = { scale, picture: layoutBoxes(model, open, state.showIdle, paneRoom(scale)) };
-      if (fits(best.picture, scale)) break;
+      best = pictured({ scale });
+      if (fits(best.picture, best.how)) return best;
+    }
+    for (const share of deals && best.picture.boxes.length <= MOST_OPENED ? DEALT : []) {
+      const dealt = pictured({ scale: FITTED.least, tallest: share * paneRoom(best.how).height });
+      if (fits(dealt.picture, dealt.how)) return dealt;
     }
     return best;
   }
@@ -55,10 +67,10 @@ function graphView(canvas, model, state, tip) {
   function fit() {
     size = [canvas.clientWidth, canvas.clientHeight];
     const best = begun || !size[0] ? bestPicture() : openDominating();
-    density = best.scale;
+    density = best.how;
     use(best.picture);
     const { width, height } = picture.root;
-    const room = paneRoom(1);
+    const room = paneRoom({ scale: 1 });
     view.scale = Math.min(Math.max(Math.min(room.width / width, room.height / height), FITTED.least), FITTED.most);
     view.x = FITTED.border + Math.max(0, room.width - width * view.scale) / 2;
     view.y = FITTED.border + Math.max(0, room.height - height * view.scale) / 2;
@@ -98,7 +110,7 @@ function graphView(canvas, model, state, tip) {
     else open.add(scope);
     relayout(scope);
     const box = picture.boxOf.get(scope);
-    if (fitted && fits(picture, view.scale)) fit();
+    if (fitted && fits(picture, { scale: view.scale })) fit();
     else if (box?.open) bringIn(box);
   }
   function closeAll() {
@@ -152,18 +164,21 @@ function graphView(canvas, model, state, tip) {
     }
     return null;
   }
-  // The drawn way nearest to a point, if it is near.
-  function hitWay(x, y) {
+  // The drawn way nearest to a point, if it is near, and all of its scope that lie on it there; else null.
+  function hitWays(x, y) {
     const [px, py] = worldOf(x, y);
     const pen = penNow();
-    let [nearest, least] = [null, NEAR / view.scale];
+    const reach = NEAR / view.scale;
+    const near = [];
     for (const way of picture.ways) {
       const { left, right, top, bottom } = boundsOf(way);
-      if (px < left - least || px > right + least || py < top - least || py > bottom + least || !isDrawn(pen, way)) continue;
+      if (px < left - reach || px > right + reach || py < top - reach || py > bottom + reach || !isDrawn(pen, way)) continue;
       const distance = distanceTo(way, px, py);
-      if (distance < least) [nearest, least] = [way, distance];
+      if (distance < reach) near.push({ way, distance });
     }
-    return nearest;
+    if (!near.length) return null;
+    const nearest = near.reduce((least, one) => (one.distance < least.distance ? one : least));
+    return near.filter(({ way, distance }) => way.scope === nearest.way.scope && distance <= nearest.distance + TOGETHER / view.scale).map(({ way }) => way);
   }
 
   function selectedBox() {
@@ -183,7 +198,7 @@ function graphView(canvas, model, state, tip) {
       if (!bundle.edges.length) continue;
       const touched = (one) => one && bundle.ways.some((way) => way.from === one || way.to === one) && (bundle.usual || bundle.from === one || bundle.to === one);
       if (touched(box) || (edges.size && bundle.edges.some((edge) => edges.has(edge)))) for (const way of bundle.ways) chosen.add(way).has(marked.add(way));
-      if (hovered && (touched(hovered) || (hovered.bundles && bundle.ways.includes(hovered)))) for (const way of bundle.ways) marked.add(way);
+      if (hovered && (touched(hovered) || (Array.isArray(hovered) && bundle.ways.some((way) => hovered.includes(way))))) for (const way of bundle.ways) marked.add(way);
     }
     return { chosen, marked, found: foundBoxes() };
   }
@@ -232,7 +247,8 @@ function graphView(canvas, model, state, tip) {
   }
 
   function hover(found) {
-    if (found === hovered) return;
+    const same = Array.isArray(found) && Array.isArray(hovered) && found.length === hovered.length && found.every((way, at) => way === hovered[at]);
+    if (found === hovered || same) return;
     hovered = found;
     emphasis = null;
     draw();
@@ -243,12 +259,12 @@ function graphView(canvas, model, state, tip) {
     wheel: (x, y, turn) => zoom(Math.exp(-turn * 0.0016), x, y),
     hover: (x, y, event) => {
       const box = hit(x, y);
-      const way = box ? null : hitWay(x, y);
-      canvas.style.cursor = box || way ? "pointer" : "grab";
+      const ways = box ? null : hitWays(x, y);
+      canvas.style.cursor = box || ways ? "pointer" : "grab";
       if (box) tip.show(event, ...describeItem(model, box.item));
-      else if (way) tip.show(event, ...describeWay(model, way));
+      else if (ways) tip.show(event, ...describeWays(model, ways));
       else tip.hide();
-      hover(box ?? way);
+      hover(box ?? ways);
     },
     leave: () => {
       tip.hide();
@@ -256,8 +272,8 @@ function graphView(canvas, model, state, tip) {
     },
     click: (x, y) => {
       const box = hit(x, y);
-      const way = box ? null : hitWay(x, y);
-      if (way) return state.select({ kind: "edges", id: edgesOf(way), ends: endsOf(way) }, "graph");
+      const ways = box ? null : hitWays(x, y);
+      if (ways) return state.select({ kind: "edges", id: edgesOf(ways), ends: endsOf(ways) }, "graph");
       if (!box) return state.select(null);
       if (isScope(model, box.item)) {
         toggle(box.item);
@@ -282,8 +298,8 @@ function graphView(canvas, model, state, tip) {
       tried.add(item);
       if (childrenOf(model, item, false).flow.length + now.picture.boxes.length > MOST_OPENED) continue;
       open.add(item);
-      const next = bestPicture();
-      if (fits(next.picture, next.scale)) now = next;
+      const next = bestPicture(now.how.tallest !== undefined);
+      if (fits(next.picture, next.how)) now = next;
       else open.delete(item);
     }
     return now;
@@ -335,22 +351,22 @@ function describeItem(model, item) {
   return [model.nodes.names[node], `${opOf(model, node)} on ${device}`, elsewhere ? `on ${elsewhere.short} in ${model.compared.names[1 - model.compared.at]}` : null, how].filter(Boolean);
 }
 
-// The edges that take a way, and the words for its ends: of the way's own, or of all that pass a border.
-const edgesOf = (way) => way.bundles.filter((bundle) => bundle.usual || !way.usual).flatMap((bundle) => bundle.edges);
-function endsOf(way) {
-  const named = (box, others) => {
-    if (box) return box.label;
-    const labels = [...new Set(others.map((other) => other.label))];
+// The edges that take some ways, and the words for their ends: of the ways' own, or of all that pass a border.
+const edgesOf = (ways) => [...new Set(ways.flatMap((way) => way.bundles.filter((bundle) => bundle.usual || !way.usual).flatMap((bundle) => bundle.edges)))];
+function endsOf(ways) {
+  const named = (end) => {
+    const labels = [...new Set(ways.flatMap((way) => (way[end] ? [way[end]] : way.bundles.map((bundle) => bundle[end]))).map((box) => box.label))];
     return labels.length > 1 ? `${labels[0]} and ${labels.length - 1} more` : labels[0];
   };
-  return [named(way.from, way.bundles.map((bundle) => bundle.from)), named(way.to, way.bundles.map((bundle) => bundle.to))];
+  return [named("from"), named("to")];
 }
 
-function describeWay(model, way) {
-  const carried = carriedOn(model, edgesOf(way));
+function describeWays(model, ways) {
+  const carried = carriedOn(model, edgesOf(ways));
   const said = [`${plural(carried.tensors.length, "tensor")}, ${showBytes(carried.bytes)}`];
   if (carried.controls) said.push(plural(carried.controls, "control edge"));
-  if (way.transfers.length) said.push(`crosses devices: ${way.said}`);
-  else if (way.elsewhere) said.push(`crosses devices in ${model.compared.names[1 - model.compared.at]} alone`);
-  return [endsOf(way).join(" → "), carried.tensors.length ? said[0] : null, ...said.slice(1)].filter(Boolean);
+  const crossing = ways.filter((way) => way.transfers.length);
+  if (crossing.length) said.push(`crosses devices: ${crossing.length > 1 ? carriedBy(model, ...summedUp(model, crossing.flatMap((way) => way.transfers))) : crossing[0].said}`);
+  else if (ways.every((way) => way.elsewhere)) said.push(`crosses devices in ${model.compared.names[1 - model.compared.at]} alone`);
+  return [endsOf(ways).join(" → "), carried.tensors.length ? said[0] : null, ...said.slice(1)].filter(Boolean);
 }

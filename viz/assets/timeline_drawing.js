@@ -1,6 +1,7 @@
 // The drawing of a timeline's rows, grid and axis. Needs format.js, canvas.js, timeline.js.
 
 const NOTHING = new Set();
+const FEWEST_LETTERS = 4; // of a slice's name that is cut: fewer say nothing
 
 // A tick distance of 1, 2 or 5 times a power of ten, about a hundred pixels wide.
 function tickStep(span, width) {
@@ -140,7 +141,7 @@ function drawSlices(pen, row, y) {
     if (!name) return;
     const left = Math.max(x, ROW.label) + 5;
     context.globalAlpha = faded ? 0.28 : 1;
-    text(pen, name, left, y + row.height / 2 + (below ? -1.5 : 0.5), x + width - left - 4, inkOn(above), "10.5px");
+    text(pen, name, left, y + row.height / 2 + (below ? -1.5 : 0.5), x + width - left - 4, inkOn(above), "10.5px", FEWEST_LETTERS);
     context.globalAlpha = 1;
   });
   if (run) paint(run);
