@@ -4,6 +4,9 @@ The first eight hues are those of Okabe and Ito, "Color Universal Design" (2008)
 replaces black. The other eight were searched for: each is at least 21 apart from all others in CIE L*a*b*, to normal
 eyes, without red and without green. A larger cluster repeats them lighter and darker. The selection's colours
 (`--chosen` in report.css) are further from all of them. Every picture also names the device.
+
+Categories have colours of their own, so that none is taken for a device. They were searched for likewise: each is at
+least 10 from the sixteen devices, 24 from the first eight to normal eyes, and 20 from other categories.
 """
 
 from __future__ import annotations
@@ -32,18 +35,18 @@ GREY = 6  # of these
 ROUNDS = (("#ffffff", 0.0), ("#ffffff", 0.45), ("#000000", 0.35), ("#ffffff", 0.7), ("#000000", 0.6))
 PACKING, UNPACKING = "packing", "unpacking"  # the work of CPUs for transfers
 CATEGORY_COLOURS: Mapping[str, str] = {
-    MATRIX: "#0072b2",
-    NEURAL: "#009e73",
-    ELEMENTWISE: "#e69f00",
-    ARRAY: "#56b4e9",
-    STATE: "#cc79a7",
-    QUEUE: "#f0e442",
-    CONTROL: "#666e7a",
-    CHECKPOINT: "#a98467",
-    COMMUNICATION: "#d55e00",
-    PACKING: "#f2a57b",
-    UNPACKING: "#8f3d00",
-    OTHER: "#b8bcc4",
+    MATRIX: "#4466cc",
+    NEURAL: "#00bbcc",
+    ELEMENTWISE: "#aadd55",
+    ARRAY: "#9999ff",
+    STATE: "#553388",
+    QUEUE: "#885544",
+    CONTROL: "#775588",
+    CHECKPOINT: "#88aa66",
+    COMMUNICATION: "#aa5522",
+    PACKING: "#aaeeaa",
+    UNPACKING: "#0033bb",
+    OTHER: "#99bbaa",
 }
 
 

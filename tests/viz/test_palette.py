@@ -87,6 +87,21 @@ def test_every_category_has_a_colour_of_its_own() -> None:
     assert len(set(CATEGORY_COLOURS.values())) == len(CATEGORY_COLOURS)
 
 
+@pytest.mark.parametrize("seen", [NORMAL, PROTANOPIA, DEUTERANOPIA], ids=["normal", "protanopia", "deuteranopia"])
+def test_no_category_looks_like_a_device_or_another_category(seen: Any) -> None:
+    """They shared eight colours with devices, so blue was a CPU and a product of matrices."""
+
+    def apart(a: str, b: str) -> float:
+        return float(sum((p - q) ** 2 for p, q in zip(lab(a, seen), lab(b, seen), strict=True)) ** 0.5)
+
+    colours = list(CATEGORY_COLOURS.values())
+    for category, device in itertools.product(colours, HUES):
+        first = device in HUES[:8] and seen is NORMAL
+        assert apart(category, device) > (24 if first else 10), (category, device)
+    for a, b in itertools.combinations(colours, 2):
+        assert apart(a, b) > 20, (a, b)
+
+
 def test_mixing() -> None:
     assert mixed("#000000", "#ffffff", 0.5) == "#808080"
     assert mixed("#123456", "#ffffff", 0.0) == "#123456"

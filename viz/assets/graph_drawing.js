@@ -7,7 +7,7 @@ function barOf(pen, item) {
   const total = totalsOf(model, item);
   if (state.colourBy === "time") return [[heat(theme, total.nanos / (totalsOf(model, 0).nanos || 1)), 1]];
   if (state.colourBy === "moved" && !isScope(model, item)) return [[total.moved ? model.cluster.colours[model.nodes.device[item - model.scopes]] : theme.line, 1]];
-  if (state.colourBy === "moved") return [[theme.accent, total.moved / (total.running || 1)], [theme.line, 1 - total.moved / (total.running || 1)]];
+  if (state.colourBy === "moved") return [[theme.ink, total.moved / (total.running || 1)], [theme.line, 1 - total.moved / (total.running || 1)]];
   const parts = state.colourBy === "category" ? total.byCategory : total.byDevice;
   const colours = state.colourBy === "category" ? model.categories.colours : model.cluster.colours;
   const whole = [...parts.values()].reduce((sum, part) => sum + part, 0);
