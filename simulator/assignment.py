@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from simulator.columns import Ids, Ints
@@ -32,6 +34,57 @@ RULES = (
 )
 REQUESTED, DEFAULT, COLOCATED, COST, SINGLE, CPU_OF_TASK, ONLY, NOT_RUN, RELAXED, OVERRULED = range(10)
 METADATA, PASS_THROUGH, GENERATOR = range(10, len(RULES))
+
+# The words of docs/tensorflow.md behind a rule: by row of RULES each section and what it says.
+SENTENCES: Mapping[int, tuple[tuple[str, str], ...]] = MappingProxyType(
+    {
+        REQUESTED: (
+            (
+                "§3.5",
+                "A group may use the devices that match its request and have a kernel for every member, in the order "
+                "of §2.3.",
+            ),
+        ),
+        DEFAULT: (
+            (
+                "§2.3",
+                "They are ordered by kernel priority, then by type (§2.1). On a tie devices of the client's task come "
+                "before others. The last tie goes by the full name as text (CPU:10 before CPU:2).",
+            ),
+        ),
+        COLOCATED: (
+            ("§3.3", "An edge src -> dst ties two nodes."),
+            (
+                "§3.4",
+                "An entry loc:@NAME joins the group called NAME; every node also joins the group that has its own "
+                "name.",
+            ),
+        ),
+        RELAXED: (
+            (
+                "§3.5",
+                "If there are none, soft placement drops type and id from the request, where no resource device has "
+                "them, and then in any case. Job, replica and task are never given up.",
+            ),
+        ),
+        OVERRULED: (("§3.3", "If the requests differ, dst's request is replaced by src's, with hard placement, too."),),
+        METADATA: (
+            (
+                "§3.7",
+                "Shape, Size, Rank (not ShapeN) follow the producer of their first edge, if it has a device by then "
+                "and they may use it.",
+            ),
+        ),
+        PASS_THROUGH: (("§3.7", "An Identity that only passes on follows its input likewise."),),
+        GENERATOR: (
+            (
+                "§3.7",
+                "A generator goes where its readers are, if all are on one device and it may use that; else it takes "
+                "the default.",
+            ),
+        ),
+    }
+)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
-from simulator.assignment import RULES
+from placement.algorithms import TABLE
+from simulator.assignment import COST, RULES, SENTENCES
 from tests.test_architecture import ROOT, modules
+from viz.page.report import cited
 
 DOCUMENT = (ROOT / "docs" / "tensorflow.md").read_text(encoding="utf-8")
 CITED = re.compile(r"(?<!\d{4}, )§(\d+(?:\.\d+)*)")  # after a year it is a section of that paper
@@ -44,3 +46,27 @@ def test_no_section_stands_twice() -> None:
 
 def test_a_citation_of_nothing_is_found() -> None:
     assert unknown({"here": "as in placer.cc, §3.99, and in 2015, §3.2.1"}) == ["§3.99 in here"]
+
+
+def section(number: str) -> str:
+    """The words of a section of the document, without marks."""
+    text = DOCUMENT.partition(f"\n### {number.removeprefix('§')} ")[2]
+    return " ".join(re.sub(r"[*`]", "", re.split(r"\n##", text)[0]).split())
+
+
+def test_each_rule_is_cited_from_the_sections_that_it_names() -> None:
+    for rule, said in enumerate(RULES):
+        assert [where for where, _ in SENTENCES.get(rule, ())] == [f"§{one}" for one in CITED.findall(said)], said
+
+
+def test_each_cited_sentence_stands_in_its_section() -> None:
+    for citations in SENTENCES.values():
+        for where, said in citations:
+            assert said.removesuffix(".") in section(where), said
+
+
+def test_a_choice_by_cost_is_cited_from_its_algorithm() -> None:
+    for name, entry in TABLE.items():
+        assert cited(name)[COST] == ((name, entry.help),)
+    assert cited("one_of_my_own")[COST] == ()
+    assert len(cited("heft")) == len(RULES)

@@ -236,6 +236,35 @@ def test_devices_and_links_fold(browser: WebDriver, page: Ask) -> None:
     settled(browser)
 
 
+def test_devices_and_links_hide_and_come_back(browser: WebDriver, page: Ask) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    labels = "simviz.timeline.rows.map((row) => row.label)"
+    before = page(labels)
+    row = page("simviz.timeline.rows.find((row) => row.kind === 'lane')")
+    canvas = browser.find_element("id", "timeline")
+    half = canvas.size["width"] / 2, canvas.size["height"] / 2
+    on_label = ActionChains(browser).move_to_element_with_offset(
+        canvas, round(40 - half[0]), round(row["y"] + 24 + 14 - half[1])
+    )
+    on_label.key_down(Keys.SHIFT).click().key_up(Keys.SHIFT).perform()
+    settled(browser)
+    assert page(labels)[-1] == "1 hidden: show"
+    assert row["label"] not in page(labels)
+    assert row["device"] not in page("simviz.timeline.rows.map((row) => row.device)")
+    page("simviz.state.select(null)")
+    press(browser, "h")
+    assert page(labels) == before
+    page("simviz.state.select({kind: 'transfer', id: simviz.model.tables.transfers[0]})")
+    press(browser, "h")
+    assert "Links" not in page(labels)
+    page("simviz.state.select(null)")
+    press(browser, "h")
+    assert page(labels) == before
+    assert complaints(browser) == []
+
+
 def test_arrows_and_tensors_are_found(browser: WebDriver, page: Ask) -> None:
     page("simviz.state.select({kind: 'transfer', id: simviz.model.tables.transfers[0]})")
     settled(browser)  # drawn without a complaint

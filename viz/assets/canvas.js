@@ -105,7 +105,7 @@ function watchPointer(canvas, on) {
     on.drag(dx, dy);
   });
   canvas.addEventListener("pointerup", (event) => {
-    if (pressed && !pressed.moved) on.click(...at(event));
+    if (pressed && !pressed.moved) on.click(...at(event), event);
     pressed = null;
     canvas.style.cursor = "";
   });

@@ -164,6 +164,7 @@ function wireKeys(model, state, graph, timelines, { steps, otherRun, tables }) {
     x: () => otherRun?.(),
     i: () => trace(model, state, "inputs"), o: () => trace(model, state, "outputs"),
     m: () => measureSight(model, state, timelines),
+    h: () => lane.hideSelected(),
     t: () => tables.open(),
     Enter: () => state.selection?.kind === "scope" && graph.toggle(state.selection.id),
   };

@@ -181,6 +181,7 @@ function nodeCards(model, state, node) {
       facts(
         ["op", opOf(model, node), model.categories.names[categoryOf(model, node)]],
         ["device", deviceName(model, device), nodes.fed.includes(node) ? "the client feeds its value there" : nodes.moved.includes(node) ? "moved by the cut, with its control flow" : model.rules[nodes.why[node]]],
+        ...citedFacts(model, node),
         comparedFact(model, node),
         different ? ["TensorFlow's", element("span", "bad", shortDevice(different.theirs) || "absent"), `where simviz says ${shortDevice(different.ours) || "absent"}`] : null,
         asked ? ["requested", asked] : null,
@@ -199,6 +200,13 @@ function nodeCards(model, state, node) {
     neighboursCard(model, state, node, "Inputs", rowsIn(model.inEdges, node), model.edges.src),
     neighboursCard(model, state, node, "Read by", rowsIn(model.outEdges, node), model.edges.dst),
   ];
+}
+
+// The sentences behind the rule: of TensorFlow's, by section of docs/tensorflow.md, or of the algorithm.
+function citedFacts(model, node) {
+  const { nodes } = model;
+  if (nodes.fed.includes(node) || nodes.moved.includes(node)) return [];
+  return nodes.cited[nodes.why[node]].map(([where, said]) => [where, element("small", "", said)]);
 }
 
 function costFact(model, node) {

@@ -55,7 +55,7 @@ function rangeCards(model, state) {
   ];
 }
 
-// The range over the rows of a timeline: what is outside is paler, its length stands at the top.
+// The range over the rows of a timeline: what is outside is paler.
 function drawRange(pen, range) {
   const { context, theme, xOf, right, bottom } = pen;
   const [x0, x1] = [Math.max(ROW.label, xOf(range.from)), Math.min(right, xOf(range.to))];

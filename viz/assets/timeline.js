@@ -10,8 +10,8 @@ const laneOf = (timeline, slice) => timeline.lanes[timeline.lane[slice]]; // [ki
 const lasts = (timeline, slice) => timeline.end_ns[slice] - timeline.start_ns[slice];
 
 // Each row has its entries in order of start, and `times` with their start_ns and end_ns. No two entries of a row overlap,
-// unless the row says so.
-function timelineRows(timeline, subject, folded) {
+// unless the row says so. What is hidden has no row; the last row brings it back.
+function timelineRows(timeline, subject, folded, hidden) {
   const rows = [];
   let y = subject.top;
   const add = (row, height, after) => {
@@ -26,6 +26,7 @@ function timelineRows(timeline, subject, folded) {
   let task = "";
   devices.forEach(({ device, number, lane, shape }, at) => {
     const now = subject.taskOf?.(device) ?? "";
+    if (hidden.has(device) || hidden.has(now)) return;
     if (shape && now !== task) add({ kind: "heading", label: folded.has(now) ? `${now}: folded` : now, folds: now }, ROW.head, 0);
     if (shape) task = now;
     if (now && folded.has(now)) return;
@@ -41,8 +42,9 @@ function timelineRows(timeline, subject, folded) {
   });
   if (subject.rest) add({ kind: "rest", label: subject.rest }, ROW.link, 4);
   const links = linkRows(timeline, entries);
-  if (links.length) add({ kind: "heading", label: folded.has("links") ? `Links: ${plural(links.length, "row")} folded` : "Links", folds: "links" }, ROW.head, 0);
-  if (!folded.has("links")) for (const { link, number, ...row } of links) add({ kind: "link", link, label: number ? "" : subject.linkOf(link), ...row }, number ? ROW.track : ROW.link, 1);
+  if (links.length && !hidden.has("links")) add({ kind: "heading", label: folded.has("links") ? `Links: ${plural(links.length, "row")} folded` : "Links", folds: "links" }, ROW.head, 0);
+  if (!folded.has("links") && !hidden.has("links")) for (const { link, number, ...row } of links) add({ kind: "link", link, label: number ? "" : subject.linkOf(link), ...row }, number ? ROW.track : ROW.link, 1);
+  if (hidden.size) add({ kind: "heading", label: `${hidden.size} hidden: show`, shows: true }, ROW.head, 0);
   return { rows, height: y, top };
 }
 
@@ -79,8 +81,8 @@ function firstAfter({ rows: entries, overlap }, end, time) {
 }
 
 function timelineView(canvas, timeline, subject, tip, onRange) {
-  const folded = new Set(); // devices, tasks, and "links"
-  const { rows, height, top } = timelineRows(timeline, subject, folded);
+  const [folded, hidden] = [new Set(), new Set()]; // devices, tasks, and "links"
+  const { rows, height, top } = timelineRows(timeline, subject, folded, hidden);
   const end = Math.max(1, subject.whole);
   const sight = timelineWindow(canvas, { whole: Math.max(end, subject.clock ?? 0), end, height: () => rows.height }, (bare) => {
     const pen = { ...bare, timeline, subject, marked: subject.marked?.() ?? NOTHING, critical: subject.critical?.() ?? null };
@@ -95,12 +97,19 @@ function timelineView(canvas, timeline, subject, tip, onRange) {
     if (!folded.delete(what)) folded.add(what);
     rebuild();
   }
+  // Hide what a label stands for; null shows all that is hidden.
+  function hide(what) {
+    if (what === null) hidden.clear();
+    else hidden.add(what);
+    rebuild();
+  }
   function rebuild() {
-    const next = timelineRows(timeline, subject, folded);
+    const next = timelineRows(timeline, subject, folded, hidden);
     rows.splice(0, rows.length, ...next.rows);
     rows.height = next.height;
     sight.draw();
   }
+  const hideOf = (row, x) => (row?.kind === "idle" && x < ROW.label ? row.device : foldOf(row, x));
   const foldOf = (row, x) => (!row || x >= ROW.label ? undefined : (row.folds ?? (row.kind === "lane" || row.kind === "memory" ? row.device : undefined)));
 
   // The row, the entry and the time under a point.
@@ -109,22 +118,24 @@ function timelineView(canvas, timeline, subject, tip, onRange) {
     if (!row || x < ROW.label) return { row };
     return { row, time: sight.nsAt(x), entry: sight.entryAt(row, row.times, x) };
   }
-  const onLabel = (row, x) => (row && x < ROW.label && row.label ? [subject.titleOf(row), ...(foldOf(row, x) === undefined ? [] : ["a click folds it, and again unfolds it"])] : null);
+  const onLabel = (row, x) => (row && x < ROW.label && row.label ? [subject.titleOf(row), ...(foldOf(row, x) === undefined ? [] : ["a click folds it, and again unfolds it"]), ...(hideOf(row, x) === undefined ? [] : ["a click with Shift hides it"])] : null);
 
   watchPointer(canvas, {
     drag: sight.move,
     wheel: sight.wheel,
     hover: (x, y, event) => {
       const { row, entry, time } = hit(x, y);
-      canvas.style.cursor = (entry !== undefined && subject.select) || foldOf(row, x) !== undefined ? "pointer" : "grab";
+      canvas.style.cursor = (entry !== undefined && subject.select) || foldOf(row, x) !== undefined || row?.shows ? "pointer" : "grab";
       const said = onLabel(row, x) ?? (time === undefined ? subject.describeTop?.(sight, x, y) : subject.describe(row, entry, time));
       if (said) tip.show(event, ...said);
       else tip.hide();
     },
     leave: () => tip.hide(),
-    click: (x, y) => {
+    click: (x, y, event) => {
       const { row, entry } = hit(x, y);
-      if (foldOf(row, x) !== undefined) fold(foldOf(row, x));
+      if (row?.shows) hide(null);
+      else if (event.shiftKey && hideOf(row, x) !== undefined) hide(hideOf(row, x));
+      else if (foldOf(row, x) !== undefined) fold(foldOf(row, x));
       else subject.select?.(entry);
     },
     measure: subject.measure && ((x0, x1) => subject.measure(sight.nsAt(x0), sight.nsAt(x1))),
@@ -153,7 +164,7 @@ function timelineView(canvas, timeline, subject, tip, onRange) {
   sight.fit();
   const { draw, fit, follow, zoom, move, retheme, view } = sight;
   return {
-    draw, fit, follow, zoom, move, retheme, view, rows, hit, show, showSlices, rowOf, fold, rebuild,
+    draw, fit, follow, zoom, move, retheme, view, rows, hit, show, showSlices, rowOf, fold, hide, rebuild,
     look: sight.look,
     xOf: sight.xOf,
     said: (row, time) => subject.describe(rows[row], rows[row].rows.find((entry) => rows[row].times.start_ns[entry] <= time && time < rows[row].times.end_ns[entry]), time),

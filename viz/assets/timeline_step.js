@@ -65,7 +65,15 @@ function stepTimeline(canvas, model, state, tip, onRange, clock = 0) {
     const next = selection ? others?.[others.indexOf(slice) + (forward ? 1 : -1)] : slice;
     if (next !== undefined && next >= 0) state.select(isOp(next) ? { kind: "node", id: model.slices.node[next] } : { kind: "transfer", id: timeline.transfer[next] }, "keyboard");
   }
-  return { ...view, showSelection, neighbour, marked: () => [...marked()].filter((slice) => laneOf(timeline, slice)[0] === "device") };
+  // Hide the device or the links of what is selected; without a selection, show all again.
+  function hideSelected() {
+    const { selection } = state;
+    if (selection === null) return view.hide(null);
+    const [slice] = selection.kind === "node" ? rowsIn(model.slicesOf, selection.id) : selection.kind === "transfer" ? linkSlices(model, selection.id) : [];
+    const [kind, device] = slice === undefined ? [] : laneOf(timeline, slice);
+    if (kind) view.hide(kind === "link" ? "links" : device);
+  }
+  return { ...view, showSelection, neighbour, hideSelected, marked: () => [...marked()].filter((slice) => laneOf(timeline, slice)[0] === "device") };
 }
 
 // An arrow for each transfer of the selection: from the lane of its source, when it is sent, to that of its target, when it is there.

@@ -26,11 +26,12 @@ from typing import Any, TypeVar  # Any: JSON
 
 import numpy as np
 
-from simulator.assignment import RULES
+from placement.algorithms import TABLE
+from simulator.assignment import COST, RULES, SENTENCES, SINGLE
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import short_task
 from simulator.columns import Ints
-from simulator.costs.rules import category
+from simulator.costs.rules import MATRIX, category
 from simulator.costs.table import SOURCES
 from simulator.execution.memory import out_of_memory
 from simulator.graph.graph import Attrs
@@ -45,7 +46,7 @@ from viz.difference.outline import OP
 from viz.difference.trainings import SAID, sentences, training_difference
 from viz.page.folding import fold, hosts, item_order
 from viz.page.time_content import Json, recorded_contents, step_contents, steps_contents
-from viz.palette import CATEGORY_COLOURS, HUES, PACKING, device_colour, device_colours, task_colours
+from viz.palette import CATEGORY_COLOURS, PACKING, device_colour, device_colours, task_colours
 from viz.scene import Scene, Trained
 from viz.timeline.training_timeline import not_drawn
 from viz.what_if import as_json as what_if_json
@@ -154,7 +155,7 @@ FORMAT = 1
 MOST_LINKS = 12
 BINS = 32  # of the chart of step times
 
-_KIND_COLOURS = (HUES[0], CATEGORY_COLOURS[PACKING], CATEGORY_COLOURS["communication"], "")
+_KIND_COLOURS = (CATEGORY_COLOURS[MATRIX], CATEGORY_COLOURS[PACKING], CATEGORY_COLOURS["communication"], "")
 _KINDS = {
     "slow": "its ops take that many times as long",
     "noise": "the work of each step takes longer or shorter by chance",
@@ -376,6 +377,7 @@ def _placed(scene: Scene) -> dict[str, Json]:
         "device": device.tolist(),
         "moved": np.flatnonzero(device != placed.device).tolist(),
         "why": placed.why.tolist(),
+        "cited": cited(placed.used),
         "runs": figures.taking_part(scene).astype(int).tolist(),
         "fed": figures.fed_nodes(scene).tolist(),
         "cost_ns": costs.run_ns[np.arange(len(graph)), kind_of[device]].tolist() if len(graph) else [],
@@ -385,6 +387,12 @@ def _placed(scene: Scene) -> dict[str, Json]:
         "scratch_bytes": costs.scratch_bytes.tolist(),
         "resident_bytes": costs.resident_bytes.tolist(),
     }
+
+
+def cited(algorithm: str) -> list[tuple[tuple[str, str], ...]]:
+    """The sentences behind each row of RULES, in a run that this algorithm placed: pairs of where and what."""
+    chosen = ((algorithm, TABLE[algorithm].help),) if algorithm in TABLE else ()
+    return [chosen if rule in (COST, SINGLE) else SENTENCES.get(rule, ()) for rule in range(len(RULES))]
 
 
 def _tensors(scene: Scene) -> Json:
