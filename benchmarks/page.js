@@ -84,8 +84,9 @@ requestAnimationFrame(() => requestAnimationFrame(() => {
   const left = Math.max(0, Math.min(...all.map((box) => box.x))), top = Math.max(0, Math.min(...all.map((box) => box.y)));
   const right = Math.min(width, Math.max(...all.map((box) => box.x + box.width))), bottom = Math.min(height, Math.max(...all.map((box) => box.y + box.height)));
   const covered = boxes.reduce((sum, box) => sum + Math.max(0, Math.min(width, box.x + box.width) - Math.max(0, box.x)) * Math.max(0, Math.min(height, box.y + box.height) - Math.max(0, box.y)), 0);
+  const whole = all.every((box) => box.x > -1 && box.y > -1 && box.x + box.width < width + 1 && box.y + box.height < height + 1);
   done({
-    boxes: boxes.length, edges: edges.length, foreign: foreign.length, overlaps, lying: lying.slice(0, 5),
+    whole, boxes: boxes.length, edges: edges.length, foreign: foreign.length, overlaps, lying: lying.slice(0, 5),
     font: seen.length ? Math.min(...seen.map((one) => one.size)) : null,
     spanned: ((right - left) * (bottom - top)) / (width * height), covered: covered / (width * height),
     bends: edges.length ? edges.reduce((sum, points) => sum + bendsOf(points), 0) / edges.length : 0,

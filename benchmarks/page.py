@@ -13,7 +13,8 @@ asks nothing of the code that it judges, and an older page can be measured by th
 - *foreign*: edges that run through a box at neither of their ends;
 - *overlaps*: pairs of labels whose ink overlaps;
 - *font*: the smallest letters, in pixels of the screen;
-- *pane*: the share of the pane that the picture spans, and the share that boxes cover;
+- *whole*: whether all of the picture is in sight;
+- *spanned*, *covered*: the share of the pane from the first box to the last, and that of the boxes alone;
 - *bends*: right angles that an edge turns by, on average;
 - *cut*: labels that end in an ellipsis.
 """
@@ -170,8 +171,8 @@ def main(folders: list[Path], *, scored: bool = True) -> None:
 
 def score(browser: Any, pages: list[Report]) -> None:
     """Print how well each graph reads at each width."""
-    print("| graph | width | boxes | edges | foreign | overlaps | font px | spanned | covered | bends | cut |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    print("| graph | width | whole | boxes | edges | foreign | overlaps | font px | spanned | covered | bends | cut |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for width, height in SIZES:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
@@ -207,7 +208,7 @@ def row(name: str, width: int, found: dict[str, Any]) -> str:
     if found["lying"]:
         print(name, width, found["lying"], file=sys.stderr)
     return (
-        f"| {name} | {width} | {found['boxes']} | {found['edges']} | {found['foreign']} | {found['overlaps']} | {font} "
+        f"| {name} | {width} | {'yes' if found['whole'] else 'no'} | {found['boxes']} | {found['edges']} | {found['foreign']} | {found['overlaps']} | {font} "
         f"| {found['spanned']:.0%} | {found['covered']:.0%} | {found['bends']:.1f} | {found['cut']} |"
     )
 

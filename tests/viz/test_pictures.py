@@ -110,6 +110,17 @@ def test_a_pdf_has_its_size_and_embeds_its_fonts() -> None:
 
 
 @pytest.mark.graphviz
+@pytest.mark.parametrize("suffix", [".svg", ".timeline.svg", ".memory.svg", ".comparison.svg"])
+def test_an_svg_holds_the_shapes_of_its_letters_where_that_is_asked_for(suffix: str) -> None:
+    plain, shaped = svg(compared(), suffix), svg(compared(), suffix, read_look("letters=shapes"))
+    assert texts(plain)
+    assert not texts(shaped)
+    assert len(shaped.findall(f".//{NAME}path")) > len(plain.findall(f".//{NAME}path"))
+    wide, usual = (float(one.attrib["viewBox"].split()[2]) for one in (shaped, plain))
+    assert abs(wide - usual) < 1
+
+
+@pytest.mark.graphviz
 def test_hostile_names_stay_text() -> None:
     scene = hostile()
     for suffix in (".timeline.svg", ".memory.svg"):

@@ -567,7 +567,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         "--picture",
         metavar="KEY=VALUE,..",
         help="the look of pictures: width=180mm (default: 85mm, a column; of the graph its own), rows=24 of a timeline "
-        "(16), boxes=60 (30) and depth=2 of the graph (any), legend=no",
+        "(16), boxes=60 (30) and depth=2 of the graph (any), legend=no, letters=shapes of an SVG",
     )
     add("--json", metavar="FILE", help="write the result for machines; - for standard output")
     add(

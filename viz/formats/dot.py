@@ -58,9 +58,10 @@ def draw_graph(
     return "\n".join(lines) + "\n"
 
 
-def render(source: str, format: str, *, placed: bool = False) -> bytes:
+def render(source: str, format: str, *, placed: bool = False, shapes: bool = False) -> bytes:
     """The picture that Graphviz makes of DOT text, as "svg", "png" or "pdf"; `placed`: all places are in the text.
 
+    With `shapes` an SVG holds the shapes of its letters, as cairo draws them; a PDF and a PNG always do.
     Raises SimvizError if the format is none of these, or Graphviz's `dot` is missing or fails.
     """
     import graphviz
@@ -70,8 +71,9 @@ def render(source: str, format: str, *, placed: bool = False) -> bytes:
     try:
         # not Source.pipe, which hands `dot` line after line and, interrupted meanwhile, leaves it behind
         engine, as_placed = ("neato", 2) if placed else ("dot", None)
+        renderer = "cairo" if shapes and format == "svg" else None
         with _in_utc():
-            drawn: bytes = graphviz.pipe(engine, format, source.encode(), neato_no_op=as_placed)
+            drawn: bytes = graphviz.pipe(engine, format, source.encode(), renderer=renderer, neato_no_op=as_placed)
     except graphviz.ExecutableNotFound:
         raise SimvizError(
             ".svg, .png and .pdf need Graphviz's program `dot`, which is not on the PATH. Install it (Debian: apt-get "

@@ -158,7 +158,7 @@ def draw(scene: Scene, suffix: str, look: Look | None = None) -> bytes | Mapping
     from viz.formats.dot import draw_graph, render
 
     source = draw_graph(scene, max_nodes=look.boxes, max_depth=look.depth, width_mm=look.width_mm)
-    return source.encode("utf-8") if suffix == ".dot" else render(source, suffix[1:])
+    return source.encode("utf-8") if suffix == ".dot" else render(source, suffix[1:], shapes=look.shapes)
 
 
 def _draw_folder(scene: Scene, suffix: str) -> Mapping[str, bytes]:
@@ -233,7 +233,7 @@ def _draw_times(scene: Scene, suffix: str, look: Look) -> bytes:
 
     _, what, format = suffix.split(".")
     drawers = {"timeline": timeline_picture, "memory": memory_picture, "comparison": comparison_picture}
-    return drawers[what](scene, look).drawn(format, f"{scene.title}: {what}")
+    return drawers[what](scene, look).drawn(format, f"{scene.title}: {what}", shapes=look.shapes)
 
 
 def _draw_placed(scene: Scene, suffix: str) -> bytes:

@@ -1,7 +1,8 @@
 """A canvas in points, which Graphviz writes as SVG, PDF or PNG.
 
 What is drawn becomes the background of an empty graph, in Graphviz's own language of drawings (xdot). So pictures of
-times need no other library than those of graphs. A PDF embeds its fonts; an SVG names Helvetica, then any sans-serif.
+times need no other library than those of graphs. A PDF embeds its fonts. An SVG names Helvetica, then any sans-serif,
+or holds the shapes of its letters.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ class Canvas:
         self.height = max(self.height, *(y for _, y in points))
         self._shapes.append((head, str(len(points)) if not tail else "", points, tail))
 
-    def drawn(self, format: str, title: str) -> bytes:
-        """The picture as "svg", "pdf" or "png"."""
+    def drawn(self, format: str, title: str, *, shapes: bool = False) -> bytes:
+        """The picture as "svg", "pdf" or "png"; with `shapes` an SVG needs no font."""
         high = self.height
         ops = []
         for head, count, points, tail in self._shapes:
@@ -82,7 +83,7 @@ class Canvas:
             '  node [shape=point, width=0.001, height=0.001, fixedsize=true, style=invis, label=""];\n'
             f"{nodes}  _background={background};\n}}\n"
         )
-        return render(source, format, placed=True)
+        return render(source, format, placed=True, shapes=shapes)
 
 
 def _chunks(ops: Sequence[str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from simulator.wording import choices
 COLUMN_MM = 85.0  # of a page in two columns
 WIDTHS_MM = (40.0, 1000.0)
 MOST_ROWS, MOST_BOXES = 1000, 1000
-KEYS = ("width", "rows", "boxes", "depth", "legend")
+KEYS = ("width", "rows", "boxes", "depth", "legend", "letters")
 EXAMPLE = "width=180mm,rows=24,boxes=60,depth=2,legend=no"
 
 
@@ -24,6 +24,7 @@ class Look:
     boxes: int = 30  # about so many boxes of the graph at most
     depth: int | None = None  # scopes are opened this deep at most; None: as far as there is room
     legend: bool = True
+    shapes: bool = False  # an SVG holds the shapes of its letters, so it needs no font, but its text can't be searched
 
 
 def read_look(text: str | None) -> Look:
@@ -48,6 +49,10 @@ def _with(look: Look, key: str, value: str) -> Look:
         if value not in ("yes", "no"):
             raise SimvizError(f"--picture legend={value}: the legend is there or not, so write yes or no")
         return replace(look, legend=value == "yes")
+    if key == "letters":
+        if value not in ("text", "shapes"):
+            raise SimvizError(f"--picture letters={value}: an SVG has letters as text or as shapes; write one of these")
+        return replace(look, shapes=value == "shapes")
     raise SimvizError(f"--picture has no {key!r}; such as {EXAMPLE}; choose of {choices(key, KEYS)}")
 
 
