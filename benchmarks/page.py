@@ -208,7 +208,8 @@ def row(name: str, width: int, found: dict[str, Any]) -> str:
     if found["lying"]:
         print(name, width, found["lying"], file=sys.stderr)
     return (
-        f"| {name} | {width} | {'yes' if found['whole'] else 'no'} | {found['boxes']} | {found['edges']} | {found['foreign']} | {found['overlaps']} | {font} "
+        f"| {name} | {width} | {'yes' if found['whole'] else 'no'} | {found['boxes']} | {found['edges']} "
+        f"| {found['foreign']} | {found['overlaps']} | {font} "
         f"| {found['spanned']:.0%} | {found['covered']:.0%} | {found['bends']:.1f} | {found['cut']} |"
     )
 

@@ -325,6 +325,7 @@ function graphView(canvas, model, state, tip) {
       draw();
     },
     isOpen: (item) => open.has(item),
+    isWhole: () => fits(picture, { scale: view.scale }),
     boxOnScreen: (item) => (picture.boxOf.has(item) ? screenOf(picture.boxOf.get(item)) : null),
     boxInWorld: (item) => picture.boxOf.get(item) ?? null,
     picture: () => picture,

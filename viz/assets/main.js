@@ -199,6 +199,18 @@ function wireSplitter(wanted, least) {
     const steps = { ArrowUp: -0.04, ArrowDown: 0.04 };
     if (event.key in steps) set(shareNow() + steps[event.key]);
   });
+  return { set, shareNow };
+}
+
+// Give the graph up to this share of the board, if only then its whole picture can be read.
+function giveRoom(splitter, graph, most) {
+  const share = splitter.shareNow();
+  if (graph.isWhole() || !(share < most)) return;
+  for (const tried of [most, share]) {
+    splitter.set(tried);
+    graph.fit();
+    if (graph.isWhole()) return;
+  }
 }
 
 // The timeline of the run, and above it that of the run beside it. Both show the same times.
@@ -235,8 +247,9 @@ async function start() {
   wire(model, state, graph, timelines, panel);
   const otherRun = wireRuns(byId("runs"), model, state, () => graph.relayout(0));
   searchBox(byId("search"), byId("matches"), model, state);
-  wireSplitter(timelines.reduce((sum, one) => sum + one.height, 0), timelines.length > 1 ? 0.38 : 0.5);
+  const splitter = wireSplitter(timelines.reduce((sum, one) => sum + one.height, 0), timelines.length > 1 ? 0.38 : 0.5);
   graph.fit();
+  giveRoom(splitter, graph, timelines.length > 1 ? 0.5 : 0.65);
   panel.draw();
   const steps = model.training ? trainingView(model, tip) : null;
   const showTab = steps && wireTabs(model, (training) => {
