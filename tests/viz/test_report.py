@@ -11,17 +11,25 @@ import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import resources
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from selenium.webdriver.chrome.webdriver import WebDriver
 
 from simulator.columns import ids
 from simulator.graph.messages import AttrValue
-from tests.viz.scenes import EXAMPLE, HOSTILE, SCRIPT, example, hostile, shown
+from tests.viz.scenes import EXAMPLE, HOSTILE, SCRIPT, example, hostile, loop, shown
 from viz import draw_report
+from viz.command.request import Request
+from viz.command.stages import run
+from viz.difference.scene_outline import outline
 from viz.figures import critical_shares, devices, longest_transfers, moved_bytes, time_by_category
-from viz.page.report import SCRIPTS, lean
+from viz.page.report import SCRIPTS, lean, packed_member
+from viz.scene import Scene
 
 
 class Page(HTMLParser):
@@ -52,6 +60,7 @@ def page() -> str:
 
 
 def unpacked(page: str) -> dict[str, Any]:
+    """The scene as the page holds it, with its columns as they are packed."""
     packed = Page(page).texts["script", "scene"]
     found: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed)))
     return found
@@ -80,7 +89,40 @@ def test_only_its_own_script_and_style_may_run(page: str) -> None:
 
 
 def test_the_page_holds_the_scene(page: str) -> None:
-    assert unpacked(page) == json.loads(json.dumps(shown(example())))
+    scene = example()
+    packed = {name: packed_member(name, value, scene.graph) for name, value in shown(scene).items()}
+    assert unpacked(page) == json.loads(json.dumps(packed))
+
+
+def runs() -> list[Scene]:
+    """A step, two steps, one of them with a loop, and a comparison with an earlier result."""
+    again = Request(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", algorithm="whitepaper", against="single")
+    compared = run(again)
+    other = compared.against
+    assert isinstance(other, Scene)
+    return [example(), hostile(), loop(trips={"*": 3}), compared, replace(compared, against=outline(other))]
+
+
+@pytest.mark.browser
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # selenium leaves its own sockets to the collector
+@pytest.mark.parametrize("which", range(5))
+def test_the_page_unpacks_what_was_packed(browser: WebDriver, which: int) -> None:
+    scene = runs()[which]
+    whole = json.loads(json.dumps(shown(scene)))
+    script = resources.files("viz").joinpath("assets/model.js").read_text("utf-8")
+    packed = {name: packed_member(name, value, scene.graph) for name, value in shown(scene).items()}
+    code = "const run = JSON.parse(arguments[0]); unpack(run, run.tensors, run.nodes.names); return JSON.stringify(run)"
+    browser.get("data:text/html,packing")
+    found = json.loads(browser.execute_script(f"{script}; {code}", json.dumps(packed)))
+    for name, member in whole.items():
+        assert found[name] == member, name
+
+
+@given(st.lists(st.integers(-(2**52), 2**52), max_size=20))
+def test_differences_add_up(column: list[int]) -> None:
+    packed = packed_member("critical", column, example().graph)
+    assert isinstance(packed, list)
+    assert list(accumulate(packed)) == column
 
 
 def test_names_stay_names() -> None:

@@ -6,8 +6,49 @@ async function readScene() {
   const packed = atob(document.getElementById("scene").textContent.trim());
   const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return JSON.parse(await new Response(stream).text());
+  const scene = JSON.parse(await new Response(stream).text());
+  unpack(scene, scene.tensors, scene.nodes.names);
+  return scene;
 }
+
+// Columns that come as differences: from the entry before, or from another column of the member, which stands before it here.
+// `packed_member` in viz/page/report.py has the same table.
+const DIFFERENCES = {
+  timeline: { start_ns: "", end_ns: "start_ns", ready_ns: "start_ns", critical: "" },
+  slices: { node: "" },
+  transfers: { asked_ns: "", packed_ns: "asked_ns", sent_ns: "packed_ns", through_ns: "sent_ns", arrived_ns: "through_ns", unpacked_ns: "arrived_ns", tensor: "", pair: "" },
+  edges: { dst: "", src: "dst" },
+  tensors: { ptr: "" },
+  tree: { order: "", parent: "", folded: "", host: "folded" },
+  curve: { time_ns: "", bytes: "" },
+};
+
+// Undo the packing of a scene, or of the run beside it, in place.
+function unpack(run, tensors, names) {
+  const columns = (member, differences) => {
+    for (const [column, beside] of Object.entries(differences)) if (member[column]) summed(member[column], member[beside]);
+  };
+  for (const [name, differences] of Object.entries(DIFFERENCES)) if (run[name]) columns(run[name], differences);
+  for (const curve of run.memory.curves) columns(curve, DIFFERENCES.curve);
+  if (run.critical) summed(run.critical);
+  const { src, tensor } = run.edges;
+  tensor?.forEach((port, edge) => port >= 0 && (tensor[edge] = tensors.ptr[src[edge]] + port));
+  if (!run.against) return;
+  const { against } = run;
+  const named = (rows, at) => rows.map((row) => row.with(at, fullName(row[at], names[row[1 - at]])));
+  against.moved = rowsOf(against.moved);
+  against.crossings = named(rowsOf(against.crossings), 0);
+  for (const part of against.parts) part[3] = named(rowsOf(part[3]), 1);
+  if (against.run) unpack(against.run, tensors, names);
+}
+
+// Add to each entry the one before it, or that of another column.
+function summed(column, beside) {
+  for (let at = beside ? 0 : 1; at < column.length; at++) column[at] += beside ? beside[at] : column[at - 1];
+}
+const rowsOf = (columns) => (columns.length ? columns[0].map((_, row) => columns.map((column) => column[row])) : []);
+// A name by what stands behind a node's: see `_packed_rows`.
+const fullName = (rest, name) => (rest[0] === " " ? rest.slice(1) : rest[0] === "^" ? "^" + name + rest.slice(1) : name + rest);
 
 function indexed(scene) {
   const { nodes, edges, slices, timeline, transfers, tree, cluster } = scene;

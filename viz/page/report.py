@@ -16,7 +16,7 @@ import hashlib
 import html
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, astuple
 from functools import cache
@@ -34,7 +34,7 @@ from simulator.columns import Ints
 from simulator.costs.rules import MATRIX, category
 from simulator.costs.table import SOURCES
 from simulator.execution.memory import out_of_memory
-from simulator.graph.graph import Attrs
+from simulator.graph.graph import Attrs, Graph
 from simulator.graph.ops import of_each
 from simulator.graph.tensors import SHAPES
 from simulator.training.disturbances.disturbance import Disturbance
@@ -91,7 +91,8 @@ LEVEL = 5  # of zlib: a fiftieth larger than its default, in half of the time
 
 def draw_report(scene: Scene) -> str:
     """One HTML document that shows the scene; equal scenes give equal text."""
-    packed = base64.b64encode(_deflated(_parts(scene))).decode()
+    parts = ((name, packed_member(name, value, scene.graph)) for name, value in _parts(scene))
+    packed = base64.b64encode(_deflated(parts)).decode()
     page, style, script = _assets()
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
@@ -146,6 +147,101 @@ def _filled(page: str, values: dict[str, str]) -> str:
 
 def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+# --- packing ---------------------------------------------------------------------------------------------------------
+
+# Columns that are sent as differences: from the entry before, or from another column of the member. Times and ids then
+# repeat each other, and take a fifth of the room. `assets/model.js` has the same table, and undoes it.
+DIFFERENCES: Mapping[str, Mapping[str, str]] = {
+    "timeline": {"start_ns": "", "end_ns": "start_ns", "ready_ns": "start_ns", "critical": ""},
+    "slices": {"node": ""},
+    "transfers": {
+        "asked_ns": "",
+        "packed_ns": "asked_ns",
+        "sent_ns": "packed_ns",
+        "through_ns": "sent_ns",
+        "arrived_ns": "through_ns",
+        "unpacked_ns": "arrived_ns",
+        "tensor": "",
+        "pair": "",
+    },
+    "edges": {"dst": "", "src": "dst"},
+    "tensors": {"ptr": ""},
+    "tree": {"order": "", "parent": "", "folded": "", "host": "folded"},
+    "curve": {"time_ns": "", "bytes": ""},
+}
+
+
+def packed_member(name: str, value: Any, graph: Graph) -> Json:  # Any: JSON
+    """A member of `contents` as the page holds it, in less room."""
+    if value is None:
+        return None
+    if name == "critical":
+        return _differences(value)
+    if name == "memory":
+        return {**value, "curves": [_packed_columns("curve", curve) for curve in value["curves"]]}
+    if name == "edges" and "tensor" in value:
+        tensor, made = np.array(value["tensor"], np.int64), graph.tensor_ptr[np.array(value["src"], np.int64)]
+        return _packed_columns(name, {**value, "tensor": np.where(tensor < 0, -1, tensor - made).tolist()})  # ports
+    if name == "against":
+        rows = [
+            [_packed_rows(part[3], 1, graph) for part in value["parts"]],
+            _packed_rows(value["crossings"], 0, graph),
+        ]
+        run = value["run"] and {key: packed_member(key, one, graph) for key, one in value["run"].items()}
+        return {
+            **value,
+            "run": run,
+            "parts": [[*part[:3], packed] for part, packed in zip(value["parts"], rows[0], strict=True)],
+            "crossings": rows[1],
+            "moved": _columns(value["moved"]),
+        }
+    return _packed_columns(name, value) if name in DIFFERENCES else value
+
+
+def _packed_columns(name: str, member: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(member)
+    for column, beside in DIFFERENCES[name].items():
+        if column in member:
+            found[column] = _differences(member[column], member[beside] if beside else None)
+    return found
+
+
+def _differences(column: Sequence[int], beside: Sequence[int] | None = None) -> list[int]:
+    """From the entry before, or from that of another column."""
+    values = np.array(column, np.int64)
+    found: list[int] = (np.diff(values, prepend=0) if beside is None else values - np.array(beside, np.int64)).tolist()
+    return found
+
+
+def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _packed_rows(rows: Sequence[Sequence[Any]], at: int, graph: Graph) -> list[list[Any]]:
+    """The columns of rows that name a node, first or second, and in place `at` itself or a tensor of it.
+
+    Of such a name the part behind the node's is left, or "^" before that; a name of its own begins with a space.
+    """
+    short = []
+    for row in rows:
+        said, name = row[at], graph.names[row[1 - at]] if row[1 - at] >= 0 else None
+        rest = f" {said}"
+        if name is not None and said.removeprefix("^").startswith(name):
+            rest = ("^" if said.startswith("^") and not name.startswith("^") else "") + said.removeprefix("^")[
+                len(name) :
+            ]
+            if rest[:1] not in ("", ":", "#", "^") or _unpacked_name(rest, name) != said:
+                rest = f" {said}"
+        short.append([*row[:at], rest, *row[at + 1 :]])
+    return _columns(short)
+
+
+def _unpacked_name(rest: str, name: str) -> str:
+    if rest.startswith(" "):
+        return rest[1:]
+    return f"^{name}{rest[1:]}" if rest.startswith("^") else name + rest
 
 
 # --- content ---------------------------------------------------------------------------------------------------------
