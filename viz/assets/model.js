@@ -14,7 +14,7 @@ async function readScene() {
 // Columns that come as differences: from the entry before, or from another column of the member, which stands before it here.
 // `packed_member` in viz/page/report.py has the same table.
 const DIFFERENCES = {
-  timeline: { start_ns: "", end_ns: "start_ns", ready_ns: "start_ns", critical: "" },
+  timeline: { start_ns: "", end_ns: "start_ns", ready_ns: "", transfer: "", critical: "" },
   slices: { node: "" },
   transfers: { asked_ns: "", packed_ns: "asked_ns", sent_ns: "packed_ns", through_ns: "sent_ns", arrived_ns: "through_ns", unpacked_ns: "arrived_ns", tensor: "", pair: "" },
   edges: { dst: "", src: "dst" },
@@ -35,10 +35,10 @@ function unpack(run, tensors, names) {
   tensor?.forEach((port, edge) => port >= 0 && (tensor[edge] = tensors.ptr[src[edge]] + port));
   if (!run.against) return;
   const { against } = run;
-  const named = (rows, at) => rows.map((row) => row.with(at, fullName(row[at], names[row[1 - at]])));
-  against.moved = rowsOf(against.moved);
-  against.crossings = named(rowsOf(against.crossings), 0);
-  for (const part of against.parts) part[3] = named(rowsOf(part[3]), 1);
+  const named = (columns, at) => rowsOf(columns, 1 - at).map((row) => row.with(at, fullName(row[at], names[row[1 - at]])));
+  against.moved = rowsOf(against.moved, 0);
+  against.crossings = named(against.crossings, 0);
+  for (const part of against.parts) part[3] = named(part[3], 1);
   if (against.run) unpack(against.run, tensors, names);
 }
 
@@ -46,7 +46,12 @@ function unpack(run, tensors, names) {
 function summed(column, beside) {
   for (let at = beside ? 0 : 1; at < column.length; at++) column[at] += beside ? beside[at] : column[at - 1];
 }
-const rowsOf = (columns) => (columns.length ? columns[0].map((_, row) => columns.map((column) => column[row])) : []);
+// The rows of columns, of which that of nodes comes as differences.
+function rowsOf(columns, node) {
+  if (!columns.length) return [];
+  summed(columns[node]);
+  return columns[0].map((_, row) => columns.map((column) => column[row]));
+}
 // A name by what stands behind a node's: see `_packed_rows`.
 const fullName = (rest, name) => (rest[0] === " " ? rest.slice(1) : rest[0] === "^" ? "^" + name + rest.slice(1) : name + rest);
 

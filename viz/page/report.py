@@ -154,7 +154,7 @@ def _hash(text: str) -> str:
 # Columns that are sent as differences: from the entry before, or from another column of the member. Times and ids then
 # repeat each other, and take a fifth of the room. `assets/model.js` has the same table, and undoes it.
 DIFFERENCES: Mapping[str, Mapping[str, str]] = {
-    "timeline": {"start_ns": "", "end_ns": "start_ns", "ready_ns": "start_ns", "critical": ""},
+    "timeline": {"start_ns": "", "end_ns": "start_ns", "ready_ns": "", "transfer": "", "critical": ""},
     "slices": {"node": ""},
     "transfers": {
         "asked_ns": "",
@@ -195,7 +195,7 @@ def packed_member(name: str, value: Any, graph: Graph) -> Json:  # Any: JSON
             "run": run,
             "parts": [[*part[:3], packed] for part, packed in zip(value["parts"], rows[0], strict=True)],
             "crossings": rows[1],
-            "moved": _columns(value["moved"]),
+            "moved": _columns(value["moved"], 0),
         }
     return _packed_columns(name, value) if name in DIFFERENCES else value
 
@@ -215,8 +215,9 @@ def _differences(column: Sequence[int], beside: Sequence[int] | None = None) -> 
     return found
 
 
-def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    return [list(column) for column in zip(*rows, strict=True)]
+def _columns(rows: Sequence[Sequence[Any]], node: int) -> list[list[Any]]:
+    """The columns of rows; that of nodes as differences."""
+    return [_differences(one) if at == node else list(one) for at, one in enumerate(zip(*rows, strict=True))]
 
 
 def _packed_rows(rows: Sequence[Sequence[Any]], at: int, graph: Graph) -> list[list[Any]]:
@@ -235,7 +236,7 @@ def _packed_rows(rows: Sequence[Sequence[Any]], at: int, graph: Graph) -> list[l
             if rest[:1] not in ("", ":", "#", "^") or _unpacked_name(rest, name) != said:
                 rest = f" {said}"
         short.append([*row[:at], rest, *row[at + 1 :]])
-    return _columns(short)
+    return _columns(short, 1 - at)
 
 
 def _unpacked_name(rest: str, name: str) -> str:
