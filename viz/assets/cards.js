@@ -50,8 +50,8 @@ function table(headings, widths, rows) {
   body.append(...lines);
   const columns = element("colgroup", "", ...headings.map((heading, at) => {
     const column = element("col");
-    const letters = numeric[at] ? lines.reduce((most, line) => Math.max(most, line.cells[at].textContent.length), Math.min(heading.length, LETTERS_OF_HEADING)) : 0;
-    column.style.width = numeric[at] ? `calc(${letters}ch + 10px)` : (widths[at] ?? "");
+    const letters = numeric[at] ? lines.reduce((most, line) => Math.max(most, line.cells[at].textContent.length), Math.min(0.9 * heading.length, LETTERS_OF_HEADING)) : 0; // headings are smaller
+    column.style.width = numeric[at] ? `calc(${letters}ch + var(--beside, 10px))` : (widths[at] ?? "");
     return column;
   }));
   const valued = rows.map(([cells, , , values], place) => values ?? cells.map((_, at) => valueOf(lines[place].cells[at].textContent)));
