@@ -247,16 +247,18 @@ _SPARSE: tuple[Row, ...] = (
 _RANDOM: tuple[Row, ...] = (
     (a.given_by(0), "0",
      "RandomUniform RandomStandardNormal TruncatedNormal RandomUniformInt ParameterizedTruncatedNormal "
-     "StatelessRandomUniform StatelessRandomNormal StatelessTruncatedNormal StatelessRandomUniformInt "
-     "StatelessRandomUniformFullInt StatelessRandomUniformV2 StatelessRandomNormalV2 StatelessTruncatedNormalV2 "
+     "StatelessRandomUniformV2 StatelessRandomNormalV2 StatelessTruncatedNormalV2 "
      "StatelessRandomUniformIntV2 StatelessRandomUniformFullIntV2 NonDeterministicInts"),
     (a.given_by(2), "2",
      "StatefulUniform StatefulUniformInt StatefulUniformFullInt StatefulStandardNormalV2 StatefulTruncatedNormal"),
+    (a.with_seed(1, a.given_by(0)), "0",
+     "StatelessRandomUniform StatelessRandomNormal StatelessTruncatedNormal StatelessRandomUniformInt "
+     "StatelessRandomUniformFullInt StatelessRandomGammaV2"),
     (e.same, "", "RandomShuffle"),
-    (a.given_by(0), "0", "StatelessRandomGammaV2 StatelessRandomGammaV3"),
+    (a.given_by(0), "0", "StatelessRandomGammaV3"),
     (a.drawn_each, "0", "RandomGamma RandomPoisson RandomPoissonV2"),
     (x.categories, "1", "Multinomial StatelessMultinomial"),
-    (e.constant((1,), (2,)), "", "StatelessRandomGetKeyCounter"),
+    (a.with_seed(0, e.constant((1,), (2,))), "", "StatelessRandomGetKeyCounter"),
     (e.scalar, "", "StatelessRandomGetAlg"),
 )
 

@@ -209,6 +209,19 @@ def test_what_a_reader_asks_of_a_placeholder_is_known() -> None:
     assert shape(got, "x") == (3, 784), "the product would be refused with any other number"
 
 
+@pytest.mark.parametrize(("op", "inputs"), [("StatelessRandomGetKeyCounter", []), ("StatelessRandomUniform", ["k"])])
+def test_the_seed_of_a_random_op_is_two_numbers(op: str, inputs: list[str]) -> None:
+    """Also before a cast, where its variable says no shape: Keras draws a dropout from such a seed."""
+    made = Rows()
+    made.add("handle", "Placeholder", dtype=type_attr(20))
+    made.add("state", "ReadVariableOp", ["handle"], dtype=type_attr(3))
+    made.add("seed", "Cast", ["state"], SrcT=type_attr(3), DstT=type_attr(9))
+    made.add("k", "Placeholder", dtype=type_attr(3), shape=shape_attr(2))
+    made.add("draw", op, [*inputs, "seed"], Tseed=type_attr(9), T=type_attr(3), dtype=type_attr())
+    got = with_shapes(made.built())
+    assert (shape(got, "state"), shape(got, "seed")) == ((2,), (2,))
+
+
 def test_a_batch_of_nothing_is_refused() -> None:
     with pytest.raises(GraphError, match="a batch of 0"):
         with_shapes(chain().built(), batch=0)

@@ -29,6 +29,16 @@ def given_by(slot: int) -> Rule:
     return rule
 
 
+def with_seed(slot: int, then: Rule) -> Rule:
+    """The rule of an op whose seed is two numbers (StatelessShape in tensorflow/core/ops/stateless_random_ops.cc)."""
+
+    def rule(site: Site) -> Outputs:
+        site.learn(slot, site.merged(site.shape(slot), (2,)))
+        return then(site)
+
+    return rule
+
+
 def drawn_each(site: Site) -> Outputs:
     """RandomGamma: for each parameter of the second input as many numbers as the first one holds as a shape."""
     shape, parameters = site.dims(0), site.shape(1)
