@@ -14,7 +14,8 @@ from simulator.graph.dtypes import REF, STRING
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step, exchange
 from simulator.graph.traversal import PLACEHOLDERS
-from simulator.shapes.propagation import data_inputs
+from simulator.shapes.propagation import EDGE, data_inputs
+from simulator.shapes.rules import RULES
 
 OPAQUE = frozenset((("FusedBatchNormV3", 5), ("CudnnRNN", 3), ("CudnnRNNV2", 3), ("CudnnRNNV3", 3)))
 """Workspace that cuDNN passes from forward to backward, by op and port: TensorFlow does not know its size."""
@@ -52,6 +53,9 @@ def _unsized(graph: Graph, sizes: Ints, taken: Ids) -> Flags:
     return flags(rows)
 
 
+# ops whose size is to be said: they bring what comes from outside, also a variable that a function captures
+_FED = EDGE | {"ReadVariableOp"}
+
 # --- what would make them known --------------------------------------------------------------------------------------
 
 
@@ -72,6 +76,7 @@ def unsized_of(graph: Graph, step: Step) -> Unsized:
     """The tensors of unknown size that a step reads, and the feed for which most of them wait.
 
     A placeholder is preferred, as a feed of anything else replaces what makes it. Ties: the tensor that comes first.
+    Where the size hangs on what the step computes, such as boxes that are left, an observed step tells it.
     """
     ops = unknown_shapes(graph, step)
     if not ops:
@@ -93,6 +98,8 @@ def unsized_of(graph: Graph, step: Step) -> Unsized:
         return Unsized(ops, "")
     fed = [row for row in roots if graph.ops[source[row]] in PLACEHOLDERS]  # sizes may hang on their values, too
     row = min(fed or roots, key=lambda row: (-roots[row], row))
+    if (op := graph.ops[source[row]]) in RULES and op not in _FED:
+        return Unsized(ops, "--observe")
     shape = graph.tensor_shape[row]
     asked = "SHAPE" if shape is None else ",".join("?" if side < 0 else str(side) for side in shape)
     return Unsized(ops, f"--feed {graph.tensor_name(row)}={asked}")

@@ -34,6 +34,16 @@ def test_a_step_whose_sizes_are_known_says_nothing() -> None:
     assert (found.tensors, found.remedy) == (0, "")
 
 
+def test_what_the_step_computes_is_to_be_observed() -> None:
+    """How many boxes are left nobody knows beforehand, and nobody would feed them."""
+    made = Rows()
+    made.add("good", "Placeholder", dtype=type_attr(10), shape=shape_attr(9))
+    made.add("left", "Where", ["good"], T=type_attr(10))
+    made.add("end", "Neg", ["left"], T=type_attr(9))
+    graph = with_shapes(made.built(producer=1882))
+    assert unsized_of(graph, choose_step(graph, fetches="end")).remedy == "--observe"
+
+
 def test_what_no_placeholder_explains_is_fed_itself() -> None:
     graph = with_shapes(images(), feeds={"image": (1, 8, 8, 3)})
     assert unsized_of(graph, choose_step(graph, fetches="other")).remedy == "--feed own:0=SHAPE"
