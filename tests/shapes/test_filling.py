@@ -209,6 +209,23 @@ def test_what_a_reader_asks_of_a_placeholder_is_known() -> None:
     assert shape(got, "x") == (3, 784), "the product would be refused with any other number"
 
 
+def test_the_elements_of_a_reshape_tell_the_only_dimension_that_its_input_lacks() -> None:
+    """As many rows as are stitched, where those of an embedding in parts get the shape of the indices again."""
+    made = Rows()
+    made.add("index", "Placeholder", dtype=type_attr(3), shape=shape_attr(-1))
+    made.add("rows", "Placeholder", dtype=type_attr(), shape=shape_attr(-1, 4))
+    made.add("stitched", "ParallelDynamicStitch", ["index", "rows"], T=type_attr(), N=AttrValue(i=1))
+    value = AttrValue()
+    value.tensor.dtype = 3
+    value.tensor.tensor_shape.dim.add(size=3)
+    value.tensor.int_val.extend([6, 26, 4])
+    made.add("sides", "Const", dtype=type_attr(3), value=value)
+    made.add("again", "Reshape", ["stitched", "sides"], T=type_attr(), Tshape=type_attr(3))
+    got = with_shapes(made.built(), batch=5)
+    assert shape(got, "stitched") == (156, 4)
+    assert shape(got, "again") == (6, 26, 4)
+
+
 @pytest.mark.parametrize(("op", "inputs"), [("StatelessRandomGetKeyCounter", []), ("StatelessRandomUniform", ["k"])])
 def test_the_seed_of_a_random_op_is_two_numbers(op: str, inputs: list[str]) -> None:
     """Also before a cast, where its variable says no shape: Keras draws a dropout from such a seed."""

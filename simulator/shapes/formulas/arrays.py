@@ -86,6 +86,8 @@ def reshape(site: Site) -> Outputs:
             raise ShapeError(f"{written(given)} with {total} elements cannot be reshaped to {written(_asked(value))}")
         return (wanted,)
     site.equate(total, rest)
+    if not open_at and total < 0 < rest and site.learning:
+        site.algebra.bind(total, rest)  # the input's only unknown dimension, if there is one
     if not open_at and total != rest:
         return (_one_missing(site, total, wanted, given),)
     return (wanted,)
