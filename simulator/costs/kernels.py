@@ -8,13 +8,13 @@ Small tiles load more per operation. A product with few tiles is also cut along 
     Winograd 2 x 2   3 x 3 filters at stride 1: 16 products for 4 pixels, 2.25 times fewer multiplications
     Winograd 4 x 4   the same with 36 products for 16 pixels, 4 times fewer, and transformed tensors in memory
     FFT              large filters at stride 1: products of transformed blocks of 32 x 32, which pass through memory
-    direct           of a grouped convolution, all groups in one slow kernel
+    direct           of a grouped convolution, all groups in one slow kernel; on Turing one after the other
     by group         of a grouped convolution, a product for each group, whose tiles may not fill the GPU
 
 TensorFlow times cuDNN's algorithms at the first step, so the minimum counts (tensorflow/core/kernels/conv_ops_impl.h).
 For convolutions cuDNN has kernels of few sizes. It cuts only gradients of filters along k: their k is all pixels.
 Tensor cores need the channels last. With channels first, image and pixels are transposed. In 16 bits they take the
-groups of a convolution in one product. Steps of ResNeXt say which GPUs do what (docs/decisions, 0068).
+groups of a convolution in one product. Steps of ResNeXt say which GPUs do what (docs/decisions, 0068 and 0078).
 
 Winograd: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2016), sections 4 and 5. FFT: Mathieu,
 Henaff and LeCun, "Fast Training of Convolutional Networks through FFTs" (2014). Implicit GEMM: Chetlur et al., "cuDNN:
@@ -69,6 +69,7 @@ class Speeds(NamedTuple):
     feeding: float  # the same part of a convolution's time
     statistics: float  # part of `moved` that normalisation over a batch reaches
     by_group: bool  # cuDNN has other kernels for grouped convolutions than the direct one
+    gap: float  # from the end of a kernel to the start of the next one
 
 
 def speeds_of(device: Device, chip: Chip, number: str, *, matrix: bool) -> Speeds:
@@ -90,6 +91,7 @@ def speeds_of(device: Device, chip: Chip, number: str, *, matrix: bool) -> Speed
         feeding=waiting / (1 + waiting) if tensor_cores else constants.loading,
         statistics=constants.statistics,
         by_group=chip.by_group,
+        gap=device.launch_ns / 1e9,
     )
 
 
@@ -107,7 +109,7 @@ def seconds(kernel: Kernel, speeds: Speeds) -> float:
         found[0] += 2 * kernel.tensor_elements * kernel.number_bytes / speeds.moved
     if kernel.groups > 1:
         direct = 2 * whole.m * whole.n * whole.k * whole.times / speeds.direct
-        return min(*found, direct) if speeds.by_group else direct
+        return min(*found, direct) if speeds.by_group else direct + (kernel.groups - 1) * speeds.gap
     if kernel.stride == 1:
         if kernel.taps == (3, 3):
             found += [_winograd(kernel, speeds, 2), _winograd(kernel, speeds, 4)]
