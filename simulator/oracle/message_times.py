@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from simulator.errors import OracleError
-from simulator.oracle import child, servers
+from simulator.oracle import child, peers, servers
 from simulator.oracle.session import configuration, no_proxies
 
-PEER = "--peer"
 TASKS = ("/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1")
 MANY, CHAIN = 100, 30  # messages at once, hops in a row
 SMALL, LARGE = 4, 2**20  # bytes of a tensor
@@ -37,14 +34,14 @@ def answer(question: bytes) -> bytes:
     `hop`, `send`, `receive`: nanoseconds of a message. `hop_byte`, `send_byte`, `receive_byte`: of one of its bytes.
     """
     facts, _ = child.unpack(question)
-    peer = child.start("simulator.oracle.message_times", [PEER])
+    peer = peers.start("simulator.oracle.message_times")
     os.sched_setaffinity(0, {facts["cores"][0]})
     _prepare()
     with servers.reserved() as kept:
-        ports = [kept.getsockname()[1], int(_said(peer, {}))]
+        ports = [kept.getsockname()[1], peers.port_of(peer)]
         addresses = {task: f"127.0.0.1:{port}" for task, port in zip(TASKS, ports, strict=True)}
         server = servers.start_reserved(TASKS[0], addresses, kept)
-    _said(peer, {"addresses": addresses, "core": facts["cores"][1]})
+    peers.begin(peer, TASKS[1], addresses, core=facts["cores"][1])
     return child.pack({"figures": _measured(server.target, (os.getpid(), peer.pid), facts["seconds"])})
 
 
@@ -52,38 +49,6 @@ def _prepare() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     no_proxies()
-
-
-def _said(peer: subprocess.Popen[bytes], facts: Mapping[str, Any]) -> bytes:
-    assert peer.stdin is not None
-    assert peer.stdout is not None
-    child.write(peer.stdin, child.pack(facts))
-    heard = child.read(peer.stdout)
-    if heard is None:
-        raise OracleError(f"the second process ended too early ({child.ending(peer)}); calibrate again")
-    return heard
-
-
-def be_peer() -> None:
-    """Be worker 1 until stdin ends."""
-    child.die_with_parent()
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    try:
-        child.read(sys.stdin.buffer)
-        with servers.reserved() as kept:
-            child.write(out, str(kept.getsockname()[1]).encode())
-            told = child.read(sys.stdin.buffer)
-            if told is None:
-                return
-            facts, _ = child.unpack(told)
-            os.sched_setaffinity(0, {facts["core"]})
-            _prepare()
-            servers.start_reserved(TASKS[1], facts["addresses"], kept)
-        child.write(out, b"serves")
-        child.read(sys.stdin.buffer)
-    finally:
-        os._exit(0)  # a server can't be stopped
 
 
 def _measured(target: str, pids: Sequence[int], seconds: float) -> dict[str, list[float]]:
@@ -188,6 +153,6 @@ def _warm(session: Any, done: Any) -> Any:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == [PEER]:
-        be_peer()
+    if sys.argv[1:] == [peers.ARGUMENT]:
+        peers.be_peer(_prepare)
     child.serve(answer)

@@ -25,7 +25,7 @@ from simulator.costs.measurements.reading import from_step_stats
 from simulator.errors import OracleError
 from simulator.graph.graph_def import placed_graph_def
 from simulator.graph.messages import StepStats
-from simulator.oracle import child, servers
+from simulator.oracle import child, peers, servers
 from simulator.oracle.session import configuration, made_up, prepare, sentence
 from simulator.oracle.timing import question_of
 
@@ -40,7 +40,6 @@ WARM_STEPS = 95  # a new session takes every kernel to be expensive for some 90
 MOST_STEPS = 50
 _WARM_SHARE = 0.4  # of the time that a placement has
 _LEAST_STEPS = 5
-_PEER = "--peer"
 _TRIES = 3  # to start all servers: between its reservation and its use another program may take a port
 
 
@@ -131,11 +130,11 @@ def _serve(tasks: Mapping[str, int]) -> str:
     anew on other ports. This process has its server last, as it can't be stopped.
     """
     for left in reversed(range(_TRIES)):
-        peers = [child.start("simulator.oracle.placed_steps", [_PEER]) for _ in list(tasks)[1:]]
+        others = [peers.start("simulator.oracle.placed_steps") for _ in list(tasks)[1:]]
         try:
-            return _served(tasks, peers)
+            return _served(tasks, others)
         except OracleError:
-            for peer in peers:
+            for peer in others:
                 peer.kill()
                 peer.wait()
             if not left:
@@ -143,7 +142,7 @@ def _serve(tasks: Mapping[str, int]) -> str:
     raise AssertionError("unreachable")
 
 
-def _served(tasks: Mapping[str, int], peers: Sequence[subprocess.Popen[bytes]]) -> str:
+def _served(tasks: Mapping[str, int], others: Sequence[subprocess.Popen[bytes]]) -> str:
     names = list(tasks)
     cores = sorted(os.sched_getaffinity(0))
     own = dict(zip(names, cores, strict=False)) if len(cores) >= len(names) > 1 else {}
@@ -153,10 +152,10 @@ def _served(tasks: Mapping[str, int], peers: Sequence[subprocess.Popen[bytes]]) 
     import tensorflow as tf  # now: its threads are as many as the cores; and where it is missing, no peer dies of that
 
     with servers.reserved() as kept:
-        ports = [kept.getsockname()[1], *(int(_said(peer, {})) for peer in peers)]
+        ports = [kept.getsockname()[1], *(peers.port_of(peer) for peer in others)]
         addresses = {task: f"127.0.0.1:{port}" for task, port in zip(names, ports, strict=True)}
-        for name, peer in zip(names[1:], peers, strict=True):
-            _said(peer, {"task": name, "cpus": tasks[name], "addresses": addresses, "core": own.get(name)})
+        for name, peer in zip(names[1:], others, strict=True):
+            peers.begin(peer, name, addresses, core=own.get(name), cpus=tasks[name])
         try:
             server = servers.start_reserved(names[0], addresses, kept, cpus=tasks[names[0]])
         except tf.errors.OpError as error:
@@ -167,39 +166,6 @@ def _served(tasks: Mapping[str, int], peers: Sequence[subprocess.Popen[bytes]]) 
 def _prepare() -> None:
     prepare(gpus=False)
     del os.environ["GRPC_POLL_STRATEGY"]  # no socket is exchanged here, and as it comes a hop takes less time
-
-
-def _said(peer: subprocess.Popen[bytes], facts: Mapping[str, Any]) -> bytes:
-    assert peer.stdin is not None
-    assert peer.stdout is not None
-    child.write(peer.stdin, child.pack(facts))
-    heard = child.read(peer.stdout)
-    if heard is None:
-        raise OracleError(f"a process of the cluster ended too early ({child.ending(peer)}); run it again")
-    return heard
-
-
-def _be_peer() -> None:
-    """Be one of the other tasks until stdin ends."""
-    child.die_with_parent()
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    try:
-        child.read(sys.stdin.buffer)
-        with servers.reserved() as kept:
-            child.write(out, str(kept.getsockname()[1]).encode())
-            told = child.read(sys.stdin.buffer)
-            if told is None:
-                return
-            facts, _ = child.unpack(told)
-            if facts["core"] is not None:
-                os.sched_setaffinity(0, {facts["core"]})
-            _prepare()
-            servers.start_reserved(facts["task"], facts["addresses"], kept, cpus=facts["cpus"])
-        child.write(out, b"serves")
-        child.read(sys.stdin.buffer)
-    finally:
-        os._exit(0)  # a server can't be stopped
 
 
 def _steps(target: str, graph: bytes, facts: Mapping[str, Any]) -> tuple[list[int], bytes | None, str | None]:
@@ -242,6 +208,6 @@ def _timed(step: Any, fed: Mapping[str, Any], seconds: float, most: int) -> list
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == [_PEER]:
-        _be_peer()
+    if sys.argv[1:] == [peers.ARGUMENT]:
+        peers.be_peer(_prepare)
     child.serve(_Task().answer)

@@ -28,6 +28,7 @@ from simulator.oracle import child
 
 MAX_REAL_WORKERS = 32  # each takes 85 threads and 50 MB
 _NOWHERE = "127.0.0.1:1"  # the address of a task that this server never calls
+_WORKERS = ("the stand-in workers", "ask again")  # who ends too early, and what to do
 _SERVERS: list[Any] = []  # a server that nobody refers to is stopped
 
 Taken = Callable[[], list[bytes]]  # the graphs that workers were sent since it was last called
@@ -48,7 +49,7 @@ def serve(master: str, cpus: int, tasks: Sequence[Mapping[str, Any]]) -> tuple[s
         {"devices": task["devices"], "behind": _real(task, nowhere) if task["real"] else None} for task in tasks
     ]
     workers = child.start("simulator.oracle.standin")
-    ports, refused = json.loads(_said(workers, json.dumps(described).encode()))
+    ports, refused = json.loads(said(workers, json.dumps(described).encode(), *_WORKERS))
     if refused:
         message = f"the stand-in workers could not listen on 127.0.0.1 ({refused})"
         raise OracleError(f"{message}; see that ports are free and may be listened on, or ask about fewer tasks")
@@ -58,22 +59,22 @@ def serve(master: str, cpus: int, tasks: Sequence[Mapping[str, Any]]) -> tuple[s
     server.start()
 
     def taken() -> list[bytes]:
-        reply, graphs = child.unpack(_said(workers, b"take"))
+        reply, graphs = child.unpack(said(workers, b"take", *_WORKERS))
         child.bounded(reply["bytes"], "what TensorFlow's master sent to its workers", reply["most"])
         return graphs
 
     return str(server.target), taken
 
 
-def _said(workers: subprocess.Popen[bytes], question: bytes) -> bytes:
-    """The stand-ins' answer."""
-    assert workers.stdin is not None
-    assert workers.stdout is not None
+def said(process: subprocess.Popen[bytes], question: bytes, who: str, remedy: str) -> bytes:
+    """A process's answer to a question. Raises OracleError if it is gone: `who` ended how, and the remedy."""
+    assert process.stdin is not None
+    assert process.stdout is not None
     with suppress(BrokenPipeError):  # the answer is missing, too
-        child.write(workers.stdin, question)
-    answer = child.read(workers.stdout)
+        child.write(process.stdin, question)
+    answer = child.read(process.stdout)
     if answer is None:
-        raise OracleError(f"the stand-in workers ended too early ({child.ending(workers)}); ask again")
+        raise OracleError(f"{who} ended too early ({child.ending(process)}); {remedy}")
     return answer
 
 
