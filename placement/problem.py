@@ -18,6 +18,7 @@ import numpy as np
 from placement.columns import Columns, columns_of
 from placement.effort import DEFAULT_EFFORT, Effort
 from simulator.cluster.cluster import Cluster
+from simulator.columns import Ints, ints
 from simulator.errors import InfeasibleError
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import Prepared
@@ -70,11 +71,11 @@ class Problem:
         return repr_of(self, *sizes)
 
     @cached_property
-    def topological(self) -> list[int]:
-        """[n] the ops, each after its predecessors. Algorithms ask for it again and again."""
+    def topological(self) -> Ints:
+        """[n] the ops, each after its predecessors; among ready ones the smaller row first. Read-only."""
         tables = self.tables
         if (tables.tensor_op[tables.edge_tensor] < tables.consumer).all():
-            return list(range(len(tables)))
+            return ints(np.arange(len(tables)))
         pending = [len(tensors) for tensors in self.inputs]
         ready = [op for op, count in enumerate(pending) if not count]
         heapify(ready)
@@ -87,7 +88,7 @@ class Problem:
                     pending[consumer] -= 1
                     if not pending[consumer]:
                         heappush(ready, consumer)
-        return order
+        return ints(order)
 
     @cached_property
     def columns(self) -> Columns:
@@ -248,5 +249,5 @@ def _rows(values: list[int], pointers: list[int]) -> list[list[int]]:
 
 
 def topological(problem: Problem) -> list[int]:
-    """[n] the ops, each after its predecessors; among ready ones the smaller row first. Not to be changed."""
-    return problem.topological
+    """[n] the ops, each after its predecessors; among ready ones the smaller row first."""
+    return problem.topological.tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from placement.plan import Plan
 from placement.problem import Problem
 from placement.scheduling.insertion import Schedule, better, by_insertion, enter_all, plans
@@ -32,12 +34,9 @@ def cpop(problem: Problem) -> Plan:
 def schedule(problem: Problem) -> Schedule:
     """All ops entered."""
     machine = machine_of(problem, enter_all)
-    up, down = upward_ranks(problem, machine), downward_ranks(problem, machine)
-    priority = [one + other for one, other in zip(up, down, strict=True)]
-    path, only = critical(problem, priority), [-1] * len(priority)
-    chosen = processor(problem, path)
-    for op in path:
-        only[op] = chosen
+    priority = upward_ranks(problem, machine) + downward_ranks(problem, machine)
+    path, only = critical(problem, priority.tolist()), np.full(len(priority), -1)
+    only[path] = processor(problem, path)
     return by_insertion(problem, machine, by_rank(problem, machine, priority), only=only)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement.plan import Plan
-from placement.problem import Problem, topological
+from placement.problem import Problem
 from placement.scheduling.insertion import Schedule, better, by_insertion, enter_all, plans
 from placement.scheduling.ranks import upward_ranks
 from placement.scheduling.running import machine_of
@@ -29,5 +29,5 @@ def schedule(problem: Problem) -> Schedule:
     """All ops entered, by falling rank; the sort is stable, so an op never overtakes its inputs."""
     machine = machine_of(problem, enter_all)
     ranks = upward_ranks(problem, machine)
-    order = np.array(topological(problem), np.int64)
-    return by_insertion(problem, machine, order[np.argsort(-np.array(ranks)[order], kind="stable")])
+    order = problem.topological
+    return by_insertion(problem, machine, order[np.argsort(-ranks[order], kind="stable")])

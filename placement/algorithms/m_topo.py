@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from placement.columns import Columns
 from placement.plan import Plan
-from placement.problem import Problem, topological
+from placement.problem import Problem
 from placement.scheduling.running import listed, machine_of
 from placement.scheduling.timetable import (
     Timetable,
@@ -38,7 +38,7 @@ def m_topo(problem: Problem) -> Plan:
     cap = sum(shared) // len(stages) + max(shared, default=0)
     table = open_timetable(problem, machine)
     most = [min(cap, problem.capacity[device]) for device in stages]
-    order = machine.of(topological(problem))
+    order = machine.of(problem.topological)
     machine.run(fill, table, order, machine.of(held), machine.of(stages), machine.of(most))
     require_room(problem, table)
     return Plan(listed(table.device), decider=listed(table.decider))

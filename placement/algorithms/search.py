@@ -27,7 +27,7 @@ from placement.search.tidying import tidied
 from placement.search.walk import Progress, Walker, orders
 from placement.search.walks import side_by_side
 from simulator.assignment import SearchRecord
-from simulator.columns import Ids
+from simulator.columns import Ids, Ints
 from simulator.errors import UnsupportedError
 from simulator.execution.choosing import load
 from simulator.execution.flattening import workspace
@@ -125,7 +125,7 @@ def _compiled() -> PartialFunction:
     return play
 
 
-def _starts(judge: Judge, ranks: list[int], known: Sequence[Candidate]) -> list[Candidate]:
+def _starts(judge: Judge, ranks: Ints, known: Sequence[Candidate]) -> list[Candidate]:
     """Placements to begin with: those of the other algorithms, all on a device, list schedules and cuts."""
     problem = judge.made.problem
     most = max(_STARTS // len(judge.made.group), 12)

@@ -60,7 +60,7 @@ class Board(NamedTuple):
 def earliest_start(
     problem: Problem,
     machine: Machine,
-    level: Sequence[int],
+    level: Ints,
     *,
     values: bool = False,
     favourite: Sequence[int] = (),
@@ -76,7 +76,7 @@ def earliest_start(
     does not wait.
     """
     ops, devices, lanes = len(problem.group), len(problem.capacity), problem.tables.lanes.tolist()
-    order = np.argsort(-np.array(level), kind="stable")
+    order = np.argsort(-level, kind="stable")
     turn = np.empty(ops, np.int64)
     turn[order] = np.arange(ops)
     table = open_timetable(problem, machine, values=values)

@@ -36,12 +36,12 @@ _ROOM = 4  # intervals that a lane has room for at first
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """A step that is scheduled. Axes: n ops, G groups."""
+    """A step that is scheduled, in columns of its machine. Axes: n ops, G groups."""
 
     problem: Problem
-    device: list[int]  # [G]
-    decider: list[int]  # [G] the op by which the group was decided, -1: by none
-    start: list[Nanos]  # [n]
+    device: Sequence[int] | Ints  # [G]
+    decider: Sequence[int] | Ints  # [G] the op by which the group was decided, -1: by none
+    start: Sequence[Nanos] | Ints  # [n]
 
 
 class Lanes(NamedTuple):
@@ -84,7 +84,7 @@ def by_insertion(
     machine: Machine,
     order: npt.ArrayLike,
     *,
-    only: Sequence[int] = (),
+    only: npt.ArrayLike = (),
     after_ps: Ints | None = None,
 ) -> Schedule:
     """Enter the ops in that order, each where it ends first: on its device in `only`, else on any that it may use.
@@ -101,7 +101,7 @@ def by_insertion(
 def scheduled(problem: Problem, table: Timetable) -> Schedule:
     """The schedule of a timetable in which all is entered. Raises InfeasibleError where a group found no room."""
     require_room(problem, table)
-    return Schedule(problem, listed(table.device), listed(table.decider), listed(table.start))
+    return Schedule(problem, table.device, table.decider, table.start)
 
 
 def enter_all(step: Columns, table: Timetable, lanes: Lanes, wishes: Wishes) -> None:
@@ -222,7 +222,7 @@ def _widened(lanes: Lanes, lane: int) -> int:
 
 def plans(schedule: Schedule) -> tuple[Plan, Plan]:
     """The plan of a schedule, without an order of ops and with that of their starts."""
-    plan = Plan(schedule.device, decider=schedule.decider)
+    plan = Plan(listed(schedule.device), decider=listed(schedule.decider))
     return plan, replace(plan, priority=by_start(schedule.problem, schedule.start))
 
 
@@ -232,12 +232,12 @@ def better(problem: Problem, found: tuple[Plan, Plan]) -> Plan:
     return ordered if makespan(problem, ordered) < makespan(problem, plan) else plan
 
 
-def by_start(problem: Problem, start: Sequence[Nanos]) -> list[int]:
+def by_start(problem: Problem, start: Sequence[Nanos] | Ints) -> list[int]:
     """[N] nodes in the order in which they start, ties by row; one in a loop has the place of its first iteration.
 
     A node that never runs or takes no time comes last, for it never waits in a queue.
     """
-    order = np.argsort(np.array(start), kind="stable")
+    order = np.argsort(np.asarray(start), kind="stable")
     place = np.full(len(problem.graph), len(start))
     turns = np.flatnonzero(~problem.tables.instant[order])
     np.minimum.at(place, problem.tables.node[order[turns]], turns)

@@ -2,28 +2,27 @@
 
 Topcuoglu, Hariri and Wu 2002, where they are the upward and the downward rank. The mean time of an op is over the
 devices that its group may use, that of a transfer over all ordered pairs of different devices that a route joins. Ranks
-are whole picoseconds.
+are whole picoseconds, at most the longest that machines reckon with (`running`).
 
 Functions over columns (`running`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from placement.columns import STAYS, Columns
-from placement.problem import NEVER, Problem, topological
+from placement.problem import NEVER, Problem
 from placement.scheduling.heaps import pop, push
 from placement.scheduling.insertion import PS_PER_NS
-from placement.scheduling.running import MOST_PS, Machine, listed, machine_of
-from simulator.columns import Ints
+from placement.scheduling.running import MOST_PS, Machine, machine_of
+from simulator.columns import Ints, ints
 
 
-def upward_ranks(problem: Problem, machine: Machine | None = None) -> list[int]:
+def upward_ranks(problem: Problem, machine: Machine | None = None) -> Ints:
     """[n] mean run time plus the largest (mean transfer time + rank) among the readers.
 
     It is on average the work, transfers included, between an op's start and the end of the step.
@@ -31,12 +30,12 @@ def upward_ranks(problem: Problem, machine: Machine | None = None) -> list[int]:
     return _upward(problem, machine or machine_of(problem, rank_up), mean_transfer(problem))
 
 
-def levels(problem: Problem, machine: Machine | None = None) -> list[int]:
+def levels(problem: Problem, machine: Machine | None = None) -> Ints:
     """[n] the upward rank without transfers, which is called the static level."""
     return _upward(problem, machine or machine_of(problem, rank_up), np.zeros(len(problem.nbytes), np.int64))
 
 
-def downward_ranks(problem: Problem, machine: Machine | None = None) -> list[int]:
+def downward_ranks(problem: Problem, machine: Machine | None = None) -> Ints:
     """[n] the largest (rank + mean run time + mean transfer time) among those that an op reads from; 0 without any.
 
     It is on average the work between the begin of the step and an op's start.
@@ -44,16 +43,16 @@ def downward_ranks(problem: Problem, machine: Machine | None = None) -> list[int
     machine = machine or machine_of(problem, rank_down)
     ranks = machine.new(len(problem.group))
     work, wire = machine.of(mean_run(problem)), machine.of(mean_transfer(problem))
-    machine.run(rank_down, machine.of(topological(problem)), work, wire, ranks)
-    return listed(ranks)
+    machine.run(rank_down, machine.of(problem.topological), work, wire, ranks)
+    return ints(ranks)
 
 
-def by_rank(problem: Problem, machine: Machine, rank: Sequence[float]) -> list[int]:
+def by_rank(problem: Problem, machine: Machine, rank: npt.ArrayLike) -> Ints:
     """[n] the ops, each after its predecessors; among ready ones the highest rank first, then the smaller row."""
-    turn = np.unique(-np.array(rank), return_inverse=True)[1].reshape(-1)  # whole numbers in the same order
-    order, pending, keys, items = (machine.new(len(rank)) for _ in range(4))
+    turn = np.unique(-np.asarray(rank), return_inverse=True)[1].reshape(-1)  # whole numbers in the same order
+    order, pending, keys, items = (machine.new(len(turn)) for _ in range(4))
     machine.run(take_by_rank, machine.of(turn), order, pending, keys, items)
-    return listed(order)
+    return ints(order)
 
 
 def optimistic_costs(problem: Problem, machine: Machine | None = None) -> Ints:
@@ -62,16 +61,16 @@ def optimistic_costs(problem: Problem, machine: Machine | None = None) -> Ints:
     """
     machine, count = machine or machine_of(problem, rank_by_device), len(problem.group)
     table, tail = (machine.new(count * len(problem.capacity)) for _ in range(2))
-    wire, order = machine.of(mean_transfer(problem)), machine.of(topological(problem))
+    wire, order = machine.of(mean_transfer(problem)), machine.of(problem.topological)
     machine.run(rank_by_device, order, wire, table, tail, machine.new(count))
     return table
 
 
-def _upward(problem: Problem, machine: Machine, wire: Ints) -> list[int]:
+def _upward(problem: Problem, machine: Machine, wire: Ints) -> Ints:
     ranks = machine.new(len(problem.group))
     work = machine.of(mean_run(problem))
-    machine.run(rank_up, machine.of(topological(problem)), work, machine.of(wire), ranks)
-    return listed(ranks)
+    machine.run(rank_up, machine.of(problem.topological), work, machine.of(wire), ranks)
+    return ints(ranks)
 
 
 def rank_up(step: Columns, order: Ints, work: Ints, wire: Ints, ranks: Ints) -> None:
@@ -81,7 +80,7 @@ def rank_up(step: Columns, order: Ints, work: Ints, wire: Ints, ranks: Ints) -> 
         for tensor in range(step.made_first[op], step.made_first[op + 1]):
             for place in range(step.reader_first[tensor], step.reader_first[tensor + 1]):
                 longest = max(longest, wire[tensor] + ranks[step.reader[place]])
-        ranks[op] = work[op] + longest
+        ranks[op] = min(work[op] + longest, MOST_PS)
 
 
 def rank_down(step: Columns, order: Ints, work: Ints, wire: Ints, ranks: Ints) -> None:
@@ -89,7 +88,7 @@ def rank_down(step: Columns, order: Ints, work: Ints, wire: Ints, ranks: Ints) -
     for at in range(len(order)):
         op = order[at]
         for tensor in range(step.made_first[op], step.made_first[op + 1]):
-            there = ranks[op] + work[op] + wire[tensor]
+            there = min(ranks[op] + work[op] + wire[tensor], MOST_PS)
             for place in range(step.reader_first[tensor], step.reader_first[tensor + 1]):
                 reader = step.reader[place]
                 ranks[reader] = max(ranks[reader], there)
@@ -144,12 +143,12 @@ def rank_by_device(step: Columns, order: Ints, wire: Ints, table: Ints, tail: In
 def mean_run(problem: Problem) -> Ints:
     """[n] in picoseconds, over the devices that each op's group may use."""
     step = problem.columns
-    run_ns = step.run_ns.reshape(-1, len(step.lanes))
+    run_ns = np.ascontiguousarray(step.run_ns.reshape(-1, len(step.lanes)).T)  # numpy is slow over short rows
     means = np.zeros(len(step.group), np.int64)
     which = step.allowed[step.group]
     for row, (low, high) in enumerate(pairwise(step.set_first.tolist())):
         ops = np.flatnonzero(which == row)
-        means[ops] = _picoseconds(run_ns[np.ix_(ops, step.device[low:high])].mean(axis=1))
+        means[ops] = _picoseconds(run_ns[step.device[low:high]].take(ops, axis=1).mean(axis=0))
     return means
 
 

@@ -38,7 +38,9 @@ class Machine:
 
     def of(self, values: npt.ArrayLike) -> Ints:
         """A column with these values, for functions that only read it."""
-        return np.ascontiguousarray(values, np.int64) if self.compiled else np.asarray(values).tolist()
+        if not self.compiled:
+            return np.asarray(values).tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type
+        return np.require(values, np.int64, ("C", "W"))  # compiled code takes no column that is read-only
 
     def copy(self, values: npt.ArrayLike) -> Ints:
         """A column with these values, which can be written."""
@@ -101,7 +103,8 @@ def plain(problem: Problem) -> Machine:
 
 def _longest_ps(step: Columns) -> float:
     """More than any sum of times in picoseconds: all ops where they are slowest, and all values on the way."""
-    runs = step.run_ns.reshape(-1, len(step.lanes)).astype(float).max(axis=1, initial=0).sum()
+    by_device = np.ascontiguousarray(step.run_ns.reshape(-1, len(step.lanes)).T)  # numpy is slow over short rows
+    runs = by_device.max(axis=0, initial=0).sum(dtype=np.float64)
     wire = np.where(step.wire_ns < NEVER, step.wire_ns, 0).max(initial=0)
     return 2000.0 * (float(runs) + float(wire) * len(step.nbytes))
 

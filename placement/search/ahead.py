@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from placement.problem import NEVER, topological
+from placement.problem import NEVER
 from simulator.columns import Ids, Ints
 from simulator.execution.routes import alone_ns
 
@@ -53,10 +53,10 @@ def ahead_of(made: Decisions) -> Ahead:
     wire = [[0 if one is None else min(alone_ns(one, nbytes), NEVER) for one in paces] for nbytes in sizes.tolist()]
 
     def column(values: object) -> Ints:
-        return np.ascontiguousarray(np.asarray(values), np.int64).reshape(-1)
+        return np.array(values, np.int64, order="C").reshape(-1)
 
     return Ahead(
-        order=column(topological(problem)[::-1]),
+        order=column(problem.topological[::-1]),
         first=column(np.searchsorted(maker[by], np.arange(len(tables) + 1))),
         reader=column(tables.consumer[kept][by]),
         size=column(size[tensor[by]] * len(paces)),

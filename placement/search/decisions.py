@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from placement.problem import NEVER, Problem, topological
-from simulator.columns import positions
+from placement.problem import NEVER, Problem
+from simulator.columns import Ints, positions
 from simulator.execution.routes import alone_ns
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Decisions:
         return np.asarray(device, np.int64)[self.group]
 
 
-def decisions_of(problem: Problem, ranks: Sequence[int], seed: int) -> Decisions:
+def decisions_of(problem: Problem, ranks: Ints, seed: int) -> Decisions:
     """Find what can be decided. `ranks` [n] are the upward ranks of ops; `seed` is for one of the orders."""
     group = effective_groups(problem)
     runs = np.bincount(group, minlength=len(problem.ops)) > 0
@@ -165,7 +165,7 @@ def _orders(made: Decisions) -> Vector:
         found: Floats = _sums(of_op[mine], value[mine], count) / size
         return found
 
-    deep, wide = (positions(order, len(of_op)).astype(float) for order in (depth_first(problem), topological(problem)))
+    deep, wide = (positions(order, len(of_op)).astype(float) for order in (depth_first(problem), problem.topological))
     highest = np.zeros(count)
     np.maximum.at(highest, of_op[mine], made.ranks[mine])
     chance = np.random.default_rng(made.seed)

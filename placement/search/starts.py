@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from placement.effort import Effort, seconds_of
 from placement.plan import Plan, completed
-from placement.problem import Problem, topological
+from placement.problem import Problem
 from placement.scheduling.insertion import plans
 from placement.search.decisions import Decisions, Floats, Vector, working
 from placement.search.schedules import RATE_BITS, Jobs, Schedule
@@ -220,13 +220,13 @@ def _placed(made: Decisions, base: Sequence[int], order: Vector, stretch: Vector
 # --- list schedules --------------------------------------------------------------------------------------------------
 
 
-def lists(made: Decisions, ranks: Sequence[int]) -> Iterator[Vector]:
+def lists(made: Decisions, ranks: Ints) -> Iterator[Vector]:
     """Devices [G] of list schedules, with and without links; those that run out of room are left out."""
     from placement.search.compiled import schedule as run  # late: it loads LLVM
 
     problem = made.problem
-    place = positions(topological(problem), len(ranks))
-    order = np.lexsort((place, -np.array(ranks, np.float64))).astype(np.int64)
+    place = positions(problem.topological, len(ranks))
+    order = np.lexsort((place, -ranks)).astype(np.int64)
     jobs, devices = _jobs(made), len(problem.capacity)
     lanes = np.minimum(problem.tables.lanes, 64)
     links = max(len(problem.tables.routes.link_names), 1)

@@ -40,7 +40,7 @@ def arabnejad() -> Problem:
 def length(made: Schedule) -> int:
     """The time at which the last op of a schedule ends."""
     problem, device = made.problem, made.device
-    return max(begun + problem.run[op][device[problem.group[op]]] for op, begun in enumerate(made.start))
+    return max(int(begun) + problem.run[op][device[problem.group[op]]] for op, begun in enumerate(made.start))
 
 
 def _posed(edges: Mapping[tuple[int, int], int], run_ns: Sequence[tuple[int, ...]]) -> Problem:

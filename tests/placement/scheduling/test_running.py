@@ -38,7 +38,7 @@ def decided(problem: Problem, name: str, *, compiled: bool) -> object:
             made = import_module(f"placement.algorithms.{name}").schedule(problem)
         except InfeasibleError as error:
             return str(error)
-        return made.device, made.decider, made.start
+        return tuple(map(running.listed, (made.device, made.decider, made.start)))
 
 
 @pytest.mark.parametrize("name", [*SCHEDULES, "whitepaper", "m_topo"])
@@ -96,4 +96,4 @@ def test_a_transfer_of_centuries_is_the_longest_that_is_reckoned_with() -> None:
     cluster = cluster_of("gg", bytes_per_s=10**6)
     problem = problem_of(tasks({("a", "b"): 2**55}), cluster, costs_of(cluster, [[1, 1]] * 2))
     assert mean_transfer(problem).tolist() == [MOST_PS]
-    assert upward_ranks(problem)[0] > MOST_PS
+    assert upward_ranks(problem)[0] == MOST_PS

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from placement.search.decisions import decisions_of
 from placement.search.starts import _best_cut, cuts
+from simulator.columns import ints
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
 
 
@@ -43,6 +44,6 @@ def test_a_chain_is_cut_where_it_is_thin() -> None:
     edges: dict[tuple[str, str], int | None] = dict(zip(pairwise(names), sizes, strict=True))
     on = cluster_of("gg")
     problem = problem_of(tasks(edges, names), on, costs_of(on, [(10, 10)] * 8))
-    made = decisions_of(problem, [80 - 10 * at for at in range(8)], 0)
+    made = decisions_of(problem, ints([80 - 10 * at for at in range(8)]), 0)
     first = next(cuts(made, [0] * 8, tight=False))
     assert first.tolist() in ([0] * 4 + [1] * 4, [1] * 4 + [0] * 4)
