@@ -5,7 +5,8 @@
 A process that leads a session of its own is sent SIGINT, SIGTERM or SIGKILL at a moment between its start and the time
 that it takes undisturbed. It has an output folder, a folder for temporary files and a home of its own. Looked for are
 processes that have its environment, three seconds later at most; the ports on which they listen would be theirs. In the
-output folder each file is whole or not there, or it is a fault. Temporary files there and elsewhere are counted.
+output folder each file is whole or not there, or it is a fault. Temporary files there, in shared memory and elsewhere
+are counted.
 """
 
 from __future__ import annotations
@@ -34,12 +35,16 @@ MODES: Mapping[str, Sequence[str]] = {
     "report": (GRAPH, "-o", "a.html"),
     "files": (GRAPH, "-o", "a.trace.json", "-o", "a.pb", "-o", "a.pbtxt", "--json", "a.json"),
     "pictures": (GRAPH, "-o", "a.svg", "-o", "a.png", "-o", "a.dot"),
+    "PDF": (GRAPH, "-o", "a.pdf", "-o", "a.timeline.pdf", "-o", "a.memory.pdf"),
+    "folders": (GRAPH, "-o", "a.parquet", "-o", "a.tables", "-o", "a.model_explorer", "-o", "a.tensorboard"),
     "partitions": (GRAPH, "--cluster", "ps=2,worker=2", "-o", "a.partitions"),
     "training": (GRAPH, *_TRAINING, "--steps", "200", "--engine", "python", "-o", "a.html"),
     "training, compiled": (GRAPH, *_TRAINING, "--steps", "2000", "--engine", "compiled", "-o", "a.html"),
     "search for a rate": (GRAPH, *_TRAINING, "--workers", "1,2,4", "--steps", "20", "-o", "a.html"),
     "compiling": (GRAPH, *_TRAINING, "--steps", "2", "--engine", "compiled", "-o", "a.html"),
     "search": (GRAPH, "--cluster", "ps=2,worker=2x2gpu", "--budget", "3s", "-o", "a.html"),
+    "two walks": (GRAPH, "--cluster", "ps=2,worker=2x2gpu", "--ignore-devices", "-o", "a.html"),
+    "exact": (GRAPH, "--cluster", "2gpu", "--ignore-devices", "--algorithm", "exact", "--budget", "4s", "-o", "a.html"),
     "what if": (GRAPH, "--cluster", "ps=2,worker=2x2gpu", "--what-if", "--json", "a.json"),
     "two runs": (
         GRAPH,
@@ -61,15 +66,31 @@ MODES: Mapping[str, Sequence[str]] = {
 _COLD = ("compiling",)  # modes that find no machine code
 _LONGEST_S = {"calibrate": 15.0}  # a mode that takes minutes is killed in its first seconds
 # A file is whole if it ends so; JSON if it can be read.
-_ENDS = {".html": b"</html>\n", ".svg": b"</svg>\n", ".png": b"IEND\xaeB`\x82", ".dot": b"}\n", ".pbtxt": b"}\n"}
+_ENDS = {
+    ".html": b"</html>\n",
+    ".svg": b"</svg>\n",
+    ".png": b"IEND\xaeB`\x82",
+    ".pdf": b"%%EOF\n",
+    ".dot": b"}\n",
+    ".pbtxt": b"}\n",
+}
+_FOLDERS = {  # a folder is whole if it has so many files, each as it should be
+    ".partitions": (3, b"}\n"),
+    ".parquet": (6, b"PAR1"),
+    ".tables": (6, b"\n"),
+    ".model_explorer": (4, b"}"),
+    ".tensorboard": (1, b""),
+}
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
 def is_whole(path: Path) -> bool:
     """Whether a result is finished."""
     raw = path.read_bytes() if path.is_file() else b""
-    if path.suffix == ".partitions":
-        return len(list(path.glob("*.pbtxt"))) == 3 and all(map(is_whole, path.iterdir()))
+    if path.suffix in _FOLDERS:
+        count, end = _FOLDERS[path.suffix]
+        found = [file.read_bytes() for file in path.rglob("*") if file.is_file()]
+        return len(found) == count and all(content.endswith(end) for content in found)
     if path.suffix == ".json":
         json.loads(raw)
     if path.suffix == ".pb":
@@ -101,6 +122,11 @@ def alive(mark: str) -> list[int]:
     return found
 
 
+def shared() -> set[Path]:
+    """What lies in shared memory."""
+    return set(Path("/dev/shm").iterdir()) if Path("/dev/shm").is_dir() else set()
+
+
 def until(done: Callable[[], bool], seconds: float) -> bool:
     """Wait for that, at most so long."""
     end = time.monotonic() + seconds
@@ -116,7 +142,7 @@ def killed(arguments: Sequence[str], number: int | None, after_s: float, *, cold
         places = {name: Path(folder, name) for name in ("out", "tmp", "home")}
         for place in places.values():
             place.mkdir()
-        mark = uuid.uuid4().hex
+        mark, before = uuid.uuid4().hex, shared()
         environment = {**os.environ, MARK: mark, "TMPDIR": str(places["tmp"]), "HOME": str(places["home"])}
         environment |= {"XDG_CACHE_HOME": str(places["home"]), "PYTHONPATH": str(ROOT)}
         environment |= {"SIMVIZ_CACHE_DIR": str(places["home"])} if cold else {}
@@ -144,6 +170,7 @@ def killed(arguments: Sequence[str], number: int | None, after_s: float, *, cold
             left["processes"] += 1
             for pid in alive(mark):
                 os.kill(pid, signal.SIGKILL)
+        left["shared memory"] += bool(shared() - before)
         names = list(places["out"].iterdir())
         left["temporary files beside results"] += any(path.name.startswith(".") for path in names)
         left["half results"] += not all(is_whole(path) for path in names if not path.name.startswith("."))
@@ -170,6 +197,7 @@ FOUND = (
     "half results",
     "temporary files beside results",
     "other temporary files",
+    "shared memory",
     "parts of machine code",
     "traceback through simviz",
     "another exit code",
@@ -185,6 +213,7 @@ def main() -> None:
     options.add_argument("--modes", default="", help="only those whose name holds this")
     asked = options.parse_args()
     random = Random(asked.seed)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in a shell's background it would be ignored, by all
     print(f"| mode | signal | moments | {' | '.join(FOUND)} |", "|---" * (3 + len(FOUND)) + "|", sep="\n")
     whole: dict[int, Counter[str]] = defaultdict(Counter)
     for mode, arguments in MODES.items():

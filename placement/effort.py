@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from simulator import limits
 from simulator.errors import SimvizError
 
 _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
-MOST, _DIGITS = 2**40, 20  # placements; Python reads no number of thousands of digits
+_DIGITS = 20  # Python reads no number of thousands of digits
 _MOST_SECONDS = 1e9
 _OVERHEAD, _PER_OP = 5e-6, 5e-8  # seconds
 
@@ -63,4 +64,9 @@ def read_effort(text: str, say: Callable[[str], None] = silent) -> Effort:
     number, unit, count = found.groups()
     if count is None:
         return Effort(seconds=min(float(number) * _UNITS[unit], _MOST_SECONDS), say=say)
-    return Effort(judged=min(int(count.lstrip("0")[:_DIGITS] or 0), MOST), say=say)
+    judged, most = int(count.lstrip("0")[:_DIGITS] or 0), limits.PLACEMENTS.most
+    if judged > most:
+        raise SimvizError(
+            f"{count[:_DIGITS]}.. is a budget of more than {most:,} placements; {limits.PLACEMENTS.remedy}."
+        )
+    return Effort(judged=judged, say=say)

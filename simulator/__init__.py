@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from simulator.graph.step import Step as Step
     from simulator.graph.step import choose_step as choose_step
     from simulator.instances.reading import read_instance as read_instance
+    from simulator.limits import raised as raised
     from simulator.loading import load as load
     from simulator.observed.form import read_observed as read_observed
     from simulator.observed.observed_step import ObservedStep as ObservedStep
@@ -93,6 +94,7 @@ _EXPORTS = {
     "read_disturbance": "simulator.training.disturbances.disturbance",
     "read_graph": "simulator.graph.importer",
     "read_profile": "simulator.costs.profile",
+    "raised": "simulator.limits",
     "read_regime": "simulator.training.regimes",
     "replicate": "simulator.training.programs.replicated",
     "simulate": "simulator.execution.simulate",

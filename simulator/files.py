@@ -14,13 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from simulator import limits
 from simulator.errors import SimvizError
+from simulator.limits import Limit
 from simulator.units import show_bytes
 from simulator.wording import near
 
 GZIP = b"\x1f\x8b"
-MAX_RATIO = 100  # bytes out of one of gzip; text of real graphs has 20 to 40
-FREE_BYTES = 2**22  # that may unfold whatever the ratio is
+FREE_BYTES = 2**22  # that may unfold whatever the ratio is; text of real graphs has a ratio of 20 to 40
 _PIECE_BYTES = 2**16  # of what is unfolded at once: zlib copies what it leaves
 
 
@@ -42,23 +43,26 @@ def readable(label: str, error: type[SimvizError]) -> Iterator[None]:
         raise error(f"{label!r} cannot be read: {reason}. Give another file.") from None
 
 
-def read_file(source: str | os.PathLike[str], most_bytes: int, error: type[SimvizError]) -> bytes:
-    """The content of a file. Raises `error` for one that can't be read or is larger."""
+def read_file(source: str | os.PathLike[str], error: type[SimvizError], limit: Limit, *, share: int = 1) -> bytes:
+    """The content of a file. Raises `error` for one that can't be read, or is larger than that part of the limit."""
+    most_bytes = limit.most // share
     label = os.fspath(source)
     with readable(label, error), open(label, "rb") as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
-        raise error(f"{label} is larger than {show_bytes(most_bytes)}, as no such file is. Give another.")
+        raise error(
+            f"{label} is larger than {show_bytes(most_bytes)}, as no such file is. Give another; {limit.remedy}."
+        )
     return content
 
 
-def unzipped(raw: bytes, most_bytes: int, *, alone: bool = False) -> bytes:
+def unzipped(raw: bytes, bound: Limit, *, alone: bool = False) -> bytes:
     """The content of gzip, all its members; whatever follows the last one is left out, as by gunzip.
 
     With `alone` there may be one member, and nothing behind it. Raises ValueError with a clause about it where it is
-    damaged or cut, or unfolds to more than `most_bytes`, or to more than is in proportion to its size.
+    damaged or cut, or unfolds to more than `bound`, or to more than is in proportion to its size.
     """
-    most = min(most_bytes, max(FREE_BYTES, MAX_RATIO * len(raw)))
+    most = min(bound.most, max(FREE_BYTES, limits.GZIP_RATIO.most * len(raw)))
     parts, size, at = [], 0, 0
     member = zlib.decompressobj(wbits=31)
     while at < len(raw):
@@ -68,7 +72,8 @@ def unzipped(raw: bytes, most_bytes: int, *, alone: bool = False) -> bytes:
             raise ValueError("is gzip, but damaged. Fetch it again") from None
         size += len(part)
         if size > most:
-            raise ValueError(f"unfolds to more than {show_bytes(most)}; unzip it yourself if you trust it")
+            limit = limits.GZIP_RATIO if most < bound.most else bound
+            raise ValueError(f"unfolds to more than {show_bytes(most)}; if you trust it, {limit.remedy}")
         parts.append(part)
         at += min(_PIECE_BYTES, len(raw) - at) - len(member.unused_data)
         if member.eof:

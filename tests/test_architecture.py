@@ -133,7 +133,7 @@ SIBLINGS = {
 }
 # what they show is used by others, too
 PACKAGES = ("simulator", "placement", "viz", "simulator.oracle", "placement.environment")
-MOST_ALONE = 31
+MOST_ALONE = 32
 # Other modules that one other module alone imports, and why each is a module of its own.
 ALONE: dict[str, str] = {
     # doors: a package, or Python itself, loads its one entry
@@ -149,6 +149,7 @@ ALONE: dict[str, str] = {
     "simulator.cluster.toml_file": "one form of a cluster's file, with all its tables",
     "simulator.graph.text_format": "a fast reader of the text form, judged by protobuf's own",
     # one of several siblings behind a table or a walk
+    "simulator.execution.loops.choices": "the search over scenarios, before anything is unrolled",
     "placement.search.starts": "placements made from the problem alone, apart from the walk",
     "placement.search.tidying": "what follows the walk: fewer transfers, tested by itself",
     "placement.search.walks": "threads and their end, apart from what a walk does",

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator import files
-from simulator.files import FREE_BYTES, GZIP, MAX_RATIO, mode, replace_file, unzipped
+from simulator.files import FREE_BYTES, GZIP, mode, replace_file, unzipped
+from simulator.limits import GZIP_RATIO, STREAM_BYTES, raised
 
 ROOT = Path(__file__).parents[1]
 
@@ -95,24 +96,26 @@ def test_a_limit_on_the_size_of_files_is_told(way: str, tmp_path: Path) -> None:
 )
 def test_gzip_unfolds_as_gunzip_does_it(parts: list[bytes], repeated: int, behind: bytes) -> None:
     raw = b"".join(gzip.compress(part * repeated) for part in parts)
-    assert unzipped(raw, 10**9) == gzip.decompress(raw) == b"".join(part * repeated for part in parts)
+    assert unzipped(raw, STREAM_BYTES) == gzip.decompress(raw) == b"".join(part * repeated for part in parts)
     if not behind.startswith(GZIP):
-        assert unzipped(raw + behind, 10**9) == unzipped(raw, 10**9)
+        assert unzipped(raw + behind, STREAM_BYTES) == unzipped(raw, STREAM_BYTES)
     for cut in {1, len(raw) // 2, len(raw) - 1}:
         with pytest.raises(ValueError, match=r"cut|damaged") if len(parts) == 1 else suppress(ValueError):
-            unzipped(raw[:cut], 10**9)
+            unzipped(raw[:cut], STREAM_BYTES)
 
 
 def test_a_few_kilobytes_of_gzip_do_not_unfold_to_half_a_gigabyte() -> None:
     small = gzip.compress(bytes(FREE_BYTES))
-    assert len(unzipped(small, 2**29)) == FREE_BYTES
-    assert len(small) * MAX_RATIO < FREE_BYTES
+    assert len(unzipped(small, STREAM_BYTES)) == FREE_BYTES
+    assert len(small) * GZIP_RATIO.default < FREE_BYTES
     for raw in (gzip.compress(bytes(FREE_BYTES + 1)), small * 3):
-        with pytest.raises(ValueError, match="unfolds to more than 4 MiB; unzip it yourself"):
-            unzipped(raw, 2**29)
+        with pytest.raises(ValueError, match="more than 4 MiB; if you trust it, --limit gzip-ratio=N takes more"):
+            unzipped(raw, STREAM_BYTES)
+    with raised({"gzip-ratio": 1100}):
+        assert len(unzipped(small * 3, STREAM_BYTES)) == 3 * FREE_BYTES
     large = os.urandom(2**17)  # which gzip can't make smaller
-    assert len(unzipped(gzip.compress(large) + gzip.compress(bytes(2**23)), 2**29)) == 2**17 + 2**23
+    assert len(unzipped(gzip.compress(large) + gzip.compress(bytes(2**23)), STREAM_BYTES)) == 2**17 + 2**23
 
 
 def test_gzip_of_many_members_takes_time_in_proportion_to_them() -> None:
-    assert len(unzipped(gzip.compress(b"x") * 100_000, 2**29)) == 100_000
+    assert len(unzipped(gzip.compress(b"x") * 100_000, STREAM_BYTES)) == 100_000

@@ -24,6 +24,7 @@ from placement.effort import Effort
 from placement.plan import Plan, verdict
 from placement.problem import NEVER, Problem
 from placement.search.decisions import effective_groups
+from simulator import limits
 from simulator.assignment import Bound
 from simulator.bounds.classes import gates
 from simulator.errors import InfeasibleError, UnsupportedError
@@ -31,7 +32,6 @@ from simulator.execution.discipline import discipline
 from simulator.units import Nanos, show_nanos
 
 WORK = 2.0  # by the solver's own clock, some 10 s: the same result on every machine
-_MOST = 50_000  # pairs of devices over all edges: the model is made in some seconds
 _POLL_S = 0.1
 
 
@@ -43,11 +43,11 @@ def exact(problem: Problem) -> Plan:
     devices.
     """
     cp = _solver()
-    pairs = _pairs(problem)
-    if pairs > _MOST:
+    pairs, most = _pairs(problem), limits.EXACT_PAIRS.most  # of the default the model is made in some seconds
+    if pairs > most:
         raise UnsupportedError(
             f"exact is for small steps: over all edges of this one there are {pairs:,} pairs of devices, and it takes "
-            f"{_MOST:,}; use search, or fewer devices."
+            f"{most:,}; use search, or fewer devices. {limits.EXACT_PAIRS.remedy}."
         )
     effort = problem.effort
     half = effort if effort.seconds is None else replace(effort, seconds=effort.seconds / 2)

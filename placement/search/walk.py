@@ -6,7 +6,8 @@ Science 220, 1983), its simulation stopped as soon as it would be refused. Cycle
 other from a tenth of that, and grow by half each time; so nothing depends on how large the budget is, which only ends
 it. The best and starts that are nearly as good take turns. After cycles that bring nothing the next begins hotter, and
 may change the order of ops where it was that of ready times. The path is looked for anew every few judgements. Where no
-budget is given, idle cycles end the walk. Any walk ends that has judged HOPELESS times as many as its best took.
+budget is given, idle cycles end the walk. Any walk ends
+that has judged `limits.PATIENCE` times as many as its best took.
 
 All numbers in the walk are whole, so that it is the same on every machine.
 """
@@ -23,6 +24,7 @@ from placement.problem import NEVER
 from placement.search.ahead import ahead_of
 from placement.search.decisions import Decisions, Floats, Vector
 from placement.search.judge import Candidate, Judge, as_ops
+from simulator import limits
 from simulator.columns import Ids, by_key
 from simulator.execution.arrays import PRIORITY
 
@@ -36,7 +38,6 @@ _REHEATED = (10, 30, 100)  # after idle cycles, by their number
 _SHIFTED = 200  # of a thousand moves change the order of ops
 _FIRST, _SLICE = 0.25, 0.02  # the most that the first cycle and a slice take, in `Judge.steps`'s seconds
 _TURNS = 16  # the first cycle tries each group on each device so often at most
-HOPELESS = 1000  # times as many judgements as the best placement or the first cycle took: then the walk ends
 _IDLE = 3  # cycles one after the other that bring nothing
 
 
@@ -60,6 +61,7 @@ class Walker:
         moved, n = len(made.free), len(made.group)
         near_first, near = _neighbours(made)
         self.judge, self.made = judge, made
+        self.patience = limits.PATIENCE.most  # read here: the walk may be in another thread
         self.group_of = group_of
         self.groups = Groups(
             first=made.first.astype(np.int64),
@@ -175,7 +177,7 @@ def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> l
     best, found = starts[0], list(starts)
     first = judge.judged + length
     while judge.left() and (judge.effort.limited or idle < _IDLE):
-        if judge.judged > HOPELESS * max(first, judge.better[-1].judged):
+        if judge.judged > walker.patience * max(first, judge.better[-1].judged):
             progress.hopeless = True
             break
         turn = progress.cycles

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 Contention: TypeAlias = Literal["none", "serial", "fair"]
 CONTENTIONS: tuple[Contention, ...] = ("none", "serial", "fair")
 MAX_RATE = 10**15  # bytes per second; a thousand times the fastest memory of a GPU
-MAX_IN_STEP = 2560  # devices of one simulated step, whose columns have a row for each pair of them
 MAX_CORES = 2**12  # of one host; ten times the largest server so far
 
 

@@ -13,16 +13,16 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from simulator import limits
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.models import DEFAULT_CPU, DEFAULT_GPU, Model, find_model
 from simulator.cluster.notation import GRAMMAR, is_notation, read_notation
 from simulator.cluster.toml_file import read_toml
-from simulator.cluster.topology import MAX_DEVICES, Host, Task, Wire, connect
+from simulator.cluster.topology import Host, Task, Wire, connect
 from simulator.errors import ClusterError
 from simulator.units import show_rate
 from simulator.wording import near, some
 
-MAX_FILE_BYTES = 4 * 2**20
 _FORM = 'TF_CONFIG looks like {"cluster": {"worker": ["host:2222"]}}'
 _NUMBER = re.compile(r"[0-9]{1,10}\Z")  # of a task
 
@@ -80,8 +80,10 @@ def load_cluster(source: str | os.PathLike[str] | Mapping[str, object] | Cluster
 
 def _read_file(path: Path, model: str | None) -> Cluster:
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise ClusterError(f"{path} is larger than {MAX_FILE_BYTES} bytes: not a cluster description")
+        most = limits.FILE_BYTES.most
+        if path.stat().st_size > most:
+            said = f"{path} is larger than {most:,} bytes: not a cluster description; {limits.FILE_BYTES.remedy}"
+            raise ClusterError(said)
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ClusterError(f"{path} is not text; a cluster is TOML, TF_CONFIG or `nvidia-smi topo -m`") from None
@@ -125,8 +127,11 @@ def _read_spec(jobs: object, source: str) -> Cluster:
         for number, address in numbered.items():
             if not _NUMBER.match(str(number)):
                 raise ClusterError(f"{source}: job {job!r} has a task {number!r}; give a number, such as 0")
-            if len(addresses) >= MAX_DEVICES:
-                raise ClusterError(f"{source} has more than the {MAX_DEVICES:,} tasks that simviz takes")
+            if len(addresses) >= limits.DEVICES.most:
+                raise ClusterError(
+                    f"{source} has more than the {limits.DEVICES.most:,} tasks that simviz takes; "
+                    f"{limits.DEVICES.remedy}"
+                )
             addresses.append((str(job), int(number), address.removeprefix("grpc://").rsplit(":", 1)[0]))
     cpu = find_model(DEFAULT_CPU)
     hosts = [Host(name, cpu) for name in dict.fromkeys(host for _, _, host in addresses)]

@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from simulator import limits
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.models import DEFAULT_CPU, find_model
 from simulator.cluster.protocols import GRPC, find_protocol
-from simulator.cluster.topology import MAX_DEVICES, Host, Task, check_name, connect
+from simulator.cluster.topology import Host, Task, check_name, connect
 from simulator.errors import ClusterError
 
 GRAMMAR = 'write for instance "4gpu", "2cpu", "ps=1,worker=2x2gpu" or "worker=2x8h100"'
@@ -48,9 +49,10 @@ def read_notation(text: str) -> Cluster:
     total = sum(count for count, _ in local)
     for job, count, devices, what in jobs:
         total += count * (1 + devices)
-        if total > MAX_DEVICES:
+        if total > limits.DEVICES.most:
             raise ClusterError(
-                f"{job}={count}x{devices}{what} makes more than the {MAX_DEVICES:,} devices that simviz takes"
+                f"{job}={count}x{devices}{what} makes more than the {limits.DEVICES.most:,} devices that simviz takes; "
+                f"{limits.DEVICES.remedy}"
             )
         for _ in range(count):
             number = numbers.get(job, 0)
@@ -94,9 +96,10 @@ def _read_part(part: str, text: str, local: list[tuple[int, str]], jobs: list[tu
     counts = (local[-1][0],) if counted or (job and job[1] in ("cpu", "gpu")) else (jobs[-1][1], jobs[-1][2] or 1)
     if 0 in counts:
         raise ClusterError(f"{part!r} in the cluster {text!r} counts zero devices or tasks; {GRAMMAR}")
-    if max(counts) > MAX_DEVICES:
+    if max(counts) > limits.DEVICES.most:
         raise ClusterError(
-            f"{part!r} in the cluster {text!r} makes more than the {MAX_DEVICES:,} devices that simviz takes"
+            f"{part!r} in the cluster {text!r} makes more than the {limits.DEVICES.most:,} devices that simviz takes; "
+            f"{limits.DEVICES.remedy}"
         )
 
 

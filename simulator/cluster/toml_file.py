@@ -33,13 +33,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, TypeAlias
 
+from simulator import limits
 from simulator.cluster.cluster import Cluster, Link
 from simulator.cluster.models import DEFAULT_CPU, MODEL_KEYS, Model, find_model, read_cores, read_model
 from simulator.cluster.protocols import GRPC, PLAIN, Protocol, find_protocol
 from simulator.cluster.topology import (
     LOOPBACK,
-    MAX_DEVICES,
-    MAX_NAME_CHARS,
     NIC_25GBE,
     PCIE4,
     UPLINK,
@@ -134,8 +133,8 @@ class Reader:
 
     def count(self, value: object, at: At) -> int:
         """The value as a number of devices, tasks or hosts."""
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= MAX_DEVICES:
-            self.fail(f"{at[2]} must be a number from 1 to {MAX_DEVICES:,}, not {value!r}", *at)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= limits.DEVICES.most:
+            self.fail(f"{at[2]} must be a number from 1 to {limits.DEVICES.most:,}, not {value!r}", *at)
         return value
 
     def rows(self, value: object, limit: int, at: At) -> tuple[int, ...]:
@@ -280,12 +279,16 @@ def read_toml(text: str, source: str, *, name: str | None = None) -> Cluster:
     named: dict[str, list[str]] = {}  # hosts by the name of their table, and each by its own
     for nth, raw in enumerate(reader.tables(top.get("host", []), "host")):
         table = reader.keys(raw, _HOST, "host", nth)
-        if len(str(table.get("name", ""))) > MAX_NAME_CHARS:
-            reader.fail(f"a name has at most {MAX_NAME_CHARS} characters", "host", nth, "name")
+        if len(str(table.get("name", ""))) > limits.NAME.most:
+            reader.fail(f"a name has at most {limits.NAME.most} characters; {limits.NAME.remedy}", "host", nth, "name")
         made = _hosts(reader, table, nth, own)
         hosts += made
-        if len(hosts) > MAX_DEVICES:
-            reader.fail(f"there are more than the {MAX_DEVICES:,} hosts that simviz takes", "host", nth)
+        if len(hosts) > limits.DEVICES.most:
+            reader.fail(
+                f"there are more than the {limits.DEVICES.most:,} hosts that simviz takes; {limits.DEVICES.remedy}",
+                "host",
+                nth,
+            )
         named[str(table.get("name", f"host{nth}"))] = [host.name for host in made]
     if not hosts:
         reader.fail("no [[host]] is described")
@@ -398,7 +401,7 @@ def _gpus(reader: Reader, text: object, nth: int, own: Mapping[str, Model]) -> t
     found = re.match(r"\s*(\d{1,4})\s*x?\s*([A-Za-z][A-Za-z0-9_.-]*)\s*\Z", text) if isinstance(text, str) else None
     if text == "":
         return ()
-    if not found or int(found[1]) > MAX_DEVICES:
+    if not found or int(found[1]) > limits.DEVICES.most:
         reader.fail(f'gpus must be a number and a model, such as "8 a100", not {text!r}', "host", nth, "gpus")
     return (_model(reader, found[2], "GPU", own, ("host", nth, "gpus")),) * int(found[1])
 
@@ -431,8 +434,9 @@ def _tasks(reader: Reader, tables: Sequence[object], hosts: Sequence[Host]) -> l
             size = len(by_name[name].gpus)
             cpus = reader.count(table.get("cpus", 1), ("task", nth, "cpus"))
             devices += cpus + (0 if "gpus" in table else size)
-            if devices > MAX_DEVICES:
-                reader.fail(f"the tasks have more than the {MAX_DEVICES:,} devices that simviz takes", "task", nth)
+            if devices > limits.DEVICES.most:
+                said = f"the tasks have more than the {limits.DEVICES.most:,} devices that simviz takes"
+                reader.fail(f"{said}; {limits.DEVICES.remedy}", "task", nth)
             gpus = reader.rows(table["gpus"], size, ("task", nth, "gpus")) if "gpus" in table else tuple(range(size))
             tasks.append(Task(job, first + number, name, cpus, gpus))
     return tasks

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from simulator import limits
 from simulator.cluster.cluster import Cluster, Contention, Device, Link
 from simulator.cluster.devicespec import MAX_NUMBER, is_job
 from simulator.cluster.hierarchy import Hierarchy, Position, Route, Way
@@ -23,10 +24,6 @@ from simulator.cluster.models import Model
 from simulator.cluster.protocols import GRPC, Protocol, protocol_note
 from simulator.errors import ClusterError
 from simulator.units import show_rate
-
-MAX_DEVICES = 65_536  # 8,192 hosts of 8
-MAX_NAME_CHARS = 512  # of a job or a host; the names of its devices and links repeat it
-MAX_PAIRS = 2**22  # of GPUs of one host with wires of their own, in the whole cluster: 2,048 in one host
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +107,8 @@ def connect(
     cluster are the figures assumed of its hosts, `notes`, and the protocol.
 
     Raises ClusterError for a host or GPU that does not exist, a GPU of two tasks, and a host in two racks. A task that
-    no device string can name is refused, too, and so are more than MAX_DEVICES devices, and names of jobs and hosts of
-    more than MAX_NAME_CHARS characters.
+    no device string can name is refused, too, and so are more than `limits.DEVICES`, and names of jobs and hosts of
+    more characters than `limits.NAME`.
     """
     machines = {host.name: host for host in hosts}
     _check(machines, tasks)
@@ -152,9 +149,10 @@ def _assumptions(hosts: Sequence[Host]) -> list[str]:
 
 def check_name(what: str, name: str) -> None:
     """Raise ClusterError for a name of a host or a job that is too long."""
-    if len(name) > MAX_NAME_CHARS:
+    if len(name) > limits.NAME.most:  # the names of its devices and links repeat it
         raise ClusterError(
-            f"the name of the {what} {name[:20]}... has {len(name):,} characters; simviz takes at most {MAX_NAME_CHARS}"
+            f"the name of the {what} {name[:20]}... has {len(name):,} characters; simviz takes at most "
+            f"{limits.NAME.most}; {limits.NAME.remedy}"
         )
 
 
@@ -164,8 +162,9 @@ def _check(machines: Mapping[str, Host], tasks: Sequence[Task]) -> None:
     if not tasks:
         raise ClusterError("the cluster has no task")
     total = sum(task.cpus + len(task.gpus) for task in tasks)
-    if total > MAX_DEVICES:
-        raise ClusterError(f"the cluster has {total} devices; simviz takes at most {MAX_DEVICES:,}")
+    most = limits.DEVICES
+    if total > most.most:
+        raise ClusterError(f"the cluster has {total} devices; simviz takes at most {most.most:,}; {most.remedy}")
     for host in machines:
         check_name("host", host)
     for task in tasks:
@@ -190,10 +189,10 @@ def _check(machines: Mapping[str, Host], tasks: Sequence[Task]) -> None:
                 raise ClusterError(f"GPU {gpu} of host {task.host!r} belongs to {other} and to {task.name}")
 
     wired = sum(len(host.gpus) ** 2 for host in machines.values() if _has_wires(host))
-    if wired > MAX_PAIRS:
+    if wired > limits.GPU_PAIRS.most:
         raise ClusterError(
             f"the GPUs of the hosts make {wired:,} pairs with NVLinks, PCIe switches or sockets; simviz takes at most "
-            f"{MAX_PAIRS:,}"
+            f"{limits.GPU_PAIRS.most:,}; {limits.GPU_PAIRS.remedy}"
         )
 
 

@@ -21,6 +21,7 @@ from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from simulator import limits
 from simulator.cluster.cluster import MAX_CORES, Cluster
 from simulator.cluster.protocols import GRPC, Protocol, protocol_note
 from simulator.errors import ClusterError
@@ -34,7 +35,6 @@ else:
     import tomli as tomllib
 
 FORM = "profile 1"
-MAX_FILE_BYTES = 4 * 2**20
 MAX_ROWS = 10_000
 MAX_KERNEL_NS = 10**11  # 100 s; calibration gives a kernel a twentieth of a second
 MAX_SPREAD = 100.0  # a median of a hundred times the lower quartile: the machine was not there
@@ -147,7 +147,7 @@ def read_profile(source: str | os.PathLike[str] | Profile) -> Profile:
         return source
     label = os.fspath(source)
     try:
-        table = tomllib.loads(read_file(label, MAX_FILE_BYTES, ClusterError).decode("utf-8").replace("\r\n", "\n"))
+        table = tomllib.loads(read_file(label, ClusterError, limits.FILE_BYTES).decode("utf-8").replace("\r\n", "\n"))
     except (UnicodeDecodeError, RecursionError):
         raise ClusterError(f"{label} is no profile, which is text in TOML; {_REMAKE}") from None
     except ValueError as error:  # a number of thousands of digits is one, too

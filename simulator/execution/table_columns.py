@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from simulator.cluster.cluster import MAX_IN_STEP
+from simulator import limits
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.arrays import BY_TIME, CHEAP, DEAR
@@ -289,9 +289,11 @@ def cluster_columns(cluster: Cluster) -> ClusterColumns:
 
 
 def _cluster_columns(cluster: Cluster) -> ClusterColumns:
-    if len(cluster) > MAX_IN_STEP:
+    most = limits.STEP_DEVICES.most  # columns have a row for each pair of devices
+    if len(cluster) > most:
         raise ClusterError(
-            f"{cluster.name!r} has {len(cluster):,} devices; a simulation takes at most {MAX_IN_STEP:,}. "
+            f"{cluster.name!r} has {len(cluster):,} devices; a simulation takes at most {most:,}; "
+            f"{limits.STEP_DEVICES.remedy}. "
             "simulator.within_reach(graph, cluster) gives the part of it that one step may use."
         )
     for device in cluster.devices:

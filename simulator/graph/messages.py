@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
 from simulator.graph import dtypes
+from simulator.limits import BACKSLASHES
 
 # A run of backslashes costs protobuf's reader its square: 100,000 of them take a minute.
-MAX_BACKSLASHES = 512
-_BACKSLASHES = re.compile(rf"\\{{{MAX_BACKSLASHES + 1}}}")
+_BACKSLASHES = re.compile(r"\\+")
 
 # Any: descriptors made at run time have fields that no checker knows. This module is one of the two places where
 # untyped values enter. A parameter of this type is a message, ours or TensorFlow's.
@@ -364,10 +364,10 @@ Event = _message("Event")
 
 def merge_text(text: str, message: Proto) -> Proto:
     """Read text by protobuf's own reader. Raises its errors, and its ParseError for a text that would take long."""
-    found = _BACKSLASHES.search(text)
-    if found:
-        line = 1 + text.count("\n", 0, found.start())
-        raise text_format.ParseError(
-            f"more than {MAX_BACKSLASHES} backslashes in a row, which no program writes", line, 1
-        )
+    most = BACKSLASHES.most
+    for found in _BACKSLASHES.finditer(text):
+        if found.end() - found.start() > most:
+            line = 1 + text.count("\n", 0, found.start())
+            said = f"more than {most:,} backslashes in a row, which no program writes; {BACKSLASHES.remedy}"
+            raise text_format.ParseError(said, line, 1)
     return text_format.Parse(text, message)

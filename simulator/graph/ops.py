@@ -12,12 +12,14 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from simulator import limits
 from simulator.errors import GraphError
 from simulator.graph import registry
 from simulator.graph.dtypes import INT32, NAMES, REF, RESOURCE, STRING
 from simulator.graph.graph import Attrs
 from simulator.graph.messages import Proto
 from simulator.graph.registry import Argument, FunctionMessage, Kernel, OpFacts, Plain
+from simulator.limits import Limit
 
 _Answer = TypeVar("_Answer")
 
@@ -143,8 +145,6 @@ Types: TypeAlias = tuple[int, ...]
 Ranges: TypeAlias = tuple[tuple[str, int, int], ...]
 Library: TypeAlias = Mapping[str, FunctionMessage]
 
-MAX_ARGUMENTS = 65_536  # tensors that a number in a file may claim; the largest known graphs stay far below it
-MAX_INPUTS = 2**22  # tensors that one op may take where the file writes them out
 _INPUTS, _OUTPUTS = "inputs", "outputs"
 
 
@@ -152,20 +152,26 @@ def inputs(op: str, attrs: Attrs, library: Library) -> Types | None:
     """DataType per data input, +100 for a reference, 0 where unknown.
 
     None: the op is unknown, or an attribute that gives the number of inputs is missing.
-    Raises GraphError when the node claims more than MAX_INPUTS; `check_inputs` has refused a claim without inputs.
+    Raises GraphError when the node claims more than `limits.INPUTS`; `check_inputs` has refused a claim without inputs.
     """
     given = _signature(op, library)
-    return None if given is None else _types(given, _INPUTS, _values(_signature_attrs(given), attrs))
+    return (
+        None
+        if given is None
+        else _types(given, _INPUTS, _values(_signature_attrs(given), attrs), _limit(given, _INPUTS).most)
+    )
 
 
 def outputs(op: str, attrs: Attrs, library: Library) -> Types | None:
-    """DataType per output; otherwise as `inputs`. Raises GraphError when the node claims more than MAX_ARGUMENTS."""
+    """DataType per output; otherwise as `inputs`. Raises GraphError when the node claims more than `limits.CLAIMED`."""
     given = _signature(op, library)
-    return None if given is None else _types(given, _OUTPUTS, _values(_signature_attrs(given), attrs))
+    return (
+        None if given is None else _types(given, _OUTPUTS, _values(_signature_attrs(given), attrs), limits.CLAIMED.most)
+    )
 
 
 def check_inputs(op: str, attrs: Attrs, count: int) -> None:
-    """Raise GraphError for a node with `count` data inputs that claims more than these and more than MAX_ARGUMENTS.
+    """Raise GraphError for a node with `count` data inputs that claims more than these and more than `limits.CLAIMED`.
 
     So what a node takes to look at grows with its file, and not with a number in it.
     """
@@ -174,8 +180,8 @@ def check_inputs(op: str, attrs: Attrs, count: int) -> None:
         for argument, read in _numbers(given):
             value = attrs.get(argument.number_attr)
             number = None if value is None else read(value)
-            if isinstance(number, int) and number > max(MAX_ARGUMENTS, count):
-                raise _too_many(argument, MAX_ARGUMENTS)
+            if isinstance(number, int) and number > max(limits.CLAIMED.most, count):
+                raise _too_many(argument, limits.CLAIMED.most)
 
 
 @lru_cache(maxsize=4096)
@@ -190,7 +196,11 @@ def output_ranges(op: str, attrs: Attrs, library: Library) -> Ranges | None:
     None as for `inputs`.
     """
     given = _signature(op, library)
-    return None if given is None else _ranges(given, _OUTPUTS, _values(_signature_attrs(given), attrs))
+    return (
+        None
+        if given is None
+        else _ranges(given, _OUTPUTS, _values(_signature_attrs(given), attrs), limits.CLAIMED.most)
+    )
 
 
 def _signature(op: str, library: Library) -> OpFacts | None:
@@ -228,7 +238,7 @@ def _count(argument: Argument, value: Mapping[str, Plain]) -> int | None:
     return max(number, 0) if isinstance(number, int) else None
 
 
-def ranges_of(arguments: tuple[Argument, ...], value: Mapping[str, Plain], most: int = MAX_ARGUMENTS) -> Ranges | None:
+def ranges_of(arguments: tuple[Argument, ...], value: Mapping[str, Plain], most: int) -> Ranges | None:
     """Name, first slot and slot after the last per argument, given the attribute values; None as for `inputs`.
 
     Raises GraphError for more than `most` in all.
@@ -247,9 +257,10 @@ def ranges_of(arguments: tuple[Argument, ...], value: Mapping[str, Plain], most:
 
 
 def _too_many(argument: Argument, most: int) -> GraphError:
+    limit = limits.INPUTS if most == limits.INPUTS.most else limits.CLAIMED
     return GraphError(
         f"A node claims more than {most:,} tensors for the argument {argument.name!r} of its op; check its attribute "
-        f"{argument.list_attr or argument.number_attr!r}."
+        f"{argument.list_attr or argument.number_attr!r}. If it is right, {limit.remedy}."
     )
 
 
@@ -257,16 +268,19 @@ def _arguments(given: OpFacts, side: str) -> tuple[Argument, ...]:
     return given.inputs if side == _INPUTS else given.outputs
 
 
+def _limit(given: OpFacts, side: str) -> Limit:
+    """The limit of the tensors on that side: of inputs that `check_inputs`, which knows registered ops, has counted."""
+    return limits.INPUTS if side == _INPUTS and registry.facts(given.name) is given else limits.CLAIMED
+
+
 @lru_cache(maxsize=16_384)
-def _ranges(given: OpFacts, side: str, found: Values) -> Ranges | None:
-    written = side == _INPUTS and registry.facts(given.name) is given  # by `check_inputs`, which knows registered ops
-    most = MAX_INPUTS if written else MAX_ARGUMENTS
+def _ranges(given: OpFacts, side: str, found: Values, most: int) -> Ranges | None:
     return ranges_of(_arguments(given, side), _by_name(_signature_attrs(given), found), most)
 
 
 @lru_cache(maxsize=16_384)
-def _types(given: OpFacts, side: str, found: Values) -> Types | None:
-    ranges, value = _ranges(given, side, found), _by_name(_signature_attrs(given), found)
+def _types(given: OpFacts, side: str, found: Values, most: int) -> Types | None:
+    ranges, value = _ranges(given, side, found, most), _by_name(_signature_attrs(given), found)
     if ranges is None:
         return None
     flat: list[int] = []
@@ -416,7 +430,8 @@ def _host_memory(given: OpFacts, device_type: str, signature: Values, constraine
         found = _kernel(given, device_type, _constrained(given, constrained))
     slots = []
     for side, more in zip((_INPUTS, _OUTPUTS), listed, strict=True):
-        types, ranges = _types(given, side, signature), _ranges(given, side, signature)
+        most = _limit(given, side).end  # `inputs` and `outputs` have counted them
+        types, ranges = _types(given, side, signature, most), _ranges(given, side, signature, most)
         if types is None or ranges is None:
             return _NOTHING
         slots.append(_slots(types, ranges, found.host_memory if found else None, more))

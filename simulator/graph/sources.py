@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from simulator import limits
 from simulator.errors import GraphError
 from simulator.files import GZIP, readable, unzipped
+from simulator.limits import Limit
 from simulator.units import show_bytes
 
 # --- fetch -----------------------------------------------------------------------------------------------------------
 
 
-MAX_FILE_BYTES = 2**31  # no protobuf message is larger
-MAX_STREAM_BYTES = 2**29  # from a pipe or out of gzip, where the size is not known beforehand
 STANDARD_INPUT = "-"
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt", "saved_model.pb.gz", "saved_model.pbtxt.gz")
 
@@ -31,13 +31,15 @@ def read_source(source: str | os.PathLike[str]) -> tuple[bytes, str]:
     if label == STANDARD_INPUT:
         if sys.stdin is None:  # started with it closed
             raise GraphError("standard input is closed. Give a GraphDef, MetaGraph or SavedModel.")
-        return _unzipped(_bounded(sys.stdin.buffer, "standard input"), "standard input"), "standard input"
+        return _unzipped(
+            _bounded(sys.stdin.buffer, "standard input", limits.STREAM_BYTES), "standard input"
+        ), "standard input"
     with readable(label, GraphError):
         path = Path(label)
         if path.is_dir():
             path = _saved_model(path)
         with path.open("rb") as stream:
-            limit = MAX_FILE_BYTES if path.is_file() else MAX_STREAM_BYTES
+            limit = limits.GRAPH_BYTES if path.is_file() else limits.STREAM_BYTES
             return _unzipped(_bounded(stream, label, limit), label), label
 
 
@@ -50,12 +52,12 @@ def _saved_model(folder: Path) -> Path:
     raise GraphError(f"{folder} is a folder without saved_model.pb or saved_model.pbtxt.{hint}")
 
 
-def _bounded(stream: BinaryIO, label: str, limit: int = MAX_STREAM_BYTES) -> bytes:
-    raw = stream.read(limit + 1)
-    if len(raw) > limit:
+def _bounded(stream: BinaryIO, label: str, limit: Limit) -> bytes:
+    raw = stream.read(limit.most + 1)
+    if len(raw) > limit.most:
         raise GraphError(
-            f"{label} holds more than {show_bytes(limit)}. A graph is smaller: if constants make it so large, keep "
-            "them in a checkpoint instead of freezing them."
+            f"{label} holds more than {show_bytes(limit.most)}. A graph is smaller: if constants make it so large, "
+            f"keep them in a checkpoint instead of freezing them; {limit.remedy}."
         )
     return raw
 
@@ -63,7 +65,7 @@ def _bounded(stream: BinaryIO, label: str, limit: int = MAX_STREAM_BYTES) -> byt
 def _unzipped(raw: bytes, label: str) -> bytes:
     """The content of gzip, or the bytes as they are."""
     try:
-        return unzipped(raw, MAX_STREAM_BYTES) if raw.startswith(GZIP) else raw
+        return unzipped(raw, limits.STREAM_BYTES) if raw.startswith(GZIP) else raw
     except ValueError as error:
         raise GraphError(f"{label} {error}.") from None
 

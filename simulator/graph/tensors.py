@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulator import limits
 from simulator.columns import Ids, Ints, ids, ints
 from simulator.errors import GraphError
 from simulator.graph.dtypes import RESOURCE, SIZE, VARIANT, base
@@ -17,8 +18,6 @@ from simulator.units import show_bytes
 from simulator.wording import counted
 
 MAX_BYTES = 2**55  # 32 PiB: sizes beyond it are nonsense, and a hundred of them still add up within 64 bits
-MAX_OUTPUTS = 1 << 16  # of one node
-MAX_TENSORS = 1 << 23  # of a graph; a few bytes of a file can claim many
 SHAPES = "_output_shapes"
 
 
@@ -61,8 +60,9 @@ def tensor_columns(
     """
     used = np.zeros(len(names), np.int64)
     np.maximum.at(used, edges.src, edges.port + 1)
-    if len(used) and used.max() > MAX_OUTPUTS:
-        _refuse_port(names, int(np.argmax(used)), MAX_OUTPUTS, edges, source)
+    most = limits.CLAIMED.most
+    if len(used) and used.max() > most:
+        _refuse_port(names, int(np.argmax(used)), most, edges, source)
     dtypes: list[int] = []
     shapes: list[Shape | None] = []
     counts: list[int] = []
@@ -79,12 +79,15 @@ def tensor_columns(
         types, declared, _ = asked[key]
         given = known.get(row, declared)
         if types is None:
-            types = (0,) * max(needed, min(len(given), MAX_OUTPUTS))
+            types = (0,) * max(needed, min(len(given), most))
         elif len(types) < needed:
             _refuse_port(names, row, len(types), edges, source)
         dtypes += types
-        if len(dtypes) > MAX_TENSORS:
-            raise GraphError(f"{source} claims more than {MAX_TENSORS} tensors; no real graph has so many.")
+        if len(dtypes) > limits.TENSORS.most:
+            raise GraphError(
+                f"{source} claims more than {limits.TENSORS.most:,} tensors; no real graph has so many. If this one "
+                f"has, {limits.TENSORS.remedy}."
+            )
         counts.append(len(types))
         shapes += given if len(given) == len(types) else _fitted(given, len(types))
     return _assembled(counts, dtypes, shapes)
@@ -157,7 +160,8 @@ def size_of(dtype: int, shape: Shape | None) -> int:
 def _refuse_port(names: Sequence[str], row: int, count: int, edges: EdgeColumns, source: str) -> None:
     edge = int(np.argmax((edges.src == row) & (edges.port >= count)))
     reader = names[int(edges.dst[edge])]
-    has = f"has only {counted(count, 'output')}" if count < MAX_OUTPUTS else f"can't have more than {count}"
+    few = count < limits.CLAIMED.most
+    has = f"has only {counted(count, 'output')}" if few else f"can't have more than {count} ({limits.CLAIMED.remedy})"
     raise GraphError(
         f"{source}: node {reader!r} reads '{names[row]}:{int(edges.port[edge])}', but {names[row]!r} {has}. "
         "Mend the input, or write the file anew.",

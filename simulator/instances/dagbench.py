@@ -18,17 +18,18 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from simulator import limits
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import MAX_RATE, Cluster, Device, Link
 from simulator.columns import ints
 from simulator.errors import GraphError
-from simulator.instances.fields import MAX_EDGES, MAX_NODES, listed, mapping, number, text
+from simulator.instances.fields import listed, mapping, number, text
 from simulator.instances.instance import BOUNDLESS_BYTES, Instance, graph_of, node_names
+from simulator.limits import Limit
 
 FORM = "DAGBench instance"
 _MOST = 1e9  # of a cost, a size, a speed
 _MOST_S = 86_400  # of a task
-_MOST_DEVICES = 256
 _BYTES = 10**6  # of a size of 1, and per second of a speed of 1
 _TASK = "/job:localhost/replica:0/task:0"
 
@@ -40,8 +41,8 @@ def is_dagbench(document: dict[str, Any]) -> bool:
 
 def read_dagbench(document: dict[str, Any], label: str) -> Instance:
     """The instance of a JSON object. Raises GraphError for one that is malformed."""
-    tasks = _named(document["task_graph"], "tasks", "cost", MAX_NODES, label)
-    nodes = _named(document["network"], "nodes", "speed", _MOST_DEVICES, label)
+    tasks = _named(document["task_graph"], "tasks", "cost", limits.INSTANCE_NODES, label)
+    nodes = _named(document["network"], "nodes", "speed", limits.INSTANCE_DEVICES, label)
     slow = next((name for name, speed in nodes.items() if not speed), None)
     if slow is not None:
         raise GraphError(f"{label}: node {slow!r} has the speed 0.")
@@ -81,10 +82,10 @@ def read_dagbench(document: dict[str, Any], label: str) -> Instance:
     )
 
 
-def _named(holder: dict[str, Any], key: str, figure: str, most: int, label: str) -> dict[str, float]:
+def _named(holder: dict[str, Any], key: str, figure: str, limit: Limit, label: str) -> dict[str, float]:
     """Name -> figure of the entries of a list, of which there is one at least."""
     found: dict[str, float] = {}
-    for entry in listed(holder, key, most, label):
+    for entry in listed(holder, key, limit, label):
         one = mapping(entry, f"an entry of {key!r}", label)
         name = text(one, "name", f"an entry of {key!r}", label)
         if name in found:
@@ -100,7 +101,7 @@ def _edges(
 ) -> list[tuple[int, int, float]]:
     """Rows of both ends and the figure of each edge; one from a node to itself is left out in a network."""
     found = []
-    for entry in listed(holder, key, MAX_EDGES, label):
+    for entry in listed(holder, key, limits.INSTANCE_EDGES, label):
         edge = mapping(entry, f"an entry of {key!r}", label)
         ends = [text(edge, end, f"an entry of {key!r}", label) for end in ("source", "target")]
         for end in ends:

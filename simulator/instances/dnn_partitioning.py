@@ -28,18 +28,18 @@ from typing import Any
 
 import numpy as np
 
+from simulator import limits
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster, Device, Link
 from simulator.columns import ints
 from simulator.errors import GraphError
-from simulator.instances.fields import MAX_EDGES, MAX_NODES, listed, mapping, number, whole
+from simulator.instances.fields import listed, mapping, number, whole
 from simulator.instances.instance import BOUNDLESS_BYTES, Instance, graph_of, node_names
 
 FORM = "dnn-partitioning instance"
 _NS = 1_000_000  # of the file's unit of time, a millisecond
 _MOST_TIME = 1e8  # a day, in that unit
 _MOST_BYTES = 2.0**50
-_MOST_DEVICES = 256
 _RATES = (10**9, 10**8, 10**7, 10**6)  # bytes per second, the largest first
 _SHARE = 100  # the sizes of tensors are together at most such a part of the limit, where a rate allows it
 _TASK = "/job:localhost/replica:0/task:0"
@@ -66,14 +66,14 @@ def is_dnn_partitioning(document: dict[str, Any]) -> bool:
 
 def read_dnn_partitioning(document: dict[str, Any], label: str) -> Instance:
     """The instance of a JSON object. Raises GraphError for one that is malformed."""
-    nodes = [_node(entry, label) for entry in listed(document, "nodes", MAX_NODES, label)]
+    nodes = [_node(entry, label) for entry in listed(document, "nodes", limits.INSTANCE_NODES, label)]
     if not nodes:
         raise GraphError(f"{label} is a {FORM} without nodes.")
     row_of = {node.number: row for row, node in enumerate(nodes)}
     if len(row_of) < len(nodes):
         twice = next(node.number for row, node in enumerate(nodes) if row_of[node.number] != row)
         raise GraphError(f"{label}: two nodes have the id {twice}.")
-    accelerators = whole(document, "maxFPGAs", _MOST_DEVICES, "the file", label)
+    accelerators = whole(document, "maxFPGAs", limits.INSTANCE_DEVICES.most, "the file", label)
     cpus = whole(document, "maxCPUs", 2**20, "the file", label, 0)
     if not accelerators and not cpus:
         raise GraphError(f"{label} has neither accelerators (maxFPGAs) nor CPUs (maxCPUs).")
@@ -152,7 +152,7 @@ def _edges(
     found: dict[tuple[int, int], None] = {}
     costs: dict[int, float] = {}
     several: set[int] = set()
-    for entry in listed(document, "edges", MAX_EDGES, label):
+    for entry in listed(document, "edges", limits.INSTANCE_EDGES, label):
         edge = mapping(entry, "an edge", label)
         ends = [whole(edge, key, 2**53, "an edge", label) for key in ("sourceId", "destId")]
         for end in ends:

@@ -9,9 +9,7 @@ import math
 from typing import Any
 
 from simulator.errors import GraphError
-
-MAX_NODES = 200_000
-MAX_EDGES = 4_000_000
+from simulator.limits import Limit
 
 
 def mapping(value: Any, what: str, label: str) -> dict[str, Any]:
@@ -21,13 +19,14 @@ def mapping(value: Any, what: str, label: str) -> dict[str, Any]:
     return value
 
 
-def listed(holder: dict[str, Any], key: str, most: int, label: str) -> list[Any]:
+def listed(holder: dict[str, Any], key: str, limit: Limit, label: str) -> list[Any]:
     """The list under that key, empty where there is none. Raises GraphError for no list and for a longer one."""
     found = holder.get(key, [])
     if not isinstance(found, list):
         raise GraphError(f"{label}: {key!r} is {_shown(found)} instead of a list.")
-    if len(found) > most:
-        raise GraphError(f"{label}: {key!r} has {len(found):,} entries; at most {most:,} are read.")
+    if len(found) > limit.most:
+        said = f"{label}: {key!r} has {len(found):,} entries; at most {limit.most:,} are read; {limit.remedy}."
+        raise GraphError(said)
     return found
 
 

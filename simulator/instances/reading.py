@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 
+from simulator import limits
 from simulator.errors import GraphError
 from simulator.graph.sources import read_source, text_of
 from simulator.instances.dagbench import is_dagbench, read_dagbench
 from simulator.instances.dnn_partitioning import is_dnn_partitioning, read_dnn_partitioning
 from simulator.instances.instance import Instance
-from simulator.instances.recognising import MAX_BYTES, looks_like_json, opens
+from simulator.instances.recognising import looks_like_json, opens
 from simulator.instances.wfcommons import is_wfcommons, read_wfcommons
 from simulator.json_text import JsonError, parse_json
+from simulator.units import show_bytes
 
 
 def read_instance(source: object) -> Instance | None:
@@ -30,8 +32,9 @@ def read_instance(source: object) -> Instance | None:
     text = text_of(raw, label)
     if text is None:  # a binary graph may begin so
         return None
-    if len(raw) > MAX_BYTES:
-        raise GraphError(f"{label} is larger than {MAX_BYTES >> 20} MiB, as no instance is.")
+    limit = limits.INSTANCE_BYTES
+    if len(raw) > limit.most:
+        raise GraphError(f"{label} is larger than {show_bytes(limit.most)}, as no instance is; {limit.remedy}.")
     try:
         document = parse_json(text)
     except JsonError as error:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from pathlib import Path
 
+from simulator import limits
 from simulator.files import GZIP, unzipped
 
-MAX_BYTES = 2**28
 _SAMPLE = 4096  # bytes in which an object begins
 _BLANKS = b"\xef\xbb\xbf \t\r\n"
 _KEYS = re.compile(rb'"(maxFPGAs|workflow|task_graph)"\s*:')
@@ -19,10 +18,12 @@ def is_instance(path: str | os.PathLike[str]) -> bool:
     """Whether a file is JSON with a key that only instances have. It may still be a malformed one."""
     if not looks_like_json(path):
         return False
-    raw = Path(path).read_bytes()
+    most = limits.INSTANCE_BYTES.most
+    with open(path, "rb") as file:
+        raw = file.read(most + 1)  # of a longer one the reader says so
     if raw.startswith(GZIP):
         try:
-            raw = unzipped(raw, MAX_BYTES)
+            raw = unzipped(raw, limits.INSTANCE_BYTES)
         except ValueError:  # the reader says what is wrong with it
             return False
     return _KEYS.search(raw) is not None

@@ -20,18 +20,18 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from simulator import limits
 from simulator.assignment import Assignment
-from simulator.cluster.cluster import MAX_IN_STEP, Cluster, Device, Link
+from simulator.cluster.cluster import Cluster, Device, Link
 from simulator.cluster.topology import NIC_25GBE
 from simulator.columns import ints
 from simulator.errors import GraphError
-from simulator.instances.fields import MAX_EDGES, MAX_NODES, listed, mapping, number, text, whole
+from simulator.instances.fields import listed, mapping, number, text, whole
 from simulator.instances.instance import BOUNDLESS_BYTES, Instance, graph_of, node_names
 
 FORM = "WfCommons workflow"
 _MOST_S = 1e5  # a task's longest time: more than a day
 _MOST_BYTES = 2**50  # of a file
-_FILES = 1_000_000
 _MACHINES = 4  # where the file names none
 _MOST_CORES = 4096
 
@@ -48,7 +48,7 @@ def read_wfcommons(document: dict[str, Any], label: str) -> Instance:
     split = "specification" in workflow  # from 1.5 on what ran stands apart
     form = mapping(workflow["specification"], "the specification", label) if split else workflow
     ran = mapping(workflow.get("execution", {}), "the execution", label) if split else workflow
-    tasks = [mapping(entry, "a task", label) for entry in listed(form, _key(form), MAX_NODES, label)]
+    tasks = [mapping(entry, "a task", label) for entry in listed(form, _key(form), limits.INSTANCE_NODES, label)]
     if not tasks:
         raise GraphError(f"{label} is a {FORM} without tasks.")
     numbers = [text(task, "id" if "id" in task else "name", "a task", label) for task in tasks]
@@ -60,7 +60,7 @@ def read_wfcommons(document: dict[str, Any], label: str) -> Instance:
     reads, writes, sizes = _files(form, tasks, numbers, label)
     names = node_names(numbers, [f"task{row}" for row in range(len(tasks))])
     inputs, nbytes = _inputs(_parents(tasks, numbers, rows, label), names, reads, writes, sizes)
-    machines = [mapping(entry, "a machine", label) for entry in listed(ran, "machines", MAX_IN_STEP, label)]
+    machines = [mapping(entry, "a machine", label) for entry in listed(ran, "machines", limits.STEP_DEVICES, label)]
     cluster, places = _cluster(machines, label)
     said = f"a {FORM}: a task takes its recorded time on every machine, and holds a core"
     graph = graph_of(
@@ -100,7 +100,7 @@ def _seconds(
     """[N] the recorded time of each task."""
     records = dict(enumerate(tasks))
     if split:
-        entries = [mapping(entry, "a run", label) for entry in listed(ran, "tasks", MAX_NODES, label)]
+        entries = [mapping(entry, "a run", label) for entry in listed(ran, "tasks", limits.INSTANCE_NODES, label)]
         records = {rows[found]: entry for entry in entries if (found := str(entry.get("id"))) in rows}
     times = []
     for row, name in enumerate(numbers):
@@ -117,14 +117,14 @@ def _files(
     sizes: dict[str, int] = {}
     reads: list[list[str]] = []
     writes: list[list[str]] = []
-    for entry in listed(form, "files", _FILES, label):
+    for entry in listed(form, "files", limits.INSTANCE_EDGES, label):
         file = mapping(entry, "a file", label)
         sizes[text(file, "id", "a file", label)] = whole(file, "sizeInBytes", _MOST_BYTES, "a file", label)
     for task, name in zip(tasks, numbers, strict=True):
         own: dict[str, list[str]] = {"input": [], "output": []}
         for key in own:
-            own[key] = [str(file) for file in listed(task, f"{key}Files", _FILES, label)]
-        for entry in listed(task, "files", _FILES, label):
+            own[key] = [str(file) for file in listed(task, f"{key}Files", limits.INSTANCE_EDGES, label)]
+        for entry in listed(task, "files", limits.INSTANCE_EDGES, label):
             file = mapping(entry, f"a file of task {name!r}", label)
             called = text(file, "id" if "id" in file else "name", f"a file of task {name!r}", label)
             size = "size" if "sizeInBytes" not in file and "size" in file else "sizeInBytes"
@@ -143,7 +143,7 @@ def _parents(
     by_name = {str(task.get("name")): row for row, task in enumerate(tasks)} | rows  # old files refer by name
     for row, task in enumerate(tasks):
         for key in ("parents", "children"):
-            for other in listed(task, key, MAX_EDGES, label):
+            for other in listed(task, key, limits.INSTANCE_EDGES, label):
                 at = by_name.get(other) if isinstance(other, str) else None
                 if at is None:
                     said = f"{label}: task {numbers[row]!r} has {repr(other)[:60]} among its {key}"

@@ -14,18 +14,16 @@ from collections.abc import Mapping
 from math import prod
 from typing import TypeAlias
 
+from simulator import limits
 from simulator.errors import ClusterError, GraphError
 from simulator.files import GZIP, read_file, unzipped
 from simulator.graph.graph import Shape
 from simulator.graph.tensors import MAX_BYTES as MAX_TENSOR_BYTES
-from simulator.graph.tensors import MAX_OUTPUTS
 from simulator.json_text import parse_json
 from simulator.observed.observed_step import MAX_NS, ObservedNode, ObservedStep, SeenShape
 from simulator.units import DAY_NS, Nanos
 
 FORM = 1
-MAX_FILE_BYTES = 2**26
-MAX_BYTES = 2**28  # unpacked; a node takes about 100
 MAX_RANK = 254  # of TensorFlow's shapes
 MAX_LINE = 200  # characters of a version, a processor or a digest
 _LEAST_NS: Nanos = 1000  # of a step: a session takes longer without any op
@@ -61,8 +59,11 @@ def dump(observed: ObservedStep) -> bytes:
         "nodes": nodes,
     }
     content = gzip.compress(json.dumps(facts, sort_keys=True).encode(), mtime=0)
-    if len(content) > MAX_FILE_BYTES:
-        raise GraphError(f"the observed step of {observed.graph} would take {len(content):,} bytes; observe a part")
+    if len(content) > limits.OBSERVED_BYTES.most // 4:
+        raise GraphError(
+            f"the observed step of {observed.graph} would take {len(content):,} bytes; observe a part, or "
+            f"{limits.OBSERVED_BYTES.remedy}"
+        )
     return content
 
 
@@ -73,7 +74,7 @@ def read_observed(source: str | os.PathLike[str]) -> ObservedStep:
     ops of which none takes any time.
     """
     where = os.fspath(source)
-    packed = read_file(where, MAX_FILE_BYTES, ClusterError)
+    packed = read_file(where, ClusterError, limits.OBSERVED_BYTES, share=4)
     try:
         facts = _object(parse_json(_unpacked(packed)), "the whole")
         form = _of(facts, "form")
@@ -91,7 +92,7 @@ def _unpacked(packed: bytes) -> bytes:
     if not packed.startswith(GZIP):
         raise ValueError("it is not packed by gzip")
     try:
-        return unzipped(packed, MAX_BYTES, alone=True)
+        return unzipped(packed, limits.OBSERVED_BYTES, alone=True)
     except ValueError as error:
         raise ValueError(f"it {error}") from None
 
@@ -144,7 +145,7 @@ def _output(pair: _Json, what: str) -> tuple[int, tuple[SeenShape, ...]]:
         seen.append(SeenShape(_number(runs, MAX_NS, what, least=1), _shape(shape, what)))
     if not seen:
         raise ValueError(f"{what} has an output without a shape")
-    return _number(port, MAX_OUTPUTS, what), tuple(seen)
+    return _number(port, limits.CLAIMED.most, what), tuple(seen)
 
 
 def _shape(value: _Json, what: str) -> Shape:

@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from simulator import limits
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, compatible, merge, parse, parse_beginning, specialise
 from simulator.errors import ClusterError, GraphError, InfeasibleError, SimvizError
@@ -26,7 +27,6 @@ from simulator.graph.dtypes import REF, RESOURCE, STRING, VARIANT
 from simulator.graph.editor import edited
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.bodies import Body, instantiate
-from simulator.graph.inlining.calls import MAX_DEPTH
 from simulator.graph.inlining.expanding import isolated
 from simulator.graph.messages import AttrValue
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, PARTITIONED, SWITCHES
@@ -356,12 +356,15 @@ def _body_of(graph: Graph, row: int, callers: tuple[str, ...]) -> tuple[str, Gra
     """The name of the called function, its body as the placer sees it, and there the rows of arguments and results.
 
     Raises InfeasibleError for a function that is among its callers, as TensorFlow does, and GraphError where more
-    than MAX_DEPTH calls lie within each other.
+    than `limits.CALLS` calls lie within each other.
     """
     name, attrs = _called(graph, row)
     body = instantiate(graph.library[name], attrs, graph.library, graph.source)
-    if len(callers) > MAX_DEPTH:
-        raise GraphError(f"More than {MAX_DEPTH} calls that return resources lie within each other, down to {name!r}.")
+    if len(callers) > limits.CALLS.most:
+        raise GraphError(
+            f"More than {limits.CALLS.most} calls that return resources lie within each other, down to {name!r}; "
+            f"{limits.CALLS.remedy}."
+        )
     if name in callers:
         raise InfeasibleError(
             f"Recursive function calls are not supported. Node {graph.names[row]!r} calls the function {name!r}, which "

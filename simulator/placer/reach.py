@@ -8,23 +8,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from simulator import limits
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.parts import part, without_others_links
 from simulator.graph.graph import Graph
 from simulator.placer.constraints import constrain
 from simulator.wording import counted
 
-LARGE = 1024  # devices that a search still tries, in some ten seconds
-ENOUGH = 256  # devices, if the graph asks for no more: whole hosts until there are so many
-
 
 def within_reach(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Cluster:
-    """The cluster itself, or of more than 1,024 devices a part on which TensorFlow places the graph as on the whole.
+    """The cluster itself, or a part on which TensorFlow places the graph as on the whole.
 
-    The part has, of each group, the device that TensorFlow prefers; the client's host; a host of each kind; and further
-    whole hosts in order, until there are `ENOUGH` devices. A note says so. Raises what `constrain` raises.
+    It is a part where the cluster has more devices than `limits.WHOLE_CLUSTER`. The part has, of each group, the device
+    that TensorFlow prefers; the client's host; a host of each kind; and further
+    whole hosts in order, until there are as many as `limits.PART`. A note says so. Raises what `constrain` raises.
     """
-    if len(cluster) <= LARGE:
+    if len(cluster) <= limits.WHOLE_CLUSTER.most:  # a search still tries so many, in some ten seconds
         return cluster
     hosts: dict[str, list[int]] = {}
     for row, device in enumerate(cluster.devices):
@@ -35,14 +34,14 @@ def within_reach(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Cluste
     kept.update(hosts[client.host or client.task])
     kinds = {tuple(cluster.devices[row].kind for row in rows): rows for rows in reversed(hosts.values())}
     for rows in (*reversed(kinds.values()), *hosts.values()):
-        if len(kept) >= ENOUGH:
+        if len(kept) >= limits.PART.most:
             break
         kept.update(rows)
     # without a client of its own choice, the custom would choose another among fewer tasks
     chosen = replace(cluster, master=cluster.client_task)
     note = (
         f"of {counted(len(cluster), 'device')} this step may use {len(kept):,}: the {asked:,} that the graph asks for "
-        "or TensorFlow prefers, the client's host, and further hosts in order"
+        "or TensorFlow prefers, the client's host, and further hosts in order; {limits.WHOLE_CLUSTER.remedy}"
     )
     name = f"{cluster.name} ({len(kept):,} of {len(cluster):,} devices)"
     return without_others_links(part(chosen, sorted(kept), name, [note]))

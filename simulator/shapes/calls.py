@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from simulator import limits
 from simulator.errors import GraphError
 from simulator.graph.graph import Attrs
 from simulator.graph.inlining.bodies import Body
@@ -49,7 +50,12 @@ class Calls:
         self._bodies = Bodies(library, source)
         self._around: list[str] = []  # functions whose bodies are being inferred
         self._seen: dict[Hashable, Inside] = {}
-        self._left = MAX_BODY_NODES
+        self._left = limits.BODY_NODES.most
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether some call was not looked into, as others took all nodes of the limit."""
+        return self._left < 0
 
     def results(self, op: str, attrs: Attrs, algebra: Algebra, node: int, given: Given) -> Given | None:
         """The outputs of a call, an If, a Case or a While, as far as they are known; None: the node is none of these.

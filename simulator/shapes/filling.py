@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from simulator import limits
 from simulator.columns import Ids, ids
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph, Shape
@@ -244,6 +245,9 @@ def _noted(graph: Graph, found: Inferred, shapes: Sequence[Shape | None], batch:
         name, op = graph.names[first.node], graph.ops[first.node]
         refuse = "refuses its" if len(found.clashes) == 1 else "refuse their"
         notes.append(f"{counted(len(found.clashes), 'op')} {refuse} inputs, first {name!r} ({op}): {first.said}")
+    if found.exhausted:
+        limit = limits.BODY_NODES
+        notes.append(f"shapes of more calls than {limit.most:,} nodes of functions are unknown; {limit.remedy}")
     return [*notes, *_wanted(graph, shapes)]
 
 

@@ -54,6 +54,7 @@ class Inferred:
     batched: list[int] = field(default_factory=list)  # tensors at the edge whose first dimension became the batch
     reading: Mapping[int, Sequence[int]] = field(default_factory=dict)  # tensor of a value -> nodes whose rule reads it
     origins: Origins | None = None  # of traced numbers
+    exhausted: bool = False  # calls were left out by `limits.BODY_NODES`
 
 
 def infer(
@@ -178,7 +179,14 @@ class _Propagation:
         place = self.graph.place
         clashes = [Clash(node, said) for node, said in sorted(self.clashes.items(), key=lambda one: place[one[0]])]
         return Inferred(
-            self.shapes, self.values, clashes, self.algebra, sorted(self.batched), self.reading, self.site.origins
+            self.shapes,
+            self.values,
+            clashes,
+            self.algebra,
+            sorted(self.batched),
+            self.reading,
+            self.site.origins,
+            self.calls.exhausted,
         )
 
     def learned(self) -> dict[int, Dims]:

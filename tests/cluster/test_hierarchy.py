@@ -14,9 +14,10 @@ from simulator.cluster.hierarchy import Hierarchy
 from simulator.cluster.master import with_client
 from simulator.cluster.models import DEFAULT_CPU, find_model
 from simulator.cluster.parts import part, without_others_links
-from simulator.cluster.topology import MAX_DEVICES, PCIE4, UPLINK, Host, Rack, Task, Wire, connect
+from simulator.cluster.topology import PCIE4, UPLINK, Host, Rack, Task, Wire, connect
 from simulator.errors import ClusterError
 from simulator.execution.table_columns import cluster_columns
+from simulator.limits import DEVICES
 from tests.cluster.routes import names
 
 NVLINK = Wire(2_000, 25_000_000_000)
@@ -134,7 +135,7 @@ def test_sixteen_thousand_devices_are_no_table() -> None:
 
 
 def test_more_devices_or_pairs_than_fit_are_refused() -> None:
-    with pytest.raises(ClusterError, match=f"{MAX_DEVICES:,} devices"):
+    with pytest.raises(ClusterError, match=f"{DEVICES.default:,} devices.*--limit devices=N"):
         load_cluster("worker=2048x7gpu,ps=60000")
     cpu, gpu = find_model(DEFAULT_CPU), find_model("v100")
     host = Host("h", cpu, (gpu,) * 2049, nvswitch=NVLINK)

@@ -225,7 +225,7 @@ def saved_model_of(random: Chance) -> Proto:
 @cache
 def seeds() -> dict[str, Sequence[bytes]]:
     """Small good inputs by kind, made by code: graphs of every sort of structure, what carries them, and costs."""
-    graphs = [_looped(), _called(), _referring(), _queued(), _doubling(3)]
+    graphs = [_looped(), _called(), _referring(), _queued(), doubling(3)]
     graphs.append(_first(graph_def_of(EXAMPLE.read_text(encoding="utf-8")), 60))
     train = _training()
     metas = [MetaGraphDef(graph_def=graph) for graph in (graphs[0], train)]
@@ -329,7 +329,7 @@ def _called() -> Proto:
     return message
 
 
-def _doubling(depth: int) -> Proto:
+def doubling(depth: int) -> Proto:
     """Functions of which each calls the next one twice."""
     message = GraphDef()
     message.node.add(name="x", op="Placeholder").attr["dtype"].type = 1

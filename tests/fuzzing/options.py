@@ -20,6 +20,8 @@ EVERY: _Values = {
                     "m_sct", "search", "exact"),
     "--ignore-devices": (),
     "--keep-calls": (),
+    "--limit": ("nodes=100", "nodes=16777216", "tensors=30", "calls=400", "count=1099511627776", "devices=1048576",
+                "step-devices=2", "whole-cluster=1", "part=2", "unrolled=40", "recorded=1", "patience=1"),
     "--soft": (),
     "--hard": (),
     "--verbose": (),

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import GraphError
-from simulator.graph import tensors
 from simulator.graph.building import build
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
+from simulator.limits import raised
 from tests.strategies import Rows, graphs, loop, rows, shapes_attr, type_attr, typed
 
 
@@ -167,13 +167,12 @@ def test_a_dimension_of_zero_makes_no_bytes_however_large_the_others() -> None:
     assert made.built().tensor_bytes.tolist() == [0]
 
 
-def test_outputs_beyond_all_measure_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensors, "MAX_TENSORS", 10)
+def test_outputs_beyond_all_measure_are_refused() -> None:
     made = Rows()
     made.add("axis", "Const", **typed("Const"))
     for at in range(6):
         made.add(f"split{at}", "Split", ["axis", "axis"], num_split=AttrValue(i=3), T=type_attr())
-    with pytest.raises(GraphError, match="claims more than 10 tensors"):
+    with raised({"tensors": 10}), pytest.raises(GraphError, match=r"claims more than 10 tensors.*--limit tensors=N"):
         made.built()
 
 

@@ -13,11 +13,11 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from hypothesis import given
 
 from simulator.errors import GraphError
-from simulator.graph import sources
 from simulator.graph.graph import Graph
 from simulator.graph.graph_def import graph_def
 from simulator.graph.importer import read_graph
 from simulator.graph.messages import GraphDef, MetaGraphDef, QueueRunnerDef, RunMetadata, SavedModel
+from simulator.limits import raised
 from tests.strategies import Rows, graphs, loop, typed
 
 
@@ -304,12 +304,11 @@ def test_a_binary_graph_without_nodes_is_a_graph() -> None:
     assert len(read_graph(empty.SerializeToString())) == 0
 
 
-def test_gzip_does_not_unfold_without_bounds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sources, "MAX_STREAM_BYTES", 10_000)
+def test_gzip_does_not_unfold_without_bounds(tmp_path: Path) -> None:
     bomb = gzip.compress(bytes(5_000)) * 3  # three members, each within the bound
     path = tmp_path / "bomb.pb"
     path.write_bytes(bomb)
-    with pytest.raises(GraphError, match="unfolds to more than"):
+    with raised({"stream-bytes": 10_000}), pytest.raises(GraphError, match="unfolds to more than"):
         read_graph(path)
 
 

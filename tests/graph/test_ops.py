@@ -11,6 +11,7 @@ from simulator.errors import GraphError
 from simulator.graph import ops, registry
 from simulator.graph.dtypes import NAMES, REF
 from simulator.graph.messages import AttrValue, FunctionDef, NodeDef
+from simulator.limits import CLAIMED, raised
 from tests.strategies import type_attr, types_attr
 
 FLOAT, INT32, STRING, BOOL, INT64, RESOURCE, VARIANT = 1, 3, 7, 10, 9, 20, 21
@@ -107,10 +108,16 @@ def test_a_signature_that_counts_by_an_attribute_of_an_odd_kind_is_unknown() -> 
     assert ops.inputs("pairs", {"T": type_attr(FLOAT), "N": AttrValue(i=2)}, {"pairs": odd}) is None
 
 
-@pytest.mark.parametrize("count", [ops.MAX_ARGUMENTS + 1, 2**62])
+@pytest.mark.parametrize("count", [CLAIMED.default + 1, 2**62])
 def test_absurd_numbers_of_arguments_are_refused(count: int) -> None:
-    with pytest.raises(GraphError, match="num_split"):
-        ops.outputs("Split", {"T": type_attr(FLOAT), "num_split": AttrValue(i=count)}, {})
+    attrs = {"T": type_attr(FLOAT), "num_split": AttrValue(i=count)}
+    with pytest.raises(GraphError, match=r"num_split.*--limit claimed=N takes more"):
+        ops.outputs("Split", attrs, {})
+    if count < CLAIMED.end:
+        with raised({"claimed": count}):
+            assert len(ops.outputs("Split", attrs, {}) or ()) == count
+        with pytest.raises(GraphError, match="num_split"):  # what was taken once is no precedent
+            ops.outputs("Split", attrs, {})
 
 
 @given(dtype=st.integers(-(2**31), 2**31 - 1) | st.integers(-1, 210), op=st.sampled_from(("VariableV2", "Identity")))

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import ClusterError
-from simulator.observed import form
+from simulator.limits import raised
 from simulator.observed.form import MAX_RANK, dump, read_observed
 from simulator.observed.observed_step import MAX_NS, ObservedNode, ObservedStep, SeenShape
 from simulator.units import DAY_NS
@@ -156,11 +156,12 @@ def test_a_truncated_or_changed_file_is_refused_or_read(tmp_path_factory: pytest
         assert dump(read_observed(path)) == whole
 
 
-def test_what_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(form, "MAX_BYTES", 1000)
+def test_what_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.observed"
     path.write_bytes(gzip.compress(b" " * 2000))
-    with pytest.raises(ClusterError, match="unfolds to more than"):
+    with raised({"observed-bytes": 1000}), pytest.raises(ClusterError, match="unfolds to more than"):
+        read_observed(path)
+    with raised({"observed-bytes": 100}), pytest.raises(ClusterError, match="--limit observed-bytes=N takes more"):
         read_observed(path)
 
 

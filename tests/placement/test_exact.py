@@ -10,13 +10,13 @@ from itertools import islice, product
 import pytest
 from hypothesis import given, settings
 
-from placement.algorithms import exact as module
 from placement.algorithms.exact import exact
 from placement.algorithms.search import search
 from placement.effort import Effort
 from placement.plan import Plan, verdict
 from placement.problem import NEVER, Problem
 from simulator.errors import InfeasibleError, UnsupportedError
+from simulator.limits import raised
 from tests.placement.papers import arabnejad, topcuoglu
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
 from tests.placement.search.test_search import problems
@@ -99,9 +99,8 @@ def test_a_budget_in_seconds_ends_it() -> None:
     assert plan.proven.ns <= verdict(topcuoglu(), plan)[1] < NEVER
 
 
-def test_a_large_step_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST", 10)
-    with pytest.raises(UnsupportedError, match="use search"):
+def test_a_large_step_is_refused_with_the_way_out() -> None:
+    with raised({"exact-pairs": 10}), pytest.raises(UnsupportedError, match=r"use search.*--limit exact-pairs=N"):
         exact(topcuoglu())
 
 

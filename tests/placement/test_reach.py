@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from unittest.mock import patch
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +12,7 @@ from simulator.cluster.description import load_cluster
 from simulator.cluster.master import connected
 from simulator.errors import InfeasibleError
 from simulator.graph.graph import Graph
-from simulator.placer import reach
+from simulator.limits import PART, WHOLE_CLUSTER, raised
 from simulator.placer.reach import within_reach
 from tests.placement.problems import costs_of, whole
 from tests.strategies import Rows, graphs, typed
@@ -40,10 +38,10 @@ def placed(graph: Graph, on: Cluster, *, soft: bool) -> list[str] | str:
     return [found.name_of(row) for row in range(len(graph))]
 
 
-@given(graphs(), st.sampled_from(WHOLE), st.integers(0, 8), st.booleans())
+@given(graphs(), st.sampled_from(WHOLE), st.integers(1, 8), st.booleans())
 def test_a_graph_is_placed_on_the_part_as_on_the_whole(graph: Graph, on: Cluster, enough: int, soft: bool) -> None:
     expected = placed(graph, on, soft=soft)
-    with patch.object(reach, "LARGE", 0), patch.object(reach, "ENOUGH", enough):
+    with raised({"whole-cluster": 1, "part": enough}):
         if isinstance(expected, str):
             with pytest.raises(InfeasibleError) as refused:
                 within_reach(graph, on, soft=soft)
@@ -68,7 +66,7 @@ def test_what_a_graph_asks_for_and_whole_hosts_are_kept() -> None:
     less = within_reach(graph, on)
     names = {device.short for device in less.devices}
     assert {"worker:1999/GPU:3", "ps:1/CPU:0", "worker:0/CPU:0", "worker:30/GPU:6"} <= names
-    assert reach.ENOUGH <= len(less) < reach.ENOUGH + 8
+    assert PART.default <= len(less) < PART.default + 8
     assert less.name == f"{LARGE} ({len(less)} of 16,322 devices)"
     assert "of 16,322 devices this step may use" in less.notes[-1]
     assert len(less.links) < 4 * len(less)
@@ -77,5 +75,5 @@ def test_what_a_graph_asks_for_and_whole_hosts_are_kept() -> None:
 @pytest.mark.parametrize("text", ["4gpu", "worker=128x7gpu"])
 def test_a_cluster_that_a_step_can_use_is_kept(text: str) -> None:
     on = load_cluster(text)
-    assert len(on) <= reach.LARGE
+    assert len(on) <= WHOLE_CLUSTER.default
     assert within_reach(Rows().built(), on) is on

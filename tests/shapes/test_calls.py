@@ -11,8 +11,8 @@ from google.protobuf import text_format
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.importer import read_graph
 from simulator.graph.messages import GraphDef
+from simulator.limits import raised
 from simulator.loading import load
-from simulator.shapes import calls
 from simulator.shapes.propagation import infer
 
 FUNCTION = """
@@ -82,17 +82,16 @@ def test_a_function_that_calls_itself_hands_back_nothing() -> None:
     assert shape_of(load(calling("one", one, other), keep_calls=True), "call") == FROM_READER
 
 
-def test_functions_that_call_each_other_twice_are_looked_at_so_often_and_no_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_functions_that_call_each_other_twice_are_looked_at_so_often_and_no_more() -> None:
     """Each level calls the next one with two shapes, so the calls double with each."""
-    monkeypatch.setattr(calls, "MAX_BODY_NODES", 500)
     levels = [
         function(f"f{at}", [f"a f{at + 1} x", "b Sum x", f"c f{at + 1} b:output:0", "d AddV2 a:y:0 c:y:0"], "d:z:0")
         for at in range(40)
     ]
-    graph = load(calling("f0", *levels, DOUBLE.replace('"double"', '"f40"')), keep_calls=True)
+    with raised({"body-nodes": 100}):
+        graph = load(calling("f0", *levels, DOUBLE.replace('"double"', '"f40"')), keep_calls=True)
     assert len(graph) == 3
+    assert any("--limit body-nodes=N takes more" in note for note in graph.notes)
 
 
 @pytest.mark.parametrize("result", ["a:y:0", "missing:y:0"])

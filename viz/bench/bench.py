@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from simulator.bounds import Bound, bound
 from simulator.errors import SimvizError
 from simulator.execution.choosing import loads
+from simulator.limits import raised
 from simulator.wording import brief
 from viz.bench.options import BenchRequest, Unit
 from viz.bench.rows import BenchRow, Key, journal
@@ -115,6 +116,11 @@ def _watch(parent: int) -> None:
 
 def answer(unit: Unit) -> list[BenchRow]:
     """The rows of one graph on one cluster."""
+    with raised(unit.request.limits):
+        return _answered(unit)
+
+
+def _answered(unit: Unit) -> list[BenchRow]:
     loads()  # now, so that no placing is timed with it
     try:
         given = read_inputs(unit.request, _silent)

@@ -15,6 +15,7 @@ from simulator import __version__
 from simulator.errors import SimvizError
 from simulator.graph.sources import SAVED_MODEL_FILES
 from simulator.instances.recognising import is_instance
+from simulator.limits import raised
 from simulator.wording import printable
 from viz.bench.rows import Key
 from viz.command.options import (
@@ -140,13 +141,19 @@ def read_bench(arguments: Sequence[str]) -> BenchRequest:
 
     Raise SimvizError with the option or the folder that is wrong.
     """
-    from simulator.cluster.description import load_cluster  # late: it loads numpy
-
     asked = bench_parser().read(arguments)
     if not 1 <= asked.jobs <= 1024:
         raise SimvizError(f"--jobs {asked.jobs}: give a number from 1 to 1,024")
     rows, picture, table = _outputs(asked.output)
     template = _template(asked)
+    with raised(template.limits):
+        return BenchRequest(_units(asked, template), rows, picture, table, asked.jobs, asked.quiet)
+
+
+def _units(asked: argparse.Namespace, template: Request) -> tuple[Unit, ...]:
+    """The graphs on the clusters."""
+    from simulator.cluster.description import load_cluster  # late: it loads numpy
+
     texts = _step_options(asked)
     clusters = tuple(dict.fromkeys(asked.clusters or ["4gpu"]))
     for cluster in clusters:
@@ -163,7 +170,7 @@ def read_bench(arguments: Sequence[str]) -> BenchRequest:
             units.append(
                 Unit(str(path), cluster or _OWN_MACHINES, replace(template, graph=str(path), cluster=cluster), keys)
             )
-    return BenchRequest(tuple(units), rows, picture, table, asked.jobs, asked.quiet)
+    return tuple(units)
 
 
 def _template(asked: argparse.Namespace) -> Request:

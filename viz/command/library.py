@@ -34,6 +34,7 @@ _OPTIONS = {
     "branches": "branch",
     "inputs": "input",
     "pins": "pin",
+    "limits": "limit",
 }  # keyword -> option, where these differ
 _IN_MEMORY = ("cluster", "algorithm", "profile", "observation")  # options whose value may be an object
 _FLAGS = ("soft", "keep_calls", "ignore_devices", "observe", "refine")  # the options without a value
@@ -90,6 +91,7 @@ def run(
     fetches: Texts = (),
     feeds: Mapping[str, Sequence[int]] | Texts = (),
     batch: int | None = None,
+    limits: Mapping[str, int] | Texts = (),
     keep_calls: bool = False,
     observe: bool = False,
     observation: Text | ObservedStep | None = None,
@@ -131,11 +133,12 @@ def run(
     """Do what the command does and return all values. Nothing is printed or written.
 
     The keywords are the command's options (`simviz --help`), with a plural where an option may be repeated, and take
-    their texts. `feeds`, `pins`, `trips`, `branches` and `inputs` also take mappings (tensor name -> shape, scope ->
-    device, frame -> number of times, predicate -> way, queue or iterator -> examples per second); `fetches`, `costs`,
-    `disturb` and `device_filters` lists, `workers` numbers, `fuse` bytes, `until_ci` a share, `check` True or the path
-    of a log. A tensor or an operation stands for its name. `graph` is whatever `simulator.load` takes, `cluster`
-    whatever `load_cluster` takes, `algorithm` a name or a function (docs/algorithms.md), `profile` a file or a Profile.
+    their texts. `feeds`, `limits`, `pins`, `trips`, `branches` and `inputs` also take mappings (tensor name -> shape,
+    limit -> number, scope -> device, frame -> number of times, predicate -> way, queue or iterator -> examples per
+    second); `fetches`, `costs`, `disturb` and `device_filters` lists, `workers` numbers, `fuse` bytes, `until_ci` a
+    share, `check` True or the path of a log. A tensor or an operation stands for its name. `graph` is whatever
+    `simulator.load` takes, `cluster` whatever `load_cluster` takes, `algorithm` a name or a function
+    (docs/algorithms.md), `profile` a file or a Profile.
     With `observe` the step is run once (docs/observing.md). `result.write("step.observed")` keeps it; `observation`
     takes such a file or `result.observed`.
 

@@ -224,6 +224,14 @@ def add_sizes(group: argparse._ArgumentGroup) -> None:
         help="number of examples: the unknown first dimension of placeholders, dequeues and iterators (default: 1)",
     )
     add("--keep-calls", action="store_true", help="keep each function call as a single node")
+    add(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="take more or less than simviz takes by itself: nodes=5000000. A refusal names its limit, and "
+        "docs/limits.md lists all; repeatable",
+    )
 
 
 def _add_observation(group: argparse._ArgumentGroup) -> None:

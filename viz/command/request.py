@@ -8,6 +8,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from simulator import limits
 from simulator.errors import SimvizError
 from simulator.execution.options import SimulationOptions
 from simulator.units import parse_bytes, parse_nanos
@@ -33,7 +34,6 @@ _UNCHANGED = (
 )
 SEARCH, IN_TRAINING = "search", "whitepaper"  # the defaults: a search judges one step of one client
 _PREDICTED = ("tensorflow", "requested")  # algorithms that predict TensorFlow; for all others --check pins the devices
-MOST = 2**31  # of a dimension, a batch, the trips of a loop
 OBSERVED = ".observed"  # suffix of an observed step
 AUTO = "auto"  # of --microbatches: the best number
 PLAIN = "plain"  # of --against: the step without microbatches
@@ -87,6 +87,7 @@ class Request:
     refine: bool = False  # run plans on real processes, and place again by what they took
     against: str | None = None  # another algorithm, cluster, file of costs or earlier result; None: one run is all
 
+    limits: Mapping[str, int] = field(default_factory=dict)  # by name, those that are not the usual ones
     what_if: str | None = (
         None  # run the step with one change at a time, on the placement that is "kept" or made "again"
     )
@@ -121,8 +122,14 @@ def shown(name: str) -> str:
 
 def read_request(asked: argparse.Namespace) -> Request:
     """Make a request of the options of `options.parser`. Raise SimvizError with the option that is wrong."""
-    if asked.batch is not None and not 1 <= asked.batch <= MOST:
-        raise SimvizError(f"--batch {asked.batch}: a batch is a number from 1 to 2^31")
+    found = _named("--limit", asked.limit, limits.read_limit)
+    with limits.raised(found):
+        return replace(_read(asked), limits=found)
+
+
+def _read(asked: argparse.Namespace) -> Request:
+    if asked.batch is not None and not 1 <= asked.batch <= limits.COUNT.most:
+        raise SimvizError(f"--batch {asked.batch}: a batch is a number from 1 to {_count()}")
     training = _training(asked)
     if training is not None and training.trains and asked.compare is not None:
         raise SimvizError(
@@ -193,7 +200,7 @@ def _microbatches(asked: argparse.Namespace, *, trains: bool) -> int | str | Non
             raise SimvizError(f"--microbatches makes a pipeline of one step; leave out {option}")
     if text == AUTO:
         return AUTO
-    if not text.isdecimal() or len(text) > len(str(MOST)) or not 1 < int(text) <= MOST:
+    if not text.isdecimal() or len(text) > len(str(limits.COUNT.most)) or not int(text) > 1:
         raise SimvizError(f"--microbatches {text}: give a whole number from 2, or {AUTO}")
     return int(text)
 
@@ -294,8 +301,8 @@ def parse_feed(text: str) -> tuple[str, Shape]:
         shape = tuple(int(dim) for dim in dims.replace("x", ",").split(",")) if dims.strip() else ()
     except ValueError:
         raise ValueError(form) from None
-    if any(dim < 0 or dim > MOST for dim in shape):
-        raise ValueError(f"{form}: a dimension is a number from 0 to 2^31")
+    if any(dim < 0 or dim > limits.COUNT.most for dim in shape):
+        raise ValueError(f"{form}: a dimension is a number from 0 to {_count()}")
     return name, shape
 
 
@@ -314,8 +321,8 @@ def parse_trips(text: str) -> tuple[str, int]:
         trips = int(count)
     except ValueError:
         raise ValueError(form) from None
-    if not 0 <= trips <= MOST:
-        raise ValueError(f"{form}: a loop runs from 0 to 2^31 times")
+    if not 0 <= trips <= limits.COUNT.most:
+        raise ValueError(f"{form}: a loop runs from 0 to {_count()} times")
     return name, trips
 
 
@@ -328,9 +335,16 @@ def parse_branch(text: str) -> tuple[str, bool | float | int]:
         choice: float | int = int(said) if said.strip().isdigit() else float(said)
     except ValueError:
         raise ValueError(form) from None
-    if not 0 <= choice <= (1 if isinstance(choice, float) else MOST):  # nan is nowhere
+    if not 0 <= choice <= (1 if isinstance(choice, float) else limits.COUNT.most):  # nan is nowhere
         raise ValueError(f"{form}: a probability is from 0 to 1")
     return name, choice
+
+
+def _count() -> str:
+    """The largest count, and the way to a larger one."""
+    most = limits.COUNT.most
+    shown = f"2^{most.bit_length() - 1}" if most & (most - 1) == 0 else f"{most:,}"
+    return f"{shown} ({limits.COUNT.remedy})"
 
 
 def _split(text: str, wanted: str) -> tuple[str, str, str]:

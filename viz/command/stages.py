@@ -26,6 +26,7 @@ from simulator.execution.memory import out_of_memory
 from simulator.execution.receiving import Received, receive_late
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
+from simulator.limits import raised
 from simulator.partitioning.cut import partition
 from simulator.partitioning.partitions import Partitions
 from simulator.training.regimes import KINDS, read_regime
@@ -52,6 +53,12 @@ def run(request: Request, say: _Say = lambda stage: None) -> Scene:
     InfeasibleError if no device may hold a group. Raise OracleError if --check could not ask TensorFlow. Raise another
     SimvizError if the input or the call is wrong, or where `--against` names nothing that can be run or read.
     """
+    with raised(request.limits):
+        return _compared(request, say)
+
+
+def _compared(request: Request, say: _Say) -> Scene:
+    """The run and the one beside it."""
     alone, wanted = replace(request, against=None), request.against
     other = None if wanted is None else _other(alone, wanted)  # a mistake is told before anything takes long
     log = _log(request)
@@ -96,6 +103,11 @@ def candidates(request: Request, algorithms: tuple[str, ...], say: _Say = lambda
 
     Raise what `run` raises, but for an algorithm that can't place the graph, whose row says why.
     """
+    with raised(request.limits):
+        return _table(request, algorithms, say)
+
+
+def _table(request: Request, algorithms: tuple[str, ...], say: _Say) -> ScoreTable:
     log = _log(request)
     given = read_inputs(request, say)
     entries: list[ScoreRow] = []

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from simulator import limits
 from simulator.errors import SimvizError
 from simulator.training.answers.scaling import read_workers
 from simulator.training.disturbances.disturbance import MAX_TIME, Disturbance, read_disturbance
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 
 DEFAULT_STEPS = 50
-MAX_STEPS = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,8 @@ def _read(option: str, read: Callable[[str], _Value], text: str) -> _Value:
 
 def _steps(given: int | None) -> int:
     steps = DEFAULT_STEPS if given is None else given
-    if not 1 <= steps <= MAX_STEPS:
-        raise SimvizError(f"--steps {steps}: give a number from 1 to {MAX_STEPS:,}")
+    if not 1 <= steps <= limits.STEPS.most:
+        raise SimvizError(f"--steps {steps}: give a number from 1 to {limits.STEPS.most:,} ({limits.STEPS.remedy})")
     return steps
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from placement.sessions import clients
+from simulator import limits
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import connected
@@ -17,7 +18,7 @@ from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
 from simulator.partitioning.partitions import Partitions
-from simulator.training.answers.answers import MOST_STEPS, answers, until_ci
+from simulator.training.answers.answers import answers, until_ci
 from simulator.training.answers.bottleneck import MOST_TRIED, bottleneck
 from simulator.training.answers.memory_bounds import MemoryBounds, memory_bounds
 from simulator.training.answers.reliefs import FASTER, Relief, relieve
@@ -81,7 +82,7 @@ class _Setup:
             options=self.request.simulation,
             disturbances=self.disturbances,
             record=record,
-            most=steps if extend is None else max(steps, MOST_STEPS),
+            most=steps if extend is None else max(steps, limits.CI_STEPS.most),
             extend=extend,
             on_progress=(lambda made, of: self.say(f"{what}: {made:,} of {counted(of, 'update')}")) if what else None,
             inputs=self.inputs,
@@ -176,7 +177,7 @@ def _run(setup: _Setup) -> tuple[Training, int, bool | None]:
         lambda extend: setup.run(wanted.steps, record=RECORDED, extend=extend, what=what),
         relative=wanted.until_ci,
         steps=wanted.steps,
-        most=max(wanted.steps, MOST_STEPS),
+        most=max(wanted.steps, limits.CI_STEPS.most),
     )
     return reached.training, reached.steps, reached.reached
 

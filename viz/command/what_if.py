@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from simulator import limits
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.notation import is_notation, neighbours
@@ -25,7 +26,7 @@ from simulator.partitioning.partitions import Partitions
 from simulator.training.recognition.batch import batch_of
 from simulator.wording import counted
 from viz.command.ingredients import Ingredients, changed_inputs, repriced
-from viz.command.request import MOST, Request
+from viz.command.request import Request
 from viz.scene import Scene
 from viz.what_if import AGAIN, KEPT, WhatIf, WhatIfRow, ranked
 
@@ -70,7 +71,7 @@ def changes(request: Request, given: Ingredients) -> Iterator[Change]:
     batch = _batch(request, given)
     for factor in FACTORS:
         new = batch * factor
-        if 1 <= new <= MOST and new.denominator == 1:
+        if 1 <= new <= limits.COUNT.most and new.denominator == 1:
             yield Change("batch", str(batch), str(new), request, given.cluster, int(new), factor)
     described = given.cluster.name if request.cluster is None else request.cluster
     if isinstance(described, str) and is_notation(described):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from simulator import limits
 from simulator.errors import SimvizError
 from simulator.files import read_file
 from simulator.graph.graph import Shape
@@ -90,7 +91,6 @@ def circumstances(
 
 _MARK = b'"simviz"'  # near the beginning of each result
 MOST = 2**63  # of a figure
-MAX_FILE_BYTES = 2**31
 _REMAKE = "write the result again with --json"
 
 
@@ -109,7 +109,7 @@ def read_result(path: str) -> Outline:
 
     Results of versions before the critical path was written have none.
     """
-    content = read_file(path, MAX_FILE_BYTES, SimvizError)
+    content = read_file(path, SimvizError, limits.RESULT_BYTES)
     try:
         found = parse_json(content)
     except JsonError as error:

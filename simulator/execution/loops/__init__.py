@@ -15,7 +15,6 @@
 The rules are those of `tensorflow/core/common_runtime/propagator_state.cc`.
 """
 
-from simulator.execution.loops.choices import MAX_INSTANCES
 from simulator.execution.loops.unrolling import SharedChoices, unrolled
 
-__all__ = ["MAX_INSTANCES", "SharedChoices", "unrolled"]
+__all__ = ["SharedChoices", "unrolled"]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
 
+from simulator import limits
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.execution.loops.frames import EdgeKind, Flow
 from simulator.execution.loops.iterations import IterationSpace, iteration_spaces
@@ -27,7 +28,6 @@ from simulator.graph.op_classes import MERGES, NEXT_ITERATIONS, TRIGGERS
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.wording import counted, printable, some
 
-MAX_INSTANCES = 2_000_000  # ops inside loops: with few devices about 300 bytes each in tables, 700 while they run
 _MAX_ROUNDS = 10
 _MAX_EXTRA = 20  # iterations after a loop's last one, besides those that are in flight at once
 _MAX_IN_FLIGHT = 100
@@ -150,7 +150,7 @@ def find_scenario(flow: Flow, options: SimulationOptions, chosen: Mapping[str, i
     liveness, and the loop of a gradient counts and compares such values. An op after a ControlTrigger may begin an
     iteration after the loop's last one.
 
-    Raises SimvizError for names, counts and choices that are none and for trips beyond MAX_INSTANCES. Raises
+    Raises SimvizError for names, counts and choices that are none and for trips beyond `limits.UNROLLED`. Raises
     EndlessError for a loop that goes on after its condition is false.
     """
     merged, extra = Merged(), [0] * len(flow.frames)
@@ -198,13 +198,14 @@ def _check_size(flow: Flow, spaces: Sequence[IterationSpace]) -> None:
     """Refuse more instances than fit, before any is made."""
     members = Counter(flow.frame)
     of_frame = [members[row] * space.size for row, space in enumerate(spaces)]
-    if sum(of_frame[1:]) <= MAX_INSTANCES:
+    if sum(of_frame[1:]) <= limits.UNROLLED.most:  # with few devices an op takes 300 bytes in tables, 700 while it runs
         return
     heaviest = max(range(1, len(of_frame)), key=lambda row: (of_frame[row], -row))
     row = max(flow.loop_nest(heaviest), key=lambda row: spaces[row].trips)
     raise SimvizError(
         f"Loop {flow.loop(row)} with {counted(spaces[row].trips, 'trip')} unrolls the step to "
-        f"{sum(of_frame):,} ops, and {MAX_INSTANCES:,} is the limit; ask for fewer trips."
+        f"{sum(of_frame):,} ops, and {limits.UNROLLED.most:,} is the limit; ask for fewer trips, or "
+        f"{limits.UNROLLED.remedy}."
     )
 
 

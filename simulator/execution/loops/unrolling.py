@@ -62,7 +62,7 @@ def unrolled(
     Ops come by (iteration in which their values are read, op); signals come last. With `device`, that of each op, every
     device holds back its own iterations, as executors do; without it the whole loop does.
 
-    Raises SimvizError for names that the step lacks and for trips beyond MAX_INSTANCES, before any work. Raises
+    Raises SimvizError for names that the step lacks and for trips beyond `limits.UNROLLED`, before any work. Raises
     DeadlockError where an op outside of loops would never run.
     """
     trips, branches = options.trips, options.branches

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from simulator import limits
 from simulator.errors import GraphError
 from simulator.graph import ops, registry
 from simulator.graph.building import build
@@ -40,7 +41,9 @@ def instantiate(function: Proto, attrs: Attrs, library: Mapping[str, Proto], sou
     where = f"function {name!r} of {source}"
     given = registry.signature(function)
     known = values_of(given, attrs)
-    argument_ranges, result_ranges = ranges_of(given.inputs, known), ranges_of(given.outputs, known)
+    argument_ranges, result_ranges = (
+        ranges_of(side, known, limits.CLAIMED.most) for side in (given.inputs, given.outputs)
+    )
     types, result_types = ops.inputs(name, attrs, library), ops.outputs(name, attrs, library)
     if argument_ranges is None or result_ranges is None or types is None or result_types is None:
         raise GraphError(
@@ -162,7 +165,7 @@ class _Endpoints:
 
 
 def _index(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) < 10 else ops.MAX_ARGUMENTS
+    return int(text) if text.isdecimal() and len(text) < 10 else limits.CLAIMED.most
 
 
 def _filled(written: Attrs, given: Attrs, where: str) -> Attrs:

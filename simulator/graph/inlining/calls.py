@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from simulator import limits
 from simulator.cluster import devicespec
 from simulator.errors import ClusterError, GraphError
 from simulator.graph.attributes import COLOCATION, NO_ATTRS, colocated_with, is_true, shaped, texts, typed, types
@@ -27,10 +28,7 @@ from simulator.graph.inlining.bodies import Body, instantiate
 from simulator.graph.messages import AttrValue, Proto
 from simulator.graph.op_classes import ENTERS, PARTITIONED
 
-MAX_NODES = 1_000_000  # of an expanded graph: fifty times the largest that people look at
-MAX_GROWTH = 100  # nodes of an expanded graph for each of the file: functions that call another twice double
 FREE_NODES = 50_000  # of an expanded graph, whatever the file holds
-MAX_DEPTH = 100  # calls within calls; a name grows by one part with each
 MARK = "_lower_as_multi_device_function"  # of calls that stand for parts of a construct; lower_functional_ops.cc
 _RESULT = -3  # in place of the reader: what a body hands back, by slot, while it is copied
 
@@ -49,7 +47,7 @@ class Bodies:
     def most(self, nodes: int) -> int:
         """The number of nodes that a graph of so many may have when its calls are expanded."""
         held = nodes + sum(len(function.node_def) for function in self._library.values())
-        return min(MAX_NODES, max(FREE_NODES, MAX_GROWTH * held))
+        return min(limits.NODES.most, max(FREE_NODES, limits.GROWTH.most * held))
 
     def of(self, name: str, attrs: Attrs) -> Body:
         """The body of a library function for a call with those attributes."""
@@ -95,9 +93,10 @@ def expand(editor: Editor, row: int, body: Body, most: int, *, many_devices: boo
     """
     caller, device = editor.names[row], editor.devices[row]
     if len(editor.names) + len(body.graph) > most:
+        limit = limits.NODES if most == limits.NODES.most else limits.GROWTH
         raise GraphError(
             f"{editor.given.source}: with its functions expanded the graph has more than {most:,} nodes; keep the "
-            f"calls (--keep-calls). {caller!r} was to be expanded next.",
+            f"calls (--keep-calls), or {limit.remedy}. {caller!r} was to be expanded next.",
             node=caller,
         )
     inputs = _arguments(editor, row, body)
@@ -158,9 +157,10 @@ def entered(editor: Editor, row: int, function: str, outer: Chain) -> Chain:
             "expansion. Keep the calls.",
             node=caller,
         )
-    if len(outer) >= MAX_DEPTH:
+    if len(outer) >= limits.CALLS.most:
         raise GraphError(
-            f"{where}: more than {MAX_DEPTH} function calls lie within each other (at {caller!r}). Keep the calls.",
+            f"{where}: more than {limits.CALLS.most} function calls lie within each other (at {caller!r}). Keep the "
+            f"calls (--keep-calls); {limits.CALLS.remedy}.",
             node=caller,
         )
     return (*outer, function)

@@ -12,6 +12,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
+from simulator import limits
 from simulator.columns import Ints
 from simulator.errors import SimvizError
 from simulator.training.answers.steady_state import Cycle, per_s, steady_state
@@ -19,7 +20,6 @@ from simulator.training.training import WAITING, ResourceUsage, Training
 from simulator.units import Nanos, show_figure, show_nanos
 from simulator.wording import counted, repr_of
 
-MOST_STEPS = 10_000  # of a run that goes on until its rate is known
 QUANTILES = (50, 90, 99)  # percent
 
 
@@ -119,16 +119,17 @@ def until_ci(
     *,
     relative: float = 0.02,
     steps: int = 50,
-    most: int = MOST_STEPS,
+    most: int | None = None,
 ) -> Reached:
     """Continue a run until half of the 95 % confidence interval of steps/s is below `relative`.
 
     `run` gets a function that is asked after `steps` steps, then after twice as many, and so on (`extend` of `train`).
-    An interval of a run that has not settled does not count. The run stops at `most` steps. Raises SimvizError for an
-    impossible share or numbers.
+    An interval of a run that has not settled does not count. The run stops at `most` steps, by default at
+    `limits.CI_STEPS`. Raises SimvizError for an impossible share or numbers.
     """
     if not 0 < relative < 1:
         raise SimvizError(f"a confidence interval of {relative:g} is none; give a share between 0 and 1 such as 2%")
+    most = limits.CI_STEPS.most if most is None else most
     if not 0 < steps <= most:
         raise SimvizError(f"a run from {steps} to {most} steps is none; begin with at least 1 and at most the limit")
     taken = steps

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from simulator import limits
 from simulator.errors import SimvizError
 from simulator.training.answers.answers import answers
 from simulator.training.training import Training
-
-MAX_WORKERS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +27,12 @@ class ScalingRow:
 def read_workers(text: str) -> tuple[int, ...]:
     """Read "1,2,4,8". Raises SimvizError for any text but a list of different numbers of workers."""
     found: list[int] = []
+    most = limits.WORKERS.most
     for part in text.split(","):
-        if not part.strip().isdecimal() or not 1 <= int(part.strip()[:9]) <= MAX_WORKERS or len(part.strip()) > 9:
+        if not part.strip().isdecimal() or not 1 <= int(part.strip()[:9]) <= most or len(part.strip()) > 9:
             raise SimvizError(
-                f"{part.strip()[:40]!r} in {text[:80]!r} is no number of workers from 1 to {MAX_WORKERS:,}; "
-                "write for instance 1,2,4,8"
+                f"{part.strip()[:40]!r} in {text[:80]!r} is no number of workers from 1 to {most:,}; "
+                f"write for instance 1,2,4,8 ({limits.WORKERS.remedy})"
             )
         if int(part) in found:
             raise SimvizError(f"{text[:80]!r} has {int(part)} twice; give each number of workers once")

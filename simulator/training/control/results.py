@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from simulator import limits
 from simulator.columns import by_key, ids, ints
 from simulator.execution.trace_tasks import StepTimes, trace_of, trace_tasks
 from simulator.training.control.arrays import COLUMNS, COUNTED, DROPPED, EVENTS, NOW
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from simulator.training.control.workload import Workload
 
 Log: TypeAlias = "tuple[list[npt.NDArray[np.int64]], list[npt.NDArray[np.int64]]]"
-
-MAX_ROWS = 2_000_000  # tasks that are recorded at most, over all steps
 
 
 def training_of(
@@ -155,7 +154,7 @@ class Recorder:
 
     def __init__(self, made: Run, given: LoweredClients, steps: int) -> None:
         lowered, clients = given.lowered, len(given.combined.op_ptr) - 1
-        self.steps, self.room = steps, MAX_ROWS
+        self.steps, self.room = steps, limits.RECORDED.most
         self.recorded: list[StepTimes] = []
         client = np.array(made.control.rules.work.owner[: len(lowered.kind)])  # of each task
         client[given.combined.op_ptr[1:] - 1] = clients  # the end of a step has no time of its own,

@@ -28,6 +28,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
+from simulator import limits
 from simulator.columns import Ints
 from simulator.errors import SimvizError
 from simulator.training.disturbances import noise
@@ -37,7 +38,6 @@ from simulator.wording import choices, near
 
 MAX_SLOWDOWN = 1000
 MAX_TIME: Nanos = 10**15  # 11 days
-MAX_FILE_BYTES: Bytes = 2**24
 MESSAGE_BYTES: Bytes = 2**20  # of background traffic, unless it says
 
 
@@ -189,11 +189,11 @@ def _numbers(path: str) -> tuple[float, ...]:
         if Path(path).exists() and not Path(path).is_file():
             raise ValueError("it is no file")
         with Path(path).open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
+            content = file.read(limits.NOISE_BYTES.most + 1)
     except (OSError, ValueError) as error:
         raise ValueError(f"{path!r} cannot be read ({error})") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise ValueError(f"{path!r} has more than {MAX_FILE_BYTES:,} bytes")
+    if len(content) > limits.NOISE_BYTES.most:
+        raise ValueError(f"{path!r} has more than {limits.NOISE_BYTES.most:,} bytes; {limits.NOISE_BYTES.remedy}")
     found = []
     for line, text in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
         said = text.partition("#")[0].strip()

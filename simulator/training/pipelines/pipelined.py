@@ -12,6 +12,7 @@ from typing import get_args
 
 import numpy as np
 
+from simulator import limits
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import DeviceSpec, parse
 from simulator.costs.estimate import estimate
@@ -27,8 +28,6 @@ from simulator.training.programs.tasks import computing, first_cpu, worker_tasks
 from simulator.training.programs.towers import without_gpus
 from simulator.units import is_whole
 from simulator.wording import counted, near
-
-_MOST = 1024  # microbatches
 
 
 def pipeline(
@@ -62,8 +61,10 @@ def pipeline(
     known = get_args(Order)
     if order not in known:
         raise SimvizError(f"there is no order {order!r} of a pipeline; give {' or '.join(known)}.{near(order, known)}")
-    if not (is_whole(microbatches) and 1 < microbatches <= _MOST):
-        raise SimvizError(f"{microbatches!r} microbatches are not possible; give a whole number from 2 to {_MOST}.")
+    if not (is_whole(microbatches) and 1 < microbatches <= limits.MICROBATCHES.most):
+        most, remedy = f"{limits.MICROBATCHES.most:,}", limits.MICROBATCHES.remedy
+        said = f"{microbatches!r} microbatches are not possible; give a whole number from 2 to {most} ({remedy})."
+        raise SimvizError(said)
     check_one_device(graph, fetch)
     where = _devices(cluster, stages)
     division = divide(without_gpus(graph), microbatches, batch=batch, fetch=fetch)

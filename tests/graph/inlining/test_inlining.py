@@ -10,6 +10,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.inlining import calls as expansion
 from simulator.graph.inlining.expanding import inline
 from simulator.graph.messages import AttrValue
+from simulator.limits import raised
 from tests.graph.inlining.functional import (
     BINARY,
     BOOL,
@@ -229,11 +230,19 @@ def test_growth_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expansion, "FREE_NODES", 5000)
     made = doubling(40)
     assert 100 * (len(made) + sum(len(one.node_def) for one in made.library.values())) == 8200
-    with pytest.raises(GraphError, match=r"more than 8,200 nodes; keep the calls \(--keep-calls\)"):
+    with pytest.raises(GraphError, match=r"8,200 nodes; keep the calls \(--keep-calls\), or --limit growth=N"):
         inline(made)
-    monkeypatch.setattr(expansion, "MAX_NODES", 5000)
-    with pytest.raises(GraphError, match="more than 5,000 nodes"):
+    with raised({"nodes": 5000}), pytest.raises(GraphError, match=r"more than 5,000 nodes.*--limit nodes=N"):
         inline(made)
+
+
+def test_limits_of_growth_can_be_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expansion, "FREE_NODES", 50)
+    made = doubling(8)
+    with pytest.raises(GraphError, match=r"--limit growth=N takes more"):
+        inline(made)
+    with raised({"growth": 10_000}):
+        assert len(inline(made)) > 2**8
 
 
 def test_depth_is_bounded() -> None:
@@ -241,8 +250,11 @@ def test_depth_is_bounded() -> None:
         function(f"f{at}", ["a"], [("c", "PartitionedCall", ["a"], call(f"f{at + 1}", 1))], ["c:output:0"])
         for at in range(200)
     ]
-    with pytest.raises(GraphError, match="100 function calls lie within each other"):
-        inline(graph([X, ("c", "PartitionedCall", ["x"], call("f0", 1))], [*deep, function("f200", ["a"], [], ["a"])]))
+    made = graph([X, ("c", "PartitionedCall", ["x"], call("f0", 1))], [*deep, function("f200", ["a"], [], ["a"])])
+    with pytest.raises(GraphError, match=r"100 function calls lie within each other.*--limit calls=N"):
+        inline(made)
+    with raised({"calls": 300}):
+        assert len(inline(made)) > 200
 
 
 @pytest.mark.parametrize(

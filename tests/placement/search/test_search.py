@@ -16,13 +16,13 @@ from placement.effort import Effort
 from placement.plan import Plan, lacking, largest_alone, verdict
 from placement.problem import NEVER, Problem, pose
 from placement.search.starts import ALWAYS, LISTED, ask, fitting
-from placement.search.walk import HOPELESS
 from simulator.bounds import bound
 from simulator.columns import ids
 from simulator.errors import InfeasibleError
 from simulator.execution.evaluate import evaluate
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
+from simulator.limits import PATIENCE
 from simulator.placer.constraints import constrain
 from tests.execution.cases import dags, runs, whole
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
@@ -221,8 +221,8 @@ def test_a_search_without_hope_ends_before_its_budget(effort: Effort) -> None:
     assert found is not None
     assert found.hopeless
     best = found.better[-1][0]
-    assert found.judged > HOPELESS * best
-    shorter = load("search")(asked(two_chains(), HOPELESS * best)).search
+    assert found.judged > PATIENCE.default * best
+    shorter = load("search")(asked(two_chains(), PATIENCE.default * best)).search
     assert shorter is not None
     assert not shorter.hopeless
     assert shorter.better == found.better

@@ -21,6 +21,7 @@ from placement.search import walks
 from placement.search.judge import Candidate
 from placement.search.walk import Progress, Walker, anneal
 from placement.search.walks import walks_of
+from simulator.limits import raised
 from tests.placement.search.test_search import problems, two_chains
 
 
@@ -77,7 +78,7 @@ def test_what_ends_a_walk_ends_all(where: int) -> None:
     with (
         patch.object(walks, "processors", return_value=2),
         patch.object(walks, "anneal", interrupted),
-        patch("placement.search.walk.HOPELESS", 2**50),
+        raised({"patience": 2**40}),
         pytest.raises(KeyboardInterrupt),
     ):
         search(problem)
