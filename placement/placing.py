@@ -67,6 +67,7 @@ def place(
         prepared = prepare(graph, step, cluster, costs, options or SimulationOptions())
     elif options is not None:
         prepared = prepared.under(options)
+    prepared.check(graph, cluster)
     problem = pose(
         graph,
         prepared,

@@ -12,6 +12,7 @@ from simulator.cluster.description import load_cluster
 from simulator.columns import flags, ids, ints
 from simulator.comparison.comparison import compare
 from simulator.comparison.cut_nodes import same_elements
+from simulator.errors import SimvizError
 from simulator.graph.building import build
 from simulator.graph.editor import edited
 from simulator.graph.graph import Graph, Lowered
@@ -97,9 +98,9 @@ def test_nodes_without_a_graph_are_called_by_their_rows() -> None:
 
 
 def test_results_of_different_kinds_are_not_compared() -> None:
-    with pytest.raises(TypeError, match="different kinds"):
+    with pytest.raises(SimvizError, match="different kinds"):
         compare(placed(BRANCHES, SPREAD), cut(BRANCHES, SPREAD))
-    with pytest.raises(TypeError, match="different kinds"):
+    with pytest.raises(SimvizError, match="different kinds"):
         compare(cut(BRANCHES, SPREAD), {})
 
 

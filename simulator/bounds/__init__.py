@@ -72,6 +72,7 @@ def bound(
     """
     if prepared is None:
         prepared = prepare(graph, step, cluster, costs, options)
+    prepared.check(graph, cluster)
     tables = prepared.tables
     if not len(tables):
         return Bound(0, "nothing to do")

@@ -30,6 +30,7 @@ from simulator.comparison.cut_nodes import (
     nodes_of_messages,
     replaced,
 )
+from simulator.errors import SimvizError
 from simulator.execution.trace import Trace
 from simulator.graph.creation import ORDERED
 from simulator.graph.graph import Graph
@@ -73,7 +74,7 @@ def compare(
     A measured placement maps node names to device names. A measured cut is a sequence of GraphDef messages, one per
     piece. `graph` is the graph that was placed, cut (before the cut) or run (Partitions.graph). Without it, nodes of an
     Assignment or a Trace are named by their rows, and a cut's own nodes are those that run in it. With `tasks`, only
-    the nodes of a cut on those tasks count. Raises TypeError for two results of different kinds.
+    the nodes of a cut on those tasks count. Raises SimvizError for two results of different kinds.
     """
     if isinstance(ours, Assignment):
         if isinstance(theirs, Assignment):
@@ -87,7 +88,9 @@ def compare(
         there = nodes_of(theirs) if isinstance(theirs, Partitions) else nodes_of_messages(theirs)
         own = frozenset(graph.names if graph else (ours.graph.names[row] for row in np.flatnonzero(~ours.inserted)))
         return _cuts(list(nodes_of(ours)), list(there), own, graph, tasks)
-    raise TypeError(f"{type(ours).__name__} and {type(theirs).__name__} are results of different kinds")
+    raise SimvizError(
+        f"{type(ours).__name__} and {type(theirs).__name__} are results of different kinds; give two of one."
+    )
 
 
 def _compared(ours: Mapping[str, str], theirs: Mapping[str, str], reasons: Mapping[str, str]) -> Comparison:

@@ -66,6 +66,15 @@ class Prepared:
             raise SimvizError("These options have other trips, branches or another seed; prepare the step with them.")
         return replace(self, options=options)
 
+    def check(self, graph: Graph, cluster: Cluster) -> None:
+        """Raise SimvizError where it was made of another graph, or for another number of devices."""
+        devices = self.tables.run_ns.shape[1]
+        if len(self.names) != len(graph) or self.names != tuple(graph.names):
+            raise SimvizError(f"The prepared step is of a graph of {len(self.names):,} nodes, not of this one.")
+        if devices != len(cluster):
+            said = f"The prepared step is of a cluster of {devices:,} devices, not of this one of {len(cluster):,}"
+            raise SimvizError(f"{said}; prepare it again.")
+
     @cached_property
     def column(self) -> Ids:
         """[n] the node whose device each op takes; ~device: an op of the client is always there."""

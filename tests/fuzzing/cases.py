@@ -17,6 +17,7 @@ from functools import cache
 from simulator.graph.messages import GraphDef, MetaGraphDef, Proto, RunMetadata, SavedModel
 from tests.fuzzing import materials
 from tests.fuzzing.graphs import any_graph, changed_message, meta_graph_of, saved_model_of, seeds, zipped
+from tests.fuzzing.library import library_call
 from tests.fuzzing.numbers import NUMBERS, forms, is_wish, typed
 from tests.fuzzing.options import option_list
 from tests.fuzzing.texts import NUMBERS as HOSTILE
@@ -31,6 +32,8 @@ from tests.fuzzing.texts import (
 )
 
 INPUT = "input"  # the name of the file in which the input of a case lies; its content tells its kind
+LIBRARY = "library"  # the sort of calls of public functions
+LINKS = {"circle": "circle", "there": "back", "back": "there", "gone": "nowhere", "here": "."}
 GRAPH = "graph.pbtxt"  # a small graph beside it, where the input is something else
 SMALL = b"""
 node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } }
@@ -49,6 +52,7 @@ class Case:
     arguments: tuple[str, ...]
     files: Mapping[str, bytes]
     environment: Mapping[str, str] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)  # name -> where it leads
 
     @property
     def size(self) -> int:
@@ -58,14 +62,15 @@ class Case:
     def written(self) -> str:
         """The case as JSON, from which `read` makes it again."""
         files = {name: base64.b64encode(raw).decode() for name, raw in self.files.items()}
-        return json.dumps({"sort": self.sort, "arguments": self.arguments, "files": files, "env": {**self.environment}})
+        found = {"sort": self.sort, "arguments": self.arguments, "files": files, "env": {**self.environment}}
+        return json.dumps({**found, "links": {**self.links}})
 
 
 def read(text: str) -> Case:
     """A case from the text of `Case.written`."""
     found = json.loads(text)
     files = {name: base64.b64decode(raw) for name, raw in found["files"].items()}
-    return Case(found["sort"], tuple(found["arguments"]), files, found["env"])
+    return Case(found["sort"], tuple(found["arguments"]), files, found["env"], found.get("links", {}))
 
 
 _READ_BY = {
@@ -92,7 +97,10 @@ def of_input(sort: str, raw: bytes, random: Chance) -> Case:
     """The call that reads these bytes as an input of that sort."""
     small = {INPUT: raw, GRAPH: SMALL}
     if sort in ("options", "numbers"):
-        return Case(sort, tuple(raw.decode("utf-8", "surrogateescape").replace("\0", "").split("\n")), beside())
+        words = raw.decode("utf-8", "surrogateescape").replace("\0", "").split("\n")
+        return Case(sort, tuple(words), beside(), links=LINKS)
+    if sort == LIBRARY:
+        return Case(sort, (raw.decode("utf-8", "replace"),), {})
     if sort == "cluster, notation":
         return Case(sort, (GRAPH, "--cluster", raw.decode("utf-8", "replace").replace("\0", "")), {GRAPH: SMALL})
     if sort == "TF_CONFIG, environment":
@@ -161,6 +169,8 @@ def _text(kind: type[Proto], make: Callable[[Chance], Proto], name: str) -> Call
         text = text_format.MessageToString(message, as_one_line=random.random() < 0.1)
         if random.random() < 0.3:
             text = changed_text(text, random)
+        if random.random() < 0.03:
+            text = text.replace('"', '"' + "\\" * random.choice((511, 512, 514, 100_000)), random.choice((1, 40)))
         raw = text.encode("utf-8", "surrogateescape")
         return changed_bytes(raw, random, [raw]) if random.random() < 0.15 else raw
 
@@ -240,6 +250,7 @@ SORTS: Mapping[str, Callable[[Chance], bytes]] = {
     "result": _spoilt(materials.results),
     "instance": _spoilt(materials.instances),
     "placement log": _of_text(lambda random: _LOG),
+    LIBRARY: library_call,
     "numbers": lambda random: "\n".join(_numbered(random)).encode("utf-8", "surrogateescape"),
     "options": lambda random: "\n".join(option_list(random)).encode("utf-8", "surrogateescape"),
 }

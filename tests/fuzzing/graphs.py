@@ -56,6 +56,10 @@ def any_graph(random: Chance) -> Proto:
         made = message.library.gradient.add(function_name=random.choice("fgx"), gradient_func=random.choice("fgx"))
         made.function_name = random.choice(("f", "g", made.function_name))
     _nodes(message.node, random, random.choice((1, 2, 5, 12, 24)))
+    if random.random() < 0.03:
+        message.MergeFrom(doubling(random.choice((3, 8, 14, 16, 20, 40, 120))))
+    if random.random() < 0.01:
+        _tie(message.node, random.choice((20, 200, 600)))
     if random.random() < 0.15:
         rows = Rows()
         start = rows.add("start", "Const", **typed("Const"))
@@ -65,6 +69,12 @@ def any_graph(random: Chance) -> Proto:
             changed_message(graph_def(rows.built()), random) if random.random() < 0.5 else graph_def(rows.built())
         )
     return message
+
+
+def _tie(nodes: Any, count: int) -> None:
+    """Nodes each of which waits for all before it."""
+    for at in range(count):
+        nodes.add(name=f"t{at}", op="NoOp", input=[f"^t{before}" for before in range(at)])
 
 
 def _name(random: Chance, names: Sequence[str]) -> str:
@@ -462,8 +472,19 @@ def _value(field: Any, message: Any, random: Chance) -> Any:
     return random.choice(INTEGERS)
 
 
+@cache
+def _bomb(size: int, times: int, members: int) -> bytes:
+    """Zeros as gzip of gzip, with small members behind."""
+    made = bytes(size)
+    for _ in range(times):
+        made = gzip.compress(made, mtime=0)
+    return made + gzip.compress(b" ", mtime=0) * (members - 1)
+
+
 def zipped(raw: bytes, random: Chance) -> bytes:
-    """The bytes as gzip: whole, in several members, cut, changed, or with a bomb behind."""
+    """The bytes as gzip: whole, in several members, cut, changed, or with a bomb behind or around."""
+    if random.random() < 0.01:
+        return _bomb(random.choice((10**6, 10**8)), random.choice((1, 2)), random.choice((1, 50_000)))
     way = random.randrange(6)
     made = gzip.compress(raw, mtime=0)
     if way == 0:

@@ -27,7 +27,8 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.fuzzing.cases import Case
+from simulator.errors import SimvizError
+from tests.fuzzing.cases import LIBRARY, Case
 
 ACCEPTED, REFUSED, FAULT = "accepted", "refused", "fault"
 MOST_CHARACTERS = 600
@@ -59,6 +60,8 @@ def judged(case: Case) -> Outcome:
 
     for name, raw in case.files.items():
         Path(name).write_bytes(raw)
+    for name, target in case.links.items():
+        os.symlink(target, name)
     before = dict(os.environ)
     os.environ.update(case.environment)
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
@@ -67,7 +70,7 @@ def judged(case: Case) -> Outcome:
         with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.simplefilter("ignore", DeprecationWarning)  # as Python does
-            code = main(list(case.arguments))
+            code = _called(case.arguments[0]) if case.sort == LIBRARY else main(list(case.arguments))
         verdict, said = _verdict(code, err.getvalue())
     except SystemExit as end:
         verdict, said = (ACCEPTED, "help") if end.code in (0, None) else (FAULT, f"SystemExit {end.code}")
@@ -77,6 +80,18 @@ def judged(case: Case) -> Outcome:
     os.environ.clear()
     os.environ.update(before)
     return Outcome(verdict, said, seconds, max(0, peak))
+
+
+def _called(text: str) -> int:
+    """Make a call of a public function; the exit code that the command would have."""
+    from tests.fuzzing.library import call  # late: it loads all packages
+
+    try:
+        call(text)
+    except SimvizError as error:
+        print(f"simviz: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 def _verdict(code: int, said: str) -> tuple[str, str]:
@@ -253,7 +268,7 @@ def _serve(source: int, target: int, folder: str, log: int) -> None:
         os.chdir(folder)
         while (body := _taken(source)) is not None:
             for entry in os.listdir("."):
-                shutil.rmtree(entry) if os.path.isdir(entry) else os.remove(entry)
+                shutil.rmtree(entry) if os.path.isdir(entry) and not os.path.islink(entry) else os.remove(entry)
             answer = pickle.dumps(judged(pickle.loads(body)))
             os.write(target, struct.pack("<q", len(answer)) + answer)
         code = 0

@@ -89,6 +89,9 @@ BENCH: _Values = {
     name: EVERY[name]
     for name in ("--batch", "--soft", "--hard", "--master", "--costs", "--order", "--engine", "--seed")
 }
+# What a name may also lead to: devices that never end or take nothing, links in a circle, to nowhere, to here.
+ELSEWHERE = ("/dev/zero", "/dev/null", "/dev/full", "circle", "there", "gone", "here", "here/graph", "circle/a.html",
+             "/proc/self/mem", "/dev/stdin/x", "\udcff")  # fmt: skip
 GRAPHS = ("graph", "train", "train", "loop", "calls", "instance.json")
 _SLOW = ("--refine", "--observe")  # real TensorFlow runs for them, in processes of its own
 _LONG = ("--steps", "--until-ci", "--trips", "--workers", "--jobs")  # a large number is a wish that takes its time
@@ -99,7 +102,7 @@ def option_list(random: Chance) -> list[str]:
     way = random.random()
     if way < 0.05:
         return ["bench", random.choice(("graph", "train", "missing", ".")), *_typed(BENCH, random, random.randrange(5))]
-    typed = ["missing" if random.bad else random.choice(GRAPHS)]
+    typed = [random.choice(("missing", *ELSEWHERE)) if random.bad else random.choice(GRAPHS)]
     known = dict(EVERY)
     if way < 0.45:
         known |= TRAINING
@@ -135,7 +138,9 @@ def _typed(known: _Values, random: Chance, count: int) -> list[str]:
         if random.bad and option not in _LONG:
             value = changed_text(value, random)[:20000]
             if random.random() < 0.3:
-                value = random.choice((quantity(random), random.choice(NAMES), number(random)))
+                value = random.choice(
+                    (quantity(random), random.choice(NAMES), number(random), random.choice(ELSEWHERE))
+                )
         if not random.bad:
             typed.append(value.replace("\n", " ").replace("\0", ""))
     return typed

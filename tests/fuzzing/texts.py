@@ -99,7 +99,7 @@ def changed_text(text: str, random: Chance) -> str:
             first, last = min(at, to), min(max(at, to), min(at, to) + 60)
             tokens[first:first] = tokens[first:last] * random.choice((1, 1, 3, 40))
         elif way == 6:
-            tokens[at:at] = [random.choice("{}[]()<>\"':;,=#\n\0\\") * random.choice((1, 1, 2, 200, 3000))]
+            tokens[at:at] = [random.choice("{}[]()<>\"':;,=#\n\0\\") * random.choice((1, 1, 2, 200, 3000, 60_000))]
         elif way == 7:
             del tokens[min(at, to) : min(min(at, to) + 40, max(at, to))]
         else:
