@@ -36,7 +36,7 @@ MADE_BY: Mapping[str, str] = {
     "ObservedStep": "simulator.read_observed",
     "Outline": "viz.difference.outline",
     "Partitions": "simulator.partition",
-    "Pipelines": "simulator.training.inputs.finding.inputs_of",
+    "InputPipelines": "simulator.training.inputs.finding.inputs_of",
     "Plan": "an algorithm",
     "Prepared": "simulator.prepare",
     "Problem": "placement.placing",

@@ -40,7 +40,7 @@ def _whole(value: Fraction, text: str) -> int:
 
 
 def parse_bytes(text: str) -> Bytes:
-    """Read an amount of memory such as "16 GiB", "80 GB" or "512"."""
+    """Read an amount of memory such as "16 GiB", "80 GB" or "512". Raises ValueError for other text."""
     value, unit = _split(text, 'an amount of memory such as "16 GiB"')
     body = unit.removesuffix("B")
     scale = _BINARY.get(body) or _PREFIX.get(body)
@@ -50,7 +50,7 @@ def parse_bytes(text: str) -> Bytes:
 
 
 def parse_nanos(text: str) -> Nanos:
-    """Read a duration such as "10 us" or "1.5 ms"."""
+    """Read a duration such as "10 us" or "1.5 ms". Raises ValueError for other text."""
     value, unit = _split(text, 'a duration such as "10 us"')
     if unit not in _SECONDS:
         raise ValueError(f"{text!r} has the unknown unit {unit!r}; use ns, us, ms, s, min or h")
@@ -58,7 +58,10 @@ def parse_nanos(text: str) -> Nanos:
 
 
 def parse_picos(text: str) -> int:
-    """Read a short duration such as "0.3 ns" or "300 ps", for the work on a byte, as picoseconds."""
+    """Read a short duration such as "0.3 ns" or "300 ps", for the work on a byte, as picoseconds.
+
+    Raises ValueError for other text.
+    """
     value, unit = _split(text, 'a duration such as "0.3 ns"')
     if unit not in _PICOS:
         raise ValueError(f"{text!r} has the unknown unit {unit!r}; use ps, ns or us")
@@ -66,7 +69,10 @@ def parse_picos(text: str) -> int:
 
 
 def parse_rate(text: str) -> int:
-    """Read a bandwidth such as "25 GB/s" (bytes) or "25 Gb/s" and "25 Gbit/s" (bits) as bytes per second."""
+    """Read a bandwidth such as "25 GB/s" (bytes) or "25 Gb/s" and "25 Gbit/s" (bits) as bytes per second.
+
+    Raises ValueError for other text.
+    """
     value, unit = _split(text, 'a bandwidth such as "25 GB/s"')
     for suffix, bits in (("bit/s", 1), ("bps", 1), ("B/s", 8), ("b/s", 1)):
         if unit.endswith(suffix):
@@ -78,7 +84,10 @@ def parse_rate(text: str) -> int:
 
 
 def parse_flops(text: str) -> int:
-    """Read a compute speed such as "19.5 TFLOP/s", or "624 TOP/s" of integers, as operations per second."""
+    """Read a compute speed such as "19.5 TFLOP/s", or "624 TOP/s" of integers, as operations per second.
+
+    Raises ValueError for other text.
+    """
     value, unit = _split(text, 'a speed such as "19.5 TFLOP/s"')
     for suffix in ("FLOP/s", "FLOPS", "flop/s", "OP/s", "OPS"):
         if unit.endswith(suffix) and unit.removesuffix(suffix) in _PREFIX:

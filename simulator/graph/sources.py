@@ -130,7 +130,10 @@ def refuse_other_formats(raw: bytes, label: str) -> None:
 
 
 def text_of(raw: bytes, label: str) -> str | None:
-    """The content as text, or None when it is binary. UTF-16 with its mark is read too (PowerShell writes it)."""
+    """The content as text, or None when it is binary. UTF-16 with its mark is read too (PowerShell writes it).
+
+    Raises GraphError for text with a byte that is not UTF-8.
+    """
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         encoding = "utf-16"
     elif _BINARY.search(raw, 0, _SAMPLE):

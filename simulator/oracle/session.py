@@ -191,7 +191,8 @@ def step_of(
 def made_up(name: str, dtype: int, shape: Sequence[int], *, flat: float | None = None, truth: bool = False) -> Any:
     """A value: small random numbers, zeros for whatever may be an index, `truth`, empty strings.
 
-    `flat` takes the place of random numbers in what has fewer than two dimensions.
+    `flat` takes the place of random numbers in what has fewer than two dimensions. Raises ValueError for handles and
+    variants.
     """
     import numpy as np
     import tensorflow as tf

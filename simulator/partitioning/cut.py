@@ -24,7 +24,7 @@ from simulator.partitioning.passes.client import add_client, attach
 from simulator.partitioning.passes.control_flow import moves, settled
 from simulator.partitioning.passes.control_loops import close_loops
 from simulator.partitioning.passes.pairs import INCARNATION
-from simulator.partitioning.passes.replication import replicate
+from simulator.partitioning.passes.replication import replicate_constants
 from simulator.partitioning.passes.scheduling import earliest_starts, with_starts, with_triggers
 from simulator.partitioning.pieces import Pieces, Placed, split, split_by_worker
 from simulator.placer.legality import require_legal
@@ -185,7 +185,7 @@ def _ready(
     add_client(nodes, client, cluster, options.flavour)
     clients = len(nodes) - len(graph)
     whole, client_ends = attach(graph, client, step_edges(graph, client))
-    given, gone, next_id = replicate(nodes, whole, step, client, cluster, client_ends)
+    given, gone, next_id = replicate_constants(nodes, whole, step, client, cluster, client_ends)
     start = earliest_starts(nodes, given) if options.recv_scheduling else None
     seen = {
         graph.index[name]: cluster.index[where]

@@ -21,7 +21,7 @@ from simulator.training.control.workload import workload_of
 from simulator.training.disturbances.background import background
 from simulator.training.disturbances.disturbed import disturb, slowed
 from simulator.training.inputs.finding import inputs_of
-from simulator.training.inputs.pipeline import Pipelines
+from simulator.training.inputs.pipeline import InputPipelines
 from simulator.training.inputs.pipeline import slowed as slower_inputs
 from simulator.training.recognition.sync_replicas import regime_of
 from simulator.training.regimes import NO_RULE, Regime
@@ -51,7 +51,7 @@ def train(
     most: int = 0,
     extend: Callable[[Training, int], int] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
-    inputs: Pipelines | None = None,
+    inputs: InputPipelines | None = None,
 ) -> Training:
     """Run the clients until each worker has taken `steps` steps on average, or there were as many common updates.
 

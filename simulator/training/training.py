@@ -22,7 +22,7 @@ from simulator.wording import counted, repr_of
 if TYPE_CHECKING:
     from simulator.execution.trace import Trace
     from simulator.partitioning.partitions import Partitions
-    from simulator.training.inputs.pipeline import Pipeline
+    from simulator.training.inputs.pipeline import InputPipeline
 
 
 # Columns of `Spent.task_ns`: some device of the task runs an op; else one packs or unpacks a message; else something is
@@ -108,7 +108,7 @@ class Training(Drawn):
     lost_by_crash: Ints = field(default_factory=lambda: ints([]))  # [Z] of `lost_updates`; crashes as in `Disturbed`
     cut_short: tuple[CutShort, ...] = ()  # in order of (crash, client)
     input_ns: Ints = field(default_factory=lambda: ints([]))  # [I] that clients waited for each input
-    inputs: tuple[Pipeline, ...] = ()  # [I] what the clients take their examples from, where it may run dry
+    inputs: tuple[InputPipeline, ...] = ()  # [I] what the clients take their examples from, where it may run dry
     trace: Trace | None = None  # of the recorded steps
     partitions: tuple[Partitions, ...] = ()  # by client; the trace's rows refer to its client's
     upsets: Upsets = field(default_factory=Upsets)

@@ -19,7 +19,7 @@ from simulator.costs.table import MEASURED, CostTable
 from simulator.graph.graph import Graph
 from simulator.training.answers.answers import answers
 from simulator.training.inputs.finding import inputs_of
-from simulator.training.inputs.pipeline import Pipelines, read_rate
+from simulator.training.inputs.pipeline import InputPipelines, read_rate
 from simulator.training.training import Training
 
 TIMEOUT_S = 240
@@ -41,7 +41,7 @@ def asked(cases: Sequence[Mapping[str, Any]], folder: Path, steps: int) -> list[
 
 def simulated(
     case: Mapping[str, Any], graph: Graph, *, rates: Sequence[str] = (), steps: int = 60
-) -> tuple[Training, Pipelines]:
+) -> tuple[Training, InputPipelines]:
     """The training of a case on one CPU, whose sleeps are as long as they were asked to be. Any: JSON."""
     cluster, regime = load_cluster("1cpu"), read_regime("async")
     programs = replicate(graph, cluster, how="in", regime=regime)

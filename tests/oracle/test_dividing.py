@@ -18,7 +18,7 @@ from simulator.oracle import child
 from simulator.training.programs.replicated import Replication, replicate
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
-from simulator.training.recognition.division import division
+from simulator.training.recognition.division import own_division
 from tests.oracle.dividing import BATCH
 from viz.command.options import parser
 from viz.command.request import read_request
@@ -89,7 +89,7 @@ def trained(path: Path, *arguments: str) -> Trained:
 def test_devices_towers_and_batch_are_recognised(files: dict[str, Path], name: str) -> None:
     graph = read(files[name])
     found = anatomy(graph)
-    held = division(graph, found)
+    held = own_division(graph, found)
     assert (len(held.devices), held.towers, found.batch) == GRAPHS[name]
 
 

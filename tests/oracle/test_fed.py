@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simulator.graph.graph import Graph
-from simulator.training.inputs.pipeline import Pipeline, Pipelines
+from simulator.training.inputs.pipeline import InputPipeline, InputPipelines
 from simulator.training.inputs.producers import CALL_NS, ELEMENT_NS, RUN_NS
 from tests.oracle.fed import asked, rate, read, simulated
 
@@ -49,11 +49,11 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Graph]:
     return {name: read(folder, row) for row, name in enumerate(ASKED)}
 
 
-def inputs(graphs: dict[str, Graph], name: str) -> Pipelines:
+def inputs(graphs: dict[str, Graph], name: str) -> InputPipelines:
     return simulated(ASKED[name], graphs[name], steps=5)[1]
 
 
-def only(graphs: dict[str, Graph], name: str) -> Pipeline:
+def only(graphs: dict[str, Graph], name: str) -> InputPipeline:
     (one,) = inputs(graphs, name).pipelines
     return one
 

@@ -295,7 +295,7 @@ def gathered(texts: Iterable[str], parse: Callable[[str], tuple[str, _Value]]) -
 
 
 def parse_feed(text: str) -> tuple[str, Shape]:
-    """Read NAME=32,224,224,3 (NAME= for a scalar)."""
+    """Read NAME=32,224,224,3 (NAME= for a scalar). Raises ValueError, with this form, for other text."""
     name, dims, form = _split(text, "NAME=32,224,224,3")
     try:
         shape = tuple(int(dim) for dim in dims.replace("x", ",").split(",")) if dims.strip() else ()
@@ -307,7 +307,7 @@ def parse_feed(text: str) -> tuple[str, Shape]:
 
 
 def parse_pin(text: str) -> tuple[str, str]:
-    """Read SCOPE=DEVICE."""
+    """Read SCOPE=DEVICE. Raises ValueError, with this form, for other text."""
     scope, device, form = _split(text, "SCOPE=DEVICE, such as layers/dense=GPU:1")
     if not device.strip() or not scope.strip("/"):
         raise ValueError(form)
@@ -315,7 +315,7 @@ def parse_pin(text: str) -> tuple[str, str]:
 
 
 def parse_trips(text: str) -> tuple[str, int]:
-    """Read FRAME=N; the frame "*" is every loop."""
+    """Read FRAME=N; the frame "*" is every loop. Raises ValueError, with this form, for other text."""
     name, count, form = _split(text, "FRAME=10 or '*=10' for every loop")
     try:
         trips = int(count)
@@ -327,7 +327,10 @@ def parse_trips(text: str) -> tuple[str, int]:
 
 
 def parse_branch(text: str) -> tuple[str, bool | float | int]:
-    """Read NAME=true, NAME=false, NAME=0.3 (how likely it holds) or, for a Case, NAME=2 (the branch's number)."""
+    """Read NAME=true, NAME=false, NAME=0.3 (how likely it holds) or, for a Case, NAME=2 (the branch's number).
+
+    Raises ValueError, with this form, for other text.
+    """
     name, said, form = _split(text, "NAME=true, NAME=false, NAME=0.3 or, for a Case, NAME=2")
     if said.lower() in ("true", "false"):
         return name, said.lower() == "true"

@@ -20,7 +20,7 @@ from simulator.training.programs.replicated import replicate
 from simulator.training.programs.tasks import computing, ps_tasks, worker_tasks
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
-from simulator.training.recognition.division import Division, division
+from simulator.training.recognition.division import OwnDivision, own_division
 from simulator.training.recognition.sync_replicas import sync_replicas
 from simulator.training.regimes import Regime, describe
 from simulator.wording import counted
@@ -78,12 +78,12 @@ def make_programs(
     return _ready(made, wanted, cluster), _REPLICATIONS[how].format(kind="GPU" if on_gpus else "CPU") + said
 
 
-def _divided(graph: Graph, request: Request) -> Division | None:
+def _divided(graph: Graph, request: Request) -> OwnDivision | None:
     """The division of work in a graph without jobs; None for one with its own synchronisation."""
     source = with_variables(graph)
     if sync_replicas(source) is not None:
         return None
-    return division(source, anatomy(source, fetches=request.fetches))
+    return own_division(source, anatomy(source, fetches=request.fetches))
 
 
 def _ready(made: Sequence[Program], wanted: TrainingRequest, cluster: Cluster) -> tuple[Program, ...]:

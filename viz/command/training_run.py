@@ -28,7 +28,7 @@ from simulator.training.disturbances.background import background
 from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbed import disturb, present
 from simulator.training.inputs.finding import inputs_of
-from simulator.training.inputs.pipeline import Pipelines, faster
+from simulator.training.inputs.pipeline import InputPipelines, faster
 from simulator.training.programs.program import Program
 from simulator.training.recognition.sync_replicas import regime_of, sync_replicas
 from simulator.training.regimes import Regime
@@ -60,7 +60,7 @@ class _Setup:
     regime: Regime | None
     clients: tuple[Client, ...]
     costs: tuple[CostTable, ...]
-    inputs: Pipelines
+    inputs: InputPipelines
     disturbances: tuple[Disturbance, ...]
 
     @property

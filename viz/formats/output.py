@@ -114,7 +114,10 @@ def check_loses_nothing(path: str, source: object, result: str | None = None) ->
 
 
 def draw(scene: Scene, suffix: str, look: Look | None = None) -> bytes | Mapping[str, bytes]:
-    """The content of a file with that suffix: bytes, or file names with their content for a folder."""
+    """The content of a file with that suffix: bytes, or file names with their content for a folder.
+
+    Raises SimvizError where the run lacks what the format shows.
+    """
     look = look or Look()
     if suffix == OBSERVED:
         if scene.observed is None:

@@ -54,7 +54,10 @@ def read_measurement(source: str | os.PathLike[str]) -> MeasuredTimes:
 
 
 def from_step_stats(message: Proto, source: str = "step stats in memory") -> MeasuredTimes:
-    """The measured times in a RunMetadata or StepStats message, of TensorFlow's classes or ours."""
+    """The measured times in a RunMetadata or StepStats message, of TensorFlow's classes or ours.
+
+    Raises ClusterError for another message, and for times that no step takes.
+    """
     name = message.DESCRIPTOR.name
     if name not in ("RunMetadata", "StepStats"):
         raise ClusterError(f"a {name} message holds no measured times; give RunMetadata or StepStats")

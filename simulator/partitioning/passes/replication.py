@@ -35,7 +35,7 @@ def is_small(graph: Graph, row: int) -> bool:
     return bool(0 <= elements <= MAX_ELEMENTS)
 
 
-def replicate(
+def replicate_constants(
     nodes: CutNodes, given: CutEdges, step: Step, client: Exchange, cluster: Cluster, client_ends: Column
 ) -> tuple[CutEdges, Flags, int]:
     """Replace each constant that TensorFlow copies; returns the new edges, the deleted rows [N] and the next edge id.

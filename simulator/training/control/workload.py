@@ -18,7 +18,7 @@ from simulator.errors import ClusterError, SimvizError
 from simulator.training.clients import Client, CombinedTables, Starts, once_each, original
 from simulator.training.control.arrays import Inputs, SyncOps, SyncResources
 from simulator.training.control.clocks import ClockRows
-from simulator.training.inputs.pipeline import NO_INPUTS, Pipelines
+from simulator.training.inputs.pipeline import NO_INPUTS, InputPipelines
 from simulator.training.recognition.parts import reads
 from simulator.training.recognition.sync_ops import (
     COUNT,
@@ -80,7 +80,7 @@ def workload_of(
     steps: int,
     tokens: int,
     clock_rule: ClockRule = NO_RULE,
-    inputs: Pipelines = NO_INPUTS,
+    inputs: InputPipelines = NO_INPUTS,
     seed: int = 0,
 ) -> Workload:
     """The workload of these clients, until each has taken `steps` steps on average, or made as many common updates.
@@ -142,7 +142,7 @@ def _sync_ops(
     synchronising: Sequence[Synchronising],
     combined: CombinedTables,
     counting: Sequence[tuple[str, ...] | None],
-    inputs: Pipelines,
+    inputs: InputPipelines,
 ) -> tuple[SyncOps, dict[Key, _Use]]:
     """The synchronisation ops, and the accumulators and queues that they use, in order of rows."""
     used: dict[Key, _Use] = {}
@@ -182,7 +182,7 @@ def _sync_resources(used: Mapping[Key, _Use], cluster: Cluster, tokens: int) -> 
     )
 
 
-def _inputs(inputs: Pipelines, cluster: Cluster, start_ns: Ints) -> Inputs:
+def _inputs(inputs: InputPipelines, cluster: Cluster, start_ns: Ints) -> Inputs:
     """The inputs as the controller reads them; threads begin with the first session that fills the input."""
     given = inputs.pipelines
     made = [one.producer for one in given]

@@ -15,7 +15,7 @@ import numpy as np
 
 from simulator.errors import SimvizError
 from simulator.training.clients import Client, once_each, original
-from simulator.training.inputs.pipeline import FEED, Draw, Pipeline, Pipelines, Rate
+from simulator.training.inputs.pipeline import FEED, Draw, InputPipeline, InputPipelines, Rate
 from simulator.training.inputs.producers import (
     Datasets,
     Producer,
@@ -69,7 +69,7 @@ def inputs_of(
     costs: Sequence[CostTable],
     *,
     rates: Sequence[Rate] = (),
-) -> Pipelines:
+) -> InputPipelines:
     """The inputs of these clients; `costs` has the table of each client's graph.
 
     `rates` are given rates. Others are estimated from the ops that fill a queue and from datasets. An input of unknown
@@ -80,7 +80,7 @@ def inputs_of(
     drawn = search.drawn()
     search.add_feeds(drawn)
     search.check_rates()
-    made: dict[Key, Pipeline] = {}
+    made: dict[Key, InputPipeline] = {}
     unknown: dict[Key, str] = {}
     for key, one in search.found.items():
         rate = search.rate_of(one)
@@ -97,7 +97,7 @@ def inputs_of(
         f"{key.name}=1000/s."
         for key, why in unknown.items()
     ]
-    return Pipelines(tuple(made.values()), draws, tuple(notes))
+    return InputPipelines(tuple(made.values()), draws, tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class _InputSearch:
                     f"{rate.text!r}: there is no input {rate.name!r}; the training {there}.{near(rate.name, known)}"
                 )
 
-    def pipeline(self, one: _Found, rate: Rate | None) -> Pipeline:
+    def pipeline(self, one: _Found, rate: Rate | None) -> InputPipeline:
         """The pipeline behind an input. Raises UnknownRateError, and SimvizError for a feed of unknown size."""
         first = self.clients[one.clients[0]]
         attrs = first.partitions.graph.attrs[one.owner]
@@ -184,7 +184,7 @@ class _InputSearch:
             producer, capacity = self._dataset(one)
         if capacity > MOST_ROOM or capacity < 1:
             capacity = -1
-        return Pipeline(
+        return InputPipeline(
             key=one.key,
             producer=producer,
             device=where,

@@ -23,7 +23,7 @@ FEED = "feed"  # the family of clients' feeds, and its name for users
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
+class InputPipeline:
     """An input that some clients share."""
 
     key: Key  # of a queue or an iterator; family "feed": the feed of one client
@@ -53,34 +53,34 @@ class Draw(NamedTuple):
     """An op that takes elements of an input."""
 
     node: int  # row of the client's pieces
-    input: int  # row of `Pipelines.pipelines`
+    input: int  # row of `InputPipelines.pipelines`
     amount: int  # elements
 
 
 @dataclass(frozen=True, eq=False)
-class Pipelines:
+class InputPipelines:
     """All inputs of a run that may run dry. Axis: C clients."""
 
-    pipelines: tuple[Pipeline, ...] = ()
+    pipelines: tuple[InputPipeline, ...] = ()
     draws: tuple[tuple[Draw, ...], ...] = ()  # [C]
     notes: tuple[str, ...] = ()  # on inputs of unknown rate
 
 
-NO_INPUTS = Pipelines()  # nothing ever runs dry
+NO_INPUTS = InputPipelines()  # nothing ever runs dry
 
 
-def faster(inputs: Pipelines, keys: Collection[Key], factor: int) -> Pipelines:
+def faster(inputs: InputPipelines, keys: Collection[Key], factor: int) -> InputPipelines:
     """The same pipelines, some of them so many times as fast."""
     return _paced(inputs, [Fraction(1, factor) if one.key in keys else Fraction(1) for one in inputs.pipelines])
 
 
-def slowed(inputs: Pipelines, cluster: Cluster, slower: Slower) -> Pipelines:
+def slowed(inputs: InputPipelines, cluster: Cluster, slower: Slower) -> InputPipelines:
     """The same pipelines on a cluster with slower devices (`Disturbed.cluster` and `slower`)."""
     kinds = [cluster.devices[one.device].kind for one in inputs.pipelines]
     return _paced(inputs, [slower[kind][1] if kind in slower else Fraction(1) for kind in kinds])
 
 
-def _paced(inputs: Pipelines, factors: Sequence[Fraction]) -> Pipelines:
+def _paced(inputs: InputPipelines, factors: Sequence[Fraction]) -> InputPipelines:
     """The same pipelines, each with its period times a factor, rounded up."""
     paced = []
     for one, factor in zip(inputs.pipelines, factors, strict=True):

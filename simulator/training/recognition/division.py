@@ -42,7 +42,7 @@ _ABOUT = 2  # times as many nodes as another tower: one of them also regularises
 
 
 @dataclass(frozen=True, slots=True)
-class Division:
+class OwnDivision:
     """The devices and towers among which a graph divides the work of a step."""
 
     devices: tuple[DeviceSpec, ...]  # those of one type that its strings name, if these are several; in order
@@ -60,13 +60,13 @@ class Division:
         return " and ".join(said)
 
 
-def division(graph: Graph, found: Anatomy) -> Division:
+def own_division(graph: Graph, found: Anatomy) -> OwnDivision:
     """The division of a training graph's step; `found` is its anatomy.
 
     A CPU beside one GPU is no second device: variables and input pipelines stand there as a rule. `tower_count` counts
     the towers.
     """
-    return Division(devices_named(graph, found.step.runs), tower_count(graph, found))
+    return OwnDivision(devices_named(graph, found.step.runs), tower_count(graph, found))
 
 
 def devices_named(graph: Graph, runs: Flags) -> tuple[DeviceSpec, ...]:

@@ -20,7 +20,7 @@ from simulator.training.answers.bottleneck import bottleneck
 from simulator.training.answers.reliefs import FASTER
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.inputs.finding import inputs_of
-from simulator.training.inputs.pipeline import Pipeline, Pipelines, faster, read_rate
+from simulator.training.inputs.pipeline import InputPipeline, InputPipelines, faster, read_rate
 from simulator.training.inputs.producers import RUN_NS, core_ns, processor
 from simulator.training.train import train
 from simulator.training.training import Training
@@ -34,12 +34,12 @@ MAKES_NS = 1_000_000
 MADE_NS = MAKES_NS + RUN_NS  # by a thread of a queue runner
 
 
-def found(given: Sequence[Priced], on: Cluster, *rates: str) -> Pipelines:
+def found(given: Sequence[Priced], on: Cluster, *rates: str) -> InputPipelines:
     made = [one for one, _ in given]
     return inputs_of(made, on, [priced for _, priced in given], rates=[read_rate(text) for text in rates])
 
 
-def only(given: Sequence[Priced], on: Cluster, *rates: str) -> Pipeline:
+def only(given: Sequence[Priced], on: Cluster, *rates: str) -> InputPipeline:
     (one,) = found(given, on, *rates).pipelines
     return one
 
