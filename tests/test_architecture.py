@@ -173,7 +173,7 @@ ALONE: dict[str, str] = {
     "viz.command.check": "the one stage that asks TensorFlow, or reads its log",
     "viz.command.what_if": "the changes that are tried, beside the stages that run each of them",
     "viz.command.training_run": "the stages of a training, beside those of a step",
-    "viz.page.time_content": "columns of time, which `timeline.js` reads, beside those of the graph",
+    "viz.page.packing": "the rules that assets/unpacking.js has as well, side by side with it",
 }
 # What may be imported against the order of the rooms, and why.
 ACROSS_ROOMS: dict[str, str] = {

@@ -70,16 +70,3 @@ def device_colour(row: int) -> str:
 def device_colours(devices: Sequence[object]) -> tuple[str, ...]:
     """One colour per device of a cluster, in order."""
     return tuple(device_colour(row) for row in range(len(devices)))
-
-
-def task_colours(tasks: Sequence[str], devices: Sequence[str], colours: Sequence[str] = ()) -> tuple[str, ...]:
-    """The colour of each task: that of its first device, so that no colour stands for a device here and a task there.
-
-    Tasks and devices are full names, devices in the order of their cluster. A task without a device is grey.
-    `colours` are those of the devices, if not the usual ones.
-    """
-    first: dict[str, int] = {}
-    for row, device in enumerate(devices):
-        first.setdefault(device.rsplit("/device:", 1)[0], row)
-    known = colours or device_colours(devices)
-    return tuple(known[first[task]] if task in first else HUES[GREY] for task in tasks)

@@ -7,6 +7,7 @@ from itertools import chain
 
 import numpy as np
 
+from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import short_task
 from simulator.training.answers.answers import Answers
 from simulator.training.disturbances.disturbance import Degrade
@@ -31,6 +32,23 @@ def regime(trained: Trained) -> str:
         return "none"
     alone = trained.regime.aggregate == trained.workers == 1
     return trained.regime.kind if alone else str(trained.regime)
+
+
+def client_devices(trained: Trained, cluster: Cluster) -> list[int]:
+    """[C] the device of a client's own task that its recorded ops keep busy longest, the first of equal ones.
+
+    -1: background traffic, or a task without a device.
+    """
+    training, found = trained.training, list[int]()
+    assert training.trace is not None
+    ops = training.trace.ops
+    busy = np.zeros((len(training.clients), len(cluster)), np.int64)
+    np.add.at(busy, (ops.client, ops.device), ops.end_ns - ops.start_ns)
+    for client, task in enumerate(training.client_task.tolist()):
+        own = np.flatnonzero(np.array(cluster.task_of) == task)
+        shown = len(own) and trained.clients[client].program.role != "traffic"
+        found.append(int(own[busy[client, own].argmax()]) if shown else -1)
+    return found
 
 
 def size(trained: Trained) -> str:

@@ -17,7 +17,6 @@ from viz.palette import (
     device_colours,
     mixed,
     rgb,
-    task_colours,
 )
 
 # What a dichromat sees, on linear RGB: Machado, Oliveira and Fernandes (2009), severity 1.
@@ -61,13 +60,6 @@ def test_the_selection_is_apart_from_every_device(seen: Any) -> None:
 
 def test_eighty_devices_have_eighty_colours() -> None:
     assert len(set(device_colours(range(80)))) == 80
-
-
-def test_a_task_has_the_colour_of_its_first_device() -> None:
-    devices = ["/job:ps/replica:0/task:0/device:CPU:0"]
-    devices += [f"/job:worker/replica:0/task:{task}/device:{kind}:0" for task in range(2) for kind in ("CPU", "GPU")]
-    tasks = ["/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1"]
-    assert task_colours(tasks, devices) == (device_colour(0), device_colour(1), device_colour(3))
 
 
 def test_a_device_keeps_its_colour_in_a_larger_cluster() -> None:

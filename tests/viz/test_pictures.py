@@ -121,6 +121,23 @@ def test_an_svg_holds_the_shapes_of_its_letters_where_that_is_asked_for(suffix: 
 
 
 @pytest.mark.graphviz
+@pytest.mark.parametrize("letters", ["text", "shapes"])
+def test_pictures_in_one_page_share_no_ids(letters: str) -> None:
+    """A glyph of one was drawn with the shapes of another where both stood in one page."""
+    look, seen = read_look(f"letters={letters}"), set[str]()
+    for suffix in (".svg", ".timeline.svg", ".memory.svg", ".comparison.svg"):
+        picture = svg(compared(), suffix, look)
+        given = [one.attrib["id"] for one in picture.iter() if "id" in one.attrib]
+        named = re.findall(r"#([^\")]*[^0-9a-f\")][^\")]*)[\")]", ElementTree.tostring(picture, "unicode"))
+        assert given
+        assert len(given) == len(set(given))
+        assert set(named) <= set(given)
+        assert not seen & set(given)
+        seen |= set(given)
+        assert draw(compared(), suffix, look) == draw(compared(), suffix, look)
+
+
+@pytest.mark.graphviz
 def test_hostile_names_stay_text() -> None:
     scene = hostile()
     for suffix in (".timeline.svg", ".memory.svg"):

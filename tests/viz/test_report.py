@@ -28,7 +28,8 @@ from viz.command.request import Request
 from viz.command.stages import run
 from viz.difference.scene_outline import outline
 from viz.figures import critical_shares, devices, longest_transfers, moved_bytes, time_by_category
-from viz.page.report import SCRIPTS, lean, packed_member
+from viz.page.packing import packed_parts
+from viz.page.report import SCRIPTS, lean
 from viz.scene import Scene
 
 
@@ -89,9 +90,12 @@ def test_only_its_own_script_and_style_may_run(page: str) -> None:
 
 
 def test_the_page_holds_the_scene(page: str) -> None:
-    scene = example()
-    packed = {name: packed_member(name, value, scene.graph) for name, value in shown(scene).items()}
+    packed = packed_scene(example())
     assert unpacked(page) == json.loads(json.dumps(packed))
+
+
+def packed_scene(scene: Scene) -> dict[str, Any]:
+    return dict(packed_parts(shown(scene).items(), scene.graph, compared=scene.against is not None))
 
 
 def runs() -> list[Scene]:
@@ -109,20 +113,37 @@ def runs() -> list[Scene]:
 def test_the_page_unpacks_what_was_packed(browser: WebDriver, which: int) -> None:
     scene = runs()[which]
     whole = json.loads(json.dumps(shown(scene)))
-    script = resources.files("viz").joinpath("assets/model.js").read_text("utf-8")
-    packed = {name: packed_member(name, value, scene.graph) for name, value in shown(scene).items()}
-    code = "const run = JSON.parse(arguments[0]); unpack(run, run.tensors, run.nodes.names); return JSON.stringify(run)"
+    script = resources.files("viz").joinpath("assets/unpacking.js").read_text("utf-8")
+    packed = packed_scene(scene)
+    code = "return JSON.stringify(unpacked(JSON.parse(arguments[0])))"
     browser.get("data:text/html,packing")
     found = json.loads(browser.execute_script(f"{script}; {code}", json.dumps(packed)))
+    if whole["against"] and whole["against"]["run"]:
+        run = found["against"]["run"]
+        for shared in ("nodes", "edges"):  # what both runs have in common is there, too
+            run[shared] = {key: run[shared][key] for key in whole["against"]["run"][shared]}
     for name, member in whole.items():
         assert found[name] == member, name
 
 
 @given(st.lists(st.integers(-(2**52), 2**52), max_size=20))
 def test_differences_add_up(column: list[int]) -> None:
-    packed = packed_member("critical", column, example().graph)
+    ((_, packed),) = packed_parts([("critical", column)], example().graph, compared=False)
     assert isinstance(packed, list)
     assert list(accumulate(packed)) == column
+
+
+def test_most_of_what_a_page_can_tell_is_not_sent() -> None:
+    """A run beside another took up to three quarters of a page again."""
+    for scene in (example(), runs()[3]):
+        packed = packed_scene(scene)
+        for part in filter(None, (packed, packed["against"] and packed["against"]["run"])):
+            assert not any(part["edges"]["transfer"])
+            for column in ("ready_ns", "start_ns"):
+                assert sum(map(bool, part["timeline"][column])) < 0.5 * len(part["timeline"][column])
+    compared = packed_scene(runs()[3])["against"]
+    assert sum(map(len, compared["moved"])) < 0.1 * len(shown(runs()[3])["against"]["moved"])
+    assert not set(compared["run"]["nodes"]) & {"runs", "fed", "flops", "moved_bytes"}
 
 
 def test_names_stay_names() -> None:

@@ -38,6 +38,7 @@ from viz.command.training_request import TrainingRequest, read_wanted
 from viz.formats.json_object import training_record as record
 from viz.formats.trace_events import draw_training
 from viz.page.report import training_contents
+from viz.palette import rgb
 from viz.scene import Scene, Trained
 from viz.timeline.training_timeline import recorded
 
@@ -511,10 +512,12 @@ def test_the_page_opens_with_the_training_and_has_the_step_beside_it(browser: We
 
 @pytest.mark.browser
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # selenium leaves its own sockets to the collector
-def test_of_one_client_alone_each_device_has_its_own_colour(browser: WebDriver, tmp_path: Path) -> None:
-    """They all had that of the client's task, which says nothing where there is no other."""
+@pytest.mark.parametrize("workers", [1, 2])
+def test_each_device_has_its_own_colour_as_in_a_step(browser: WebDriver, tmp_path: Path, workers: int) -> None:
+    """They all had that of a client's task."""
     wanted = TrainingRequest(read_regime("async"), steps=3)
-    page = opened(browser, tmp_path, run(Request(str(EXAMPLE), cluster="ps=2,worker=1x1gpu", training=wanted)))
+    page = opened(browser, tmp_path, run(Request(str(EXAMPLE), cluster=f"ps=2,worker={workers}x1gpu", training=wanted)))
+    page("document.getElementById('training').style.setProperty('--steps', '700px')")
     settled(browser)
     chips = (
         "(() => { const canvas = document.getElementById('steps'), pen = canvas.getContext('2d');"
@@ -524,10 +527,27 @@ def test_of_one_client_alone_each_device_has_its_own_colour(browser: WebDriver, 
         "const at = 4 * Math.round((row.y + 28 + row.height / 2) * a); return data.slice(at, at + 3).join() }) })()"
     )
     found = page(chips)
-    assert len(found) == len(set(found)) == 4
+    assert len(found) == len(set(found)) == 2 + 2 * workers
+    wanted_colours = page("simviz.model.cluster.colours")
+    assert found == [",".join(map(str, rgb(colour))) for colour in wanted_colours]
     browser.find_element("id", "steps-first").click()
     settled(browser)
+    # of the colours of all devices, the upper part of a lane shows that of its own alone
+    seen = page(UPPER_COLOURS, found)
+    assert all(set(drawn) <= {colour} for drawn, colour in zip(seen, found, strict=True))
+    assert sum(map(len, seen)) > 2  # the others have slices of no whole pixel alone
     assert complaints(browser) == []
+
+
+UPPER_COLOURS = """((known) => {
+  const canvas = document.getElementById('steps'), pen = canvas.getContext('2d'), { a } = pen.getTransform();
+  return simviz.steps.rows.filter((row) => row.kind === 'lane' && row.label).map((row) => {
+    const { data } = pen.getImageData(190 * a, Math.round((row.y + 28 + 4) * a), canvas.width - 190 * a, 1);
+    const seen = [...Array(data.length / 4).keys()].map((at) => data.slice(4 * at, 4 * at + 3).join());
+    return [...new Set(seen)].filter((colour) => known.includes(colour));
+  });
+})(arguments[0])
+"""
 
 
 # ---- what is tried, and for whom it holds

@@ -164,7 +164,7 @@ def test_the_page_shows_both_on_one_clock(browser: WebDriver, tmp_path: Path) ->
         assert word in charts
     assert page("document.querySelectorAll('.bar-other').length") > 0
     assert page("document.getElementById('figures').innerText").count("against") == 1
-    colours = page("[simviz.model, simviz.model.training_against].map((one) => one.training.colours)")
+    colours = page("[simviz.model, simviz.model.training_against].map((one) => one.cluster.colours)")
     assert colours[0] == colours[1]
     assert page("document.title") != "owned"
     assert {width: found for width in (1400, 800, 500) if (found := beyond(browser, width, 900))} == {}

@@ -9,7 +9,7 @@ function comparedModels(scene) {
   const own = indexed(scene);
   if (!against) return { own, other: null };
   const run = against.run;
-  const other = run ? indexed({ ...scene, ...run, nodes: { ...scene.nodes, ...run.nodes }, edges: { ...scene.edges, ...run.edges }, check: null, training: null, what_if: null }) : null;
+  const other = run ? indexed({ ...scene, ...run, check: null, training: null, what_if: null }) : null;
   [other, own].forEach((model, at) => {
     if (!model) return;
     model.compared = { at, names: against.names };

@@ -1,59 +1,6 @@
 // The scene on the page: the columns of the report's JSON, and indices for the views.
 // Items of the tree are scopes (0 is the root), then nodes: item = scopes + node. The first slices of the timeline are the ops,
-// in the order of `slices`. Needs timeline.js.
-
-async function readScene() {
-  const packed = atob(document.getElementById("scene").textContent.trim());
-  const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const scene = JSON.parse(await new Response(stream).text());
-  unpack(scene, scene.tensors, scene.nodes.names);
-  return scene;
-}
-
-// Columns that come as differences: from the entry before, or from another column of the member, which stands before it here.
-// `packed_member` in viz/page/report.py has the same table.
-const DIFFERENCES = {
-  timeline: { start_ns: "", end_ns: "start_ns", ready_ns: "", transfer: "", critical: "" },
-  slices: { node: "" },
-  transfers: { asked_ns: "", packed_ns: "asked_ns", sent_ns: "packed_ns", through_ns: "sent_ns", arrived_ns: "through_ns", unpacked_ns: "arrived_ns", tensor: "", pair: "" },
-  edges: { dst: "", src: "dst" },
-  tensors: { ptr: "" },
-  tree: { order: "", parent: "", folded: "", host: "folded" },
-  curve: { time_ns: "", bytes: "" },
-};
-
-// Undo the packing of a scene, or of the run beside it, in place.
-function unpack(run, tensors, names) {
-  const columns = (member, differences) => {
-    for (const [column, beside] of Object.entries(differences)) if (member[column]) summed(member[column], member[beside]);
-  };
-  for (const [name, differences] of Object.entries(DIFFERENCES)) if (run[name]) columns(run[name], differences);
-  for (const curve of run.memory.curves) columns(curve, DIFFERENCES.curve);
-  if (run.critical) summed(run.critical);
-  const { src, tensor } = run.edges;
-  tensor?.forEach((port, edge) => port >= 0 && (tensor[edge] = tensors.ptr[src[edge]] + port));
-  if (!run.against) return;
-  const { against } = run;
-  const named = (columns, at) => rowsOf(columns, 1 - at).map((row) => row.with(at, fullName(row[at], names[row[1 - at]])));
-  against.moved = rowsOf(against.moved, 0);
-  against.crossings = named(against.crossings, 0);
-  for (const part of against.parts) part[3] = named(part[3], 1);
-  if (against.run) unpack(against.run, tensors, names);
-}
-
-// Add to each entry the one before it, or that of another column.
-function summed(column, beside) {
-  for (let at = beside ? 0 : 1; at < column.length; at++) column[at] += beside ? beside[at] : column[at - 1];
-}
-// The rows of columns, of which that of nodes comes as differences.
-function rowsOf(columns, node) {
-  if (!columns.length) return [];
-  summed(columns[node]);
-  return columns[0].map((_, row) => columns.map((column) => column[row]));
-}
-// A name by what stands behind a node's: see `_packed_rows`.
-const fullName = (rest, name) => (rest[0] === " " ? rest.slice(1) : rest[0] === "^" ? "^" + name + rest.slice(1) : name + rest);
+// in the order of `slices`. Needs timeline.js, unpacking.js.
 
 function indexed(scene) {
   const { nodes, edges, slices, timeline, transfers, tree, cluster } = scene;
@@ -103,33 +50,9 @@ function indexed(scene) {
   return model;
 }
 
-// Rows by group, as a compressed table: rowsIn(table, group) are the rows whose group is that, or what `values` has for them.
-function grouped(group, count, values = null) {
-  const start = new Int32Array(count + 1);
-  for (const g of group) if (g >= 0) start[g + 1]++;
-  for (let g = 0; g < count; g++) start[g + 1] += start[g];
-  const row = new Int32Array(start[count]);
-  const next = start.slice();
-  group.forEach((g, r) => {
-    if (g >= 0) row[next[g]++] = values ? values[r] : r;
-  });
-  return { start, row };
-}
 const rowsIn = (table, group) => table.row.subarray(table.start[group], table.start[group + 1]);
 
-// The node that makes a tensor: the last one whose first tensor is not behind it.
-function nodeOfTensor(model, tensor) {
-  const ptr = model.tensors.ptr;
-  let low = 0;
-  let high = ptr.length - 1;
-  while (high - low > 1) {
-    const middle = (low + high) >> 1;
-    if (ptr[middle] <= tensor) low = middle;
-    else high = middle;
-  }
-  return low;
-}
-
+const nodeOfTensor = (model, tensor) => nodeWith(model.tensors.ptr, tensor);
 const itemOfNode = (model, node) => model.scopes + node;
 const isScope = (model, item) => item < model.scopes;
 const labelOf = (model, item) =>

@@ -66,7 +66,7 @@ function drawRow(pen, row, y) {
     return text(pen, subject.memory(row.device), 31, y + 22, ROW.label - 36, theme.faint, "10px");
   }
   if (!row.label) return;
-  const chip = subject.chipOf(row);
+  const chip = subject.chipOf(row, theme);
   if (!chip) return text(pen, row.label, 14, middle, ROW.label - 20, theme.quiet, "10.5px");
   context.fillStyle = chip;
   rounded(context, 14, middle - 5, 10, 10, 2.5);

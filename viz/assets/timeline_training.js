@@ -7,12 +7,13 @@ const DIGIT = 6; // pixels of the first digit of a step's number
 const WHOLE = -2; // of a complete step; -1: the end of the run cut it off; else the row of the crash that did
 
 const ofOneClient = (model) => model.training.steps.clients.length === 1;
+// The colour of a client: of the device that its steps keep busiest; background traffic has none.
+const clientColour = (model, theme, client) => model.cluster.colours[model.training.steps.clients[client][4]] ?? theme.faint;
 
 // `clock`: the last moment of all timelines that show the same times.
 function trainingTimeline(canvas, model, tip, onRange, clock = 0) {
-  const { steps, timeline, colours } = model.training;
-  const { devices, links } = model.cluster;
-  const alone = ofOneClient(model);
+  const { steps, timeline } = model.training;
+  const { devices, links, colours } = model.cluster;
   const recordedUntil = timeline.end_ns.reduce((most, time) => Math.max(most, time), 0);
   const subject = {
     top: STEPS.updates + 6,
@@ -24,20 +25,14 @@ function trainingTimeline(canvas, model, tip, onRange, clock = 0) {
     linkOf: (link) => (link < 0 ? "handed over in memory" : links[link].name),
     bandsOf: (device) => bandsOfTask(model.training, timeline.task_of[device]),
     titleOf: (row) => row.label,
-    chipOf(row) {
-      if (row.kind === "client") return steps.clients[row.client][4];
-      if (row.kind === "task") return colours[row.task];
-      return row.kind !== "lane" ? null : alone ? model.cluster.colours[row.device] : colours[timeline.task_of[row.device]];
-    },
+    chipOf: (row, theme) => (row.kind === "client" ? clientColour(model, theme, row.client) : row.kind === "lane" ? colours[row.device] : null),
     drawRow(pen, row, y) {
       if (row.kind !== "client") return;
       drawSession(pen, model, row, y);
       drawSteps(pen, model, row, y);
     },
-    textOf: (slice) => leafOf(timeline.labels[timeline.label[slice]][0]),
-    // In the colour of the client's task: a parameter server shows for whom it works. A lone client's slices have the
-    // colour of their device, a transfer that of its source.
-    coloursOf: (pen, slice, row) => ({ above: !alone ? steps.clients[timeline.client[slice]][4] : model.cluster.colours[row.kind === "lane" ? row.device : timeline.transfers.src[timeline.transfer[slice]]] }),
+    textOf: (slice, row) => (row.kind === "lane" ? leafOf(timeline.labels[timeline.label[slice]][0]) : ""),
+    coloursOf: (pen, slice, row) => recordedColours(pen, model, slice, row),
     drawBehind(pen, y) {
       drawWarmUp(pen, steps.cut_ns);
       drawUnrecorded(pen, recordedUntil, y, pen.bottom);
@@ -70,13 +65,27 @@ function rowsOfSteps(model) {
   ];
 }
 
-// Steps in the colour of their client's task. A paler part is the wait for tokens or gradients: at the end for a worker, at
+// As in the timeline of a step. The strip below an op is for whom it runs, where that is a client of another task.
+function recordedColours(pen, model, slice, row) {
+  const { steps, timeline } = model.training;
+  const { colours } = model.cluster;
+  const { src, dst } = timeline.transfers;
+  const transfer = timeline.transfer[slice];
+  if (row.kind === "link") return { above: colours[src[transfer]], below: colours[dst[transfer]], split: row.height / 2 - 1 };
+  if (transfer >= 0) return { above: blend(colours[row.device], pen.theme.paper, 0.45), below: colours[src[transfer] === row.device ? dst[transfer] : src[transfer]], split: 4 };
+  const client = timeline.client[slice];
+  const elsewhere = steps.clients[client][1] !== timeline.task_of[row.device];
+  return { above: colours[row.device], ...(elsewhere && { below: clientColour(model, pen.theme, client), split: 4 }) };
+}
+
+// Steps in the colour of their client. A paler part is the wait for tokens or gradients: at the end for a worker, at
 // the beginning for a client that updates for others. A pale, hatched part is the wait for input. A step that was cut off
 // is hatched: its waits are not known.
 function drawSteps(pen, model, row, y) {
   const { context, theme } = pen;
   const { steps } = model.training;
-  const [, , , worker, colour] = steps.clients[row.client];
+  const worker = steps.clients[row.client][3];
+  const colour = clientColour(model, theme, row.client);
   const { start_ns: start, end_ns: end, waiting_ns: waited, input_ns: dry, number, cut } = steps;
   eachInSight(pen, row, start, end, (step, x, length) => {
     const gap = length > 3 ? 0.7 : 0;
@@ -145,7 +154,7 @@ function drawUpdates(pen, model, y) {
   let tick = null;
   const paintTick = () => {
     if (!tick) return;
-    context.fillStyle = tick.lost ? theme.bad : tick.mixed ? theme.quiet : steps.clients[tick.client][4];
+    context.fillStyle = tick.lost ? theme.bad : tick.mixed ? theme.quiet : clientColour(model, theme, tick.client);
     context.fillRect(tick.x - 0.7, y + (tick.lost ? 12 : 6), 1.4, STEPS.updates - (tick.lost ? 10 : 4));
   };
   const lost = new Set(steps.lost);

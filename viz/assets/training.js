@@ -124,13 +124,13 @@ function trainingNotes(training) {
 function stepsLegend(model) {
   const { training } = model;
   const { steps, timeline } = training;
-  const alone = ofOneClient(model);
-  const colours = (alone ? model.cluster.colours : steps.clients.map(([, , , , colour]) => colour)).slice(0, 3);
+  const colours = model.cluster.colours.slice(0, 3);
   const striped = colours.map((colour, at) => `${colour} ${(100 * at) / colours.length}% ${(100 * (at + 1)) / colours.length}%`);
   const slanting = (colour, ground = "transparent") => `repeating-linear-gradient(-45deg, ${colour} 0 1px, ${ground} 1px 3px)`;
   const there = (kind) => steps.bands.some((band) => band.kind === kind);
   const entries = [
-    [!alone || timeline.start_ns.length, `linear-gradient(90deg, ${striped.join(", ")})`, alone ? "device, or source of a transfer" : "client"],
+    [true, `linear-gradient(90deg, ${striped.join(", ")})`, "device; of a client its busiest"],
+    [!ofOneClient(model) && timeline.start_ns.length, `linear-gradient(${colours[0]} 60%, ${colours[1] ?? colours[0]} 60%)`, "strip below: for whom"],
     [steps.waiting_ns.some((nanos) => nanos > 0), "color-mix(in srgb, var(--accent) 32%, var(--paper))", "pale: waits for tokens or gradients"],
     [steps.input_ns.some((nanos) => nanos > 0), slanting("var(--paper)", "color-mix(in srgb, var(--accent) 32%, var(--paper))"), "pale, hatched: waits for input"],
     [steps.cut.some((by) => by !== WHOLE), slanting("var(--paper)", "var(--accent)"), "cut off"],

@@ -6,6 +6,7 @@ Scopes are opened from the outside in, those with most device time first, as lon
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections import Counter, defaultdict
@@ -28,6 +29,9 @@ MAX_LABEL = 40
 MM_PER_INCH = 25.4
 FORMATS = ("svg", "png", "pdf")
 _MADE = re.compile(rb"(?<=/CreationDate \(D:)[0-9]{14}")  # the same graph is the same bytes at any time
+_TAG = re.compile(rb"<[^>]*>")
+_ID = re.compile(rb'(?<=\s)(?:xlink:href="#|id=")|="url\(#')  # where an id is given or named
+_DIGEST = 10  # hexadecimal digits: two of a thousand pictures share them once in a million times
 
 
 def draw_graph(
@@ -84,7 +88,15 @@ def render(source: str, format: str, *, placed: bool = False, shapes: bool = Fal
         raise SimvizError(
             f"Graphviz's `dot` failed: {said[0] if said else error}; write .dot or .html instead"
         ) from None
+    if format == "svg":
+        return _with_own_ids(drawn)
     return _MADE.sub(b"20000101000000", drawn) if format == "pdf" else drawn
+
+
+def _with_own_ids(svg: bytes) -> bytes:
+    """The SVG with a digest of it before each id, so that several pictures can stand in one page."""
+    own = b"f" + hashlib.sha256(svg).hexdigest()[:_DIGEST].encode() + b"-"
+    return _TAG.sub(lambda tag: _ID.sub(rb"\g<0>" + own, tag[0]), svg)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import hashlib
 import html
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, astuple
 from functools import cache
@@ -34,7 +34,7 @@ from simulator.columns import Ints
 from simulator.costs.rules import MATRIX, category
 from simulator.costs.table import SOURCES
 from simulator.execution.memory import out_of_memory
-from simulator.graph.graph import Attrs, Graph
+from simulator.graph.graph import Attrs
 from simulator.graph.ops import of_each
 from simulator.graph.tensors import SHAPES
 from simulator.training.disturbances.disturbance import Disturbance
@@ -45,8 +45,9 @@ from viz.difference.explanation import Row
 from viz.difference.outline import OP
 from viz.difference.trainings import SAID, sentences, training_difference
 from viz.page.folding import fold, hosts, item_order
+from viz.page.packing import packed_parts
 from viz.page.time_content import Json, recorded_contents, step_contents, steps_contents
-from viz.palette import CATEGORY_COLOURS, PACKING, device_colour, device_colours, task_colours
+from viz.palette import CATEGORY_COLOURS, PACKING, device_colour, device_colours
 from viz.scene import Scene, Trained
 from viz.timeline.training_timeline import not_drawn
 from viz.what_if import as_json as what_if_json
@@ -55,6 +56,7 @@ from viz.what_if import as_json as what_if_json
 SCRIPTS = (
     "format.js",
     "timeline.js",
+    "unpacking.js",
     "model.js",
     "canvas.js",
     "layers.js",
@@ -91,8 +93,9 @@ LEVEL = 5  # of zlib: a fiftieth larger than its default, in half of the time
 
 def draw_report(scene: Scene) -> str:
     """One HTML document that shows the scene; equal scenes give equal text."""
-    parts = ((name, packed_member(name, value, scene.graph)) for name, value in _parts(scene))
-    packed = base64.b64encode(_deflated(parts)).decode()
+    packed = base64.b64encode(
+        _deflated(packed_parts(_parts(scene), scene.graph, compared=scene.against is not None))
+    ).decode()
     page, style, script = _assets()
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
@@ -147,102 +150,6 @@ def _filled(page: str, values: dict[str, str]) -> str:
 
 def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-# --- packing ---------------------------------------------------------------------------------------------------------
-
-# Columns that are sent as differences: from the entry before, or from another column of the member. Times and ids then
-# repeat each other, and take a fifth of the room. `assets/model.js` has the same table, and undoes it.
-DIFFERENCES: Mapping[str, Mapping[str, str]] = {
-    "timeline": {"start_ns": "", "end_ns": "start_ns", "ready_ns": "", "transfer": "", "critical": ""},
-    "slices": {"node": ""},
-    "transfers": {
-        "asked_ns": "",
-        "packed_ns": "asked_ns",
-        "sent_ns": "packed_ns",
-        "through_ns": "sent_ns",
-        "arrived_ns": "through_ns",
-        "unpacked_ns": "arrived_ns",
-        "tensor": "",
-        "pair": "",
-    },
-    "edges": {"dst": "", "src": "dst"},
-    "tensors": {"ptr": ""},
-    "tree": {"order": "", "parent": "", "folded": "", "host": "folded"},
-    "curve": {"time_ns": "", "bytes": ""},
-}
-
-
-def packed_member(name: str, value: Any, graph: Graph) -> Json:  # Any: JSON
-    """A member of `contents` as the page holds it, in less room."""
-    if value is None:
-        return None
-    if name == "critical":
-        return _differences(value)
-    if name == "memory":
-        return {**value, "curves": [_packed_columns("curve", curve) for curve in value["curves"]]}
-    if name == "edges" and "tensor" in value:
-        tensor, made = np.array(value["tensor"], np.int64), graph.tensor_ptr[np.array(value["src"], np.int64)]
-        return _packed_columns(name, {**value, "tensor": np.where(tensor < 0, -1, tensor - made).tolist()})  # ports
-    if name == "against":
-        rows = [
-            [_packed_rows(part[3], 1, graph) for part in value["parts"]],
-            _packed_rows(value["crossings"], 0, graph),
-        ]
-        run = value["run"] and {key: packed_member(key, one, graph) for key, one in value["run"].items()}
-        return {
-            **value,
-            "run": run,
-            "parts": [[*part[:3], packed] for part, packed in zip(value["parts"], rows[0], strict=True)],
-            "crossings": rows[1],
-            "moved": _columns(value["moved"], 0),
-        }
-    return _packed_columns(name, value) if name in DIFFERENCES else value
-
-
-def _packed_columns(name: str, member: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(member)
-    for column, beside in DIFFERENCES[name].items():
-        if column in member:
-            found[column] = _differences(member[column], member[beside] if beside else None)
-    return found
-
-
-def _differences(column: Sequence[int], beside: Sequence[int] | None = None) -> list[int]:
-    """From the entry before, or from that of another column."""
-    values = np.array(column, np.int64)
-    found: list[int] = (np.diff(values, prepend=0) if beside is None else values - np.array(beside, np.int64)).tolist()
-    return found
-
-
-def _columns(rows: Sequence[Sequence[Any]], node: int) -> list[list[Any]]:
-    """The columns of rows; that of nodes as differences."""
-    return [_differences(one) if at == node else list(one) for at, one in enumerate(zip(*rows, strict=True))]
-
-
-def _packed_rows(rows: Sequence[Sequence[Any]], at: int, graph: Graph) -> list[list[Any]]:
-    """The columns of rows that name a node, first or second, and in place `at` itself or a tensor of it.
-
-    Of such a name the part behind the node's is left, or "^" before that; a name of its own begins with a space.
-    """
-    short = []
-    for row in rows:
-        said, name = row[at], graph.names[row[1 - at]] if row[1 - at] >= 0 else None
-        rest = f" {said}"
-        if name is not None and said.removeprefix("^").startswith(name):
-            rest = ("^" if said.startswith("^") and not name.startswith("^") else "") + said.removeprefix("^")[
-                len(name) :
-            ]
-            if rest[:1] not in ("", ":", "#", "^") or _unpacked_name(rest, name) != said:
-                rest = f" {said}"
-        short.append([*row[:at], rest, *row[at + 1 :]])
-    return _columns(short, 1 - at)
-
-
-def _unpacked_name(rest: str, name: str) -> str:
-    if rest.startswith(" "):
-        return rest[1:]
-    return f"^{name}{rest[1:]}" if rest.startswith("^") else name + rest
 
 
 # --- content ---------------------------------------------------------------------------------------------------------
@@ -353,7 +260,6 @@ def _training_against(scene: Scene) -> Json:
     found, other = training_difference(scene), scene.against
     if found is None or not isinstance(other, Scene) or other.training is None:
         return None
-    colours = _colours_beside(scene.cluster, other.cluster)
     return {
         "names": list(found.names),
         "sentences": sentences(found),
@@ -362,8 +268,8 @@ def _training_against(scene: Scene) -> Json:
         "tasks": [[one.task, *(None if of is None else list(of) for of in one.shares)] for one in found.tasks],
         "devices": [[one.name, *one.shares] for one in found.devices],
         "links": [[one.name, *one.shares] for one in found.links],
-        "training": training_contents(other.training, other.cluster, colours),
-        "cluster": _cluster(other, colours),
+        "training": training_contents(other.training, other.cluster),
+        "cluster": _cluster(other, _colours_beside(scene.cluster, other.cluster)),
     }
 
 
@@ -557,10 +463,9 @@ def _tables(scene: Scene) -> Json:
     }
 
 
-def training_contents(trained: Trained, cluster: Cluster, colours: Sequence[str] = ()) -> Json:
-    """Everything that the page shows of the training; `colours` are those of the devices, if not the usual ones."""
+def training_contents(trained: Trained, cluster: Cluster) -> Json:
+    """Everything that the page shows of the training."""
     found = trained.answers
-    of_tasks = task_colours(trained.training.tasks, trained.training.devices, colours)
     return {
         "regime": training_figures.regime(trained),
         "words": trained.regime_in_words,
@@ -591,7 +496,6 @@ def training_contents(trained: Trained, cluster: Cluster, colours: Sequence[str]
         "step_times": _step_times(trained),
         "staleness_in_words": training_figures.staleness(found),
         "staleness": [[late, count] for late, count in found.staleness.items()],
-        "colours": list(of_tasks),
         "kinds": list(zip(training_figures.KINDS, _KIND_COLOURS, strict=True)),
         "tasks": [[short_task(task), *found.shares[row].tolist()] for row, task in enumerate(trained.training.tasks)],
         "links": _links(trained),
@@ -599,7 +503,7 @@ def training_contents(trained: Trained, cluster: Cluster, colours: Sequence[str]
         "disturbances": [[one.text, _meaning(one)] for one in trained.wanted.disturbances],
         "scaling": [list(astuple(row)) for row in trained.scaling],
         "notes": [*training_figures.notes(trained), training_figures.late_sessions(trained), not_drawn(trained)],
-        "steps": steps_contents(trained, of_tasks),
+        "steps": steps_contents(trained, cluster),
         "timeline": recorded_contents(trained, cluster),
     }
 

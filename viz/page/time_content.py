@@ -13,11 +13,9 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import short_task
 from simulator.columns import Ints, ids, positions
 from simulator.execution.trace import Stages, Trace
-from simulator.training.clients import Client
 from simulator.training.training import Training
 from simulator.wording import counted
-from viz import figures
-from viz.palette import GREY, HUES
+from viz import figures, training_figures
 from viz.scene import Scene, Trained
 from viz.timeline.step_timeline import step_timeline
 from viz.timeline.timeline import Timeline
@@ -139,11 +137,8 @@ def _longest(start_ns: Ints, end_ns: Ints, most: int) -> npt.NDArray[np.intp]:
     return np.sort(np.lexsort((np.arange(len(start_ns)), start_ns - end_ns))[:most])
 
 
-def steps_contents(trained: Trained, colours: Sequence[str]) -> Json:
-    """The steps of a training by client, its updates, its disturbances, and the waits for late tasks.
-
-    `colours` are those of the tasks.
-    """
+def steps_contents(trained: Trained, cluster: Cluster) -> Json:
+    """The steps of a training by client, its updates, its disturbances, and the waits for late tasks."""
     training = trained.training
     steps, happened = all_steps(training), bands(trained)
     count = len(steps)
@@ -157,12 +152,15 @@ def steps_contents(trained: Trained, colours: Sequence[str]) -> Json:
         end = min(end, last_step, last_update)
     left_out = f"the rest is not shown: {counted(count, 'step')} are too many" if cut_off else ""
     names = zip(
-        training.clients, training.client_task.tolist(), training.is_worker.tolist(), trained.clients, strict=True
+        training.clients,
+        training.client_task.tolist(),
+        training.is_worker.tolist(),
+        training_figures.client_devices(trained, cluster),
+        strict=True,
     )
     return {
         "clients": [
-            [name, task, short_task(training.tasks[task]), bool(worker), _colour(client, colours[task])]
-            for name, task, worker, client in names
+            [name, task, short_task(training.tasks[task]), bool(worker), device] for name, task, worker, device in names
         ],
         "session_ns": training.session_ns.tolist(),
         "waited_for": [short_task(training.tasks[task]) if task >= 0 else "" for task in training.waited_for.tolist()],
@@ -176,11 +174,6 @@ def steps_contents(trained: Trained, colours: Sequence[str]) -> Json:
         "whole_ns": end,
         "left_out": left_out,
     }
-
-
-def _colour(client: Client, task_colour: str) -> str:
-    """The colour of the client's task; background traffic is grey."""
-    return HUES[GREY] if client.program.role == "traffic" else task_colour
 
 
 def _band(band: Band, training: Training) -> Json:
