@@ -19,6 +19,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # selenium leaves its own sockets to the collector
 ]
 
+SCORE = (Path(__file__).parents[2] / "benchmarks" / "page.js").read_text("utf-8")
 FAULTS = Path(__file__).with_name("faults.js").read_text("utf-8")
 
 
@@ -113,16 +114,44 @@ def test_the_first_picture_is_whole_and_readable_in_every_window(
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def towers(tmp_path: Path, count: int) -> Path:
-    """A source, towers that read it, and a sink that reads them all."""
+def towers(tmp_path: Path, count: int, behind: int = 0) -> Path:
+    """A source, towers that read it, a sink that reads them all, and so many scopes in a row behind that."""
     source = tmp_path / "towers.pbtxt"
     lines = ['node { name: "source" op: "NoOp" }']
     for at in range(count):
         for part, before in (("a", "source"), ("b", f"tower_{at}/a")):
             lines.append(f'node {{ name: "tower_{at}/{part}" op: "NoOp" input: "^{before}" }}')
     ends = "".join(f' input: "^tower_{at}/b"' for at in range(count))
-    source.write_text("\n".join([*lines, f'node {{ name: "sink" op: "NoOp" {ends} }}']))
+    lines.append(f'node {{ name: "sink" op: "NoOp" {ends} }}')
+    before = "sink"
+    for at in range(behind):
+        for part in ("a", "b"):
+            lines.append(f'node {{ name: "part_{at}_of_all/{part}" op: "NoOp" input: "^{before}" }}')
+            before = f"part_{at}_of_all/{part}"
+    source.write_text("\n".join(lines))
     return source
+
+
+@pytest.mark.parametrize(("size", "behind"), [((800, 700), 10), ((500, 900), 21)])
+def test_boxes_stand_closer_where_only_then_the_picture_is_whole(
+    browser: WebDriver, tmp_path: Path, size: tuple[int, int], behind: int
+) -> None:
+    """Eight towers began at the upper left corner, and the rest was out of sight."""
+    scene = run(Request(str(towers(tmp_path, 8, behind)), cluster="1cpu", algorithm="single"))
+    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        page = opened(browser, tmp_path, scene)
+        assert page("simviz.graph.isWhole() && !simviz.graph.isRoomy()")
+        score = browser.execute_async_script(SCORE)
+        assert score["whole"]
+        assert score["font"] > 8.99  # a canvas rounds it
+        assert [score["foreign"], score["overlaps"], score["boxes"]] == [0, 0, 10 + behind]
+        page("simviz.graph.zoom(2.5)")
+        assert browser.execute_async_script(SCORE)["overlaps"] == 0
+        assert complaints(browser) == []
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 @pytest.mark.parametrize("height", [640, 760, 900])

@@ -8,8 +8,11 @@ const BOX = {
 };
 const FONTS = { title: "600 12px", op: "11.5px", small: "11px", edge: "600 11px" };
 const SMALLEST = 11; // of these, in the units of boxes
+const READABLE = 9; // pixels of the smallest letters that Fit leaves
+const enlarged = (scale) => Math.max(1, (READABLE / SMALLEST / scale) * (1 - 1e-9)); // how much larger letters are at a scale
 
-// room: the width and height that the picture should have, by which lines break, and how high a column may be.
+// room: the width and height that the picture should have, by which lines break, how high a column may be, and the scale at
+// which it is seen: letters are larger in a small one.
 function layoutBoxes(model, open, showIdle, room) {
   const boxes = [];
   const root = visibleBox(model, open, showIdle, 0, null, boxes);
@@ -99,11 +102,13 @@ function textWidth(said, font) {
   return widths.get(key);
 }
 
-function sizeClosed(model, box) {
+function sizeClosed(model, box, seen) {
   const scope = isScope(model, box.item);
+  const larger = enlarged(seen);
+  const roomy = larger === 1; // else there is room for the name alone
   const hub = !scope && model.isHub[box.item - model.scopes] ? "9,999 ⤳ " : ""; // its number is counted when it is drawn
-  const lines = scope ? [[box.label, FONTS.title], [contentOf(model, box.item), FONTS.small]] : [[hub + box.label, FONTS.op], [heldBy(model, box), FONTS.small]];
-  const text = Math.max(...lines.map(([said, font]) => textWidth(said, font)));
+  const lines = scope ? [[box.label, FONTS.title], [roomy ? contentOf(model, box.item) : "", FONTS.small]] : [[hub + box.label, FONTS.op], [roomy ? heldBy(model, box) : "", FONTS.small]];
+  const text = Math.max(...lines.map(([said, font]) => textWidth(said, font))) * larger;
   box.held = scope ? "" : lines[1][0];
   box.width = Math.min(BOX.wide, Math.max(BOX.narrow, text + 26));
   box.height = scope ? BOX.scope : BOX.op + (box.held ? BOX.held : 0);
@@ -128,7 +133,7 @@ function heldBy(model, box) {
 
 // Give the box a size and everything in it a place relative to it, from the inside out.
 function measure(model, box, room) {
-  if (!box.open) return sizeClosed(model, box);
+  if (!box.open) return sizeClosed(model, box, room.scale);
   const isRoot = box.parent === null;
   const pad = BOX.pad;
   const inner = { ...room, width: room.width - 2 * pad };

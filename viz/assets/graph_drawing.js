@@ -117,10 +117,13 @@ function drawScope(pen, box, bar) {
   if (!size) return fillParts(context, bar, box.x, box.y, box.width, box.height);
   fillParts(context, bar, box.x + 9, box.y + box.height - 9, box.width - 18, 4);
   const width = box.width - 18;
-  const roomy = letters(pen, 11, 13);
+  const content = contentOf(model, box.item);
+  const small = letters(pen, 11, 13);
+  context.font = `${small}px ${theme.sans}`;
+  const roomy = small && (box.width >= BOX.wide || context.measureText(content).width <= width); // it is said whole, or not at all
   const said = labelled(context, box.label, width, `600 ${size}px`, theme.sans);
   text(pen, said, box.x + 9, box.y + (roomy ? 12 : (box.height - 9) / 2), width + 4, theme.ink, `600 ${size}px`);
-  if (roomy) text(pen, contentOf(model, box.item), box.x + 9, box.y + 27, width, theme.quiet, `${roomy}px`);
+  if (roomy) text(pen, content, box.x + 9, box.y + 27, width, theme.quiet, `${small}px`);
 }
 
 function drawOp(pen, box, colour) {

@@ -1,9 +1,9 @@
 // The graph on its canvas: boxes, edges, what is selected, the critical path; pan, zoom, open and close.
 // Needs format.js, model.js, boxes.js, edges.js, routes.js, canvas.js, graph_drawing.js.
 
-const READABLE = 9; // pixels of the smallest letters that Fit leaves
 const FITTED = { least: READABLE / SMALLEST, most: 1.2, border: 4 };
 const DEALT = [0.9, 0.75, 0.6, 0.45, 0.3]; // shares of the pane's height that a column may take, tried in turn
+const CLOSE = [0.72, 0.64, 0.56, 0.5]; // scales at which boxes have their names alone, in letters that can be read
 const MOST_OPENED = 60; // boxes up to which scopes open by themselves
 const DOMINATING = 0.25; // the share of the step's ops or time from which a scope may
 const NEAR = 6; // pixels from an edge at which the pointer is on it
@@ -26,25 +26,27 @@ function graphView(canvas, model, state, tip) {
   // The pane in the units of boxes, and how high a column may be.
   function paneRoom({ scale, tallest = 0 }) {
     const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((length) => Math.max(120, length - 2 * FITTED.border) / scale);
-    return { width, height, tallest: tallest || Math.max(height, BOX.tall) };
+    return { width, height, tallest: tallest || Math.max(height, BOX.tall), scale: Math.min(1, scale) };
   }
   const fits = (one, how) => one.root.width <= paneRoom(how).width + 1 && one.root.height <= paneRoom(how).height + 1;
   const pictured = (how) => ({ how, picture: layoutBoxes(model, open, state.showIdle, paneRoom(how)) });
 
-  // The picture whose letters are largest of those that fit the pane whole. If none does, high columns become several; if
-  // that does not help either, they stay as they are.
-  function bestPicture(deals = true) {
+  // The picture whose boxes are largest of those that fit the pane whole. If none does, high columns become several, then
+  // boxes stand closer, with names alone. If that does not help either, they stay as they are.
+  function bestPicture(deals = true, closer = true) {
     let best = null;
     for (const scale of [1, 0.9, FITTED.least]) {
       best = pictured({ scale });
       if (fits(best.picture, best.how)) return best;
     }
-    for (const share of deals && best.picture.boxes.length <= MOST_OPENED ? DEALT : []) {
-      const dealt = pictured({ scale: FITTED.least, tallest: share * paneRoom(best.how).height });
-      if (fits(dealt.picture, dealt.how)) return dealt;
+    if (best.picture.boxes.length > MOST_OPENED) return best;
+    for (const how of [...(deals ? dealt(FITTED.least) : []), ...(closer ? CLOSE.flatMap((scale) => [{ scale }, ...dealt(scale)]) : [])]) {
+      const tried = pictured(how);
+      if (fits(tried.picture, how)) return tried;
     }
     return best;
   }
+  const dealt = (scale) => DEALT.map((share) => ({ scale, tallest: share * paneRoom({ scale }).height }));
 
   function use(next) {
     picture = next;
@@ -71,7 +73,7 @@ function graphView(canvas, model, state, tip) {
     use(best.picture);
     const { width, height } = picture.root;
     const room = paneRoom({ scale: 1 });
-    view.scale = Math.min(Math.max(Math.min(room.width / width, room.height / height), FITTED.least), FITTED.most);
+    view.scale = Math.min(Math.max(Math.min(room.width / width, room.height / height), Math.min(FITTED.least, density.scale)), FITTED.most);
     view.x = FITTED.border + Math.max(0, room.width - width * view.scale) / 2;
     view.y = FITTED.border + Math.max(0, room.height - height * view.scale) / 2;
     fitted = true;
@@ -298,7 +300,7 @@ function graphView(canvas, model, state, tip) {
       tried.add(item);
       if (childrenOf(model, item, false).flow.length + now.picture.boxes.length > MOST_OPENED) continue;
       open.add(item);
-      const next = bestPicture(now.how.tallest !== undefined);
+      const next = bestPicture(now.how.tallest !== undefined, false);
       if (fits(next.picture, next.how)) now = next;
       else open.delete(item);
     }
@@ -326,6 +328,7 @@ function graphView(canvas, model, state, tip) {
     },
     isOpen: (item) => open.has(item),
     isWhole: () => fits(picture, { scale: view.scale }),
+    isRoomy: () => fits(picture, { scale: view.scale }) && view.scale >= FITTED.least,
     boxOnScreen: (item) => (picture.boxOf.has(item) ? screenOf(picture.boxOf.get(item)) : null),
     boxInWorld: (item) => picture.boxOf.get(item) ?? null,
     picture: () => picture,

@@ -202,15 +202,17 @@ function wireSplitter(wanted, least) {
   return { set, shareNow };
 }
 
-// Give the graph up to this share of the board, if only then its whole picture can be read.
+// Give the graph up to this share of the board, if only then its picture is whole, or whole without standing closer.
 function giveRoom(splitter, graph, most) {
   const share = splitter.shareNow();
-  if (graph.isWhole() || !(share < most)) return;
-  for (const tried of [most, share]) {
-    splitter.set(tried);
+  if (graph.isRoomy() || !(share < most)) return;
+  const given = (room) => {
+    splitter.set(room);
     graph.fit();
-    if (graph.isWhole()) return;
-  }
+    return graph;
+  };
+  if (given(most).isRoomy() || given(share).isWhole() || given(most).isWhole()) return;
+  given(share);
 }
 
 // The timeline of the run, and above it that of the run beside it. Both show the same times.

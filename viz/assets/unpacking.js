@@ -11,7 +11,7 @@ async function readScene() {
 const DIFFERENCES = {
   timeline: { transfer: "", critical: "" },
   slices: { node: "" },
-  transfers: { packed_ns: "asked_ns", sent_ns: "packed_ns", through_ns: "sent_ns", arrived_ns: "through_ns", unpacked_ns: "arrived_ns", tensor: "", pair: "" },
+  transfers: { packed_ns: "asked_ns", arrived_ns: "through_ns", unpacked_ns: "arrived_ns", tensor: "", pair: "" },
   edges: { dst: "", src: "dst" },
   tensors: { ptr: "" },
   tree: { order: "", parent: "", folded: "", host: "folded" },
@@ -54,7 +54,9 @@ function unpackRun(run, tensors) {
   summed(tensor);
   summed(transfers.pair);
   for (let row = 0; row < asked.length; row++) asked[row] += ends.get((tensor[row] < 0 ? -1 - tensor[row] : nodeWith(tensors.ptr, tensor[row])) * many + iteration[row]) ?? 0;
-  for (const [column, beside] of Object.entries({ packed_ns, ...others })) if (beside) summed(transfers[column], transfers[beside]);
+  summed(transfers.packed_ns, asked);
+  onLinks(timeline, transfers);
+  for (const [column, beside] of Object.entries(others)) if (beside) summed(transfers[column], transfers[beside]);
   transfersOfEdges(run);
   readyTimes(run, ends, many);
 }
@@ -65,6 +67,20 @@ function onLanes({ lane, start_ns: start, end_ns: end }) {
   for (let slice = 0; slice < lane.length; slice++) {
     start[slice] += reached[lane[slice]] ?? 0;
     reached[lane[slice]] = end[slice] += start[slice];
+  }
+}
+
+// A transfer is sent when its first slice on a link starts, and through when its last one ends; without links it is packed.
+function onLinks({ lanes, lane, transfer: of, start_ns: start, end_ns: end }, { packed_ns: packed, sent_ns: sent, through_ns: through }) {
+  const [first, last] = [[], []];
+  of.forEach((row, slice) => {
+    if (row < 0 || lanes[lane[slice]][0] !== "link") return;
+    first[row] = Math.min(first[row] ?? Infinity, start[slice]);
+    last[row] = Math.max(last[row] ?? packed[row], end[slice]);
+  });
+  for (let row = 0; row < sent.length; row++) {
+    sent[row] += first[row] ?? packed[row];
+    through[row] += last[row] ?? packed[row];
   }
 }
 

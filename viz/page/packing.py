@@ -4,6 +4,7 @@
     ready, of an op     the last end of its inputs: of ops, and of transfers where they cross devices
     ready, otherwise    the stage of its transfer before it
     value asked for     the end of the op that makes it
+    value sent, through the start of its first slice on a link, and the end of its last one
     transfer of edge    that of its tensor to the device of its consumer
     nodes that moved    those with another device in the run beside
 
@@ -31,8 +32,6 @@ DIFFERENCES: Mapping[str, Mapping[str, str]] = {
     "slices": {"node": ""},
     "transfers": {
         "packed_ns": "asked_ns",
-        "sent_ns": "packed_ns",
-        "through_ns": "sent_ns",
         "arrived_ns": "through_ns",
         "unpacked_ns": "arrived_ns",
         "tensor": "",
@@ -151,6 +150,7 @@ def _packed_times(late: Mapping[str, Any], nodes: Member, edges: Member, graph: 
         {
             **_packed_columns("transfers", transfers),
             "asked_ns": _differences(transfers["asked_ns"], told.asked()),
+            **{key: _differences(transfers[key], told) for key, told in told.on_links().items()},
         },
     )
     packed = {**_packed_columns("edges", of_edges), "transfer": _differences(of_edges["transfer"], told.transfers())}
@@ -192,6 +192,19 @@ class _Told:
         node = np.where(tensor < 0, -1 - tensor, np.searchsorted(self._graph.tensor_ptr, tensor, "right") - 1)
         return self._ends.of(node * self._iterations + self._moved["iteration"])
 
+    def on_links(self) -> dict[str, Numbers]:
+        """The first start and the last end of a transfer's slices on links; where it has none, it is packed."""
+        rows = np.flatnonzero(self._on_link())
+        found = {"sent_ns": self._moved["packed_ns"].copy(), "through_ns": self._moved["packed_ns"].copy()}
+        found["sent_ns"][self._of[rows]] = np.iinfo(np.int64).max
+        np.minimum.at(found["sent_ns"], self._of[rows], self._start[rows])
+        np.maximum.at(found["through_ns"], self._of[rows], self._end[rows])
+        return found
+
+    def _on_link(self) -> npt.NDArray[np.bool_]:
+        """[S] whether a slice is that of a transfer on a link."""
+        return np.array([kind == "link" for kind, *_ in self._lanes], bool)[self._lane] & (self._of >= 0)
+
     def transfers(self) -> Numbers:
         """The first transfer of an edge's value to its consumer's device; -1 if both ends run on one."""
         devices = int(self._device.max(initial=0)) + 1
@@ -210,7 +223,7 @@ class _Told:
         found = np.zeros(len(self._of), np.int64)
         found[: len(self._node)] = self._inputs_there()
         rows = np.arange(len(self._node), len(self._of))
-        on_link = np.array([kind == "link" for kind, *_ in self._lanes], bool)[self._lane[rows]]
+        on_link = self._on_link()[rows]
         packs = np.isin(rows, self._packs)
         stages = (self._moved[key][self._of[rows]] for key in ("packed_ns", "asked_ns", "arrived_ns"))
         found[rows] = np.select([on_link, packs], [next(stages), next(stages)], next(stages))
