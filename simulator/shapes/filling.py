@@ -123,11 +123,11 @@ def _declared(graph: Graph) -> list[Shape | None]:
 
 
 def _complete(graph: Graph, shapes: Sequence[Shape | None]) -> bool:
-    """Whether the size of every tensor that is read is known, and every shape at the graph's edge."""
+    """Whether the size of every tensor that is read or may be fetched is known, and every shape at the graph's edge."""
     sizes, _ = tensor_sizes(graph.tensor_dtype.tolist(), shapes)
     first = graph.tensor_ptr.tolist()
     edge = [row for node, op in enumerate(graph.ops) if op in EDGE for row in range(first[node], first[node + 1])]
-    return not unsized(graph, sizes).any() and not any(is_open(shapes[row]) for row in edge)
+    return not unsized(graph, sizes, ends=True).any() and not any(is_open(shapes[row]) for row in edge)
 
 
 def _believed(graph: Graph, declared: Sequence[Shape | None], given: Mapping[int, Shape]) -> list[Shape | None]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, flags
+from simulator.columns import Flags, Ids, Ints, flags, ids
 from simulator.graph.dtypes import REF, STRING
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step, exchange
@@ -21,12 +21,18 @@ OPAQUE = frozenset((("FusedBatchNormV3", 5), ("CudnnRNN", 3), ("CudnnRNNV2", 3),
 """Workspace that cuDNN passes from forward to backward, by op and port: TensorFlow does not know its size."""
 
 
-def unsized(graph: Graph, sizes: Ints) -> Flags:
+def unsized(graph: Graph, sizes: Ints, *, ends: bool = False) -> Flags:
     """[T] true for a tensor with a reader whose size is unknown though its type has one.
 
-    Strings, whose size is never known, and workspace do not count.
+    Strings, whose size is never known, and workspace do not count. With `ends` also a tensor of a node of which nothing
+    is read: it may be fetched.
     """
-    return _unsized(graph, sizes, graph.edge_tensor)
+    taken = graph.edge_tensor
+    if ends:
+        is_read = np.zeros(len(graph), bool)
+        is_read[graph.tensor_node[taken[taken >= 0]]] = True
+        taken = ids(np.concatenate([taken, np.flatnonzero(~is_read[graph.tensor_node])]))
+    return _unsized(graph, sizes, taken)
 
 
 def unknown_shapes(graph: Graph, step: Step | None = None) -> Mapping[str, int]:

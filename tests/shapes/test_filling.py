@@ -72,6 +72,15 @@ def test_a_graph_whose_sizes_are_known_is_returned_as_it_is() -> None:
     assert got.notes == given_graph.notes
 
 
+def test_what_is_only_fetched_gets_its_size_though_all_that_is_read_has_one() -> None:
+    """A product of two placeholders counted nothing on its way to the client."""
+    made = Rows()
+    for name in "ab":
+        made.add(name, "Placeholder", dtype=type_attr(), shape=shape_attr(5, 5))
+    made.add("c", "MatMul", ["a", "b"], T=type_attr())
+    assert shape(with_shapes(made.built()), "c") == (5, 5)
+
+
 def test_what_no_rule_tells_stays_unknown() -> None:
     made = chain()
     made.add("own", "OpOfMyOwn", ["z"], _output_shapes=shapes_attr((-1, 10)))

@@ -71,11 +71,11 @@ def _lines(scene: Scene, written: Sequence[str]) -> Iterator[_Line]:
     yield _Line(3 if trained is None else 10, _step_line(scene))
     yield _Line(4 if trained is None else 10, _cluster_line(scene))
     yield _Line(1 if trained is None else 9, _makespan_line(scene))
+    yield _Line(2 if trained is None else 9, _unsized_line(scene))
     yield from _difference_lines(scene)
     yield _Line(2, "" if scene.refined is None else scene.refined.sentence())
     yield _Line(2, "" if scene.pipelined is None else f"Pipeline: {scene.pipelined.sentence()}.")
     yield _Line(6 if trained is None else 12, _search_line(scene))
-    yield _Line(2 if trained is None else 9, _unsized_line(scene))
     yield _Line(5 if trained is None else 12, _critical_line(scene))
     yield _Line(7 if trained is None else 13, _devices_line(scene))
     yield _Line(6 if trained is None else 11, _memory_line(scene))
@@ -127,8 +127,9 @@ def _interval(scene: Scene) -> str:
 
 
 def _unsized_line(scene: Scene) -> str:
-    remedy = figures.unsized(scene).remedy
-    return f"They count nothing; most become known by {remedy}" if remedy else ""
+    unsized = figures.unsized(scene)
+    said = "They count nothing; most become" if unsized.tensors > 1 else "It counts nothing; it becomes"
+    return f"{said} known by {unsized.remedy}" if unsized.remedy else ""
 
 
 def _optimum(scene: Scene) -> str:
