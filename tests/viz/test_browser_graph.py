@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from selenium.webdriver.chrome.webdriver import WebDriver
 
 from tests.viz.browsing import Ask, click, complaints, kept, opened, press, settled, until
-from tests.viz.scenes import example
+from tests.viz.scenes import example, renamed
 from viz import draw_report
 from viz.command.request import Request
 from viz.command.stages import run
@@ -112,6 +112,36 @@ def test_the_first_picture_is_whole_and_readable_in_every_window(
         assert complaints(browser) == []
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+WRITTEN = """
+const [kept, said] = [CanvasRenderingContext2D.prototype.fillText, []];
+CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+  said.push(text);
+  return kept.call(this, text, ...rest);
+};
+simviz.graph.draw();
+requestAnimationFrame(() => requestAnimationFrame(() => {
+  CanvasRenderingContext2D.prototype.fillText = kept;
+  arguments[0](said);
+}));
+"""
+
+
+def test_no_box_is_without_a_word_whatever_its_name(browser: WebDriver, tmp_path: Path) -> None:
+    """A name of many short parts was cut to nothing, and one of blanks left the box empty."""
+    names = ("n" * 5000, "עולם/" * 12 + "x", "", "  ", "emoji/👩‍👩‍👧", "名前/スコープ/" * 8 + "y")
+    page = opened(browser, tmp_path, renamed(example(), names))
+    written = browser.execute_async_script(WRITTEN)
+    assert len([one for one in written if one == "unnamed"]) == 2
+    assert any(one.startswith("名前/…/") and one.endswith("y") for one in written)
+    assert any(one.startswith("עולם/…/") and one.endswith("x") for one in written)
+    for name in (names[0], names[1]):
+        page("simviz.state.select({ kind: 'node', id: simviz.model.nodes.names.indexOf(arguments[0]) })", name)
+        settled(browser)
+        assert page("document.getElementById('panel').scrollWidth <= document.getElementById('panel').clientWidth")
+        assert page("document.querySelector('#panel .facts dd').clientHeight") < 200
+    assert complaints(browser) == []
 
 
 def towers(tmp_path: Path, count: int, behind: int = 0) -> Path:

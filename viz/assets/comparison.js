@@ -59,8 +59,8 @@ function stateOfRun(state, shown, model, name) {
   });
 }
 
-const signedNanos = (nanos) => `${nanos < 0 ? "−" : "+"}${showNanos(Math.abs(nanos))}`;
-const signedBytes = (bytes) => `${bytes < 0 ? "−" : "+"}${showBytes(Math.abs(bytes))}`;
+const signedNanos = (nanos) => (nanos === 0 ? "=" : `${nanos < 0 ? "−" : "+"}${showNanos(Math.abs(nanos))}`);
+const signedBytes = (bytes) => (bytes === 0 ? "=" : `${bytes < 0 ? "−" : "+"}${showBytes(Math.abs(bytes))}`);
 const signedShare = (now, before) => {
   if (!before) return "";
   const said = showShare(Math.abs(now / before - 1));
@@ -79,20 +79,21 @@ function differenceCards(model, state) {
 function explanationCard(model, state) {
   const { against } = model;
   const part = ([sentence, before, after, rows]) => {
-    const lines = rows.slice(0, 50).map(([node, subject, was, is]) => [[tailOf(subject), showNanos(was), showNanos(is), signedNanos(is - was)], toNode(state, node), subject]);
+    const lines = rows.slice(0, 50).map(([node, subject, was, is]) => [[tailOf(subject), showNanos(was), showNanos(is), signedNanos(is - was)], toNode(state, node), subject, [subject, was, is, is - was]]);
     const more = rows.length > lines.length ? element("p", "more", `and ${showCount(rows.length - lines.length)} more in the JSON`) : null;
     return element(
       "details", "part",
-      element("summary", "", element("b", after > before ? "bad" : "good", signedNanos(after - before)), element("span", "", microseconds(sentence))),
+      element("summary", "", element("b", after > before ? "bad" : "good", signedNanos(after - before)), element("span", "", asWritten(sentence))),
       table(["", `${against.names[0]}#`, `${against.names[1]}#`, "change#"], [], lines), more,
     );
   };
   const alone = against.alone.map((nodes, at) => (nodes ? `${plural(nodes, "node")} only in ${against.names[at]}` : "")).filter(Boolean);
-  return card(`Against ${against.names[0]}`, element("p", "", microseconds(against.headline.slice(`Against ${against.names[0]}`.length).replace(/^:? /, ""))), ...against.parts.map(part), alone.length ? element("p", "more", alone.join(", ")) : null);
+  const [, unlike, said] = /^( \([^)]*\))?: (.*)$/s.exec(against.headline.slice(`Against ${against.names[0]}`.length)) ?? [null, "", against.headline];
+  return card(`Against ${against.names[0]}${unlike ?? ""}`, element("p", "", asWritten(said)), ...against.parts.map(part), alone.length ? element("p", "more", alone.join(", ")) : null);
 }
 
-// Sentences come from the summary, which is ASCII.
-const microseconds = (said) => said.replace(/(\d) us\b/g, "$1 µs").replace(/(?<=^|[ (])-(?=\d)/g, "−");
+// Sentences come from the summary, which is ASCII. A number stays with its unit.
+const asWritten = (said) => said.replace(/(\d) us\b/g, "$1 µs").replace(/(?<=^|[ (])-(?=\d)/g, "−").replace(/(\d) ?%/g, "$1\u00a0%").replace(/(\d) (?=(?:[num]?s|µs|[KMGT]?i?B)\b)/g, "$1\u00a0");
 const toNode = (state, node) => (node >= 0 ? () => state.select({ kind: "node", id: node }) : null);
 const shortened = (rows) => (rows.length > MOST_ROWS ? element("p", "more", `and ${showCount(rows.length - MOST_ROWS)} more in the JSON`) : null);
 
@@ -132,7 +133,7 @@ function usesCard(model) {
     const title = `${device}\nbusy ${showNanos(busyWas)} → ${showNanos(busyIs)}\npeak ${showBytes(peakWas)} → ${showBytes(peakIs)}`;
     return [[element("span", "", chip(colour), short), signedNanos(busyIs - busyWas), signedBytes(peakIs - peakWas)], null, title, [short, busyIs - busyWas, peakIs - peakWas]];
   });
-  return card("Devices that differ", table(["device", "busy#", "peak memory#"], [], rows), shortened(changed));
+  return card("Devices that differ", table(["device", "busy#", "peak#"], [], rows), shortened(changed));
 }
 
 function linkUsesCard(model) {

@@ -68,7 +68,9 @@ function labelled(context, said, width, font, family) {
     if (context.measureText(abridged(whole, middle)).width <= width) low = middle;
     else high = middle - 1;
   }
-  return low > 1 ? abridged(whole, low) : "";
+  const least = /(^|\/)…\/…/.test(abridged(whole, low)) ? "" : abridged(whole, low); // parts of no letter say nothing
+  const [first, last] = [whole.slice(0, whole.indexOf("/") + 1), whole.slice(whole.lastIndexOf("/") + 1)];
+  return [least, `${first}…/${last}`, last].find((one) => one && context.measureText(one).width <= width) ?? cut(context, last, width); // of many parts both ends
 }
 
 // About so many letters of a path, of each part as large a share as of the others; a part that is cut keeps both of its ends.

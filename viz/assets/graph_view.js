@@ -3,7 +3,7 @@
 
 const FITTED = { least: READABLE / SMALLEST, most: 1.2, border: 4 };
 const DEALT = [0.9, 0.75, 0.6, 0.45, 0.3]; // shares of the pane's height that a column may take, tried in turn
-const CLOSE = [0.72, 0.64, 0.56, 0.5]; // scales at which boxes have their names alone, in letters that can be read
+const CLOSE = [0.72, 0.64, 0.56, 0.5, 0.44]; // scales at which boxes have their names alone, in letters that can be read
 const MOST_OPENED = 60; // boxes up to which scopes open by themselves
 const DOMINATING = 0.25; // the share of the step's ops or time from which a scope may
 const NEAR = 6; // pixels from an edge at which the pointer is on it

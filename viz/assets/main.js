@@ -36,18 +36,18 @@ function writeHeader(model, training = false) {
   const { summary, cluster } = model;
   byId("title").textContent = model.title;
   const algorithm = summary.used === summary.asked ? summary.used : `${summary.used} (asked: ${summary.asked})`;
-  byId("subtitle").textContent = `${showCount(summary.running)} of ${plural(summary.nodes, "node")} run · ${cluster.name}, ${plural(cluster.devices.length, "device")} · placed by ${algorithm}`;
+  byId("subtitle").replaceChildren(`${showCount(summary.running)} of ${plural(summary.nodes, "node")} run · `, isolated(cluster.name), `, ${plural(cluster.devices.length, "device")} · placed by `, isolated(algorithm));
   const ratio = summary.lower_bound_ns > 0 ? `${(summary.makespan_ns / summary.lower_bound_ns).toFixed(2)}×` : null;
   const [unsized, remedy] = summary.unsized;
   const sizes = unsized ? `${plural(unsized, "tensor")} of unknown size` : null;
   const why = unsized ? `. Tensors of unknown size count nothing; most become known by ${remedy}` : "";
   const [was, is] = model.against?.makespan_ns ?? [];
-  const compared = model.against ? `${signedNanos(is - was)}${signedShare(is, was)} against ${model.against.names[0]}` : null;
+  const compared = !model.against ? null : is === was ? `as long as ${model.against.names[0]}` : `${signedNanos(is - was)}${signedShare(is, was)} against ${model.against.names[0]}`;
   const peaks = model.tables.devices;
   const fullest = peaks.reduce((most, row) => (row.peak_bytes / row.capacity_bytes > most.peak_bytes / most.capacity_bytes ? row : most), peaks[0]);
   const over = peaks.some((row) => row.peak_bytes > row.capacity_bytes);
   byId("figures").append(
-    figure("makespan", `${unsized ? "≥ " : ""}${showNanos(summary.makespan_ns)}`, [sizes, compared].filter(Boolean).join(", ") || null, "", `From the start of the step to its last end${why}`),
+    figure("makespan", `${unsized ? "≥ " : ""}${showNanos(summary.makespan_ns)}`, [compared, sizes].filter(Boolean).join(", ") || null, "", `From the start of the step to its last end${why}`),
     figure("lower bound", showNanos(summary.lower_bound_ns), ratio, "", `No placement on this cluster can be faster, by ${summary.lower_bound_by}. The makespan is this many times the bound`),
     figure("moved", showBytes(summary.moved_bytes), plural(summary.transfers, "transfer"), "", "Bytes that move between devices in one step"),
     fullest && figure("peak memory", showBytes(fullest.peak_bytes), `of ${showBytes(fullest.capacity_bytes)}`, over ? "over" : "", `Of ${cluster.devices[fullest.device].name}, the fullest device`),
@@ -56,7 +56,7 @@ function writeHeader(model, training = false) {
 
 function figure(term, value, small, className, title) {
   const group = element("div", "", element("dt", "", term), element("dd", className, value, small && element("small", "", small)));
-  group.title = title;
+  group.title = [small && `${value} ${small}`, title].filter(Boolean).join("\n"); // in a narrow window it is cut
   return group;
 }
 
@@ -68,7 +68,7 @@ function writeTrainingHeader(model) {
   const waits = used.reduce((most, row) => (row.share > most.share ? row : most), used[0] ?? idle[0]);
   const rate = (value) => (value === null ? "?" : showFigure(value));
   byId("title").textContent = model.title;
-  byId("subtitle").textContent = `${training.regime} · ${training.size} · ${cluster.name}`;
+  byId("subtitle").replaceChildren(`${training.regime} · ${training.size} · `, isolated(cluster.name));
   const [, , before, after] = model.training_against?.figures.find(([what]) => what === "examples/s") ?? [];
   const compared = before && after !== null ? `${signedPercent(after / before - 1)} against ${model.training_against.names[0]}` : null;
   byId("figures").append(

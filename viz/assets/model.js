@@ -56,7 +56,7 @@ const nodeOfTensor = (model, tensor) => nodeWith(model.tensors.ptr, tensor);
 const itemOfNode = (model, node) => model.scopes + node;
 const isScope = (model, item) => item < model.scopes;
 const labelOf = (model, item) =>
-  isScope(model, item) ? model.tree.labels[item] : leafOf(model.nodes.names[item - model.scopes]);
+  isScope(model, item) ? model.tree.labels[item] : leafOf(model.nodes.names[item - model.scopes]).trim() || "unnamed";
 const opOf = (model, node) => model.nodes.ops[model.nodes.op[node]];
 const categoryOf = (model, node) => model.nodes.category[model.nodes.op[node]];
 

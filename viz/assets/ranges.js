@@ -43,6 +43,7 @@ function rangeCards(model, state) {
   return [
     element("section", "card", element("h3", "name", "Measured range"),
       facts(
+        model.compared ? ["run", model.compared.names[model.compared.at]] : null,
         ["times", showSpan(range.from, range.to)],
         ["length", showNanos(length), `${showShare(length / (model.summary.makespan_ns || 1))} of the makespan`],
         ["transfers", showCount(found.moved.length), found.moved.length ? `${showBytes(bytes)} under way in it, at least in part` : null],

@@ -6,7 +6,6 @@ const STEPS = { row: 22, task: 17, updates: 16 };
 const DIGIT = 6; // pixels of the first digit of a step's number
 const WHOLE = -2; // of a complete step; -1: the end of the run cut it off; else the row of the crash that did
 
-const ofOneClient = (model) => model.training.steps.clients.length === 1;
 // The colour of a client: of the device that its steps keep busiest; background traffic has none.
 const clientColour = (model, theme, client) => model.cluster.colours[model.training.steps.clients[client][4]] ?? theme.faint;
 

@@ -40,7 +40,7 @@ function heldCard(training) {
   ]);
   return card(
     "Bottleneck",
-    element("p", "said", sentence),
+    element("p", "said", asWritten(sentence)),
     rows.length ? element("p", "more", "Each row is another simulation with one relief; steps per second over the same updates:") : null,
     rows.length ? wrapping(table(["relief", "before#", "after#", "gain#"], [], rows)) : null,
   );
@@ -120,25 +120,25 @@ function trainingNotes(training) {
   return lines.length ? card("Notes", element("ul", "notes", ...lines.map((line) => element("li", "", line)))) : null;
 }
 
-// The legend of what the timeline draws.
+// The legend of what the timelines draw.
 function stepsLegend(model) {
-  const { training } = model;
-  const { steps, timeline } = training;
+  const runs = [model, otherTraining(model)].filter(Boolean).map(({ training }) => training);
   const colours = model.cluster.colours.slice(0, 3);
   const striped = colours.map((colour, at) => `${colour} ${(100 * at) / colours.length}% ${(100 * (at + 1)) / colours.length}%`);
   const slanting = (colour, ground = "transparent") => `repeating-linear-gradient(-45deg, ${colour} 0 1px, ${ground} 1px 3px)`;
-  const there = (kind) => steps.bands.some((band) => band.kind === kind);
+  const there = (kind) => runs.some(({ steps }) => steps.bands.some((band) => band.kind === kind));
+  const pale = "color-mix(in srgb, var(--accent) 32%, var(--paper))";
   const entries = [
     [true, `linear-gradient(90deg, ${striped.join(", ")})`, "device; of a client its busiest"],
-    [!ofOneClient(model) && timeline.start_ns.length, `linear-gradient(${colours[0]} 60%, ${colours[1] ?? colours[0]} 60%)`, "strip below: for whom"],
-    [steps.waiting_ns.some((nanos) => nanos > 0), "color-mix(in srgb, var(--accent) 32%, var(--paper))", "pale: waits for tokens or gradients"],
-    [steps.input_ns.some((nanos) => nanos > 0), slanting("var(--paper)", "color-mix(in srgb, var(--accent) 32%, var(--paper))"), "pale, hatched: waits for input"],
-    [steps.cut.some((by) => by !== WHOLE), slanting("var(--paper)", "var(--accent)"), "cut off"],
+    [runs.some(({ steps, timeline }) => steps.clients.length > 1 && timeline.start_ns.length), `linear-gradient(${colours[0]} 60%, ${colours[1] ?? colours[0]} 60%)`, "strip below: for whom"],
+    [runs.some(({ steps }) => steps.waiting_ns.some((nanos) => nanos > 0)), pale, "pale: waits for tokens or gradients"],
+    [runs.some(({ steps }) => steps.input_ns.some((nanos) => nanos > 0)), slanting("var(--paper)", pale), "pale, hatched: waits for input"],
+    [runs.some(({ steps }) => steps.cut.some((by) => by !== WHOLE)), slanting("var(--paper)", "var(--accent)"), "cut off"],
     [there("late"), slanting("var(--quiet)"), "not started"],
     [there("gone"), slanting("var(--bad)"), "gone"],
     [there("restores"), slanting("var(--accent)"), "restores"],
     [there("pause"), slanting("var(--ink)"), "pauses"],
-    [steps.cut_ns > 0, "color-mix(in srgb, var(--edge) 30%, var(--paper))", "warm-up"],
+    [runs.some(({ steps }) => steps.cut_ns > 0), "color-mix(in srgb, var(--edge) 30%, var(--paper))", "warm-up"],
   ];
   return entries.filter(([shown]) => shown).map(([, colour, said]) => element("span", "", chip(colour), said));
 }

@@ -30,7 +30,7 @@ function figuresOfBoth({ names, sentences, figures }) {
     const moved = was === null || is === null || (unit === "per_s" && !was) ? "" : was === is ? "=" : change(was, is);
     return [[what, side(was), side(is), moved], null, what, [what, was ?? -1, is ?? -1, (is ?? 0) - (was ?? 0)]];
   });
-  const [first, ...others] = sentences.map(microseconds);
+  const [first, ...others] = sentences.map(asWritten);
   return card(
     `Against ${names[0]}`,
     element("p", "said", first.slice(`Against ${names[0]}: `.length)),

@@ -1,4 +1,5 @@
-// What if: the step with one change at a time, as a tornado plot and as a table. Needs format.js, cards.js, training_charts.js.
+// What if: the step with one change at a time, as a tornado plot and as a table. Needs format.js, cards.js,
+// comparison.js, training_charts.js.
 
 const TORNADO = { row: 30, most: 12, label: 12, bar: 11, edge: 44 };
 const signedPercent = (share) => (Math.abs(share) < 0.0005 ? "±0 %" : `${share < 0 ? "−" : "+"}${showShare(Math.abs(share))}`);
@@ -11,8 +12,9 @@ function whatIfCard(model) {
   const rows = found.rows.map((row) => {
     const perExample = row.change_per_example !== row.change ? `${signedPercent(row.change_per_example)} per example` : "";
     const remarks = [perExample, row.other_devices ? "placed again" : "", row.out_of_memory, row.refused].filter(Boolean);
-    const title = [`${row.what}: ${row.before} → ${row.after}`, ...remarks].join("\n");
-    const name = element("span", "", row.what, element("small", "", ` ${row.before} → ${row.after}`));
+    const [before, after] = [row.before, row.after].map(asWritten);
+    const title = [`${row.what}: ${before} → ${after}`, ...remarks].join("\n");
+    const name = element("span", "", row.what, element("small", "", ` ${before} → ${after}`));
     const change = row.change === null ? "refused" : element("span", row.out_of_memory ? "over" : "", signedPercent(row.change));
     return [[name, row.makespan_ns === null ? "–" : showNanos(row.makespan_ns), change], null, title, [row.what + row.after, row.makespan_ns ?? Infinity, row.change ?? Infinity]];
   });
@@ -32,7 +34,8 @@ function elsewhereCard(model, path, device) {
   chosen.selectedIndex = device === 0 && model.cluster.devices.length > 1 ? 1 : 0;
   const shown = element("code", "command");
   const say = () => {
-    shown.textContent = `${model.command} ${inShell(`--pin=${path}=${model.cluster.devices[chosen.selectedIndex].short}`)} --against=unpinned`;
+    const words = [...model.command.split(" "), inShell(`--pin=${path}=${model.cluster.devices[chosen.selectedIndex].short}`), "--against=unpinned"];
+    shown.replaceChildren(...words.flatMap((word, at) => [at ? " " : "", element("span", "", word)])); // no line breaks in an option
   };
   chosen.addEventListener("change", say);
   say();
@@ -48,7 +51,7 @@ const inShell = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.repla
 function tornado(found) {
   const figures = new Map();
   for (const row of found.rows) {
-    const key = `${row.what} (${row.before})`;
+    const key = `${row.what} (${asWritten(row.before)})`;
     if (row.change) figures.set(key, [...(figures.get(key) ?? []), row]);
   }
   const shown = [...figures].slice(0, TORNADO.most);
@@ -63,16 +66,16 @@ function tornado(found) {
   shown.forEach(([key, rows], at) => {
     const top = at * height;
     svg.append(drawn("text", { x: 0, y: top + label - 2, class: "tick" }, key));
+    svg.append(drawn("line", { x1: x(0), x2: x(0), y1: top + label - 1, y2: top + label + bar + 3, class: "ideal" })); // not through the words
     const ends = [Math.min(0, ...rows.map((one) => one.change)), Math.max(0, ...rows.map((one) => one.change))];
     for (const one of [...rows].sort((a, b) => Math.abs(b.change) - Math.abs(a.change))) {
       const [from, to] = [x(Math.min(0, one.change)), x(Math.max(0, one.change))];
       const made = drawn("rect", { x: from, width: Math.max(0.5, to - from), y: top + label + 1, height: bar, class: one.change < 0 ? "gain" : "loss" });
-      made.append(drawn("title", {}, `${one.what} ${one.before} → ${one.after}: ${signedPercent(one.change)}`));
+      made.append(drawn("title", {}, `${one.what} ${asWritten(one.before)} → ${asWritten(one.after)}: ${signedPercent(one.change)}`));
       svg.append(made);
     }
     if (ends[0]) svg.append(drawn("text", { x: x(ends[0]) - 3, y: top + label + bar - 1, class: "tick end" }, signedPercent(ends[0])));
     if (ends[1]) svg.append(drawn("text", { x: x(ends[1]) + 3, y: top + label + bar - 1, class: "tick" }, signedPercent(ends[1])));
   });
-  svg.append(drawn("line", { x1: x(0), x2: x(0), y1: 0, y2: shown.length * height, class: "ideal" }));
   return svg;
 }
