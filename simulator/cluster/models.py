@@ -23,6 +23,7 @@ else:
 
 DEFAULT_CPU, DEFAULT_GPU = "cpu", "a100"
 LAUNCH = {"CPU": "130 ns", "GPU": "4 us"}  # by type, for a model that does not say; models.toml has the sources
+PCIE_GENERATIONS = (3, 5)  # the first and the last that GPUs here have
 MAX_NVLINKS = 72  # four times what the largest GPU so far has
 
 
@@ -39,6 +40,7 @@ class Model:
     launch_ns: int
     nvlink_bytes_per_s: int = 0  # of one NVLink, one direction; 0: it has none
     nvlinks: int = 0  # how many of them it has; 0: not said
+    pcie: int = 4  # of a GPU: the generation of its 16 lanes
     cores: int = 1  # of a CPU
     peaks: Peaks = NO_PEAKS  # in other formats, and of matrix units
     chip: Chip | None = None  # of a GPU: how far its kernels stay below the peaks; None: they reach them
@@ -62,7 +64,7 @@ class Model:
 
 MODEL_KEYS = (
     "type", "title", "memory", "compute", "matrix_compute", "bandwidth", "cores", "launch", "nvlink", "nvlinks",
-    "multiprocessors", "compute_capability", "clocks", "dispatch", "reached", "source",
+    "pcie", "multiprocessors", "compute_capability", "clocks", "dispatch", "reached", "source",
 )  # fmt: skip
 
 
@@ -93,6 +95,7 @@ def read_model(name: str, table: Mapping[str, Any]) -> Model:  # Any: whatever T
         launch_ns=parse_nanos(table.get("launch", LAUNCH[table["type"]])),
         nvlink_bytes_per_s=parse_rate(table["nvlink"]) if "nvlink" in table else 0,
         nvlinks=nvlinks,
+        pcie=whole("pcie", table.get("pcie", 4), "", *PCIE_GENERATIONS),
         cores=read_cores(table.get("cores", 1)),
         peaks=peaks,
         chip=chip,

@@ -385,7 +385,7 @@ def _hosts(reader: Reader, table: Table, nth: int, own: Mapping[str, Model]) -> 
         name=name,
         cpu=cpu,
         gpus=gpus,
-        pcie=wire("pcie", PCIE4),
+        pcie=wire("pcie", PCIE4) if "pcie" in table else None,
         nic=wire("nic", NIC_25GBE),
         loopback=wire("loopback", LOOPBACK),
         switches=groups("switches"),

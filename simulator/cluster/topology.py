@@ -36,8 +36,10 @@ class Wire:
     half: bool = False  # half duplex: both directions are one link
 
 
-# PCI-SIG (2017): 16 GT/s x 16 lanes x 128/130; 5 us is what a small host-to-device copy takes (CUDA driver included).
-PCIE4 = Wire(5_000, 31_508_000_000)
+# By generation. PCI-SIG (2010, 2017, 2019): 8, 16 and 32 GT/s x 16 lanes x 128/130; 5 us is what a small host-to-device
+# copy takes (CUDA driver included).
+PCIE = {3: Wire(5_000, 15_754_000_000), 4: Wire(5_000, 31_508_000_000), 5: Wire(5_000, 63_015_000_000)}
+PCIE4 = PCIE[4]
 # A PCIe switch adds: 100 ns from port to port at most (PLX, PEX 8747 product brief, 2010).
 SWITCH_LATENCY_NS = 100
 # 25 Gbit/s Ethernet (IEEE 802.3by, 2016). An adapter adds up to 0.6 us (Mellanox, ConnectX-5 EN product brief, 2017), a
@@ -57,7 +59,7 @@ class Host:
     name: str
     cpu: Model
     gpus: tuple[Model, ...] = ()
-    pcie: Wire = PCIE4
+    pcie: Wire | None = None  # of every GPU; None: each as its model has it, which the host keeps up with
     nic: Wire = NIC_25GBE
     loopback: Wire = LOOPBACK
     switches: tuple[tuple[int, ...], ...] = ()  # GPUs that share one PCIe uplink
@@ -65,6 +67,10 @@ class Host:
     nvswitch: Wire | None = None  # every GPU's port to a crossbar
     sockets: tuple[tuple[int, ...], ...] = ()  # GPUs of each socket, where a transfer between sockets costs
     between_sockets: Wire | None = None
+
+    def pcie_of(self, *gpus: int) -> Wire:
+        """The wire of a GPU, or the uplink that several share: that of the fastest."""
+        return self.pcie or PCIE[max(self.gpus[gpu].pcie for gpu in gpus)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +145,10 @@ def _assumptions(hosts: Sequence[Host]) -> list[str]:
     said = [f"{model.type} model {model.name}: {model.title}" for model in models]
     bare = next((host for host in hosts if host.gpus and host.nvswitch is None and not host.nvlinks), None)
     if bare is not None:
-        kind = "PCIe 4.0 x16" if bare.pcie == PCIE4 else "PCIe"
-        said.append(f"GPUs of a host are joined by {kind}, {show_rate(bare.pcie.bytes_per_s)} each way")
+        names = {wire: f"PCIe {generation}.0 x16" for generation, wire in PCIE.items()}
+        wires = dict.fromkeys(bare.pcie_of(gpu) for gpu in range(len(bare.gpus)))
+        kinds = (f"{names.get(wire, 'PCIe')}, {show_rate(wire.bytes_per_s)} each way" for wire in wires)
+        said.append(f"GPUs of a host are joined by {' and '.join(kinds)}")
     if len(hosts) > 1:
         kind = "25 Gbit/s Ethernet" if hosts[0].nic == NIC_25GBE else "a network"
         said.append(f"hosts are joined by {kind}, {show_rate(hosts[0].nic.bytes_per_s)} each way")
@@ -333,8 +341,8 @@ def _inside(links: _Links, host: Host, a: int | None, b: int | None) -> Route:
     if host.nvswitch is not None:
         out = links.link(f"{host.name} gpu{a}", "nvlink", host.nvswitch, "out")
         return (out, links.link(f"{host.name} gpu{b}", "nvlink", host.nvswitch, "in"))
-    up = links.link(f"{host.name} gpu{a}", "pcie", host.pcie, "out")
-    down = links.link(f"{host.name} gpu{b}", "pcie", host.pcie, "in")
+    up = links.link(f"{host.name} gpu{a}", "pcie", host.pcie_of(a), "out")
+    down = links.link(f"{host.name} gpu{b}", "pcie", host.pcie_of(b), "in")
     sa, sb = _switch(host, a), _switch(host, b)
     if sa == sb and sa is not None:
         return (up, down)
@@ -348,7 +356,7 @@ def _switch(host: Host, gpu: int) -> int | None:
 def _uplink(links: _Links, host: Host, switch: int | None, direction: str) -> Route:
     if switch is None:
         return ()
-    wire = replace(host.pcie, latency_ns=SWITCH_LATENCY_NS)
+    wire = replace(host.pcie_of(*host.switches[switch]), latency_ns=SWITCH_LATENCY_NS)
     return (links.link(host.name, "pcie", wire, direction, name=f"switch{switch}"),)
 
 
@@ -364,7 +372,7 @@ def _to_memory(links: _Links, host: Host, gpu: int | None) -> Route:
     if gpu is None:
         return ()
     return (
-        links.link(f"{host.name} gpu{gpu}", "pcie", host.pcie, "out"),
+        links.link(f"{host.name} gpu{gpu}", "pcie", host.pcie_of(gpu), "out"),
         *_uplink(links, host, _switch(host, gpu), "out"),
     )
 
@@ -374,5 +382,5 @@ def _from_memory(links: _Links, host: Host, gpu: int | None) -> Route:
         return ()
     return (
         *_uplink(links, host, _switch(host, gpu), "in"),
-        links.link(f"{host.name} gpu{gpu}", "pcie", host.pcie, "in"),
+        links.link(f"{host.name} gpu{gpu}", "pcie", host.pcie_of(gpu), "in"),
     )

@@ -152,7 +152,7 @@ def _places(tables: Tables, rule: Discipline) -> Places:
         even=rule.even,
         rests=rule.rests,
         posts=flags([(tables.post >= 0).any()]),
-        requests=flags([(routes.request_ns > 0).any()]),
+        requests=flags([(routes.request_ns > 0).any() or (tables.turn_ns > 0).any()]),
         works=flags([any((column > 0).any() for column in work)]),
         big=ids(big),
         big_ns=_big_ns(sizes, routes.bytes_per_s),

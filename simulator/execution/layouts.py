@@ -58,6 +58,7 @@ class Nodes(NamedTuple):
     kind_ns: npt.NDArray[np.int64]  # [n, K] time on each kind of device, -1: no kernel
     tensor_bytes: Ints  # [T]
     post: Ids  # [T] the op at whose end a Recv waits for the tensor, -1: when the step begins
+    turn_ns: Ints  # [T] until the executor of a GPU comes to a Recv that is posted when the step begins
     stays: Flags  # [T] it never crosses
     replicable: Flags  # [T] a constant that may be copied to the CPUs where it is read
 
@@ -85,7 +86,7 @@ class Places(NamedTuple):
     even: Flags  # [W] no link of `held` is faster than the slowest of the route: each is held as long as bytes take
     rests: Flags  # [W] the slowest link of the route is none of `held`
     handed: Flags  # [W] a hand-over: no links
-    requests: Flags  # [1] some request takes time
+    requests: Flags  # [1] some request takes time, or some Recv waits for its turn
     posts: Flags  # [1] some Recv is posted late
     works: Flags  # [1] some protocol keeps processors busy
     big: Ids  # [B] tensors of more than SAFE_BYTES, in order

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
     from simulator.graph.graph import Graph
+    from simulator.partitioning.partitions import Partitions
 
 # The executor finishes these without calling a kernel (tensorflow/core/common_runtime/executor.cc).
 NO_KERNEL = frozenset({"Const", "NoOp"})
@@ -58,6 +59,7 @@ POSTING = "_Recv (posted)"  # an op that stands for the moment at which Recvs ar
 # call of its kernel, which does not say that it is inexpensive; a Recv works in the background (executor.cc,
 # ProcessConstTensor and ProcessAsync).
 _NEVER_TIMED = frozenset({"VarHandleOp", POSTING})
+MOST_IN_ORDER = 8  # followers of a node that TensorFlow keeps in an array, in order (graph/edgeset.h)
 
 
 def expenses(kinds: Sequence[str], instant: Flags) -> Ids:
@@ -102,6 +104,7 @@ class Edges:
     apart: Flags  # reads a reference output, whose transfers are never shared (graph_partition.cc)
     host: Flags  # the input is in host memory when a GPU reads it
     post: Ids  # op at whose end the reader begins to wait for it, where it crosses devices; -1: when the step begins
+    turn_ns: Ints  # as Tables.turn_ns
     back: Flags  # a loop's way back, which is left out or unrolled
     dead: Flags  # brings no value, but says so
     stays: Flags  # as Tables.stays
@@ -126,12 +129,22 @@ def new_edges(
     *,
     nbytes: npt.NDArray[np.integer] | int = 0,
     post: npt.NDArray[np.integer] | int = -1,
+    turn_ns: npt.NDArray[np.integer] | int = 0,
     **special: npt.ArrayLike,
 ) -> Edges:
     """Edges with nothing special but these columns; what is one number holds of all."""
     every = np.zeros(len(source), np.int64)
     marks = {name: flags(special.get(name, every)) for name in ("apart", "host", "back", "dead", "stays")}
-    return Edges(ids(source), ids(target), ids(port), ids(row), ints(every + nbytes), post=ids(every + post), **marks)
+    return Edges(
+        source=ids(source),
+        target=ids(target),
+        port=ids(port),
+        row=ids(row),
+        nbytes=ints(every + nbytes),
+        post=ids(every + post),
+        turn_ns=ints(every + turn_ns),
+        **marks,
+    )
 
 
 def forward(edges: Edges) -> Edges:
@@ -339,6 +352,32 @@ def posting_references(ops: Ops, edges: Edges) -> tuple[Ops, Edges]:
         post=ids(np.append(post, np.full(len(copied), -1))),
     )
     return with_posts(ops, readers), twice
+
+
+def turns(partitions: Partitions, cluster: Cluster, seed: int) -> Ints:
+    """[X] from the step's beginning until the executor of a GPU comes to the Recv of each transfer.
+
+    All Recvs outside loops follow TensorFlow's source, as does everything without inputs (graph/algorithm.cc,
+    FixupSourceAndSinkEdges). Of more than eight followers the source keeps a set of pointers (graph/edgeset.h). So each
+    GPU comes to its Recvs in an order of its own, which every process draws anew. A Recv whose value is there enqueues
+    a copy on the GPU's stream (common_runtime/gpu/gpu_util.cc). The host takes as long for it as for any launch.
+
+    The order is drawn from the seed and the rows of tensor and device. It is 0 on a CPU, which has a thread for that
+    (`of_partitions`), and on a GPU with up to eight followers.
+    """
+    graph = partitions.graph
+    begins = np.diff(graph.in_ptr) == 0
+    followers = np.bincount(partitions.device[begins], minlength=len(cluster))
+    turn_ns = np.zeros(len(partitions.recv), np.int64)
+    for row, device in enumerate(cluster.devices):
+        mine = np.flatnonzero((partitions.dst_device == row) & begins[partitions.recv])
+        if device.type != "GPU" or followers[row] <= MOST_IN_ORDER or not len(mine):
+            continue
+        tensor = partitions.tensor[mine].astype(np.int64)
+        key = np.where(tensor >= 0, 2 * tensor, -2 * tensor - 1)  # of values and of control edges
+        chance = np.random.default_rng([seed, row]).random(int(key.max()) + 1)[key]
+        turn_ns[mine[np.argsort(chance, kind="stable")]] = np.arange(len(mine)) * device.launch_ns
+    return ints(turn_ns)
 
 
 def with_posts(ops: Ops, readers: npt.NDArray[np.integer]) -> Ops:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, flags, ids
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import SimvizError
 from simulator.execution.buffers import Buffers, buffers
 from simulator.execution.layouts import Layouts
@@ -45,6 +45,7 @@ from simulator.execution.table_columns import (
     once,
     posting_references,
     run_times,
+    turns,
     with_end,
     with_posts,
 )
@@ -77,6 +78,7 @@ class Tables(Layout, Buffers, ClusterColumns):
     threaded: Flags  # [n] instant, but the executor passes it on a thread: not what the cut made
     instant: Flags  # [n] no lane and no time: Const, NoOp, what the client hands in or gets, the cut made, or is silent
     post: Ids  # [T] the op at whose end a Recv begins to wait for the tensor; -1: when the step begins
+    turn_ns: Ints  # [T] from the step's beginning until the executor of a GPU comes to such a Recv
     notes: tuple[str, ...] = ()  # how often loops run, which branches are taken
     dead_fetches: tuple[str, ...] = ()  # what the client never gets, whatever is chosen: TensorFlow refuses the step
 
@@ -198,7 +200,7 @@ def of_partitions(
 
     A Recv that waits for something else than its transfer (in a loop, or delayed on purpose) is posted when that has
     happened: an op of its own stands for this moment. Under TensorFlow's executor each Recv of a CPU has one, which a
-    thread passes. `ending` adds a last op, which ends when all others have.
+    thread passes, and Recvs of a GPU have `turns`. `ending` adds a last op, which ends when all others have.
     """
     graph = partitions.graph
     if len(partitions.devices) != len(cluster):
@@ -233,14 +235,15 @@ def of_partitions(
     inside = graph_edges(graph, ops, ids(np.arange(len(graph.edge_src))), host=False)
     moved = posting[graph.edge_dst]
     inside = replace(inside, target=ids(np.where(moved >= 0, moved, inside.target)))
-    edges = join(inside, _across(partitions, ops, posting[partitions.recv]))
+    turn_ns = turns(partitions, cluster, options.seed) if options.order == "tensorflow" else 0
+    edges = join(inside, _across(partitions, ops, posting[partitions.recv], turn_ns))
     ops = with_posts(ops, row_op[posted])
     device = partitions.device[ops.node].tolist()
     tables = _tables(graph, ops, edges, cluster, costs, options, device=device, ending=ending)
     return tables, ids(partitions.device[tables.node])
 
 
-def _across(partitions: Partitions, ops: Ops, post: npt.NDArray[np.integer]) -> Edges:
+def _across(partitions: Partitions, ops: Ops, post: npt.NDArray[np.integer], turn_ns: Ints | int) -> Edges:
     """The edges from each Send to its Recv; `post` is the op that posts it."""
     graph, sends = partitions.graph, partitions.send
     count = len(sends)
@@ -252,6 +255,7 @@ def _across(partitions: Partitions, ops: Ops, post: npt.NDArray[np.integer]) -> 
         np.where(partitions.tensor < 0, -1 - sends, value),
         nbytes=np.maximum(partitions.nbytes, 0),
         post=post,
+        turn_ns=turn_ns,
     )
 
 
@@ -273,6 +277,7 @@ def _tables(
     instant = flags(ops.inserted | ops.silent | np.array([kind in NO_KERNEL for kind in ops.kind], bool))
     posting = np.array([kind == POSTING for kind in ops.kind], bool)
     columns, tensor_of = layout(edges, len(ops.node))
+    first = np.unique(tensor_of, return_index=True)[1]  # edge of each tensor
     return Tables(
         names=ops.names,
         node=ops.node,
@@ -284,7 +289,8 @@ def _tables(
         merge=ops.merge,
         threaded=flags(instant & ~(ops.inserted & (ops.bound < 0)) | posting),
         expense=expenses(ops.kind, instant),
-        post=ids(edges.post[np.unique(tensor_of, return_index=True)[1]]),
+        post=ids(edges.post[first]),
+        turn_ns=ints(edges.turn_ns[first]),
         instant=instant,
         **vars(columns),
         **vars(buffers(graph, ops, edges, columns, tensor_of, costs)),

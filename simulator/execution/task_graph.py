@@ -14,7 +14,7 @@
     unpack      the processor at the target works
 
 A posted Recv is an event more that the first of these waits for; its request is a delay in between. Where a Recv is
-posted when the step begins, the request is the time before which that task is not released.
+posted when the step begins, its turn and the request are the time before which that task is not released.
 
 Under TensorFlow's executor a thread at the source answers the request, which takes it no time but its turn.
 
@@ -187,7 +187,7 @@ def lower(
     lag[first_link[alone]] = crossing.latency_ns[alone]
     tail, lately = lag.copy(), (links == 0) & ~flows & (routes.bytes_per_s[crossing.route] > 0)  # not handed over
     tail[delay[lately]] = crossing.latency_ns[lately]
-    release[first[poster < 0]] = request_ns[poster < 0]
+    release[first] = np.where(poster < 0, request_ns + tables.turn_ns[crossing.tensor], 0)
     onward[link[np.flatnonzero(place_on > 0) - 1]] = link[place_on > 0]
     arrival = np.full(count, _NONE, np.int64)
     arrival[link] = np.where(rest < 0, arrive, _NONE)[owner]

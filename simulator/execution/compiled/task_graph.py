@@ -302,7 +302,7 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
                     own.threads.packs[first] = places.cpu[found.source_of[transfer]] and places.send_cores[path] == 1
         next_from[last], next_to[last] = low, high
         if requests and poster < 0:
-            release_ns[first] = places.request_ns[path]
+            release_ns[first] = places.request_ns[path] + nodes.turn_ns[tensor]
         op = found.op_of[transfer]
         successor[next_to[op]] = first
         next_to[op] += 1
