@@ -3,9 +3,11 @@
     python benchmarks/published_graphs.py BUILT
     python benchmarks/published.py BUILT [--plot docs/published.svg]
 
-`published.csv` has the measured times as milliseconds of a step, with source and year. BUILT holds its graphs. Three
-kinds of rows are judged and not fitted: steps that wait for the input, by the source's own tables ("input"), steps that
-XLA compiled, as the source says ("xla"), and rows that we found later ("judged").
+The graphs are placed as TensorFlow places them (`--algorithm tensorflow`), and run in its executor's order (`--order
+tensorflow`), with the chances of seed 0. `published.csv` has the measured times as milliseconds of a step, with source
+and year. BUILT holds its graphs. Three kinds of rows are judged and not fitted: steps that wait for the input, by the
+source's own tables ("input"), steps that XLA compiled, as the source says ("xla"), and rows that we found later
+("judged").
 
 `Constants` (simulator/cluster/chips.py) is fitted to the rows of one GPU: least squares of the logarithm of simulated
 by measured, where an error beyond 15 % counts linearly. Each constant is held near its first guess, as weakly as by
@@ -35,6 +37,7 @@ from simulator import (
     Cluster,
     CostTable,
     Graph,
+    SimulationOptions,
     Step,
     choose_step,
     estimate,
@@ -145,7 +148,7 @@ def placed_on(path: Path, cluster: Cluster) -> Placed:
 def step_ms(placed: Placed, cluster: Cluster, costs: CostTable) -> float:
     """Milliseconds of a simulated step."""
     pieces = partition(placed.graph, placed.assignment, cluster, step=placed.step)
-    return simulate(pieces, cluster, costs).makespan / 1e6
+    return simulate(pieces, cluster, costs, SimulationOptions(order="tensorflow")).makespan / 1e6
 
 
 def prepare(row: Row, placed: Placed) -> None:

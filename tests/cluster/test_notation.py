@@ -83,6 +83,21 @@ def test_routes_of_one_host() -> None:
     assert names(cluster, gpu0, gpu1) == ["localhost gpu0 pcie out", "localhost gpu1 pcie in"]
 
 
+def test_gpus_have_the_pcie_of_their_model() -> None:
+    rates = {}
+    for model in ("k80", "p100", "v100", "t4", "rtx2080ti", "a100", "l4", "h100", "h200"):
+        cluster = read_notation(f"1{model}")
+        rates[model] = cluster.links[0].bytes_per_s / 1e9
+    assert rates == {
+        "k80": 15.754, "p100": 15.754, "v100": 15.754, "t4": 15.754, "rtx2080ti": 15.754, "a100": 31.508, "l4": 31.508,
+        "h100": 63.015, "h200": 63.015,
+    }  # fmt: skip
+    mixed = read_notation("2v100,1h100")
+    assert [link.bytes_per_s / 1e9 for link in mixed.links if link.name.endswith("out")] == [15.754, 15.754, 63.015]
+    (said,) = [note for note in mixed.notes if "joined" in note]
+    assert "PCIe 3.0 x16, 15.8 GB/s each way and PCIe 5.0 x16, 63 GB/s each way" in said
+
+
 def test_routes_between_hosts_share_the_nic() -> None:
     cluster = read_notation("ps=1,worker=1x2gpu")
     ps, cpu, gpu0, gpu1 = range(4)
