@@ -150,7 +150,8 @@ function drawOp(pen, box, colour) {
   context.restore();
   const hub = model.isHub[box.item - model.scopes] ? `${showCount(neighbours(model, box.item - model.scopes))} ⤳ ` : "";
   const held = box.held && letters(pen, 11, 13);
-  const said = labelled(context, hub + box.label, box.width - 18, `${size}px`, theme.sans);
+  const strip = model.elsewhere?.has(box.item - model.scopes) ? 6 : 0; // of its device in the other run
+  const said = labelled(context, hub + box.label, box.width - 18 - strip, `${size}px`, theme.sans);
   text(pen, said, box.x + 12, box.y + (held ? BOX.op / 2 + 1 : box.height / 2), box.width - 14, theme.ink, `${size}px`);
   if (held) text(pen, box.held, box.x + 12, box.y + BOX.op + 4, box.width - 18, theme.quiet, `${held}px`);
 }

@@ -36,7 +36,7 @@ function regimeCard(training) {
 function heldCard(training) {
   const { sentence, tried } = training.bottleneck;
   const rows = tried.map(([what, change, before, after, gain]) => [
-    [element("span", "", what, element("small", "", change)), showFigure(before), showFigure(after), `${Number(gain.toPrecision(2))}×`], null, `${what}, ${change}`,
+    [element("span", "", asWritten(what), element("small", "", asWritten(change))), showFigure(before), showFigure(after), `${Number(gain.toPrecision(2))}×`], null, `${what}, ${change}`,
   ]);
   return card(
     "Bottleneck",
