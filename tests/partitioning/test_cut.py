@@ -9,12 +9,14 @@ import pytest
 from google.protobuf import text_format
 from hypothesis import strategies as st
 
+from simulator.cluster.description import load_cluster
 from simulator.errors import SimvizError
 from simulator.graph.building import build
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue, GraphDef
 from simulator.graph.step import choose_step
 from simulator.partitioning.cut import partition
+from simulator.partitioning.levels import AUTO, LOCAL, MASTER, flavour_of, levels_of
 from simulator.partitioning.partitions import Partitions, partition_files
 from simulator.partitioning.passes.control_flow import settled
 from tests.execution.cases import apart, assigned, cluster, whole
@@ -117,6 +119,25 @@ def test_a_small_constant_is_copied_to_its_readers() -> None:
     assert found["k/replicate/_1"] == ("Const", 1, ("^go/_3",))
     assert found["b"] == ("Neg", 1, ("k/replicate/_1",))
     assert pieces.origin[pieces.graph.index["k/replicate/_1"]] == 1
+
+
+def test_copies_are_numbered_by_constant_and_then_by_device() -> None:
+    rows = Rows()
+    for name in ("k", "l"):
+        rows.add(name, "Const", **typed("Const", (16,)))
+    for name in ("a", "b"):
+        rows.add(name, "Mul", ["k", "l"], T=type_attr())
+    found = listed(cut(rows, [0, 0, 1, 0]))
+    assert found["b"] == ("Mul", 0, ("k/replicate/_0", "l/replicate/_2"))
+    assert found["a"] == ("Mul", 1, ("k/replicate/_1", "l/replicate/_3"))
+
+
+@pytest.mark.parametrize(("text", "flavour"), [("2cpu", LOCAL), ("1gpu", LOCAL), ("ps=1,worker=1", MASTER)])
+def test_a_session_of_one_task_cuts_by_itself_and_one_of_several_has_a_master(text: str, flavour: str) -> None:
+    on = load_cluster(text)
+    assert flavour_of(AUTO, on) == flavour
+    assert [flavour_of(asked, on) for asked in (LOCAL, MASTER)] == [LOCAL, MASTER]
+    assert len(levels_of(flavour, on)) == (1 if flavour == LOCAL else 2)
 
 
 def test_a_copy_waits_for_what_is_fed_where_its_original_waited_for_the_placeholder() -> None:
