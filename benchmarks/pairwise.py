@@ -313,7 +313,7 @@ def asked(row: Row, graph: Path, check: bool) -> tuple[str, list[str]]:
     try:
         if not receiver.poll(TIMEOUT_S):
             return "fault", [f"no answer within {TIMEOUT_S} s"]
-        return receiver.recv()  # type: ignore[no-any-return]
+        return receiver.recv()  # type: ignore[no-any-return]  # of a pipe
     except EOFError:
         return "fault", ["the process died"]
     finally:

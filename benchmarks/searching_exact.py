@@ -70,7 +70,7 @@ def _transfers(problem: Problem, model: Any, last_ns: int, starts: list[Any], ch
         for here in range(len(problem.capacity)):
             for there in range(len(problem.capacity)):
                 if here != there:
-                    ways.setdefault(problem.cluster.routes[here][there][0], []).append((here, there))  # type: ignore[index]
+                    ways.setdefault(problem.cluster.routes[here][there][0], []).append((here, there))  # type: ignore[index]  # one each
         for link, pairs in ways.items():
             pace = paces[int(of[pairs[0]])]
             assert pace is not None

@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -92,7 +93,7 @@ def main(path: Path, described: str) -> None:
     algorithm("search")(replace(problem, effort=Effort(judged=500)))  # loads the code
     for name in LISTED:
         try:
-            print(f"{name}: {timed(lambda name=name: algorithm(name)(problem)) * 1e3:.1f} ms")  # type: ignore[misc]
+            print(f"{name}: {timed(partial(algorithm(name), problem)) * 1e3:.1f} ms")
         except SimvizError as error:
             print(f"{name}: {error}")
     ranks = upward_ranks(problem)

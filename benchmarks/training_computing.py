@@ -35,7 +35,7 @@ FACTORS = (1.1, 1.5, 2.0, math.inf)
 
 
 def _async(*products: int, ps: int = 0, **rest: object) -> Training:
-    return Training("async", (), products=products, ps=ps, **rest)  # type: ignore[arg-type]
+    return Training("async", (), products=products, ps=ps, **rest)  # type: ignore[arg-type]  # by name
 
 
 # With ps=0 the first worker keeps the variables: who reads or writes them waits for its one thread, which computes.

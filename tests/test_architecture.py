@@ -434,6 +434,16 @@ def _is_silent(handler: ast.ExceptHandler) -> bool:
     return not any(isinstance(node, ast.Raise | ast.Call) for node in inside)
 
 
+def test_what_a_checker_is_told_to_pass_over_has_its_reason_on_the_line() -> None:
+    told = re.compile(r"# (?:type: ignore|noqa)(?!\[[^]]+\]  # \w|: \w+(?:, \w+)*(?:  # | - )[\w`])")
+    texts = {name: text for name, (_, text, _) in modules().items()}
+    texts |= {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "benchmarks").glob("*.py")}
+    bare = [f"{name}: {line}" for name, text in texts.items() for line in text.splitlines() if told.search(line)]
+    assert bare == []
+    assert told.search("found = 1  # type: ignore[misc]")
+    assert told.search("found = 1  # noqa: E731")
+
+
 @pytest.mark.parametrize("allowed", [LONG_FILES, LONG_FUNCTIONS, ALONE, ACROSS_ROOMS])
 def test_every_exception_gives_its_reason(allowed: dict[str, str]) -> None:
     assert all(len(reason.split()) > 3 for reason in allowed.values())

@@ -127,7 +127,7 @@ def _preference(step: Columns, op: int, device: int) -> int:
     at = low
     while step.device[at] != device:
         at += 1
-    return at - low  # type: ignore[no-any-return]
+    return at - low
 
 
 def _offer(step: Columns, table: Timetable, waits: Waits, board: Board, fresh: int) -> None:

@@ -175,7 +175,7 @@ def _behind(lanes: Lanes, lane: int, when: int) -> int:
             low = middle + 1
         else:
             high = middle
-    return low  # type: ignore[no-any-return]
+    return low
 
 
 def occupy(lanes: Lanes, lane: int, start: int, end: int) -> None:
@@ -214,7 +214,7 @@ def _widened(lanes: Lanes, lane: int) -> int:
     lanes.low[lane] = to
     lanes.most[lane] *= 2
     lanes.used[0] += lanes.most[lane]
-    return to - low  # type: ignore[no-any-return]
+    return to - low
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
@@ -241,4 +241,4 @@ def by_start(problem: Problem, start: Sequence[Nanos] | Ints) -> list[int]:
     place = np.full(len(problem.graph), len(start))
     turns = np.flatnonzero(~problem.tables.instant[order])
     np.minimum.at(place, problem.tables.node[order[turns]], turns)
-    return place.tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type
+    return place.tolist()

@@ -39,7 +39,7 @@ class Machine:
     def of(self, values: npt.ArrayLike) -> Ints:
         """A column with these values, for functions that only read it."""
         if not self.compiled:
-            return np.asarray(values).tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type
+            return np.asarray(values).tolist()
         return np.require(values, np.int64, ("C", "W"))  # compiled code takes no column that is read-only
 
     def copy(self, values: npt.ArrayLike) -> Ints:

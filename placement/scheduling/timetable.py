@@ -67,11 +67,11 @@ def needed(step: Columns, table: Timetable, op: int) -> int:
     if len(table.unread):
         more = resident + _made_bytes(step, table, op)
         if more > resident and _some_holds(step, table, group, more):
-            return more  # type: ignore[no-any-return]
+            return more
     if resident == 0:
         return _ANY
     if _some_holds(step, table, group, resident):
-        return resident  # type: ignore[no-any-return]
+        return resident
     table.failed[0] = group
     return _FULL
 
@@ -87,8 +87,8 @@ def _some_holds(step: Columns, table: Timetable, group: int, nbytes: int) -> boo
 def may_use(table: Timetable, group: int, device: int, least: int) -> bool:
     """Tell whether a group may go to one of its devices: to its own, once that is decided, else where there is room."""
     if table.device[group] >= 0:
-        return table.device[group] == device  # type: ignore[no-any-return]
-    return table.room[device] >= least  # type: ignore[no-any-return]
+        return table.device[group] == device
+    return table.room[device] >= least
 
 
 def allows(step: Columns, group: int, device: int) -> bool:

@@ -64,7 +64,7 @@ def below(walk: Walk, count: int) -> int:
     state ^= state >> np.uint64(7)
     state ^= state << np.uint64(17)
     walk.random[0] = np.int64(state)
-    return (np.int64(state >> np.uint64(33)) * count) >> 31  # type: ignore[no-any-return]
+    return (np.int64(state >> np.uint64(33)) * count) >> 31
 
 
 def _pick(walk: Walk) -> int:
@@ -80,7 +80,7 @@ def _pick(walk: Walk) -> int:
             low = middle + 1
         else:
             high = middle
-    return walk.critical[low]  # type: ignore[no-any-return]
+    return walk.critical[low]
 
 
 def put(groups: Groups, walk: Walk, device: Ids, group: int, target: int) -> None:

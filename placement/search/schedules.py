@@ -52,10 +52,10 @@ def _sent(jobs: Jobs, plan: Schedule, tensor: int, to: int, trial: int, aware: i
     devices, maker = len(jobs.lanes), jobs.maker[tensor]
     source = plan.of_op[maker]
     if source < 0 or source == to or jobs.free[tensor]:
-        return plan.end_ns[maker]  # type: ignore[no-any-return]
+        return plan.end_ns[maker]
     known = plan.arrive_ns[tensor * devices + to]
     if known >= 0:
-        return known  # type: ignore[no-any-return]
+        return known
     route = jobs.route[source * devices + to]
     if route < 0:
         return _NEVER
@@ -72,7 +72,7 @@ def _sent(jobs: Jobs, plan: Schedule, tensor: int, to: int, trial: int, aware: i
             plan.trial_ns[link], plan.trial[link] = until, trial
         else:
             plan.free_ns[link] = until
-    return begin + ((nbytes * jobs.per_byte[route]) >> RATE_BITS) + jobs.fixed_ns[route]  # type: ignore[no-any-return]
+    return begin + ((nbytes * jobs.per_byte[route]) >> RATE_BITS) + jobs.fixed_ns[route]
 
 
 def _settle(jobs: Jobs, plan: Schedule, op: int, to: int) -> None:

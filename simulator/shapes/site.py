@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from simulator.graph.dtypes import base
+from simulator.graph.messages import Proto
 from simulator.shapes.dims import MAX_RANK, SYMBOLS, Algebra, Dims, Number, Value, as_dim, known
 from simulator.shapes.origins import ELEMENT, SINGLE, Origins
 from simulator.wording import counted
@@ -194,11 +195,11 @@ class Site:
             return ()
         return tuple([self.of_message(shape, name, at) for at, shape in enumerate(value.list.shape)])
 
-    def of_message(self, shape: object, name: str, at: int = SINGLE) -> Dims:
+    def of_message(self, shape: Proto, name: str, at: int = SINGLE) -> Dims:
         """The dimensions of a TensorShapeProto, of that attribute and at that index of a list."""
-        if shape.unknown_rank:  # type: ignore[attr-defined]  # of the message
+        if shape.unknown_rank:
             return None
-        made = tuple([dim.size if dim.size >= 0 else self.fresh() for dim in shape.dim])  # type: ignore[attr-defined]
+        made = tuple([dim.size if dim.size >= 0 else self.fresh() for dim in shape.dim])
         if self.origins is None:
             return made
         return tuple(

@@ -71,8 +71,8 @@ def _shapes(graph: Graph, found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _placed(request: Request, scene: Scene, cluster: Cluster, seen: Mapping[str, str]) -> Assignment:
-    how = {"algorithm": request.algorithm, "soft": request.soft}
-    return place(scene.graph, cluster, scene.costs, step=scene.step, seen=seen, **how)  # type: ignore[arg-type]
+    algorithm, soft = request.algorithm, request.soft
+    return place(scene.graph, cluster, scene.costs, step=scene.step, seen=seen, algorithm=algorithm, soft=soft)
 
 
 def _for_the_other_session(

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 
 from google.protobuf import text_format
-from google.protobuf.internal.decoder import _DecodeVarint  # type: ignore[attr-defined]
+from google.protobuf.internal.decoder import _DecodeVarint  # type: ignore[attr-defined]  # untyped
 from google.protobuf.message import DecodeError
 
 from simulator.costs.measured import MeasuredTimes, Sample

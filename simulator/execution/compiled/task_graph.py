@@ -202,7 +202,7 @@ def held_ns(places: Places, shared: SharedLinks, tensor: int, nbytes: int, place
     if nbytes <= SAFE_BYTES:
         taken: int = bytes_ns(nbytes, rate)
         return taken
-    return places.big_held_ns[place_of(places.big, tensor), place]  # type: ignore[no-any-return]
+    return places.big_held_ns[place_of(places.big, tensor), place]
 
 
 def _longest(places: Places, shared: SharedLinks, tensor: int, nbytes: int, path: int, wire_ns: int) -> int:

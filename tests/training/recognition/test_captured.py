@@ -136,6 +136,8 @@ def test_a_variable_of_unknown_size_is_named_and_can_be_told() -> None:
     assert refusal.value.node == "w"
     graph = with_variables(step(said=False), {"w": (4, 2), "m:0": (4, 2), "s": (4, 2)})
     assert variable_shape(graph, graph.row("m")) == (4, 2)
+    with pytest.raises(GraphError, match=r"how large 1 of these 5 are: m\."):
+        with_variables(step(said=False), {"w": (4, 2), "m": (4, -1), "s": (4, 2)})
 
 
 def by_hand(*, scaled: bool = False) -> Graph:
