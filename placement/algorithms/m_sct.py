@@ -9,6 +9,7 @@ and a device waits for the favourite of its last op. Meanwhile it takes only urg
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ from placement.scheduling.ranks import levels, mean_run, mean_transfer
 from placement.scheduling.running import machine_of
 from simulator.columns import Ids, Ints
 
+_ITERATIONS = 2  # of the simplex, for each variable: real graphs take 0.4 to 0.8, some dense ones a hundred
+_UNSOLVED = "the linear program of m_sct was not solved in its iterations, so no op has a favourite reader"
 _SPARED = 0.5 - 1e-6  # of an op's transfers at most one is less in the program, as their sum is at least all but one
 
 
@@ -30,13 +33,20 @@ def m_sct(problem: Problem) -> Plan:
     An op is urgent when its inputs are on all of its devices. Mean times stand in the program, as the paper has equal
     devices. Raises InfeasibleError when memory runs out on the way.
     """
-    return better(problem, plans(schedule(problem)))
+    spared = favourites(problem)
+    plan = better(problem, plans(_entered(problem, spared)))
+    return plan if spared is not None else replace(plan, notes=(*plan.notes, _UNSOLVED))
 
 
 def schedule(problem: Problem) -> Schedule:
     """All ops entered."""
+    return _entered(problem, favourites(problem))
+
+
+def _entered(problem: Problem, spared: list[int] | None) -> Schedule:
     machine = machine_of(problem, enter_first)
-    return earliest_start(problem, machine, levels(problem, machine), values=True, favourite=favourites(problem))
+    spared = [-1] * len(problem.group) if spared is None else spared
+    return earliest_start(problem, machine, levels(problem, machine), values=True, favourite=spared)
 
 
 class Pairs(NamedTuple):
@@ -47,12 +57,15 @@ class Pairs(NamedTuple):
     wire: Ints  # [P] mean time of the longest transfer between them, in picoseconds
 
 
-def favourites(problem: Problem) -> list[int]:
-    """[n] the reader to which the transfer is spared by the program, rounded; -1: none."""
+def favourites(problem: Problem) -> list[int] | None:
+    """[n] the reader to which the transfer is spared by the program, rounded; -1: none. None: it was not solved."""
     pairs = _pairs(problem)
     found = [-1] * len(problem.group)
     if len(pairs.op):
-        spared = np.flatnonzero((_program(problem, pairs) < _SPARED) & (pairs.wire > 0))
+        shares = _program(problem, pairs)
+        if shares is None:
+            return None
+        spared = np.flatnonzero((shares < _SPARED) & (pairs.wire > 0))
         for op, reader in zip(pairs.op[spared].tolist(), pairs.reader[spared].tolist(), strict=True):
             found[op] = reader
     return found
@@ -69,10 +82,11 @@ def _pairs(problem: Problem) -> Pairs:
     return Pairs(ends[:, 0], ends[:, 1], np.array(list(longest.values()), np.int64))
 
 
-def _program(problem: Problem, pairs: Pairs) -> np.typing.NDArray[np.float64]:
+def _program(problem: Problem, pairs: Pairs) -> np.typing.NDArray[np.float64] | None:
     """[P] the share of each transfer that is not spared, at the smallest makespan (section 3.3, equation 1).
 
-    Variables are these shares, the start of each op, and the makespan. Only transfers that take time have a share.
+    Variables are these shares, the start of each op, and the makespan. Only transfers that take time have a share. None
+    where the solver gives up, or goes on beyond its iterations: it could take minutes for some thousand ops.
     """
     from scipy.optimize import linprog  # late: the import takes longer than a small step
     from scipy.sparse import coo_array
@@ -112,8 +126,10 @@ def _program(problem: Problem, pairs: Pairs) -> np.typing.NDArray[np.float64]:
     bounds = np.zeros((len(aim), 2))
     bounds[:, 1] = np.inf
     bounds[:shares, 1] = 1
-    solved = linprog(aim, matrix.tocsc(), np.concatenate(limits), bounds=bounds, method="highs-ds")
+    most = {"maxiter": _ITERATIONS * len(aim)}
+    solved = linprog(aim, matrix.tocsc(), np.concatenate(limits), bounds=bounds, method="highs-ds", options=most)
+    if solved.x is None:
+        return None
     found = np.ones(count)
-    if solved.x is not None:
-        found[some] = solved.x[:shares]
+    found[some] = solved.x[:shares]
     return found

@@ -169,7 +169,7 @@ BETWEEN_SOCKETS = Wire(1_000, 20_800_000_000)
 
 def is_topology(text: str) -> bool:
     """Tell whether the text is the matrix that `nvidia-smi topo -m` prints."""
-    return re.search(r"^\s*GPU0\s+X\b", _ANSI.sub("", text), re.MULTILINE) is not None
+    return re.search(r"^[ \t]*GPU0[ \t]+X\b", _ANSI.sub("", text), re.MULTILINE) is not None
 
 
 def read_topology(text: str, source: str, model: str | None = None) -> Cluster:

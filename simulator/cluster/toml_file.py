@@ -398,7 +398,7 @@ def _hosts(reader: Reader, table: Table, nth: int, own: Mapping[str, Model]) -> 
 
 
 def _gpus(reader: Reader, text: object, nth: int, own: Mapping[str, Model]) -> tuple[Model, ...]:
-    found = re.match(r"\s*(\d{1,4})\s*x?\s*([A-Za-z][A-Za-z0-9_.-]*)\s*\Z", text) if isinstance(text, str) else None
+    found = re.match(r"\s*(\d{1,4})\s*(?:x\s*)?([A-Za-z][A-Za-z0-9_.-]*)\s*\Z", text) if isinstance(text, str) else None
     if text == "":
         return ()
     if not found or int(found[1]) > limits.DEVICES.most:

@@ -332,10 +332,12 @@ def test_a_file_that_is_gone_meanwhile_is_said(
     assert capsys.readouterr().err == "simviz: gone.pb: No such file or directory\n"
 
 
-@pytest.mark.parametrize("arguments", [(), ("--json", "-")])
+@pytest.mark.parametrize(
+    "arguments", [(GRAPH,), (GRAPH, "--json", "-"), ("--help",), ("--version",), ("--warm-up",), ("bench", "--help")]
+)
 def test_a_full_disk_under_standard_output_is_said(here: Path, arguments: tuple[str, ...]) -> None:
     with Path("/dev/full").open("wb") as full:
-        command = [sys.executable, "-m", "viz", GRAPH, *arguments]
+        command = [sys.executable, "-m", "viz", *arguments]
         done = subprocess.run(command, cwd=here, stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 2
     assert done.stderr == b"simviz: standard output cannot be written: No space left on device\n"

@@ -47,13 +47,13 @@ def main(arguments: Sequence[str] | None = None, *, begin: Callable[[], None] = 
     except SimvizError as error:
         complain(str(error))
         return 2
-    if asked.version:
-        from simulator import __version__
-
-        print(f"simviz {__version__}")
-        return 0
 
     def work() -> int:
+        if asked.version:
+            from simulator import __version__
+
+            tell(f"simviz {__version__}")
+            return 0
         if asked.calibrate is not None:
             return _calibrate(asked, begin)
         return _warm_up(begin) if asked.warm_up else _run(asked, written, begin)
@@ -116,7 +116,7 @@ def _warm_up(begin: Callable[[], None]) -> int:
     except SimvizError as error:
         complain(str(error))
         return 1
-    print(*(sentence for _, sentence in said), sep="\n")
+    tell("\n".join(sentence for _, sentence in said))
     return 0 if all(kept for kept, _ in said) else 1
 
 

@@ -17,6 +17,7 @@ from simulator.errors import SimvizError
 from simulator.execution.options import CONTENTIONS, ENGINES, ORDERS
 from simulator.training.regimes import HELP as REGIMES
 from simulator.wording import choices, meant, near
+from viz.command.terminal import tell
 
 ALGORITHMS = tuple(TABLE)
 # The names below belong to other modules, which --help must not load. The tests compare both.
@@ -111,6 +112,10 @@ class Options(argparse.ArgumentParser):
         """Raise what is wrong as a sentence; argparse's own begin with "argument"."""
         said = message.removeprefix("argument ").rstrip(".")
         raise SimvizError(f"{said}{'' if said.endswith('?') else '.'} {_HELP}")
+
+    def print_help(self, file: object = None) -> None:
+        """Print the help. Raise SimvizError where standard output cannot be written."""
+        tell(self.format_help().rstrip("\n"))
 
     def format_help(self) -> str:
         """Return the help. It lists the algorithms of other packages, too, which are looked up for it alone."""

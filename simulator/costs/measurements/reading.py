@@ -25,8 +25,8 @@ from simulator.graph.sources import read_source, text_of
 from simulator.units import DAY_NS, Nanos, show_nanos
 
 _WANTED = "give RunMetadata, StepStats or CostGraphDef (.pb, .pbtxt), a Chrome trace, XPlane, or CSV lines node,kind,ns"
-_FIRST_FIELD = re.compile(r"\s*(?:#[^\n]*\n\s*)*(\w+)\s*:?\s*[{<]")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:[+-]?(?:nan|inf(?:inity)?))")
+_FIRST_FIELD = re.compile(r"\s*(?:#[^\n]*\n\s*)*(\w+)\s*(?::\s*)?[{<]")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:[+-]?(?:nan|inf(?:inity)?))")
 _TEXT_FORMS = {"dev_stats": StepStats, "node": CostGraphDef, "cost": CostGraphDef}  # by the first field
 
 
