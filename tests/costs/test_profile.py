@@ -7,11 +7,13 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from simulator import estimate, load_cluster
+from simulator import choose_step, estimate, load_cluster, partition, simulate
 from simulator.cluster.cluster import with_protocol
 from simulator.cluster.protocols import GRPC
+from simulator.columns import ids
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.matching import with_measured
 from simulator.costs.measured import MeasuredTimes, Sample
@@ -19,11 +21,12 @@ from simulator.costs.profile import FIGURES, Figure, KernelTime, Profile, read_p
 from simulator.costs.profiled import Pricing
 from simulator.costs.roofline import OpWork
 from simulator.costs.rules import rule
-from simulator.costs.table import PROFILED, SOURCES
+from simulator.costs.table import PROFILED, SOURCES, PriceErrors
 from simulator.errors import ClusterError
 from simulator.execution.interval import interval
 from simulator.graph.graph import Graph
-from tests.strategies import Rows, typed
+from tests.execution.cases import assigned
+from tests.strategies import Rows, type_attr, typed
 from viz import run
 
 SIDES = (8, 32, 128, 512)
@@ -239,6 +242,22 @@ def test_summary_and_json_give_the_interval(tmp_path: Path) -> None:
     same = run("examples/ps_training.pbtxt", cluster="ps=2,worker=1", profile=read_profile(tmp_path / "host.toml"))
     assert same.trace.makespan == found.trace.makespan
     assert (found.costs.source == PROFILED).any()
+
+
+@pytest.mark.parametrize(("family", "less", "more"), [((0, 0, 0), 63, 70), ((0, 0, 1), 45, 50)])
+def test_errors_of_a_family_add_up_and_those_of_two_as_squares(family: tuple[int, ...], less: int, more: int) -> None:
+    """Ops of 300 and 400 ns, whose prices are off by a tenth: by 27 and 36 ns below, by 30 and 40 above."""
+    rows, on = Rows(), load_cluster("1cpu")
+    rows.add("x", "Const", **typed("Const", (17,)))
+    rows.add("a", "Neg", ["x"], T=type_attr())
+    rows.add("b", "Exp", ["a"], T=type_attr())
+    graph = rows.built()
+    errors = PriceErrors(("one", "other"), ids(family), np.full((3, 1), 0.1))
+    costs = replace(estimate(graph, on), run_ns=np.array([[0], [300], [400]]), errors=errors)
+    pieces = partition(graph, assigned(on, [0, 0, 0]), on, step=choose_step(graph))
+    trace = simulate(pieces, on, costs)
+    assert trace.makespan == 700
+    assert interval(trace, pieces, on, costs) == (700 - less, 700 + more)
 
 
 def test_without_a_profile_there_is_no_interval() -> None:

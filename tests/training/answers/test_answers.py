@@ -99,6 +99,11 @@ def test_steps_of_who_updates_for_others_are_no_training_steps() -> None:
     assert (found.steps_per_s, found.gradients_per_s, found.examples_per_s) == (1e8, 2e8, 6.4e9)
 
 
+def test_examples_are_not_counted_where_an_update_does_not_know_its_own() -> None:
+    found = answers(made([k * S // 4 for k in range(1, 41)], update_examples=ints([32] * 39 + [0])))
+    assert (found.steps_per_s, found.examples_per_s) == (4, None)
+
+
 def test_a_run_without_updates_or_time_says_what_it_cannot_say() -> None:
     nothing = answers(made([]))
     assert (nothing.steps_per_s, nothing.half_width, nothing.cut, nothing.updates) == (None, None, 0, 0)
