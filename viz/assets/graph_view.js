@@ -66,9 +66,10 @@ function graphView(canvas, model, state, tip) {
   }
 
   // The whole picture if it can be read, else its beginning. The first time that there is a pane, what dominates opens.
-  function fit() {
+  // closer: boxes may stand closer for it.
+  function fit(closer = true) {
     size = [canvas.clientWidth, canvas.clientHeight];
-    const best = begun || !size[0] ? bestPicture() : openDominating();
+    const best = begun || !size[0] ? bestPicture(true, closer) : openDominating(closer);
     density = best.how;
     use(best.picture);
     const { width, height } = picture.root;
@@ -287,12 +288,12 @@ function graphView(canvas, model, state, tip) {
   });
 
   // Open what dominates the step, the largest first, as long as the whole picture can still be read; returns it.
-  function openDominating() {
+  function openDominating(closer) {
     begun = true;
     const whole = totalsOf(model, 0);
     const shareOf = (item) => Math.max(totalsOf(model, item).nanos / (whole.nanos || 1), totalsOf(model, item).running / (whole.running || 1));
     const tried = new Set();
-    let now = bestPicture();
+    let now = bestPicture(true, closer);
     for (let attempts = 0; attempts < 12; attempts++) {
       const closed = now.picture.boxes.filter((box) => !box.open && isScope(model, box.item) && !tried.has(box.item) && shareOf(box.item) >= DOMINATING);
       if (!closed.length) break;

@@ -202,17 +202,19 @@ function wireSplitter(wanted, least) {
   return { set, shareNow };
 }
 
-// Give the graph up to this share of the board, if only then its picture is whole, or whole without standing closer.
-function giveRoom(splitter, graph, most) {
+// Fit the graph. Give it up to this share of the board, if only then its picture is whole, or whole without standing closer.
+function fitFirst(splitter, graph, most) {
   const share = splitter.shareNow();
-  if (graph.isRoomy() || !(share < most)) return;
-  const given = (room) => {
-    splitter.set(room);
-    graph.fit();
+  let given = share;
+  const fitted = (room, closer) => {
+    if (room !== given) splitter.set((given = room));
+    graph.fit(closer);
     return graph;
   };
-  if (given(most).isRoomy() || given(share).isWhole() || given(most).isWhole()) return;
-  given(share);
+  const wider = share < most;
+  if (fitted(share, false).isRoomy() || (wider && fitted(most, false).isRoomy())) return;
+  if (fitted(share, true).isWhole() || !wider || fitted(most, true).isWhole()) return;
+  fitted(share, true);
 }
 
 // The timeline of the run, and above it that of the run beside it. Both show the same times.
@@ -250,8 +252,7 @@ async function start() {
   const otherRun = wireRuns(byId("runs"), model, state, () => graph.relayout(0));
   searchBox(byId("search"), byId("matches"), model, state);
   const splitter = wireSplitter(timelines.reduce((sum, one) => sum + one.height, 0), timelines.length > 1 ? 0.38 : 0.5);
-  graph.fit();
-  giveRoom(splitter, graph, timelines.length > 1 ? 0.5 : 0.65);
+  fitFirst(splitter, graph, timelines.length > 1 ? 0.5 : 0.65);
   panel.draw();
   const steps = model.training ? trainingView(model, tip) : null;
   const showTab = steps && wireTabs(model, (training) => {
