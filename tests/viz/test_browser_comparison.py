@@ -60,6 +60,23 @@ def test_both_timelines_show_the_same_times_and_the_same_op(browser: WebDriver, 
     assert complaints(browser) == []
 
 
+def test_a_measured_range_names_its_run(browser: WebDriver, tmp_path: Path) -> None:
+    page = opened(browser, tmp_path, compared())
+    page("simviz.state.measure({ from: 1000, to: 900000 })")
+    panel = "document.getElementById('panel').innerText"
+    assert "run\nwhitepaper" in page(panel)
+    page("document.querySelector('#runs button').click()")
+    assert "run\nsingle" in page(panel)
+
+
+def test_two_equal_runs_are_said_to_be_equal(browser: WebDriver, tmp_path: Path) -> None:
+    """The header had "+0 ns (+0 %)"."""
+    scene = compared()
+    page = opened(browser, tmp_path, replace(scene, against=replace(scene, label="twin")))
+    assert "as long as twin" in page("document.getElementById('figures').innerText")
+    assert "+0 " not in page("document.body.innerText")
+
+
 def test_the_graph_shows_either_run_and_the_selection_stays(browser: WebDriver, tmp_path: Path) -> None:
     scene = compared()
     page = opened(browser, tmp_path, scene)

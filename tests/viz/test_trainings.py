@@ -166,6 +166,10 @@ def test_the_page_shows_both_on_one_clock(browser: WebDriver, tmp_path: Path) ->
     assert page("document.getElementById('figures').innerText").count("against") == 1
     colours = page("[simviz.model, simviz.model.training_against].map((one) => one.cluster.colours)")
     assert colours[0] == colours[1]
+    waits = "steps.waiting_ns.some((ns) => ns > 0)"
+    assert page(f"simviz.model.training_against.training.{waits}")
+    assert not page(f"simviz.model.training.{waits}")
+    assert "pale: waits for tokens" in page("document.getElementById('steps-legend').innerText")  # of the other alone
     assert page("document.title") != "owned"
     assert {width: found for width in (1400, 800, 500) if (found := beyond(browser, width, 900))} == {}
     assert complaints(browser) == []
