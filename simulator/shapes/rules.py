@@ -48,7 +48,7 @@ _MATH: tuple[Row, ...] = (
      "BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1 Cast Ceil ComplexAbs Conj Cos Cosh Dawsn Digamma Erf "
      "Erfc Erfinv Exp Expint Expm1 Floor FresnelCos FresnelSin Imag Inv Invert IsFinite IsInf IsNan Lgamma Log Log1p "
      "LogicalNot Ndtri Neg Real Reciprocal Rint Round Rsqrt Sigmoid Sign Sin Sinh Spence Sqrt Square Tan Tanh "
-     "PopulationCount Cumsum Cumprod CumulativeLogsumexp ClipByValue "
+     "PopulationCount Cumsum Cumprod CumulativeLogsumexp ClipByValue Bucketize "
      "SigmoidGrad TanhGrad InvGrad ReciprocalGrad SqrtGrad RsqrtGrad"),
     (e.broadcast, "",
      "Add AddV2 Sub Mul MulNoNan Div DivNoNan RealDiv FloorDiv TruncateDiv Mod FloorMod TruncateMod Maximum Minimum "
@@ -93,6 +93,7 @@ _ARRAY: tuple[Row, ...] = (
      "FakeQuantWithMinMaxVarsPerChannel TensorScatterUpdate TensorScatterAdd TensorScatterSub TensorScatterMax "
      "TensorScatterMin TensorStridedSliceUpdate InplaceUpdate InplaceAdd InplaceSub Roll Dequantize Copy CopyHost "
      "ScatterNdNonAliasingAdd"),
+    (n.fake_quantised_back, "", "FakeQuantWithMinMaxVarsGradient FakeQuantWithMinMaxVarsPerChannelGradient"),
     (e.as_all, "", "IdentityN"),
     (a.const, "", "Const HostConst _EagerConst"),
     (a.declared, "", "Placeholder PlaceholderV2 ImmutableConst _Arg _DeviceArg"),
@@ -237,10 +238,11 @@ _SPARSE: tuple[Row, ...] = (
     (i.sparse_to_dense, "1", "SparseToDense"),
     (i.sparse_reordered, "", "SparseReorder"),
     (i.sparse_reshaped, "", "SparseReshape"),
-    (i.rows_of_sparse, "", "SparseFillEmptyRows"),
+    (i.rows_of_sparse, "2", "SparseFillEmptyRows"),
     (e.as_input(1), "", "SparseSoftmax"),
     (i.sparse_of(2), "", "SparseAdd SparseSlice SparseSparseMaximum SparseSparseMinimum"),
     (i.sparse_joined, "", "SparseConcat"),
+    (i.sparse_crossed, "", "SparseCross SparseCrossHashed SparseCrossV2"),
     (i.sparse_split, "", "SparseSplit"),
 )
 
@@ -293,7 +295,8 @@ _FILES: tuple[Row, ...] = (
      "ReaderNumRecordsProducedV2 ReaderNumWorkUnitsCompleted ReaderNumWorkUnitsCompletedV2 ReaderSerializeState "
      "ReaderSerializeStateV2 WholeFileReaderV2 TextLineReaderV2 TFRecordReaderV2 FixedLengthRecordReaderV2 "
      "IdentityReaderV2"),
-    (e.constant((2,)), "", "WholeFileReader TextLineReader TFRecordReader FixedLengthRecordReader IdentityReader"),
+    (e.constant((2,)), "", "WholeFileReader TextLineReader TFRecordReader FixedLengthRecordReader IdentityReader "
+     "LMDBReader"),
     (e.vector, "", "MatchingFiles ReaderReadUpTo ReaderReadUpToV2"),
 )
 
@@ -401,6 +404,8 @@ _TABLES: tuple[Row, ...] = (
     (s.table, "", "HashTable HashTableV2 MutableHashTable MutableHashTableV2"),
     (s.looked_up, "", "LookupTableFind LookupTableFindV2"),
     (e.scalar, "", "LookupTableSize LookupTableSizeV2"),
+    (e.scalar, "", "AnonymousHashTable AnonymousMutableDenseHashTable AnonymousMutableHashTable "
+     "AnonymousMutableHashTableOfTensors MutableDenseHashTableV2 MutableHashTableOfTensorsV2"),
 )
 
 _DATASET: tuple[Row, ...] = (
@@ -409,6 +414,50 @@ _DATASET: tuple[Row, ...] = (
     (e.scalar, "", "OptionalFromValue OptionalNone OptionalHasValue"),
     (e.scalar, "", "IteratorV2 Iterator OneShotIterator AnonymousIterator IteratorFromStringHandle "
      "IteratorFromStringHandleV2 IteratorToStringHandle"),
+    (e.scalar, "",
+     "BatchDataset BatchDatasetV2 CacheDataset CacheDatasetV2 ConcatenateDataset DatasetCardinality "
+     "DatasetFingerprint DatasetFromGraph DatasetToGraph DatasetToGraphV2 FilterByLastComponentDataset "
+     "FilterDataset FinalizeDataset FixedLengthRecordDataset FixedLengthRecordDatasetV2 FlatMapDataset "
+     "GeneratorDataset InterleaveDataset MapDataset ModelDataset OptimizeDataset OptimizeDatasetV2 "
+     "OptionsDataset PaddedBatchDataset PaddedBatchDatasetV2 ParallelBatchDataset ParallelFilterDataset "
+     "ParallelInterleaveDatasetV2 ParallelInterleaveDatasetV3 ParallelInterleaveDatasetV4 ParallelMapDataset "
+     "ParallelMapDatasetV2 PrefetchDataset RangeDataset RepeatDataset RewriteDataset ShardDataset "
+     "ShuffleAndRepeatDataset ShuffleAndRepeatDatasetV2 ShuffleDataset ShuffleDatasetV2 ShuffleDatasetV3 "
+     "SkipDataset SparseTensorSliceDataset TFRecordDataset TFRecordDatasetV2 TakeDataset TensorDataset "
+     "TensorSliceDataset TextLineDataset UnwrapDatasetVariant WindowDataset WrapDatasetVariant ZipDataset "
+     "AnonymousIteratorV2 AnonymousIteratorV3 AnonymousMemoryCache AnonymousRandomSeedGenerator "
+     "AnonymousSeedGenerator CompressElement DummyIterationCounter DummyMemoryCache DummySeedGenerator "
+     "GetOptions IteratorGetDevice IteratorGetModelProto IteratorGetNextAsOptional "
+     "MultiDeviceIteratorFromStringHandle MultiDeviceIteratorInit MultiDeviceIteratorToStringHandle"),
+)
+
+_EXPERIMENTAL_DATASET: tuple[Row, ...] = (
+    (e.scalar, "",
+     "AssertCardinalityDataset AssertNextDataset AssertPrevDataset AutoShardDataset BytesProducedStatsDataset "
+     "CSVDataset CSVDatasetV2 ChooseFastestDataset DataServiceDataset DataServiceDatasetV2 DataServiceDatasetV3 "
+     "DataServiceDatasetV4 DenseToSparseBatchDataset DirectedInterleaveDataset ExperimentalAssertNextDataset "
+     "ExperimentalAutoShardDataset ExperimentalBytesProducedStatsDataset ExperimentalCSVDataset "
+     "ExperimentalChooseFastestDataset ExperimentalDatasetCardinality ExperimentalDenseToSparseBatchDataset "
+     "ExperimentalDirectedInterleaveDataset ExperimentalGroupByReducerDataset ExperimentalGroupByWindowDataset "
+     "ExperimentalIgnoreErrorsDataset ExperimentalLMDBDataset ExperimentalLatencyStatsDataset "
+     "ExperimentalMapAndBatchDataset ExperimentalMapDataset ExperimentalMatchingFilesDataset "
+     "ExperimentalMaxIntraOpParallelismDataset ExperimentalNonSerializableDataset "
+     "ExperimentalParallelInterleaveDataset ExperimentalParseExampleDataset "
+     "ExperimentalPrivateThreadPoolDataset ExperimentalRandomDataset ExperimentalRebatchDataset "
+     "ExperimentalScanDataset ExperimentalSetStatsAggregatorDataset ExperimentalSleepDataset "
+     "ExperimentalSlidingWindowDataset ExperimentalSqlDataset ExperimentalTakeWhileDataset "
+     "ExperimentalThreadPoolDataset ExperimentalUnbatchDataset ExperimentalUniqueDataset GlobalShuffleDataset "
+     "GroupByReducerDataset GroupByWindowDataset IgnoreErrorsDataset IndexFlatMapDataset LMDBDataset "
+     "LatencyStatsDataset LegacyParallelInterleaveDatasetV2 ListDataset ListSnapshotChunksDataset LoadDataset "
+     "MapAndBatchDataset MatchingFilesDataset MaxIntraOpParallelismDataset NonSerializableDataset "
+     "ParallelInterleaveDataset ParseExampleDataset ParseExampleDatasetV2 PrivateThreadPoolDataset "
+     "RandomDataset RandomDatasetV2 RebatchDataset RebatchDatasetV2 RegisterDataset RegisterDatasetV2 "
+     "SamplingDataset SaveDatasetV2 ScanDataset SetStatsAggregatorDataset SleepDataset SlidingWindowDataset "
+     "SnapshotChunkDataset SnapshotDataset SnapshotDatasetReader SnapshotDatasetV2 SnapshotNestedDatasetReader "
+     "SqlDataset TakeWhileDataset ThreadPoolDataset UnbatchDataset UniqueDataset WeightedFlatMapDataset "
+     "ExperimentalIteratorGetDevice ExperimentalStatsAggregatorHandle ExperimentalStatsAggregatorSummary "
+     "ExperimentalThreadPoolHandle StatsAggregatorHandle StatsAggregatorHandleV2 StatsAggregatorSummary "
+     "ThreadPoolHandle"),
 )
 
 _CONTROL: tuple[Row, ...] = (
@@ -451,6 +500,7 @@ _BY_SOURCE: Mapping[str, tuple[Row, ...]] = {
     "list_ops.cc": _LISTS,
     "lookup_ops.cc": _TABLES,
     "dataset_ops.cc": _DATASET,
+    "experimental_dataset_ops.cc": _EXPERIMENTAL_DATASET,
     "control_flow_ops.cc": _CONTROL,
     "function_ops.cc": _FUNCTIONS,
     "logging_ops.cc": _LOGGING,

@@ -213,3 +213,32 @@ def test_every_row_is_of_an_op_that_tensorflow_has() -> None:
     """A name that is misspelt would never be found."""
     unknown = [op for op in {*RULES, *VALUES, *PASSING} if registry.facts(op) is None]
     assert sorted(unknown) == []
+
+
+@pytest.mark.parametrize("op", ["TensorSliceDataset", "MapDataset", "BatchDatasetV2", "ShuffleDatasetV3"])
+def test_a_dataset_is_a_single_variant(op: str) -> None:
+    assert inferred(op, [(3, 4)]) == [()]
+
+
+def test_bucketize_keeps_the_shape() -> None:
+    assert inferred("Bucketize", [(3, -1)], T=type_attr(FLOAT)) == [(3, -1)]
+
+
+def test_a_fractional_pool_tells_its_borders() -> None:
+    ratios = AttrValue()
+    ratios.list.f.extend([1.0, 1.5, 2.0, 1.0])
+    found = inferred("FractionalMaxPool", [(2, 32, 32, 3)], T=type_attr(FLOAT), pooling_ratio=ratios)
+    assert found == [(2, 21, 16, 3), (21,), (16,)]
+
+
+def test_gradients_of_limits_have_the_shapes_of_the_limits() -> None:
+    shapes: list[Any] = [(-1, 16), (5, 16), (16,), (16,)]
+    op = "FakeQuantWithMinMaxVarsPerChannelGradient"
+    assert inferred(op, shapes) == [(5, 16), (16,), (16,)]
+
+
+def test_sparse_tensors_that_are_joined_have_all_entries() -> None:
+    parts: list[Any] = [(4, 2), (3, 2), (4,), (3,), (2,), (2,)]
+    assert inferred("SparseConcat", parts, N=number(2), T=type_attr(FLOAT)) == [(7, 2), (7,), (2,)]
+    parts[0] = (-1, 2)
+    assert inferred("SparseConcat", parts, N=number(2), T=type_attr(FLOAT)) == [(4, 2), (4,), (2,)], "a batch of one"

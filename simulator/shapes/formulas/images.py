@@ -184,7 +184,17 @@ def sparse_of(slot: int) -> Rule:
 
 def sparse_joined(site: Site) -> Outputs:
     """SparseConcat: indices, values and shapes of N tensors become one."""
-    return sparse_of(2 * site.number("N", len(site.shapes) // 3))(site)
+    parts = site.number("N", len(site.shapes) // 3)
+    counts = [site.input_of_rank(slot, 2)[0] for slot in range(parts)]
+    count = sum(counts) if min(counts, default=-1) >= 0 else site.fresh()
+    rank = site.input_of_rank(2 * parts, 1)[0]
+    return ((count, rank), (count,), (rank,))
+
+
+def sparse_crossed(site: Site) -> Outputs:
+    """SparseCross: a matrix with an unknown number of entries."""
+    count = site.fresh()
+    return ((count, 2), (count,), (2,))
 
 
 def sparse_split(site: Site) -> Outputs:
@@ -198,7 +208,9 @@ def rows_of_sparse(site: Site) -> Outputs:
     """SparseFillEmptyRows: unknown numbers of entries, and a truth value per row."""
     count = site.fresh()
     rank = site.input_of_rank(0, 2)[1]
-    return ((count, rank), (count,), (site.fresh(),), (site.input_of_rank(1, 1)[0],))
+    dense = site.dims(2)
+    rows = dense[0] if dense else site.fresh()
+    return ((count, rank), (count,), (rows,), (site.input_of_rank(1, 1)[0],))
 
 
 def image_colours(site: Site) -> Outputs:

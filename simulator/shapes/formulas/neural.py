@@ -154,13 +154,19 @@ def mean_pool_gradient(site: Site) -> Outputs:
 
 
 def fractionally_pooled(site: Site) -> Outputs:
-    """FractionalMaxPool: each dimension divided by its ratio and rounded down; the borders of rows and columns."""
+    """FractionalMaxPool: each dimension divided by its ratio and rounded down; a border per row and column."""
     shape = site.input_of_rank(0, 4)
     ratios = site.attrs["pooling_ratio"].list.f if "pooling_ratio" in site.attrs else ()
     if len(ratios) != 4:
         raise ShapeError(f"pooling_ratio has {len(ratios)} elements, not 4")
     made = [int(side / ratio) if side >= 0 else site.fresh() for side, ratio in zip(shape, ratios, strict=True)]
-    return (tuple(made), site.ranked(1), site.ranked(1))
+    return (tuple(made), (made[1],), (made[2],))
+
+
+def fake_quantised_back(site: Site) -> Outputs:
+    """FakeQuantWithMinMaxVarsGradient: as the gradients and the inputs, then both limits."""
+    limits = site.merged(site.shape(2), site.shape(3))
+    return (site.merged(site.shape(0), site.shape(1)), limits, limits)
 
 
 def batch_normalized(site: Site) -> Outputs:

@@ -158,9 +158,9 @@ def popped(site: Site) -> Outputs:
 
 
 def accumulator(site: Site) -> Outputs:
-    """ConditionalAccumulator: a handle of the declared shape."""
+    """ConditionalAccumulator: the handle of what has the declared shape; a resource's counts as two, too."""
     site.made[0] = Handle("queue", site.name, (site.declared(),))
-    return (HANDLE if site.op.startswith("Resource") else (2,),)
+    return ((2,),)
 
 
 def accumulated(site: Site) -> Outputs:
