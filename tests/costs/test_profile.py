@@ -260,6 +260,12 @@ def test_errors_of_a_family_add_up_and_those_of_two_as_squares(family: tuple[int
     assert interval(trace, pieces, on, costs) == (700 - less, 700 + more)
 
 
+def test_a_profile_of_one_kernel_is_a_profile(tmp_path: Path) -> None:
+    least = replace(made(), kernels=made().kernels[:1])
+    least.write(tmp_path / "host.toml")
+    assert len(read_profile(tmp_path / "host.toml").kernels) == 1
+
+
 def test_without_a_profile_there_is_no_interval() -> None:
     found = run("examples/ps_training.pbtxt", cluster="ps=2,worker=1")
     assert interval(found.trace, found.partitions, found.cluster, found.costs) is None
