@@ -56,6 +56,9 @@ def main() -> int:
     except KeyboardInterrupt as end:
         print(_said(str(end)), file=sys.stderr)
         _end_if_busy(code[-1])
+        import gc  # only now: nothing more than needed is loaded before Ctrl-C is minded
+
+        gc.freeze()  # else Python looks for cycles among millions of objects before it ends
         return code[-1]
 
 
