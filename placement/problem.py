@@ -21,7 +21,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.columns import Ints, ints
 from simulator.errors import InfeasibleError
 from simulator.execution.options import SimulationOptions
-from simulator.execution.preparing import Prepared
+from simulator.execution.preparing import Prepared, may_hand_on
 from simulator.execution.routes import Pace, alone_ns
 from simulator.execution.tables import Tables
 from simulator.graph.graph import Graph
@@ -99,6 +99,11 @@ class Problem:
     def size(self) -> int:
         """The work on the step, in ops of at most four reads each: a dense graph counts by its reads."""
         return max(len(self.group), len(self.tables.consumer) // 4)
+
+    @property
+    def handing(self) -> Sequence[int]:
+        """[D] the task of each device if tasks hand on what comes from another one, as in a master's cut; else ()."""
+        return self.cluster.task_of if may_hand_on(self.cluster, self.flavour) else ()
 
     @property
     def tables(self) -> Tables:

@@ -61,7 +61,7 @@ def search(problem: Problem) -> Plan:
     began = monotonic()
     ranks = upward_ranks(problem)
     made = decisions_of(problem, ranks, problem.options.seed)
-    with workspace(problem.tables, problem.options.contention) as own:
+    with workspace(problem.tables, problem.options.contention, task=problem.handing) as own:
         judge, progress = Judge(made, own, play, problem.effort, began), Progress()
         known: list[Candidate] = []
         asked = ask(

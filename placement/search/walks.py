@@ -44,7 +44,7 @@ def side_by_side(walker: Walker, starts: Sequence[Candidate]) -> tuple[list[Cand
     with ExitStack() as stack:
         walkers = [walker]
         for at in range(1, count + 1):
-            own = stack.enter_context(workspace(problem.tables, problem.options.contention))
+            own = stack.enter_context(workspace(problem.tables, problem.options.contention, task=problem.handing))
             walkers.append(Walker(judge.beside(own), walker.group_of, problem.options.seed + (at << _APART)))
         counts = [Progress() for _ in walkers]
         pool = stack.enter_context(ThreadPoolExecutor(max(count, 1)))

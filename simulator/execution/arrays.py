@@ -171,6 +171,12 @@ class Found(NamedTuple):
     wire_of: Annotated[Ids, "X"]  # first task on the wires
     end_of: Annotated[Ids, "X"]  # its end is the arrival
     last_of: Annotated[Ids, "X"]  # it tells the readers
+    sent: Annotated[Ids, "X"]  # copy that it sends, as in `Lives`
+    next_led: Annotated[Ids, "X"]  # where in `successor` the next stands that it leads
+    group_of: Annotated[Ids, "2D"]  # of each task's host and device memory: the group of tensors that came there last
+    leader: Annotated[Ids, "2D"]  # device to which it came
+    leads: Annotated[Ids, "2D"]  # devices to which it is handed on
+    brought: Annotated[Ids, "2D"]  # transfer that brought it
 
 
 class Lives(NamedTuple):

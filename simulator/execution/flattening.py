@@ -30,22 +30,29 @@ from simulator.execution.tables import Tables
 _ALIGNED = 64  # bytes: a line of a processor's cache
 
 
-def laid_out(tables: Tables, contention: str) -> Laid:
-    """The tables as compiled code reads them, laid out once for each contention."""
+def laid_out(tables: Tables, contention: str, *, task: Sequence[int] = ()) -> Laid:
+    """The tables as compiled code reads them, laid out once for each contention.
+
+    With the `task` of each device, a tensor crosses to the first reader of a task, which hands it on, as in a master's
+    cut. Without, each device fetches it for itself.
+    """
     known = tables.layouts.laid
-    if contention not in known:
-        known[contention] = _laid_out(tables, contention)
-    return known[contention]
+    if (contention, False) not in known:
+        known[contention, False] = _laid_out(tables, contention)
+    if (contention, bool(task)) not in known:
+        alone = known[contention, False]
+        known[contention, True] = alone._replace(places=alone.places._replace(task=ids(task)))
+    return known[contention, bool(task)]
 
 
 @contextmanager
-def workspace(tables: Tables, contention: str) -> Iterator[Workspace]:
-    """A workspace for one thread; it is kept for the next run."""
-    idle = tables.layouts.idle.setdefault(contention, [])
+def workspace(tables: Tables, contention: str, *, task: Sequence[int] = ()) -> Iterator[Workspace]:
+    """A workspace for one thread, as of `laid_out`; it is kept for the next run."""
+    idle = tables.layouts.idle.setdefault((contention, bool(task)), [])
     try:
         mine = idle.pop()
     except IndexError:  # all are taken
-        laid = laid_out(tables, contention)
+        laid = laid_out(tables, contention, task=task)
         mine = Workspace(laid, _arena(laid))
     yield mine
     idle.append(mine)
@@ -68,6 +75,7 @@ def _arena(laid: Laid) -> Arena:
         "S": int(nodes.slot[-1]) + len(nodes.roots) + jobs,
         "D": devices,
         "D+1": devices + 1,
+        "2D": 2 * devices,
         "L": links,
         "L+1": links + 1,
         "W": len(places.latency_ns),
@@ -154,6 +162,7 @@ def _places(tables: Tables, rule: Discipline) -> Places:
         posts=flags([(tables.post >= 0).any()]),
         requests=flags([(routes.request_ns > 0).any() or (tables.turn_ns > 0).any()]),
         works=flags([any((column > 0).any() for column in work)]),
+        task=ids([]),
         big=ids(big),
         big_ns=_big_ns(sizes, routes.bytes_per_s),
         big_held_ns=_big_ns(sizes, routes.link_bytes_per_s[rule.held.item]),

@@ -89,6 +89,7 @@ class Places(NamedTuple):
     requests: Flags  # [1] some request takes time, or some Recv waits for its turn
     posts: Flags  # [1] some Recv is posted late
     works: Flags  # [1] some protocol keeps processors busy
+    task: Ids  # [D] a tensor crosses to the first reader of a task, which hands it on; empty: to each device
     big: Ids  # [B] tensors of more than SAFE_BYTES, in order
     big_ns: npt.NDArray[np.int64]  # [B, W] their time without latency, -1: more than can be counted
     big_held_ns: npt.NDArray[np.int64]  # [B, P] for which they hold each link
@@ -137,7 +138,10 @@ class PartialFunction(Protocol):
 
 
 class Layouts(NamedTuple):
-    """Layouts and workspaces that were made of tables, for each contention, kept with them for the next run."""
+    """Layouts and workspaces that were made of tables, kept with them for the next run.
 
-    laid: dict[str, Laid]
-    idle: dict[str, list[Workspace]]  # of threads that do not run now
+    Keys are the contention, and whether a tensor is handed on.
+    """
+
+    laid: dict[tuple[str, bool], Laid]
+    idle: dict[tuple[str, bool], list[Workspace]]  # of threads that do not run now

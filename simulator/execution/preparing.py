@@ -143,6 +143,11 @@ def prepare(
     return Prepared(tables, graph.names, tuple(moves), given, options)
 
 
+def may_hand_on(cluster: Cluster, flavour: str) -> bool:
+    """Tell whether a cut by this flavour may send a tensor to a task that hands it on to more of its devices."""
+    return flavour_of(flavour, cluster) == "master" and 1 < len(cluster.tasks) < len(cluster)
+
+
 def handing_on(prepared: Prepared, rows: npt.NDArray[np.int32], flavour: str) -> npt.NDArray[np.bool_]:
     """[B] the assignments, of [B, N], that have to be cut: their cuts hand a tensor on or wait otherwise."""
     found = np.zeros(len(rows), bool)
@@ -150,7 +155,7 @@ def handing_on(prepared: Prepared, rows: npt.NDArray[np.int32], flavour: str) ->
         return found
     cluster = prepared.given.cluster
     task = ids(cluster.task_of)
-    if flavour_of(flavour, cluster) == "master" and 1 < len(cluster.tasks) < len(cluster):
+    if may_hand_on(cluster, flavour):
         source, target = _references(prepared)
         found[:] = [
             hands_on(prepared.tables, device, task) or _waits_otherwise(prepared.tables, device, task, source, target)

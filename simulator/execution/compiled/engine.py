@@ -158,13 +158,13 @@ def _measure(laid: Laid, own: Arena, device: Ids, transfers: int) -> None:
     for transfer in range(transfers):
         copy, tensor = tensors + transfer, found.tensor_of[transfer]
         handed = places.handed[found.route_of[transfer]]
-        owner[copy], nbytes[copy] = tensor if handed else copy, nodes.tensor_bytes[tensor]
+        owner[copy], nbytes[copy] = found.sent[transfer] if handed else copy, nodes.tensor_bytes[tensor]
         at[copy] = found.target_of[transfer]
         since[copy], until[copy] = began_in[found.wire_of[transfer]], ended_in[found.last_of[transfer]]
     for copy in range(copies):
         _lengthen(lives, copy, until[copy])
     for transfer in range(transfers):
-        _lengthen(lives, found.tensor_of[transfer], ended_in[found.end_of[transfer]])
+        _lengthen(lives, found.sent[transfer], ended_in[found.end_of[transfer]])
     for edge in range(len(consumer)):
         op = consumer[edge]
         copy = edge_tensor[edge] if came_by[edge] < 0 else tensors + came_by[edge]

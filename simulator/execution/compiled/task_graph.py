@@ -2,6 +2,9 @@
 
 The first pass finds the transfers in the order of `transfers_of`, and counts the tasks of each kind. So the second can
 number them as `execution.task_graph` does, and write them down.
+
+If `Places.task` is filled in, transfers are those of a master's cut: a tensor crosses to the first reader of another
+task, in host memory or not. From there it goes on to the other devices of that task.
 """
 
 from __future__ import annotations
@@ -77,12 +80,15 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
     successor, length, resource, needs = tasks.successor, tasks.length, tasks.resource, tasks.needs
     next_to = tasks.next_to
     counts, across, came_by = found.counts, found.across, found.came_by
-    works, noting = places.works[0], notes > 0
+    group_of, leader, leads, brought = found.group_of, found.leader, found.leads, found.brought
+    works, noting, task, chained = places.works[0], notes > 0, places.task, len(places.task) > 0
     transfers, slowest, total = 0, NEVER, 0.0
     for at in range(KINDS):
         counts[at] = 0
     for path in range(len(found.flows)):
         found.flows[path] = 0
+    for memory in range(len(group_of) if chained else 0):
+        group_of[memory] = -1
     for op in range(len(device)):
         here = device[op]
         taken = kind_ns[op, kind[here]]
@@ -111,18 +117,31 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                     if noting:
                         came_by[edge] = -1
                 else:
-                    across[crossing] = (target << 1 | (cpu[target] or host[edge])) << 32 | edge
+                    in_host = cpu[target] or host[edge]
+                    if chained and task[target] != task[source] and edge_tensor[first] == edge_tensor[last - 1]:
+                        memory = task[target] << 1 | in_host
+                        if group_of[memory] != group:
+                            group_of[memory], leader[memory], leads[memory] = group, target, 0
+                    across[crossing] = (target << 1 | in_host) << 32 | edge
                     crossing += 1
             if crossing > 1:
                 sort(across, crossing)
+                high -= _lead(own, task, group, crossing, transfers) if chained else 0
             high -= crossing
-            known, carried = -1, -1
+            known, carried, spot, led = -1, -1, high, 0
             for at in range(crossing):
                 key, edge = across[at] >> 32, across[at] & _LOW
                 if key != known or edge_tensor[edge] != carried:
-                    known, carried = key, edge_tensor[edge]
+                    known, carried, spot, led = key, edge_tensor[edge], spot + led, 0
                     target = key >> 1
                     source = home[target] if copied else here
+                    found.sent[transfers] = carried
+                    if chained:
+                        memory = task[target] << 1 | key & 1
+                        if group_of[memory] == group and leader[memory] == target:
+                            led = leads[memory]
+                        elif group_of[memory] == group:
+                            source, found.sent[transfers] = leader[memory], len(tensor_bytes) + brought[memory]
                     path = route_between[source, target]
                     if path < 0:
                         return REFUSED
@@ -173,14 +192,33 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                     if works or noting:
                         found.source_of[transfers], found.target_of[transfers] = source, target
                     found.wire_ns[transfers], found.late_ns[transfers] = wire_ns, late
-                    found.span_from[transfers] = high + at
+                    found.span_from[transfers] = spot
                     transfers += 1
-                successor[high + at] = reader[edge] if reader[edge] >= 0 else ~consumer[edge]
-                found.span_to[transfers - 1] = high + at + 1
+                successor[spot] = reader[edge] if reader[edge] >= 0 else ~consumer[edge]
+                spot += 1
+                found.span_to[transfers - 1] = spot + led
+                if led > 0:
+                    found.next_led[transfers - 1] = spot
                 if noting:
                     came_by[edge] = transfers - 1
         next_to[op] = low
     return transfers if total < _COUNTABLE_NS and counts[FLOWS] <= slowest else REFUSED
+
+
+def _lead(own: Arena, task: Ids, group: int, crossing: int, transfers: int) -> int:
+    """Find which transfer brings a tensor to each task and memory, and how many hand it on there; all of the latter."""
+    found, known, led = own.found, -1, 0
+    for at in range(crossing):
+        key = found.across[at] >> 32
+        if key != known:
+            known, memory = key, task[key >> 1] << 1 | key & 1
+            if found.group_of[memory] == group and found.leader[memory] == key >> 1:
+                found.brought[memory] = transfers
+            elif found.group_of[memory] == group:
+                found.leads[memory] += 1
+                led += 1
+            transfers += 1
+    return led
 
 
 def add_up_work(laid: Laid, own: Arena, ops: int) -> None:
@@ -303,9 +341,14 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
         next_from[last], next_to[last] = low, high
         if requests and poster < 0:
             release_ns[first] = places.request_ns[path] + nodes.turn_ns[tensor]
-        op = found.op_of[transfer]
-        successor[next_to[op]] = first
-        next_to[op] += 1
+        if found.sent[transfer] >= len(nodes.tensor_bytes):
+            before = found.sent[transfer] - len(nodes.tensor_bytes)
+            successor[found.next_led[before]] = first
+            found.next_led[before] += 1
+        else:
+            op = found.op_of[transfer]
+            successor[next_to[op]] = first
+            next_to[op] += 1
         if posts:
             found.first_of[transfer] = first
         if notes > 0:
