@@ -131,7 +131,7 @@ def _shares(
             node = int(partitions.origin[trace.instances.node[of]])
             if node < len(graph) and holds[node]:
                 found[category(graph.ops[node])] += nanos
-        else:
+        elif tasks.kind[task] != Kind.REQUEST:  # that is waiting
             row = int(trace.transfers.row[of])
             if int(partitions.src_device[row]) in places or int(partitions.dst_device[row]) in places:
                 found["transfers"] += nanos

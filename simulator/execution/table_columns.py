@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator import limits
+from simulator.cluster.devicespec import parse
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.arrays import BY_TIME, CHEAP, DEAR
@@ -362,8 +363,8 @@ def turns(partitions: Partitions, cluster: Cluster, seed: int) -> Ints:
     GPU comes to its Recvs in an order of its own, which every process draws anew. A Recv whose value is there enqueues
     a copy on the GPU's stream (common_runtime/gpu/gpu_util.cc). The host takes as long for it as for any launch.
 
-    The order is drawn from the seed and the rows of tensor and device. It is 0 on a CPU, which has a thread for that
-    (`of_partitions`), and on a GPU with up to eight followers.
+    The order is drawn from the seed, the row of the tensor and the numbers of the GPU and its task. It is 0
+    on a CPU, which has a thread for that (`of_partitions`), and on a GPU with up to eight followers.
     """
     graph = partitions.graph
     begins = np.diff(graph.in_ptr) == 0
@@ -375,7 +376,9 @@ def turns(partitions: Partitions, cluster: Cluster, seed: int) -> Ints:
             continue
         tensor = partitions.tensor[mine].astype(np.int64)
         key = np.where(tensor >= 0, 2 * tensor, -2 * tensor - 1)  # of values and of control edges
-        chance = np.random.default_rng([seed, row]).random(int(key.max()) + 1)[key]
+        address = parse(device.name)  # of its task and in it, so that what nobody uses changes nothing
+        drawn = np.random.default_rng([seed, 1 + (address.id or 0), address.task or 0])
+        chance = drawn.random(int(key.max()) + 1)[key]
         turn_ns[mine[np.argsort(chance, kind="stable")]] = np.arange(len(mine)) * device.launch_ns
     return ints(turn_ns)
 
