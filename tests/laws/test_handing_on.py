@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from placement import place
+from placement.effort import Effort
 from simulator import load
 from simulator.bounds import lower_bound
 from simulator.cluster.cluster import Link
@@ -107,6 +109,22 @@ def test_a_tensor_goes_to_a_task_once_and_is_handed_on_there() -> None:
     assert makespan_of_the_loop(prepared, plan) == 2 * wire + 1000
     assert hands_on(prepared.tables, prepared.tables.placed(ids(plan)), ids(on.task_of))
     assert not hands_on(prepared.tables, prepared.tables.placed(ids([0, 2, 2])), ids(on.task_of))
+
+
+@pytest.mark.parametrize("flavour", ["auto", "local"])
+def test_a_search_judges_what_it_shows(flavour: str) -> None:
+    """A value must go to both GPUs of another task: a master sends it once, so it comes to the second one later."""
+    draft = Rows()
+    draft.add("v", "Placeholder", device="/job:a/task:0", **typed("Placeholder", (1000,)))
+    for at in range(2):
+        draft.add(f"x{at}", "Neg", ["v"], device=f"/job:b/device:GPU:{at}", **typed("Neg", (1000,)))
+        draft.add(f"y{at}", "Neg", [f"x{at}"], device="/job:b", **typed("Neg", (1000,)))
+    graph, on = draft.built(), TWO_BY_TWO
+    step, priced = whole(graph), costs(graph, on, 1000)
+    placed = place(graph, on, priced, step=step, flavour=flavour, effort=Effort(judged=30))
+    assert placed.search is not None
+    shown = evaluate(prepare(graph, step, on, priced, PLAIN), [placed.device.tolist()], flavour=flavour)
+    assert placed.search.better[-1][2] == int(shown[0])
 
 
 def test_a_reference_of_another_task_is_a_value_for_which_other_references_wait() -> None:
