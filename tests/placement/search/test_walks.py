@@ -15,14 +15,18 @@ from hypothesis import given, settings
 from placement.algorithms.search import search
 from placement.effort import Effort, silent
 from placement.plan import Plan, verdict
-from placement.problem import Problem
+from placement.problem import Problem, pose
 from placement.search import judge as judging
 from placement.search import walks
 from placement.search.judge import Candidate
 from placement.search.walk import Progress, Walker, anneal
 from placement.search.walks import walks_of
+from simulator.execution.preparing import prepare
 from simulator.limits import raised
+from simulator.placer.constraints import constrain
+from tests.execution.cases import TWO_BY_TWO, costs, whole
 from tests.placement.search.test_search import problems, two_chains
+from tests.strategies import Rows, typed
 
 
 @contextmanager
@@ -83,3 +87,26 @@ def test_what_ends_a_walk_ends_all(where: int) -> None:
     ):
         search(problem)
     assert [walker.judge.ended for walker in went if walker.judge.effort.say is silent] == [True]
+
+
+def test_every_walk_judges_a_tensor_that_a_task_hands_on() -> None:
+    """Two GPUs of another task read a value: a master sends it there once, so it comes to the second one later."""
+    draft = Rows()
+    draft.add("v", "Placeholder", device="/job:a/task:0", **typed("Placeholder", (1000,)))
+    for at in range(2):
+        draft.add(f"x{at}", "Neg", ["v"], device=f"/job:b/device:GPU:{at}", **typed("Neg", (1000,)))
+        draft.add(f"y{at}", "Neg", [f"x{at}"], device="/job:b", **typed("Neg", (1000,)))
+    graph, on = draft.built(), TWO_BY_TWO
+    problem = pose(graph, prepare(graph, whole(graph), on, costs(graph, on, 1000)), on, constrain(graph, on))
+    said: list[list[tuple[int, int]]] = []
+
+    def judged(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> list[Candidate]:
+        said.append([walker.judge.judge("again", one.device, one.ops).rank for one in starts])
+        return list(starts)
+
+    with patch.object(walks, "anneal", judged):
+        found(replace(problem, flavour="master"), 3)
+        assert said[0] == said[1] == said[2]
+        whole_trip = said[0]
+        found(replace(problem, flavour="local"), 3)
+    assert said[3] == said[4] == said[5] != whole_trip  # a local session hands nothing on
