@@ -23,7 +23,8 @@ from placement.scheduling.running import machine_of
 from simulator.columns import Ids, Ints
 
 _ITERATIONS = 2  # of the simplex, for each variable: real graphs take 0.4 to 0.8, some dense ones a hundred
-_UNSOLVED = "the linear program of m_sct was not solved in its iterations, so no op has a favourite reader"
+_SHARE = 0.2  # of a time that is given, for the program
+_UNSOLVED = "the linear program of m_sct was not solved in its iterations or its time, so no op has a favourite reader"
 _SPARED = 0.5 - 1e-6  # of an op's transfers at most one is less in the program, as their sum is at least all but one
 
 
@@ -86,7 +87,8 @@ def _program(problem: Problem, pairs: Pairs) -> np.typing.NDArray[np.float64] | 
     """[P] the share of each transfer that is not spared, at the smallest makespan (section 3.3, equation 1).
 
     Variables are these shares, the start of each op, and the makespan. Only transfers that take time have a share. None
-    where the solver gives up, or goes on beyond its iterations: it could take minutes for some thousand ops.
+    where the solver gives up, or goes on beyond its iterations, or its share of a time that is given: it could take
+    minutes for some thousand ops.
     """
     from scipy.optimize import linprog  # late: the import takes longer than a small step
     from scipy.sparse import coo_array
@@ -126,7 +128,9 @@ def _program(problem: Problem, pairs: Pairs) -> np.typing.NDArray[np.float64] | 
     bounds = np.zeros((len(aim), 2))
     bounds[:, 1] = np.inf
     bounds[:shares, 1] = 1
-    most = {"maxiter": _ITERATIONS * len(aim)}
+    most: dict[str, float] = {"maxiter": _ITERATIONS * len(aim)}
+    if problem.effort.seconds is not None:
+        most["time_limit"] = _SHARE * problem.effort.seconds
     solved = linprog(aim, matrix.tocsc(), np.concatenate(limits), bounds=bounds, method="highs-ds", options=most)
     if solved.x is None:
         return None

@@ -44,6 +44,7 @@ _ALWAYS_US = 6  # of an op, what these take
 _SLACKS = (0.3, 0.02, 0.8)  # share by which a stretch may pass its part of the whole
 _POINTS = 400  # places at which an order may be cut
 
+_LINEAR = 4_600  # ops up to which a linear program's time grows as they do; then by their power of 1.5
 
 # --- plans of other algorithms ----------------------------------------------------------------------------------------
 
@@ -101,7 +102,8 @@ def fitting(ops: int, devices: int, effort: Effort) -> tuple[str, ...]:
     if effort.seconds is not None:
         left_s = effort.seconds * _SHARE - ops * _ALWAYS_US / 1e6
     for name, (of_op, of_device) in PAPERS.items():
-        left_s -= ops * (of_op + of_device * devices) / 1e6
+        slower = max(ops / _LINEAR, 1.0) ** 0.5 if name == "m_sct" else 1.0
+        left_s -= slower * ops * (of_op + of_device * devices) / 1e6
         if left_s >= 0:
             names.append(name)
     return tuple(names)

@@ -1,5 +1,6 @@
 """m-SCT: favourites by hand, their laws, and devices that wait for them."""
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 
 from placement.algorithms import m_etf
 from placement.algorithms.m_sct import favourites, m_sct, schedule
+from placement.effort import Effort
 from placement.problem import Problem
 from tests.placement.papers import length
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
@@ -78,7 +80,7 @@ def test_without_transfers_it_is_m_etf() -> None:
     assert schedule(problem).start == m_etf.schedule(problem).start
 
 
-def test_a_program_that_the_simplex_does_not_solve_in_its_iterations_leaves_no_favourites(
+def test_a_program_that_is_not_solved_in_its_iterations_or_its_time_leaves_no_favourites(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """3,000 ops, each of which reads the three before it, took minutes: iterations are bounded, and a note says so."""
@@ -92,3 +94,6 @@ def test_a_program_that_the_simplex_does_not_solve_in_its_iterations_leaves_no_f
     assert favourites(problem) is None
     assert any("not solved" in note for note in m_sct(problem).notes)
     assert schedule(problem)
+    monkeypatch.undo()
+    assert favourites(replace(problem, effort=Effort(seconds=60.0))) is not None
+    assert favourites(replace(problem, effort=Effort(seconds=0.0))) is None
