@@ -22,7 +22,7 @@ from placement.problem import NEVER, Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import decisions_of
 from placement.search.judge import Candidate, Judge, fewest
-from placement.search.starts import Listed, ask, cuts, lists
+from placement.search.starts import Listed, apart, ask, cuts, lists
 from placement.search.tidying import tidied
 from placement.search.walk import Progress, Walker, orders
 from placement.search.walks import side_by_side
@@ -37,7 +37,7 @@ from simulator.wording import some
 
 _STARTS = 600_000  # ops in starts: so many, divided by the ops of a step, are judged
 _LISTS = 0.3  # share of them that list schedules may take
-_WALKED = 3  # starts that are walked from
+_ORDERED, _WALKED = 6, 3  # starts whose ops are ordered anew, and those that are walked from
 _FINALS = 4  # placements that are judged at last by the cut that will be made of them
 _SMALL, _FAR = 2000, 2  # in steps of more ops, those of other algorithms are not that take so many times as long
 
@@ -71,7 +71,7 @@ def search(problem: Problem) -> Plan:
         found = _starts(judge, ranks, known)
         if len(made.free) and judge.left():
             walker = Walker(judge, made.row[made.group], problem.options.seed)
-            for start in fewest(found, _WALKED):
+            for start in fewest(found, _ORDERED):
                 found += [
                     judge.judge(f"order by {name}", start.device, ops)
                     for name, ops in orders(walker, start)
@@ -137,6 +137,7 @@ def _starts(judge: Judge, ranks: Ints, known: Sequence[Candidate]) -> list[Candi
     for how, source, share in (
         ("one device", alone, 0.2),
         ("list schedules", lists(judge.made, ranks), _LISTS),
+        ("parts", apart(judge.made, base), 1.0),
         ("cuts", cuts(judge.made, base, tight=judge.tight), 1.0),
     ):
         made: Iterator[npt.ArrayLike] = iter(source)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from placement.problem import NEVER, Problem
+from placement.search.parts import of_groups, parts_of
 from simulator.columns import Ints, positions
 from simulator.execution.routes import alone_ns
 
@@ -51,6 +52,15 @@ class Decisions:
         return _orders(self)
 
     @cached_property
+    def part(self) -> Vector:
+        """[M] the part of each group (`parts`); -1: it is shared. In large steps there are none."""
+        if len(self.free) > _TREES:
+            return np.full(len(self.free), -1)
+        work_ns = _fastest(self.problem)
+        of_op = parts_of(self.problem, work_ns, self.wire_ns > 0, len(working(self.problem)))
+        return of_groups(of_op, self.row[self.group], self.pair, len(self.free))
+
+    @cached_property
     def places(self) -> Vector:
         """[P, M] where each group is in each order."""
         return np.argsort(self.orders, axis=1)
@@ -76,9 +86,7 @@ def decisions_of(problem: Problem, ranks: Ints, seed: int) -> Decisions:
     allowed = inside[[sets[problem.allowed[which]] for which in free.tolist()]]
     wire_ns = _wire(problem)
     pair, pair_ns = pairs(problem, row[group], wire_ns)
-    times = problem.tables.run_ns
-    fastest = np.where((times < 0).all(axis=1), 0, np.where(times < 0, NEVER, times).min(axis=1)).astype(np.float64)
-    work_ns = _sums(row[group[members]], fastest[members], len(free))
+    work_ns = _sums(row[group[members]], _fastest(problem)[members], len(free))
     return Decisions(
         problem=problem,
         group=group,
@@ -95,6 +103,13 @@ def decisions_of(problem: Problem, ranks: Ints, seed: int) -> Decisions:
         ranks=np.asarray(ranks, np.float64),
         seed=seed,
     )
+
+
+def _fastest(problem: Problem) -> Floats:
+    """[n] the time of each op on the device that is fastest for it."""
+    times = problem.tables.run_ns
+    found = np.where((times < 0).all(axis=1), 0, np.where(times < 0, NEVER, times).min(axis=1))
+    return found.astype(np.float64)
 
 
 def effective_groups(problem: Problem) -> Vector:

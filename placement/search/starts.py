@@ -8,6 +8,11 @@ is read: the same step asks the same ones.
 its share of the work, or of the memory. Of all such cuts the one is taken over which the least has to cross. Layers
 over devices are such cuts; Baechi's m-TOPO (Jeon et al. 2020) fills one device after the other in one order.
 
+`apart` gives each device a part of the step, or a stretch of one (`parts`), and spreads over all what parts share. Data
+parallelism with parameters on several servers is such a placement (Dean et al., "Large scale distributed deep
+networks", NIPS 2012). Then models with large weights come to these, as in Krizhevsky, "One weird trick for
+parallelizing convolutional neural networks", 2014.
+
 `lists` takes ops by falling upward rank, in machine code, aware of the links that transfers hold. The list is HEFT's
 (Topcuoglu, Hariri and Wu 2002). An op goes to the device on which it ends first. Its inputs are sent there and wait for
 links that earlier ones hold, as in Sinnen and Sousa, "Communication contention in task scheduling", IEEE TPDS 16(6),
@@ -28,7 +33,9 @@ from placement.plan import Plan, completed
 from placement.problem import Problem
 from placement.scheduling.insertion import plans
 from placement.search.decisions import Decisions, Floats, Vector, working
+from placement.search.parts import spread
 from placement.search.schedules import RATE_BITS, Jobs, Schedule
+from placement.search.tidying import pulled, values_of
 from simulator.columns import Ints, positions
 from simulator.errors import InfeasibleError
 from simulator.execution.discipline import discipline
@@ -37,14 +44,15 @@ ALWAYS = ("single", "whitepaper", "heft", "tensorflow", "requested")
 # microseconds of an op, and of an op for each device: benchmarks/RESULTS.md; cheap ones come first
 PAPERS = {"m_topo": (3, 0.1), "cpop": (2, 0.1), "peft": (2, 0.2), "etf": (2, 0.2), "m_etf": (2, 0.2), "m_sct": (180, 4)}
 LISTED = (*ALWAYS, *PAPERS)
+_LINEAR = 4_600  # ops up to which a linear program's time grows as they do; then by their power of 1.5
 _BOTH = ("heft", "cpop", "peft", "etf", "m_etf", "m_sct")  # their function takes the better of two plans
 _LEAST_S = 1.0  # what algorithms of papers may take where no time is given
 _SHARE = 0.5  # of a time that is given, for those of papers and those that are always asked
 _ALWAYS_US = 6  # of an op, what these take
 _SLACKS = (0.3, 0.02, 0.8)  # share by which a stretch may pass its part of the whole
+_PULLS = 2  # times that all go where most of their values are
 _POINTS = 400  # places at which an order may be cut
 
-_LINEAR = 4_600  # ops up to which a linear program's time grows as they do; then by their power of 1.5
 
 # --- plans of other algorithms ----------------------------------------------------------------------------------------
 
@@ -130,6 +138,37 @@ def cuts(made: Decisions, base: Sequence[int], *, tight: bool) -> Iterator[Vecto
                     yield _placed(made, base, order, stretch, busy)
 
 
+def apart(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
+    """Devices [G] of parts, where there are several, one after the other: each is on a device, or cut.
+
+    What parts share is spread. Then all goes where most of its values are, as weights may be dear to send.
+    """
+    parts, busy = int(made.part.max(initial=-1)) + 1, working(made.problem)
+    if parts < 2:
+        return
+    order = made.orders[0]
+    order = order[made.part[order] >= 0]
+    order = order[np.argsort(made.part[order], kind="stable")]
+    crossing, weight = _crossing(made, order), made.work_ns[order] + 1e-9
+    values, seen = values_of(made), set()
+    for k in dict.fromkeys((min(parts, len(busy)), len(busy))):
+        for slack in _SLACKS[:2]:
+            stretch = np.searchsorted(_best_cut(crossing, weight, k, slack), np.arange(len(order)), side="right")
+            if stretch.tobytes() in seen:
+                continue
+            seen.add(stretch.tobytes())
+            some = np.full(len(made.free), -1)
+            some[order] = stretch
+            every = spread(some, made.pair, made.pair_ns, made.resident, k)
+            device = _placed(made, base, np.arange(len(every)), every, busy)
+            yield device
+            for _ in range(_PULLS):
+                moves = pulled(made, values, device)
+                device = device.copy()
+                device[moves[:, 0]] = moves[:, 1]
+            yield device
+
+
 def _held(made: Decisions) -> Floats:
     """[M] the bytes of each group: resident, and what its ops put out."""
     tables = made.problem.tables
@@ -140,17 +179,14 @@ def _held(made: Decisions) -> Floats:
 
 
 def _crossing(made: Decisions, order: Vector) -> Floats:
-    """[M - 1] what crosses if the order is cut behind each place: each value once."""
+    """[-1 + groups in the order] what crosses if it is cut behind each place: each value between them once."""
     tables, count = made.problem.tables, len(order)
-    place = positions(order, count)
-    source, target = (
-        made.row[made.group[tables.tensor_op[tables.edge_tensor]]],
-        made.row[made.group[tables.consumer]],
-    )
+    place = np.append(positions(order, len(made.free)), -1)[made.row[made.group]]
+    source, target = place[tables.tensor_op[tables.edge_tensor]], place[tables.consumer]
     kept = (source >= 0) & (target >= 0)
     tensor = tables.edge_tensor[kept]
     low, high = np.full(len(tables.tensor_op), count), np.full(len(tables.tensor_op), -1)
-    for end in (place[source[kept]], place[target[kept]]):
+    for end in (source[kept], target[kept]):
         np.minimum.at(low, tensor, end)
         np.maximum.at(high, tensor, end)
     spans = np.flatnonzero(high >= 0)

@@ -43,11 +43,11 @@ def tidied(judge: Judge, best: Candidate) -> Candidate:
     made, most = judge.made, judge.judged + min(judge.judged // KEPT, _MOST)
     if best.ns >= NEVER:
         return best
-    values = _values(made)
+    values = values_of(made)
     best = _gathered(judge, values, best, most)
     moved_ns = values.moved_ns(made.spread(best.device))
     for _ in range(_ROUNDS):
-        before, waiting = best, [_pulled(made, values, best.device)]
+        before, waiting = best, [pulled(made, values, best.device)]
         while waiting and judge.judged < most:
             moves = waiting.pop()
             device = best.device.copy()
@@ -89,7 +89,7 @@ def _gathered(judge: Judge, values: Values, best: Candidate, most: int) -> Candi
     return best
 
 
-def _values(made: Decisions) -> Values:
+def values_of(made: Decisions) -> Values:
     """All values that may have to cross."""
     tables = made.problem.tables
     wire_ns = np.rint(made.wire_ns).astype(np.int64)  # whole: the same on every machine
@@ -98,7 +98,7 @@ def _values(made: Decisions) -> Values:
     return Values(tensor, tables.tensor_op[tensor].astype(np.int64), target, wire_ns[tensor])
 
 
-def _pulled(made: Decisions, values: Values, device: Vector) -> Vector:
+def pulled(made: Decisions, values: Values, device: Vector) -> Vector:
     """[C, 2] groups that would have less to transfer elsewhere and the device for it, the most pulled one first."""
     one, other = made.group[values.source], made.group[values.target]
     apart = one != other

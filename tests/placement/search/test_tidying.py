@@ -14,7 +14,7 @@ from placement.problem import NEVER, Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import decisions_of
 from placement.search.judge import Candidate, Judge
-from placement.search.tidying import Values, _values, tidied
+from placement.search.tidying import Values, tidied, values_of
 from simulator.execution.choosing import load
 from simulator.execution.flattening import workspace
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
@@ -41,7 +41,7 @@ def test_nothing_gets_worse_and_less_moves(problem: Problem, data: st.DataObject
             return
         before = judge.judge("drawn", chosen)
         after = tidied(judge, before)
-        values = _values(judge.made)
+        values = values_of(judge.made)
         again = judge.judge("again", after.device, after.ops)
     assert after.rank == again.rank <= before.rank
     assert all(device in allowed for device, allowed in zip(after.device, problem.allowed, strict=True))
