@@ -2,7 +2,8 @@
 
 Each op takes its time on its device, and each value that crosses the time of a transfer that waits for nothing. So the
 longest chain behind each op is known at the price of one pass, a fifth of a simulation's. It refuses most moves that
-the simulation would refuse, and lets the simulation of others end early. No decision of the walk changes by it.
+the simulation would refuse, and lets the simulation of others end early. It also adds up all bytes that a device ever
+holds. Where these fit at once, the simulation need not find peaks. No decision of the walk changes by it.
 
 Plain Python over arrays, to be compiled.
 """
@@ -15,6 +16,7 @@ import numpy as np
 
 from placement.problem import NEVER
 from simulator.columns import Ids, Ints
+from simulator.execution.buffers import OWN
 from simulator.execution.routes import alone_ns
 
 if TYPE_CHECKING:
@@ -36,6 +38,10 @@ class Ahead(NamedTuple):
     tail_ns: Ints  # [n] the result: the least time from the start of each op to the end of the step
     load_ns: Ints  # [D] working memory
     after_ns: Ints  # [D] working memory
+    own_bytes: Ints  # [n] that an op holds at any time: buffers of its own, scratch, and what is resident
+    sent_bytes: Ints  # [E] that the reader's device holds if the value crosses
+    other_bytes: Ints  # [D] that a device may hold besides
+    held_bytes: Ints  # [D] the result: no less than each device holds at any time
 
 
 def ahead_of(made: Decisions) -> Ahead:
@@ -51,6 +57,10 @@ def ahead_of(made: Decisions) -> Ahead:
     size = np.where(tables.stays | tables.replicable, len(sizes), size.reshape(-1))
     pace, paces = tables.routes.paces
     wire = [[0 if one is None else min(alone_ns(one, nbytes), NEVER) for one in paces] for nbytes in sizes.tolist()]
+
+    own = np.bincount(tables.tensor_op, np.where(tables.forwards == OWN, tables.tensor_bytes, 0), len(tables))
+    copied = int(tables.resident_bytes[np.unique(tables.tensor_op[tables.replicable])].sum())  # constants, to CPUs
+    gated = int(tables.tensor_bytes[tables.edge_tensor[gate]].sum())
 
     def column(values: object) -> Ints:
         return np.array(values, np.int64, order="C").reshape(-1)
@@ -68,14 +78,21 @@ def ahead_of(made: Decisions) -> Ahead:
         tail_ns=np.zeros(len(tables), np.int64),
         load_ns=np.zeros(devices, np.int64),
         after_ns=np.zeros(devices, np.int64),
+        own_bytes=column(own.astype(np.int64) + tables.scratch_bytes + tables.resident_bytes),
+        sent_bytes=column(np.where(tables.stays, 0, tables.tensor_bytes)[tensor[by]]),
+        other_bytes=column(gated + np.where(problem.cpu, copied, 0)),
+        held_bytes=np.zeros(devices, np.int64),
     )
 
 
 def look_ahead(ahead: Ahead, device: Ids, limit: int) -> bool:
-    """Tell whether the step may end by the limit. If so, `tail_ns` says how long it takes from each op's start."""
+    """Tell whether the step may end by the limit. If so, `tail_ns` says how long it takes from each op's start, and
+    `held_bytes` what devices hold at most.
+    """
     devices = len(ahead.lane)
     for where in range(devices):
         ahead.load_ns[where], ahead.after_ns[where] = 0, NEVER
+        ahead.held_bytes[where] = ahead.other_bytes[where]
     for at in range(len(ahead.order)):
         op = ahead.order[at]
         here = device[op]
@@ -86,11 +103,13 @@ def look_ahead(ahead: Ahead, device: Ids, limit: int) -> bool:
             least = ahead.tail_ns[reader]
             if there != here:
                 least += ahead.wire_ns[ahead.size[edge] + ahead.pace[here * devices + there]]
+                ahead.held_bytes[there] += ahead.sent_bytes[edge]
             after = max(after, least)
         taken = ahead.run_ns[op * devices + here]
         if taken + after > limit:
             return False
         ahead.tail_ns[op] = taken + after
+        ahead.held_bytes[here] += ahead.own_bytes[op]
         if ahead.lane[here] and not ahead.instant[op]:
             ahead.load_ns[here] += taken
             ahead.after_ns[here] = min(ahead.after_ns[here], after)

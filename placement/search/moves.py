@@ -165,7 +165,6 @@ def walk_on(
     a thousand moves the order of ops changes instead of a device.
     """
     counts, devices = walk.counts, len(walk.capacity)
-    notes = INSTANTS if tight else 0
     ranked = ops if len(ops) > 0 else device  # device: it is not read
     for _ in range(steps):
         moved, first, last = 0, 0, 0
@@ -186,17 +185,20 @@ def walk_on(
             if walk.used[where] > walk.capacity[where]:
                 fits = False
         limit = counts[CURRENT] + ((heat * walk.odds[below(walk, ODDS)]) >> (ODD_BITS + HEAT_BITS))
-        over, value, makespan = 0, _NEVER, -1
+        over, value, makespan, short = 0, _NEVER, -1, 0
         if fits or tight:
             counts[TRIED] += 1
             counts[SPENT] += (len(device) + len(ahead.reader)) >> 3
             if look_ahead(ahead, device, limit):
                 counts[PLAYED] += 1
+                for where in range(devices if tight else 0):
+                    short |= ahead.held_bytes[where] > walk.capacity[where]
+                notes = INSTANTS if short else 0
                 makespan = play_one(laid, own, device, order, ranked, ahead.tail_ns, limit, notes)
                 counts[SPENT] += work_of(len(device), len(ahead.reader), own.found.counts)
             if makespan >= 0:
                 value = makespan
-                for where in range(devices if tight else 0):
+                for where in range(devices if short else 0):
                     over += max(own.lives.peak[where] - walk.capacity[where], 0)
                 value += (over * per_byte) >> OVER_BITS
         if value <= limit:

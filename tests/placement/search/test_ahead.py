@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import log
 
 import numpy as np
@@ -14,9 +15,10 @@ from placement.search.ahead import ahead_of, look_ahead
 from placement.search.decisions import decisions_of
 from placement.search.walk import _COLD, _COOLING, _HOT, _SHARE_BITS
 from simulator.columns import ids, ints
-from simulator.execution.arrays import CODES, GIVEN_UP
+from simulator.execution.arrays import CODES, GIVEN_UP, INSTANTS
 from simulator.execution.choosing import load
 from simulator.execution.flattening import workspace
+from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
 from tests.placement.search.test_search import problems
 
 LATER = 2**60
@@ -52,11 +54,36 @@ def test_no_step_is_faster_than_the_look_ahead_says(problem: Problem, data: st.D
         assert ends(ints(ahead.tail_ns), limit) == (took if took <= limit else GIVEN_UP)
 
 
+@settings(deadline=None, max_examples=60)
+@given(problems(), st.data())
+def test_no_device_holds_more_than_the_look_ahead_says(problem: Problem, data: st.DataObject) -> None:
+    if not all(problem.allowed):
+        return
+    made = decisions_of(problem, upward_ranks(problem), 0)
+    device = ids(made.spread([data.draw(st.sampled_from(allowed)) for allowed in problem.allowed]))
+    ahead, found, peaks = ahead_of(made), np.zeros(1, np.int64), np.zeros((1, len(problem.capacity)), np.int64)
+    columns, nobody = ids(np.arange(len(device))), ids(np.zeros((0, len(device)), np.int32))
+    with workspace(problem.tables, problem.options.contention, task=problem.handing) as own:
+        given = (device[None], columns, ids([0]), CODES["fifo"], nobody, ints([]), LATER, INSTANTS, found, peaks)
+        own.run(load().play, *given)
+    if found[0] >= 0:
+        assert look_ahead(ahead, device, LATER)
+        assert (ahead.held_bytes >= peaks[0]).all()
+
+
+def test_all_that_a_device_ever_holds_is_added_up() -> None:
+    """Of a chain over two devices: values of 5, 7 and 9 bytes, one of which crosses, and a weight of 100."""
+    names = ["a", "b", "c", "d"]
+    edges: dict[tuple[str, str], int | None] = {("a", "b"): 5, ("b", "c"): 7, ("c", "d"): 9}
+    on = cluster_of("gg")
+    problem = problem_of(tasks(edges, names), on, costs_of(on, [(10, 10)] * 4, [0, 0, 0, 100]))
+    made = decisions_of(problem, upward_ranks(problem), 0)
+    ahead = ahead_of(made)
+    assert look_ahead(ahead, ids([0, 0, 1, 1]), LATER)
+    assert ahead.held_bytes.tolist() == [12, 116]
+
+
 def test_a_busy_device_and_a_long_chain_are_seen() -> None:
-    from itertools import pairwise
-
-    from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
-
     names = ["a", "b", "c", "x", "y", "z"]
     edges: dict[tuple[str, str], int | None] = dict.fromkeys(pairwise(names[:3]), 1)
     on = cluster_of("gg")

@@ -118,6 +118,18 @@ def test_the_best_that_does_not_fit_says_what_is_missing() -> None:
     assert "CPU:" in note
 
 
+def test_a_walk_sees_what_lives_at_once() -> None:
+    """Of four pairs two values of 60 bytes fit a device, by ready times all first ops run first."""
+    names = [f"{op}{pair}" for pair in range(4) for op in "ab"]
+    values: dict[tuple[str, str], int | None] = {(f"a{pair}", f"b{pair}"): 60 for pair in range(4)}
+    on, options = cluster_of("gg", memory=(130, 130)), SimulationOptions(order="fifo")
+    problem = problem_of(tasks(values, names), on, costs_of(on, [(10, 30)] * 8), options=options)
+    plan = search(asked(problem, 400))
+    assert verdict(problem, plan) == (False, 100)
+    assert plan.search is not None
+    assert plan.search.better[-1][2] == 100
+
+
 @settings(deadline=None, max_examples=100)
 @given(problems(), st.data())
 def test_an_op_that_is_said_to_fit_nowhere_fits_nowhere(problem: Problem, data: st.DataObject) -> None:
