@@ -78,6 +78,8 @@ LONG_FILES: dict[str, str] = {
     "simulator.shapes.propagation": "one fixed point over shapes, values and handles, which depend on each other",
     "simulator.shapes.site": "one class: what a rule may ask, and how shapes are joined",
     "simulator.shapes.formulas.arrays": "a rule per kind of op that lays tensors out anew, independent of each other",
+    "simulator.shapes.formulas.images": "a rule per kind of image, file, record, string and sparse tensor",
+    "simulator.shapes.formulas.neural": "a rule per layer, independent of each other",
     "simulator.shapes.formulas.indexing": "a rule per kind of slice, gather, scatter and segment",
     "simulator.shapes.formulas.state": "a rule per op that puts in or takes out, for each kind of store",
     "simulator.graph.messages": "the table of TensorFlow's messages, and the classes made from it",

@@ -58,7 +58,7 @@ _MATH: tuple[Row, ...] = (
     (e.merged, "", "AddN ApproximateEqual"),
     (e.accumulated, "", "AccumulateNV2"),
     (e.select, "", "Select"),
-    (e.reduced, "1", "Sum Prod Mean Max Min All Any EuclideanNorm SparseReduceSum SparseReduceMax"),
+    (e.reduced, "1", "Sum Prod Mean Max Min All Any EuclideanNorm "),
     (e.best_along, "1", "ArgMax ArgMin"),
     (m.matmul, "", "MatMul SparseMatMul _FusedMatMul"),
     (m.batch_matmul, "", "BatchMatMul BatchMatMulV2 BatchMatMulV3"),
@@ -75,8 +75,13 @@ _MATH: tuple[Row, ...] = (
     (x.dense_counts, "1", "DenseBincount"),
     (x.counted_into(2), "2", "HistogramFixedWidth"),
     (e.merged_pair, "", "Cross"),
+    (x.counts_of_rows, "2", "RaggedBincount"),
+    (x.segments_back, "", "SparseSegmentSumGradV2 SparseSegmentMeanGradV2 SparseSegmentSqrtNGradV2"),
     (e.quantised(e.broadcast), "", "QuantizedAdd QuantizedMul"),
-    (e.quantised(m.matmul), "", "QuantizedMatMul"),
+    (e.quantised(m.matmul), "", "QuantizedMatMul QuantizedMatMulWithBias QuantizedMatMulWithBiasAndRelu "
+     "QuantizedMatMulWithBiasAndReluAndRequantize QuantizedMatMulWithBiasAndRequantize"),
+    (m.matmul, "", "QuantizedMatMulWithBiasAndDequantize"),
+    (e.same, "", "UniformQuantize UniformDequantize UniformRequantize"),
     (e.with_aggregate, "", "QuantizeDownAndShrinkRange Requantize"),
     (e.scalar, "", "RequantizationRange"),
 )
@@ -149,7 +154,14 @@ _ARRAY: tuple[Row, ...] = (
     (e.as_input(1), "", "LowerBound UpperBound"),
     (v.axes_shapes, "0 1", "BroadcastGradientArgs"),
     (i.patches, "", "ExtractImagePatches"),
-    (e.with_aggregate, "", "QuantizeV2"),
+    (e.with_aggregate, "", "QuantizeV2 QuantizedInstanceNorm"),
+    (e.quantised(a.reshape), "1", "QuantizedReshape"),
+    (i.joined_quantised, "0", "QuantizedConcat"),
+    (n.quantised_back, "", "QuantizeAndDequantizeV4Grad"),
+    (e.same, "", "StridedSliceAssign"),
+    (x.unraveled, "", "UnravelIndex"),
+    (x.fingerprinted, "", "Fingerprint"),
+    (i.edited, "2 5", "EditDistance"),
 )
 
 _NN: tuple[Row, ...] = (
@@ -200,7 +212,16 @@ _NN: tuple[Row, ...] = (
      "LearnedUnigramCandidateSampler LogUniformCandidateSampler UniformCandidateSampler FixedUnigramCandidateSampler "
      "AllCandidateSampler ThreadUnsafeUnigramCandidateSampler"),
     (e.with_aggregate, "", "QuantizedRelu QuantizedRelu6 QuantizedReluX"),
-    (e.quantised(n.convolution), "", "QuantizedConv2D"),
+    (e.quantised(n.convolution), "", "QuantizedConv2D QuantizedConv2DAndRelu QuantizedConv2DAndReluAndRequantize "
+     "QuantizedConv2DAndRequantize QuantizedConv2DPerChannel QuantizedConv2DWithBias QuantizedConv2DWithBiasAndRelu "
+     "QuantizedConv2DWithBiasAndReluAndRequantize QuantizedConv2DWithBiasAndRequantize "
+     "QuantizedConv2DWithBiasSumAndRelu QuantizedConv2DWithBiasSumAndReluAndRequantize"),
+    (e.quantised(n.depthwise), "", "QuantizedDepthwiseConv2D QuantizedDepthwiseConv2DWithBias "
+     "QuantizedDepthwiseConv2DWithBiasAndRelu QuantizedDepthwiseConv2DWithBiasAndReluAndRequantize"),
+    (n.padded_convolution(1), "1", "FusedPadConv2D"),
+    (n.padded_convolution(2), "1 2", "FusedResizeAndPadConv2D"),
+    (e.as_inputs(0, 0), "", "IsotonicRegression"),
+    (x.top_about, "", "ApproxTopK"),
     (e.quantised(n.pooled(4)), "", "QuantizedMaxPool QuantizedAvgPool"),
     (e.quantised(n.biased), "", "QuantizedBiasAdd"),
 )
@@ -219,6 +240,7 @@ _LINEAR: tuple[Row, ...] = (
     (m.decomposed, "", "Lu"),
     (e.as_input(1), "", "TridiagonalSolve"),
     (e.as_input(3), "", "TridiagonalMatMul"),
+    (m.banded_solved, "", "BandedTriangularSolve"),
 )
 
 _SPECTRAL: tuple[Row, ...] = (
@@ -244,6 +266,15 @@ _SPARSE: tuple[Row, ...] = (
     (i.sparse_joined, "", "SparseConcat"),
     (i.sparse_crossed, "", "SparseCross SparseCrossHashed SparseCrossV2"),
     (i.sparse_split, "", "SparseSplit"),
+    (i.sparse_reduced, "2 3", "SparseReduceSum SparseReduceMax"),
+    (e.ranked(2, 1, 1), "", "SparseReduceSumSparse SparseReduceMaxSparse"),
+    (i.per_entry, "", "SparseDenseCwiseMul SparseDenseCwiseDiv SparseDenseCwiseAdd"),
+    (e.as_input(3), "", "SparseTensorDenseAdd"),
+    (e.constant((3,)), "", "SerializeSparse"),
+    (i.serialised_rows, "2", "SerializeManySparse"),
+    (i.sparse_with(i.any_rank), "", "DeserializeSparse DeserializeManySparse TakeManySparseFromTensorsMap"),
+    (e.scalar, "", "AddSparseToTensorsMap"),
+    (e.vector, "", "AddManySparseToTensorsMap"),
 )
 
 _RANDOM: tuple[Row, ...] = (
@@ -256,7 +287,11 @@ _RANDOM: tuple[Row, ...] = (
     (a.with_seed(1, a.given_by(0)), "0",
      "StatelessRandomUniform StatelessRandomNormal StatelessTruncatedNormal StatelessRandomUniformInt "
      "StatelessRandomUniformFullInt StatelessRandomGammaV2"),
-    (e.same, "", "RandomShuffle"),
+    (e.same, "", "RandomShuffle StatelessShuffle"),
+    (a.with_seed(1, a.given_by(0)), "0",
+     "StatelessRandomBinomial StatelessRandomPoisson StatelessParameterizedTruncatedNormal"),
+    (a.given_by(2), "2", "StatefulRandomBinomial"),
+    (e.constant((3,)), "", "RngReadAndSkip"),
     (a.given_by(0), "0", "StatelessRandomGammaV3"),
     (a.drawn_each, "0", "RandomGamma RandomPoisson RandomPoissonV2"),
     (x.categories, "1", "Multinomial StatelessMultinomial"),
@@ -283,7 +318,9 @@ _IMAGE: tuple[Row, ...] = (
      "NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 "
      "NonMaxSuppressionWithOverlaps"),
     (i.combined_suppressed, "2 3", "CombinedNonMaxSuppression"),
-    (i.distorted_box, "", "SampleDistortedBoundingBox SampleDistortedBoundingBoxV2"),
+    (i.distorted_box, "", "SampleDistortedBoundingBox SampleDistortedBoundingBoxV2 "
+     "StatelessSampleDistortedBoundingBox"),
+    (i.proposed, "", "GenerateBoundingBoxProposals"),
     (i.transformed, "2", "ImageProjectiveTransformV2 ImageProjectiveTransformV3"),
     (e.at_least(3), "", "AdjustContrast AdjustContrastv2 AdjustHue AdjustSaturation DrawBoundingBoxes "
      "DrawBoundingBoxesV2"),
@@ -302,6 +339,7 @@ _FILES: tuple[Row, ...] = (
 
 _PARSING: tuple[Row, ...] = (
     (i.decoded_raw, "", "DecodeRaw"),
+    (i.decoded_fixed, "1", "DecodePaddedRaw"),
     (i.parsed, "", "ParseExample"),
     (i.parsed_v2, "", "ParseExampleV2"),
     (i.parsed_single, "", "ParseSingleExample"),
@@ -319,6 +357,10 @@ _STRING: tuple[Row, ...] = (
     (e.scalar, "", "StringFormat"),
     (e.broadcast, "", "Substr"),
     (e.reduced, "1", "ReduceJoin"),
+    (i.split_characters, "", "UnicodeDecode UnicodeDecodeWithOffsets"),
+    (i.joined_characters, "", "UnicodeEncode"),
+    (i.n_grams, "", "StringNGrams"),
+    (x.unsorted_segments, "2", "UnsortedSegmentJoin"),
 )
 
 _STATE: tuple[Row, ...] = (
@@ -366,6 +408,7 @@ _FLOW_OF_DATA: tuple[Row, ...] = (
     (s.pushed, "", "StackPush StackPushV2"),
     (s.popped, "", "StackPop StackPopV2"),
     (s.accumulator, "", "ConditionalAccumulator ResourceConditionalAccumulator"),
+    (e.constant((2,)), "", "Barrier"),
     (s.accumulated, "", "AccumulatorTakeGradient ResourceAccumulatorTakeGradient"),
     (x.parted, "", "DynamicPartition"),
     (x.stitched, "*", "DynamicStitch ParallelDynamicStitch"),
@@ -385,6 +428,7 @@ _LISTS: tuple[Row, ...] = (
     (s.list_empty, "0", "EmptyTensorList"),
     (s.list_reserved, "0 1", "TensorListReserve"),
     (s.list_from_tensor, "1", "TensorListFromTensor"),
+    (s.list_split, "1", "TensorListSplit"),
     (s.list_pushed, "", "TensorListPushBack"),
     (s.list_popped, "1", "TensorListPopBack"),
     (s.list_set, "", "TensorListSetItem"),
@@ -404,13 +448,15 @@ _TABLES: tuple[Row, ...] = (
     (s.table, "", "HashTable HashTableV2 MutableHashTable MutableHashTableV2"),
     (s.looked_up, "", "LookupTableFind LookupTableFindV2"),
     (e.scalar, "", "LookupTableSize LookupTableSizeV2"),
-    (e.scalar, "", "AnonymousHashTable AnonymousMutableDenseHashTable AnonymousMutableHashTable "
-     "AnonymousMutableHashTableOfTensors MutableDenseHashTableV2 MutableHashTableOfTensorsV2"),
+    (s.table_of_tensors, "", "MutableHashTableOfTensors MutableHashTableOfTensorsV2 MutableDenseHashTable "
+     "MutableDenseHashTableV2 AnonymousMutableHashTableOfTensors AnonymousMutableDenseHashTable"),
+    (e.scalar, "", "AnonymousHashTable AnonymousMutableHashTable"),
 )
 
 _DATASET: tuple[Row, ...] = (
     (s.iterated, "", "IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard "
      "OptionalGetValue"),
+    (s.iterated, "", "ReduceDataset DatasetToSingleElement"),
     (e.scalar, "", "OptionalFromValue OptionalNone OptionalHasValue"),
     (e.scalar, "", "IteratorV2 Iterator OneShotIterator AnonymousIterator IteratorFromStringHandle "
      "IteratorFromStringHandleV2 IteratorToStringHandle"),
@@ -478,7 +524,31 @@ _COMMUNICATION: tuple[Row, ...] = (
     (e.same, "", "NcclAllReduce NcclReduce CollectiveReduce CollectiveReduceV2 CollectiveReduceV3 CollectiveBcastSend "
      "_NcclReduceRecv CollectiveBcastSendV2"),
     (a.declared, "", "NcclBroadcast CollectiveBcastRecv InfeedDequeue"),
+    (s.gathered_group, "", "CollectiveGather"),
 )
+
+_SETS: tuple[Row, ...] = (
+    (i.sparse_with(i.rank_of_dense), "", "DenseToDenseSetOperation DenseToSparseSetOperation"),
+    (i.sparse_with(i.rank_of_sparse), "", "SparseToSparseSetOperation"),
+    (i.set_sizes, "2", "SetSize"),
+)
+
+_COUNTS: tuple[Row, ...] = (
+    (i.sparse_with(i.rank_of_dense), "", "DenseCountSparseOutput"),
+    (i.sparse_with(i.rank_of_sparse), "", "SparseCountSparseOutput"),
+    (i.sparse_with(i.matrix_rank), "", "RaggedCountSparseOutput"),
+)
+
+_RAGGED: tuple[Row, ...] = ((i.filled_up, "0", "RaggedTensorToTensor"),)
+
+_SOUND: tuple[Row, ...] = (
+    (i.decoded_sound, "", "DecodeWav"),
+    (e.scalar, "", "EncodeWav"),
+    (m.spectrogram, "", "AudioSpectrogram"),
+    (m.cepstrum, "", "Mfcc"),
+)
+
+_CANDIDATES: tuple[Row, ...] = ((e.vector, "", "ComputeAccidentalHits"),)
 
 _BY_SOURCE: Mapping[str, tuple[Row, ...]] = {
     "math_ops.cc": _MATH,
@@ -505,6 +575,11 @@ _BY_SOURCE: Mapping[str, tuple[Row, ...]] = {
     "function_ops.cc": _FUNCTIONS,
     "logging_ops.cc": _LOGGING,
     "nccl_ops.cc": _COMMUNICATION,
+    "set_ops.cc": _SETS,
+    "count_ops.cc": _COUNTS,
+    "ragged_conversion_ops.cc": _RAGGED,
+    "audio_ops.cc": _SOUND,
+    "candidate_sampling_ops.cc": _CANDIDATES,
 }
 
 _VALUES: tuple[tuple[ValueRule, str], ...] = (
@@ -539,6 +614,8 @@ _VALUES: tuple[tuple[ValueRule, str], ...] = (
     (v.alike(1), "OnesLike"),
     (v.counting, "Range"),
     (v.broadcast_to, "BroadcastTo"),
+    (v.broadcast_args, "BroadcastArgs"),
+    (v.reshaped_sparse, "SparseReshape"),
     (v.inverted, "InvertPermutation"),
     (v.offsets, "ConcatOffset"),
     (v.stitched, "DynamicStitch ParallelDynamicStitch"),

@@ -19,7 +19,7 @@ from simulator.graph.dtypes import BOOL, FLOAT
 from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Number, Value, as_dim, known
 from simulator.shapes.formulas.indexing import strided_entries
 from simulator.shapes.origins import ELEMENT
-from simulator.shapes.site import MAX_ELEMENTS, Outputs, Site
+from simulator.shapes.site import MAX_ELEMENTS, Outputs, ShapeError, Site
 
 # The elements of each output, given the shapes that the rule found; None: they are not followed.
 ValueRule: TypeAlias = Callable[[Site, Outputs], "Sequence[Value | None]"]
@@ -487,6 +487,29 @@ def broadcast_to(site: Site, out: Outputs) -> Sequence[Value | None]:
     if given is None or _count(out[0]) is None:
         return _NONE
     return (_flat(np.broadcast_to(given, out[0] or ())),)
+
+
+def broadcast_args(site: Site, out: Outputs) -> Sequence[Value | None]:
+    """BroadcastArgs: the shape to which two shapes are stretched."""
+    a, b = site.value(0), site.value(1)
+    if a is None or b is None:
+        return _NONE
+    try:
+        return (site.broadcast(tuple(map(as_dim, a)), tuple(map(as_dim, b))),)
+    except ShapeError:  # it is refused when it runs
+        return _NONE
+
+
+def reshaped_sparse(site: Site, out: Outputs) -> Sequence[Value | None]:
+    """SparseReshape: the second output is the new shape, in which -1 is all that is left."""
+    old, new = site.value(1), site.value(2)
+    if new is None or new.count(-1) > 1 or (-1 in new and old is None):
+        return (None, None)
+    if -1 not in new:
+        return (None, new)
+    rest = site.algebra.product([as_dim(side) for side in new if side != -1])
+    left = site.algebra.quotient(site.algebra.product(list(map(as_dim, old or ()))), rest)
+    return (None, None if left is None else tuple([left if side == -1 else side for side in new]))
 
 
 def inverted(site: Site, out: Outputs) -> Sequence[Value | None]:

@@ -89,7 +89,11 @@ def comparison(site: Site) -> Outputs:
     if site.flag("incompatible_shape_error", True):
         return broadcast(site)
     a, b = site.shape(0), site.shape(1)
-    return (a if a == b else None,)
+    if a is None or b is None:
+        return (None,)
+    rank = max(len(a), len(b))
+    pairs = zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True)
+    return broadcast(site) if all(x == y or 1 in (x, y) for x, y in pairs) else (None,)
 
 
 def select(site: Site) -> Outputs:

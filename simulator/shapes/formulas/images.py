@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from simulator.graph.dtypes import SIZE
 from simulator.shapes.dims import SYMBOLS, Dims, as_dim
+from simulator.shapes.formulas.elementwise import reduced
 from simulator.shapes.site import Outputs, Rule, Site
 
 
@@ -117,7 +121,12 @@ def parsed(site: Site) -> Outputs:
 
 def parsed_v2(site: Site) -> Outputs:
     """ParseExampleV2: the same, then ragged tensors."""
-    return _features(site, site.shape(0), site.number("num_sparse"), "dense_shapes")
+    rows = site.shape(0)
+    listed = [site.attrs.get(name) for name in ("ragged_value_types", "ragged_split_types")]
+    values, splits = [0 if types is None else len(types.list.type) for types in listed]
+    ends = site.ranked(1) if rows is None else (rows[0] + 1 if rows and rows[0] >= 0 else site.fresh(),)
+    ragged: list[Dims] = [site.ranked(1) for _ in range(values)]
+    return [*_features(site, rows, site.number("num_sparse"), "dense_shapes"), *ragged, *[ends] * splits]
 
 
 def parsed_single(site: Site) -> Outputs:
@@ -217,3 +226,123 @@ def image_colours(site: Site) -> Outputs:
     """RGBToHSV: three channels come last."""
     shape = site.at_least(site.shape(0), 1)
     return (None if shape is None else (*shape[:-1], site.equal(shape[-1], 3, shape)),)
+
+
+def proposed(site: Site) -> Outputs:
+    """GenerateBoundingBoxProposals: boxes for each image, and how likely each is."""
+    images, count = site.input_of_rank(0, 4)[0], site.number("post_nms_topn", 300)
+    return ((images, count, 4), (images, count))
+
+
+def joined_quantised(site: Site) -> Outputs:
+    """QuantizedConcat: the tensors behind one axis, joined, then the least and the largest number."""
+    from simulator.shapes.formulas.arrays import concat
+
+    parts = site.number("N", (len(site.shapes) - 1) // 3)
+    site.shapes, site.values = site.shapes[: parts + 1], site.values[: parts + 1]
+    return (*concat(site)[:1], (), ())
+
+
+def decoded_fixed(site: Site) -> Outputs:
+    """DecodePaddedRaw: a further dimension, as long as the second input says in bytes."""
+    shape, length = site.shape(0), site.whole(1)
+    value = site.attrs.get("out_type")
+    width = SIZE.get(0 if value is None else int(value.type), 0)
+    count = length // width if length is not None and length >= 0 and width else site.fresh()
+    return (None if shape is None else (*shape, count),)
+
+
+def decoded_sound(site: Site) -> Outputs:
+    """DecodeWav: samples of channels, and their rate."""
+    samples, channels = site.number("desired_samples", -1), site.number("desired_channels", -1)
+    return ((samples if samples >= 0 else site.fresh(), channels if channels >= 0 else site.fresh()), ())
+
+
+def split_characters(site: Site) -> Outputs:
+    """UnicodeDecode: where each string begins, then characters, and then perhaps where these begin."""
+    strings, count = site.elements(site.shape(0)), site.fresh()
+    splits = strings + 1 if strings >= 0 else site.fresh()
+    return [(splits,), *[(count,)] * (site.outputs - 1)]
+
+
+def joined_characters(site: Site) -> Outputs:
+    """UnicodeEncode: a string for each row."""
+    splits = site.input_of_rank(1, 1)[0]
+    return ((splits - 1 if splits > 0 else site.fresh(),),)
+
+
+def n_grams(site: Site) -> Outputs:
+    """StringNGrams: an unknown number of strings, and where each row begins."""
+    return ((site.fresh(),), site.shape(1))
+
+
+def filled_up(site: Site) -> Outputs:
+    """RaggedTensorToTensor: a dimension per partition, then those of the values; the first input may say more."""
+    value, values, wanted = site.attrs.get("row_partition_types"), site.shape(1), site.dims(0)
+    kinds = [] if value is None else [bytes(kind) for kind in value.list.s]
+    if values is None or not kinds:
+        return (wanted,)
+    lead = len(kinds) if kinds[0] == b"FIRST_DIM_SIZE" else len(kinds) + 1
+    return (site.merged((*site.ranked(lead), *values[1:]), wanted),)
+
+
+def sparse_reduced(site: Site) -> Outputs:
+    """SparseReduceSum: as a reduction of the shape that the third input holds along the axes of the fourth."""
+    site.shapes, site.values = [site.dims(2), site.shape(3)], [None, site.value(3)]
+    return reduced(site)
+
+
+def per_entry(site: Site) -> Outputs:
+    """SparseDenseCwiseMul and the like: a number for each entry."""
+    return ((site.input_of_rank(0, 2)[0],),)
+
+
+def serialised_rows(site: Site) -> Outputs:
+    """SerializeManySparse: three strings for each row."""
+    dense = site.dims(2)
+    return ((dense[0] if dense else site.fresh(), 3),)
+
+
+def sparse_with(rank: Callable[[Site], int]) -> Rule:
+    """A sparse tensor with an unknown number of entries, of a rank that follows from the inputs."""
+
+    def rule(site: Site) -> Outputs:
+        count, axes = site.fresh(), rank(site)
+        return ((count, axes), (count,), (axes,))
+
+    return rule
+
+
+def any_rank(site: Site) -> int:
+    """A rank that only the run knows."""
+    return site.fresh()
+
+
+def matrix_rank(site: Site) -> int:
+    """The rank of a matrix."""
+    return 2
+
+
+def rank_of_dense(site: Site) -> int:
+    """The rank of the first input."""
+    shape = site.shape(0)
+    return site.fresh() if shape is None else len(shape)
+
+
+def rank_of_sparse(site: Site) -> int:
+    """The rank of the sparse tensor that the first three inputs are."""
+    return site.input_of_rank(2, 1)[0]
+
+
+def set_sizes(site: Site) -> Outputs:
+    """SetSize: a number for each set; these are the last dimension."""
+    dense = site.dims(2)
+    return (dense[:-1] if dense else None,)
+
+
+def edited(site: Site) -> Outputs:
+    """EditDistance: a number for each pair of sequences; these are the last dimension."""
+    a, b = site.dims(2), site.dims(5)
+    if a is None or b is None or len(a) != len(b) or not a:
+        return (None,)
+    return (tuple([max(x, y) if min(x, y) >= 0 else site.fresh() for x, y in zip(a[:-1], b[:-1], strict=True)]),)

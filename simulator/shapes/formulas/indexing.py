@@ -337,3 +337,40 @@ def dense_counts(site: Site) -> Outputs:
     if shape is None:
         return (None,)
     return ((*shape[: len(shape) - 1], site.single(1)),)
+
+
+def counts_of_rows(site: Site) -> Outputs:
+    """RaggedBincount: bins for each row of a ragged tensor."""
+    splits = site.input_of_rank(0, 1)[0]
+    return ((site.algebra.minus(splits, 1) if splits < 0 else splits - 1, site.single(2)),)
+
+
+def segments_back(site: Site) -> Outputs:
+    """SparseSegmentSumGradV2 and the like: a row for each different index, and these indices."""
+    shape, count = site.at_least(site.shape(0), 1), site.fresh()
+    return (None if shape is None else (count, *shape[1:]), (count,))
+
+
+def unraveled(site: Site) -> Outputs:
+    """UnravelIndex: a row for each dimension, with a place for each index."""
+    index, rows = site.shape(0), site.input_of_rank(1, 1)[0]
+    if index is None:
+        return (None,)
+    return ((rows,) if index == () else (rows, site.elements(index)),)
+
+
+def top_about(site: Site) -> Outputs:
+    """ApproxTopK: along one dimension as many elements as are asked for, and their places."""
+    shape = site.at_least(site.shape(0), 1)
+    if shape is None:
+        return (None, None)
+    at = site.axis(site.number("reduction_dimension", -1), len(shape))
+    count = site.number("k") if site.flag("aggregate_to_topk", True) else site.fresh()
+    made = (*shape[:at], count, *shape[at + 1 :])
+    return (made, made)
+
+
+def fingerprinted(site: Site) -> Outputs:
+    """Fingerprint: eight bytes of farmhash64, the one method that there is, for each row."""
+    shape = site.at_least(site.shape(0), 1)
+    return ((site.fresh() if shape is None else shape[0], 8),)

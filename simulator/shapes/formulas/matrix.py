@@ -171,3 +171,27 @@ def real_fourier(rank: int, forward: bool) -> Rule:
         return ((*shape[:-rank], *sides),)
 
     return rule
+
+
+def banded_solved(site: Site) -> Outputs:
+    """BandedTriangularSolve: bands and their columns, then right-hand sides; batches are stretched."""
+    bands, sides = site.at_least(site.shape(0), 2), site.at_least(site.shape(1), 2)
+    if bands is None or sides is None:
+        return (None,)
+    batch = site.broadcast(bands[:-2], sides[:-2])
+    return (None if batch is None else (*batch, site.equal(bands[-1], sides[-2], bands, sides), sides[-1]),)
+
+
+def spectrogram(site: Site) -> Outputs:
+    """AudioSpectrogram: for each channel and stride the frequencies of a window, filled up to a power of two."""
+    samples, channels = site.input_of_rank(0, 2)
+    window, stride = site.number("window_size"), site.number("stride")
+    if window < 2 or stride < 1:
+        raise ShapeError(f"a window of {window} with a stride of {stride} is no spectrogram")
+    windows = site.fresh() if samples < 0 else max(0, 1 + (samples - window) // stride)
+    return ((channels, windows, 1 + (1 << (window - 1).bit_length()) // 2),)
+
+
+def cepstrum(site: Site) -> Outputs:
+    """Mfcc: a number of coefficients for each frame of a spectrogram."""
+    return ((*site.input_of_rank(0, 3)[:2], site.number("dct_coefficient_count", 13)),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simulator.shapes.dims import SYMBOLS, Dims
+from simulator.shapes.dims import SYMBOLS, Dims, as_dim
 from simulator.shapes.site import Outputs, Rule, ShapeError, Site
 
 _CHANNELS_FIRST = ("NCHW", "NCDHW", "CHANNELS_FIRST", "NCW")
@@ -284,3 +284,28 @@ def sampled(site: Site) -> Outputs:
     count = site.number("num_sampled")
     rows = site.input_of_rank(0, 2)[0]
     return ((count,), (rows, site.number("num_true", 1)), (count,))
+
+
+def padded_convolution(paddings: int) -> Rule:
+    """FusedPadConv2D: a convolution of what is resized and padded first; an input has the paddings."""
+
+    def rule(site: Site) -> Outputs:
+        image, by = site.input_of_rank(0, 4), site.vector(paddings, 8)
+        if paddings == 2:  # a size comes before the paddings
+            size = site.vector(1, 2)
+            height, width = (site.fresh(), site.fresh()) if size is None else (as_dim(size[0]), as_dim(size[1]))
+            image = (image[0], height, width, image[3])
+        sides = []
+        for at, side in enumerate(image):
+            more = None if by is None or min(by[2 * at : 2 * at + 2]) < 0 else as_dim(by[2 * at] + by[2 * at + 1])
+            sides.append(side if more == 0 else site.fresh() if more is None or side < 0 else side + more)
+        site.shapes = [tuple(sides), site.shape(paddings + 1)]
+        return convolution(site)
+
+    return rule
+
+
+def quantised_back(site: Site) -> Outputs:
+    """QuantizeAndDequantizeV4Grad: a gradient for the numbers, the least and the largest one."""
+    limits = site.agreed((2, 3))
+    return (site.agreed((0, 1)), limits, limits)

@@ -176,8 +176,24 @@ def iterated(site: Site) -> Outputs:
 
 def looked_up(site: Site) -> Outputs:
     """LookupTableFind: a value for each key of a table of single values."""
-    handle = site.handle(0, "table")
-    return (None if handle is None else site.shape(1),)
+    handle, keys = site.handle(0, "table"), site.shape(1)
+    if handle is None or keys is None or not handle.shapes:
+        return (None if handle is None else keys,)
+    key, value = handle.shapes
+    if key is None or value is None or len(key) > len(keys):
+        return (None,)
+    return (keys[: len(keys) - len(key)] + value,)
+
+
+def table_of_tensors(site: Site) -> Outputs:
+    """MutableHashTableOfTensors and MutableDenseHashTable: a handle of a table whose values have a declared shape.
+
+    The keys of a dense one are like the key that stands for none, its first input.
+    """
+    key: Dims = site.shape(0) if site.shapes else ()
+    value = site.declared("value_shape")
+    site.made[0] = Handle("table", site.name, (key, () if value is None and "value_shape" not in site.attrs else value))
+    return ((2,) if site.op in ("MutableHashTableOfTensors", "MutableDenseHashTable") else HANDLE,)
 
 
 def table(site: Site) -> Outputs:
@@ -330,6 +346,13 @@ def list_from_tensor(site: Site) -> Outputs:
     )
 
 
+def list_split(site: Site) -> Outputs:
+    """TensorListSplit: rows of a tensor, parted by the lengths of the last input."""
+    shape, lengths = site.at_least(site.shape(0), 1), site.input_of_rank(2, 1)
+    element = None if shape is None else (site.fresh(), *shape[1:])
+    return _listed(site, Handle("list", shapes=(site.merged(site.dims(1), element),), length=lengths[0]))
+
+
 def list_pushed(site: Site) -> Outputs:
     """TensorListPushBack: the list with an element more."""
     handle = site.handle(0, "list")
@@ -418,3 +441,14 @@ def element_shape(site: Site) -> Outputs:
     """TensorListElementShape: a vector with an entry per dimension, where the rank is known."""
     element = _of_list(site, site.handle(0, "list"), None)
     return (site.ranked(1) if element is None else (len(element),),)
+
+
+# ---- collectives ----------------------------------------------------------------------------------------------------
+
+
+def gathered_group(site: Site) -> Outputs:
+    """CollectiveGather: the rows of all members, one behind the other."""
+    shape, size = site.at_least(site.shape(0), 1), site.number("group_size")
+    if shape is None:
+        return (site.declared(),)
+    return ((shape[0] * size if shape[0] >= 0 and size > 0 else site.fresh(), *shape[1:]),)
