@@ -294,6 +294,8 @@ class _Propagation:
                 self.clashes.pop(node, None)
             except ShapeError as error:
                 self.clashes[node] = str(error)
+                if not (self.everything or any(reached[begin:end])):
+                    return []  # a loop's first trip may know too much; what is still refused at the end is unknown
             except NothingYet:  # it is visited again when there is something
                 return []
         if op == "Placeholder" and graph.producer <= LEGACY_PRODUCER and found == ((),):

@@ -152,9 +152,36 @@ def words(tf: Any) -> None:
     tf.gather(tf.ones([3, 16]), ids, name="vectors")
 
 
+def rare(tf: Any) -> None:
+    """Sparse and ragged tensors, sets, sounds, quantised numbers, and an index that begins at the end of a list."""
+    v1, raw = tf.compat.v1, tf.raw_ops
+    x = v1.placeholder(tf.float32, [4, 6], "x")
+    kept = tf.sparse.from_dense(x)
+    parts = {"sp_indices": kept.indices, "sp_values": kept.values, "sp_shape": kept.dense_shape}
+    words, wholes = tf.sparse.from_dense(tf.constant([[1, 2]])), tf.cast(x, tf.int32)
+    made = [raw.SparseDenseCwiseMul(**parts, dense=x), tf.sparse.reduce_sum(kept, 1)]
+    made += [tf.nn.embedding_lookup_sparse(x, words, None)]
+    made += [*raw.DenseToDenseSetOperation(set1=wholes, set2=wholes, set_operation="union")[:2]]
+    ragged = tf.RaggedTensor.from_row_splits(x, [0, 1, 4], validate=False)
+    made += [ragged.to_tensor(shape=[None, 3, 6]), tf.not_equal(x, 0.0), tf.linspace([0.0, 1.0], [1.0, 2.0], 5)]
+    spectrogram = raw.AudioSpectrogram(input=tf.tile(x, [99, 1]), window_size=200, stride=100)
+    made += [raw.Mfcc(spectrogram=spectrogram, sample_rate=16000)]
+    low, high = tf.constant(-1.0), tf.constant(1.0)
+    numbers = tf.quantization.quantize(x, low, high, tf.quint8)[0]
+    made += [raw.QuantizedReshape(tensor=numbers, shape=[3, -1], input_min=low, input_max=high)[1]]
+    made += [raw.UnravelIndex(indices=[1, 2], dims=[3, 4]), raw.ApproxTopK(input=x, k=5)[0]]
+    made += [tf.edit_distance(kept, kept)]
+
+    def body(at: Any, total: Any) -> tuple[Any, Any]:
+        return at + 1, total + x[0][at]
+
+    made += [tf.while_loop(lambda at, _: at < v1.placeholder(tf.int32, []), body, [6, 0.0])[1]]
+    tf.add_n([tf.reduce_sum(tf.cast(one, tf.float32)) for one in made], name="all")
+
+
 GRAPHS: dict[str, Callable[[Any], None]] = {
     made.__name__: made
-    for made in (inference, dense, half, sparse, loop, functional, towers, layered, jobs, queue, words)
+    for made in (inference, dense, half, sparse, loop, functional, towers, layered, jobs, queue, words, rare)
 }
 
 
