@@ -8,11 +8,13 @@ a graph is:
 
     MODEL_GPUS_BATCH_parameter_server_cpu    training; variables and updates on the CPU
     MODEL_GPUS_BATCH_replicated_nccl         training; a copy of the variables per GPU, gradients summed by NCCL
+    MODEL_GPUS_BATCH_replicated_nccl_half    the same in mixed precision: float16, weights cast each time, a scaled loss
     MODEL_GPUS_BATCH_momentum                training with momentum, variables on the GPU
     MODEL_forward_BATCH                      a forward step with variables on the GPU
     MODEL_forward_half_BATCH                 the same in mixed precision: float16, channels last, weights cast each time
 """
 
+import argparse
 import csv
 import re
 import sys
@@ -28,6 +30,7 @@ NAME = re.compile(
     r"(?P<model>[a-z0-9]+)_"
     r"(?:(?P<gpus>\d+)_(?P<batch>\d+)_(?P<update>\w+)|forward_(?P<half>half_)?(?P<forward>\d+))"
 )
+SCALE = 128.0  # of the loss in mixed precision
 DECAY = 4e-5  # tf_cnn_benchmarks' weight_decay in 2017
 CLASSES = 1001
 MEANS, DEVIATIONS = [123.68, 116.28, 103.53], [58.395, 57.12, 57.385]  # of the channels of ImageNet
@@ -38,10 +41,13 @@ class Net:
 
     def __init__(self, images: Any, home: str, *, training: bool, half: bool) -> None:
         self.top, self.home, self.training = images, home, training
-        self.number, self.format = (tf.float16, "NHWC") if half else (tf.float32, "NCHW")
+        self.number = tf.float16 if half else tf.float32
+        # NVIDIA's runner has channels last in mixed precision, tf_cnn_benchmarks first
+        self.format = "NHWC" if half and not training else "NCHW"
         self.weights: list[Any] = []
         self.decayed: list[Any] = []  # all weights but those of batch normalisation
         self.count = 0
+        self.normed = True  # convolutions have batch normalisation, unless they say otherwise
         self.scaled = True  # batch normalisation learns a scale, too
 
     @property
@@ -75,7 +81,7 @@ class Net:
         stride: int = 1,
         padding: str = "SAME",
         *,
-        normed: bool = True,
+        normed: bool | None = None,
         relu: bool = True,
         groups: int = 1,
     ) -> None:
@@ -89,6 +95,7 @@ class Net:
                 x, padding = (tf.pad(x, ordered), "VALID") if stride > 1 and height > 1 else (x, "SAME")
             kernel = self.variable("kernel", [height, broad, self.channels // groups, width])
             x = tf.nn.conv2d(x, kernel, self._square(stride), padding, data_format=self.format)
+            normed = self.normed if normed is None else normed
             self.top = self._normalised(x, width) if normed else self._biased(x, width)
             if relu:
                 self.top = tf.nn.relu(self.top)
@@ -171,29 +178,77 @@ class Net:
 # --- models ----------------------------------------------------------------------------------------------------------
 
 
-def alexnet(net: Net) -> None:
-    """Krizhevsky, One weird trick (2014)."""
-    net.conv(64, 11, 4, "VALID", normed=False)
-    net.pool("max", 3)
-    net.conv(192, 5, normed=False)
-    net.pool("max", 3)
-    for width in (384, 384, 256):
-        net.conv(width, 3, normed=False)
-    net.pool("max", 3)
-    net.flat()
-    net.dense(4096)
-    net.dense(4096)
+def alexnet(*widths: int) -> Callable[[Net], None]:
+    """Krizhevsky, One weird trick (2014); tf_cnn_benchmarks has a wider layer than the paper."""
 
-
-def vgg16(net: Net) -> None:
-    """Simonyan and Zisserman, Very Deep Convolutional Networks (2014), model D."""
-    for width, times in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
-        for _ in range(times):
+    def build(net: Net) -> None:
+        net.conv(64, 11, 4, "VALID", normed=False)
+        net.pool("max", 3)
+        net.conv(192, 5, normed=False)
+        net.pool("max", 3)
+        for width in widths:
             net.conv(width, 3, normed=False)
-        net.pool("max", 2)
+        net.pool("max", 3)
+        net.flat()
+        net.dense(4096)
+        net.dense(4096)
+
+    return build
+
+
+def overfeat(net: Net) -> None:
+    """Sermanet et al., OverFeat (2013), the fast model."""
+    net.conv(96, 11, 4, "VALID", normed=False)
+    net.pool("max", 2)
+    net.conv(256, 5, 1, "VALID", normed=False)
+    net.pool("max", 2)
+    for width in (512, 1024, 1024):
+        net.conv(width, 3, normed=False)
+    net.pool("max", 2)
     net.flat()
+    net.dense(3072)
     net.dense(4096)
-    net.dense(4096)
+
+
+def vgg(*times: int) -> Callable[[Net], None]:
+    """Simonyan and Zisserman, Very Deep Convolutional Networks (2014), with so many layers of each width."""
+
+    def build(net: Net) -> None:
+        for width, count in zip((64, 128, 256, 512, 512), times, strict=True):
+            for _ in range(count):
+                net.conv(width, 3, normed=False)
+            net.pool("max", 2)
+        net.flat()
+        net.dense(4096)
+        net.dense(4096)
+
+    return build
+
+
+def googlenet(net: Net) -> None:
+    """Szegedy et al., Going Deeper with Convolutions (2014)."""
+    net.normed = False
+    net.conv(64, 7, 2)
+    net.pool("max", 3, 2, "SAME")
+    net.conv(64, 1)
+    net.conv(192, 3)
+    for stage in (
+        ((64, 96, 128, 16, 32, 32), (128, 128, 192, 32, 96, 64)),
+        (
+            (192, 96, 208, 16, 48, 64),
+            (160, 112, 224, 24, 64, 64),
+            (128, 128, 256, 24, 64, 64),
+            (112, 144, 288, 32, 64, 64),
+            (256, 160, 320, 32, 128, 128),
+        ),
+        ((256, 160, 320, 32, 128, 128), (384, 192, 384, 48, 128, 128)),
+    ):
+        net.pool("max", 3, 2, "SAME")
+        for one, before_three, three, before_five, five, pooled in stage:
+            # a digit ahead keeps layers of one width apart
+            net.branches(f"{one}:1", f"0{before_three}:1 {three}:3", f"00{before_five}:1 {five}:5", f"max {pooled}:1")
+    net.pool("avg", 7, 1)
+    net.flat()
 
 
 def resnet(
@@ -270,8 +325,14 @@ def inception4(net: Net) -> None:
 
 
 MODELS: dict[str, tuple[int, Callable[[Net], None]]] = {  # side of an image, layers up to the classes
-    "alexnet": (227, alexnet),
-    "vgg16": (224, vgg16),
+    "alexnet": (227, alexnet(384, 384, 256)),
+    "alexnetowt": (227, alexnet(384, 256, 256)),
+    "overfeat": (231, overfeat),
+    "vgg11": (224, vgg(1, 1, 2, 2, 2)),
+    "vgg13": (224, vgg(2, 2, 2, 2, 2)),
+    "vgg16": (224, vgg(2, 2, 3, 3, 3)),
+    "vgg19": (224, vgg(2, 2, 4, 4, 4)),
+    "googlenet": (224, googlenet),
     "inception3": (299, inception3),
     "inception4": (299, inception4),
     "resnet50": (224, resnet((3, 4, 6, 3))),
@@ -311,14 +372,17 @@ def _forward(model: str, batch: int, *, half: bool) -> None:
 
 def _gradients(net: Net, batch: int, *, decays: bool) -> list[Any]:
     labels = v1.random_uniform([batch], maxval=CLASSES - 1, dtype=tf.int32)
-    loss = v1.losses.sparse_softmax_cross_entropy(labels, net.top)
+    loss = v1.losses.sparse_softmax_cross_entropy(labels, tf.cast(net.top, tf.float32))
     if decays:
         loss += DECAY * tf.add_n([tf.nn.l2_loss(weight) for weight in net.decayed])
-    return list(v1.gradients(loss, net.weights))
+    if net.number == tf.float32:
+        return list(v1.gradients(loss, net.weights))
+    return [gradient * (1 / SCALE) for gradient in v1.gradients(loss * SCALE, net.weights)]
 
 
 def _training(model: str, gpus: int, batch: int, update: str) -> None:
     side, layers = MODELS[model]
+    half, update = update.endswith("_half"), update.removesuffix("_half")
     shared = update != "replicated_nccl"
     homes = ["/cpu:0" if update == "parameter_server_cpu" else f"/gpu:{tower}" for tower in range(gpus)]
     nets, found = [], []
@@ -326,7 +390,7 @@ def _training(model: str, gpus: int, batch: int, update: str) -> None:
         with tf.device(f"/gpu:{tower}"), tf.name_scope(f"tower_{tower}"):
             images = _images(tower, batch, side)
             with v1.variable_scope("v" if shared else f"v{tower}", reuse=tower > 0 and shared):
-                net = Net(images, home, training=True, half=False)
+                net = Net(tf.cast(images, tf.float16) if half else images, home, training=True, half=half)
                 layers(net)
                 net.dense(CLASSES, relu=False)
             # where variables are shared, the last tower decays them for all
@@ -392,4 +456,6 @@ def write(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    write(parser.parse_args().folder)

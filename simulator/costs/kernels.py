@@ -7,14 +7,17 @@ Small tiles load more per operation. A product with few tiles is also cut along 
     implicit GEMM    a convolution as one product: pixels by filters, over the taps and channels (all convolutions)
     Winograd 2 x 2   3 x 3 filters at stride 1: 16 products for 4 pixels, 2.25 times fewer multiplications
     Winograd 4 x 4   the same with 36 products for 16 pixels, 4 times fewer, and transformed tensors in memory
-    FFT              large filters at stride 1: products of transformed blocks of 32 x 32, which pass through memory
+    FFT              filters at stride 1: products of transformed blocks of 16 x 16 pixels if an image fits in one, else
+                     of 32 x 32, which pass through memory
     direct           of a grouped convolution, all groups in one slow kernel; on Turing one after the other
     by group         of a grouped convolution, a product for each group, whose tiles may not fill the GPU
 
 TensorFlow times cuDNN's algorithms at the first step, so the minimum counts (tensorflow/core/kernels/conv_ops_impl.h).
 For convolutions cuDNN has kernels of few sizes. It cuts only gradients of filters along k: their k is all pixels.
-Tensor cores need the channels last. With channels first, image and pixels are transposed. In 16 bits they take the
-groups of a convolution in one product. Steps of ResNeXt say which GPUs do what (docs/decisions, 0068 and 0078).
+Tensor cores need the channels last. With channels first, a kernel transposes what is read, and the product writes its
+result in place ("nhwc2nchw" in the names of cuDNN's kernels). Channels first in 16 bits may go by Winograd 4 x 4, too,
+with the products on tensor cores (docs/decisions, 0082). In 16 bits they take the groups of a convolution in one
+product. Steps of ResNeXt say which GPUs do what (docs/decisions, 0068 and 0078).
 
 Winograd: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2016), sections 4 and 5. FFT: Mathieu,
 Henaff and LeCun, "Fast Training of Convolutional Networks through FFTs" (2014). Implicit GEMM: Chetlur et al., "cuDNN:
@@ -43,7 +46,7 @@ SIDE = 128  # of the largest tile
 SPLITS = (2, 4, 8, 16, 32, 64)  # parts into which k may be cut
 MIN_DEPTH = 64  # of a part
 LONG = 8  # waves from which the tiles of several waves overlap, so that half a wave is lost
-BLOCK = 32  # of pixels that are transformed together, on a side
+BLOCKS = (16, 32)  # of pixels that Fourier's algorithm transforms together, on a side
 FLOAT_BYTES = 4  # of a transformed number
 BYTES: Mapping[str, int] = MappingProxyType({"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 1})
 
@@ -106,28 +109,27 @@ def seconds(kernel: Kernel, speeds: Speeds) -> float:
     one = whole if together else whole._replace(times=1)
     found = [whole.times // one.times * _product(one, speeds.convolutions, fed, tiles, cut=cut)]
     if speeds.tensor_cores and kernel.channels_first:
-        found[0] += 2 * kernel.tensor_elements * kernel.number_bytes / speeds.moved
+        found[0] += 2 * kernel.read_elements * kernel.number_bytes / speeds.moved
     if kernel.groups > 1:
         direct = 2 * whole.m * whole.n * whole.k * whole.times / speeds.direct
         return min(*found, direct) if speeds.by_group else direct + (kernel.groups - 1) * speeds.gap
-    if kernel.stride == 1:
+    if kernel.stride == 1 and min(kernel.taps) > 1:
         if kernel.taps == (3, 3):
             found += [_winograd(kernel, speeds, 2), _winograd(kernel, speeds, 4)]
-        elif min(kernel.taps) > 3 and max(kernel.taps) <= BLOCK // 2:
-            found.append(_fourier(kernel, speeds))
+        found.append(_fourier(kernel, speeds))
     return min(found)
 
 
 def launched(kernel: Kernel | None, speeds: Speeds) -> int:
     """The number of kernels that an op starts, of each algorithm the same.
 
-    A convolution of cuDNN computes offsets or tiles first. On tensor cores it needs no such kernel, but one for each
-    tensor that it transposes.
+    A convolution of cuDNN computes offsets or tiles first. On tensor cores it needs no such kernel, but one for each of
+    the two tensors that it transposes and reads.
     """
     if not isinstance(kernel, Convolution):
         return 1
     if speeds.tensor_cores:
-        return 4 if kernel.channels_first else 1
+        return 3 if kernel.channels_first else 1
     return 2
 
 
@@ -160,18 +162,11 @@ def _waves(tiles_each: float) -> float:
     return ceil(tiles_each) if tiles_each < LONG else tiles_each + 0.5
 
 
-def _many(product: Product, speeds: Speeds) -> float:
+def _many(product: Product, speed: float, speeds: Speeds) -> float:
     """Many equal products of transformed tensors side by side, which fill all waves."""
     m, n, k, count = product
     return min(
-        -(-m // rows)
-        * -(-n // columns)
-        * count
-        * 2
-        * rows
-        * columns
-        * k
-        / (speeds.transformed * _tile_speed(rows, columns, speeds))
+        -(-m // rows) * -(-n // columns) * count * 2 * rows * columns * k / (speed * _tile_speed(rows, columns, speeds))
         for rows, columns in TILES
     )
 
@@ -182,17 +177,28 @@ def _winograd(kernel: Convolution, speeds: Speeds, side: int) -> float:
     count, fused = (side + 2) ** 2, side == 2
     if fused and kernel.of == "filter":
         return inf  # cuDNN has none
-    time = _many(_transformed(kernel, tiles, count), speeds)
-    passed = 0 if fused else 2 * count * tiles * (kernel.channels + kernel.filters) * FLOAT_BYTES
+    in_halves = speeds.tensor_cores and kernel.number_bytes < FLOAT_BYTES and kernel.channels_first and not fused
+    speed = speeds.products if in_halves else speeds.transformed
+    time = _many(_transformed(kernel, tiles, count), speed, speeds)
+    read = {"": kernel.channels, "input": kernel.filters, "filter": kernel.channels + kernel.filters}[kernel.of]
+    written = kernel.channels + kernel.filters - read
+    # tensor cores read halves and add in float32
+    numbers = read * (kernel.number_bytes if in_halves else FLOAT_BYTES) + written * FLOAT_BYTES
+    passed = 0 if fused else 2 * count * tiles * numbers
     return time + passed / speeds.moved
 
 
 def _fourier(kernel: Convolution, speeds: Speeds) -> float:
-    """Time Fourier transforms of BLOCK x BLOCK blocks; those of real numbers are symmetric, so half of each is kept."""
-    height, width = (BLOCK - tap + 1 for tap in kernel.taps)
+    """Time Fourier transforms of blocks; those of real numbers are symmetric, so half of each is kept."""
+    whole = kernel.height + kernel.taps[0] - 1 <= BLOCKS[0] and kernel.width + kernel.taps[1] - 1 <= BLOCKS[0]
+    block = BLOCKS[0 if whole else 1]
+    if max(kernel.taps) > block // 2:
+        return inf
+    height, width = (block - tap + 1 for tap in kernel.taps)
     blocks = kernel.images * -(-kernel.height // height) * -(-kernel.width // width)
-    count = BLOCK * (BLOCK // 2 + 1)
-    time = 4 * _many(_transformed(kernel, blocks, count), speeds)  # complex: four real products
+    count = block * (block // 2 + 1)
+    # complex: four real products
+    time = 4 * _many(_transformed(kernel, blocks, count), speeds.transformed, speeds)
     numbers = blocks * (kernel.channels + kernel.filters) + kernel.channels * kernel.filters
     return time + 2 * count * numbers * 2 * FLOAT_BYTES / speeds.moved
 

@@ -106,7 +106,7 @@ def test_only_gradients_of_filters_are_cut_along_their_depth() -> None:
 def test_convolutions_start_kernels_that_prepare_them() -> None:
     cores = CHIP._replace(tensor_cores=True)
     assert launched(conv(), CHIP) == 2
-    assert launched(conv(), cores) == 4
+    assert launched(conv(), cores) == 3
     assert launched(conv()._replace(channels_first=False), cores) == 1
     assert launched(Product(1, 1, 1), CHIP) == launched(None, CHIP) == 1
 
@@ -120,18 +120,43 @@ def test_winograd_makes_four_pixels_of_sixteen_products() -> None:
     assert direct / by_hand == pytest.approx(2.25)
 
 
-@pytest.mark.parametrize(("taps", "stride"), [(1, 1), (3, 2), (2, 1)])
+@pytest.mark.parametrize(("taps", "stride"), [(1, 1), (3, 2), (2, 2)])
 def test_other_filters_are_one_product(taps: int, stride: int) -> None:
     made = conv(taps=taps, stride=stride, filters=128, side=256)  # so many tiles that the largest are the best
     assert seconds(made, CHIP) == pytest.approx(seconds(made.product, CHIP))
 
 
-def test_tensor_cores_transpose_channels_that_come_first() -> None:
-    made = conv(taps=1)
+@pytest.mark.parametrize(("of", "channels"), [("", 64), ("input", 32), ("filter", 64 + 32)])
+def test_tensor_cores_transpose_what_they_read_if_channels_come_first(of: str, channels: int) -> None:
+    """The image forward, the incoming gradient backward, both for the filters."""
+    made = conv(of, taps=1, channels=64, filters=32)
     cores = CHIP._replace(tensor_cores=True, moved=1e9)
-    moved = 2 * 4 * 4 * 64 * 64 * (64 + 64)
-    assert seconds(made, cores) == pytest.approx(seconds(made.product, cores) + moved / 1e9)
-    assert seconds(made._replace(channels_first=False), cores) == seconds(made.product, cores)
+    last = seconds(made._replace(channels_first=False), cores)
+    assert seconds(made, cores) == pytest.approx(last + 2 * 4 * 4 * 64 * 64 * channels / 1e9)
+
+
+@pytest.mark.parametrize(("of", "bytes_of_both"), [("", 2 + 4), ("input", 2 + 4), ("filter", 2 + 2)])
+def test_winograd_runs_on_tensor_cores_in_16_bits_with_channels_first(of: str, bytes_of_both: int) -> None:
+    """36 products for 16 pixels. What they read has two bytes, and what they add has four; both pass memory twice."""
+    made = conv(of, channels=128, filters=128)._replace(number_bytes=2)
+    cores = CHIP._replace(tensor_cores=True, products=8e12, moved=1e12)
+    tiles = 4 * 16 * 16
+    passed = 2 * 36 * tiles * 128 * bytes_of_both
+    by_hand = 2 * tiles * 36 * 128 * 128 / 8e12 + passed / 1e12
+    assert seconds(made, cores) == pytest.approx(by_hand)
+    assert seconds(made._replace(number_bytes=4), cores) > 2 * by_hand  # on CUDA cores
+    assert seconds(made._replace(channels_first=False), cores) > 2 * by_hand  # cuDNN has no such kernel
+
+
+@pytest.mark.parametrize(("side", "block"), [(12, 16), (13, 32)])
+def test_fourier_takes_an_image_in_one_block_where_it_fits(side: int, block: int) -> None:
+    """5 x 5 taps need four more pixels on a side."""
+    made = conv(taps=5, side=side, channels=128, filters=128)
+    slow_memory = CHIP._replace(convolutions=1e9, moved=1e9)
+    count, numbers = block * (block // 2 + 1), 4 * (128 + 128) + 128 * 128
+    loads = 1 + LOADING * (64 * (1 / 32 + 1 / 32) - 1)
+    by_hand = 4 * count * 2 * 32 * 128 * 128 / 1e12 * loads + 2 * count * numbers * 8 / 1e9
+    assert seconds(made, slow_memory) == pytest.approx(by_hand)
 
 
 @given(sizes, sizes, sizes, st.integers(1, 20))

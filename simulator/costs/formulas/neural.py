@@ -78,10 +78,11 @@ class Convolution(NamedTuple):
         return Product(pixels, filters, channels * taps, self.groups)
 
     @property
-    def tensor_elements(self) -> int:
-        """Numbers in image and pixels."""
-        image = self.input_height * self.input_width * self.channels
-        return self.images * (image + self.height * self.width * self.filters)
+    def read_elements(self) -> int:
+        """Numbers that it reads, without the filters: of the image, of the incoming gradient, or of both."""
+        image = self.images * self.input_height * self.input_width * self.channels
+        pixels = self.images * self.height * self.width * self.filters
+        return {"": image, "input": pixels, "filter": image + pixels}[self.of]
 
 
 def convolved(instance: Instance) -> Convolution | None:
