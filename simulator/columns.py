@@ -112,6 +112,8 @@ class Lists(Sequence[tuple[int, ...]]):
 
     def where(self, kept: Flags) -> Lists:
         """The same lists with these items alone."""
+        if kept.all():
+            return self
         return Lists(
             ids(np.append(0, np.cumsum(np.bincount(self.of[kept], minlength=len(self))))), ids(self.item[kept])
         )

@@ -97,7 +97,7 @@ def _shape(problem: Problem, targets: Sequence[int]) -> object:
         None
         if (route := routes.of.item(s, t)) < 0
         else (
-            tuple(column.item(route) for column in _costs(routes)),
+            tuple(column.item(routes.pace[route]) for column in _costs(routes)),
             tuple(links.setdefault(link, len(links)) for link in routes.links[route]),
         )
         for s in used

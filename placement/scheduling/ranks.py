@@ -155,7 +155,7 @@ def mean_run(problem: Problem) -> Ints:
 def mean_transfer(problem: Problem) -> Ints:
     """[T] in picoseconds, packed and unpacked, over all ordered pairs of different devices that a route joins."""
     routes = problem.tables.routes
-    rows = routes.of[routes.of >= 0]
+    rows = routes.pace[routes.of[routes.of >= 0]]
     if not len(rows):
         return np.zeros(len(problem.nbytes), np.int64)
     rate = routes.bytes_per_s[rows].astype(np.float64)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple, TypeAlias, overload
 
 from simulator.wording import counted, repr_of
@@ -144,3 +144,35 @@ def crossed(routes: Sequence[Sequence[Route | None]]) -> set[int]:
     if isinstance(routes, Hierarchy):
         return routes.crossed()
     return set(chain.from_iterable(filter(None, chain.from_iterable(routes))))
+
+
+def telling_pairs(routes: Sequence[Sequence[Route | None]]) -> list[tuple[int, int]]:
+    """Pairs of different devices whose routes tell of each link whether one or several devices, or tasks, use it.
+
+    Of a table these are all pairs. Of a Hierarchy they are those within a host, and those between each device and a few
+    others: of two hosts of its rack, two of another rack and two of a third one. They grow with the devices.
+    """
+    every = range(len(routes))
+    if not isinstance(routes, Hierarchy):
+        return [(source, target) for source in every for target in every if source != target]
+    of_host: dict[int, list[int]] = {}
+    hosts: dict[int, dict[int, None]] = {}  # of each rack, in order
+    for row, one in enumerate(routes.positions):
+        if one.host != NOWHERE:
+            of_host.setdefault(one.host, []).append(row)
+            hosts.setdefault(one.rack, {})[one.host] = None
+    some = {rack: list(islice(inside, 3)) for rack, inside in hosts.items()}  # one of them may be a device's own
+    first = list(islice(some, 3))
+    found: dict[tuple[int, int], None] = {}
+    for row, one in enumerate(routes.positions):
+        if one.host == NOWHERE:
+            continue
+        beside = [host for host in some[one.rack] if host != one.host]
+        outside = [host for rack in first if rack != one.rack for host in some[rack]]
+        near = of_host[one.host].copy()
+        for host in (*beside, *outside):
+            near += {of_host[host][0]: None, of_host[host][-1]: None}
+        for other in near:
+            if other != row:
+                found[row, other] = found[other, row] = None
+    return list(found)

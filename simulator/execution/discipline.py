@@ -82,16 +82,18 @@ def discipline(routes: Routes, contention: str) -> Discipline:
 
 
 def _discipline(routes: Routes, contention: str) -> Discipline:
-    of_link = np.array([own or contention for own in routes.link_contention], np.str_)[routes.links.item]
-    held, shared = (routes.links.where(flags(of_link == one)) for one in ("serial", "fair"))
+    said = np.array([own or contention for own in routes.link_contention], np.str_)
+    held, shared = (routes.links.where(flags((said == one)[routes.links.item])) for one in ("serial", "fair"))
     mixed = np.flatnonzero((held.sizes > 0) & (shared.sizes > 0))
     if len(mixed):
         raise _mixed(routes, held[int(mixed[0])][0], shared[int(mixed[0])][0])
-    others = routes.links.where(flags(of_link != "fair"))
-    cap = np.full(len(routes.links), _NO_BOUND)
-    np.minimum.at(cap, others.of, routes.link_bytes_per_s[others.item])
-    cap[(shared.sizes == 0) | (others.sizes == 0)] = 0
-    return Discipline(held, shared, ints(cap), routes.bytes_per_s, routes.link_bytes_per_s)
+    cap = np.zeros(len(routes.links), np.int64)
+    if len(shared.item):
+        others = routes.links.where(flags((said != "fair")[routes.links.item]))
+        cap[:] = _NO_BOUND
+        np.minimum.at(cap, others.of, routes.link_bytes_per_s[others.item])
+        cap[(shared.sizes == 0) | (others.sizes == 0)] = 0
+    return Discipline(held, shared, ints(cap), ints(routes.bytes_per_s[routes.pace]), routes.link_bytes_per_s)
 
 
 def _mixed(routes: Routes, serial: int, fair: int) -> ClusterError:

@@ -171,7 +171,7 @@ def _rows(prepared: Prepared, assignments: Sequence[Sequence[int]] | npt.NDArray
 def _check(prepared: Prepared, rows: npt.NDArray[np.int32], handing: npt.NDArray[np.bool_]) -> None:
     """Raise where a device lacks a kernel, or a transfer a route; which transfers a cut makes is known only by it."""
     tables = prepared.tables
-    lost = (tables.latency_ns < 0).any()
+    lost = int((tables.routes.of < 0).sum()) > len(tables.devices)  # a device has no route to itself
     for row in range(len(rows) if lost or prepared.lacks_kernels else 0):
         try:
             column = checked(tables, prepared.devices(rows[row]))

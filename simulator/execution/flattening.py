@@ -78,8 +78,8 @@ def _arena(laid: Laid) -> Arena:
         "2D": 2 * devices,
         "L": links,
         "L+1": links + 1,
-        "W": len(places.latency_ns),
-        "W+1": len(places.latency_ns) + 1,
+        "W": len(places.pace),
+        "W+1": len(places.pace) + 1,
         "U": len(shared.link),
         "F": edges if places.flowing.any() else 0,
         "T+E": len(nodes.tensor_bytes) + edges,
@@ -181,7 +181,7 @@ def _held(tables: Tables) -> Held:
 
 
 def _big_ns(sizes: list[int], rates: Ints) -> npt.NDArray[np.int64]:
-    """[B, W] exact times where 64 bits do not hold the product; Python's integers have no bound."""
+    """[B, rates] exact times where 64 bits do not hold the product; Python's integers have no bound."""
     exact = [[-(-size * 10**9 // rate) if rate else 0 for rate in rates.tolist()] for size in sizes]
     made = np.array([[ns if ns <= MAX_NS else -1 for ns in row] for row in exact], np.int64)
     return made.reshape(len(sizes), len(rates))

@@ -1,8 +1,9 @@
 """`Tables` as compiled code reads them, and the memory in which a thread lowers and runs a step.
 
 Every array is C-contiguous and of one fixed type, as the code is compiled for exactly these. `flattening` makes both.
-Axes: n ops, T tensors, B big ones, G groups, E edges, R roots, D devices, K kinds, W routes, L links, P places of links
-on routes. A column that has a pointer [k+1] beside it holds a list for each of k rows, from its pointer to the next.
+Axes: n ops, T tensors, B big ones, G groups, E edges, R roots, D devices, K kinds, W routes, Q paces of routes, L
+links, P places of links on routes. A column that has a pointer [k+1] beside it holds a list for each of k rows, from
+its pointer to the next.
 """
 
 from __future__ import annotations
@@ -71,15 +72,16 @@ class Places(NamedTuple):
     kind: Ids  # [D] column of `kind_ns`
     home: Ids  # [D] CPU that stands for a device
     route_between: npt.NDArray[np.int32]  # [D, D] -1: none
-    latency_ns: Ints  # [W]
-    bytes_per_s: Ints  # [W] of the slowest link; 0: bytes cost no time
-    request_ns: Ints  # [W] from the posted Recv until the sender knows of it
-    send_ns: Ints  # [W] work of one core at the sender per transfer
-    receive_ns: Ints  # [W] at the receiver
-    send_ps_per_byte: Ints  # [W]
-    receive_ps_per_byte: Ints  # [W]
-    send_cores: Ints  # [W] for which a lane of the sender's processor stands
-    receive_cores: Ints  # [W] of the receiver's
+    pace: Ids  # [W]
+    latency_ns: Ints  # [Q]
+    bytes_per_s: Ints  # [Q] of the slowest link; 0: bytes cost no time
+    request_ns: Ints  # [Q] from the posted Recv until the sender knows of it
+    send_ns: Ints  # [Q] work of one core at the sender per transfer
+    receive_ns: Ints  # [Q] at the receiver
+    send_ps_per_byte: Ints  # [Q]
+    receive_ps_per_byte: Ints  # [Q]
+    send_cores: Ints  # [Q] for which a lane of the sender's processor stands
+    receive_cores: Ints  # [Q] of the receiver's
     flowing: Flags  # [W] what has bytes shares links
     held_ptr: Ids  # [W+1]
     held: Ids  # [P] serial links, in order of the route: a transfer has one after the other to itself
@@ -91,7 +93,7 @@ class Places(NamedTuple):
     works: Flags  # [1] some protocol keeps processors busy
     task: Ids  # [D] a tensor crosses to the first reader of a task, which hands it on; empty: to each device
     big: Ids  # [B] tensors of more than SAFE_BYTES, in order
-    big_ns: npt.NDArray[np.int64]  # [B, W] their time without latency, -1: more than can be counted
+    big_ns: npt.NDArray[np.int64]  # [B, Q] their time without latency, -1: more than can be counted
     big_held_ns: npt.NDArray[np.int64]  # [B, P] for which they hold each link
 
 

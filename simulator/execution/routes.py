@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.cluster.hierarchy import Hierarchy, Route
 from simulator.cluster.protocols import lane_ns, outside_lanes_ns
@@ -40,25 +41,50 @@ AT_ONCE = Pace(0, 0, 0, 0, 0, 0, 1, 1)  # from a device to itself
 
 @dataclass(frozen=True, eq=False)
 class Routes:
-    """A hand-over within a process is a route without links. Axes: W routes, L links, D devices."""
+    """The routes of some ordered pairs of devices. A hand-over within a process is a route without links.
 
-    of: Ids  # [D, D] row of the route; -1: no route, or the device itself
+    Routes between hosts nearly all differ by their links. But their times differ by kinds of hosts and links alone: of
+    these *paces* there are few. Axes: P pairs, W routes, Q paces, L links, D devices.
+    """
+
+    devices: int  # D
+    pairs: Ints | None  # [P] source * D + target, ascending; None: all pairs
+    route_of: Ids  # [P] row of the route; -1: no route, or the device itself
     links: Lists  # [W] in order
-    latency_ns: Ints  # [W] of all its links and the protocol, or of the hand-over
-    bytes_per_s: Ints  # [W] of the slowest link; 0 where bytes cost no time
-    request_ns: Ints  # [W] from the posted Recv until the sender knows of it
-    send_ns: Ints  # [W] work of one core at the sender per transfer
-    receive_ns: Ints  # [W] at the receiver
-    send_ps_per_byte: Ints  # [W]
-    receive_ps_per_byte: Ints  # [W]
-    send_cores: Ints  # [W] of the lane of the sender's processor that can work on messages at once; 1 where none does
-    receive_cores: Ints  # [W]
+    pace: Ids  # [W] row of the pace
+    latency_ns: Ints  # [Q] of all its links and the protocol, or of the hand-over
+    bytes_per_s: Ints  # [Q] of the slowest link; 0 where bytes cost no time
+    request_ns: Ints  # [Q] from the posted Recv until the sender knows of it
+    send_ns: Ints  # [Q] work of one core at the sender per transfer
+    receive_ns: Ints  # [Q] at the receiver
+    send_ps_per_byte: Ints  # [Q]
+    receive_ps_per_byte: Ints  # [Q]
+    send_cores: Ints  # [Q] of the lane of the sender's processor that can work on messages at once; 1 where none does
+    receive_cores: Ints  # [Q]
     link_names: tuple[str, ...]  # [L]
     link_bytes_per_s: Ints  # [L]
     link_contention: tuple[str | None, ...]  # [L] None: as the simulation says
 
     def __repr__(self) -> str:
-        return repr_of(self, counted(len(self.latency_ns), "route"), counted(len(self.link_names), "link"))
+        return repr_of(self, counted(len(self.links), "route"), counted(len(self.link_names), "link"))
+
+    def between(self, source: npt.NDArray[np.integer], target: npt.NDArray[np.integer]) -> Ids:
+        """The row of the route from each source to the target beside it; -1: none, or not of these pairs."""
+        if self.pairs is None:
+            return ids(self.of[source, target])
+        asked = source.astype(np.int64) * self.devices + target
+        place = np.searchsorted(self.pairs, asked)
+        known = np.append(self.pairs, -1)[place] == asked
+        return ids(np.where(known, np.append(self.route_of, -1)[place], -1))
+
+    @cached_property
+    def of(self) -> Ids:
+        """[D, D] the row of the route of each pair; -1: none, or not of these pairs."""
+        if self.pairs is None:
+            return self.route_of.reshape(self.devices, self.devices)
+        found = np.full(self.devices**2, -1, np.int32)
+        found[self.pairs] = self.route_of
+        return ids(found.reshape(self.devices, self.devices))
 
     @cached_property
     def handed(self) -> Flags:
@@ -70,12 +96,8 @@ class Routes:
         """[D, D] the row of the pace between two devices, and the different paces, which are few; None: no route."""
         work = (self.send_ns, self.receive_ns, self.send_ps_per_byte, self.receive_ps_per_byte)
         columns = (self.latency_ns, self.bytes_per_s, *work, self.send_cores, self.receive_cores)
-        key = np.zeros(len(self.links), np.int64)
-        for column in columns:  # numbered after each, so that the product stays small
-            values, row = np.unique(column, return_inverse=True)
-            key, first = in_order(key * len(values) + row)
-        different = np.stack(columns, axis=1)[first].tolist()
-        of = np.append(key, len(different))[self.of]  # the last is that of -1
+        different = np.stack(columns, axis=1).tolist()
+        of = np.append(self.pace, np.int32(len(different)))[self.of]  # the last is that of -1
         np.fill_diagonal(of, len(different) + 1)
         return ids(of), (*(Pace(*row) for row in different), None, AT_ONCE)
 
@@ -95,26 +117,30 @@ def alone_ns(pace: Pace, nbytes: Bytes) -> Nanos:
     return pace.latency_ns + wire + lanes + outside_lanes_ns(fixed, works, cores, wire)
 
 
-def routes_of(cluster: Cluster) -> Routes:
-    """Number the routes in order of (source, target); their columns say what `Cluster` says of each pair."""
+def routes_of(cluster: Cluster, pairs: Ints | None = None) -> Routes:
+    """The routes of all pairs, or of these alone: [P] source * D + target, ascending.
+
+    They are numbered in order of (source, target). Their columns say what `Cluster` says of each pair.
+    """
     protocol = cluster.between_tasks
-    at = [protocol.cores(cluster.devices[home].cores) for home in cluster.home]
+    at = [protocol.cores(cluster.devices[home].cores) for home in cluster.home.tolist()]
     one = [1] * len(cluster)
-    found = _numbered(
-        cluster.routes,
-        cluster.task_of,
-        at if protocol.pack_ns(1) else one,
-        at if protocol.unpack_ns(1) else one,
-    )
+    ends = (cluster.task_of, at if protocol.pack_ns(1) else one, at if protocol.unpack_ns(1) else one)
+    found = _numbered(cluster.routes, *ends, pairs)
     links = found.links
     speed = ints([link.bytes_per_s for link in cluster.links])
     latency, rate = np.zeros(len(links), np.int64), np.full(len(links), _NO_BOUND)
     np.add.at(latency, links.of, ints([link.latency_ns for link in cluster.links])[links.item])
     np.minimum.at(rate, links.of, speed[links.item])
-    by_protocol, handed_over = found.sends > 0, links.sizes == 0
+    pace, first = _alike(latency, rate, found.sends, found.receives)
+    latency, rate, sends, receives = latency[first], rate[first], found.sends[first], found.receives[first]
+    by_protocol, handed_over = sends > 0, links.sizes[first] == 0
     return Routes(
-        of=found.of,
+        devices=len(cluster),
+        pairs=pairs,
+        route_of=found.of,
         links=links,
+        pace=ids(pace),
         latency_ns=ints(latency + handed_over * cluster.handover_ns + by_protocol * protocol.latency_ns),
         bytes_per_s=ints(np.where(handed_over, 0, rate)),
         request_ns=ints(by_protocol * protocol.request_ns),
@@ -122,58 +148,67 @@ def routes_of(cluster: Cluster) -> Routes:
         receive_ns=ints(by_protocol * protocol.receive_ns),
         send_ps_per_byte=ints(by_protocol * protocol.send_ps_per_byte),
         receive_ps_per_byte=ints(by_protocol * protocol.receive_ps_per_byte),
-        send_cores=ints(np.maximum(found.sends, 1)),
-        receive_cores=ints(np.maximum(found.receives, 1)),
+        send_cores=ints(np.maximum(sends, 1)),
+        receive_cores=ints(np.maximum(receives, 1)),
         link_names=tuple(link.name for link in cluster.links),
         link_bytes_per_s=speed,
         link_contention=tuple(link.contention for link in cluster.links),
     )
 
 
+def pairs_of(source: npt.NDArray[np.integer], target: npt.NDArray[np.integer], devices: int) -> Ints:
+    """The different pairs of these sources and targets, as `routes_of` takes them."""
+    return ints(np.unique(source.astype(np.int64) * devices + target))
+
+
+def _alike(*columns: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
+    """The number of each different row of the columns, by their first places, and these places."""
+    key = np.zeros(len(columns[0]), np.int64)
+    first: Ints = key
+    for column in columns:  # numbered after each, so that the product stays small
+        values, row = np.unique(column, return_inverse=True)
+        key, first = in_order(key * len(values) + row)
+    return key, first
+
+
 # ---- numbers of routes ---------------------------------------------------------------------------------------------
 # Two pairs of devices have one route where links, protocol and cores are the same. Routes of GPUs nearly all differ.
-# Those of a thousand devices are a million, so those of a Hierarchy are numbered by whole columns.
+# A step that is cut needs those of its transfers. One that is placed may need all: those of a thousand devices are a
+# million, so those of a Hierarchy are numbered by whole columns.
 
 
 @dataclass(frozen=True, eq=False)
 class _Numbered:
-    """The distinct routes. Axes: D devices, W routes."""
+    """The distinct routes. Axes: P pairs, W routes."""
 
-    of: Ids  # [D, D] row of the route; -1: no route, or the device itself
+    of: Ids  # [P] row of the route; -1: no route, or the device itself
     links: Lists  # [W]
-    sends: Ints  # [W] cores that work on a message of the protocol between tasks, at the sender; 0: no such message
-    receives: Ints  # [W] at the receiver
+    sends: Ids  # [W] cores that work on a message of the protocol between tasks, at the sender; 0: no such message
+    receives: Ids  # [W] at the receiver
 
 
 def _numbered(
-    routes: Sequence[Sequence[Route | None]], task: Sequence[int], sends: Sequence[int], receives: Sequence[int]
+    routes: Sequence[Sequence[Route | None]],
+    task: Sequence[int],
+    sends: Sequence[int],
+    receives: Sequence[int],
+    pairs: Ints | None,
 ) -> _Numbered:
     """Number the routes between devices of these tasks, [D], whose lanes have so many cores, [D], for messages."""
-    if isinstance(routes, Hierarchy) and not _goes_back(routes):
-        return _of_hierarchy(routes, ints(task), ints(sends), ints(receives))
-    return _of_table(routes, task, sends, receives)
-
-
-def _of_table(
-    routes: Sequence[Sequence[Route | None]], task: Sequence[int], sends: Sequence[int], receives: Sequence[int]
-) -> _Numbered:
+    if pairs is None and isinstance(routes, Hierarchy) and not _goes_back(routes):
+        return _of_hierarchy(routes, ids(task), ids(sends), ids(receives))
     rows = dict[tuple[Route, tuple[int, int]], int]()
-    of = [
-        [
-            -1
-            if taken is None or source == target
-            else rows.setdefault(
-                (taken, (sends[source], receives[target]) if taken and task[target] != mine else (0, 0)), len(rows)
-            )
-            for target, taken in enumerate(row)
-        ]
-        for source, (mine, row) in enumerate(zip(task, routes, strict=True))
-    ]
+    of = []
+    for pair in range(len(task) ** 2) if pairs is None else pairs.tolist():
+        source, target = divmod(pair, len(task))
+        taken = None if source == target else routes[source][target]
+        ends = (sends[source], receives[target]) if taken and task[source] != task[target] else (0, 0)
+        of.append(-1 if taken is None else rows.setdefault((taken, ends), len(rows)))
     return _Numbered(
-        of=ids(np.array(of).reshape(len(of), len(of))),
+        of=ids(of),
         links=lists([taken for taken, _ in rows]),
-        sends=ints([send for _, (send, _) in rows]),
-        receives=ints([receive for _, (_, receive) in rows]),
+        sends=ids([send for _, (send, _) in rows]),
+        receives=ids([receive for _, (_, receive) in rows]),
     )
 
 
@@ -183,44 +218,46 @@ def _goes_back(routes: Hierarchy) -> bool:
     return any(link in up for one in routes.positions for link in one.down.racks)
 
 
-def _of_hierarchy(routes: Hierarchy, task: Ints, sends: Ints, receives: Ints) -> _Numbered:
+def _of_hierarchy(routes: Hierarchy, task: Ids, sends: Ids, receives: Ids) -> _Numbered:
     """A route is a way up, a loopback, and a way down, or one that a host has for the pair: a number for each part."""
     positions, count = routes.positions, len(routes)
-    host, rack = np.array([(one.host, one.rack) for one in positions]).T
-    level = np.where(host[:, None] == host, 0, np.where(rack[:, None] == rack, 1, 2))
+    host, rack = np.array([(one.host, one.rack) for one in positions], np.int32).T
+    level = np.where(host[:, None] == host, 0, np.where(rack[:, None] == rack, 1, 2)).astype(np.int8)
     level[host < 0] = level[:, host < 0] = 3  # a hand-over
     up_row, ups = _ways([[*one.up, ()] for one in positions])
     down_row, downs = _ways([[*one.down, ()] for one in positions])
     every = np.arange(count)
     up, down = up_row[every[:, None], level], down_row[every, level]
     apart = task[:, None] != task
-    loop = np.array([routes.loopback.get(one, -1) for one in host.tolist()])[:, None]
-    loop = np.where(apart & (level == 0), loop, -1)
+    loop = np.array([routes.loopback.get(one, -1) for one in host.tolist()], np.int32)[:, None]
+    loop = np.where(apart & (level == 0), loop, np.int32(-1))
     crosses = (ups.sizes[up] + downs.sizes[down] + (loop >= 0)) > 0
-    send = np.where(apart & crosses, sends[:, None], 0)
-    receive = np.where(apart & crosses, receives, 0)
+    send = np.where(apart & crosses, sends[:, None], np.int32(0))
+    receive = np.where(apart & crosses, receives, np.int32(0))
     direct, own = _direct(routes)
-    ways = (np.where(own < 0, up, -1), loop, np.where(own < 0, down, -1), own)
+    ways = (np.where(own < 0, up, np.int32(-1)), loop, np.where(own < 0, down, np.int32(-1)), own)
     key = np.zeros((count, count), np.int64)
     for part in (*ways, send, receive):
-        key = key * (int(part.max()) + 2) + part + 1
+        key *= int(part.max()) + 2
+        key += part
+        key += 1
     key[every, every] = -1
     of, first = in_order(key.reshape(-1))
     link = np.arange(int(loop.max()) + 1)
     tables = (ups, Lists(ids(np.arange(len(link) + 1)), ids(link)), downs, direct)
     return _Numbered(
-        of=ids(of.reshape(count, count)),
+        of=ids(of),
         links=joined(*(table.at(way.reshape(-1)[first]) for table, way in zip(tables, ways, strict=True))),
-        sends=ints(send.reshape(-1)[first]),
-        receives=ints(receive.reshape(-1)[first]),
+        sends=ids(send.reshape(-1)[first]),
+        receives=ids(receive.reshape(-1)[first]),
     )
 
 
-def _ways(of: Sequence[Sequence[Route]]) -> tuple[Ints, Lists]:
+def _ways(of: Sequence[Sequence[Route]]) -> tuple[Ids, Lists]:
     """[D, levels] the row of each way among the different ones, and these."""
     rows: dict[Route, int] = {}
     found = [[rows.setdefault(way, len(rows)) for way in ways] for ways in of]
-    return ints(np.array(found)), lists(list(rows))
+    return ids(np.array(found)), lists(list(rows))
 
 
 def _direct(routes: Hierarchy) -> tuple[Lists, Ids]:

@@ -67,7 +67,7 @@ def simulate(
 def _check_routes(partitions: Partitions, tables: Tables) -> None:
     """The engine would say so, too, by the names in the pieces; a transfer in a loop that never runs needs no route."""
     here, there = partitions.src_device, partitions.dst_device
-    lost = np.flatnonzero(tables.latency_ns[here, there] < 0)
+    lost = np.flatnonzero(tables.routes.between(here, there) < 0)
     for row in lost[np.isin(partitions.send[lost], tables.node)].tolist():
         name = carried(partitions, row)
         what = f"the control edge from {name[1:]!r}" if partitions.tensor[row] < 0 else f"the tensor {name!r}"

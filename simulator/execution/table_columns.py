@@ -186,8 +186,6 @@ class ClusterColumns:
     home: Ids  # [D] where constants for a device stand: a CPU itself, a GPU's task's first CPU
     lanes: Ids  # [D]
     routes: Routes  # the distinct ones, with their links and protocols
-    latency_ns: npt.NDArray[np.int64]  # [D, D] of the whole route, or the hand-over; 0 to itself, -1 no route
-    bytes_per_s: npt.NDArray[np.int64]  # [D, D] of the slowest link; 0 where bytes cost no time
 
 
 def graph_edges(graph: Graph, ops: Ops, edge: Ids, *, host: bool) -> Edges:
@@ -287,23 +285,26 @@ def run_times(ops: Ops, instant: Flags, cluster: Cluster, costs: CostTable) -> n
     return times
 
 
+_FEW = 16  # devices, of which all pairs are numbered as quickly as some
 _OF_CLUSTER: WeakKeyDictionary[Cluster, ClusterColumns] = WeakKeyDictionary()
 
 
-def cluster_columns(cluster: Cluster) -> ClusterColumns:
-    """Devices and the routes between them; lanes and the number of devices are checked here, before any work.
+def cluster_columns(cluster: Cluster, pairs: Ints | None = None) -> ClusterColumns:
+    """Devices and routes; lanes and the number of devices are checked here, before any work.
 
-    A cluster is the same for the whole step and for its pieces, and its routes grow with the square of its devices. So
-    its columns are made once.
+    The routes are those of `pairs`, as `routes_of` has them, or of all pairs. The latter grow with the square of the
+    devices, so they are made once for a cluster. Of a few devices they serve its pieces, too.
     """
+    if pairs is not None and len(cluster) > _FEW:
+        return _cluster_columns(cluster, pairs)
     found = _OF_CLUSTER.get(cluster)
     if found is None:
-        found = _OF_CLUSTER[cluster] = _cluster_columns(cluster)
+        found = _OF_CLUSTER[cluster] = _cluster_columns(cluster, None)
     return found
 
 
-def _cluster_columns(cluster: Cluster) -> ClusterColumns:
-    most = limits.STEP_DEVICES.most  # columns have a row for each pair of devices
+def _cluster_columns(cluster: Cluster, pairs: Ints | None) -> ClusterColumns:
+    most = limits.STEP_DEVICES.most  # a step that is placed may have a row for each pair of devices
     if len(cluster) > most:
         raise ClusterError(
             f"{cluster.name!r} has {len(cluster):,} devices; a simulation takes at most {most:,}; "
@@ -313,21 +314,13 @@ def _cluster_columns(cluster: Cluster) -> ClusterColumns:
     for device in cluster.devices:
         if device.lanes < 1:
             raise ClusterError(f"{device.name} has {device.lanes} lanes; a device that runs ops has at least one.")
-    routes = routes_of(cluster)
-    joined, itself = routes.of >= 0, np.eye(len(cluster), dtype=bool)
-    latency = np.where(joined, np.append(routes.latency_ns, 0)[routes.of], np.where(itself, 0, -1))
-    rate = np.where(joined, np.append(routes.bytes_per_s, 0)[routes.of], 0)
-    latency.setflags(write=False)
-    rate.setflags(write=False)
     return ClusterColumns(
         devices=tuple(device.name for device in cluster.devices),
         cpu=flags([device.type == "CPU" for device in cluster.devices]),
         kind=ids(cluster.kind_of),
         home=cluster.home,
         lanes=ids([device.lanes for device in cluster.devices]),
-        routes=routes,
-        latency_ns=latency,
-        bytes_per_s=rate,
+        routes=routes_of(cluster, pairs),
     )
 
 

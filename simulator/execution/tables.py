@@ -15,7 +15,6 @@ Nothing here depends on who runs where, so a search makes the tables once and ca
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -29,6 +28,7 @@ from simulator.execution.buffers import Buffers, buffers
 from simulator.execution.layouts import Layouts
 from simulator.execution.loops import unrolled
 from simulator.execution.options import SimulationOptions
+from simulator.execution.routes import pairs_of
 from simulator.execution.table_columns import (
     NO_KERNEL,
     POSTING,
@@ -238,15 +238,13 @@ def of_partitions(
     turn_ns = turns(partitions, cluster, options.seed) if options.order == "tensorflow" else 0
     edges = join(inside, _across(partitions, ops, posting[partitions.recv], turn_ns))
     ops = with_posts(ops, row_op[posted])
-    device = partitions.device[ops.node].tolist()
-    tables = _tables(graph, ops, edges, cluster, costs, options, device=device, ending=ending)
+    tables = _tables(graph, ops, edges, cluster, costs, options, pieces=partitions, ending=ending)
     return tables, ids(partitions.device[tables.node])
 
 
 def _across(partitions: Partitions, ops: Ops, post: npt.NDArray[np.integer], turn_ns: Ints | int) -> Edges:
     """The edges from each Send to its Recv; `post` is the op that posts it."""
-    graph, sends = partitions.graph, partitions.send
-    count = len(sends)
+    graph, sends, count = partitions.graph, partitions.send, len(partitions.send)
     value = np.append(graph.edge_tensor, -1)[graph.in_ptr[sends]] if count else np.zeros(0, np.int64)
     return new_edges(
         ops.row_op[sends],
@@ -267,10 +265,12 @@ def _tables(
     costs: CostTable,
     options: SimulationOptions,
     *,
-    device: Sequence[int] | None = None,
+    pieces: Partitions | None = None,
     ending: bool = False,
 ) -> Tables:
-    """The columns of all this, loops unrolled; `device` is that of each op of the pieces."""
+    """The columns of all this, loops unrolled, of these pieces or of a step."""
+    device = None if pieces is None else pieces.device[ops.node].tolist()
+    pairs = None if pieces is None else pairs_of(pieces.src_device, pieces.dst_device, len(cluster))
     ops, edges, *said = unrolled(graph, ops, edges, options, device=device)
     if ending:
         ops, edges = with_end(ops, edges)
@@ -294,7 +294,7 @@ def _tables(
         instant=instant,
         **vars(columns),
         **vars(buffers(graph, ops, edges, columns, tensor_of, costs)),
-        **vars(cluster_columns(cluster)),
+        **vars(cluster_columns(cluster, pairs)),
         notes=said[0],
         dead_fetches=said[1],
     )

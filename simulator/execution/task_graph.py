@@ -129,10 +129,10 @@ def lower(
     alone = (links == 1) & (rest < 0)
     arrive = made.number(~alone & ~flows & (links > 0))
     delay = made.number(((links == 0) & ~flows) | (flows & (crossing.latency_ns > 0)))
-    request_ns = routes.request_ns[crossing.route]
+    request_ns = routes.request_ns[routes.pace[crossing.route]]
     poster = tables.post[crossing.tensor].astype(np.int64)
     request = made.number((poster >= 0) & (request_ns > 0))
-    threaded = order == EXECUTOR and tables.cpu[crossing.source] & (routes.send_cores[crossing.route] == 1)
+    threaded = order == EXECUTOR and tables.cpu[crossing.source] & (routes.send_cores[routes.pace[crossing.route]] == 1)
     answer = made.number((poster >= 0) & (pack >= 0) & threaded)
     bounds = np.array(op_ptr if len(op_ptr) else [0, n], np.int64)  # of clients
     begin, count = made.count, made.count + len(bounds) - 1
@@ -185,7 +185,10 @@ def lower(
         length[task], resource[task], transfer[task] = columns
     onward = np.full(count, _NONE, np.int64)
     lag[first_link[alone]] = crossing.latency_ns[alone]
-    tail, lately = lag.copy(), (links == 0) & ~flows & (routes.bytes_per_s[crossing.route] > 0)  # not handed over
+    tail, lately = (
+        lag.copy(),
+        (links == 0) & ~flows & (routes.bytes_per_s[routes.pace[crossing.route]] > 0),
+    )  # not handed over
     tail[delay[lately]] = crossing.latency_ns[lately]
     release[first] = np.where(poster < 0, request_ns + tables.turn_ns[crossing.tensor], 0)
     onward[link[np.flatnonzero(place_on > 0) - 1]] = link[place_on > 0]
@@ -268,7 +271,7 @@ def _check_flows(tables: Tables, crossing: Transfers, flows: Flags, nbytes: Ints
             f"The output of {name!r} has {int(nbytes[largest])} bytes, and a transfer over shared links can have "
             f'{MAX_FLOW_BYTES} at most; choose the contention "serial" or "none" for them.'
         )
-    slowest = int(tables.routes.bytes_per_s[crossing.route[flows]].min())
+    slowest = int(tables.routes.bytes_per_s[tables.routes.pace[crossing.route[flows]]].min())
     if slowest < int(flows.sum()):
         raise ClusterError(
             f"{int(flows.sum())} transfers may share a link of {slowest} bytes/s, which leaves less than one byte per "

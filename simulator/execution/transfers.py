@@ -73,14 +73,14 @@ def transfers_of(tables: Tables, device: Ids) -> Transfers:
     of_edge[edge] = which
     chosen = edge[first]
     start, end = ids(source[chosen]), ids(target[chosen])
-    _check_routes(tables, tensor[chosen], start, end)
-    routes, route, nbytes = tables.routes, tables.routes.of[start, end], tables.tensor_bytes[tensor[chosen]]
-    packed = _work(routes.send_ns[route], routes.send_ps_per_byte[route], nbytes)
-    unpacked = _work(routes.receive_ns[route], routes.receive_ps_per_byte[route], nbytes)
-    pack, unpack = -(-packed // routes.send_cores[route]), -(-unpacked // routes.receive_cores[route])
-    wire = bytes_ns(routes.bytes_per_s[route], nbytes)
-    sends, receives = routes.send_ns[route], routes.receive_ns[route]  # as `outside_lanes_ns`
-    alone = sends + receives - -(-sends // routes.send_cores[route]) - -(-receives // routes.receive_cores[route])
+    route = _routes(tables, tensor[chosen], start, end)
+    routes, pace, nbytes = tables.routes, tables.routes.pace[route], tables.tensor_bytes[tensor[chosen]]
+    packed = _work(routes.send_ns[pace], routes.send_ps_per_byte[pace], nbytes)
+    unpacked = _work(routes.receive_ns[pace], routes.receive_ps_per_byte[pace], nbytes)
+    pack, unpack = -(-packed // routes.send_cores[pace]), -(-unpacked // routes.receive_cores[pace])
+    wire = bytes_ns(routes.bytes_per_s[pace], nbytes)
+    sends, receives = routes.send_ns[pace], routes.receive_ns[pace]  # as `outside_lanes_ns`
+    alone = sends + receives - -(-sends // routes.send_cores[pace]) - -(-receives // routes.receive_cores[pace])
     stream = np.maximum(np.maximum(packed - sends, unpacked - receives), wire)
     beside = np.maximum(alone, sends + receives + stream - wire - pack - unpack)
     return Transfers(
@@ -88,9 +88,9 @@ def transfers_of(tables: Tables, device: Ids) -> Transfers:
         source=start,
         target=end,
         host=flags(host[chosen]),
-        route=ids(route),
+        route=route,
         wire_ns=wire,
-        latency_ns=ints(routes.latency_ns[route] + beside),
+        latency_ns=ints(routes.latency_ns[pace] + beside),
         pack_ns=ints(pack),
         unpack_ns=ints(unpack),
         of_edge=ids(of_edge),
@@ -134,12 +134,15 @@ def _keys(tables: Tables, tensor: Ids, target: Ids, host: Flags) -> npt.NDArray[
     return np.asarray(key * (apart.max(initial=0) + 1) + apart[tensor])
 
 
-def _check_routes(tables: Tables, tensor: Ids, start: Ids, end: Ids) -> None:
-    lost = np.flatnonzero(tables.latency_ns[start, end] < 0)
+def _routes(tables: Tables, tensor: Ids, start: Ids, end: Ids) -> Ids:
+    """[X] the route that each tensor takes. Raises ClusterError where there is none."""
+    route = tables.routes.between(start, end)
+    lost = np.flatnonzero(route < 0)
     if len(lost):
         first = lost[0]
         name = tables.names[tables.tensor_op[tensor[first]]]
         raise no_route(tables.devices[start[first]], tables.devices[end[first]], f"the output of {name!r}")
+    return route
 
 
 def no_route(start: str, end: str, what: str) -> ClusterError:

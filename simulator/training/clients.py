@@ -11,7 +11,7 @@ still waiting for response from worker". Source: `DeviceFinder` in TensorFlow's 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -24,6 +24,8 @@ from simulator.columns import Ids, Ints, frozen, ids, ints
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.loops import SharedChoices
 from simulator.execution.options import SimulationOptions
+from simulator.execution.routes import pairs_of
+from simulator.execution.table_columns import cluster_columns
 from simulator.execution.tables import Tables, of_partitions
 from simulator.wording import counted, repr_of
 
@@ -155,7 +157,18 @@ def combine_tables(
 
     found = once_each(clients, tables_of)
     choices.check()
-    return _join(found, clients)
+    combined = _join(found, clients)
+    routes = cluster_columns(cluster, _pairs(clients, len(cluster))).routes
+    return combined._replace(tables=replace(combined.tables, routes=routes))
+
+
+def _pairs(clients: Sequence[Client], devices: int) -> Ints:
+    """The pairs of devices between which transfers of some client go, as `routes_of` takes them."""
+    ends = [(one.on(one.partitions.src_device), one.on(one.partitions.dst_device)) for one in clients]
+    source, target = (
+        np.concatenate([np.zeros(0, np.int64), *of]) for of in (zip(*ends, strict=True) if ends else ((), ()))
+    )
+    return pairs_of(source, target, devices)
 
 
 # How the columns of `Tables` go together: by the axis that their numbers are rows of; what is of the cluster, stays.
@@ -171,7 +184,7 @@ _ROWS_OF = {
     "tensor_rank": "tensor",
 }
 _POINTERS = ("tensor_ptr", "consumer_ptr", "in_ptr")
-_OF_CLUSTER = ("devices", "cpu", "kind", "home", "lanes", "routes", "latency_ns", "bytes_per_s")
+_OF_CLUSTER = ("devices", "cpu", "kind", "home", "lanes", "routes")
 
 
 def _join(parts: Sequence[tuple[Tables, Ids]], clients: Sequence[Client]) -> CombinedTables:

@@ -230,14 +230,13 @@ def test_errors_are_those_of_the_plain_loop() -> None:
     ring = replace(ring, consumer=ids([2, 1]), in_edge=ids([1, 0]))  # x -> b, a -> a
     tables, rows = network(20, devices=2)
     rows[:2] = 0, 1
-    lost = np.array(tables.latency_ns)
-    lost[:] = -1
+    lost = replace(tables.routes, route_of=ids(np.full(len(tables.routes.route_of), -1)))
     cases: list[tuple[Tables, object, type[SimvizError]]] = [
         (ring, [0, 0, 0], DeadlockError),
         (tables, rows[1:], SimvizError),
         (tables, rows + 1, SimvizError),
         (replace(tables, kind_ns=tables.kind_ns - 10**6), rows, InfeasibleError),
-        (replace(tables, latency_ns=lost), rows, ClusterError),
+        (replace(tables, routes=lost), rows, ClusterError),
         (replace(tables, tensor_bytes=ints(np.full(len(tables.tensor_op), 2**62))), rows, ClusterError),
         (replace(tables, kind_ns=tables.kind_ns + 2**58), rows, SimvizError),
     ]
@@ -334,10 +333,11 @@ def test_bad_input_is_refused_before_anything_runs() -> None:
     each_its_kind = replace(prepared.tables, kind_ns=times, kind=ids(range(4)))
     with pytest.raises(InfeasibleError, match=r"Assignment 1: Node 'n7' has no kernel"):
         evaluate(replace(prepared, tables=each_its_kind), rows)
-    apart_ = np.array(prepared.tables.latency_ns)
+    apart_ = np.array(prepared.tables.routes.of)
     apart_[1, 2] = -1
+    lost = replace(prepared.tables.routes, route_of=ids(apart_.reshape(-1)))
     with pytest.raises(ClusterError, match=r"Assignment 0: The cluster has no route"):
-        evaluate(replace(prepared, tables=replace(prepared.tables, latency_ns=apart_)), rows)
+        evaluate(replace(prepared, tables=replace(prepared.tables, routes=lost)), rows)
 
 
 def test_arrays_for_which_the_loop_is_not_compiled_are_refused() -> None:

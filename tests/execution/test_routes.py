@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import CONTENTIONS, Cluster, Contention, Link
 from simulator.cluster.description import load_cluster
 from simulator.cluster.protocols import Protocol
+from simulator.columns import ints
 from simulator.errors import ClusterError
 from simulator.execution.discipline import discipline
 from simulator.execution.routes import AT_ONCE, alone_ns, routes_of
@@ -49,15 +50,42 @@ def test_the_columns_of_a_route_are_those_of_its_pair(on: Cluster) -> None:
             seen.append(route)
             protocol = on.protocol(source, target)
             assert routes.links[route] == taken
-            assert routes.latency_ns[route] == with_cores(on, [1]).latency_ns(source, target)
-            cores = (routes.send_cores[route], routes.receive_cores[route])
+            assert routes.latency_ns[routes.pace[route]] == with_cores(on, [1]).latency_ns(source, target)
+            cores = (routes.send_cores[routes.pace[route]], routes.receive_cores[routes.pace[route]])
             assert cores == (on.cores(source, target) if protocol.pack_ns(1) else (1, 1))
-            assert routes.request_ns[route] == protocol.request_ns
+            assert routes.request_ns[routes.pace[route]] == protocol.request_ns
             assert pace is not None
             for nbytes in (0, 1, 12_345):
                 ends = on.pack_ns(source, target, nbytes) + on.unpack_ns(source, target, nbytes)
                 assert alone_ns(pace, nbytes) == on.transfer_ns(source, target, nbytes) + ends
     assert list(dict.fromkeys(seen)) == list(range(len(routes.links)))  # numbered in order
+
+
+@given(data=st.data())
+@pytest.mark.parametrize("on", CLUSTERS.values(), ids=CLUSTERS)
+def test_the_routes_of_some_pairs_are_those_of_all(on: Cluster, data: st.DataObject) -> None:
+    count = len(on)
+    pairs = ints(sorted(data.draw(st.sets(st.integers(0, count * count - 1)))))
+    every, some = routes_of(on), routes_of(on, pairs)
+    source, target = pairs // count, pairs % count
+    mine, whole = some.between(source, target), every.between(source, target)
+    for route, same in zip(mine.tolist(), whole.tolist(), strict=True):
+        assert (route < 0) == (same < 0)
+        if route >= 0:
+            assert some.links[route] == every.links[same]
+            for name in (
+                "latency_ns",
+                "bytes_per_s",
+                "request_ns",
+                "send_ns",
+                "receive_ns",
+                "send_cores",
+                "receive_cores",
+            ):
+                assert getattr(some, name)[some.pace[route]] == getattr(every, name)[every.pace[same]]
+    assert len(some.links) == len(set(mine[mine >= 0].tolist())) == len(set(whole[whole >= 0].tolist()))
+    rest = ints(sorted({*range(count * count)} - {*pairs.tolist()}))
+    assert (some.between(rest // count, rest % count) == -1).all()
 
 
 @given(contention=st.sampled_from(CONTENTIONS), own=st.lists(st.sampled_from((None, *CONTENTIONS)), min_size=1))

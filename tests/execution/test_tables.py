@@ -99,5 +99,8 @@ def test_the_cluster_is_a_few_columns() -> None:
     on = cluster(["w:0/CPU:0", "w:0/CPU:1", "w:0/GPU:0", "v:0/CPU:0"])
     tables = table(story("x = Placeholder"), on, [[0, 0]])
     assert tables.home.tolist() == [0, 1, 0, 3]
-    assert tables.latency_ns[0].tolist() == [0, 7, 100, 100]
-    assert tables.bytes_per_s[0].tolist() == [0, 0, 10**9, 10**9]
+    routes = tables.routes
+    pace = routes.pace[routes.between(ids([0, 0, 0]), ids([1, 2, 3]))]
+    assert routes.latency_ns[pace].tolist() == [7, 100, 100]
+    assert routes.bytes_per_s[pace].tolist() == [0, 10**9, 10**9]
+    assert routes.between(ids([0]), ids([0])).tolist() == [-1]

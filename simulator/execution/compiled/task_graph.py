@@ -47,10 +47,10 @@ def _share(work_ns: int, cores: int) -> int:
     return (work_ns + cores - 1) // cores
 
 
-def _beside(places: Places, path: int, packed: int, unpacked: int, wire_ns: int) -> int:
+def _beside(places: Places, pace: int, packed: int, unpacked: int, wire_ns: int) -> int:
     """Latency that work outside the lanes adds to a message; see `protocols.outside_lanes_ns`."""
-    sends, receives = places.send_ns[path], places.receive_ns[path]
-    here, there = places.send_cores[path], places.receive_cores[path]
+    sends, receives = places.send_ns[pace], places.receive_ns[pace]
+    here, there = places.send_cores[pace], places.receive_cores[pace]
     alone = sends + receives - _share(sends, here) - _share(receives, there)
     stream = max(wire_ns, packed - sends, unpacked - receives)
     lanes = _share(packed, here) + _share(unpacked, there)
@@ -85,7 +85,7 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
     transfers, slowest, total = 0, NEVER, 0.0
     for at in range(KINDS):
         counts[at] = 0
-    for path in range(len(found.flows)):
+    for path in range(len(found.flows) if len(laid.shared.link) > 0 else 0):
         found.flows[path] = 0
     for memory in range(len(group_of) if chained else 0):
         group_of[memory] = -1
@@ -145,23 +145,24 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                     path = route_between[source, target]
                     if path < 0:
                         return REFUSED
-                    nbytes, rate, wire_ns = tensor_bytes[carried], bytes_per_s[path], 0
+                    pace = places.pace[path]
+                    nbytes, rate, wire_ns = tensor_bytes[carried], bytes_per_s[pace], 0
                     if rate > 0 and nbytes <= SAFE_BYTES:
                         wire_ns = bytes_ns(nbytes, rate)
                     elif rate > 0:
-                        wire_ns = places.big_ns[place_of(places.big, carried), path]
+                        wire_ns = places.big_ns[place_of(places.big, carried), pace]
                         if wire_ns < 0:
                             return REFUSED
-                    late, pack, unpack = places.latency_ns[path], 0, 0
+                    late, pack, unpack = places.latency_ns[pace], 0, 0
                     if works:
-                        pack = _work_ns(places.send_ns[path], nbytes, places.send_ps_per_byte[path])
-                        unpack = _work_ns(places.receive_ns[path], nbytes, places.receive_ps_per_byte[path])
+                        pack = _work_ns(places.send_ns[pace], nbytes, places.send_ps_per_byte[pace])
+                        unpack = _work_ns(places.receive_ns[pace], nbytes, places.receive_ps_per_byte[pace])
                         if pack < 0 or unpack < 0:
                             return REFUSED
                         total += pack + unpack
-                        late += _beside(places, path, pack, unpack, wire_ns)
-                        pack = _share(pack, places.send_cores[path])
-                        unpack = _share(unpack, places.receive_cores[path])
+                        late += _beside(places, pace, pack, unpack, wire_ns)
+                        pack = _share(pack, places.send_cores[pace])
+                        unpack = _share(unpack, places.receive_cores[pace])
                         found.pack_ns[transfers], found.unpack_ns[transfers] = pack, unpack
                         counts[PACKS] += pack > 0
                         counts[UNPACKS] += unpack > 0
@@ -185,8 +186,8 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                         counts[RESTS] += rest
                         counts[ARRIVALS] += rest or links > 1
                     if nodes.post[carried] >= 0:
-                        counts[REQUESTS] += places.request_ns[path] > 0
-                        threaded = order == EXECUTOR and cpu[source] and places.send_cores[path] == 1
+                        counts[REQUESTS] += places.request_ns[pace] > 0
+                        threaded = order == EXECUTOR and cpu[source] and places.send_cores[pace] == 1
                         counts[ANSWERS] += threaded and pack > 0
                     found.tensor_of[transfers], found.route_of[transfers], found.op_of[transfers] = carried, path, op
                     if works or noting:
@@ -235,7 +236,7 @@ def add_up_work(laid: Laid, own: Arena, ops: int) -> None:
 def held_ns(places: Places, shared: SharedLinks, tensor: int, nbytes: int, place: int, path: int, wire_ns: int) -> int:
     """The time for which a link is held; `wire_ns` is that of the slowest link of the route."""
     rate = shared.capacity[places.held[place]]
-    if rate == places.bytes_per_s[path]:
+    if rate == places.bytes_per_s[places.pace[path]]:
         return wire_ns
     if nbytes <= SAFE_BYTES:
         taken: int = bytes_ns(nbytes, rate)
@@ -269,6 +270,7 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
         release_ns[one] = 0
     for transfer in range(transfers):
         tensor, path = found.tensor_of[transfer], found.route_of[transfer]
+        pace = places.pace[path]
         nbytes, wire_ns, late = nodes.tensor_bytes[tensor], found.wire_ns[transfer], found.late_ns[transfer]
         low, high = found.span_from[transfer], found.span_to[transfer]
         from_place, to_place = places.held_ptr[path], places.held_ptr[path + 1]
@@ -337,10 +339,10 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
                 needs[first] = 1
                 _follow(tasks, free, first, wire)
                 if order == EXECUTOR:
-                    own.threads.packs[first] = places.cpu[found.source_of[transfer]] and places.send_cores[path] == 1
+                    own.threads.packs[first] = places.cpu[found.source_of[transfer]] and places.send_cores[pace] == 1
         next_from[last], next_to[last] = low, high
         if requests and poster < 0:
-            release_ns[first] = places.request_ns[path] + nodes.turn_ns[tensor]
+            release_ns[first] = places.request_ns[pace] + nodes.turn_ns[tensor]
         if found.sent[transfer] >= len(nodes.tensor_bytes):
             before = found.sent[transfer] - len(nodes.tensor_bytes)
             successor[found.next_led[before]] = first
@@ -357,17 +359,17 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
         poster, first = nodes.post[found.tensor_of[transfer]], found.first_of[transfer]
         if poster >= 0:
             needs[first] += 1
-            path, source = found.route_of[transfer], found.source_of[transfer]
+            pace, source = places.pace[found.route_of[transfer]], found.source_of[transfer]
             threaded = order == EXECUTOR and places.works[0] and found.pack_ns[transfer] > 0
-            if threaded and places.cpu[source] and places.send_cores[path] == 1:
+            if threaded and places.cpu[source] and places.send_cores[pace] == 1:
                 one = _new(at_number, ANSWERS)
                 length[one], resource[one], needs[one] = 0, places.home[source], 1
                 own.threads.packs[one] = True
                 _follow(tasks, free, one, first)
                 first = one
-            if places.request_ns[path] > 0:
+            if places.request_ns[pace] > 0:
                 one = _new(at_number, REQUESTS)
-                length[one], resource[one], needs[one] = places.request_ns[path], NOWHERE, 1
+                length[one], resource[one], needs[one] = places.request_ns[pace], NOWHERE, 1
                 _follow(tasks, free, one, first)
                 first = one
             successor[next_to[poster]] = first

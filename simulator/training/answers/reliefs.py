@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.hierarchy import telling_pairs
 from simulator.cluster.master import short_task
 from simulator.cluster.protocols import GRPC, PLAIN, RDMA, Protocol
 from simulator.columns import Flags, Ints, flags
@@ -155,16 +156,16 @@ class LinkEnds(NamedTuple):
 
 
 def ends_of_links(cluster: Cluster) -> LinkEnds:
-    """The ends of each link, by all routes over it."""
+    """The ends of each link, by routes over it: all, or as many of a Hierarchy as tell one end from several."""
     task_of, links = np.array(cluster.task_of, np.int64), len(cluster.links)
     senders, getters, between = Ends(task_of, links), Ends(task_of, links), np.ones(links, bool)
-    for source, row in enumerate(cluster.routes):
-        crossed = [() if route is None or target == source else route for target, route in enumerate(row)]
-        target = np.repeat(np.arange(len(crossed)), [len(route) for route in crossed])
-        link = np.fromiter(chain.from_iterable(crossed), np.int64, len(target))
-        senders.add(link, np.full(len(link), source))
-        getters.add(link, target)
-        between[link[task_of[target] == task_of[source]]] = False
+    pairs = np.array(telling_pairs(cluster.routes), np.int64).reshape(-1, 2)
+    crossed = [cluster.routes[source][target] or () for source, target in pairs.tolist()]
+    source, target = np.repeat(pairs, [len(route) for route in crossed], axis=0).T
+    link = np.fromiter(chain.from_iterable(crossed), np.int64, len(target))
+    senders.add(link, source)
+    getters.add(link, target)
+    between[link[task_of[target] == task_of[source]]] = False
     return LinkEnds(senders, getters, flags(between))
 
 

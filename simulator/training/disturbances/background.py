@@ -49,7 +49,8 @@ def background(disturbed: Disturbed) -> Background:
     if not disturbed.senders:
         return Background((), (), ())
     cluster, clients, notes = disturbed.cluster, [], []
-    of, paces = routes_of(cluster).paces
+    pairs = ints(np.unique([source * len(cluster) + target for source, target, *_ in disturbed.senders]))
+    of, paces = routes_of(cluster, pairs).paces
     for row, (source, target, nbytes, period) in enumerate(disturbed.senders):
         name = f"traffic {row}, " + " to ".join(short_task(cluster.devices[end].task) for end in (source, target))
         pace = paces[of[source, target]]

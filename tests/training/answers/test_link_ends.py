@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from placement import clients
+from simulator import distributed, estimate_each, load, read_regime
 from simulator.cluster.cluster import Cluster, Link
 from simulator.cluster.description import load_cluster
+from simulator.cluster.hierarchy import Hierarchy, telling_pairs
 from simulator.training.answers.reliefs import ends_of_links
+from simulator.training.clients import combine_tables
+from tests.cluster.test_hierarchy import clusters
 
 
 @given(st.sampled_from(["ps=2,worker=3x2gpu", "a=2,b=1x2gpu", "4gpu"]), st.randoms(use_true_random=False))
@@ -31,6 +37,30 @@ def test_the_only_device_and_the_only_task_are_those_of_all_routes(text: str, ra
     )
     for cluster in (real, drawn):
         _check(cluster)
+
+
+@given(clusters())
+def test_a_hierarchy_needs_few_routes_for_that(cluster: Cluster) -> None:
+    assert isinstance(cluster.routes, Hierarchy)
+    _check(cluster)
+
+
+@pytest.mark.parametrize("text", ["ps=2,worker=9x2gpu", "worker=40", "a=3x1gpu,b=4x2gpu"])
+def test_their_number_grows_with_the_devices(text: str) -> None:
+    cluster = load_cluster(text)
+    _check(cluster)
+    assert len(telling_pairs(cluster.routes)) <= 16 * len(cluster)
+
+
+def test_the_routes_of_a_training_are_those_that_its_clients_take() -> None:
+    """Not of all pairs, whose number grows with the square of the workers."""
+    cluster = load_cluster("ps=2,worker=40")
+    graph = load("examples/ps_training.pbtxt")
+    programs = distributed(graph, cluster, regime=read_regime("async"))
+    prices = estimate_each(programs, cluster)
+    routes = combine_tables(clients(programs, cluster, prices), cluster, prices).tables.routes
+    assert routes.pairs is not None
+    assert len(routes.pairs) == 2 * 2 * 40  # to and from each of two parameter servers
 
 
 def _check(cluster: Cluster) -> None:
