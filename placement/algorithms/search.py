@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
+from math import inf
 from time import monotonic
 
 import numpy as np
@@ -134,14 +135,14 @@ def _starts(judge: Judge, ranks: Ints, known: Sequence[Candidate]) -> list[Candi
         found.append(judge.judge("first devices", [allowed[0] for allowed in problem.allowed]))
     alone = (all_on(problem, device).device for device in range(len(problem.capacity)))
     base = min(found, key=lambda one: one.rank).device.tolist()
-    for how, source, share in (
-        ("one device", alone, 0.2),
-        ("list schedules", lists(judge.made, ranks), _LISTS),
-        ("parts", apart(judge.made, base), 1.0),
-        ("cuts", cuts(judge.made, base, tight=judge.tight), 1.0),
+    for how, source, until in (
+        ("one device", alone, 0.2 * most),
+        ("list schedules", lists(judge.made, ranks), _LISTS * most),
+        ("parts", apart(judge.made, base), inf),  # a few, of which one is often far better than all else
+        ("cuts", cuts(judge.made, base, tight=judge.tight), most),
     ):
         made: Iterator[npt.ArrayLike] = iter(source)
-        while judge.left() and judge.judged < most * share and (device := next(made, None)) is not None:
+        while judge.left() and judge.judged < until and (device := next(made, None)) is not None:
             found.append(judge.judge(how, device))
     return found
 
