@@ -36,7 +36,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 }
 TRAININGS: Mapping[str, Sequence[str]] = {
     "asynchronous training": (*PS, "--training", "async", "--steps", "40", "-o", "a.html", "--json", "a.json"),
-    "synchronous training": (*PS, "--training", "sync", "--backup", "1", "--steps", "40", "-o", "a.html"),
+    "synchronous training": (*PS, "--training", "sync:aggregate=1", "--steps", "40", "-o", "a.html"),
     "numbers of workers": (*PS, "--training", "async", "--workers", "1,2,4", "--steps", "20", "--json", "a.json"),
 }
 WITHOUT_TENSORFLOW = "import sys; sys.modules['tensorflow'] = None; from viz.entry import main; sys.exit(main())"
