@@ -2,7 +2,8 @@
 
 From the first op to the last, each joins the parts whose values it reads. Some ops tie parts together and belong to
 none. Those that may run soon after the beginning are weights, or split a batch. Those that read from several large
-parts sum gradients up, or losses.
+parts sum gradients up, or losses. What little follows from these, as updates of weights, joins no large part, even if
+the end of a step reads both.
 """
 
 from __future__ import annotations
@@ -39,15 +40,20 @@ def parts_of(problem: Problem, work_ns: Floats, crossing: npt.NDArray[np.bool_],
         end[op] = work[op] + max([end[source] for source in sources[bounds[op] : bounds[op + 1]]], default=0.0)
     soon, large = _SOON * max(end), float(work_ns.sum()) / (_LARGE * devices)
     ties, whole, joined = [one <= soon for one in end], list(work), list(range(count))
+    follows = [False] * count  # it reads sums over parts; of a tie: it is such a sum
     for op in order:
         if ties[op]:
             continue
-        reads = range(bounds[op], bounds[op + 1])
-        read = {_root(joined, sources[at]) for at in reads if counts[at] and not ties[sources[at]]}
-        if sum(whole[part] >= large for part in read) > 1:
-            ties[op] = True
+        reads = [sources[at] for at in range(bounds[op], bounds[op + 1]) if counts[at]]
+        parts = {_root(joined, source) for source in reads if not ties[source]}
+        several = sum(whole[part] >= large for part in parts)
+        if several > 1:
+            ties[op] = follows[op] = True
             continue
-        for part in read:
+        if several:
+            parts = {part for part in parts if whole[part] >= large or not follows[part]}
+        follows[op] = any(follows[source] for source in reads if ties[source]) or any(follows[part] for part in parts)
+        for part in parts:
             joined[part] = op
             whole[op] += whole[part]
     root, tied = np.array([_root(joined, op) for op in range(count)]), np.array(ties)
@@ -92,8 +98,8 @@ def _single(key: Ints, part: Ints, count: int) -> Ints:
 def spread(device: Ints, pair: Ints, pair_ns: Floats, resident: Ints, devices: int) -> Ints:
     """[M] the device of each group, of so many; those that had none are what parts share.
 
-    What is resident is spread evenly. Each other group goes where most of its values come from or go to, to a group
-    that is shared before others.
+    What is resident is spread evenly. Each other group goes where most of its values come from or go to. Those beside a
+    shared group come first, so a sum of gradients goes to its weight by way of what scales it.
     """
     device, shared = device.copy(), device < 0
     held = np.zeros(devices, np.int64)
@@ -102,7 +108,9 @@ def spread(device: Ints, pair: Ints, pair_ns: Floats, resident: Ints, devices: i
         device[group] = held.argmin()
         held[device[group]] += resident[group]
     (one, other), both_ns = np.concatenate([pair, pair[:, ::-1]]).T, np.concatenate([pair_ns, pair_ns])
-    while (near := np.flatnonzero((device[one] < 0) & (device[other] >= 0))).size:
-        near = near[np.lexsort((both_ns[near], shared[other[near]]))]
+    while (opened := (device[one] < 0) & (device[other] >= 0)).any():
+        after_shared = opened & shared[other]
+        near = np.flatnonzero(after_shared if after_shared.any() else opened)
+        near = near[np.argsort(both_ns[near], kind="stable")]
         device[one[near]] = device[other[near]]  # the last that is written stays
     return np.where(device < 0, 0, device)

@@ -16,7 +16,7 @@ from placement.plan import Plan, verdict
 from placement.problem import Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import Decisions, decisions_of
-from placement.search.parts import of_groups, spread
+from placement.search.parts import of_groups, parts_of, spread
 from placement.search.starts import apart
 from simulator.columns import ints
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
@@ -24,10 +24,13 @@ from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
 LAYERS, VALUE, TIME = 6, 100, 1000
 
 
-def towers(count: int, devices: int, *, weight: int = VALUE, chance: int | None = None) -> tuple[Problem, list[str]]:
+def towers(
+    count: int, devices: int, *, weight: int = VALUE, chance: int | None = None, ends: bool = False
+) -> tuple[Problem, list[str]]:
     """The training of a chain of layers in towers, which read shares of a batch and end in one loss; and its ops.
 
-    Bytes take nanoseconds. By `chance` nodes have another order, and names that tell nothing.
+    Bytes take nanoseconds. By `chance` nodes have another order, and names that tell nothing. With `ends` the last op
+    reads the first tower and all updates, as a fetched summary does.
     """
     edges: dict[tuple[str, str], int | None] = {}
     for tower in range(count):
@@ -43,7 +46,9 @@ def towers(count: int, devices: int, *, weight: int = VALUE, chance: int | None 
             edges[backward[layer], f"sum_{layer}"] = weight
     for layer in range(LAYERS):
         edges[f"sum_{layer}", f"update_{layer}"] = weight
-        edges[f"update_{layer}", "train"] = None
+        edges[f"update_{layer}", "train"] = VALUE if ends else None
+    if ends:
+        edges["backward_0_0", "train"] = VALUE
     names = list(dict.fromkeys(name for edge in edges for name in edge))
     if chance is not None:
         names = [names[at] for at in np.random.default_rng(chance).permutation(len(names)).tolist()]
@@ -71,6 +76,16 @@ def test_each_tower_is_a_part_and_what_they_share_is_none(count: int, devices: i
     assert sorted(min(found) for found in of_tower) == list(range(count))
     assert all(len(found) == 1 for found in of_tower)
     assert {part[name] for name in names if "ward" not in name} == {-1}
+
+
+@pytest.mark.parametrize("chance", [None, 1])
+def test_an_op_that_ends_the_step_brings_no_updates_into_the_part_that_it_reads(chance: int | None) -> None:
+    problem, names = towers(4, 4, chance=chance, ends=True)
+    work_ns = np.array([TIME if "ward" in name else 10 for name in names], float)
+    found = parts_of(problem, work_ns, decided(problem).wire_ns > 0, 4)
+    part = dict(zip(names, found.tolist(), strict=True))
+    assert part["train"] == part["backward_0_0"] >= 0
+    assert {part[name] for name in names if name.startswith(("weight", "sum", "update"))} == {-1}
 
 
 def test_a_step_of_one_part_has_no_such_start() -> None:
@@ -130,3 +145,11 @@ def test_what_is_shared_is_spread_by_its_bytes() -> None:
     device, resident = ints([1, -1, -1, -1, -1, -1]), ints([9, 5, 3, 2, 0, 0])
     pair, pair_ns = np.array([[0, 4], [1, 4]]), np.array([7.0, 1.0])
     assert spread(device, pair, pair_ns, resident, 2).tolist() == [1, 0, 1, 1, 0, 0]
+
+
+def test_a_sum_goes_to_its_weight_by_way_of_what_scales_it() -> None:
+    """Groups: two towers; a weight on the second device; a factor beside it; the sum that the factor scales."""
+    device, resident = ints([0, 1, -1, -1, -1, -1]), ints([9, 9, 8, 9, 0, 0])
+    pair = np.array([[0, 5], [1, 5], [5, 4], [4, 2]])
+    pair_ns = np.array([9.0, 8.0, 1.0, 1.0])
+    assert spread(device, pair, pair_ns, resident, 2).tolist() == [0, 1, 1, 0, 1, 1]
