@@ -47,7 +47,7 @@ class Net:
         self.weights: list[Any] = []
         self.decayed: list[Any] = []  # all weights but those of batch normalisation
         self.count = 0
-        self.normed = True  # convolutions have batch normalisation, unless they say otherwise
+        self.normed = True  # convolutions have batch normalisation, not a bias
         self.scaled = True  # batch normalisation learns a scale, too
 
     @property
@@ -81,7 +81,6 @@ class Net:
         stride: int = 1,
         padding: str = "SAME",
         *,
-        normed: bool | None = None,
         relu: bool = True,
         groups: int = 1,
     ) -> None:
@@ -95,8 +94,7 @@ class Net:
                 x, padding = (tf.pad(x, ordered), "VALID") if stride > 1 and height > 1 else (x, "SAME")
             kernel = self.variable("kernel", [height, broad, self.channels // groups, width])
             x = tf.nn.conv2d(x, kernel, self._square(stride), padding, data_format=self.format)
-            normed = self.normed if normed is None else normed
-            self.top = self._normalised(x, width) if normed else self._biased(x, width)
+            self.top = self._normalised(x, width) if self.normed else self._biased(x, width)
             if relu:
                 self.top = tf.nn.relu(self.top)
 
@@ -182,12 +180,13 @@ def alexnet(*widths: int) -> Callable[[Net], None]:
     """Krizhevsky, One weird trick (2014); tf_cnn_benchmarks has a wider layer than the paper."""
 
     def build(net: Net) -> None:
-        net.conv(64, 11, 4, "VALID", normed=False)
+        net.normed = False
+        net.conv(64, 11, 4, "VALID")
         net.pool("max", 3)
-        net.conv(192, 5, normed=False)
+        net.conv(192, 5)
         net.pool("max", 3)
         for width in widths:
-            net.conv(width, 3, normed=False)
+            net.conv(width, 3)
         net.pool("max", 3)
         net.flat()
         net.dense(4096)
@@ -198,12 +197,13 @@ def alexnet(*widths: int) -> Callable[[Net], None]:
 
 def overfeat(net: Net) -> None:
     """Sermanet et al., OverFeat (2013), the fast model."""
-    net.conv(96, 11, 4, "VALID", normed=False)
+    net.normed = False
+    net.conv(96, 11, 4, "VALID")
     net.pool("max", 2)
-    net.conv(256, 5, 1, "VALID", normed=False)
+    net.conv(256, 5, 1, "VALID")
     net.pool("max", 2)
     for width in (512, 1024, 1024):
-        net.conv(width, 3, normed=False)
+        net.conv(width, 3)
     net.pool("max", 2)
     net.flat()
     net.dense(3072)
@@ -214,9 +214,10 @@ def vgg(*times: int) -> Callable[[Net], None]:
     """Simonyan and Zisserman, Very Deep Convolutional Networks (2014), with so many layers of each width."""
 
     def build(net: Net) -> None:
+        net.normed = False
         for width, count in zip((64, 128, 256, 512, 512), times, strict=True):
             for _ in range(count):
-                net.conv(width, 3, normed=False)
+                net.conv(width, 3)
             net.pool("max", 2)
         net.flat()
         net.dense(4096)
