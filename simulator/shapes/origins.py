@@ -134,12 +134,26 @@ class Origins:
                 if symbol not in last and (entry.place or entry.number != self.size)
             }
             if not likely:
+                left = self._first_ones(left, free, last)
                 break
             for symbol, how in likely.items():
                 if how == min(likely.values()):
                     algebra.bound[symbol] = entries[symbol].number
             left = self._solved(left, last)
         return not any(self.symbols(form) <= last for form in left)
+
+    def _first_ones(self, forms: Sequence[int], free: Iterable[int], last: frozenset[int]) -> list[int]:
+        """Take entries that nothing else tells, which equal the batch and stand first, for the batch of their equation.
+
+        Such a one may say alone that the batch is a multiple of it, as the rows of a tensor that is laid out anew.
+        """
+        for form in forms:
+            symbols = self.symbols(form)
+            root = max(symbols & last, default=None)
+            for symbol in sorted(symbols.intersection(free) - last):
+                if root is not None:
+                    self.algebra.bound[symbol] = root
+        return self._solved(forms, last)
 
     def _likely(self, entry: FileNumber, fed: Collection[int]) -> tuple[bool, int]:
         """How likely an entry is the batch, as a value to sort by."""
@@ -175,6 +189,7 @@ class Origins:
         alone = [term[0] for term, factor in terms.items() if len(term) == 1 and count[term[0]] == 1 and factor**2 == 1]
         rooted = [symbol for symbol in alone if symbol in last]
         free = [symbol for symbol in alone if symbol not in last and (symbol in self.entries or self._rounds(symbol))]
+        free = [one for one in free if one not in self._within(term for term in terms if term != (one,))]
         if not free and len(rooted) > 1 and len(terms) == 2:
             free = rooted  # two of the batch itself
         if not free:
@@ -184,6 +199,17 @@ class Origins:
         rest = {term: sign * factor for term, factor in terms.items() if term != (chosen,)}
         self.algebra.bound[chosen] = self.algebra.polynomial(rest)
         return True
+
+    def _within(self, terms: Iterable[tuple[int, ...]]) -> set[int]:
+        """The symbols of these terms, and of what they round: `a // b * b` depends on a."""
+        found, left = set[int](), [symbol for term in terms for symbol in term]
+        while left:
+            symbol = left.pop()
+            if symbol not in found and self._rounds(symbol):
+                _, a, b = self.algebra.reason(symbol)
+                left += [*self.symbols(a), *self.symbols(b)]  # type: ignore[arg-type]  # dimensions
+            found.add(symbol)
+        return found
 
     def number(self, form: int, at: Mapping[int, int]) -> int:
         """The number that a form is where symbols have the numbers `at`; other entries keep the file's."""

@@ -289,6 +289,15 @@ def twice(tf: Any, batch: int) -> None:
     v1.train.GradientDescentOptimizer(0.1).minimize(tf.add_n(found))
 
 
+def ordered(tf: Any, batch: int) -> None:
+    """Sorts over the examples, and a search in rows that are as long as the batch: [-1, batch] says it alone."""
+    v1 = tf.compat.v1
+    keys = v1.placeholder(tf.int64, [batch])
+    places = tf.searchsorted(tf.sort(keys), keys)
+    x = tf.gather(tf.matmul(v1.placeholder(tf.float32, [batch, 7]), _variable(tf, 7, CLASSES)), places)
+    _trained(tf, x, tf.cast(tf.argsort(keys, direction="DESCENDING"), tf.int32))
+
+
 PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
     "convolving": _of_keras(convolving, (16, 16, 3)),
     "recurrent": _of_keras(recurrent, (5, 3)),
@@ -299,7 +308,7 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
         f"{program.__name__}_{generation}": door(program)
         for program in (
             conv_net, channels_first, one_hot, broadcasts, words, unrolled, each_example, synthetic, queued, dataset,
-            generative, smoothness, twice,
+            generative, smoothness, twice, ordered,
         )
         for generation, door in ((1, _first), (2, _second))
     },

@@ -69,6 +69,18 @@ def test_of_a_product_the_first_place_is_the_batch() -> None:
     assert solved(origins, batch, 3, first, last) == [3, 8]
 
 
+def test_rows_that_are_as_long_as_the_batch_are_it_though_nothing_else_tells() -> None:
+    origins, (batch, rows) = numbers(4, 4, 4)
+    origins.equate(batch // rows * rows, batch)
+    assert solved(origins, batch, 7, rows, batch // rows) == [7, 1]
+
+
+def test_what_is_rounded_of_a_number_does_not_tell_it() -> None:
+    origins, (batch, whole, part) = numbers(4, 4, 80, 20)
+    origins.equate(whole // part * part, whole)
+    assert solved(origins, batch, 7, whole, part, whole // part) == [80, 20, 4]
+
+
 def test_a_batch_that_equals_a_number_of_the_op_fits_no_other() -> None:
     origins, (batch,) = numbers(8, 8)
     origins.equate(batch * 10, 80)
