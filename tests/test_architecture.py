@@ -328,7 +328,7 @@ def test_llvm_is_imported_only_behind_its_door_and_what_is_compiled_where_it_is_
 def test_what_is_compiled_into_a_loop_is_among_the_sources_by_which_its_cache_is_found() -> None:
     """Else an edit there would go unnoticed; a way in may import what it calls outside of the loop."""
     from simulator.bounds.compiled import SOURCES
-    from simulator.bounds.heads import Room, Waits, heads
+    from simulator.bounds.heads import Predecessors, Room, heads
     from simulator.execution.arrays import Flows, SharedLinks, State, Tasks, Threads
     from simulator.execution.compiled.translation import INT, Array, Module, Table
     from simulator.execution.event_loop import event_loop
@@ -340,7 +340,7 @@ def test_what_is_compiled_into_a_loop_is_among_the_sources_by_which_its_cache_is
     for sources, function, types in (
         (STEP, event_loop(), [*loop, ()]),
         (TRAINING, event_loop(HOOKS), [*loop, Table(Control)]),
-        (SOURCES, heads, [Table(Waits), Table(Room), INT]),
+        (SOURCES, heads, [Table(Predecessors), Table(Room), INT]),
     ):
         files = [ROOT / "simulator" / part for part in sources.parts]
         inside = {name for name, (path, _, _) in modules().items() if path in files or path.parent in files}

@@ -11,7 +11,7 @@ from simulator.units import Nanos, show_nanos
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedPipeline:
     """A step with so many microbatches over so many stages; 1 and 0: the plain one."""
 
     microbatches: int
@@ -33,8 +33,8 @@ class Pipelined:
     """The pipeline of a run, or the plain step where none was better."""
 
     made: Pipeline | None  # None: the plain step is shown
-    best: Tried | None = None  # of those that were tried
-    tried: tuple[Tried, ...] = ()  # the plain one first; empty: their number was given
+    best: TriedPipeline | None = None  # of those that were tried
+    tried: tuple[TriedPipeline, ...] = ()  # the plain one first; empty: their number was given
 
     def sentence(self) -> str:
         """The pipeline in a sentence, with what it gains where others were tried."""

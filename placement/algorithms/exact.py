@@ -53,7 +53,7 @@ def exact(problem: Problem) -> Plan:
     half = effort if effort.seconds is None else replace(effort, seconds=effort.seconds / 2)
     found = load("search")(replace(problem, effort=half))
     over, taken_ns = verdict(problem, found)
-    model = Model(cp, problem, _serial_ns(problem) if over or taken_ns >= NEVER else taken_ns)
+    model = SatModel(cp, problem, _serial_ns(problem) if over or taken_ns >= NEVER else taken_ns)
     model.hint(found)
     effort.say(f"exact: looking for placements below {show_nanos(taken_ns)}, or a proof that there are none")
     solved = model.solve(half)
@@ -92,7 +92,7 @@ def _serial_ns(problem: Problem) -> Nanos:
     return min(slowest + moved + 1, 2**53)
 
 
-class Model:
+class SatModel:
     """A step as CP-SAT sees it."""
 
     def __init__(self, cp: Any, problem: Problem, last_ns: Nanos) -> None:

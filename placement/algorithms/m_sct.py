@@ -50,7 +50,7 @@ def _entered(problem: Problem, spared: list[int] | None) -> Schedule:
     return earliest_start(problem, machine, levels(problem, machine), values=True, favourite=spared)
 
 
-class Pairs(NamedTuple):
+class Reads(NamedTuple):
     """Ops and their readers, each pair once. Axis: P pairs."""
 
     op: Ids  # [P]
@@ -72,7 +72,7 @@ def favourites(problem: Problem) -> list[int] | None:
     return found
 
 
-def _pairs(problem: Problem) -> Pairs:
+def _pairs(problem: Problem) -> Reads:
     wire, longest = mean_transfer(problem).tolist(), dict[tuple[int, int], int]()
     for op, tensors in enumerate(problem.outputs):
         for tensor in tensors:
@@ -80,10 +80,10 @@ def _pairs(problem: Problem) -> Pairs:
                 together = problem.group[op] == problem.group[reader]
                 longest[op, reader] = max(longest.get((op, reader), 0), 0 if together else wire[tensor])
     ends = np.array(list(longest), np.int32).reshape(-1, 2)
-    return Pairs(ends[:, 0], ends[:, 1], np.array(list(longest.values()), np.int64))
+    return Reads(ends[:, 0], ends[:, 1], np.array(list(longest.values()), np.int64))
 
 
-def _program(problem: Problem, pairs: Pairs) -> np.typing.NDArray[np.float64] | None:
+def _program(problem: Problem, pairs: Reads) -> np.typing.NDArray[np.float64] | None:
     """[P] the share of each transfer that is not spared, at the smallest makespan (section 3.3, equation 1).
 
     Variables are these shares, the start of each op, and the makespan. Only transfers that take time have a share. None

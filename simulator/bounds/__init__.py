@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from simulator.assignment import Bound as Bound
 from simulator.bounds.classes import NEVER, Classes, apart_ns, changes_ns, classes_of, gates
-from simulator.bounds.heads import Room, Waits, heads
+from simulator.bounds.heads import Predecessors, Room, heads
 from simulator.bounds.loads import Load, link_bound, work_bound
 from simulator.columns import Flags, by_key
 from simulator.execution.options import SimulationOptions
@@ -153,7 +153,7 @@ def _heads(
         source, target, changes, order = target, source, changes.transpose(0, 2, 1), order[::-1]
     kept = kept[np.argsort(target[kept], kind="stable")]
     gated = np.zeros(len(target), bool) if turned else gate
-    waits = Waits(
+    waits = Predecessors(
         order=order,
         first=np.searchsorted(target[kept], np.arange(n + 1)),
         op=source[kept],
@@ -170,10 +170,10 @@ def _heads(
         from simulator.bounds.compiled import find_heads  # late: it loads LLVM
 
         room = Room(*(np.full(length, -1) for length in lengths))  # -1: no op has met another yet
-        find_heads(Waits(*(np.array(column, np.int64, order="C") for column in waits)), room, depth)
+        find_heads(Predecessors(*(np.array(column, np.int64, order="C") for column in waits)), room, depth)
     else:
         room = Room(*([-1] * length for length in lengths))  # type: ignore[arg-type]  # it runs over lists, too
-        heads(Waits(*(column.tolist() for column in waits)), room, depth)
+        heads(Predecessors(*(column.tolist() for column in waits)), room, depth)
     return np.array(room.start_ns, np.int64).reshape(n, count)
 
 

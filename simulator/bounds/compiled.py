@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.bounds.heads import Room, Waits, heads
+from simulator.bounds.heads import Predecessors, Room, heads
 from simulator.execution.choosing import CompiledSources
 from simulator.execution.compiled.kernel import Parameter, made
 from simulator.execution.compiled.translation import INT, Table
@@ -15,4 +15,4 @@ SOURCES = CompiledSources(
     ("bounds/compiled.py", "bounds/heads.py", "bounds/classes.py", "execution/compiled"),
 )
 
-find_heads = made(heads, [Parameter(Table(Waits)), Parameter(Table(Room), (Room,)), Parameter(INT)], SOURCES)
+find_heads = made(heads, [Parameter(Table(Predecessors)), Parameter(Table(Room), (Room,)), Parameter(INT)], SOURCES)

@@ -16,7 +16,7 @@ from simulator.bounds.classes import NEVER
 from simulator.columns import Ints
 
 
-class Waits(NamedTuple):
+class Predecessors(NamedTuple):
     """The ops that each op waits for. Axes: n ops, E edges by the op that waits, K classes, Z sizes of values."""
 
     order: Ints  # [n] the ops, each after those that it waits for
@@ -73,7 +73,7 @@ def _sink(heap: Ints, size: int) -> None:
     heap[at] = place
 
 
-def _come(waits: Waits, room: Room, op: int, classes: int) -> None:
+def _come(waits: Predecessors, room: Room, op: int, classes: int) -> None:
     """Start the op on each class when all its inputs are there, each from its best class."""
     change, start, end = waits.change_ns, room.start_ns, room.end_ns
     mine = op * classes
@@ -94,7 +94,7 @@ def _come(waits: Waits, room: Room, op: int, classes: int) -> None:
         start[mine + to] = max(latest, opened)
 
 
-def _reach(waits: Waits, room: Room, op: int, through: int, size: int) -> int:
+def _reach(waits: Predecessors, room: Room, op: int, through: int, size: int) -> int:
     """Meet those for which one op waits, by which another is reached: the new size of the heap.
 
     An ancestor that is not beside the op has sent something to `through`, or `through` is not beside it either.
@@ -119,7 +119,7 @@ def _reach(waits: Waits, room: Room, op: int, through: int, size: int) -> int:
     return size
 
 
-def _meet(waits: Waits, room: Room, op: int, depth: int) -> int:
+def _meet(waits: Predecessors, room: Room, op: int, depth: int) -> int:
     """Collect the nearest ancestors by falling arrival: how many there are."""
     size = _reach(waits, room, op, op, 0)
     met = 0
@@ -139,7 +139,7 @@ def _meet(waits: Waits, room: Room, op: int, depth: int) -> int:
     return met
 
 
-def _alone(waits: Waits, room: Room, row: int, met: int, known: int) -> int:
+def _alone(waits: Predecessors, room: Room, row: int, met: int, known: int) -> int:
     """The earliest start of an op on a device of a class, by its ancestors alone, and not before `known`.
 
     Let the j ancestors whose values would arrive last be on its own device and the next one elsewhere. Then it
@@ -177,7 +177,7 @@ def _alone(waits: Waits, room: Room, row: int, met: int, known: int) -> int:
     return least
 
 
-def heads(waits: Waits, room: Room, depth: int) -> None:
+def heads(waits: Predecessors, room: Room, depth: int) -> None:
     """Fill in `start_ns`; at most `depth` ancestors of each op are looked at, 0: none."""
     order, first, run = waits.order, waits.first, waits.run_ns
     classes = len(waits.lanes)

@@ -103,18 +103,18 @@ class Hierarchy(Sequence[Sequence[Route | None]]):
         return len(self.positions)
 
     @overload
-    def __getitem__(self, source: int) -> Row: ...
+    def __getitem__(self, source: int) -> RouteRow: ...
 
     @overload
-    def __getitem__(self, source: slice) -> tuple[Row, ...]: ...
+    def __getitem__(self, source: slice) -> tuple[RouteRow, ...]: ...
 
-    def __getitem__(self, source: int | slice) -> Row | tuple[Row, ...]:
+    def __getitem__(self, source: int | slice) -> RouteRow | tuple[RouteRow, ...]:
         rows = range(len(self))[source]
-        return Row(self, rows) if isinstance(rows, int) else tuple(Row(self, row) for row in rows)
+        return RouteRow(self, rows) if isinstance(rows, int) else tuple(RouteRow(self, row) for row in rows)
 
 
 @dataclass(frozen=True)
-class Row(Sequence["Route | None"]):
+class RouteRow(Sequence["Route | None"]):
     """The routes from one device to each, itself included."""
 
     of: Hierarchy

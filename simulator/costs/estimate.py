@@ -18,7 +18,7 @@ import numpy.typing as npt
 from simulator.cluster.cluster import Cluster, Device
 from simulator.columns import Ints, flags, ids, ints
 from simulator.costs.collectives import all_reduces
-from simulator.costs.formulas.instance import Instance
+from simulator.costs.formulas.shaped_op import ShapedOp
 from simulator.costs.fusion import fused, reading_ns
 from simulator.costs.profile import Profile
 from simulator.costs.profiled import profile_notes, profiled_prices
@@ -106,7 +106,7 @@ def works_of(graph: Graph) -> tuple[list[OpWork], Ints]:
         row = rows.get(key)
         if row is None:
             row = rows[key] = len(works)
-            instance = Instance(
+            instance = ShapedOp(
                 op,
                 tuple(_bounded(graph.tensor_shape[t]) for t in taken),
                 tuple(_bounded(graph.tensor_shape[t]) for t in given),

@@ -35,9 +35,9 @@ from typing import NamedTuple, TypeAlias
 from simulator.cluster.chips import Chip
 from simulator.cluster.cluster import Device
 from simulator.cluster.peaks import peak
-from simulator.costs.formulas.instance import Instance, flag
 from simulator.costs.formulas.matrix import Product, many_products, one_product
 from simulator.costs.formulas.neural import Convolution, convolved
+from simulator.costs.formulas.shaped_op import ShapedOp, flag
 
 TILES = ((128, 128), (128, 64), (64, 64), (64, 32), (32, 32))  # rows and columns, of products
 CONVOLUTION_TILES = ((128, 128), (128, 64), (128, 32))  # of cuDNN's kernels for float32, by their names
@@ -214,7 +214,7 @@ def _transformed(kernel: Convolution, tiles: int, count: int) -> Product:
 # --- which kernel ----------------------------------------------------------------------------------------------------
 
 
-_KERNELS: Mapping[str, Callable[[Instance], Kernel | None]] = MappingProxyType(
+_KERNELS: Mapping[str, Callable[[ShapedOp], Kernel | None]] = MappingProxyType(
     {
         **dict.fromkeys(("MatMul", "SparseMatMul", "_FusedMatMul"), one_product),
         **dict.fromkeys(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), many_products),
@@ -231,7 +231,7 @@ _IN_LIBRARIES = (
 )  # fmt: skip
 
 
-def over_batch(instance: Instance) -> bool:
+def over_batch(instance: ShapedOp) -> bool:
     """Whether an op takes statistics over a batch, which is slower than streaming the same bytes."""
     return instance.op.startswith(_NORMALISING) and flag(instance, "is_training", True)
 
@@ -241,7 +241,7 @@ def in_library(op: str) -> bool:
     return op.startswith(_IN_LIBRARIES)
 
 
-def kernel_of(instance: Instance) -> Kernel | None:
+def kernel_of(instance: ShapedOp) -> Kernel | None:
     """The product or convolution that an op is; None for other ops and for unknown shapes."""
     found = _KERNELS.get(instance.op)
     return found(instance) if found else None

@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 from simulator.cluster.cluster import Device
 from simulator.cluster.peaks import FORMATS, peak
-from simulator.costs.formulas.instance import Instance, flag
 from simulator.costs.formulas.matrix import Product
+from simulator.costs.formulas.shaped_op import ShapedOp, flag
 from simulator.costs.kernels import Kernel, in_library, kernel_of, launched, over_batch, seconds, speeds_of
 from simulator.costs.rules import CHECKPOINT, ELEMENTWISE, Rule
 from simulator.costs.table import MAX_NS
@@ -60,7 +60,7 @@ class OpWork(NamedTuple):
     library: bool = False  # a kernel of cuDNN or cuBLAS, on a GPU
 
 
-def work_of(rule: Rule, instance: Instance) -> OpWork:
+def work_of(rule: Rule, instance: ShapedOp) -> OpWork:
     """The work of an op of that rule."""
     operations = real_operations(rule, instance, rule.flops(instance))
     kernel = kernel_of(instance)
@@ -88,7 +88,7 @@ def work_of(rule: Rule, instance: Instance) -> OpWork:
     )
 
 
-def variant(rule: Rule, instance: Instance) -> str:
+def variant(rule: Rule, instance: ShapedOp) -> str:
     """The variant of a kernel: an elementwise op whose operands differ in shape, a product of transposed matrices."""
     if rule.category == ELEMENTWISE:
         return "broadcasting" if len(set(filter(None, instance.inputs))) > 1 else ""
@@ -153,7 +153,7 @@ _COMPLEX = frozenset(map(number_of, ("COMPLEX64", "COMPLEX128")))
 _REAL_PER_COMPLEX = 4
 
 
-def number_format(rule: Rule, instance: Instance) -> str:
+def number_format(rule: Rule, instance: ShapedOp) -> str:
     """The number format in which the op computes: the widest of its floating inputs and outputs, one of `FORMATS`.
 
     So FusedBatchNorm with a float16 image and float32 statistics computes in float32, as in cuDNN, and so does
@@ -167,7 +167,7 @@ def number_format(rule: Rule, instance: Instance) -> str:
     return min(found, key=FORMATS.index, default="float32")
 
 
-def on_matrix_units(rule: Rule, instance: Instance) -> bool:
+def on_matrix_units(rule: Rule, instance: ShapedOp) -> bool:
     """Whether the op runs on tensor cores or AMX where there are some.
 
     They take floats and bytes. Complex products run on plain units (see `real_operations`), and so do products of int32
@@ -183,7 +183,7 @@ def is_complex(types: Sequence[int]) -> bool:
     return any(base(dtype) in _COMPLEX for dtype in types)
 
 
-def real_operations(rule: Rule, instance: Instance, count: int) -> int:
+def real_operations(rule: Rule, instance: ShapedOp, count: int) -> int:
     """The count in operations on real numbers; all formulas but Fourier's count complex numbers like real ones.
 
     Complex products do not run on tensor cores: TensorFlow asks cuBLAS for TF32 in float32 alone

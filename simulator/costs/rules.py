@@ -16,29 +16,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from simulator.costs.formulas.instance import (
-    Formula,
-    Instance,
-    accumulated,
-    add_all,
-    copied,
-    each,
-    each_input,
-    each_output,
-    gathered,
-    nothing,
-    per_gradient,
-    picked,
-    read,
-    rewritten,
-    scattered,
-    segmented,
-    sort,
-    tensors,
-    updated,
-    value,
-    written,
-)
 from simulator.costs.formulas.matrix import (
     banded_solve,
     batch_matmul,
@@ -104,6 +81,29 @@ from simulator.costs.formulas.scalar import (
     unsized_output,
     unsized_strings,
 )
+from simulator.costs.formulas.shaped_op import (
+    Formula,
+    ShapedOp,
+    accumulated,
+    add_all,
+    copied,
+    each,
+    each_input,
+    each_output,
+    gathered,
+    nothing,
+    per_gradient,
+    picked,
+    read,
+    rewritten,
+    scattered,
+    segmented,
+    sort,
+    tensors,
+    updated,
+    value,
+    written,
+)
 
 MATRIX = "matrix"
 ARRAY = "array"
@@ -121,10 +121,10 @@ CATEGORIES = (MATRIX, ARRAY, ELEMENTWISE, NEURAL, STATE, QUEUE, CONTROL, CHECKPO
 # category, arithmetic, bytes moved, attributes that the formulas read, ops
 Row: TypeAlias = tuple[str, Formula, Formula, str, str]
 # picoseconds of one core (ns per call, then ps per unit), parts for several cores, assumed sizes, ops
-CoreRow: TypeAlias = tuple[Formula, Formula, Callable[[Instance], str], str]
+CoreRow: TypeAlias = tuple[Formula, Formula, Callable[[ShapedOp], str], str]
 
 
-def sized(instance: Instance) -> str:
+def sized(instance: ShapedOp) -> str:
     """No size is assumed."""
     return ""
 
@@ -142,7 +142,7 @@ class Rule(NamedTuple):
     counts_real: bool = False  # of complex numbers, too, `flops` counts the operations on real ones
     core_ps: Formula = nothing  # on a CPU: what the kernel takes of one core, as measured
     parts: Formula = alone  # into which the kernel splits that for several cores
-    assumes: Callable[[Instance], str] = sized  # the words for a size that `core_ps` assumes; "" where it is known
+    assumes: Callable[[ShapedOp], str] = sized  # the words for a size that `core_ps` assumes; "" where it is known
     opaque: bool = False  # what it computes is not in the graph
 
 

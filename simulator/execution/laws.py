@@ -225,7 +225,7 @@ def _memory(trace: Trace, cluster: Cluster) -> Iterator[str]:
 
 
 Tag: TypeAlias = "tuple[int, ...]"
-Instance: TypeAlias = "tuple[int, Tag]"  # node of the pieces, iteration of each loop around it
+Firing: TypeAlias = "tuple[int, Tag]"  # node of the pieces, iteration of each loop around it
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,10 +233,10 @@ class _RecordedStep:
     """Workings: when everything is done that has been asked for so far; None: it never is, or it is dead."""
 
     partitions: Partitions
-    done: dict[Instance, int | None]
-    came: dict[Instance, int | None]  # Recv -> when its transfer ended; None: dead
+    done: dict[Firing, int | None]
+    came: dict[Firing, int | None]  # Recv -> when its transfer ended; None: dead
     recvs: frozenset[int]
-    left: dict[Instance, Tag]  # Exit, iteration around its loop -> the iteration of the loop from which it leaves
+    left: dict[Firing, Tag]  # Exit, iteration around its loop -> the iteration of the loop from which it leaves
     looping: bool  # loops are unrolled
 
 
@@ -272,7 +272,7 @@ def _record(trace: Trace, partitions: Partitions) -> _RecordedStep:
     tags = trace.iterations
     own, moved = trace.ops, trace.transfers
     rows = zip(own.node.tolist(), own.iteration.tolist(), own.end_ns.tolist(), strict=True)
-    done: dict[Instance, int | None] = {(node, tags[tag]): end for node, tag, end in rows}
+    done: dict[Firing, int | None] = {(node, tags[tag]): end for node, tag, end in rows}
     columns = (moved.row, moved.iteration, moved.dead, trace.stages.unpacked_ns)
     arrived = zip(*(column.tolist() for column in columns), strict=True)
     ops = partitions.graph.ops
@@ -288,7 +288,7 @@ def _record(trace: Trace, partitions: Partitions) -> _RecordedStep:
     )
 
 
-def _inputs(record: _RecordedStep, reader: Instance) -> Iterator[tuple[Instance | None, bool]]:
+def _inputs(record: _RecordedStep, reader: Firing) -> Iterator[tuple[Firing | None, bool]]:
     """The input's instance, None where nothing comes in this iteration; and whether it is a value."""
     graph, (node, tag) = record.partitions.graph, reader
     for edge in range(graph.in_ptr[node], graph.in_ptr[node + 1]):
@@ -310,9 +310,9 @@ def _inputs(record: _RecordedStep, reader: Instance) -> Iterator[tuple[Instance 
             yield (source, tag), value
 
 
-def _done(record: _RecordedStep, wanted: Instance) -> int | None:
+def _done(record: _RecordedStep, wanted: Firing) -> int | None:
     """The moment at which an instance is done; with a stack, as a loop's iterations follow each other."""
-    stack, seen = [wanted], set[Instance]()
+    stack, seen = [wanted], set[Firing]()
     while stack:
         one = stack[-1]
         if one in record.done:
@@ -327,12 +327,12 @@ def _done(record: _RecordedStep, wanted: Instance) -> int | None:
     return record.done[wanted]
 
 
-def _passed_on(record: _RecordedStep, one: Instance) -> int | None:
+def _passed_on(record: _RecordedStep, one: Firing) -> int | None:
     """The moment at which a node that the cut inserted is done: with its inputs, a Recv with its transfer."""
     return record.came.get(one) if one[0] in record.recvs else _last(record, one)
 
 
-def _needed(record: _RecordedStep, reader: Instance) -> int | None:
+def _needed(record: _RecordedStep, reader: Firing) -> int | None:
     """The moment at which the last needed input of an instance is there; None: it never is."""
     for source, _ in _inputs(record, reader):
         if source is not None:
@@ -340,7 +340,7 @@ def _needed(record: _RecordedStep, reader: Instance) -> int | None:
     return _last(record, reader)
 
 
-def _last(record: _RecordedStep, reader: Instance) -> int | None:
+def _last(record: _RecordedStep, reader: Firing) -> int | None:
     """The same, where the inputs have been looked at; a Merge needs one value, dead control inputs do not stop it.
 
     A ControlTrigger runs whatever is dead; the moment at which it hears of that is not in the trace.

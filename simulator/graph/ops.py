@@ -72,7 +72,7 @@ def _required(given: OpFacts) -> tuple[str, ...]:
 # --- attributes ------------------------------------------------------------------------------------------------------
 
 
-Values: TypeAlias = tuple[Plain, ...]
+PlainValues: TypeAlias = tuple[Plain, ...]
 Reader: TypeAlias = Callable[[Proto], Plain]  # of an AttrValue message
 Wanted: TypeAlias = tuple[tuple[str, Reader, Plain], ...]  # name, reader, default
 
@@ -129,7 +129,7 @@ def _wanted(given: OpFacts, names: Iterable[str]) -> Wanted:
     return tuple([(n, _READERS.get(given.attrs.get(n, ""), _READERS["type"]), given.defaults.get(n)) for n in names])
 
 
-def _values(wanted: Wanted, attrs: Attrs) -> Values:
+def _values(wanted: Wanted, attrs: Attrs) -> PlainValues:
     """The values of those attributes; None where one is absent and has no default, or is of another kind."""
     found = []
     for name, read, default in wanted:
@@ -217,7 +217,7 @@ def _signature_attrs(given: OpFacts) -> Wanted:
     return _wanted(given, sorted(named))
 
 
-def _by_name(wanted: Wanted, found: Values) -> dict[str, Plain]:
+def _by_name(wanted: Wanted, found: PlainValues) -> dict[str, Plain]:
     return {name: value for (name, _, _), value in zip(wanted, found, strict=True)}
 
 
@@ -274,12 +274,12 @@ def _limit(given: OpFacts, side: str) -> Limit:
 
 
 @lru_cache(maxsize=16_384)
-def _ranges(given: OpFacts, side: str, found: Values, most: int) -> Ranges | None:
+def _ranges(given: OpFacts, side: str, found: PlainValues, most: int) -> Ranges | None:
     return ranges_of(_arguments(given, side), _by_name(_signature_attrs(given), found), most)
 
 
 @lru_cache(maxsize=16_384)
-def _types(given: OpFacts, side: str, found: Values, most: int) -> Types | None:
+def _types(given: OpFacts, side: str, found: PlainValues, most: int) -> Types | None:
     ranges, value = _ranges(given, side, found, most), _by_name(_signature_attrs(given), found)
     if ranges is None:
         return None
@@ -344,7 +344,7 @@ def _kernel_attrs(given: OpFacts) -> Wanted:
 
 
 @lru_cache(maxsize=16_384)
-def _support(given: OpFacts, found: Values, present: tuple[str, ...]) -> Support:
+def _support(given: OpFacts, found: PlainValues, present: tuple[str, ...]) -> Support:
     value = _constrained(given, found)
     considered = [
         kernel
@@ -362,7 +362,7 @@ def _support(given: OpFacts, found: Values, present: tuple[str, ...]) -> Support
     )
 
 
-def _constrained(given: OpFacts, found: Values) -> dict[str, Plain]:
+def _constrained(given: OpFacts, found: PlainValues) -> dict[str, Plain]:
     value = _by_name(_kernel_attrs(given), found)
     return {**value, _LABEL: value[_LABEL] or ""}
 
@@ -424,7 +424,9 @@ def host_memory(op: str, attrs: Attrs, device_type: str, library: Library) -> Sl
 
 
 @lru_cache(maxsize=16_384)
-def _host_memory(given: OpFacts, device_type: str, signature: Values, constrained: Values, listed: Values) -> Slots:
+def _host_memory(
+    given: OpFacts, device_type: str, signature: PlainValues, constrained: PlainValues, listed: PlainValues
+) -> Slots:
     found = None
     if constrained and given.name not in _CALLS:  # a library function has no kernels
         found = _kernel(given, device_type, _constrained(given, constrained))

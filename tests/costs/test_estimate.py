@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster, Device
 from simulator.cluster.peaks import NO_PEAKS, Peaks, peak
 from simulator.costs.estimate import estimate
-from simulator.costs.formulas.instance import Instance
+from simulator.costs.formulas.shaped_op import ShapedOp
 from simulator.costs.roofline import DISPATCH_NS, MAX_COUNT, number_format, real_operations
 from simulator.costs.rules import FALLBACK_RULE, rule
 from simulator.costs.table import FALLBACK, MAX_NS
@@ -199,7 +199,7 @@ def test_each_node_costs_what_it_costs_alone(graph: Graph) -> None:
         priced = rule(op) or FALLBACK_RULE
         taken = [graph.tensor(t) for t in graph.edge_tensor[graph.in_ptr[node] : graph.in_ptr[node + 1]] if t >= 0]
         given_out = [graph.tensor(t) for t in range(graph.tensor_ptr[node], graph.tensor_ptr[node + 1])]
-        instance = Instance(
+        instance = ShapedOp(
             op,
             tuple(t.shape for t in taken),
             tuple(t.shape for t in given_out),

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from simulator.cluster.chips import FITTED, Chip, PeakParts, read_chip
 from simulator.cluster.peaks import Peaks
-from simulator.costs.formulas.instance import Instance
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.formulas.neural import Convolution, convolution, convolved
+from simulator.costs.formulas.shaped_op import ShapedOp
 from simulator.costs.kernels import Speeds, in_library, kernel_of, launched, seconds, speeds_of
 from simulator.graph.messages import AttrValue
 from tests.costs.test_estimate import GPU
@@ -34,9 +34,9 @@ CHIP = Speeds(
 sizes = st.integers(1, 3000)
 
 
-def instance(op: str, inputs: list[tuple[int, ...]], output: tuple[int, ...], **attrs: AttrValue) -> Instance:
+def instance(op: str, inputs: list[tuple[int, ...]], output: tuple[int, ...], **attrs: AttrValue) -> ShapedOp:
     nbytes = [4 * ceil_product(shape) for shape in inputs]
-    return Instance(op, tuple(inputs), (output,), tuple(nbytes), (4 * ceil_product(output),), attrs)
+    return ShapedOp(op, tuple(inputs), (output,), tuple(nbytes), (4 * ceil_product(output),), attrs)
 
 
 def ceil_product(shape: tuple[int, ...]) -> int:
@@ -258,7 +258,7 @@ def operations(product: Product) -> int:
 def test_unknown_shapes_make_no_kernel() -> None:
     unknown = instance("Conv2D", [(2, 8, 8, 32), (3, 3, 32, 64)], (2, 8, 8, 64), strides=strides(1, 1, 1, 1))
     for shapes in ((None, (3, 3, 32, 64)), ((2, -1, 8, 32), (3, 3, 32, 64)), ((2, 8, 8), (3, 3, 32, 64)), ()):
-        broken = Instance("Conv2D", shapes, unknown.outputs, (), (), unknown.attrs)
+        broken = ShapedOp("Conv2D", shapes, unknown.outputs, (), (), unknown.attrs)
         assert convolved(broken) is None
 
 

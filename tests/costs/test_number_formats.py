@@ -13,7 +13,7 @@ from simulator.cluster.models import find_model
 from simulator.cluster.notation import read_notation
 from simulator.cluster.peaks import FORMATS, Peaks, peak, read_peaks
 from simulator.costs.estimate import estimate
-from simulator.costs.formulas.instance import Instance
+from simulator.costs.formulas.shaped_op import ShapedOp
 from simulator.costs.roofline import number_format, time_of, work_of
 from simulator.costs.rules import RULES, Rule
 from simulator.graph.dtypes import NAMES, SIZE
@@ -39,15 +39,15 @@ def on(model: str) -> Any:
     )
 
 
-def instance(op: str, shapes: tuple[tuple[int, ...], ...], name: str) -> Instance:
+def instance(op: str, shapes: tuple[tuple[int, ...], ...], name: str) -> ShapedOp:
     """As many inputs as shapes and one output, all of one type."""
     dtype = TYPE[name]
     sizes = tuple(SIZE[dtype] * prod(shape) for shape in shapes)
     types = (dtype,) * len(shapes)
-    return Instance(op, shapes, shapes[:1], sizes, sizes[:1], {}, types, types[:1])
+    return ShapedOp(op, shapes, shapes[:1], sizes, sizes[:1], {}, types, types[:1])
 
 
-def price(rule: Rule, of: Instance, place: Device) -> int:
+def price(rule: Rule, of: ShapedOp, place: Device) -> int:
     return time_of(work_of(rule, of), place)
 
 
@@ -142,7 +142,7 @@ def test_an_elementwise_op_moves_half_the_bytes_and_has_no_tensor_cores() -> Non
 def test_the_widest_number_counts(op: str, taken: tuple[str, ...], given_out: str, expected: str) -> None:
     shapes = ((4, 4),) * len(taken)
     types = tuple(TYPE[name] for name in taken)
-    one = Instance(op, shapes, shapes[:1], (), (), {}, types, (TYPE[given_out],))
+    one = ShapedOp(op, shapes, shapes[:1], (), (), {}, types, (TYPE[given_out],))
     assert number_format(RULES[op], one) == expected
     references = replace(one, input_types=tuple(dtype + 100 for dtype in types))
     assert number_format(RULES[op], references) == expected

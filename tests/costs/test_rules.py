@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from simulator.costs.formulas.instance import Instance
+from simulator.costs.formulas.shaped_op import ShapedOp
 from simulator.costs.rules import CATEGORIES, OTHER, RULES, category, rule
 from simulator.graph import ops
 from simulator.graph.messages import AttrValue
@@ -15,9 +15,9 @@ SIZE = 4  # float32
 Shapes: TypeAlias = Sequence[tuple[int, ...] | None]
 
 
-def instance(op: str, inputs: Shapes, outputs: Shapes, **attrs: Any) -> Instance:
+def instance(op: str, inputs: Shapes, outputs: Shapes, **attrs: Any) -> ShapedOp:
     sizes = [[0 if shape is None else SIZE * prod(shape) for shape in shapes] for shapes in (inputs, outputs)]
-    return Instance(op, tuple(inputs), tuple(outputs), tuple(sizes[0]), tuple(sizes[1]), attrs)
+    return ShapedOp(op, tuple(inputs), tuple(outputs), tuple(sizes[0]), tuple(sizes[1]), attrs)
 
 
 def flops(op: str, inputs: Shapes, outputs: Shapes, **attrs: Any) -> int:
@@ -147,5 +147,5 @@ def test_no_formula_stumbles_over_missing_shapes() -> None:
     for op, found in RULES.items():
         for shapes in ((), (None,) * 3, ((-1, -1, -1, -1),) * 6, ((0,),) * 12, ((),)):
             nothing = (0,) * len(shapes)
-            bare = Instance(op, shapes, shapes, nothing, nothing, {})
+            bare = ShapedOp(op, shapes, shapes, nothing, nothing, {})
             assert min(found.flops(bare), found.moved(bare), found.scratch(bare)) >= 0, (op, shapes)

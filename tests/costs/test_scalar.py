@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from simulator.cluster.notation import read_notation
 from simulator.costs.estimate import estimate
-from simulator.costs.formulas.instance import Instance, nothing
+from simulator.costs.formulas.shaped_op import ShapedOp, nothing
 from simulator.costs.roofline import DISPATCH_NS, time_of, work_of
 from simulator.costs.rules import HOST, RULES, rule
 from simulator.costs.table import FALLBACK, STATIC
@@ -34,7 +34,7 @@ SMALL = frozenset(
 def took(op: str, inputs: Any, outputs: Any, dtype: int = FLOAT, cores: int = 1, **attrs: Any) -> int:
     sizes = [[0] * len(inputs), [0] * len(outputs)]
     types = (dtype,) * len(inputs), (dtype,) * len(outputs)
-    one = Instance(op, tuple(inputs), tuple(outputs), tuple(sizes[0]), tuple(sizes[1]), attrs, *types)
+    one = ShapedOp(op, tuple(inputs), tuple(outputs), tuple(sizes[0]), tuple(sizes[1]), attrs, *types)
     return time_of(work_of(RULES[op], one), replace(CPU, cores=cores, launch_ns=0))
 
 

@@ -19,7 +19,7 @@ from tests.viz.browsing import beyond, complaints, opened, settled
 from tests.viz.scenes import EXAMPLE, SCRIPT, crashed, trained
 from viz import run
 from viz.command.library import Result
-from viz.difference.trainings import Figure, compare_trainings, sentences, training_difference
+from viz.difference.trainings import ComparedFigure, compare_trainings, sentences, training_difference
 from viz.formats.json_object import record
 from viz.scene import Scene
 
@@ -75,7 +75,7 @@ def test_tasks_of_one_run_alone_are_there_without_shares_of_the_other() -> None:
     sides = {one.task: [of is not None for of in one.shares] for one in found.tasks}
     assert sides["worker:1"] == [True, True]
     assert sides["worker:2"] == [True, False]
-    assert found.figures[0] == Figure("examples/s", "per_s", found.values["examples/s"])
+    assert found.figures[0] == ComparedFigure("examples/s", "per_s", found.values["examples/s"])
     for one in found.tasks:
         assert all(abs(sum(of) - 1) < 1e-9 for of in one.shares if of is not None)
 

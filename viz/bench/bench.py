@@ -18,7 +18,7 @@ from simulator.execution.choosing import loads
 from simulator.limits import raised
 from simulator.wording import brief
 from viz.bench.options import BenchRequest, Unit
-from viz.bench.rows import BenchRow, Key, journal
+from viz.bench.rows import BenchRow, RowKey, journal
 from viz.command.ingredients import Ingredients, read_inputs
 from viz.command.request import Request
 from viz.command.stages import placed, simulated
@@ -146,7 +146,7 @@ def _said(error: Exception) -> str:
     return brief(" ".join(str(error).split())) or "too large for this machine's memory"
 
 
-def _placed(key: Key, request: Request, given: Ingredients, below: Bound | None) -> tuple[Scene, float]:
+def _placed(key: RowKey, request: Request, given: Ingredients, below: Bound | None) -> tuple[Scene, float]:
     """The step as an algorithm places it, and how long the algorithm took."""
     request = replace(request, algorithm=key.algorithm, budget=key.budget or None).having(given.observed)
     began = time.perf_counter()
@@ -180,7 +180,7 @@ def _placed(key: Key, request: Request, given: Ingredients, below: Bound | None)
     return scene, placing_s
 
 
-def _row(key: Key, scene: Scene, placing_s: float) -> BenchRow:
+def _row(key: RowKey, scene: Scene, placing_s: float) -> BenchRow:
     found = score(scene)
     return BenchRow(
         key,

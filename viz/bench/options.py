@@ -17,7 +17,7 @@ from simulator.graph.sources import SAVED_MODEL_FILES
 from simulator.instances.recognising import is_instance
 from simulator.limits import raised
 from simulator.wording import printable
-from viz.bench.rows import Key
+from viz.bench.rows import RowKey
 from viz.command.options import (
     Options,
     add_control_flow,
@@ -63,7 +63,7 @@ class Unit:
     graph: str  # path
     cluster: str
     request: Request
-    keys: tuple[Key, ...]
+    keys: tuple[RowKey, ...]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class BenchRequest:
     quiet: bool
 
     @property
-    def order(self) -> dict[Key, int]:
+    def order(self) -> dict[RowKey, int]:
         """Key -> its place in the bench."""
         return {key: at for at, key in enumerate(key for unit in self.units for key in unit.keys)}
 
@@ -163,7 +163,7 @@ def _units(asked: argparse.Namespace, template: Request) -> tuple[Unit, ...]:
         content = _digest(path)
         for cluster in clusters if not is_instance(path) else (None,):
             keys = tuple(
-                Key(name, content, cluster or _OWN_MACHINES, texts, algorithm, budget, __version__)
+                RowKey(name, content, cluster or _OWN_MACHINES, texts, algorithm, budget, __version__)
                 for algorithm in asked.algorithms
                 for budget in (_budgets(asked) if algorithm == "search" else [""])
             )

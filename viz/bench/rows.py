@@ -16,7 +16,7 @@ from simulator.files import replace_file
 from simulator.units import Bytes, Nanos
 
 
-class Key(NamedTuple):
+class RowKey(NamedTuple):
     """The question that a row answers."""
 
     graph: str  # its path in the bench's folder
@@ -37,7 +37,7 @@ class Key(NamedTuple):
 class BenchRow:
     """One plan. Where there is none, `refused` says why, and the figures are 0."""
 
-    key: Key
+    key: RowKey
     refused: str
     used: str = ""  # another algorithm where its plan was better
     nodes: int = 0
@@ -54,7 +54,7 @@ class BenchRow:
 
 
 _FIGURES = tuple(field.name for field in fields(BenchRow))[1:]
-COLUMNS = (*Key._fields, *_FIGURES)
+COLUMNS = (*RowKey._fields, *_FIGURES)
 _READ: Mapping[str, type] = {
     "nodes": int, "ops": int, "devices": int, "makespan_ns": int, "lower_bound_ns": int, "moved_bytes": int,
     "transfers": int, "peak_bytes": int, "placing_s": float,
@@ -100,7 +100,7 @@ class Journal:
             raise SimvizError(f"{self.path} cannot be written: {error.strerror}") from None
         self.rows += rows
 
-    def sort(self, order: Mapping[Key, int]) -> None:
+    def sort(self, order: Mapping[RowKey, int]) -> None:
         """Write the file anew: the rows of these questions in their order, then all others as they came."""
         last = len(order)
         self.rows.sort(key=lambda row: order.get(row.key, last))
@@ -169,7 +169,7 @@ def _read(path: str, content: bytes) -> Iterator[BenchRow]:
 def _row(cells: Sequence[str]) -> BenchRow:
     if len(cells) != len(COLUMNS):
         raise ValueError(f"a row has {len(cells)} cells, not {len(COLUMNS)}")
-    key = Key(*cells[: len(Key._fields)])
+    key = RowKey(*cells[: len(RowKey._fields)])
     found = dict(zip(_FIGURES, cells[len(key) :], strict=True))
     figures = {name: kind(found[name]) for name, kind in _READ.items()}
     return BenchRow(

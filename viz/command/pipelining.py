@@ -22,7 +22,7 @@ from simulator.training.pipelines.building import Pipeline
 from simulator.training.pipelines.orders import Order
 from simulator.training.pipelines.pipelined import pipeline
 from viz.command.request import Request
-from viz.pipelined import Pipelined, Tried
+from viz.pipelined import Pipelined, TriedPipeline
 
 if TYPE_CHECKING:
     from viz.scene import Scene
@@ -98,7 +98,7 @@ class _Attempt:
     """A request that was run."""
 
     request: Request
-    tried: Tried
+    tried: TriedPipeline
     scene: Scene | None = None  # None: it was refused
 
 
@@ -112,10 +112,10 @@ def _attempt(request: Request, run: Callable[[Request], Scene]) -> _Attempt:
     except SimvizError as error:
         if count is None:
             raise
-        return _Attempt(request, Tried(number, order, 0, refused=str(error)))
+        return _Attempt(request, TriedPipeline(number, order, 0, refused=str(error)))
     stages = 0 if scene.pipelined is None or scene.pipelined.made is None else len(scene.pipelined.made.stages)
     fits = out_of_memory(scene.trace, scene.partitions, scene.cluster) is None
-    return _Attempt(request, Tried(number, order, stages, int(scene.trace.makespan), fits), scene)
+    return _Attempt(request, TriedPipeline(number, order, stages, int(scene.trace.makespan), fits), scene)
 
 
 def _rank(one: _Attempt) -> tuple[bool, bool, int]:

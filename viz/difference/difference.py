@@ -14,7 +14,7 @@ from simulator.errors import SimvizError
 from simulator.notebook import Drawn
 from simulator.units import show_nanos
 from simulator.wording import counted, repr_of, some
-from viz.difference.explanation import Part, Row, parts_of, shortest
+from viz.difference.explanation import Part, PathRow, parts_of, shortest
 from viz.difference.outline import OP, Crossing, DeviceUse, Outline, PathPart
 from viz.difference.scene_outline import outline
 from viz.scene import Scene
@@ -82,7 +82,7 @@ class Difference(Drawn):
     crossings: tuple[TensorCrossings, ...]  # that differ, the largest change of bytes first, ties by name
     links: tuple[LinkUse, ...]  # all that carry something, in the order of the clusters
     devices: tuple[DeviceUses, ...]  # of both clusters, in their order
-    rows: tuple[Row, ...]  # what is on a critical path, the largest change first; they add up to the difference
+    rows: tuple[PathRow, ...]  # what is on a critical path, the largest change first; they add up to the difference
     parts: tuple[Part, ...]  # the rows in groups, the largest change first; they add up to the difference
     runs: tuple[Scene | Outline, Scene | Outline]  # what was compared
 
@@ -227,7 +227,7 @@ def _devices(a: Outline, b: Outline) -> tuple[DeviceUses, ...]:
     return tuple(rows)
 
 
-def _rows(a: Outline, b: Outline) -> tuple[Row, ...]:
+def _rows(a: Outline, b: Outline) -> tuple[PathRow, ...]:
     """A row for each subject of either path, the largest change first, ties by kind and name."""
     of_a, of_b = ({(part.kind, part.subject): part for part in run.path} for run in (a, b))
     rows = []
@@ -235,7 +235,7 @@ def _rows(a: Outline, b: Outline) -> tuple[Row, ...]:
         one, other = _part(of_a, kind, subject), _part(of_b, kind, subject)
         also = (kind != OP and subject in a.crossings, kind != OP and subject in b.crossings)
         rows.append(
-            Row(
+            PathRow(
                 kind=kind,
                 subject=subject,
                 places=(one.place, other.place),

@@ -18,7 +18,7 @@ MOST_NAME = 36  # characters of a name in a sentence; of a longer one the end, w
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PathRow:
     """A subject on the critical paths of two runs; each pair is of the first run, then of the second."""
 
     kind: str  # as in `PathPart`
@@ -45,7 +45,7 @@ class Part:
 
     sentence: str  # without its time and full stop
     ns: tuple[Nanos, Nanos]  # of its rows on both paths
-    rows: tuple[Row, ...]  # the largest change first
+    rows: tuple[PathRow, ...]  # the largest change first
 
     def __repr__(self) -> str:
         return repr_of(self, str(self), counted(len(self.rows), "row"))
@@ -64,14 +64,14 @@ def signed_nanos(nanos: int) -> str:
     return f"{'-' if nanos < 0 else '+'}{show_nanos(abs(nanos))}"
 
 
-def parts_of(rows: Sequence[Row]) -> tuple[Part, ...]:
+def parts_of(rows: Sequence[PathRow]) -> tuple[Part, ...]:
     """The rows in groups, the largest change first, ties by sentence; groups that change nothing are left out.
 
     Ops and tensors on both paths are grouped by where they are in either run. Of those on one path alone, ops are
     grouped by the type of their device, tensors by the name of their link without its numbers. So a path through one
     GPU instead of another of the same kind is one part.
     """
-    groups: dict[Hashable, list[Row]] = {}
+    groups: dict[Hashable, list[PathRow]] = {}
     for row in rows:
         groups.setdefault(_group(row), []).append(row)
     parts = [_part(_sentence(group), group) for group in groups.values()]
@@ -90,7 +90,7 @@ def shortest(parts: Sequence[Part], most: int) -> tuple[Part, ...]:
     return (*kept, _part(f"{said} in {counted(len(others), 'part')}", rows))
 
 
-def _group(row: Row) -> Hashable:
+def _group(row: PathRow) -> Hashable:
     if row.kind not in (OP, CROSSING):
         return row.kind
     if row.on_both:
@@ -100,18 +100,18 @@ def _group(row: Row) -> Hashable:
     return row.kind, alike
 
 
-def _part(sentence: str, rows: Sequence[Row]) -> Part:
+def _part(sentence: str, rows: Sequence[PathRow]) -> Part:
     return Part(sentence, (_total(rows, 0), _total(rows, 1)), tuple(rows))
 
 
-def _total(rows: Sequence[Row], side: int) -> Nanos:
+def _total(rows: Sequence[PathRow], side: int) -> Nanos:
     return sum(row.ns[side] for row in rows)
 
 
 # ---- sentences
 
 
-def _sentence(rows: Sequence[Row]) -> str:
+def _sentence(rows: Sequence[PathRow]) -> str:
     kind, (before, after) = rows[0].kind, show_apart(_total(rows, 0), _total(rows, 1))
     if kind == OP:
         return _of_ops(rows, before, after)
@@ -124,7 +124,7 @@ def _sentence(rows: Sequence[Row]) -> str:
     return f"requests for tensors take {after} instead of {before}"
 
 
-def _of_ops(rows: Sequence[Row], before: str, after: str) -> str:
+def _of_ops(rows: Sequence[PathRow], before: str, after: str) -> str:
     if rows[0].on_both:
         (first, second), (named, many) = rows[0].places, _named(rows, "op", 1)
         takes = f"{named} {'take' if many else 'takes'} {after}"
@@ -144,7 +144,7 @@ def _of_ops(rows: Sequence[Row], before: str, after: str) -> str:
     return f"{named} on {_place(rows, side)} {be} {'now' if side else 'no longer'} on the critical path"
 
 
-def _of_crossings(rows: Sequence[Row], before: str, after: str) -> str:
+def _of_crossings(rows: Sequence[PathRow], before: str, after: str) -> str:
     left, come = _on(rows, 0), _on(rows, 1)
     if rows[0].on_both:
         (first, second), (named, many) = rows[0].places, _named(rows, "tensor", 1)
@@ -173,11 +173,11 @@ def _of_crossings(rows: Sequence[Row], before: str, after: str) -> str:
     return f"{named} no longer {_cross(many)} {place}{often}"
 
 
-def _on(rows: Sequence[Row], side: int) -> list[Row]:
+def _on(rows: Sequence[PathRow], side: int) -> list[PathRow]:
     return [row for row in rows if row.places[side]]
 
 
-def _named(rows: Sequence[Row], noun: str, side: int) -> tuple[str, bool]:
+def _named(rows: Sequence[PathRow], noun: str, side: int) -> tuple[str, bool]:
     """The name of the row that takes longest on that path, with the number of others, and whether there are others."""
     lead = max(rows, key=lambda row: (abs(row.difference_ns), row.ns[side]))
     name = ending(lead.subject, MOST_NAME)
@@ -185,7 +185,7 @@ def _named(rows: Sequence[Row], noun: str, side: int) -> tuple[str, bool]:
     return (f"{name} and {counted(others, f'other {noun}')}" if others else name), bool(others)
 
 
-def _place(rows: Sequence[Row], side: int) -> str:
+def _place(rows: Sequence[PathRow], side: int) -> str:
     """The place of most of the time, and how many others there are."""
     total: dict[str, int] = {}
     for row in rows:

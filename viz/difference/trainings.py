@@ -37,7 +37,7 @@ LEAST_CHANGE = 0.02  # of a task's time: smaller changes of its waiting are not 
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class ComparedFigure:
     """A figure of both runs; None: unknown."""
 
     what: str
@@ -82,7 +82,7 @@ class TrainingDifference(Drawn):
     """The difference between two trainings of one graph."""
 
     names: tuple[str, str]
-    figures: tuple[Figure, ...]
+    figures: tuple[ComparedFigure, ...]
     parts: tuple[StepPart, ...]  # those that take time in either run, in the order of `SAID`
     tasks: tuple[TaskTimes, ...]
     devices: tuple[Busy, ...]
@@ -184,11 +184,11 @@ def _means(sums: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(means)
 
 
-def _figures(a: Trained, b: Trained) -> tuple[Figure, ...]:
+def _figures(a: Trained, b: Trained) -> tuple[ComparedFigure, ...]:
     """The figures that are not 0 or unknown in both: rates, times of steps, then all others."""
-    rows = [Figure(what, unit, (value(a), value(b))) for what, unit, value in _FIGURES]
+    rows = [ComparedFigure(what, unit, (value(a), value(b))) for what, unit, value in _FIGURES]
     one, other = a.answers.step_ns, b.answers.step_ns
-    rows[2:2] = [Figure(f"p{q} step", "ns", (one.get(q), other.get(q))) for q in dict.fromkeys((*one, *other))]
+    rows[2:2] = [ComparedFigure(f"p{q} step", "ns", (one.get(q), other.get(q))) for q in dict.fromkeys((*one, *other))]
     return tuple(row for row in rows if any(row.values))
 
 

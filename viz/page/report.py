@@ -41,7 +41,7 @@ from simulator.training.disturbances.disturbance import Disturbance
 from viz import agreement, figures, training_figures
 from viz.attributes import shown_dtype, shown_shape, shown_value
 from viz.difference.difference import TensorCrossings, difference, headline
-from viz.difference.explanation import Row
+from viz.difference.explanation import PathRow
 from viz.difference.outline import OP
 from viz.difference.trainings import SAID, sentences, training_difference
 from viz.page.folding import fold, hosts, item_order
@@ -273,10 +273,10 @@ def _training_against(scene: Scene) -> Json:
     }
 
 
-def _node_of(one: Row | TensorCrossings) -> str:
+def _node_of(one: PathRow | TensorCrossings) -> str:
     """The node of a subject: itself, or that which makes the tensor."""
     name = one.tensor if isinstance(one, TensorCrossings) else one.subject
-    if isinstance(one, Row) and one.kind == OP:
+    if isinstance(one, PathRow) and one.kind == OP:
         return name
     return name[1:] if name.startswith("^") else name.rpartition(":")[0]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 from typing import NamedTuple
 
-from simulator.costs.formulas.instance import Formula, Instance, at, dims, elements, flag, matrices
+from simulator.costs.formulas.shaped_op import Formula, ShapedOp, at, dims, elements, flag, matrices
 from simulator.graph.graph import Shape
 
 
@@ -29,13 +29,13 @@ def _product(a: Shape | None, b: Shape | None, flip_a: bool, flip_b: bool, times
     return Product(m, n, max(k, k_too) if k == k_too or min(k, k_too) == 1 else 0, times)
 
 
-def one_product(instance: Instance) -> Product:
+def one_product(instance: ShapedOp) -> Product:
     """The product of a MatMul."""
     a, b = at(instance.inputs, 0), at(instance.inputs, 1)
     return _product(a, b, flag(instance, "transpose_a"), flag(instance, "transpose_b"))
 
 
-def many_products(instance: Instance) -> Product:
+def many_products(instance: ShapedOp) -> Product:
     """The products of a BatchMatMul, one for each pair of matrices; the leading dimensions broadcast."""
     a, b = at(instance.inputs, 0), at(instance.inputs, 1)
     rank = max(len(a or ()), len(b or ()), 2)
@@ -43,17 +43,17 @@ def many_products(instance: Instance) -> Product:
     return _product(a, b, flag(instance, "adj_x"), flag(instance, "adj_y"), times)
 
 
-def matmul(instance: Instance) -> int:
+def matmul(instance: ShapedOp) -> int:
     """2 m n k, for [m, k] x [k, n]."""
     return 2 * prod(one_product(instance))
 
 
-def batch_matmul(instance: Instance) -> int:
+def batch_matmul(instance: ShapedOp) -> int:
     """2 m n k for each pair of matrices."""
     return 2 * prod(many_products(instance))
 
 
-def einsum(instance: Instance) -> int:
+def einsum(instance: ShapedOp) -> int:
     """2 (operands - 1) times the product of all labels' sizes; one operand: that product. Ellipses broadcast."""
     equation = instance.attrs["equation"].s.decode(errors="replace") if "equation" in instance.attrs else ""
     sizes: dict[str, int] = {}
@@ -70,7 +70,7 @@ def einsum(instance: Instance) -> int:
     return prod(sizes.values()) * max(1, 2 * (len(instance.inputs) - 1))
 
 
-def sparse_dense_matmul(instance: Instance) -> int:
+def sparse_dense_matmul(instance: ShapedOp) -> int:
     """2 operations per stored element and column of the dense matrix."""
     nonzero = elements(at(instance.inputs, 1))
     rows, columns = dims(at(instance.inputs, 3), 2)
@@ -80,26 +80,26 @@ def sparse_dense_matmul(instance: Instance) -> int:
 def cubic(numerator: int, denominator: int = 1) -> Formula:
     """Count the fraction `numerator / denominator` of n^3 for each n x n matrix of the first input."""
 
-    def count(instance: Instance) -> int:
+    def count(instance: ShapedOp) -> int:
         batch, _, n = matrices(at(instance.inputs, 0))
         return batch * numerator * n**3 // denominator
 
     return count
 
 
-def solve(instance: Instance) -> int:
+def solve(instance: ShapedOp) -> int:
     """LU factors, 2/3 n^3, and two triangular systems of n^2 per right-hand side."""
     batch, _, n = matrices(at(instance.inputs, 0))
     return batch * (2 * n**3 // 3 + 2 * n * n * dims(at(instance.inputs, 1), 2)[1])
 
 
-def triangular_solve(instance: Instance) -> int:
+def triangular_solve(instance: ShapedOp) -> int:
     """n^2 per right-hand side."""
     batch, _, n = matrices(at(instance.inputs, 0))
     return batch * n * n * dims(at(instance.inputs, 1), 2)[1]
 
 
-def banded_solve(instance: Instance) -> int:
+def banded_solve(instance: ShapedOp) -> int:
     """2 k per row and right-hand side, for k bands; [bands, n] is how the matrix is stored."""
     batch, bands, _ = matrices(at(instance.inputs, 0))
     return 2 * bands * max(batch * prod(dims(at(instance.inputs, 1), 2)), elements(at(instance.inputs, 1)))
@@ -110,14 +110,14 @@ def _tall(shape: Shape | None) -> tuple[int, int, int]:
     return batch, max(rows, columns), min(rows, columns)
 
 
-def least_squares(instance: Instance) -> int:
+def least_squares(instance: ShapedOp) -> int:
     """Normal equations by Cholesky, (m + n/3) n^2, or Householder, 2 n^2 (m - n/3); 4 m n per right-hand side."""
     batch, m, n = _tall(at(instance.inputs, 0))
     factor = (3 * m + n) * n * n // 3 if flag(instance, "fast", True) else 2 * n * n * (3 * m - n) // 3
     return batch * (factor + 4 * m * n * dims(at(instance.inputs, 1), 2)[1])
 
 
-def qr(instance: Instance) -> int:
+def qr(instance: ShapedOp) -> int:
     """Householder factors, 2 n^2 (m - n/3), and as much again to form Q; all of Q: 4 (m^2 n - m n^2 + n^3/3)."""
     batch, m, n = _tall(at(instance.inputs, 0))
     factors = 2 * n * n * (3 * m - n) // 3
@@ -125,7 +125,7 @@ def qr(instance: Instance) -> int:
     return batch * (factors + (4 * (3 * m * m * n - 3 * m * n * n + n**3) // 3 if full else factors))
 
 
-def svd(instance: Instance) -> int:
+def svd(instance: ShapedOp) -> int:
     """Count the work of a singular value decomposition, by Golub and Reinsch.
 
     Values alone take 4 m n^2 - 4/3 n^3, with thin U and V 14 m n^2 + 8 n^3, and with all of U and V
@@ -138,13 +138,13 @@ def svd(instance: Instance) -> int:
     return batch * (4 * m * m * n + 8 * m * n * n + 9 * n**3 if full else 14 * m * n * n + 8 * n**3)
 
 
-def self_adjoint_eigen(instance: Instance) -> int:
+def self_adjoint_eigen(instance: ShapedOp) -> int:
     """Symmetric QR algorithm: 9 n^3, eigenvalues alone 4/3 n^3."""
     batch, _, n = matrices(at(instance.inputs, 0))
     return batch * (9 * n**3 if flag(instance, "compute_v", True) else 4 * n**3 // 3)
 
 
-def eigen(instance: Instance) -> int:
+def eigen(instance: ShapedOp) -> int:
     """Unsymmetric QR algorithm: 25 n^3, eigenvalues alone 10 n^3."""
     batch, _, n = matrices(at(instance.inputs, 0))
     return batch * (25 if flag(instance, "compute_v", True) else 10) * n**3
@@ -153,7 +153,7 @@ def eigen(instance: Instance) -> int:
 def fourier(rank: int, halves: int = 2) -> Formula:
     """5 N log2 N per transform of N points, half of it for real signals (Van Loan, Computational Frameworks, 1992)."""
 
-    def count(instance: Instance) -> int:
+    def count(instance: ShapedOp) -> int:
         biggest = max(instance.inputs[:1] + instance.outputs, key=elements, default=None)
         points = prod(dims(biggest, rank))
         return elements(biggest) * 5 * halves * (points - 1).bit_length() // 2

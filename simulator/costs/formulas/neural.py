@@ -10,8 +10,8 @@ from __future__ import annotations
 from math import prod
 from typing import NamedTuple
 
-from simulator.costs.formulas.instance import Formula, Instance, at, dims, elements, flag, numbers, tensors
 from simulator.costs.formulas.matrix import Product
+from simulator.costs.formulas.shaped_op import Formula, ShapedOp, at, dims, elements, flag, numbers, tensors
 from simulator.graph.dtypes import FLOAT, SIZE, base
 from simulator.graph.graph import Shape
 
@@ -26,7 +26,7 @@ def _weights(shape: Shape | None, behind: int) -> int:
     return elements(shape[:-behind]) if shape else 1
 
 
-def _pixels_and_filters(instance: Instance) -> tuple[Shape | None, Shape | None]:
+def _pixels_and_filters(instance: ShapedOp) -> tuple[Shape | None, Shape | None]:
     """The shapes of the forward output and of the filters, of a convolution or of a gradient of it.
 
     The forward output has the shape of the incoming gradient. The filters are the result of their own gradient.
@@ -36,13 +36,13 @@ def _pixels_and_filters(instance: Instance) -> tuple[Shape | None, Shape | None]
     return at(instance.inputs, 2) if backward else at(instance.outputs, 0), filters
 
 
-def convolution(instance: Instance) -> int:
+def convolution(instance: ShapedOp) -> int:
     """2 operations per output and per weight of one output channel; as many for each gradient."""
     pixels, filters = _pixels_and_filters(instance)
     return 2 * elements(pixels) * _weights(filters, 1)
 
 
-def depthwise(instance: Instance) -> int:
+def depthwise(instance: ShapedOp) -> int:
     """2 operations per output and spatial weight, [spatial.., channels, multiplier]; as many for each gradient."""
     pixels, filters = _pixels_and_filters(instance)
     return 2 * elements(pixels) * _weights(filters, 2)
@@ -85,7 +85,7 @@ class Convolution(NamedTuple):
         return {"": image, "input": pixels, "filter": image + pixels}[self.of]
 
 
-def convolved(instance: Instance) -> Convolution | None:
+def convolved(instance: ShapedOp) -> Convolution | None:
     """The convolution that an op is; None where shapes are unknown."""
     of = "filter" if "BackpropFilter" in instance.op else "input" if "BackpropInput" in instance.op else ""
     taps = at(instance.outputs, 0) if of == "filter" else at(instance.inputs, 1)
@@ -114,7 +114,7 @@ def convolved(instance: Instance) -> Convolution | None:
     )
 
 
-def unrolled(instance: Instance) -> int:
+def unrolled(instance: ShapedOp) -> int:
     """A guess of the workspace: one image's patches as a matrix, for a convolution by one product.
 
     cuDNN and oneDNN choose among algorithms that need from nothing to several times this; at most 4 GiB are granted.
@@ -128,7 +128,7 @@ def unrolled(instance: Instance) -> int:
     return min(_WORKSPACE_LIMIT, each * _weights(filters, 1) * (elements(pixels) // per_pixel))
 
 
-def _window(instance: Instance) -> int:
+def _window(instance: ShapedOp) -> int:
     """Elements of a pooling window, by `ksize`; where that is an input, the ratio of input and output."""
     sizes = numbers(instance, "ksize")
     if sizes:
@@ -136,17 +136,17 @@ def _window(instance: Instance) -> int:
     return max(1, -(-elements(at(instance.inputs, 0)) // max(1, elements(at(instance.outputs, 0)))))
 
 
-def _overlapping(instance: Instance) -> bool:
+def _overlapping(instance: ShapedOp) -> bool:
     pairs = zip(numbers(instance, "ksize"), numbers(instance, "strides"), strict=False)
     return any(size > stride for size, stride in pairs)
 
 
-def max_pool(instance: Instance) -> int:
+def max_pool(instance: ShapedOp) -> int:
     """One comparison fewer than the window has elements, per output."""
     return elements(at(instance.outputs, 0)) * max(1, _window(instance) - 1)
 
 
-def max_pool_gradient(instance: Instance) -> int:
+def max_pool_gradient(instance: ShapedOp) -> int:
     """Comparisons to find the maximum again, per output; then a clear and an addition per input."""
     pooled, whole, window = elements(at(instance.inputs, 1)), elements(at(instance.inputs, 0)), _window(instance)
     if window == 1:
@@ -154,12 +154,12 @@ def max_pool_gradient(instance: Instance) -> int:
     return pooled * (window - 1) + whole * (2 if _overlapping(instance) else 1)
 
 
-def average_pool(instance: Instance) -> int:
+def average_pool(instance: ShapedOp) -> int:
     """An addition per element of the window, per output."""
     return elements(at(instance.outputs, 0)) * _window(instance)
 
 
-def average_pool_gradient(instance: Instance) -> int:
+def average_pool_gradient(instance: ShapedOp) -> int:
     """A division per gradient and a copy per input; an addition per element of the window where windows overlap."""
     pooled, whole = elements(at(instance.inputs, 1)), elements(at(instance.outputs, 0))
     return whole + pooled * (1 + (_window(instance) if _overlapping(instance) else 0))
@@ -168,7 +168,7 @@ def average_pool_gradient(instance: Instance) -> int:
 def response_normalization(operations: int) -> Formula:
     """Local response normalisation, per element: 2 operations per neighbouring channel, and `operations` more."""
 
-    def count(instance: Instance) -> int:
+    def count(instance: ShapedOp) -> int:
         attr = instance.attrs.get("depth_radius")
         radius = min(int(attr.i), 2**16) if attr is not None else 5
         return elements(at(instance.inputs, 0)) * (2 * (2 * max(0, radius) + 1) + operations)
@@ -184,24 +184,24 @@ _LSTM_GATES = 3 * 40 + 2 * 36 + 9  # three sigmoids, two tanh, products and sums
 _GRU_GATES = 2 * 40 + 36 + 7
 
 
-def batch_normalization(instance: Instance) -> int:
+def batch_normalization(instance: ShapedOp) -> int:
     """Training: mean, variance, scale and shift, 4 per element; inference: 2 per element."""
     count, channels = elements(at(instance.inputs, 0)), elements(at(instance.inputs, 1))
     return 4 * count + channels * (6 + _RSQRT) if flag(instance, "is_training", True) else 2 * count
 
 
-def normalized(instance: Instance) -> int:
+def normalized(instance: ShapedOp) -> int:
     """Every tensor once; in training the first input twice, as a first pass takes statistics."""
     training = flag(instance, "is_training", True)
     return tensors(instance) + (instance.input_bytes[0] if training and instance.input_bytes else 0)
 
 
-def batch_normalization_gradient(instance: Instance) -> int:
+def batch_normalization_gradient(instance: ShapedOp) -> int:
     """11 per element of the gradient, and the inverse deviation per channel."""
     return 11 * elements(at(instance.inputs, 0)) + elements(at(instance.inputs, 2)) * (5 + _RSQRT)
 
 
-def softmax(instance: Instance) -> int:
+def softmax(instance: ShapedOp) -> int:
     """36 per element (exp, a difference, a division by a product) and 4 per row."""
     logits = at(instance.inputs, 0)
     return 36 * elements(logits) + 4 * dims(logits, len(logits or ()) or 1)[0]
@@ -211,7 +211,7 @@ def _cell(batch: int, weights: int, gates: int, state: int) -> int:
     return 2 * batch * weights + gates * state
 
 
-def lstm_cell(instance: Instance) -> int:
+def lstm_cell(instance: ShapedOp) -> int:
     """One product of [x, h] with the four gates' weights, then the gates."""
     batch = dims(at(instance.inputs, 0), 2)[0]
     return _cell(batch, elements(at(instance.inputs, 3)), _LSTM_GATES, elements(at(instance.inputs, 1)))
@@ -220,7 +220,7 @@ def lstm_cell(instance: Instance) -> int:
 def lstm_sequence(passes: int) -> Formula:
     """The cell for every step of a sequence [time, batch, inputs]; backward takes two passes."""
 
-    def count(instance: Instance) -> int:
+    def count(instance: ShapedOp) -> int:
         time, batch, _ = dims(at(instance.inputs, 1), 3)
         state = elements(at(instance.inputs, 2))
         return passes * time * _cell(batch, elements(at(instance.inputs, 4)), _LSTM_GATES, state)
@@ -228,7 +228,7 @@ def lstm_sequence(passes: int) -> Formula:
     return count
 
 
-def gru_cell(instance: Instance) -> int:
+def gru_cell(instance: ShapedOp) -> int:
     """Products with the weights of the gates and of the candidate, then the gates."""
     batch = dims(at(instance.inputs, 0), 2)[0]
     weights = elements(at(instance.inputs, 2)) + elements(at(instance.inputs, 3))
@@ -238,7 +238,7 @@ def gru_cell(instance: Instance) -> int:
 def cudnn_rnn(passes: int) -> Formula:
     """A multiplication and an addition per parameter and step of every sequence; backward takes two passes."""
 
-    def count(instance: Instance) -> int:
+    def count(instance: ShapedOp) -> int:
         time, batch, _ = dims(at(instance.inputs, 0), 3)
         gates = _LSTM_GATES * time * elements(at(instance.inputs, 1))
         return passes * (2 * time * batch * elements(at(instance.inputs, 3)) + gates)
@@ -246,7 +246,7 @@ def cudnn_rnn(passes: int) -> Formula:
     return count
 
 
-def suppression(instance: Instance) -> int:
+def suppression(instance: ShapedOp) -> int:
     """Non-maximum suppression: sort the boxes, then compare each kept box with all, 16 per overlap."""
     boxes = elements(at(instance.inputs, 1))
     return boxes * boxes.bit_length() + 16 * boxes * elements(at(instance.outputs, 0))

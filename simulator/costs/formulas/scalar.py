@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from simulator.costs.formulas.instance import Formula, Instance, at, dims, elements, flag, written
 from simulator.costs.formulas.matrix import sparse_dense_matmul
+from simulator.costs.formulas.shaped_op import Formula, ShapedOp, at, dims, elements, flag, written
 from simulator.graph.dtypes import STRING, base
 from simulator.graph.graph import Shape
 
@@ -29,12 +29,12 @@ def of_core(call_ns: int, *terms: tuple[int, Formula]) -> Formula:
     return lambda instance: 1000 * call_ns + sum(each_ps * units(instance) for each_ps, units in terms)
 
 
-def alone(instance: Instance) -> int:
+def alone(instance: ShapedOp) -> int:
     """One part: one thread runs the kernel."""
     return 1
 
 
-def divided(instance: Instance) -> int:
+def divided(instance: ShapedOp) -> int:
     """Parts for any number of threads."""
     return _MANY
 
@@ -44,12 +44,12 @@ def of_input(slot: int) -> Formula:
     return lambda instance: elements(at(instance.inputs, slot))
 
 
-def of_inputs(instance: Instance) -> int:
+def of_inputs(instance: ShapedOp) -> int:
     """The numbers or strings of all inputs."""
     return sum(map(elements, instance.inputs))
 
 
-def of_outputs(instance: Instance) -> int:
+def of_outputs(instance: ShapedOp) -> int:
     """The numbers or strings of all outputs."""
     return sum(map(elements, instance.outputs))
 
@@ -64,45 +64,45 @@ def rows_of(slot: int) -> Formula:
     return lambda instance: _rows(at(instance.inputs, slot))
 
 
-def rows_out(instance: Instance) -> int:
+def rows_out(instance: ShapedOp) -> int:
     """The rows of the longest output."""
     return max(map(_rows, instance.outputs), default=1)
 
 
-def rows_before(instance: Instance) -> int:
+def rows_before(instance: ShapedOp) -> int:
     """The rows that all dimensions of the first input but the last make."""
     return elements((at(instance.inputs, 0) or ())[:-1])
 
 
-def chosen(instance: Instance) -> int:
+def chosen(instance: ShapedOp) -> int:
     """The numbers of the first output."""
     return elements(at(instance.outputs, 0))
 
 
-def features(instance: Instance) -> int:
+def features(instance: ShapedOp) -> int:
     """Examples times features; each output is a feature."""
     return elements(at(instance.inputs, 0)) * len(instance.outputs)
 
 
-def elements_in(instance: Instance) -> int:
+def elements_in(instance: ShapedOp) -> int:
     """Elements put into a queue: the rows of the last input."""
     return _rows(at(instance.inputs, -1))
 
 
-def hashed(instance: Instance) -> int:
+def hashed(instance: ShapedOp) -> int:
     """Nanoseconds to look up each element, a number or a string, in a set."""
     strings = bool(instance.input_types) and base(instance.input_types[0]) == STRING
     return elements(at(instance.inputs, 0)) * (_UNIQUE_STRING if strings else _UNIQUE_NUMBER)
 
 
-def beams(instance: Instance) -> int:
+def beams(instance: ShapedOp) -> int:
     """Logits times the beam's width."""
     attr = instance.attrs.get("beam_width")
     width = min(int(attr.i), 2**16) if attr is not None else _BEAM_WIDTH
     return elements(at(instance.inputs, 0)) * max(1, width)
 
 
-def decoded(instance: Instance) -> int:
+def decoded(instance: ShapedOp) -> int:
     """The samples of the output image; of `IMAGE` where only a run gives its size."""
     shape = at(instance.outputs, 0)
     if shape and -1 not in shape:
@@ -112,13 +112,13 @@ def decoded(instance: Instance) -> int:
     return prod(frames) * prod(IMAGE[:2]) * channels
 
 
-def encoded(instance: Instance) -> int:
+def encoded(instance: ShapedOp) -> int:
     """The samples of the image in the first input; of `IMAGE` where its size is unknown."""
     shape = at(instance.inputs, 0)
     return elements(shape) if shape and -1 not in shape else prod(IMAGE)
 
 
-def summarised(instance: Instance) -> int:
+def summarised(instance: ShapedOp) -> int:
     """The samples of the images of a summary: the first `max_images` of a batch, three by default."""
     images = at(instance.inputs, 1)
     if not images or -1 in images:
@@ -128,35 +128,35 @@ def summarised(instance: Instance) -> int:
     return most * elements(images[1:])
 
 
-def kept_pairs(instance: Instance) -> int:
+def kept_pairs(instance: ShapedOp) -> int:
     """Pairs of kept boxes: each is compared with those before it. Their number is an input's value."""
     known = not unsized_boxes(instance)
     kept = elements(at(instance.outputs, 0)) if known else min(_KEPT, elements(at(instance.inputs, 1)))
     return kept * kept // 2
 
 
-def decoded_bytes(instance: Instance) -> int:
+def decoded_bytes(instance: ShapedOp) -> int:
     """The bytes of the outputs; `FILE_BYTES` where their number is unknown."""
     return FILE_BYTES if unsized_bytes(instance) else written(instance)
 
 
-def partitioned(instance: Instance) -> int:
+def partitioned(instance: ShapedOp) -> int:
     """Nanoseconds to move each row: a number is copied, a row of several by a slice of a tensor."""
     data, parts = at(instance.inputs, 0), at(instance.inputs, 1)
     return _rows(data) * (_ROW_NS if len(data or ()) > len(parts or (1,)) else _NUMBER_NS)
 
 
-def sparse_product_ps(instance: Instance) -> int:
+def sparse_product_ps(instance: ShapedOp) -> int:
     """Picoseconds of a sparse product; from 32 columns on, TensorFlow takes slices of tensors, which cost more."""
     rows, columns = dims(at(instance.inputs, 3), 2)
     wide = (rows if flag(instance, "adjoint_b") else columns) >= _WIDE_COLUMNS
     return sparse_dense_matmul(instance) * (_WIDE_PS if wide else _NARROW_PS)
 
 
-def _unless_known(words: str, side: str, slot: int, rank: int = 0) -> Callable[[Instance], str]:
+def _unless_known(words: str, side: str, slot: int, rank: int = 0) -> Callable[[ShapedOp], str]:
     """The words for an assumed size; "" where that input's or output's shape is known, of that rank at least."""
 
-    def assumed(instance: Instance) -> str:
+    def assumed(instance: ShapedOp) -> str:
         shape = at(getattr(instance, side), slot)
         return "" if shape is not None and len(shape) >= rank and -1 not in shape else words
 
@@ -171,11 +171,11 @@ unsized_boxes = _unless_known("100 boxes that are kept", "outputs", 0)
 unsized_bytes = _unless_known(_FILE_WORDS, "outputs", 0)
 
 
-def unsized_strings(instance: Instance) -> str:
+def unsized_strings(instance: ShapedOp) -> str:
     """The assumption for strings, whose size no graph holds."""
     return "strings of 16 bytes"
 
 
-def unsized_file(instance: Instance) -> str:
+def unsized_file(instance: ShapedOp) -> str:
     """The assumption for files, whose size no graph holds."""
     return _FILE_WORDS

@@ -16,7 +16,7 @@ from simulator.errors import SimvizError
 from simulator.execution.loops.frames import Flow, Output
 from simulator.execution.loops.observations import observed_trips
 from simulator.execution.loops.origins import Merged, find_pops, origin
-from simulator.execution.loops.values import Values, holds_for
+from simulator.execution.loops.values import KnownValues, holds_for
 from simulator.execution.options import SimulationOptions
 from simulator.graph.op_classes import EXITS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
@@ -65,7 +65,7 @@ def check_trips(trips: Mapping[str, int], frames: Iterable[str]) -> None:
 
 def find_trips(
     flow: Flow, options: SimulationOptions, merged: Merged, chosen: Mapping[str, int]
-) -> tuple[Trips, Values]:
+) -> tuple[Trips, KnownValues]:
     """The trips of every frame, and the values that were found on the way; `chosen` counts go before all others."""
     requested, seen = options.trips, observed_trips(flow, options.observed)
     check_trips(requested, [frame.name for frame in flow.frames[1:]])
@@ -79,7 +79,7 @@ def find_trips(
         reason.append(Reason.CHOSEN if is_chosen else Reason.OBSERVED if is_seen else asked)
     conditions, pops = find_conditions(flow), find_pops(flow, merged)
     while True:  # one loop may count down from the count of another
-        values = Values(flow, pops, merged, count)
+        values = KnownValues(flow, pops, merged, count)
         found = {
             row: known
             for row, one in enumerate(count)
@@ -90,7 +90,7 @@ def find_trips(
         for row, known in found.items():
             count[row], reason[row] = known, Reason.KNOWN
     final = [1 if one is None else one for one in count]
-    return Trips(final, reason), Values(flow, pops, merged, list(final))
+    return Trips(final, reason), KnownValues(flow, pops, merged, list(final))
 
 
 def find_conditions(flow: Flow) -> dict[int, Output]:
@@ -109,7 +109,7 @@ def find_conditions(flow: Flow) -> dict[int, Output]:
     return found
 
 
-def _known_trips(values: Values, condition: Output | None) -> int | None:
+def _known_trips(values: KnownValues, condition: Output | None) -> int | None:
     found = holds_for(values, *condition) if condition is not None else None
     return None if found is None or found == inf else int(found)
 

@@ -67,7 +67,7 @@ class Linear(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Values:
+class KnownValues:
     """A flow with the values known so far, and the trips of each frame that are known."""
 
     flow: Flow
@@ -78,7 +78,7 @@ class Values:
     holding: dict[tuple[int, bool], float | None] = field(default_factory=dict)  # by predicate and negation
 
 
-def linear(values: Values, op: int, port: int, variable: int = -1, depth: int = 0) -> Linear | None:
+def linear(values: KnownValues, op: int, port: int, variable: int = -1, depth: int = 0) -> Linear | None:
     """A whole number, or None where the graph does not determine it.
 
     With a loop's Merge as `variable`, the number as `start + step * variable`.
@@ -92,7 +92,7 @@ def linear(values: Values, op: int, port: int, variable: int = -1, depth: int = 
     return values.known[key]
 
 
-def _linear(values: Values, op: int, port: int, variable: int, depth: int) -> Linear | None:
+def _linear(values: KnownValues, op: int, port: int, variable: int, depth: int) -> Linear | None:
     flow, kind = values.flow, values.flow.ops.kind[op]
     if op == variable:
         return Linear(0, 1) if port == 0 else None
@@ -135,7 +135,7 @@ def _sum(kind: str, a: Linear, b: Linear) -> Linear | None:
     return None
 
 
-def _counter(values: Values, merge: int, variable: int, depth: int) -> Linear | None:
+def _counter(values: KnownValues, merge: int, variable: int, depth: int) -> Linear | None:
     """A loop variable that grows by the same amount in each iteration."""
     pair, step = loop_variable(values.flow, merge), _increment(values, merge, depth)
     start = linear(values, *pair[0], -1, depth) if pair is not None and step is not None else None
@@ -144,7 +144,7 @@ def _counter(values: Values, merge: int, variable: int, depth: int) -> Linear | 
     return Linear(start.start, step) if variable < 0 or not step else None
 
 
-def _increment(values: Values, merge: int, depth: int = 0) -> int | None:
+def _increment(values: KnownValues, merge: int, depth: int = 0) -> int | None:
     """The amount by which a loop variable grows in each iteration; None: it varies, or is not known."""
     pair = loop_variable(values.flow, merge)
     back = origin(values.flow, pair[1], NEXT_ITERATIONS | SENDS | RECVS) if pair is not None else None
@@ -199,7 +199,7 @@ def _single_axis(flow: Flow, op: int, rank: int) -> int | None:
     return axis if 0 <= axis < rank else None
 
 
-def holds_for(values: Values, op: int, port: int, *, negated: bool = False, depth: int = 0) -> float | None:
+def holds_for(values: KnownValues, op: int, port: int, *, negated: bool = False, depth: int = 0) -> float | None:
     """The number of iterations, from the first on, in which a predicate holds; `inf` for all, None where unknown.
 
     Of an And of which one half is unknown, the other half gives an upper bound.
@@ -211,7 +211,7 @@ def holds_for(values: Values, op: int, port: int, *, negated: bool = False, dept
     return values.holding[key]
 
 
-def _holds_for(values: Values, op: int, port: int, negated: bool, depth: int) -> float | None:
+def _holds_for(values: KnownValues, op: int, port: int, negated: bool, depth: int) -> float | None:
     flow, kind = values.flow, values.flow.ops.kind[op]
     if kind == "Const":
         found = linear(values, op, port)
@@ -258,7 +258,7 @@ def _compares_for(kind: str, start: int, step: int) -> float:
 class ValueColumns:
     """A flow whose trips are known, with the columns found so far."""
 
-    values: Values
+    values: KnownValues
     spaces: Sequence[IterationSpace]  # [frames]
     known: dict[Output, Ints | None] = field(default_factory=dict)  # the values of chosen predicates included
 

@@ -26,7 +26,7 @@ KEPT = 0.99  # of a gain: a relief that can be left out for less has no part in 
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedRelief:
     """One candidate and the gain of its relief."""
 
     relief: Relief
@@ -46,7 +46,7 @@ class Bottleneck:
     sentence: str
     relief: Relief | None  # None: nothing that was tried is worth while
     gain: float  # 1 where there is none
-    tried: tuple[Tried, ...] = ()
+    tried: tuple[TriedRelief, ...] = ()
 
     def __repr__(self) -> str:
         return repr_of(self, self.sentence)
@@ -70,7 +70,7 @@ def bottleneck(
     found = candidates(training, cluster, disturbances, known)
     once = min((begin for begin, _ in training.upsets.once_ns), default=MAX_TIME)
 
-    def tries(relief: Relief) -> Tried | None:
+    def tries(relief: Relief) -> TriedRelief | None:
         again = rerun(relief)
         return None if again is None else _gained(relief, training, again, known.cut, once)
 
@@ -78,7 +78,7 @@ def bottleneck(
     tried = list(islice(possible, most))
     if not tried:
         return Bottleneck("Nothing was found that could hold this run back.", None, 1.0)
-    together: list[Tried] = []
+    together: list[TriedRelief] = []
     if max(one.gain for one in tried) < WORTHWHILE:
         together = _together([one.relief for one in tried[:MOST_TOGETHER]], tries)
     ranked = tuple(sorted([*together, *tried], key=lambda one: -one.gain))  # stable
@@ -90,13 +90,13 @@ def bottleneck(
     return _named(ranked, known.steps_per_s, alone=not together)
 
 
-def _together(reliefs: Sequence[Relief], tries: Callable[[Relief], Tried | None]) -> list[Tried]:
+def _together(reliefs: Sequence[Relief], tries: Callable[[Relief], TriedRelief | None]) -> list[TriedRelief]:
     """Relieve the likeliest two, three, .. together: where several limits are equal no single relief helps.
 
     Of more than two that help, each but the last is left out once, so that a relief without effect is not named. With n
     reliefs there are at most 2 n - 2 runs. Returns the one combination to be named, else all that were tried.
     """
-    tried: list[Tried] = []
+    tried: list[TriedRelief] = []
     for count in range(2, len(reliefs) + 1):
         group = list(reliefs[:count])
         made = tries(all_of(group))
@@ -112,7 +112,7 @@ def _together(reliefs: Sequence[Relief], tries: Callable[[Relief], Tried | None]
     return tried
 
 
-def _named(ranked: tuple[Tried, ...], steps_per_s: float | None, *, alone: bool) -> Bottleneck:
+def _named(ranked: tuple[TriedRelief, ...], steps_per_s: float | None, *, alone: bool) -> Bottleneck:
     """The sentence on the best relief; `alone`: it is a single one. It names the updates unless the rate is of all."""
     best = ranked[0]
     said = "The bottleneck is" if alone else "No single bottleneck, but several that are equal:"
@@ -128,7 +128,7 @@ def _named(ranked: tuple[Tried, ...], steps_per_s: float | None, *, alone: bool)
     return Bottleneck(f"{said}.", best.relief, best.gain, ranked)
 
 
-def _gained(relief: Relief, training: Training, again: Training, cut: int, once: Nanos) -> Tried | None:
+def _gained(relief: Relief, training: Training, again: Training, cut: int, once: Nanos) -> TriedRelief | None:
     """The gain over as many updates as both have, without the `cut` first; None: no time passes in either.
 
     A crash comes at its time, not at its update: a faster run would have made more updates by then. Single events,
@@ -143,4 +143,4 @@ def _gained(relief: Relief, training: Training, again: Training, cut: int, once:
     before, after = rate(training.update_ns, count, cut), rate(again.update_ns, count, cut)
     if before is None or after is None:
         return None
-    return Tried(relief, after, before, range(skipped(count, cut), count), after / before)
+    return TriedRelief(relief, after, before, range(skipped(count, cut), count), after / before)

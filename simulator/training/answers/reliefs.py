@@ -22,7 +22,7 @@ from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbed import disturb, singled_out, slowed, slower_devices
 from simulator.training.inputs.pipeline import FEED
 from simulator.training.recognition.dataflow import closure, readers
-from simulator.training.recognition.sync_ops import Key
+from simulator.training.recognition.sync_ops import ResourceKey
 from simulator.training.regimes import read_regime
 from simulator.training.training import SENDING, ResourceUsage, Training
 from simulator.wording import repr_of, some
@@ -52,7 +52,7 @@ class Relief:
     by_bytes: bool = False  # variables go to ps tasks by their sizes
     protocol: Protocol | None = None  # by which tasks talk instead
     gapless: bool = False  # sessions take no time between steps
-    inputs: tuple[Key, ...] = ()  # inputs that are filled twice as fast
+    inputs: tuple[ResourceKey, ...] = ()  # inputs that are filled twice as fast
 
     def __repr__(self) -> str:
         return repr_of(self, self.bottleneck, self.change)

@@ -58,7 +58,7 @@ play = made(
 )
 
 
-def going_on(run: Any, order: int) -> Callable[[], int]:  # Any: a `layout.Run`
+def going_on(run: Any, order: int) -> Callable[[], int]:  # Any: a `layout.LoopArrays`
     """A function that goes on with a run, all arrays of which are writable; it returns the reason why it stopped.
 
     A run stops once for each recorded step and each sample; to look up all its arrays takes longer than to go on.

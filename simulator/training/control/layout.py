@@ -89,7 +89,7 @@ class LoweredClients:
         return ints(np.stack([links.of, links.item]))
 
 
-class Run(NamedTuple):
+class LoopArrays(NamedTuple):
     """The arrays, or lists, that the loop reads and writes."""
 
     tasks: Tasks
@@ -109,7 +109,7 @@ def prepare(combined: CombinedTables, priority: Ints | None, options: Simulation
     return LoweredClients(combined, lowered, code, contention)
 
 
-def begun(workload: Workload, given: LoweredClients, *, record: int) -> Run:
+def begun(workload: Workload, given: LoweredClients, *, record: int) -> LoopArrays:
     """All that the loop and the controller read and write; nothing has happened yet.
 
     `record` is how many steps of each client are recorded.
@@ -126,12 +126,12 @@ def begun(workload: Workload, given: LoweredClients, *, record: int) -> Run:
     control.clocks.totals[clocks.AT_SLOWEST] = int(rules.clocks.clocked.sum())
     steps.totals[LIMIT], steps.totals[NEXT_SAMPLE] = workload.limit, 1
     own = Tasks(*map(np.array, tasks))  # may be written
-    return Run(own, *parts, control)
+    return LoopArrays(own, *parts, control)
 
 
-def as_lists(made: Run) -> Run:
+def as_lists(made: LoopArrays) -> LoopArrays:
     """The same as lists, with a list of events for the event queue."""
-    lists = Run(*map(listed, made))
+    lists = LoopArrays(*map(listed, made))
     events: Any = []  # Any: a list in the place of an array
     return lists._replace(state=lists.state._replace(key=events))
 

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from simulator.execution.engine import Column
     from simulator.execution.trace import Trace
     from simulator.training.clients import Client
-    from simulator.training.control.layout import LoweredClients, Run
+    from simulator.training.control.layout import LoopArrays, LoweredClients
     from simulator.training.control.workload import Workload
 
 Log: TypeAlias = "tuple[list[npt.NDArray[np.int64]], list[npt.NDArray[np.int64]]]"
 
 
 def training_of(
-    workload: Workload, made: Run, given: LoweredClients, log: Log, samples: Sequence[ResourceUsage]
+    workload: Workload, made: LoopArrays, given: LoweredClients, log: Log, samples: Sequence[ResourceUsage]
 ) -> Training:
     """The training until now, without its record; `log` has the rows of `Steps.steps` and of `Steps.updates`."""
     state, cluster = made.control.steps, workload.disturbed.cluster
@@ -72,7 +72,7 @@ def training_of(
     )
 
 
-def _cut_short(made: Run) -> tuple[CutShort, ...]:
+def _cut_short(made: LoopArrays) -> tuple[CutShort, ...]:
     """The steps that crashes cut short."""
     disturbances, steps = made.control.rules.disturbances, made.control.steps
     number = np.asarray(steps.cut_number)
@@ -82,14 +82,14 @@ def _cut_short(made: Run) -> tuple[CutShort, ...]:
     return tuple(CutShort(*row) for row in np.stack(columns, axis=1)[number >= 0].tolist())
 
 
-def _under_way(made: Run) -> tuple[tuple[int, int, int], ...]:
+def _under_way(made: LoopArrays) -> tuple[tuple[int, int, int], ...]:
     """The steps that have taken time already when the run ends, by client."""
     steps, end_ns = made.control.steps, int(made.control.steps.progress[NOW])
     rows = enumerate(zip(list(steps.running), list(steps.number), list(steps.begin_ns), strict=True))
     return tuple((client, at, begin) for client, (runs, at, begin) in rows if runs and begin < end_ns)
 
 
-def usage(made: Run, given: LoweredClients) -> ResourceUsage:
+def usage(made: LoopArrays, given: LoweredClients) -> ResourceUsage:
     """The counters until now, work under way included."""
     counters, steps, state, tables = made.control.counters, made.control.steps, made.state, given.combined.tables
     now, size = int(steps.progress[NOW]), int(steps.progress[EVENTS])
@@ -152,7 +152,7 @@ class Samples:
 class Recorder:
     """Writes down the first `steps` steps of each client, in order of their ends, as far as there is room."""
 
-    def __init__(self, made: Run, given: LoweredClients, steps: int) -> None:
+    def __init__(self, made: LoopArrays, given: LoweredClients, steps: int) -> None:
         lowered, clients = given.lowered, len(given.combined.op_ptr) - 1
         self.steps, self.room = steps, limits.RECORDED.most
         self.recorded: list[StepTimes] = []
@@ -164,7 +164,7 @@ class Recorder:
         self.on_shared = given.on_shared
         self.lag_ns = lowered.tasks.lag_ns
 
-    def note(self, client: int, number: int, made: Run, *, own_lanes: bool) -> None:
+    def note(self, client: int, number: int, made: LoopArrays, *, own_lanes: bool) -> None:
         """A step is over, of which all times are still there; `own_lanes`: the executor gave each task its lane."""
         tasks, state, took = made.tasks, made.state, made.control.counters.took_ns
         took = took if len(took) else tasks.length

@@ -30,7 +30,7 @@ from simulator.training.control.arrays import (
     Control,
 )
 from simulator.training.control.controller import HOOKS
-from simulator.training.control.layout import LoweredClients, Run, as_lists, begun
+from simulator.training.control.layout import LoopArrays, LoweredClients, as_lists, begun
 from simulator.training.control.results import Log, Recorder, Samples, training_of, usage
 from simulator.training.control.synchronisation import patience_of
 from simulator.training.disturbances.noise import MAX_FACTOR
@@ -100,11 +100,11 @@ def run(
     raise _hangs(workload, made.control)
 
 
-def _plain(made: Run, order: int) -> Callable[[], int]:
+def _plain(made: LoopArrays, order: int) -> Callable[[], int]:
     return partial(_play, *made[:5], order, len(made.tasks.length), [], 1 << 200, TIMES, made.control)
 
 
-def _compiled(made: Run, order: int) -> Callable[[], int]:
+def _compiled(made: LoopArrays, order: int) -> Callable[[], int]:
     from simulator.training.control.compiled import going_on  # LLVM takes long to load
 
     return going_on(made, order)
@@ -123,7 +123,7 @@ def _is_countable(workload: Workload, lowered: TaskGraph) -> bool:
     return max(latest, longest) < LATEST
 
 
-def _make_room(made: Run) -> None:
+def _make_room(made: LoopArrays) -> None:
     """Let the loop note further steps and updates, as those that were noted are entered."""
     totals, progress = made.control.steps.totals, made.control.steps.progress
     totals[STEPS], totals[UPDATES] = 0, 0

@@ -26,7 +26,7 @@ from simulator.training.recognition.sync_ops import (
     DRAW,
     ENQUEUE,
     READ,
-    Key,
+    ResourceKey,
     Synchronising,
     find,
     joined,
@@ -143,10 +143,10 @@ def _sync_ops(
     combined: CombinedTables,
     counting: Sequence[tuple[str, ...] | None],
     inputs: InputPipelines,
-) -> tuple[SyncOps, dict[Key, _Use]]:
+) -> tuple[SyncOps, dict[ResourceKey, _Use]]:
     """The synchronisation ops, and the accumulators and queues that they use, in order of rows."""
-    used: dict[Key, _Use] = {}
-    row_of: dict[Key, int] = {}
+    used: dict[ResourceKey, _Use] = {}
+    row_of: dict[ResourceKey, int] = {}
     rows: list[_Row] = []
     counts = [client for client, names in zip(clients, counting, strict=True) if names is not None]
     reading = iter(once_each(counts, lambda client: reads(client.partitions).tolist()))
@@ -172,7 +172,7 @@ def _sync_ops(
     return SyncOps(ids(op), ids(of), ids(kind), ids(resource), ints(amount), ints(reserve)), used
 
 
-def _sync_resources(used: Mapping[Key, _Use], cluster: Cluster, tokens: int) -> SyncResources:
+def _sync_resources(used: Mapping[ResourceKey, _Use], cluster: Cluster, tokens: int) -> SyncResources:
     passed_on = {("worker", DEQUEUE), ("updates", ENQUEUE)}
     return SyncResources(
         queue=flags([key.family != "accumulator" for key in used]),

@@ -28,7 +28,7 @@ from simulator.training.inputs.producers import (
 from simulator.training.recognition.sync_ops import (
     DEQUEUE,
     ENQUEUE,
-    Key,
+    ResourceKey,
     SyncOp,
     find,
     key_of,
@@ -52,7 +52,7 @@ _ITERATES = re.compile(r"\w*Iterator\w*GetNext\w*")
 class _Found:
     """An input that some clients take from."""
 
-    key: Key
+    key: ResourceKey
     owner: int  # row of the node that makes it, in the pieces of the first client that takes from it
     kept_by: int  # row of the device
     names: set[str]  # by which its rate may be given
@@ -60,7 +60,7 @@ class _Found:
     amount: int = 0  # elements that a step of the first of these takes
 
 
-_Drawn: TypeAlias = list[tuple[int, Key, int]]  # node of the pieces, input, elements
+_Drawn: TypeAlias = list[tuple[int, ResourceKey, int]]  # node of the pieces, input, elements
 
 
 def inputs_of(
@@ -80,8 +80,8 @@ def inputs_of(
     drawn = search.drawn()
     search.add_feeds(drawn)
     search.check_rates()
-    made: dict[Key, InputPipeline] = {}
-    unknown: dict[Key, str] = {}
+    made: dict[ResourceKey, InputPipeline] = {}
+    unknown: dict[ResourceKey, str] = {}
     for key, one in search.found.items():
         rate = search.rate_of(one)
         if rate is not None and rate.examples_per_s is None:
@@ -108,7 +108,7 @@ class _InputSearch:
     cluster: Cluster
     costs: Sequence[CostTable]
     rates: Sequence[Rate]
-    found: dict[Key, _Found] = field(default_factory=dict)
+    found: dict[ResourceKey, _Found] = field(default_factory=dict)
 
     def drawn(self) -> list[_Drawn]:
         """[C] the elements that each client takes from queues and iterators."""
@@ -141,7 +141,7 @@ class _InputSearch:
             nodes = np.flatnonzero((pieces.endpoint >= 0) & begins).tolist()
             if nodes:
                 device = int(client.on(pieces.device[nodes[:1]])[0])
-                key = Key("", program.name, self.cluster.devices[device].name, FEED)
+                key = ResourceKey("", program.name, self.cluster.devices[device].name, FEED)
                 self.found[key] = _Found(key, nodes[0], device, names, [c], 1)
                 drawn[c].append((nodes[0], key, 1))
 

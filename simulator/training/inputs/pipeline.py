@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from simulator.costs.table import MAX_NS
 from simulator.errors import SimvizError
 from simulator.training.inputs.producers import Producer
-from simulator.training.recognition.sync_ops import Key
+from simulator.training.recognition.sync_ops import ResourceKey
 from simulator.units import Nanos, show_figure
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ FEED = "feed"  # the family of clients' feeds, and its name for users
 class InputPipeline:
     """An input that some clients share."""
 
-    key: Key  # of a queue or an iterator; family "feed": the feed of one client
+    key: ResourceKey  # of a queue or an iterator; family "feed": the feed of one client
     producer: Producer
     device: int  # row of the cluster's device on which the threads run
     kept_by: int  # row of the device that has the queue
@@ -69,7 +69,7 @@ class InputPipelines:
 NO_INPUTS = InputPipelines()  # nothing ever runs dry
 
 
-def faster(inputs: InputPipelines, keys: Collection[Key], factor: int) -> InputPipelines:
+def faster(inputs: InputPipelines, keys: Collection[ResourceKey], factor: int) -> InputPipelines:
     """The same pipelines, some of them so many times as fast."""
     return _paced(inputs, [Fraction(1, factor) if one.key in keys else Fraction(1) for one in inputs.pipelines])
 

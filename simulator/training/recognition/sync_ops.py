@@ -55,7 +55,7 @@ _ENDLESS = re.compile(r"Reader(Read|ReadUpTo)(V2)?|(\w*Map)?Unstage(NoKey)?")
 _SETS_STEP = re.compile(r"(Resource)?AccumulatorSetGlobalStep")
 
 
-class Key(NamedTuple):
+class ResourceKey(NamedTuple):
     """The key by which an object is found; two clients share it when their keys are equal."""
 
     container: str
@@ -70,7 +70,7 @@ class SyncOp(NamedTuple):
     row: int  # of the graph
     kind: int  # APPLY, TAKE, ENQUEUE or DEQUEUE
     owner: int  # row of the node that makes the object; UNKNOWN: not of this graph, or of several
-    key: Key
+    key: ResourceKey
     amount: int  # gradients that a take waits for, elements that are added or taken; UNKNOWN; 1 of an apply
     capacity: int = UNBOUNDED  # elements that the queue has room for
     reserve: int = 0  # elements that must remain after a dequeue (a RandomShuffleQueue's min_after_dequeue)
@@ -97,7 +97,7 @@ def operations(graph: Graph, sends_of_recvs: Mapping[int, int] | None = None) ->
             owner, family = _owner(graph, row, across)
             amount = _amount(graph, row, kinds[op], across)
             if owner == UNKNOWN:
-                found.append(SyncOp(row, kinds[op], owner, Key("", "", "", family), amount))
+                found.append(SyncOp(row, kinds[op], owner, ResourceKey("", "", "", family), amount))
                 continue
             reserve = _number(graph, owner, "min_after_dequeue") if kinds[op] == DEQUEUE else None
             room = _number(graph, owner, "capacity")
@@ -152,7 +152,7 @@ def joined(clients: Sequence[Synchronising]) -> tuple[Synchronising, ...]:
     return tuple(_joined(one, into & out) for one in clients)
 
 
-def _joined(found: Synchronising, live: set[Key]) -> Synchronising:
+def _joined(found: Synchronising, live: set[ResourceKey]) -> Synchronising:
     kept = tuple(one for one in found.ops if one.kind in (APPLY, TAKE) or one.key in live)
     unknown = next((one.key for one in kept if one.amount == UNKNOWN), None)
     if unknown is not None:
@@ -199,11 +199,11 @@ def _check(graph: Graph, one: SyncOp, across: Mapping[int, int]) -> None:
         )
 
 
-def key_of(graph: Graph, owner: int, family: str, device: str = "") -> Key:
+def key_of(graph: Graph, owner: int, family: str, device: str = "") -> ResourceKey:
     """The key of the object that a node makes, on that device."""
     attrs = graph.attrs[owner]
     text = {name: attrs[name].s.decode("latin-1") if name in attrs else "" for name in ("container", "shared_name")}
-    return Key(text["container"], text["shared_name"] or graph.names[owner], device, family)
+    return ResourceKey(text["container"], text["shared_name"] or graph.names[owner], device, family)
 
 
 def _number(graph: Graph, owner: int, attr: str) -> int | None:

@@ -12,7 +12,7 @@ from simulator.training.recognition.sync_ops import (
     TAKE,
     UNBOUNDED,
     UNKNOWN,
-    Key,
+    ResourceKey,
     Synchronising,
     find,
     joined,
@@ -30,7 +30,7 @@ def listed(found: Synchronising, names: tuple[str, ...]) -> dict[str, tuple[int,
     return {names[one.row]: (one.kind, one.key.name, one.amount) for one in found.ops}
 
 
-def keys(found: Synchronising) -> list[Key]:
+def keys(found: Synchronising) -> list[ResourceKey]:
     return [one.key for one in found.ops]
 
 
@@ -61,7 +61,7 @@ def test_the_ops_of_sync_replicas_their_objects_and_numbers() -> None:
         "take": (TAKE, "w:0/grad_accum", 3),
         "tokens": (ENQUEUE, "sync_token_q", 4),
     }
-    assert found.ops[0].key == Key("", "w:0/grad_accum", CPU, "accumulator")
+    assert found.ops[0].key == ResourceKey("", "w:0/grad_accum", CPU, "accumulator")
     assert list(found.ops) == sorted(found.ops)
     assert {one.capacity for one in found.ops} == {UNBOUNDED}
     assert found.notes == ()

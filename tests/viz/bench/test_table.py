@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from viz.bench.rows import BenchRow, Key
+from viz.bench.rows import BenchRow, RowKey
 from viz.bench.table import as_svg, as_text, best_known, standings
 
 
 def row(graph: str, algorithm: str, ns: int, *, fits: bool = True, refused: str = "") -> BenchRow:
-    return BenchRow(Key(graph, "", "2gpu", "", algorithm, "", "1"), refused, makespan_ns=ns, fits=fits, placing_s=0.5)
+    return BenchRow(
+        RowKey(graph, "", "2gpu", "", algorithm, "", "1"), refused, makespan_ns=ns, fits=fits, placing_s=0.5
+    )
 
 
 ROWS = [

@@ -1,6 +1,6 @@
 """An op with its shapes, the argument of all formulas, and the formulas that many ops share.
 
-A formula takes an `Instance` and returns a count: arithmetic operations, or bytes. Unknown dimensions count 1 and an
+A formula takes a `ShapedOp` and returns a count: arithmetic operations, or bytes. Unknown dimensions count 1 and an
 unknown rank counts as a scalar, as in `tensorflow/core/grappler/costs/op_level_cost_estimator.cc`.
 """
 
@@ -15,7 +15,7 @@ from simulator.graph.graph import Attrs, Shape
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class ShapedOp:
     """One op with the shapes of its data inputs and outputs."""
 
     op: str
@@ -29,7 +29,7 @@ class Instance:
 
 
 _MAX_NUMBERS = 16  # more than any op's list of sizes has
-Formula: TypeAlias = Callable[[Instance], int]
+Formula: TypeAlias = Callable[[ShapedOp], int]
 
 
 def elements(shape: Shape | None) -> int:
@@ -54,24 +54,24 @@ def at(shapes: tuple[Shape | None, ...], slot: int) -> Shape | None:
     return shapes[slot] if -len(shapes) <= slot < len(shapes) else None
 
 
-def flag(instance: Instance, name: str, default: bool = False) -> bool:
+def flag(instance: ShapedOp, name: str, default: bool = False) -> bool:
     """A boolean attribute."""
     value = instance.attrs.get(name)
     return default if value is None else bool(value.b)
 
 
-def numbers(instance: Instance, name: str) -> list[int]:
+def numbers(instance: ShapedOp, name: str) -> list[int]:
     """An attribute that is a list of integers, one per dimension; empty where the node lacks it."""
     value = instance.attrs.get(name)
     return [] if value is None else [int(number) for number in value.list.i[:_MAX_NUMBERS]]
 
 
-def largest(instance: Instance) -> int:
+def largest(instance: ShapedOp) -> int:
     """Elements of the largest input or output."""
     return max(map(elements, instance.inputs + instance.outputs), default=1)
 
 
-def broadcast(instance: Instance) -> int:
+def broadcast(instance: ShapedOp) -> int:
     """Elements of the largest input or output; where no output's shape is known, of the inputs' broadcast shape.
 
     A known output counts, as not every second input broadcasts from the last dimension (a bias in NCHW).
@@ -87,7 +87,7 @@ def broadcast(instance: Instance) -> int:
 # --- work ------------------------------------------------------------------------------------------------------------
 
 
-def nothing(instance: Instance) -> int:
+def nothing(instance: ShapedOp) -> int:
     """No arithmetic, or no bytes."""
     return 0
 
@@ -107,12 +107,12 @@ def each_input(operations: int) -> Formula:
     return lambda instance: operations * max(map(elements, instance.inputs), default=1)
 
 
-def add_all(instance: Instance) -> int:
+def add_all(instance: ShapedOp) -> int:
     """AddN: one addition less than there are inputs, per element."""
     return max(0, len(instance.inputs) - 1) * largest(instance)
 
 
-def sort(instance: Instance) -> int:
+def sort(instance: ShapedOp) -> int:
     """Comparisons to sort the elements of the largest input: n log2 n."""
     count = max(map(elements, instance.inputs), default=1)
     return count * count.bit_length()
@@ -121,22 +121,22 @@ def sort(instance: Instance) -> int:
 # --- bytes -----------------------------------------------------------------------------------------------------------
 
 
-def tensors(instance: Instance) -> int:
+def tensors(instance: ShapedOp) -> int:
     """Every input is read once, every output written once."""
     return sum(instance.input_bytes) + sum(instance.output_bytes)
 
 
-def written(instance: Instance) -> int:
+def written(instance: ShapedOp) -> int:
     """Every output is written; the inputs are negligible."""
     return sum(instance.output_bytes)
 
 
-def read(instance: Instance) -> int:
+def read(instance: ShapedOp) -> int:
     """Every input is read; nothing is written."""
     return sum(instance.input_bytes)
 
 
-def gathered(instance: Instance) -> int:
+def gathered(instance: ShapedOp) -> int:
     """Taken elements are read and written, indices read: twice the output, and the inputs after the first."""
     return 2 * sum(instance.output_bytes) + sum(instance.input_bytes[1:])
 
@@ -146,14 +146,14 @@ def picked(operations: int) -> Formula:
     return lambda instance: operations * elements(at(instance.inputs, 1)) * elements((at(instance.inputs, 0) or ())[1:])
 
 
-def segmented(instance: Instance) -> int:
+def segmented(instance: ShapedOp) -> int:
     """The picked rows are read, each as large as a row of the output; the output is written."""
     rows = max(1, (at(instance.outputs, 0) or (1,))[0])
     written_bytes = sum(instance.output_bytes)
     return elements(at(instance.inputs, 1)) * (written_bytes // rows) + written_bytes + sum(instance.input_bytes[1:])
 
 
-def scattered(instance: Instance) -> int:
+def scattered(instance: ShapedOp) -> int:
     """Rows are read and written, updates (the last input) and indices read."""
     return sum(instance.input_bytes[1:]) + 2 * instance.input_bytes[-1] if len(instance.inputs) > 1 else 0
 
@@ -173,16 +173,16 @@ def per_gradient(slots: int, operations: int) -> Formula:
     return lambda instance: operations * max(map(elements, instance.inputs[slots:]), default=1)
 
 
-def rewritten(instance: Instance) -> int:
+def rewritten(instance: ShapedOp) -> int:
     """The outputs are read from where they were kept, and written."""
     return 2 * sum(instance.output_bytes)
 
 
-def copied(instance: Instance) -> int:
+def copied(instance: ShapedOp) -> int:
     """The inputs are read, and written to where they are kept."""
     return 2 * sum(instance.input_bytes)
 
 
-def accumulated(instance: Instance) -> int:
+def accumulated(instance: ShapedOp) -> int:
     """A gradient is read and added to a sum, which is read and written."""
     return 3 * max(instance.input_bytes, default=0)
