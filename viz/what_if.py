@@ -22,7 +22,7 @@ class WhatIfRow:
     before: str  # "3.12 GB/s"
     after: str  # "6.25 GB/s"
     placement: str  # KEPT or AGAIN
-    other_devices: bool  # the change adds or removes devices, so that the placement can't be kept
+    other_devices: bool  # the change adds or removes devices: placed again, and kept only where that is no worse
     makespan_ns: Nanos | None  # None: the graph can't be run so
     change: float | None  # of the makespan, as a share: -0.25 is a quarter less
     change_per_example: float | None  # the same of the time per example; another number for a batch alone
@@ -40,7 +40,7 @@ class WhatIfRow:
         per_example = self.change_per_example
         said = [
             "" if per_example is None or per_example == self.change else f"{per_example:+.1%} per example",
-            "placed again" if self.other_devices else "",
+            "placed again" if self.other_devices and self.placement == AGAIN else "",
             "out of memory" if self.out_of_memory else "",
         ]
         return ", ".join(filter(None, said))

@@ -11,7 +11,7 @@ function whatIfCard(model) {
   const said = `One change at a time, ${again ? "placed again each time" : "on the same placement"}; without any, the step takes ${showNanos(found.makespan_ns)}.`;
   const rows = found.rows.map((row) => {
     const perExample = row.change_per_example !== row.change ? `${signedPercent(row.change_per_example)} per example` : "";
-    const remarks = [perExample, row.other_devices ? "placed again" : "", row.out_of_memory, row.refused].filter(Boolean);
+    const remarks = [perExample, row.other_devices && row.placement === "again" ? "placed again" : "", row.out_of_memory, row.refused].filter(Boolean);
     const [before, after] = [row.before, row.after].map(asWritten);
     const title = [`${row.what}: ${before} → ${after}`, ...remarks].join("\n");
     const name = element("span", "", row.what, element("small", "", ` ${before} → ${after}`));

@@ -15,6 +15,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.notation import is_notation, neighbours
 from simulator.cluster.protocols import PROTOCOLS
 from simulator.cluster.scaling import scaled
+from simulator.columns import ids
 from simulator.costs.table import MEASURED, PROFILED
 from simulator.errors import SimvizError
 from simulator.execution.memory import out_of_memory
@@ -40,7 +41,7 @@ FACTORS = (Fraction(1, 2), Fraction(2))
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Variant:
     """A request that differs from the user's in one figure."""
 
     what: str
@@ -50,7 +51,7 @@ class Change:
     cluster: Cluster | None = None  # in place of the one of the request
     batch: int | None = None
     examples: Fraction = Fraction(1)  # in a step, as a multiple
-    again: bool = False  # other devices: the placement can't be kept
+    again: bool = False  # other devices: placed again, and kept only where nothing of it is gone
 
 
 def what_if(request: Request, given: Ingredients, scene: Scene, stages: Stages, say: _Say) -> WhatIf:
@@ -63,29 +64,29 @@ def what_if(request: Request, given: Ingredients, scene: Scene, stages: Stages, 
     return ranked(int(scene.trace.makespan), request.what_if, rows, _notes(scene))
 
 
-def changes(request: Request, given: Ingredients) -> Iterator[Change]:
+def changes(request: Request, given: Ingredients) -> Iterator[Variant]:
     """All changes: each figure of the cluster halved and doubled, the batch, the devices, protocol and contention."""
     for factor in FACTORS:
         for one in scaled(given.cluster, factor):
-            yield Change(one.what, one.before, one.after, request, one.cluster)
+            yield Variant(one.what, one.before, one.after, request, one.cluster)
     batch = _batch(request, given)
     for factor in FACTORS:
         new = batch * factor
         if 1 <= new <= limits.COUNT.most and new.denominator == 1:
-            yield Change("batch", str(batch), str(new), request, given.cluster, int(new), factor)
+            yield Variant("batch", str(batch), str(new), request, given.cluster, int(new), factor)
     described = given.cluster.name if request.cluster is None else request.cluster
     if isinstance(described, str) and is_notation(described):
         for part, new_part, text in neighbours(described):
-            yield Change("devices", part, new_part, replace(request, cluster=text), again=True)
+            yield Variant("devices", part, new_part, replace(request, cluster=text), again=True)
     cluster, talk = given.cluster, given.cluster.between_tasks
     for name, protocol in PROTOCOLS.items():
         if len(cluster.tasks) > 1 and name != talk.name:
-            yield Change("protocol", talk.name, name, request, replace(cluster, between_tasks=protocol))
+            yield Variant("protocol", talk.name, name, request, replace(cluster, between_tasks=protocol))
     options = request.simulation
     for contention in CONTENTIONS:
         if contention != options.contention and cluster.links:
             other = replace(request, simulation=replace(options, contention=contention))
-            yield Change("contention", options.contention, contention, other, cluster)
+            yield Variant("contention", options.contention, contention, other, cluster)
 
 
 def _batch(request: Request, given: Ingredients) -> int:
@@ -95,20 +96,25 @@ def _batch(request: Request, given: Ingredients) -> int:
     return request.batch or batch_of(given.graph, given.step, ())[1]
 
 
-def _row(change: Change, given: Ingredients, scene: Scene, stages: Stages) -> WhatIfRow:
+def _row(change: Variant, given: Ingredients, scene: Scene, stages: Stages) -> WhatIfRow:
     """Run one change; what can't be placed or run says why."""
     request, before = change.request, scene.trace.makespan
     kept = None if change.again or request.what_if == AGAIN else scene
-    how = AGAIN if kept is None else KEPT
-    row = WhatIfRow(change.what, change.before, change.after, how, change.again, None, None, None)
+    row = WhatIfRow(change.what, change.before, change.after, KEPT if kept else AGAIN, change.again, None, None, None)
     try:
         if kept is None or change.batch is not None or change.cluster is None:
             inputs = changed_inputs(request, given, cluster=change.cluster, batch=change.batch)
         else:
             inputs = repriced(request, given, change.cluster)
-        partitions, trace = _run(request.having(given.observed), inputs, kept, stages)
+        request = request.having(given.observed)
+        found = _run(request, inputs, kept, stages)
+        if change.again and request.what_if == KEPT and (moved := _moved(scene.assignment, inputs.cluster)) is not None:
+            same = _run(request, inputs, moved, stages)
+            if _rank(same, inputs) <= _rank(found, inputs):
+                found, row = same, replace(row, placement=KEPT)
     except SimvizError as error:
         return replace(row, refused=str(error))
+    partitions, trace = found
     full = out_of_memory(trace, partitions, inputs.cluster)
     share = trace.makespan / before if before else 1.0
     return replace(
@@ -120,13 +126,37 @@ def _row(change: Change, given: Ingredients, scene: Scene, stages: Stages) -> Wh
     )
 
 
-def _run(request: Request, given: Ingredients, kept: Scene | None, stages: Stages) -> tuple[Partitions, Trace]:
-    """The step on the placement of a scene, or placed again."""
+def _rank(found: tuple[Partitions, Trace], inputs: Ingredients) -> tuple[bool, int]:
+    """Whether a step lacks memory, and its makespan: the less, the better."""
+    partitions, trace = found
+    return out_of_memory(trace, partitions, inputs.cluster) is not None, int(trace.makespan)
+
+
+def _moved(assignment: Assignment, cluster: Cluster) -> Assignment | None:
+    """The same assignment on another cluster; None: that lacks one of its devices.
+
+    An algorithm may place a step worse on more devices. That is no reason to say that these make it slower.
+    """
+    row_of = {device.name: row for row, device in enumerate(cluster.devices)}
+    rows = [row_of.get(name, -1) for name in assignment.devices]
+    device = ids(np.array(rows)[assignment.device])
+    if (device < 0).any():
+        return None
+    return replace(assignment, devices=tuple(row_of), device=device, constraints=None)
+
+
+def _run(
+    request: Request, given: Ingredients, kept: Scene | Assignment | None, stages: Stages
+) -> tuple[Partitions, Trace]:
+    """The step on the placement of a scene, by an assignment, or placed again."""
     place, run = stages
-    if kept is not None and kept.graph is given.graph and kept.received is None:
+    if isinstance(kept, Scene) and kept.graph is given.graph and kept.received is None:
         pieces = kept.partitions  # times play no part in a cut
         return pieces, simulate(pieces, given.cluster, given.costs, request.simulation)
-    assignment = kept.assignment if kept is not None else place(request, given, _quietly)
+    if kept is None:
+        assignment = place(request, given, _quietly)
+    else:
+        assignment = kept.assignment if isinstance(kept, Scene) else kept
     partitions, trace, _ = run(request, given, assignment, _quietly)
     return partitions, trace
 
