@@ -39,29 +39,30 @@ _PARENT = "SIMVIZ_PARENT"  # environment: process id of the caller
 _PATH = "SIMVIZ_PATH"  # environment: the caller's sys.path
 _SIZE = struct.Struct("<Q")
 INSTALL = 'TensorFlow is not installed. Install it with: pip install "simviz[tensorflow]"'
-# The child sees exactly the modules that the caller sees; plain `-m` would look in the current folder first. No
-# garbage is looked for while TensorFlow is imported: that took a fifth of the time.
+# The child sees exactly the modules that the caller sees; plain `-m` would look in the current folder first. While
+# TensorFlow is imported no garbage is looked for, a fifth of the time, and it gets no Keras, with pandas a quarter.
 _START = (
     "import gc, os, sys; gc.disable(); sys.path[:] = os.environ.pop('SIMVIZ_PATH').split(os.pathsep); import runpy; "
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
 )
+_WITHOUT_KERAS = "import sys; sys.modules['keras.src'] = None; "
 Asking: TypeAlias = Callable[[bytes, float], bytes]  # question, limit in seconds -> answer
 
 
-def run(module: str, payload: bytes, *, timeout_s: float, args: Sequence[str] = ()) -> bytes:
+def run(module: str, payload: bytes, *, timeout_s: float, args: Sequence[str] = (), keras: bool = False) -> bytes:
     """The answer to one question, from a child process of its own; see `conversation`."""
-    with conversation(module, args=args) as ask:
+    with conversation(module, args=args, keras=keras) as ask:
         return ask(payload, timeout_s)
 
 
 @contextmanager
-def conversation(module: str, *, args: Sequence[str] = ()) -> Iterator[Asking]:
+def conversation(module: str, *, args: Sequence[str] = (), keras: bool = False) -> Iterator[Asking]:
     """Run `module` (its main part calls `serve`) in a child process that answers questions while the block lasts.
 
     A question raises OracleError if TensorFlow is missing or refuses; `refusal` then holds its own sentence. It also
     does so if the child ends without an answer or takes too long, and if a message is too large; then the child is
     gone, and the next question starts another. No process of the child's group outlives the block. The thread that
-    asks first must live as long, as the kernel ends the child with it.
+    asks first must live as long, as the kernel ends the child with it. `keras`: the child may import Keras.
     """
     running: list[subprocess.Popen[bytes]] = []
 
@@ -69,7 +70,7 @@ def conversation(module: str, *, args: Sequence[str] = ()) -> Iterator[Asking]:
         deadline = time.monotonic() + timeout_s
         bounded(len(question), f"the question to TensorFlow ({module})")
         if not running:
-            running.append(start(module, args, stderr=subprocess.PIPE, start_new_session=True))
+            running.append(start(module, args, stderr=subprocess.PIPE, alone=True, keras=keras))
         try:
             answer, errors = _exchange(running[0], _SIZE.pack(len(question)) + question, deadline)
             body = _body(running[0], answer, errors, module)
@@ -94,21 +95,20 @@ def conversation(module: str, *, args: Sequence[str] = ()) -> Iterator[Asking]:
 
 
 def start(
-    module: str, args: Sequence[str] = (), *, stderr: int | None = None, start_new_session: bool = False
+    module: str, args: Sequence[str] = (), *, stderr: int | None = None, alone: bool = False, keras: bool = False
 ) -> subprocess.Popen[bytes]:
     """Start a module that calls `serve` or `die_with_parent`, with pipes to its stdin and from its stdout.
 
-    Without a new session it stays in the caller's process group and is killed with it. Raises OracleError when the
-    system refuses a process.
+    It leads a session `alone`, or is killed with the caller's process group. Raises OracleError if it can't be started.
     """
     try:
         return subprocess.Popen(
-            [sys.executable, "-c", _START, module, *args],
+            [sys.executable, "-c", _START if keras else _WITHOUT_KERAS + _START, module, *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
             env={**os.environ, _PARENT: str(os.getpid()), _PATH: os.pathsep.join(sys.path)},
-            start_new_session=start_new_session,
+            start_new_session=alone,
         )
     except OSError as error:
         message = f"no process for TensorFlow could be started ({sys.executable}: {error.strerror})"

@@ -21,7 +21,7 @@ def main() -> None:
 
     makespans = []
     for path in sys.argv[2:]:
-        trace = run(path, cluster="1gpu", ignore_devices=True).trace
+        trace = run(path, cluster="1gpu", ignore_devices=True, budget="50").trace
         makespans.append(int(trace.makespan))
     print(json.dumps(makespans))
 

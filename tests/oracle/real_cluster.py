@@ -145,7 +145,7 @@ def _started(names: Sequence[str]) -> Iterator[list[_Task]]:
     processes: list[_Task] = []
     try:
         for name in names:
-            started = child.start("tests.oracle.real_task", stderr=subprocess.PIPE, start_new_session=True)
+            started = child.start("tests.oracle.real_task", stderr=subprocess.PIPE, alone=True)
             processes.append(_Task(name, started))
         yield processes
     finally:

@@ -62,7 +62,9 @@ WHOLE = ("cifar", "scopes", "cells", "layers", "function towers", "keras layers"
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Each graph in a file, as TensorFlow wrote it."""
-    told = json.loads(child.run("tests.oracle.dividing", json.dumps([*GRAPHS, *SETTER]).encode(), timeout_s=240))
+    told = json.loads(
+        child.run("tests.oracle.dividing", json.dumps([*GRAPHS, *SETTER]).encode(), timeout_s=240, keras=True)
+    )
     folder, made = tmp_path_factory.mktemp("graphs"), {}
     for name, text in told.items():
         made[name] = folder / f"{name.replace(' ', '_')}.pb"

@@ -24,7 +24,7 @@ def makespans(which: str, paths: list[Path]) -> list[int]:
 
 def test_makespans_are_the_same_without_tensorflow(tmp_path: Path) -> None:
     paths = [Path("examples/ps_training.pbtxt").absolute()]
-    with child.conversation("tests.oracle.two_batches") as ask:
+    with child.conversation("tests.oracle.two_batches", keras=True) as ask:
         for program in PROGRAMS:
             question = json.dumps({"program": program, "batches": [4]}).encode()
             paths.append(tmp_path / f"{program}.pb")

@@ -24,7 +24,7 @@ ALONE = ("attention", "words_1", "words_2", "unrolled_1", "synthetic_2", "queued
 @pytest.fixture(scope="module")
 def built() -> Iterator[Built]:
     """Each program with each batch, as TensorFlow builds it, by one process."""
-    with child.conversation("tests.oracle.two_batches") as ask:
+    with child.conversation("tests.oracle.two_batches", keras=True) as ask:
 
         def build(program: str) -> Mapping[int, bytes]:
             sizes = sorted({*(1, 5) * (program in ALONE), *(batch for pair in PAIRS for batch in pair)})

@@ -177,7 +177,10 @@ from tests.placement.test_placing import priced
 from tests.placement.problems import whole
 from tests.strategies import Rows, colocation, typed
 from simulator.cluster.description import load_cluster
+from placement.algorithms import exact
 from placement.placing import ALGORITHMS, place
+from placement.search import judge
+judge._DEFAULT, exact.WORK = judge._DEFAULT / 20, exact.WORK / 20
 draw, rows = random.Random(5), Rows()
 for at in range(200):
     inputs = [f"n{draw.randrange(max(0, at - 9), at)}" for _ in range(2)] if at > 3 else []

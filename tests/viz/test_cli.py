@@ -239,7 +239,7 @@ TRAINING = ("--training", "async", "--steps", "5", "--disturb", "worker:*=noise:
 WITHOUT_TENSORFLOW = "import sys; sys.modules['tensorflow'] = None; from viz.entry import main; sys.exit(main())"
 
 
-@pytest.mark.parametrize("options", [(), TRAINING], ids=["a step", "a training"])
+@pytest.mark.parametrize("options", [("--budget", "50"), TRAINING], ids=["a step", "a training"])
 def test_the_same_bytes_on_any_machine(here: Path, options: Sequence[str]) -> None:
     """Whatever the hash seed, the locale, the time zone, the threads, and with or without TensorFlow."""
 
