@@ -7,7 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any  # Any: what TensorFlow makes
 
-import tensorflow as tf
+try:
+    import tensorflow as tf
+except ModuleNotFoundError:
+    sys.exit('TensorFlow is needed to make these graphs: pip install "simviz[tensorflow]"')
 
 v1 = tf.compat.v1
 BLOCKS = (3, 4, 6, 3)  # He et al. 2015, table 1, the 50-layer column

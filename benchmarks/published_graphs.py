@@ -22,7 +22,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any  # Any: what TensorFlow makes
 
-import tensorflow as tf
+try:
+    import tensorflow as tf
+except ModuleNotFoundError:
+    sys.exit('TensorFlow is needed to make these graphs: pip install "simviz[tensorflow]"')
 
 v1 = tf.compat.v1
 FIELDS = Path(__file__).with_name("published.csv")

@@ -8,7 +8,10 @@ SGD. Needs TensorFlow; the file that it writes is part of the repository, so onl
 
 import sys
 
-import tensorflow as tf
+try:
+    import tensorflow as tf
+except ModuleNotFoundError:
+    sys.exit('TensorFlow is needed to make these graphs: pip install "simviz[tensorflow]"')
 
 BATCH = 64
 v1 = tf.compat.v1

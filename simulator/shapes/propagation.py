@@ -209,7 +209,7 @@ class _Propagation:
             self._move(node, self.inputs[node])
             try:
                 row.rule(site)
-            except ShapeError:  # it has been noted
+            except ShapeError:  # `narrow` carries on what is asked, and notes who refuses it
                 continue
             if row.rule is same and site.shapes and site.outputs:
                 self._handed_back(self.first[node], site.shapes[0])
