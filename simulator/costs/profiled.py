@@ -93,7 +93,7 @@ class Pricing:
     def price(self, op: str, work: OpWork) -> tuple[float, float, str]:
         """Nanoseconds, the relative error that nine of ten prices keep, and the family whose error it is."""
         ns, error, family = self._on[0].price(op, work, self.dispatch_ns)
-        if self._weight and len(self._on) > 1:
+        if self._weight:
             all_ns, all_error, _ = self._on[-1].price(op, work, self.dispatch_ns)
             ns *= min(1.0, all_ns / ns) ** self._weight
             error = max(error, all_error)
