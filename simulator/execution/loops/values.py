@@ -1,9 +1,10 @@
 """Small values that the graph determines: constants, sizes, counters, and the results of ops on them.
 
-Before trips are known, a value is `start + step * i` in iteration i of its loop (`linear`); a constant has step 0. Only
-whole numbers count, since sums of fractions may round. When trips are known, a value is a column with an entry per
-iteration of its frame (`column`). So a comparison with the counter of any loop around has a value in every iteration. A
-gradient's pop has the values that the forward pass pushed, in reverse order.
+What follows from constants and shapes alone is the same in every iteration, and computed by the rules of `shapes`.
+Before trips are known, any other value is `start + step * i` in iteration i of its loop (`linear`). Only whole numbers
+count, since sums of fractions may round. When trips are known, a value is a column with an entry per iteration of its
+frame (`column`). So a comparison with the counter of any loop around has a value in every iteration. A gradient's pop
+has the values that the forward pass pushed, in reverse order.
 """
 
 from __future__ import annotations
@@ -19,16 +20,19 @@ import numpy as np
 from simulator.columns import Flags, Ints
 from simulator.execution.loops.frames import Flow, Output
 from simulator.execution.loops.iterations import IterationSpace, rows
-from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, Merged, loop_variable, origin
+from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, SAME_VALUE, Merged, loop_variable, origin
 from simulator.graph.const_values import elements
 from simulator.graph.dtypes import BOOL, INT32
-from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS
+from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
+from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Value
+from simulator.shapes.rules import VALUES
+from simulator.shapes.site import Contents, ShapeError, Site
 
 _MAX_SIZE = 2**62  # beyond it a counter would have wrapped around
 _MAX_FACTOR = 2**30  # products of smaller numbers do not wrap around
 _INT64 = 9  # of types.proto
-_SIZES = frozenset({"StridedSlice", "Size", "Rank"})
+_MAX_BRANCH = 200  # ops of a branch in which the Switch before them is looked for
 _NEGATED: Mapping[str, str] = {
     "Less": "GreaterEqual",
     "GreaterEqual": "Less",
@@ -66,6 +70,11 @@ class Linear(NamedTuple):
     step: int
 
 
+def _site() -> Site:
+    algebra = Algebra()
+    return Site(algebra, Contents(algebra))
+
+
 @dataclass(frozen=True, eq=False)
 class KnownValues:
     """A flow with the values known so far, and the trips of each frame that are known."""
@@ -75,6 +84,8 @@ class KnownValues:
     merged: Merged
     trips: list[int | None]  # [frames]
     known: dict[tuple[int, int, int], Linear | None] = field(default_factory=dict)  # by op, port and variable
+    fixed: dict[Output, Value | None] = field(default_factory=dict)  # elements that are the same in every iteration
+    site: Site = field(default_factory=_site)  # where these are computed
     holding: dict[tuple[int, bool], float | None] = field(default_factory=dict)  # by predicate and negation
 
 
@@ -96,9 +107,8 @@ def _linear(values: KnownValues, op: int, port: int, variable: int, depth: int) 
     flow, kind = values.flow, values.flow.ops.kind[op]
     if op == variable:
         return Linear(0, 1) if port == 0 else None
-    if kind == "Const" or kind in _SIZES:
-        number = _constant(flow, op) if kind == "Const" else _size_of_shape(flow, op, kind)
-        return None if number is None else Linear(number, 0)
+    if (number := _fixed_number(values, op, port)) is not None:
+        return Linear(number, 0)
     if kind in MERGES:
         if port:
             return None
@@ -152,51 +162,54 @@ def _increment(values: KnownValues, merge: int, depth: int = 0) -> int | None:
     return after.start if after is not None and after.step == 1 else None
 
 
-def _constant(flow: Flow, op: int) -> int | None:
-    """The whole number or truth value of a Const, if it is a single one."""
-    found = elements(flow.attrs(op))
-    return int(found[0]) if found is not None and len(found) == 1 and float(found[0]).is_integer() else None
-
-
 def _cast_type(flow: Flow, op: int) -> int | None:
     attr = flow.attrs(op).get("DstT")
     return None if attr is None else int(attr.type)
 
 
-def _size_of_shape(flow: Flow, op: int, kind: str) -> int | None:
-    """A size that is known before the step: `Size(x)`, `Rank(x)`, `Shape(x)[k]`."""
-    shaped = op
-    if kind == "StridedSlice":
-        at = origin(flow, flow.value(op), PASSED_ON | ENTERS | {"Cast"})
-        if at is None or flow.ops.kind[at[0]] != "Shape":
-            return None
-        shaped = at[0]
-    edge = next((edge for edge in flow.inputs[shaped] if flow.data[edge]), -1)
-    row = int(flow.edges.row[edge]) if edge >= 0 else -1
-    shape = flow.graph.tensor_shape[row] if row >= 0 else None
-    if shape is None:
+def _fixed_number(values: Values, op: int, port: int) -> int | None:
+    """The whole number or truth value that follows from constants and shapes alone, if it is a single one."""
+    found = _fixed(values, op, port)
+    if found is None or len(found) != 1 or found[0] <= SYMBOLS or not float(found[0]).is_integer():
         return None
-    if kind == "Rank":
-        return len(shape)
-    if kind == "Size":
-        return None if -1 in shape else int(np.prod(shape, dtype=object))
-    axis = _single_axis(flow, op, len(shape))
-    return None if axis is None or shape[axis] < 0 else shape[axis]
+    return int(found[0])
 
 
-def _single_axis(flow: Flow, op: int, rank: int) -> int | None:
-    """The index k that a StridedSlice of a vector takes out as a scalar."""
-    masks = {name: int(attr.i) for name, attr in flow.attrs(op).items() if name.endswith("_mask")}
-    if masks.get("shrink_axis_mask") != 1 or any(
-        masks.get(f"{name}_mask") for name in ("begin", "ellipsis", "new_axis")
-    ):
+def _fixed(values: Values, op: int, port: int, depth: int = 0) -> Value | None:
+    """The elements of a small tensor that follow from constants and shapes alone."""
+    key = (op, port)
+    if key not in values.fixed:
+        values.fixed[key] = None
+        if depth < MAX_DEPTH:
+            values.fixed[key] = _computed(values, op, port, depth + 1)
+    return values.fixed[key]
+
+
+def _computed(values: Values, op: int, port: int, depth: int) -> Value | None:
+    flow, kind = values.flow, values.flow.ops.kind[op]
+    if kind in PASSED_ON or kind in ENTERS:
+        at = flow.value(op)
+        return None if at is None else _fixed(values, *at, depth)
+    if kind not in VALUES:
         return None
-    at = origin(flow, flow.value(op, 1), PASSED_ON | ENTERS)
-    found = elements(flow.attrs(at[0])) if at is not None and flow.ops.kind[at[0]] == "Const" else None
-    if found is None or len(found) != 1:
+    graph, node = flow.graph, int(flow.ops.node[op])
+    first, last = graph.tensor_ptr[node : node + 2].tolist()
+    site, given = values.site, [_fixed(values, *at, depth) for at in flow.values(op)]
+    site.at(node, graph.names[node], kind, graph.attrs[node], last - first)
+    site.values, site.handles = given, [None] * len(given)
+    rows = [int(flow.edges.row[edge]) for edge in flow.inputs[op] if flow.data[edge]]
+    site.types = [int(graph.tensor_dtype[row]) if row >= 0 else 0 for row in rows]
+
+    def shape(row: int) -> Dims:
+        sides = graph.tensor_shape[row] if row >= 0 else None
+        return None if sides is None else tuple([site.fresh() if side < 0 else side for side in sides])
+
+    site.shapes = [shape(row) for row in rows]
+    try:
+        found = VALUES[kind](site, [shape(row) for row in range(first, last)])
+    except ShapeError:  # noted where shapes are inferred
         return None
-    axis = int(found[0]) + (rank if found[0] < 0 else 0)
-    return axis if 0 <= axis < rank else None
+    return found[port] if port < len(found) else None
 
 
 def holds_for(values: KnownValues, op: int, port: int, *, negated: bool = False, depth: int = 0) -> float | None:
@@ -222,18 +235,74 @@ def _holds_for(values: KnownValues, op: int, port: int, negated: bool, depth: in
     if len(given) < 2:
         return None
     if kind in ("LogicalAnd", "LogicalOr"):
-        halves = [holds_for(values, *at, negated=negated, depth=depth) for at in given]
-        known = [half for half in halves if half is not None]
-        both = (kind == "LogicalAnd") is not negated
-        if len(known) == 2:
-            return min(known) if both else max(known)
-        return known[0] if both and known and known[0] < inf else None
+        return _joined(values, kind, [(at, negated) for at in given], negated, depth)
+    if kind in MERGES and (read := _as_logic(flow, op)) is not None:
+        joint, halves = read
+        return _joined(values, joint, [(at, turned is not negated) for at, turned in halves], negated, depth)
     if kind not in _NEGATED:
         return None
     a, b = (linear(values, *at) for at in given)
     if a is None or b is None:
         return None
     return _compares_for(_NEGATED[kind] if negated else kind, a.start - b.start, a.step - b.step)
+
+
+def _joined(
+    values: Values, kind: str, halves: Sequence[tuple[Output, bool]], negated: bool, depth: int
+) -> float | None:
+    """As `holds_for`, of a LogicalAnd or LogicalOr of two predicates, each with whether its opposite is meant."""
+    found = [holds_for(values, *at, negated=turned, depth=depth) for at, turned in halves]
+    known = [half for half in found if half is not None]
+    both = (kind == "LogicalAnd") is not negated
+    if len(known) == 2:
+        return min(known) if both else max(known)
+    return known[0] if both and known and known[0] < inf else None
+
+
+def _as_logic(flow: Flow, merge: int) -> tuple[str, list[tuple[Output, bool]]] | None:
+    """A branch whose value is a LogicalAnd or LogicalOr: one side is a constant, or the predicate of the branch.
+
+    Loops of AutoGraph with a `break` end on such values: where the counter is in range, whether to go on, else false.
+    """
+    sides = list(flow.values(merge))
+    if len(sides) != 2 or any(flow.ops.kind[at[0]] in ENTERS | NEXT_ITERATIONS for at in sides):
+        return None
+    one, other = (_guards(flow, at[0]) for at in sides)
+    for predicate, way in sorted(one - other):
+        opposite = predicate, 1 - way
+        if opposite in one or opposite not in other:
+            continue
+        for goes, (at, instead) in ((way, sides), (1 - way, sides[::-1])):
+            decided = _decided(flow, at, predicate, goes)
+            if decided is not None:
+                kind = "LogicalOr" if decided else "LogicalAnd"
+                return kind, [(predicate, decided is not bool(goes)), (instead, False)]
+    return None
+
+
+def _guards(flow: Flow, op: int) -> set[tuple[Output, int]]:
+    """The predicates of Switches behind an op, each with the output that leads to it; those of loops are no guards."""
+    found, seen, left = set[tuple[Output, int]](), {op}, [op]
+    while left and len(seen) < _MAX_BRANCH:
+        for edge in flow.inputs[left.pop()]:
+            source = flow.source[edge]
+            predicate = flow.value(source, 1) if flow.ops.kind[source] in SWITCHES - {"_SwitchN"} else None
+            predicate = origin(flow, predicate, SAME_VALUE | RECVS | SENDS)
+            if predicate is not None and flow.ops.kind[predicate[0]] != "LoopCond":
+                found.add((predicate, flow.port[edge]))
+            elif source not in seen and flow.frame[source] == flow.frame[op]:
+                seen.add(source)
+                left.append(source)
+    return found
+
+
+def _decided(flow: Flow, at: Output, predicate: Output, way: int) -> bool | None:
+    """The truth of one side of a branch where its predicate goes that way; None: it depends on more."""
+    start = origin(flow, at, PASSED_ON)
+    if start == predicate:
+        return bool(way)
+    found = elements(flow.attrs(start[0])) if start is not None and flow.ops.kind[start[0]] == "Const" else None
+    return None if found is None or len(found) != 1 else bool(found[0])
 
 
 def _compares_for(kind: str, start: int, step: int) -> float:
@@ -286,11 +355,8 @@ def _column(columns: ValueColumns, op: int, port: int, depth: int) -> Ints | Non
     values, flow = columns.values, columns.values.flow
     kind, frame = flow.ops.kind[op], flow.frame[op]
     space = columns.spaces[frame]
-    if kind == "Const":
-        number = _constant(flow, op)
-        return None if number is None else np.full(space.size, number)
-    if kind in _SIZES and (known := _size_of_shape(flow, op, kind)) is not None:
-        return np.full(space.size, known)
+    if (number := _fixed_number(values, op, port)) is not None:
+        return np.full(columns.spaces[flow.output_frame(op)].size, number)
     if (op, port) in values.pops:
         at = values.pops[op, port]
         pushed = column(columns, *at, depth)

@@ -16,7 +16,7 @@ from simulator.graph.messages import AttrValue
 from simulator.partitioning.cut import partition
 from tests.execution.cases import apart, assigned, costs, whole
 from tests.execution.loops.cases import begun, counting, live_counts, number, predicate, scalars
-from tests.strategies import INT32, Rows, shapes_attr, type_attr, typed
+from tests.strategies import BOOL, INT32, Rows, shapes_attr, type_attr, typed
 
 MANY = 60
 COMPARE = {
@@ -121,6 +121,57 @@ def test_a_known_size_is_a_bound(shape: tuple[int, ...], trips: int) -> None:
         shrink_axis_mask=AttrValue(i=1), _output_shapes=scalars(1),
     )  # fmt: skip
     rows.inputs[rows.names.index("loop/bound/Enter")] = ["size"]
+    assert live_counts(tables_of(rows.built()))["loop/x/Neg"] == trips
+
+
+def vector(rows: Rows, name: str, *values: int) -> str:
+    """A Const of several integers."""
+    number(rows, name, 0)
+    tensor = rows.attrs[rows.names.index(name)]["value"].tensor
+    tensor.ClearField("int_val")
+    tensor.int_val.extend(values)
+    tensor.tensor_shape.dim.add(size=len(values))
+    rows.attrs[rows.names.index(name)]["_output_shapes"] = shapes_attr((len(values),))
+    return name
+
+
+def test_a_bound_is_computed_of_constants_as_sizes_are() -> None:
+    """A known shape is a constant vector of which a program takes an element; limits may be parts of it."""
+    rows = begun()
+    counting(rows, "loop", "x", 1)
+    whole = {"T": type_attr(INT32), "_output_shapes": scalars(1)}
+    ends = [vector(rows, name, at) for name, at in (("from", 1), ("to", 2), ("by", 1))]
+    rows.add("size", "StridedSlice", [vector(rows, "shape", 3, 26, 2), *ends], **whole, Index=type_attr(INT32),
+             shrink_axis_mask=AttrValue(i=1))  # fmt: skip
+    rows.add("half", "FloorDiv", ["size", number(rows, "two", 2)], **whole)
+    rows.add(
+        "bound", "Minimum", [rows.add("most", "Max", ["shape", vector(rows, "axis", 0)], **whole), "half"], **whole
+    )
+    rows.inputs[rows.names.index("loop/bound/Enter")] = ["bound"]
+    assert live_counts(tables_of(rows.built()))["loop/x/Neg"] == 13
+
+
+@pytest.mark.parametrize(("in_range", "trips"), [(True, 4), (False, 1)], ids=["stops beyond it", "goes on beyond it"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_branch_with_a_constant_side_bounds_a_loop_as_and_does(in_range: bool, trips: int, turned: bool) -> None:
+    """As AutoGraph writes a `for` with a `break`: in range the flag decides, beyond it the loop is over."""
+    rows = begun()
+    predicate(rows)
+    counting(rows, "loop", "x", 4)
+    truth = {"T": type_attr(BOOL)}
+    rows.add("switch", "Switch", [enter_predicate(rows), "loop/compare"], **truth, _output_shapes=scalars(2))
+    on, off = ("switch:1", "switch:0") if in_range else ("switch:0", "switch:1")
+    pivot = rows.add("pivot", "Identity", [off], **truth, _output_shapes=scalars(1))
+    over = number(rows, "over", int(not in_range), pivot)
+    attrs = rows.attrs[rows.names.index(over)]
+    attrs["value"].tensor.dtype, attrs["dtype"] = BOOL, type_attr(BOOL)
+    attrs["value"].tensor.ClearField("int_val")
+    attrs["value"].tensor.bool_val.append(not in_range)
+    flag = rows.add("flag", "Identity", [on], **truth, _output_shapes=scalars(1))
+    sides = [over, flag] if turned else [flag, over]
+    rows.add("decided", "Merge", sides, **truth, N=AttrValue(i=2), _output_shapes=scalars(2))
+    condition(rows, "Identity", "decided")
+    rows.attrs[rows.names.index("decides")]["T"] = type_attr(BOOL)
     assert live_counts(tables_of(rows.built()))["loop/x/Neg"] == trips
 
 
