@@ -167,7 +167,7 @@ def _cast_type(flow: Flow, op: int) -> int | None:
     return None if attr is None else int(attr.type)
 
 
-def _fixed_number(values: Values, op: int, port: int) -> int | None:
+def _fixed_number(values: KnownValues, op: int, port: int) -> int | None:
     """The whole number or truth value that follows from constants and shapes alone, if it is a single one."""
     found = _fixed(values, op, port)
     if found is None or len(found) != 1 or found[0] <= SYMBOLS or not float(found[0]).is_integer():
@@ -175,7 +175,7 @@ def _fixed_number(values: Values, op: int, port: int) -> int | None:
     return int(found[0])
 
 
-def _fixed(values: Values, op: int, port: int, depth: int = 0) -> Value | None:
+def _fixed(values: KnownValues, op: int, port: int, depth: int = 0) -> Value | None:
     """The elements of a small tensor that follow from constants and shapes alone."""
     key = (op, port)
     if key not in values.fixed:
@@ -185,7 +185,7 @@ def _fixed(values: Values, op: int, port: int, depth: int = 0) -> Value | None:
     return values.fixed[key]
 
 
-def _computed(values: Values, op: int, port: int, depth: int) -> Value | None:
+def _computed(values: KnownValues, op: int, port: int, depth: int) -> Value | None:
     flow, kind = values.flow, values.flow.ops.kind[op]
     if kind in PASSED_ON or kind in ENTERS:
         at = flow.value(op)
@@ -248,7 +248,7 @@ def _holds_for(values: KnownValues, op: int, port: int, negated: bool, depth: in
 
 
 def _joined(
-    values: Values, kind: str, halves: Sequence[tuple[Output, bool]], negated: bool, depth: int
+    values: KnownValues, kind: str, halves: Sequence[tuple[Output, bool]], negated: bool, depth: int
 ) -> float | None:
     """As `holds_for`, of a LogicalAnd or LogicalOr of two predicates, each with whether its opposite is meant."""
     found = [holds_for(values, *at, negated=turned, depth=depth) for at, turned in halves]
