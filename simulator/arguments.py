@@ -7,7 +7,7 @@ for it. Only what a user calls is looked at: within the house mypy has done so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from inspect import signature
 from numbers import Real
@@ -124,6 +124,8 @@ def _test_of_part(part: str) -> _Test | None:
     if name == "Sequence":
         one = _test_of_part(inner) if inner in MADE_BY or inner == "str" or inner.startswith("tuple[") else None
         return lambda value: _is_sequence(value) and (one is None or all(map(one, value)))
+    if name == "Collection" and inner == "str":
+        return lambda value: _is_collection(value) and all(isinstance(one, str) for one in value)
     if name == "tuple":
         tests = [_test_of_part(one) for one in inner.split(", ")]
         known = [test for test in tests if test is not None]
@@ -147,6 +149,11 @@ def _is_sequence(value: object) -> bool:
     return True
 
 
+def _is_collection(value: object) -> bool:
+    """Whether it has members; a text and a mapping are no names."""
+    return isinstance(value, Collection) and not isinstance(value, Mapping | str | bytes)
+
+
 def _words(part: str) -> str:
     name, _, inner = part.partition("[")
     inner = inner.removesuffix("]")
@@ -154,6 +161,8 @@ def _words(part: str) -> str:
         return f"a {part}, as of {MADE_BY[part]}"
     if name == "Sequence":
         return {"str": "a list of texts"}.get(inner, f"a list of {inner}")
+    if part == "Collection[str]":
+        return "a list or set of texts"
     return _WORDS.get(part) or _WORDS.get(name) or part
 
 
