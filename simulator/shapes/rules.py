@@ -76,14 +76,16 @@ _MATH: tuple[Row, ...] = (
     (x.counted_into(2), "2", "HistogramFixedWidth"),
     (e.merged_pair, "", "Cross"),
     (x.counts_of_rows, "2", "RaggedBincount"),
+    (i.entries_counted, "2 3", "SparseBincount"),
+    (i.quasi_random, "0 1", "SobolSample"),
     (x.segments_back, "", "SparseSegmentSumGradV2 SparseSegmentMeanGradV2 SparseSegmentSqrtNGradV2"),
     (e.quantised(e.broadcast), "", "QuantizedAdd QuantizedMul"),
     (e.quantised(m.matmul), "", "QuantizedMatMul QuantizedMatMulWithBias QuantizedMatMulWithBiasAndRelu "
      "QuantizedMatMulWithBiasAndReluAndRequantize QuantizedMatMulWithBiasAndRequantize"),
     (m.matmul, "", "QuantizedMatMulWithBiasAndDequantize"),
     (e.same, "", "UniformQuantize UniformDequantize UniformRequantize"),
-    (e.with_aggregate, "", "QuantizeDownAndShrinkRange Requantize"),
-    (e.scalar, "", "RequantizationRange"),
+    (e.with_aggregate, "", "QuantizeDownAndShrinkRange Requantize RequantizePerChannel"),
+    (e.scalar, "", "RequantizationRange RequantizationRangePerChannel"),
 )
 
 _BITWISE: tuple[Row, ...] = ((e.broadcast, "", "BitwiseAnd BitwiseOr BitwiseXor LeftShift RightShift"),)
@@ -92,12 +94,13 @@ _ARRAY: tuple[Row, ...] = (
     (e.same, "",
      "Identity RefIdentity StopGradient PreventGradient Snapshot CheckNumerics CheckNumericsV2 DebugGradientIdentity "
      "DebugGradientRefIdentity ZerosLike OnesLike Reverse ReverseV2 DeepCopy InvertPermutation MatrixBandPart "
-     "BatchMatrixBandPart MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 BatchMatrixSetDiag GuaranteeConst "
+     "BatchMatrixBandPart GuaranteeConst "
      "QuantizeAndDequantize QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 "
      "FakeQuantWithMinMaxArgs FakeQuantWithMinMaxArgsGradient FakeQuantWithMinMaxVars "
      "FakeQuantWithMinMaxVarsPerChannel TensorScatterUpdate TensorScatterAdd TensorScatterSub TensorScatterMax "
      "TensorScatterMin TensorStridedSliceUpdate InplaceUpdate InplaceAdd InplaceSub Roll Dequantize Copy CopyHost "
      "ScatterNdNonAliasingAdd"),
+    (a.diagonal_set, "", "MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 BatchMatrixSetDiag"),
     (n.fake_quantised_back, "", "FakeQuantWithMinMaxVarsGradient FakeQuantWithMinMaxVarsPerChannelGradient"),
     (e.as_all, "", "IdentityN"),
     (a.const, "", "Const HostConst _EagerConst"),
@@ -154,6 +157,8 @@ _ARRAY: tuple[Row, ...] = (
     (e.as_input(1), "", "LowerBound UpperBound"),
     (v.axes_shapes, "0 1", "BroadcastGradientArgs"),
     (i.patches, "", "ExtractImagePatches"),
+    (i.volumes, "", "ExtractVolumePatches"),
+    (e.same, "", "DebugIdentity DebugIdentityV2 DebugIdentityV3"),
     (e.with_aggregate, "", "QuantizeV2 QuantizedInstanceNorm"),
     (e.quantised(a.reshape), "1", "QuantizedReshape"),
     (i.joined_quantised, "0", "QuantizedConcat"),
@@ -165,6 +170,7 @@ _ARRAY: tuple[Row, ...] = (
 )
 
 _NN: tuple[Row, ...] = (
+    (e.same, "", "DataFormatDimMap DataFormatVecPermute"),
     (e.same, "", "Relu Relu6 Elu Selu LeakyRelu Softplus Softsign"),
     (e.merged, "",
      "ReluGrad Relu6Grad EluGrad SeluGrad LeakyReluGrad SoftplusGrad SoftsignGrad"),
@@ -202,15 +208,13 @@ _NN: tuple[Row, ...] = (
     (x.found_within, "", "InTopK InTopKV2"),
     (n.cudnn_rnn, "", "CudnnRNN CudnnRNNV2 CudnnRNNV3"),
     (e.as_inputs(0, 1, 2, 3), "", "CudnnRNNBackprop CudnnRNNBackpropV2 CudnnRNNBackpropV3"),
-    (n.cell, "", "LSTMBlockCell"),
-    (n.sequence, "", "BlockLSTM BlockLSTMV2"),
-    (n.gated_cell, "", "GRUBlockCell"),
     (n.connectionist_loss, "", "CTCLoss CTCLossV2"),
     (n.greedy_decoded, "", "CTCGreedyDecoder"),
     (n.beams_decoded, "", "CTCBeamSearchDecoder"),
     (n.sampled, "",
      "LearnedUnigramCandidateSampler LogUniformCandidateSampler UniformCandidateSampler FixedUnigramCandidateSampler "
      "AllCandidateSampler ThreadUnsafeUnigramCandidateSampler"),
+    (e.with_aggregate, "", "QuantizedBatchNormWithGlobalNormalization"),
     (e.with_aggregate, "", "QuantizedRelu QuantizedRelu6 QuantizedReluX"),
     (e.quantised(n.convolution), "", "QuantizedConv2D QuantizedConv2DAndRelu QuantizedConv2DAndReluAndRequantize "
      "QuantizedConv2DAndRequantize QuantizedConv2DPerChannel QuantizedConv2DWithBias QuantizedConv2DWithBiasAndRelu "
@@ -224,6 +228,42 @@ _NN: tuple[Row, ...] = (
     (x.top_about, "", "ApproxTopK"),
     (e.quantised(n.pooled(4)), "", "QuantizedMaxPool QuantizedAvgPool"),
     (e.quantised(n.biased), "", "QuantizedBiasAdd"),
+)
+
+_RECURRENT: tuple[Row, ...] = (
+    (n.cell, "", "LSTMBlockCell"),
+    (n.cell_back, "", "LSTMBlockCellGrad"),
+    (n.sequence, "", "BlockLSTM BlockLSTMV2"),
+    (e.as_inputs(*range(1, 9)), "", "BlockLSTMGrad BlockLSTMGradV2"),
+    (n.gated_cell, "", "GRUBlockCell"),
+    (n.gated_cell_back, "", "GRUBlockCellGrad"),
+)
+
+_CUDNN: tuple[Row, ...] = (
+    (n.cudnn_weights, "", "CudnnRNNParamsToCanonical CudnnRNNParamsToCanonicalV2"),
+    (e.vector, "", "CudnnRNNCanonicalToParams CudnnRNNCanonicalToParamsV2"),
+    (e.constant((1,)), "", "CudnnRNNParamsSize"),
+)
+
+_ROWS_OF_SPARSE: tuple[Row, ...] = (
+    (m.rows_of_dense, "", "DenseToCSRSparseMatrix"),
+    (m.rows_given(2), "2", "SparseTensorToCSRSparseMatrix"),
+    (m.rows_given(0), "0", "SparseMatrixZeros"),
+    (m.rows_kept, "", "SparseMatrixMul SparseMatrixSoftmax SparseMatrixSparseCholesky"),
+    (m.rows_added, "", "SparseMatrixAdd SparseMatrixSoftmaxGrad"),
+    (m.rows_transposed, "", "SparseMatrixTranspose"),
+    (m.rows_multiplied, "", "SparseMatrixSparseMatMul"),
+    (m.rows_by_dense, "", "SparseMatrixMatMul"),
+    (m.rows_as_dense, "", "CSRSparseMatrixToDense"),
+    (m.rows_as_sparse, "", "CSRSparseMatrixToSparseTensor"),
+    (m.rows_parted, "", "CSRSparseMatrixComponents"),
+    (m.rows_counted, "", "SparseMatrixNNZ"),
+    (m.rows_ordered, "", "SparseMatrixOrderingAMD"),
+)
+
+_CHECKPOINTS: tuple[Row, ...] = (
+    (i.vocabulary_mapped, "", "GenerateVocabRemapping"),
+    (i.matrix_mapped, "", "LoadAndRemapMatrix"),
 )
 
 _LINEAR: tuple[Row, ...] = (
@@ -247,6 +287,7 @@ _SPECTRAL: tuple[Row, ...] = (
     (e.at_least(1), "", "FFT IFFT BatchFFT BatchIFFT"),
     (e.at_least(2), "", "FFT2D IFFT2D BatchFFT2D BatchIFFT2D"),
     (e.at_least(3), "", "FFT3D IFFT3D BatchFFT3D BatchIFFT3D"),
+    (e.at_least(1), "", "FFTND IFFTND RFFTND IRFFTND"),
     (m.real_fourier(1, forward=True), "1", "RFFT"),
     (m.real_fourier(2, forward=True), "1", "RFFT2D"),
     (m.real_fourier(3, forward=True), "1", "RFFT3D"),
@@ -274,6 +315,9 @@ _SPARSE: tuple[Row, ...] = (
     (i.serialised_rows, "2", "SerializeManySparse"),
     (i.sparse_with(i.any_rank), "", "DeserializeSparse DeserializeManySparse TakeManySparseFromTensorsMap"),
     (e.scalar, "", "AddSparseToTensorsMap"),
+    (i.entries_added_back, "", "SparseAddGrad"),
+    (i.filled_back, "", "SparseFillEmptyRowsGrad"),
+    (i.per_entry_of(1), "", "SparseSliceGrad"),
     (e.vector, "", "AddManySparseToTensorsMap"),
 )
 
@@ -297,6 +341,8 @@ _RANDOM: tuple[Row, ...] = (
     (x.categories, "1", "Multinomial StatelessMultinomial"),
     (a.with_seed(0, e.constant((1,), (2,))), "", "StatelessRandomGetKeyCounter"),
     (e.scalar, "", "StatelessRandomGetAlg"),
+    (x.shuffled_index, "", "RandomIndexShuffle"),
+    (a.with_seed(0, e.constant((1,), (2,), ())), "", "StatelessRandomGetKeyCounterAlg"),
 )
 
 _IMAGE: tuple[Row, ...] = (
@@ -343,6 +389,8 @@ _PARSING: tuple[Row, ...] = (
     (i.parsed, "", "ParseExample"),
     (i.parsed_v2, "", "ParseExampleV2"),
     (i.parsed_single, "", "ParseSingleExample"),
+    (i.parsed_sequences, "", "ParseSequenceExample ParseSequenceExampleV2"),
+    (i.parsed_sequence, "", "ParseSingleSequenceExample"),
     (i.decoded_lines, "", "DecodeCSV"),
     (e.same, "", "StringToNumber DecodeCompressed DecodeJSONExample"),
     (e.scalar, "", "SerializeTensor"),
@@ -381,6 +429,7 @@ _RESOURCE: tuple[Row, ...] = (
     (x.of_variable(x.resource_gathered), "", "ResourceGather"),
     (x.of_variable(x.gathered_nd), "", "ResourceGatherNd"),
     (e.same, "", "DisableCopyOnRead"),
+    (e.scalar, "", "MutexV2 MutexLock"),
 )
 
 _TRAINING: tuple[Row, ...] = (
@@ -407,13 +456,18 @@ _FLOW_OF_DATA: tuple[Row, ...] = (
     (s.stack, "", "Stack StackV2"),
     (s.pushed, "", "StackPush StackPushV2"),
     (s.popped, "", "StackPop StackPopV2"),
+    (e.constant((2,)), "", "SparseConditionalAccumulator"),
     (s.accumulator, "", "ConditionalAccumulator ResourceConditionalAccumulator"),
-    (e.constant((2,)), "", "Barrier"),
+    (s.barrier, "", "Barrier"),
+    (s.taken_from_barrier, "1", "BarrierTakeMany"),
+    (e.scalar, "", "BarrierReadySize BarrierIncompleteSize MapSize MapIncompleteSize OrderedMapSize "
+     "OrderedMapIncompleteSize"),
     (s.accumulated, "", "AccumulatorTakeGradient ResourceAccumulatorTakeGradient"),
     (x.parted, "", "DynamicPartition"),
     (x.stitched, "*", "DynamicStitch ParallelDynamicStitch"),
     (s.array, "0", "TensorArrayV3"),
     (s.array_gradient, "", "TensorArrayGradV3"),
+    (s.array_gradient_of_more, "2", "TensorArrayGradWithShape"),
     (s.array_written, "", "TensorArrayWriteV3"),
     (s.array_read, "", "TensorArrayReadV3"),
     (s.array_scattered, "", "TensorArrayScatterV3"),
@@ -442,11 +496,13 @@ _LISTS: tuple[Row, ...] = (
     (s.list_joined, "1", "TensorListConcat TensorListConcatV2"),
     (s.element_shape, "", "TensorListElementShape"),
     (e.scalar, "", "TensorListLength"),
+    (e.same, "", "TensorListPushBackBatch"),
 )
 
 _TABLES: tuple[Row, ...] = (
     (s.table, "", "HashTable HashTableV2 MutableHashTable MutableHashTableV2"),
     (s.looked_up, "", "LookupTableFind LookupTableFindV2"),
+    (s.exported, "", "LookupTableExport LookupTableExportV2"),
     (e.scalar, "", "LookupTableSize LookupTableSizeV2"),
     (s.table_of_tensors, "", "MutableHashTableOfTensors MutableHashTableOfTensorsV2 MutableDenseHashTable "
      "MutableDenseHashTableV2 AnonymousMutableHashTableOfTensors AnonymousMutableDenseHashTable"),
@@ -457,6 +513,7 @@ _DATASET: tuple[Row, ...] = (
     (s.iterated, "", "IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard "
      "OptionalGetValue"),
     (s.iterated, "", "ReduceDataset DatasetToSingleElement"),
+    (e.vector, "", "SerializeIterator"),
     (e.scalar, "", "OptionalFromValue OptionalNone OptionalHasValue"),
     (e.scalar, "", "IteratorV2 Iterator OneShotIterator AnonymousIterator IteratorFromStringHandle "
      "IteratorFromStringHandleV2 IteratorToStringHandle"),
@@ -503,7 +560,8 @@ _EXPERIMENTAL_DATASET: tuple[Row, ...] = (
      "SqlDataset TakeWhileDataset ThreadPoolDataset UnbatchDataset UniqueDataset WeightedFlatMapDataset "
      "ExperimentalIteratorGetDevice ExperimentalStatsAggregatorHandle ExperimentalStatsAggregatorSummary "
      "ExperimentalThreadPoolHandle StatsAggregatorHandle StatsAggregatorHandleV2 StatsAggregatorSummary "
-     "ThreadPoolHandle"),
+     "ThreadPoolHandle ComputeBatchSize"),
+    (s.iterated, "", "UncompressElement"),
 )
 
 _CONTROL: tuple[Row, ...] = (
@@ -512,7 +570,15 @@ _CONTROL: tuple[Row, ...] = (
     (e.scalar, "", "LoopCond"),
 )
 
-_FUNCTIONS: tuple[Row, ...] = ((e.as_all, "", "SymbolicGradient"),)
+_FUNCTIONS: tuple[Row, ...] = (
+    (e.as_all, "", "SymbolicGradient"),
+    (a.declared, "", "FakeParam"),
+    (e.scalar, "", "DeviceIndex"),
+)
+
+_MAPS: tuple[Row, ...] = (
+    (e.scalar, "", "EmptyTensorMap TensorMapSize TensorMapInsert TensorMapErase TensorMapHasKey"),
+)
 
 _LOGGING: tuple[Row, ...] = (
     (e.scalar, "", "ScalarSummary HistogramSummary ImageSummary AudioSummary AudioSummaryV2 MergeSummary "
@@ -525,6 +591,10 @@ _COMMUNICATION: tuple[Row, ...] = (
      "_NcclReduceRecv CollectiveBcastSendV2"),
     (a.declared, "", "NcclBroadcast CollectiveBcastRecv InfeedDequeue"),
     (s.gathered_group, "", "CollectiveGather"),
+    (e.same, "", "CollectiveAllToAllV2 CollectiveAllToAllV3"),
+    (s.gathered_rows, "1", "CollectiveGatherV2"),
+    (s.scattered_rows, "1", "CollectiveReduceScatterV2"),
+    (a.given_by(3), "3", "CollectiveBcastRecvV2"),
 )
 
 _SETS: tuple[Row, ...] = (
@@ -539,7 +609,33 @@ _COUNTS: tuple[Row, ...] = (
     (i.sparse_with(i.matrix_rank), "", "RaggedCountSparseOutput"),
 )
 
-_RAGGED: tuple[Row, ...] = ((i.filled_up, "0", "RaggedTensorToTensor"),)
+_RAGGED: tuple[Row, ...] = (
+    (i.filled_up, "0", "RaggedTensorToTensor"),
+    (i.ragged_as_sparse, "", "RaggedTensorToSparse"),
+    (i.ragged_as_variant, "", "RaggedTensorToVariant"),
+    (i.ragged_of_variant, "", "RaggedTensorFromVariant"),
+    (a.given_by(2), "2", "RaggedTensorToVariantGradient"),
+)
+
+_RAGGED_ARRAYS: tuple[Row, ...] = (
+    (i.ragged_gathered, "", "RaggedGather"),
+    (i.ragged_crossed, "", "RaggedCross"),
+    (i.ragged_filled, "2", "RaggedFillEmptyRows"),
+    (i.filled_back, "", "RaggedFillEmptyRowsGrad"),
+)
+
+_RAGGED_NUMBERS: tuple[Row, ...] = ((i.ragged_range, "", "RaggedRange"),)
+
+_MESSAGES: tuple[Row, ...] = (
+    (i.decoded_messages, "", "DecodeProtoV2"),
+    (i.encoded_messages, "", "EncodeProto"),
+)
+
+_BATCHES: tuple[Row, ...] = (
+    (i.batched, "", "Batch"),
+    (i.unbatched, "", "Unbatch"),
+    (i.unbatched_back, "", "UnbatchGrad"),
+)
 
 _SOUND: tuple[Row, ...] = (
     (i.decoded_sound, "", "DecodeWav"),
@@ -548,6 +644,12 @@ _SOUND: tuple[Row, ...] = (
     (m.cepstrum, "", "Mfcc"),
 )
 
+_REPLICAS: tuple[Row, ...] = ((e.same, "", "CrossReplicaSum CollectivePermute"),)
+
+_SUMMARIES: tuple[Row, ...] = ((e.scalar, "", "SummaryWriter"),)
+
+_CLUSTERING: tuple[Row, ...] = ((e.scalar, "", "KMC2ChainInitialization"),)
+
 _CANDIDATES: tuple[Row, ...] = ((e.vector, "", "ComputeAccidentalHits"),)
 
 _BY_SOURCE: Mapping[str, tuple[Row, ...]] = {
@@ -555,7 +657,11 @@ _BY_SOURCE: Mapping[str, tuple[Row, ...]] = {
     "bitwise_ops.cc": _BITWISE,
     "array_ops.cc": _ARRAY,
     "nn_ops.cc": _NN,
+    "rnn_ops.cc": _RECURRENT,
+    "cudnn_rnn_ops.cc": _CUDNN,
     "linalg_ops.cc": _LINEAR,
+    "sparse_csr_matrix_ops.cc": _ROWS_OF_SPARSE,
+    "checkpoint_ops.cc": _CHECKPOINTS,
     "spectral_ops.cc": _SPECTRAL,
     "sparse_ops.cc": _SPARSE,
     "random_ops.cc": _RANDOM,
@@ -568,6 +674,8 @@ _BY_SOURCE: Mapping[str, tuple[Row, ...]] = {
     "training_ops.cc": _TRAINING,
     "data_flow_ops.cc": _FLOW_OF_DATA,
     "list_ops.cc": _LISTS,
+    "map_ops.cc": _MAPS,
+    "batch_ops.cc": _BATCHES,
     "lookup_ops.cc": _TABLES,
     "dataset_ops.cc": _DATASET,
     "experimental_dataset_ops.cc": _EXPERIMENTAL_DATASET,
@@ -578,8 +686,14 @@ _BY_SOURCE: Mapping[str, tuple[Row, ...]] = {
     "set_ops.cc": _SETS,
     "count_ops.cc": _COUNTS,
     "ragged_conversion_ops.cc": _RAGGED,
+    "ragged_array_ops.cc": _RAGGED_ARRAYS,
+    "ragged_math_ops.cc": _RAGGED_NUMBERS,
+    "decode_proto_ops.cc": _MESSAGES,
     "audio_ops.cc": _SOUND,
     "candidate_sampling_ops.cc": _CANDIDATES,
+    "tpu_cross_replica_ops.cc": _REPLICAS,
+    "summary_ops.cc": _SUMMARIES,
+    "clustering_ops.cc": _CLUSTERING,
 }
 
 _VALUES: tuple[tuple[ValueRule, str], ...] = (

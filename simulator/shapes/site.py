@@ -251,6 +251,13 @@ class Site:
                     for x, y in zip(before, shape, strict=True):
                         self.algebra.bind(x, y)
 
+    def at_most(self, slot: int, rank: int) -> Dims:
+        """The shape of an input, which must have at most that rank."""
+        shape = self.shape(slot)
+        if shape is not None and len(shape) > rank:
+            raise ShapeError(f"shape must be at most rank {rank} but is rank {len(shape)}: {written(shape)}")
+        return shape
+
     def agreed(self, slots: Sequence[int]) -> Dims:
         """The shape that all of these inputs have."""
         shape: Dims = None

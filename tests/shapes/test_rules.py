@@ -305,6 +305,125 @@ def test_ops_of_sparse_and_ragged_tensors_sounds_and_sets(
     assert inferred(op, inputs, **attrs)[: len(shapes)] == shapes
 
 
+def types(*listed: int) -> AttrValue:
+    made = AttrValue()
+    made.list.type.extend(listed)
+    return made
+
+
+def shapes(*listed: tuple[int, ...]) -> AttrValue:
+    made = AttrValue()
+    for sides in listed:
+        made.list.shape.add().CopyFrom(shape_attr(*sides).shape)
+    return made
+
+
+BLOCK: list[Any] = [(), (6, 4, 5), (4, 8), (4, 8), (13, 32), (8,), (8,), (8,), (32,)]
+SEQUENCES = {
+    **dict.fromkeys(("Ncontext_sparse", "Nfeature_list_sparse", "Nfeature_list_dense"), number(1)),
+    "Tcontext_dense": types(FLOAT),
+    "feature_list_dense_types": types(FLOAT),
+    "context_ragged_split_types": types(FLOAT),
+    "feature_list_ragged_split_types": types(FLOAT),
+    "context_sparse_types": types(FLOAT),
+    "context_dense_shapes": shapes((3,)),
+    "context_ragged_value_types": types(FLOAT),
+    "feature_list_sparse_types": types(FLOAT),
+    "feature_list_dense_shapes": shapes((4,)),
+    "feature_list_ragged_value_types": types(FLOAT),
+}
+OF_BATCH = [(-1, 2), (-1,), (2,), (5, 3), (-1,), (6,), (-1, 3), (-1,), (3,), (5, -1, 4), (5,), (-1,), (6,), (-1,)]
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attrs", "shapes"),
+    [
+        ("BlockLSTMGrad", BLOCK, F, [one or () for one in BLOCK[1:]]),
+        ("LSTMBlockCellGrad", [(4, 3), (4, 5)], F, [(4, 5), (4, 20), (5,), (5,), (5,)]),
+        ("GRUBlockCellGrad", [(4, 3), (4, 5), (8, 10)], F, [(4, 3), (4, 5), (4, 5), (4, 10)]),
+        ("CudnnRNNParamsToCanonical", [(), (), (), (9,)], {**F, "num_params": number(1)}, [(-1, -1), (-1,)]),
+        ("FFTND", [(4, 8), vector(8), vector(1)], {}, [(4, 8)]),
+        ("ParseSequenceExampleV2", [(5,)], SEQUENCES, OF_BATCH),
+        (
+            "ParseSingleSequenceExample",
+            [()],
+            {name: one for name, one in SEQUENCES.items() if "ragged" not in name},
+            [(-1, 1), (-1,), (1,), (3,), (-1, 2), (-1,), (2,), (-1, 4)],
+        ),
+        ("DecodeProtoV2", [(4,)], {"field_names": LISTED, "output_types": types(FLOAT, FLOAT)}, [(4, 2), (4, -1)]),
+        ("GenerateVocabRemapping", [(), ()], {"num_new_vocab": number(6)}, [(6,), ()]),
+        ("LoadAndRemapMatrix", [()], {"num_rows": number(5), "num_cols": number(4)}, [(5, 4)]),
+        ("RaggedRange", [(7,), (), (7,)], {}, [(8,), (-1,)]),
+        ("RaggedRange", [(), (), ()], {}, [(2,), (-1,)]),
+        (
+            "RaggedGather",
+            [(5,), (9, 4), (3, 2)],
+            {"PARAMS_RAGGED_RANK": number(1), "OUTPUT_RAGGED_RANK": number(2), "Tsplits": type_attr()},
+            [(4,), (7,), (-1, 4)],
+        ),
+        ("RaggedTensorToSparse", [(5,), (7, 3)], {"RAGGED_RANK": number(1)}, [(21, 3), (21,), (3,)]),
+        ("RaggedFillEmptyRows", [(7,), (7,), scalar(5), ()], F, [(-1,), (-1,), (5,), (7,)]),
+        (
+            "RaggedCross",
+            [(7,), (6,), (5, 2)],
+            {"ragged_values_types": types(FLOAT), "dense_types": types(FLOAT)},
+            [(-1,), (6,)],
+        ),
+        ("SparseFillEmptyRowsGrad", [(7,), (9,)], F, [(7,), ()]),
+        ("SparseAddGrad", [(9,), (4, 2), (6, 2), (9, 2)], F, [(4,), (6,)]),
+        ("SparseSliceGrad", [(9,), (11, 2), (2,), (9, 2)], F, [(11,)]),
+        ("SparseBincount", [(7, 2), (7,), vector(3, 4), scalar(6), (7,)], F, [(3, 6)]),
+        ("SobolSample", [scalar(3), scalar(4), ()], {}, [(4, 3)]),
+        ("Unbatch", [(4, 3), (4, 3), ()], F, [(-1, 3)]),
+        ("CollectiveGatherV2", [(2, 3), scalar(4)], F, [(8, 3)]),
+        ("CollectiveReduceScatterV2", [(8, 3), scalar(4)], F, [(2, 3)]),
+        ("ExtractVolumePatches", [(2, 8, 9, 7, 3)],
+         {**F, "ksizes": ints(1, 2, 3, 2, 1), "strides": ints(1, 2, 2, 1, 1), "padding": text("VALID")},
+         [(2, 4, 4, 6, 36)]),
+        ("MatrixSetDiagV3", [(4, 6, 6), (4, 6), ()], F, [(4, 6, 6)]),
+        ("RandomIndexShuffle", [(), (5, 3), ()], {}, [(5,)]),
+    ],
+)  # fmt: skip
+def test_gradients_of_cells_sequences_and_ragged_tensors(
+    op: str, inputs: list[Any], attrs: Any, shapes: list[Shape | None]
+) -> None:
+    assert inferred(op, inputs, **attrs)[: len(shapes)] == shapes
+
+
+def test_sparse_matrices_know_their_dense_shape() -> None:
+    """As `tf.linalg.experimental.sparse` has them: a batch of 7 matrices of 4 rows and 6 columns."""
+    made = Rows()
+    made.add("dense", "Placeholder", dtype=type_attr(), shape=shape_attr(7, 4, 6))
+    made.add("places", "Placeholder", dtype=type_attr(), shape=shape_attr(9, 3))
+    made.add("right", "Placeholder", dtype=type_attr(), shape=shape_attr(7, 5, 6))
+    made.add("a", "DenseToCSRSparseMatrix", ["dense", "places"], T=type_attr())
+    made.add("turned", "SparseMatrixTranspose", ["a"], type=type_attr())
+    made.add("kept", "SparseMatrixSoftmax", ["a"], type=type_attr())
+    made.add("square", "SparseMatrixSparseMatMul", ["kept", "turned"], type=type_attr())
+    made.add("sum", "SparseMatrixAdd", ["square", "square"], T=type_attr())
+    found = {
+        "product": made.add("product", "SparseMatrixMatMul", ["a", "right"], T=type_attr(), transpose_b=true()),
+        "back": made.add("back", "CSRSparseMatrixToDense", ["sum"], type=type_attr()),
+        "entries": made.add("entries", "CSRSparseMatrixToSparseTensor", ["turned"], type=type_attr()),
+        "parts": made.add("parts", "CSRSparseMatrixComponents", ["turned", "zero"], type=type_attr()),
+        "number": made.add("number", "SparseMatrixNNZ", ["a"]),
+        "order": made.add("order", "SparseMatrixOrderingAMD", ["square"]),
+    }
+    made.add("zero", "Const", dtype=type_attr(INT32), value=scalar(0))
+    for name in found:
+        made.add(f"end {name}".replace(" ", "_"), "Identity", [name], T=type_attr())
+        made.add(f"after_{name}", "Identity", [f"end_{name}"], T=type_attr())
+    got = with_shapes(made.built(producer=1882))
+    assert {name: got.tensor_shape[got.tensor_ptr[got.row(name)]] for name in found} == {
+        "product": (7, 4, 5),
+        "back": (7, 4, 4),
+        "entries": (-1, 3),
+        "parts": (7,),
+        "number": (7,),
+        "order": (7, 4),
+    }
+
+
 def test_the_values_of_a_table_of_tensors_have_its_shape() -> None:
     made = Rows()
     made.add("table", "MutableHashTableOfTensorsV2", value_shape=shape_attr(2), value_dtype=type_attr())

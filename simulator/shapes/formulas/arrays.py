@@ -413,6 +413,15 @@ def _diagonals(site: Site) -> tuple[int, int] | None:
     return None if found is None else (found[0], found[-1])
 
 
+def diagonal_set(site: Site) -> Outputs:
+    """MatrixSetDiag: the matrices, of which there are as many as diagonals."""
+    shape, diagonals = site.shape(0), site.shape(1)
+    if shape is not None and diagonals is not None:
+        lead = min(len(shape) - 2, len(diagonals))
+        site.equate_all(shape[:lead], diagonals[:lead])
+    return (shape,)
+
+
 def matrix_diagonal_part(site: Site) -> Outputs:
     """MatrixDiagPart: the smaller of the last two dimensions."""
     shape = site.at_least(site.shape(0), 2)

@@ -297,6 +297,11 @@ def per_entry(site: Site) -> Outputs:
     return ((site.input_of_rank(0, 2)[0],),)
 
 
+def per_entry_of(slot: int) -> Rule:
+    """A number for each entry of the sparse tensor whose indices are that input."""
+    return lambda site: (site.input_of_rank(slot, 2)[:1],)
+
+
 def serialised_rows(site: Site) -> Outputs:
     """SerializeManySparse: three strings for each row."""
     dense = site.dims(2)
@@ -346,3 +351,182 @@ def edited(site: Site) -> Outputs:
     if a is None or b is None or len(a) != len(b) or not a:
         return (None,)
     return (tuple([max(x, y) if min(x, y) >= 0 else site.fresh() for x, y in zip(a[:-1], b[:-1], strict=True)]),)
+
+
+def parsed_sequences(site: Site) -> Outputs:
+    """ParseSequenceExample: features of each context, then lists of features of each step, and their lengths."""
+    rows = site.shape(0)
+    if rows is None:
+        return ()
+    ends: Dims = (site.algebra.plus(site.elements(rows), 1),)
+    made: list[Dims] = [*_sparse_lists(site, "context_sparse", len(rows) + 1)]
+    made += [rows + shape if shape is not None else None for shape in site.listed("context_dense_shapes")]
+    made += [*_ragged_lists(site, "context_ragged", [ends])]
+    made += [*_sparse_lists(site, "feature_list_sparse", len(rows) + 2)]
+    steps = [None if s is None else (*rows, site.fresh(), *s) for s in site.listed("feature_list_dense_shapes")]
+    made += [*steps, *[rows] * len(steps)]
+    return [*made, *_ragged_lists(site, "feature_list_ragged", [ends, site.ranked(1)])]
+
+
+def parsed_sequence(site: Site) -> Outputs:
+    """ParseSingleSequenceExample: the same of one example, without lengths."""
+    made: list[Dims] = [*_sparse_lists(site, "context_sparse", 1), *site.listed("context_dense_shapes")]
+    made += [*_sparse_lists(site, "feature_list_sparse", 2)]
+    dense = site.listed("feature_list_dense_shapes")
+    return [*made, *[None if shape is None else (site.fresh(), *shape) for shape in dense]]
+
+
+def _sparse_lists(site: Site, name: str, rank: int) -> Outputs:
+    """Indices, values and shapes of an unknown number of entries for each type that the attribute lists."""
+    counts = [site.fresh() for _ in range(_listed_types(site, f"{name}_types"))]
+    return [*[(one, rank) for one in counts], *[(one,) for one in counts], *[(rank,) for _ in counts]]
+
+
+def _ragged_lists(site: Site, name: str, splits: list[Dims]) -> Outputs:
+    """Values of unknown number for each type that the attribute lists, and where their rows begin."""
+    count = _listed_types(site, f"{name}_value_types")
+    return [*[site.ranked(1) for _ in range(count)], *[one for one in splits for _ in range(count)]]
+
+
+def _listed_types(site: Site, name: str) -> int:
+    value = site.attrs.get(name)
+    return 0 if value is None else len(value.list.type)
+
+
+def decoded_messages(site: Site) -> Outputs:
+    """DecodeProtoV2: how often each field stands in each message, and values up to the largest number."""
+    shape, names = site.shape(0), site.attrs.get("field_names")
+    if shape is None:
+        return ()
+    sizes = (*shape, 0 if names is None else len(names.list.s))
+    return [sizes, *[(*shape, site.fresh()) for _ in range(site.outputs - 1)]]
+
+
+def encoded_messages(site: Site) -> Outputs:
+    """EncodeProto: a message for each row of sizes."""
+    sizes = site.at_least(site.shape(0), 1)
+    return (None if sizes is None else sizes[:-1],)
+
+
+def vocabulary_mapped(site: Site) -> Outputs:
+    """GenerateVocabRemapping: a place for each new word, and how many were found."""
+    return ((site.number("num_new_vocab"),), ())
+
+
+def matrix_mapped(site: Site) -> Outputs:
+    """LoadAndRemapMatrix: a matrix of the declared size."""
+    return ((site.number("num_rows"), site.number("num_cols")),)
+
+
+def ragged_range(site: Site) -> Outputs:
+    """RaggedRange: where the row of each start begins, and all numbers; single starts, ends and steps are stretched."""
+    given = [shape for shape in (site.at_most(slot, 1) for slot in range(3)) if shape != ()]
+    vectors = [shape for shape in given if shape is not None]
+    rows = vectors[0][0] if vectors else site.fresh() if given else 1
+    for shape in vectors[1:]:
+        rows = site.equal(rows, shape[0])
+    return ((site.algebra.plus(rows, 1),), (site.fresh(),))
+
+
+def ragged_gathered(site: Site) -> Outputs:
+    """RaggedGather: where rows begin for each dimension of the indices, and then within; and rows of the values."""
+    within, splits = site.number("PARAMS_RAGGED_RANK", 1), site.number("OUTPUT_RAGGED_RANK")
+    values, index = site.at_least(site.shape(within), 1), site.shape(within + 1)
+    made: list[Dims] = []
+    rows = 1
+    for side in index or ():
+        rows = site.algebra.times(rows, side)
+        made.append((site.algebra.plus(rows, 1),))
+    made = [*made[:splits], *[site.ranked(1) for _ in range(splits - len(made))]]
+    return [*made, None if values is None else (site.fresh(), *values[1:])]
+
+
+def ragged_as_sparse(site: Site) -> Outputs:
+    """RaggedTensorToSparse: an entry for each element, with a place in each dimension."""
+    splits = site.number("RAGGED_RANK", 1)
+    values = site.at_least(site.shape(splits), 1)
+    count = site.elements(values)
+    rank = site.fresh() if values is None else len(values) + splits
+    return ((count, rank), (count,), (rank,))
+
+
+def ragged_as_variant(site: Site) -> Outputs:
+    """RaggedTensorToVariant: a variant for each row, or for all of them."""
+    if not site.flag("batched_input"):
+        return ((),)
+    return ((site.algebra.minus(site.input_of_rank(0, 1)[0], 1),),)
+
+
+def ragged_of_variant(site: Site) -> Outputs:
+    """RaggedTensorFromVariant: where rows begin; only the run knows the values."""
+    return [site.ranked(1) for _ in range(site.number("output_ragged_rank"))]
+
+
+def ragged_filled(site: Site) -> Outputs:
+    """RaggedFillEmptyRows: rows and values of an unknown number, a truth for each row, and where values went."""
+    count, rows = site.fresh(), site.whole(2)
+    return ((count,), (count,), (site.fresh() if rows is None else rows,), site.shape(0))
+
+
+def ragged_crossed(site: Site) -> Outputs:
+    """RaggedCross: values of an unknown number, and where the rows of the batch begin."""
+    ragged, dense = _listed_types(site, "ragged_values_types"), _listed_types(site, "dense_types")
+    ends: Dims = None
+    for slot in range(ragged, 2 * ragged):
+        ends = site.merged(ends, site.shape(slot))
+    for slot in range(len(site.shapes) - dense, len(site.shapes)):
+        if shape := site.shape(slot):
+            ends = site.merged(ends, (site.algebra.plus(shape[0], 1),))
+    return (site.ranked(1), site.ranked(1) if ends is None else ends)
+
+
+def entries_added_back(site: Site) -> Outputs:
+    """SparseAddGrad: a number for each entry of both sparse tensors."""
+    return (site.input_of_rank(1, 2)[:1], site.input_of_rank(2, 2)[:1])
+
+
+def filled_back(site: Site) -> Outputs:
+    """SparseFillEmptyRowsGrad: a number for each entry that there was, and one for the default."""
+    return (site.input_of_rank(0, 1), ())
+
+
+def entries_counted(site: Site) -> Outputs:
+    """SparseBincount: bins, for each row of a sparse matrix."""
+    shape, bins = site.value(2), site.single(3)
+    if shape is None:
+        return (None,)
+    return ((*[as_dim(one) for one in shape[:-1]], bins),)
+
+
+def unbatched(site: Site) -> Outputs:
+    """Unbatch: rows of one of the batched tensors."""
+    shape = site.at_least(site.shape(0), 1)
+    return (None if shape is None else (site.fresh(), *shape[1:]),)
+
+
+def unbatched_back(site: Site) -> Outputs:
+    """UnbatchGrad: gradients of the rank of those that come in."""
+    shape = site.shape(2)
+    return (None if shape is None else site.ranked(len(shape)),)
+
+
+def batched(site: Site) -> Outputs:
+    """Batch: rows of several calls, whose they are, and an id."""
+    rows = site.fresh()
+    return [*[None if not shape else (rows, *shape[1:]) for shape in site.shapes], (site.fresh(), 3), ()]
+
+
+def quasi_random(site: Site) -> Outputs:
+    """SobolSample: as many points as the second input says, of as many numbers as the first one says."""
+    return ((site.single(1), site.single(0)),)
+
+
+def volumes(site: Site) -> Outputs:
+    """ExtractVolumePatches: windows become channels."""
+    from simulator.shapes.formulas.neural import windowed
+
+    shape = site.input_of_rank(0, 5)
+    ksizes, strides = (site.listed_numbers(name, 5) for name in ("ksizes", "strides"))
+    padding = site.text("padding")
+    sides = [windowed(site, shape[at], ksizes[at], strides[at], padding) for at in (1, 2, 3)]
+    return ((shape[0], *sides, site.algebra.times(shape[4], ksizes[1] * ksizes[2] * ksizes[3])),)

@@ -22,6 +22,8 @@ def sliced(site: Site) -> Outputs:
             size = side if begin == 0 else site.algebra.minus(side, begin)
         elif begin >= 0 and begin + size == side:
             site.equate(begin + size, side)  # a slice to the end stays one
+        elif begin < 0 and size == side:
+            site.equate(size, side)  # as does a slice of all, which begins at 0 whatever its begin is called
         if SYMBOLS < size < 0 or (min(size, side, begin) >= 0 and begin + size > side):
             raise ShapeError(f"a slice of {size} from {begin} on does not fit dimension {at} of {written(shape)}")
         made.append(size)
@@ -261,6 +263,15 @@ def top(site: Site) -> Outputs:
 def categories(site: Site) -> Outputs:
     """Multinomial: for each row of logits as many samples as the second input says."""
     return ((site.input_of_rank(0, 2)[0], site.single(1)),)
+
+
+def shuffled_index(site: Site) -> Outputs:
+    """RandomIndexShuffle: a number for each index, seed and end; single ones are stretched."""
+    inputs = site.shape(0), None if site.shape(1) is None else (site.shape(1) or ())[:-1], site.shape(2)
+    shape: Dims = ()
+    for one in inputs:
+        shape = site.broadcast(shape, one)
+    return (shape,)
 
 
 def nth(site: Site) -> Outputs:

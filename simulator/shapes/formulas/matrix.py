@@ -1,11 +1,14 @@
-"""Shapes of products, factorisations, Fourier transforms. Rules: math_ops.cc, linalg_ops.cc, spectral_ops.cc."""
+"""Shapes of products, factorisations, Fourier transforms, sparse matrices.
+
+Rules: math_ops.cc, linalg_ops.cc, spectral_ops.cc, sparse_csr_matrix_ops.cc below tensorflow/core/ops/.
+"""
 
 from __future__ import annotations
 
 from itertools import chain
 
 from simulator.shapes.dims import SYMBOLS, Dims, as_dim
-from simulator.shapes.site import Outputs, Rule, ShapeError, Site, written
+from simulator.shapes.site import Handle, Outputs, Rule, ShapeError, Site, written
 
 
 def matmul(site: Site) -> Outputs:
@@ -195,3 +198,94 @@ def spectrogram(site: Site) -> Outputs:
 def cepstrum(site: Site) -> Outputs:
     """Mfcc: a number of coefficients for each frame of a spectrogram."""
     return ((*site.input_of_rank(0, 3)[:2], site.number("dct_coefficient_count", 13)),)
+
+
+# ---- sparse matrices in rows: a variant that knows the dense shape ---------------------------------------------------
+
+
+def _rows_of(site: Site, slot: int = 0) -> Dims:
+    """The dense shape of a sparse matrix, or of several."""
+    handle = site.handle(slot, "sparse matrix")
+    return site.at_least(handle.shapes[0], 2) if handle is not None else None
+
+
+def _in_rows(site: Site, shape: Dims) -> Outputs:
+    site.made[0] = Handle("sparse matrix", shapes=(shape,))
+    return ((),)
+
+
+def rows_of_dense(site: Site) -> Outputs:
+    """DenseToCSRSparseMatrix: of the shape of the dense one."""
+    return _in_rows(site, site.at_least(site.shape(0), 2))
+
+
+def rows_given(slot: int) -> Rule:
+    """A sparse matrix of the shape that an input holds."""
+    return lambda site: _in_rows(site, site.dims(slot))
+
+
+def rows_kept(site: Site) -> Outputs:
+    """A sparse matrix of the shape of the first one."""
+    return _in_rows(site, _rows_of(site))
+
+
+def rows_added(site: Site) -> Outputs:
+    """SparseMatrixAdd and the like: both have one shape."""
+    return _in_rows(site, site.merged(_rows_of(site), _rows_of(site, 1)))
+
+
+def rows_transposed(site: Site) -> Outputs:
+    """SparseMatrixTranspose: rows become columns."""
+    shape = _rows_of(site)
+    return _in_rows(site, None if shape is None else (*shape[:-2], shape[-1], shape[-2]))
+
+
+def _product(site: Site, a: Dims, b: Dims) -> Dims:
+    """The shape of a product, of which either side may be transposed."""
+    if a is None or b is None:
+        return None
+    rows, inner = a[-2:][::-1] if site.flag("transpose_a") or site.flag("adjoint_a") else a[-2:]
+    other, columns = b[-2:][::-1] if site.flag("transpose_b") or site.flag("adjoint_b") else b[-2:]
+    site.equal(inner, other, a, b)
+    made = (columns, rows) if site.flag("transpose_output") else (rows, columns)
+    return (*(site.merged(a[:-2], b[:-2]) or ()), *made)
+
+
+def rows_multiplied(site: Site) -> Outputs:
+    """SparseMatrixSparseMatMul: a product of two sparse matrices."""
+    return _in_rows(site, _product(site, _rows_of(site), _rows_of(site, 1)))
+
+
+def rows_by_dense(site: Site) -> Outputs:
+    """SparseMatrixMatMul: a product of a sparse matrix and a dense one."""
+    return (_product(site, _rows_of(site), site.at_least(site.shape(1), 2)),)
+
+
+def rows_as_dense(site: Site) -> Outputs:
+    """CSRSparseMatrixToDense: the dense shape."""
+    return (_rows_of(site),)
+
+
+def rows_as_sparse(site: Site) -> Outputs:
+    """CSRSparseMatrixToSparseTensor: indices, values and shape of an unknown number of entries."""
+    shape, count = _rows_of(site), site.fresh()
+    rank = site.fresh() if shape is None else len(shape)
+    return ((count, rank), (count,), (rank,))
+
+
+def rows_parted(site: Site) -> Outputs:
+    """CSRSparseMatrixComponents: where each row begins, the columns, and the values of one matrix."""
+    shape, count = _rows_of(site), site.fresh()
+    return ((site.fresh() if shape is None else site.algebra.plus(shape[-2], 1),), (count,), (count,))
+
+
+def rows_counted(site: Site) -> Outputs:
+    """SparseMatrixNNZ: a number for each matrix."""
+    shape = _rows_of(site)
+    return (None if shape is None else shape[:-2],)
+
+
+def rows_ordered(site: Site) -> Outputs:
+    """SparseMatrixOrderingAMD: a permutation of the rows of each matrix."""
+    shape = _rows_of(site)
+    return (None if shape is None else shape[:-1],)

@@ -153,6 +153,13 @@ def mean_pool_gradient(site: Site) -> Outputs:
     return (shape,)
 
 
+def cudnn_weights(site: Site) -> Outputs:
+    """CudnnRNNParamsToCanonical: matrices, then vectors, of sizes that only the run knows."""
+    weights = site.number("num_params", site.number("num_params_weights", site.outputs))
+    biases = site.outputs - weights
+    return [*[site.ranked(2) for _ in range(weights)], *[site.ranked(1) for _ in range(biases)]]
+
+
 def fractionally_pooled(site: Site) -> Outputs:
     """FractionalMaxPool: each dimension divided by its ratio and rounded down; a border per row and column."""
     shape = site.input_of_rank(0, 4)
@@ -246,6 +253,19 @@ def sequence(site: Site) -> Outputs:
 def gated_cell(site: Site) -> Outputs:
     """GRUBlockCell: four outputs of examples by units, r and u and c and h."""
     return [site.input_of_rank(1, 2)] * site.outputs
+
+
+def cell_back(site: Site) -> Outputs:
+    """LSTMBlockCellGrad: gradients of the state, of its four gates beside each other, and of the peephole weights."""
+    rows, units = site.input_of_rank(0, 2)[0], site.input_of_rank(1, 2)[1]
+    return ((rows, units), (rows, site.algebra.times(units, 4)), (units,), (units,), (units,))
+
+
+def gated_cell_back(site: Site) -> Outputs:
+    """GRUBlockCellGrad: gradients of the input, of the state, and of the gates: c, then r and u beside each other."""
+    inputs, units = site.input_of_rank(0, 2), site.input_of_rank(1, 2)[1]
+    state = (inputs[0], units)
+    return (inputs, state, state, (inputs[0], site.input_of_rank(2, 2)[1]))
 
 
 def cudnn_rnn(site: Site) -> Outputs:

@@ -157,6 +157,12 @@ def popped(site: Site) -> Outputs:
     return held[:1] or (None,)
 
 
+def barrier(site: Site) -> Outputs:
+    """Barrier: a handle of the declared component shapes."""
+    site.made[0] = Handle("barrier", site.name, site.listed("shapes"))
+    return ((2,),)
+
+
 def accumulator(site: Site) -> Outputs:
     """ConditionalAccumulator: the handle of what has the declared shape; a resource's counts as two, too."""
     site.made[0] = Handle("queue", site.name, (site.declared(),))
@@ -220,6 +226,17 @@ def array_gradient(site: Site) -> Outputs:
     if forward is not None:
         key = f"{forward.key} gradient {site.text('source')}"
         site.made[0] = Handle("array", key, (_element(site, forward),), length=forward.length)
+    return ((2,), ())
+
+
+def array_gradient_of_more(site: Site) -> Outputs:
+    """TensorArrayGradWithShape: the same, whose elements have the dimensions of the third input before their own."""
+    forward, before = site.handle(0, "array"), site.dims(2)
+    if forward is not None:
+        own = _element(site, forward)
+        element = None if own is None or before is None else before + own
+        key = f"{forward.key} gradient {site.text('source')} of more"
+        site.made[0] = Handle("array", key, (element,), length=forward.length)
     return ((2,), ())
 
 
@@ -452,3 +469,34 @@ def gathered_group(site: Site) -> Outputs:
     if shape is None:
         return (site.declared(),)
     return ((shape[0] * size if shape[0] >= 0 and size > 0 else site.fresh(), *shape[1:]),)
+
+
+def gathered_rows(site: Site) -> Outputs:
+    """CollectiveGatherV2: the rows of all members; an input says how many these are."""
+    shape, size = site.at_least(site.shape(0), 1), site.single(1)
+    return (None if shape is None else (site.algebra.times(shape[0], size), *shape[1:]),)
+
+
+def scattered_rows(site: Site) -> Outputs:
+    """CollectiveReduceScatterV2: a part of the rows for each member; an input says how many these are."""
+    shape, size = site.at_least(site.shape(0), 1), site.single(1)
+    if shape is None:
+        return (None,)
+    part = site.algebra.quotient(shape[0], size)
+    return ((site.fresh() if part is None else part, *shape[1:]),)
+
+
+def exported(site: Site) -> Outputs:
+    """LookupTableExport: an unknown number of keys, and as many values, in the shapes of the table."""
+    handle, count = site.handle(0, "table"), site.fresh()
+    if handle is None:
+        return (None, None)
+    key, value = handle.shapes or ((), ())
+    return (None if key is None else (count, *key), None if value is None else (count, *value))
+
+
+def taken_from_barrier(site: Site) -> Outputs:
+    """BarrierTakeMany: where each element was put in, its key, and its components."""
+    rows = site.single(1)
+    shapes = site.handles[0].shapes if site.handles and site.handles[0] is not None else ()
+    return ((rows,), (rows,), *[None if shape is None else (rows, *shape) for shape in shapes])
