@@ -423,7 +423,7 @@ def _message(path: str) -> tuple[Proto, str]:
 
 def other_names(case: Case) -> Iterator[str]:
     """Other letters in the names of nodes change nothing but the names."""
-    scene = case.only(without=("--branch", "--keep-calls"))
+    scene = case.only(steps=True, without=("--branch", "--keep-calls", "--replicate"))  # `global_step` is a name
     if case.call.options.get("--algorithm") == "search":
         raise NothingSaid  # one of its orders is that of names
     if scene.graph.expanded or scene.graph.library or Path(case.call.graph).suffix == ".meta" or scene.step.feeds:
@@ -453,9 +453,6 @@ def other_names(case: Case) -> Iterator[str]:
     yield from _equal("devices under other names", one.assignment.device.tolist(), other.assignment.device.tolist())
     yield from _equal("bound under other names", int(one.bound.ns), int(other.bound.ns))
     yield from _equal("peaks under other names", one.trace.peak_bytes.tolist(), other.trace.peak_bytes.tolist())
-    if one.training is not None and other.training is not None:
-        rates = [scene.training.training.update_ns.tolist() for scene in (one, other)]  # type: ignore[union-attr]
-        yield from _equal("updates under other names", *rates)
 
 
 def _turned(name: str) -> str:
