@@ -1,5 +1,7 @@
 """Import of a graph from any source: GraphDef, MetaGraph or SavedModel, binary or text, in a file or in memory.
 
+A file of TensorBoard's events holds a GraphDef or MetaGraph, too.
+
 bytes ──recognise──▶ text ────read_text────▶ Rows ─┐
                  └─▶ binary ──rows_of_bytes──▶ Rows ─┴──build──▶ Graph
 """
@@ -23,6 +25,7 @@ from simulator.graph.sources import (
     META_GRAPH,
     SAVED_MODEL,
     fields,
+    graph_of_events,
     kind_of_text,
     read_source,
     refuse_other_formats,
@@ -46,7 +49,7 @@ def read_graph(source: object) -> Graph:
 
     `source` is one of these:
 
-        a path               a file, or the folder of a SavedModel; "-" for standard input
+        a path               a file, also of TensorBoard's events, or the folder of a SavedModel; "-" for standard input
         bytes                the content of such a file
         a message            GraphDef, MetaGraphDef or SavedModel, of TensorFlow's classes or ours
         a tf.Graph           or anything else with `as_graph_def()`
@@ -102,6 +105,9 @@ def _ours(message: Proto) -> Proto:
 
 
 def _from_bytes(raw: bytes, label: str) -> Graph:
+    raw, number = graph_of_events(raw, label)
+    if number > 1:
+        return _from_bytes(raw, label).with_notes(f"of {number} graphs in the file of events the last was taken")
     refuse_other_formats(raw, label)
     text = text_of(raw, label)
     if text is None:

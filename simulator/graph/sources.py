@@ -23,7 +23,8 @@ SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt", "saved_model.pb.gz",
 
 
 def read_source(source: str | os.PathLike[str]) -> tuple[bytes, str]:
-    """The bytes of a file, of the SavedModel in a folder, or of standard input ("-"), and their name in messages.
+    """The bytes of a file, of the SavedModel or the file of events in a folder, or of standard input ("-"), and their
+    name in messages.
 
     Raises GraphError for a missing, unreadable or too large source.
     """
@@ -37,18 +38,23 @@ def read_source(source: str | os.PathLike[str]) -> tuple[bytes, str]:
     with readable(label, GraphError):
         path = Path(label)
         if path.is_dir():
-            path = _saved_model(path)
+            path = _file_of(path)
         with path.open("rb") as stream:
             limit = limits.GRAPH_BYTES if path.is_file() else limits.STREAM_BYTES
             return _unzipped(_bounded(stream, label, limit), label), label
 
 
-def _saved_model(folder: Path) -> Path:
+def _file_of(folder: Path) -> Path:
+    """The SavedModel of a folder, else its only file of events."""
     for name in SAVED_MODEL_FILES:
         if (folder / name).is_file():
             return folder / name
-    versions = sorted({found.parent.name for name in SAVED_MODEL_FILES for found in folder.glob(f"*/{name}")})
-    hint = f" Did you mean {folder / versions[-1]}?" if versions else " Name the file in it that holds the graph."
+    events = sorted(folder.glob("*.tfevents.*"))
+    if len(events) == 1:
+        return events[0]
+    versions = sorted({found.parent for name in SAVED_MODEL_FILES for found in folder.glob(f"*/{name}")})
+    nearest = (versions or events)[-1:]
+    hint = f" Did you mean {nearest[0]}?" if nearest else " Name the file in it that holds the graph."
     raise GraphError(f"{folder} is a folder without saved_model.pb or saved_model.pbtxt.{hint}")
 
 
@@ -88,6 +94,9 @@ _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # never in text; a Node
 _SAMPLE = 1 << 16  # bytes that are looked at to tell text from binary
 
 _GET_GRAPH = "Give a GraphDef, MetaGraph or SavedModel"
+# The first record of a file of events: length and checksum, the time and the step if they are not 0, the version.
+_EVENTS = re.compile(rb".{12}(?:\x09.{8})?(?:\x10.)?\x1a.brain\.Event:", re.DOTALL)
+_GRAPHS = (4, 9)  # fields of an Event with the bytes of a GraphDef, of a MetaGraphDef
 # Beginnings of formats that are often mistaken for graphs, and their names. A binary GraphDef begins with a line feed
 # and the length of its first node, which may be any byte; so beginnings with blanks are only looked for in text.
 _BINARY_BEGINNINGS: tuple[tuple[bytes, str], ...] = (
@@ -97,7 +106,7 @@ _BINARY_BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (rb"\x89HDF", "an HDF5 file (Keras weights, perhaps). Export the model as a SavedModel"),
     (rb"....TFL3", "a TensorFlow Lite model. Give the graph from which it was converted"),
     (
-        rb"BZh|\xfd7zXZ|7z\xbc\xaf|\x28\xb5\x2f\xfd",
+        rb"BZh|\xfd7zXZ|7z\xbc\xaf|\x28\xb5\x2f\xfd|.{257}ustar",
         "a compressed archive. Unpack it first (gzip alone is read as it is)",
     ),
     (rb"\x7fELF|MZ.{58}", f"a program, not a graph. {_GET_GRAPH}"),
@@ -127,6 +136,34 @@ def refuse_other_formats(raw: bytes, label: str) -> None:
     for pattern, what in beginnings:
         if re.match(pattern, raw[:4096], re.DOTALL):
             raise GraphError(f"{label} is {what}.")
+
+
+def graph_of_events(raw: bytes, label: str) -> tuple[bytes, int]:
+    """The last GraphDef or MetaGraph of a file of events, and how many of its kind there are; other bytes, and 1.
+
+    TensorFlow writes such files for TensorBoard, with a graph where `FileWriter` is given one. They are TFRecords
+    (tensorflow/core/lib/io/record_writer.h): a length with its checksum, an Event with its checksum. A record that is
+    not whole ends the file, as that of a run that goes on does. Raises GraphError for a file without a graph.
+    """
+    if not _EVENTS.match(raw):
+        return raw, 1
+    found: dict[int, list[bytes]] = {field: [] for field in _GRAPHS}
+    last, at = 0, 0
+    while (begin := at + 12) < len(raw):
+        end = begin + int.from_bytes(raw[at : at + 8], "little")
+        if end > len(raw):
+            break
+        event = raw[begin:end]
+        for number, tag, after in fields(event, limit=8):
+            if number in _GRAPHS:
+                last = number
+                found[number].append(event[_varint(event, tag + 1)[1] : after])
+        at = end + 4
+    if not last:
+        raise GraphError(
+            f"{label} is a file of events without a graph. tf.compat.v1.summary.FileWriter(folder, graph) writes one."
+        )
+    return found[last][-1], len(found[last])
 
 
 def text_of(raw: bytes, label: str) -> str | None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from simulator.errors import SimvizError
 from simulator.graph.importer import read_graph
 from simulator.graph.step import choose_step
-from tests.graph.test_importer import FORMS, MESSAGES
+from tests.graph.test_importer import FORMS, MESSAGES, events, meta_graph, sample
 
 ORIGINALS = [FORMS[form](make()) for make in MESSAGES.values() for form in ("binary", "text")]
 
@@ -22,7 +22,7 @@ def outcome(raw: bytes) -> str:
         return str(error)
 
 
-ORIGINALS.append(gzip.compress(ORIGINALS[0]))
+ORIGINALS += [gzip.compress(ORIGINALS[0]), events(sample(), meta_graph())]
 
 
 @given(

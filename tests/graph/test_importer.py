@@ -16,7 +16,7 @@ from simulator.errors import GraphError
 from simulator.graph.graph import Graph
 from simulator.graph.graph_def import graph_def
 from simulator.graph.importer import read_graph
-from simulator.graph.messages import GraphDef, MetaGraphDef, QueueRunnerDef, RunMetadata, SavedModel
+from simulator.graph.messages import Event, GraphDef, MetaGraphDef, QueueRunnerDef, RunMetadata, SavedModel
 from simulator.limits import raised
 from tests.strategies import Rows, graphs, loop, typed
 
@@ -53,6 +53,16 @@ FORMS: dict[str, Callable[[Any], bytes]] = {
     "text from PowerShell": lambda message: text_format.MessageToString(message).encode("utf-16"),
     "text with comments": lambda message: b"# ours\n\n" + text_format.MessageToString(message).encode(),
 }
+
+
+def events(*found: Any) -> bytes:
+    """A file of events with these graphs, as TensorFlow writes it but for its checksums, which nobody reads."""
+    records = [Event(wall_time=1, file_version="brain.Event:2").SerializeToString(), Event(step=5).SerializeToString()]
+    for message in found:
+        record = bytearray(Event(wall_time=1, graph_def=message.SerializeToString()).SerializeToString())
+        record[9] = {"GraphDef": 4, "MetaGraphDef": 9}[message.DESCRIPTOR.name] << 3 | 2  # the field behind the time
+        records.append(bytes(record))
+    return b"".join(len(one).to_bytes(8, "little") + bytes(4) + one + bytes(4) for one in records)
 
 
 @pytest.mark.parametrize("kind", MESSAGES)
@@ -129,6 +139,39 @@ def test_sparse_and_composite_arguments_become_one_entry_per_tensor() -> None:
         "sparse.indices": "i:0",
         "sparse.values": "v:0",
     }
+
+
+def test_a_file_of_events_holds_a_graph(tmp_path: Path) -> None:
+    graph = read_graph(events(sample()))
+    assert graph_def(graph) == sample()
+    assert graph.notes == ()
+    (tmp_path / "zipped").write_bytes(gzip.compress(events(sample(), meta_graph())))
+    both = read_graph(tmp_path / "zipped")
+    assert both.train_ops == ("while/Exit",)
+    assert both.notes == ()
+
+
+def test_of_several_graphs_in_a_file_of_events_the_last_is_taken_and_said() -> None:
+    other = GraphDef()
+    other.node.add(name="only", op="NoOp")
+    graph = read_graph(events(other, sample()))
+    assert graph_def(graph) == sample()
+    assert graph.notes == ("of 2 graphs in the file of events the last was taken",)
+
+
+def test_a_run_that_goes_on_has_written_a_part_of_a_record() -> None:
+    whole = events(sample())
+    assert graph_def(read_graph(whole + events(meta_graph())[60:90])) == sample()
+    with pytest.raises(GraphError, match=r"file of events without a graph.*FileWriter"):
+        read_graph(whole[:-9])
+
+
+def test_the_only_file_of_events_in_a_folder_is_read(tmp_path: Path) -> None:
+    (tmp_path / "events.out.tfevents.1.host").write_bytes(events(sample()))
+    assert graph_def(read_graph(tmp_path)) == sample()
+    (tmp_path / "events.out.tfevents.2.host").write_bytes(events(meta_graph()))
+    with pytest.raises(GraphError, match=r"Did you mean .*tfevents.2.host\?"):
+        read_graph(tmp_path)
 
 
 def test_the_version_of_the_first_releases() -> None:

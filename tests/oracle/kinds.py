@@ -98,8 +98,20 @@ def references(tf: Any) -> bytes:
     return bytes(graph.as_graph_def().SerializeToString())
 
 
+def events(tf: Any) -> bytes:
+    """The file of TensorBoard's events that a training writes: its GraphDef, its MetaGraph, a scalar."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph, tempfile.TemporaryDirectory() as folder:
+        w = v1.get_variable("w", [32, 32], use_resource=False)
+        v1.train.MomentumOptimizer(0.1, 0.9).minimize(tf.reduce_mean(tf.nn.relu(tf.ones([4, 32]) @ w)), name="train")
+        writer = v1.summary.FileWriter(folder, graph)
+        writer.add_summary(v1.Summary(value=[v1.Summary.Value(tag="loss", simple_value=1.0)]), 1)
+        writer.close()
+        return next(Path(folder).iterdir()).read_bytes()
+
+
 KINDS: dict[str, Callable[[Any], bytes]] = {
-    made.__name__: made for made in (saved_model, keras_model, function, new_loop, old_loop, queues, references)
+    made.__name__: made for made in (saved_model, keras_model, function, new_loop, old_loop, queues, references, events)
 }
 
 

@@ -290,7 +290,7 @@ def twice(tf: Any, batch: int) -> None:
 
 
 def ordered(tf: Any, batch: int) -> None:
-    """Sorts over the examples, a search in rows that are as long as the batch, a crop, a diagonal: each says it alone."""
+    """Sorts over the examples, a search in rows as long as the batch, a crop, a diagonal: each says it alone."""
     v1 = tf.compat.v1
     keys = v1.placeholder(tf.int64, [batch])
     places = tf.searchsorted(tf.sort(keys), keys)

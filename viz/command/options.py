@@ -187,7 +187,8 @@ def parser() -> Options:
         "graph",
         nargs="?",
         metavar="GRAPH",
-        help="GraphDef, MetaGraph or SavedModel, binary or text, gzipped or not; - for standard input",
+        help="GraphDef, MetaGraph or SavedModel, binary or text, gzipped or not, or a file of TensorBoard's events; - "
+        "for standard input",
     )
     _add_step(made.add_argument_group("the step"))
     _add_placement(made.add_argument_group("where it runs"))
