@@ -18,6 +18,7 @@ import numpy as np
 from simulator.errors import GraphError
 from simulator.graph.const_values import elements, packed
 from simulator.graph.graph import Attrs, Graph, Shape
+from simulator.graph.op_classes import MERGES, SWITCHES
 from simulator.shapes.dims import SYMBOLS
 from simulator.shapes.origins import ELEMENT, SINGLE, FileNumber, Origins, form_of
 from simulator.shapes.propagation import EDGE, Inferred, data_inputs, infer
@@ -30,6 +31,9 @@ _IMAGES = frozenset(("Conv2D", "Conv3D", "DepthwiseConv2dNative", "MaxPool", "Av
 _RANDOM = ("Random", "TruncatedNormal", "StatelessRandom", "StatelessTruncated")
 _MOST_SIDE = 2**63 - 1  # of a shape in a file
 _MOST_ELEMENTS = 2**28  # of a constant that is repeated along the batch: a file holds 2 GiB
+_JOINING = PASSING | {"LogicalAnd"}
+_INDEXED = frozenset(("TensorArrayReadV3", "TensorArrayWriteV3", "TensorListGetItem", "TensorListSetItem"))
+_LENGTHS = {"TensorArrayV3": 0, "TensorListReserve": 1, "TensorListFromTensor": -1}  # the slot; -1: as many as rows
 _PRODUCTS = frozenset(("MatMul", "_FusedMatMul"))
 
 
@@ -68,6 +72,7 @@ def batch_change(
             return ""
         found = infer(graph, given, declared, size=size)
         origins = found.origins or Origins(found.algebra, size)
+        _tie_loops(graph, found, origins)
         numbers, fits = _new_numbers(graph, found, origins, rows, batch)
         tried.append((size, rows, origins, numbers))
         if fits and (len(tried) == 1 or _lost(graph, found, origins, numbers)):
@@ -84,7 +89,7 @@ def batch_change(
         if (number := origins.number(symbol, numbers)) != entry.number and number > 0
     }
     change = _changed(graph, declared, edge, changed, f"batch {batch} takes the place of {size}")
-    left = _limits(graph, found, size, change.nodes)
+    left = _limits(graph, size, change.nodes)
     if left:
         change = replace(change, note=f"{change.note}; loops that end at {size} still do: {some(left)}")
     return change
@@ -165,34 +170,88 @@ def _alone(graph: Graph, found: Inferred, origins: Origins) -> list[int]:
     ]
 
 
-def _limits(graph: Graph, found: Inferred, size: int, changed: Sequence[int]) -> list[str]:
-    """Constants with which a loop compares its counter, and that equal the old batch: no shape says what they count."""
-    readers: dict[int, set[str]] = {}
-    inputs, source = data_inputs(graph), graph.tensor_node.tolist()
+# ---- loops ----------------------------------------------------------------------------------------------------------
+
+
+class _Loops:
+    """The loops of a graph: the constants that are the old batch with which their ends are compared, and counters."""
+
+    def __init__(self, graph: Graph, size: int) -> None:
+        self.ops, self.attrs = graph.ops, graph.attrs
+        self.source: list[int] = graph.tensor_node.tolist()
+        self.inputs = data_inputs(graph)
+        self.limits: dict[int, list[int]] = {}  # LoopCond -> constants
+        self.loop_of: dict[int, int] = {}  # Merge of a loop's variable -> LoopCond
+        for node, op in enumerate(self.ops):
+            if op == "LoopCond" and (limits := self._limits(node, size)):
+                self.limits[node] = limits
+            elif op in SWITCHES and self.ops[end := self.source[self.inputs[node][1]]] == "LoopCond":
+                self.loop_of[self.source[self.inputs[node][0]]] = end
+
+    def maker(self, tensor: int, from_outside: bool) -> int:
+        """The node that made what is handed on to a tensor: in the loop, or what was there before the loop."""
+        node = self.source[tensor]
+        while self.inputs[node] and (self.ops[node] in PASSING or (from_outside and self.ops[node] in MERGES)):
+            node = self.source[self.inputs[node][0]]
+        return node
+
+    def counter(self, tensor: int) -> int:
+        """The Merge of the counter of which an index is made, perhaps of the one before it or after it."""
+        node = self.maker(tensor, False)
+        if self.ops[node] in ("Sub", "Add", "AddV2") and self.constant(self.inputs[node][1])[1] == [1]:
+            return self.maker(self.inputs[node][0], False)
+        return node
+
+    def constant(self, tensor: int) -> tuple[int, Sequence[float] | None]:
+        """The node from outside of the loop that made a tensor, and its elements if it is a constant."""
+        node = self.maker(tensor, True)
+        return node, elements(self.attrs[node]) if self.ops[node] == "Const" else None
+
+    def _limits(self, end: int, size: int) -> list[int]:
+        reached, found = [end], []
+        for node in reached:
+            if self.ops[node] in _JOINING:
+                reached += [maker for one in self.inputs[node] if (maker := self.source[one]) not in reached]
+            elif self.ops[node] in ("Less", "LessEqual"):
+                limit, whole = self.constant(self.inputs[node][1])
+                found += [limit] * (whole == [size])
+        return found
+
+
+def _tie_loops(graph: Graph, found: Inferred, origins: Origins) -> None:
+    """Equate the ends of a loop with the length of each array of which its counter is an index.
+
+    A counter that comes down begins at the last place of the array, or behind it.
+    """
+    size = origins.size
+    loops = _Loops(graph, size)
     for node, op in enumerate(graph.ops):
-        if op in ("Less", "LessEqual") and _ends_a_loop(graph, found, node):
-            for tensor in inputs[node]:
-                maker = source[tensor]
-                while graph.ops[maker] in PASSING and inputs[maker]:
-                    maker = source[inputs[maker][0]]
-                readers.setdefault(maker, set()).add(op)
-    return [
-        graph.names[node]
-        for node in sorted(readers)
-        if graph.ops[node] == "Const" and node not in changed and elements(graph.attrs[node]) == [size] and size > 1
-    ]
+        if op not in _INDEXED or not loops.limits:
+            continue
+        array, index = loops.inputs[node][:2]
+        counter, made = loops.counter(index), loops.maker(array, True)
+        slot, loop = _LENGTHS.get(graph.ops[made]), loops.loop_of.get(counter)
+        if slot is None or loop is None:
+            continue
+        length = -1
+        if slot < 0:  # the rows of a tensor
+            length = (found.shapes[loops.inputs[made][0]] or (-1,))[0]
+        elif (held := loops.constant(loops.inputs[made][slot]))[1] == [size]:
+            length = origins.entry(held[0], "value", ELEMENT, 0, size)
+        for limit in loops.limits.get(loop, ()):
+            origins.equate(origins.entry(limit, "value", ELEMENT, 0, size), length)
+        first, whole = loops.constant(loops.inputs[counter][0])
+        for less in (0, 1):
+            if length == size > 1 and whole == [size - less]:
+                origins.equate(origins.told(first, "value", ELEMENT, 0, size - less), length - less)
 
 
-def _ends_a_loop(graph: Graph, found: Inferred, node: int) -> bool:
-    """Whether a LoopCond reads a comparison, alone or together with others."""
-    reached, first = [node], graph.tensor_ptr.tolist()
-    for one in reached:
-        for reader in found.reading.get(first[one], ()):
-            if graph.ops[reader] == "LoopCond":
-                return True
-            if (graph.ops[reader] == "LogicalAnd" or graph.ops[reader] in PASSING) and reader not in reached:
-                reached.append(reader)
-    return False
+def _limits(graph: Graph, size: int, changed: Sequence[int]) -> list[str]:
+    """Constants with which a loop compares its counter, and that equal the old batch: no shape says what they count."""
+    if size == 1:
+        return []
+    ends = {limit for limits in _Loops(graph, size).limits.values() for limit in limits}
+    return [graph.names[node] for node in sorted(ends) if node not in changed]
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------

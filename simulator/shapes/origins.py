@@ -96,6 +96,10 @@ class Origins:
         """The number of a file, traced if it is the batch, or in the first place a multiple of it."""
         if number != self.size and (place or number <= 0 or number % self.size):
             return number
+        return self.told(node, attr, at, place, number, length)
+
+    def told(self, node: int, attr: str, at: int, place: int, number: int, length: int = 1) -> int:
+        """The number of a file, traced whatever it is."""
         symbol = self.algebra.symbol("entry", node, attr, at, place)
         self.entries[symbol] = FileNumber(node, attr, at, place, number, length)
         return traced(number, symbol, self.algebra)

@@ -7,15 +7,19 @@ from typing import TypeAlias
 
 import pytest
 
+from simulator import SimulationOptions, choose_step, estimate, load_cluster
+from simulator.execution.tables import of_step
 from simulator.graph.graph import Graph
 from simulator.loading import load
 from simulator.oracle import child
+from tests.execution.loops.cases import live_counts
 from tests.oracle.two_batches import PROGRAMS
 
 pytestmark = pytest.mark.tensorflow
 
 Built: TypeAlias = Callable[[str], Mapping[int, bytes]]
 
+HERE = load_cluster("cpu=1")
 PAIRS = [(4, 6), (8, 6)]  # 8 is a number of channels and units, too
 # Built for one example, a gradient that sums over examples drops the sum: the graph is another one.
 ALONE = ("attention", "words_1", "words_2", "unrolled_1", "synthetic_2", "queued_1", "generative_1", "MobileNetV3Small")
@@ -50,3 +54,15 @@ def test_shapes_are_those_of_the_graph_that_is_built_with_the_batch(program: str
     graphs = built(program)
     for old, new in [*PAIRS, *[(1, 5)] * (program in ALONE)]:
         assert different(load(graphs[old], batch=new), load(graphs[new])) == []
+
+
+@pytest.mark.parametrize("program", ["by_example_1", "by_example_2", "words_1", "words_2"])
+def test_loops_run_as_often_as_those_of_the_graph_that_is_built_with_the_batch(program: str, built: Built) -> None:
+    """Loops over examples count them; a loop over words counts as many as before."""
+    graphs = built(program)
+    for old, new in PAIRS:
+        ours, theirs = (
+            of_step(graph, choose_step(graph), HERE, estimate(graph, HERE), SimulationOptions())
+            for graph in (load(graphs[old], batch=new), load(graphs[new]))
+        )
+        assert live_counts(ours) == live_counts(theirs)

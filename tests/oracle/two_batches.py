@@ -301,6 +301,17 @@ def ordered(tf: Any, batch: int) -> None:
     _trained(tf, x, tf.cast(tf.argsort(keys, direction="DESCENDING"), tf.int32))
 
 
+def by_example(tf: Any, batch: int) -> None:
+    """Loops that count examples: a map, a reverse scan, and a map within a map."""
+    v1 = tf.compat.v1
+    x, done = v1.placeholder(tf.float32, [batch, 6]), v1.placeholder(tf.float32, [batch])
+    y = tf.map_fn(lambda row: tf.reduce_sum(tf.map_fn(lambda one: one * 2.0, row)) + row, x)
+    z = tf.scan(lambda a, one: one[0] + a * (1 - one[1]), (done, done), 0.0, reverse=True)
+    w = tf.foldl(lambda a, row: tf.tanh(a + row), y, tf.zeros([6]))
+    logits = tf.matmul(tf.concat([y + w, z[:, None]], 1), _variable(tf, 7, CLASSES))
+    _trained(tf, logits, v1.placeholder(tf.int32, [batch]))
+
+
 PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
     "convolving": _of_keras(convolving, (16, 16, 3)),
     "recurrent": _of_keras(recurrent, (5, 3)),
@@ -311,7 +322,7 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
         f"{program.__name__}_{generation}": door(program)
         for program in (
             conv_net, channels_first, one_hot, broadcasts, words, unrolled, each_example, synthetic, queued, dataset,
-            generative, smoothness, twice, ordered,
+            generative, smoothness, twice, ordered, by_example,
         )
         for generation, door in ((1, _first), (2, _second))
     },

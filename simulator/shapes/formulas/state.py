@@ -264,15 +264,20 @@ def array_read(site: Site) -> Outputs:
 
 def array_scattered(site: Site) -> Outputs:
     """TensorArrayScatter: rows of the value are put in."""
-    shape = site.shape(2)
+    shape, handle = site.shape(2), site.handle(0, "array")
     site.equate_all(shape[:1] if shape else None, site.shape(1))
-    site.put(site.handle(0, "array"), shape[1:] if shape else None)
+    if shape and handle is not None:
+        site.equate(shape[0], handle.length)  # a whole array stays one
+    site.put(handle, shape[1:] if shape else None)
     return ((),)
 
 
 def array_gathered(site: Site) -> Outputs:
     """TensorArrayGather: an element for each index."""
-    index, element = site.input_of_rank(1, 1), _element(site, site.handle(0, "array"))
+    index, handle = site.input_of_rank(1, 1), site.handle(0, "array")
+    element = _element(site, handle)
+    if handle is not None:
+        site.equate(index[0], handle.length)  # a whole array stays one
     if element is None:
         element = site.declared("element_shape")
     return (None if element is None else (*index, *element),)
