@@ -21,10 +21,10 @@ import os
 import re
 import sys
 import tempfile
-import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any  # Any: a pipe's end
@@ -45,7 +45,6 @@ SERVING = re.compile("forward|small[0-6]|opencv|keras|functions|seq2seq|queue") 
 SELDOM = ("--hard", "--replicate", "--recv-scheduling", "--flavour", "--microbatches")
 TIMEOUT_S = 150
 NAMED = re.compile(r"'[^']*'|[^ ]*/[^ ]*|\d+")  # what differs between refusals of one kind
-SLOW_S = 20.0  # cases that take longer are told
 LAWS_PER_CASE = 3  # drawn anew for each; those of single runs come in addition
 SMALL_BYTES, LARGE_BYTES = 250_000, 700_000  # of a file: drawn three times as often, a thirtieth as often
 EXAMPLE = Path(__file__).parents[1] / "examples" / "ps_training.pbtxt"
@@ -221,42 +220,52 @@ def main() -> int:
         judged(Call(str(EXAMPLE), options_of), list(LAWS))
     if given.found is not None:
         given.found.mkdir(parents=True, exist_ok=True)
-    begun, verdicts, tried, broken = time.monotonic(), Counter[str](), Counter[str](), Counter[str]()
-    refusals = Counter[str]()
+    tally = Tally(given.found)
     with tempfile.TemporaryDirectory() as folder:
         graphs = [EXAMPLE, *made(Path(folder))]
         graphs += [path for one in given.graphs for path in (sorted(one.rglob("*.*")) if one.is_dir() else [one])]
         graphs = [path.resolve() for path in graphs if path.is_file() and path.suffix in (".pb", ".pbtxt", ".meta")]
-        for number, (call, chosen) in enumerate(cases(given.cases, given.seed, graphs, given.laws)):
-            if number < given.begin:
-                continue
-            begin = time.monotonic()
-            found = asked(call, chosen)
-            if time.monotonic() - begin > SLOW_S:
-                print(
-                    f"{number}: {time.monotonic() - begin:.0f} s: {call} by {chosen[6:]}", file=sys.stderr, flush=True
-                )
-            verdicts["refused" if "" in found else "ran"] += 1
-            if "" in found:
-                refusals[NAMED.sub("_", str(found[""]))[:90]] += 1
-            for name, said in found.items():
-                if name and said is not None:
-                    tried[name] += 1
-                    broken[name] += bool(said)
-                if name and said:
-                    print(f"{number} {name}: {call}", *said[:3], sep="\n    ", flush=True)
-                    if given.found is not None:
-                        text = json.dumps({"graph": call.graph, "options": dict(call.options), "law": name})
-                        (given.found / f"{given.seed}_{number}_{len(broken)}.json").write_text(text)
-    print("| law | tried | broken |", "|---|---|---|", sep="\n")
-    for name in LAWS:
-        print(f"| {name} | {tried[name]:,} | {broken[name]:,} |")
-    for sentence, count in refusals.most_common():
-        print(f"{count:4} refused: {sentence}")
-    print(
-        f"{verdicts.total():,} cases in {time.monotonic() - begun:.0f} s, {dict(verdicts)}; {broken.total():,} broken"
-    )
-    return int(bool(broken.total()))
+        try:
+            for number, (call, chosen) in enumerate(cases(given.cases, given.seed, graphs, given.laws)):
+                if number >= given.begin:
+                    tally.count(f"{given.seed}_{number}", call, asked(call, chosen))
+        except KeyboardInterrupt:
+            print("interrupted; so far:")
+    print(tally.table())
+    return int(bool(tally.broken.total()))
+
+
+@dataclass
+class Tally:
+    """What came of the cases; those on which a law is broken are written into a folder."""
+
+    found: Path | None
+    verdicts: Counter[str] = field(default_factory=Counter)
+    tried: Counter[str] = field(default_factory=Counter)
+    broken: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+
+    def count(self, title: str, call: Call, found: Mapping[str, list[str] | None]) -> None:
+        """Add what came of a case."""
+        self.verdicts["refused" if "" in found else "ran"] += 1
+        for name, said in found.items():
+            if not name:
+                self.refusals[NAMED.sub("_", str(said))[:90]] += 1
+            elif said is not None:
+                self.tried[name] += 1
+                self.broken[name] += bool(said)
+            if name and said:
+                print(f"{title} {name}: {call}", *said[:3], sep="\n    ", flush=True)
+                if self.found is not None:
+                    case = {"graph": call.graph, "options": dict(call.options), "law": name}
+                    (self.found / f"{title}_{list(LAWS).index(name)}.json").write_text(json.dumps(case))
+
+    def table(self) -> str:
+        """The counts of each law, the kinds of refusals, and all cases."""
+        lines = ["| law | tried | broken |", "|---|---|---|"]
+        lines += [f"| {name} | {self.tried[name]:,} | {self.broken[name]:,} |" for name in LAWS]
+        lines += [f"{count:4} refused: {sentence}" for sentence, count in self.refusals.most_common()]
+        return "\n".join([*lines, f"{self.verdicts.total():,} cases: {dict(self.verdicts)}"])
 
 
 def made(folder: Path) -> list[Path]:

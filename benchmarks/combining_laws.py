@@ -402,7 +402,7 @@ def other_forms(case: Case) -> Iterator[str]:
     file = case.folder / "form.pb"
     file.write_bytes(raw)
     again = case.scene(case.call.having(graph=file))
-    but = ("graph.name", "step.rule", "graph.notes") if way == "meta" else ("graph.name",)
+    but = ("graph.name", "notes", "pipelined") + (("step.rule", "graph.notes") if way == "meta" else ())
     yield from compared(f"the graph as {way}", record(case.scene()), record(again), but=but)
 
 
