@@ -1,6 +1,7 @@
 """Files are written whole or not at all."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,19 @@ def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
     write(str(target), {"three.pbtxt": b"3"})
     assert [path.name for path in target.iterdir()] == ["three.pbtxt"]
     assert [path.name for path in tmp_path.iterdir()] == ["a.partitions"]
+
+
+def test_runs_that_write_a_folder_at_the_same_moment_all_end_well(tmp_path: Path) -> None:
+    target = tmp_path / "a.tables"
+
+    def run(number: int) -> None:
+        for _ in range(50):
+            write(str(target), {"nodes.csv": b"%d" % number, "edges.csv": b"%d" % number})
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(run, range(4)))  # an error of any of them is raised here
+    assert len({file.read_bytes() for file in target.iterdir()}) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tables"]
 
 
 def test_places_that_cannot_be_written_are_refused_early(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -40,6 +41,8 @@ FOLDERS = {
     PARQUET: ".parquet",
     MODEL_EXPLORER: ".json",
 }
+_TRIES = 20  # to put a folder where other runs put theirs at the same moment
+_MOVED = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)  # another run has moved its folder away, or here
 SUFFIXES = (
     ".html",
     *TIMES,
@@ -208,18 +211,31 @@ def _write_folder(target: Path, files: Mapping[str, bytes]) -> None:
         for name, data in files.items():
             (fresh / name).write_bytes(data)
         fresh.chmod(mode(folder=True))
-        try:
-            if target.exists():
-                _refuse_foreign(target)
-                target.rename(old)
-            fresh.rename(target)
-        except BaseException:  # an interruption, too, may come between the two
-            if old.exists() and not target.exists():
-                old.rename(target)
-            raise
+        for left in reversed(range(_TRIES)):
+            try:
+                return _put(fresh, old, target)
+            except OSError as error:
+                if not left or error.errno not in _MOVED:
+                    raise
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _put(fresh: Path, old: Path, target: Path) -> None:
+    """Let a finished folder take the place of another, which is `old` for a moment."""
+    if target.exists():
+        shutil.rmtree(old, ignore_errors=True)  # of a try before, after which another run's folder stands there
+    try:
+        if target.exists():
+            _refuse_foreign(target)
+            target.rename(old)
+        fresh.rename(target)
+    except BaseException:  # an interruption, too, may come between the two
+        if old.exists() and not target.exists():
+            with suppress(OSError):  # another run is quicker
+                old.rename(target)
+        raise
 
 
 def _refuse_foreign(folder: Path) -> None:
