@@ -114,7 +114,7 @@ LONG_FILES: dict[str, str] = {
     "viz.page.folding": "two rules of drawing over one tree: scopes, and variables in the boxes of readers",
     "viz.formats.json_object": "a key of the JSON per line, and a function per part of it",
     "viz.page.report": "a column group of the page's JSON per function, independent of each other",
-    "placement.search.starts": "four kinds of placements to begin with, of which none is read without the others",
+    "placement.search.starts": "five kinds of placements to begin with, of which none is read without the others",
 }
 LONG_FUNCTIONS: dict[str, str] = {
     "simulator.execution.event_loop.event_loop": "it is nothing but `play`, with its hooks around it",

@@ -23,9 +23,9 @@ from placement.problem import NEVER, Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import decisions_of
 from placement.search.judge import Candidate, Judge, fewest
-from placement.search.starts import Listed, apart, ask, cuts, lists
+from placement.search.starts import Listed, apart, ask, cuts, layers, lists
 from placement.search.tidying import tidied
-from placement.search.walk import Progress, Walker, orders
+from placement.search.walk import NEAR, Progress, Walker, orders
 from placement.search.walks import side_by_side
 from simulator.assignment import SearchRecord
 from simulator.columns import Ids, Ints
@@ -139,12 +139,25 @@ def _starts(judge: Judge, ranks: Ints, known: Sequence[Candidate]) -> list[Candi
         ("one device", alone, 0.2 * most),
         ("list schedules", lists(judge.made, ranks), _LISTS * most),
         ("parts", apart(judge.made, base), inf),  # a few, of which one is often far better than all else
+        ("layers", layers(judge.made, base), inf),
         ("cuts", cuts(judge.made, base, tight=judge.tight), most),
     ):
         made: Iterator[npt.ArrayLike] = iter(source)
         while judge.left() and judge.judged < until and (device := next(made, None)) is not None:
-            found.append(judge.judge(how, device))
+            if not _hopeless(judge, device):
+                found.append(judge.judge(how, device))
     return found
+
+
+def _hopeless(judge: Judge, device: npt.ArrayLike) -> bool:
+    """Tell whether the work of some device alone is longer than the best step, by far enough not to be walked from."""
+    best, tables = judge.best, judge.made.problem.tables
+    if best is None or best.over or best.ns >= NEVER:
+        return False
+    where = judge.made.spread(np.asarray(device, np.int64))
+    run_ns = np.maximum(tables.run_ns[np.arange(len(where)), where], 0)
+    load_ns = np.bincount(where[~tables.instant], run_ns[~tables.instant], len(judge.capacity))
+    return bool((100 * load_ns > float(NEAR * best.ns) * tables.lanes).any())
 
 
 def _ops(problem: Problem, plan: Plan) -> Ids | None:

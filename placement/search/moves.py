@@ -25,11 +25,15 @@ ODD_BITS, HEAT_BITS, OVER_BITS = 12, 8, 20  # of fractions: of `Walk.odds`, of a
 SPREAD = 48  # bits between the ends of ops of two devices, as `find_critical` reads them
 _NEVER = 2**61
 _AIMED, _NEAR, _PULLED, _ALIKE, _SWAPPED = 600, 600, 300, 800, 100  # chances of moves, in thousandths
+_WHOLE = 550  # a cluster moves instead of a stretch
 _LONGER = 750  # chance that a stretch is twice as long
 
 
 class Groups(NamedTuple):
-    """The groups that can move. Axes: M groups, n ops, D devices, P orders, A pairs of groups that hand on values."""
+    """The groups that can move.
+
+    Axes: M groups, n ops, D devices, P orders, C sizes of clusters, A pairs of groups that hand on values.
+    """
 
     first: Ints  # [M+1] first of the group's ops
     ops: Ints  # [n] those of all groups
@@ -37,6 +41,9 @@ class Groups(NamedTuple):
     resident: Ints  # [M]
     order: Ints  # [P * M] groups
     place: Ints  # [P * M] of each group in each order
+    member: Ints  # [C * M] groups, those of a cluster side by side
+    begin: Ints  # [C * M] where the cluster of each group begins in its M members
+    until: Ints  # [C * M] and ends
     near_first: Ints  # [M+1]
     near: Ints  # [2 A] groups that hand it values or get some
 
@@ -93,7 +100,7 @@ def put(groups: Groups, walk: Walk, device: Ids, group: int, target: int) -> Non
 
 
 def move(groups: Groups, walk: Walk, device: Ids) -> int:
-    """Move a stretch of an order around some group to another device: how many groups moved.
+    """Move a cluster, or a stretch of an order around some group, to another device: how many groups moved.
 
     Mostly only those move that were on the group's device. At times those of the other device come in their place.
     """
@@ -108,16 +115,23 @@ def move(groups: Groups, walk: Walk, device: Ids) -> int:
             group, here, there = other, there, here
     if here == there or groups.allowed[group * devices + there] == 0:
         return 0
-    order = below(walk, len(groups.order) // many) * many
-    longest = 1
-    while longest * 2 <= many and below(walk, 1000) < _LONGER:
-        longest *= 2
-    begin = groups.place[order + group] - below(walk, longest)
-    alike = longest == 1 or below(walk, 1000) < _ALIKE
-    swaps = longest > 1 and below(walk, 1000) < _SWAPPED
+    whole = below(walk, 1000) < _WHOLE
+    if whole:
+        order = below(walk, len(groups.member) // many) * many
+        begin, until = groups.begin[order + group], groups.until[order + group]
+    else:
+        order = below(walk, len(groups.order) // many) * many
+        longest = 1
+        while longest * 2 <= many and below(walk, 1000) < _LONGER:
+            longest *= 2
+        begin = groups.place[order + group] - below(walk, longest)
+        until = min(begin + longest, many)
+        begin = max(begin, 0)
+    alike = until - begin == 1 or below(walk, 1000) < _ALIKE
+    swaps = until - begin > 1 and below(walk, 1000) < _SWAPPED
     count = 0
-    for at in range(max(begin, 0), min(begin + longest, many)):
-        one = groups.order[order + at]
+    for at in range(begin, until):
+        one = groups.member[order + at] if whole else groups.order[order + at]
         was = walk.device[one]
         back = swaps and was == there
         target = here if back else there

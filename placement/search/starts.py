@@ -13,6 +13,10 @@ parallelism with parameters on several servers is such a placement (Dean et al.,
 networks", NIPS 2012). Then models with large weights come to these, as in Krizhevsky, "One weird trick for
 parallelizing convolutional neural networks", 2014.
 
+`layers` gives each device clusters that hand on much among themselves (`clusters`), in the order in which they begin.
+So the layers of an unrolled network are each on a device, as in Sutskever, Vinyals and Le, "Sequence to sequence
+learning with neural networks", NIPS 2014. Where many small ops run faster on processors, these share them.
+
 `lists` takes ops by falling upward rank, in machine code, aware of the links that transfers hold. The list is HEFT's
 (Topcuoglu, Hariri and Wu 2002). An op goes to the device on which it ends first. Its inputs are sent there and wait for
 links that earlier ones hold, as in Sinnen and Sousa, "Communication contention in task scheduling", IEEE TPDS 16(6),
@@ -33,6 +37,7 @@ from placement.plan import Plan, completed
 from placement.problem import Problem
 from placement.scheduling.insertion import plans
 from placement.search.decisions import Decisions, Floats, Vector, working
+from placement.search.gathering import clusters, nets_of
 from placement.search.parts import spread
 from placement.search.schedules import RATE_BITS, Jobs, Schedule
 from placement.search.tidying import pulled, values_of
@@ -50,6 +55,8 @@ _LEAST_S = 1.0  # what algorithms of papers may take where no time is given
 _SHARE = 0.5  # of a time that is given, for those of papers and those that are always asked
 _ALWAYS_US = 6  # of an op, what these take
 _SLACKS = (0.3, 0.02, 0.8)  # share by which a stretch may pass its part of the whole
+_OF_LAYERS = (1.1, 0.6)  # share of a device's part of the work that a cluster has at most
+_BEGUN = 0.1  # share of a cluster's work after which it has begun
 _PULLS = 2  # times that all go where most of their values are
 _POINTS = 400  # places at which an order may be cut
 
@@ -126,11 +133,10 @@ def cuts(made: Decisions, base: Sequence[int], *, tight: bool) -> Iterator[Vecto
     `tight`: memory could be short, so cuts by memory come first.
     """
     busy = working(made.problem)
-    counts = [k for k in range(len(busy), 1, -1) if k <= 4 or k in (6, 8, 12, 16, 24, 32) or k == len(busy)]
     kinds = [made.work_ns, _held(made)]
     crossing = [_crossing(made, order) for order in made.orders]
     for slack in _SLACKS:
-        for k in counts:
+        for k in _counts(len(busy)):
             for weight in kinds[::-1] if tight else kinds:
                 for row, order in enumerate(made.orders):
                     bounds = _best_cut(crossing[row], weight[order] + 1e-9, k, slack)
@@ -167,6 +173,46 @@ def apart(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
                 device = device.copy()
                 device[moves[:, 0]] = moves[:, 1]
             yield device
+
+
+def layers(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
+    """Devices [G] of clusters, in the order in which they begin: on devices that work, all or some, or on CPUs."""
+    place = np.full(len(made.free), len(made.group))
+    row = made.row[made.group[made.problem.topological]]
+    np.minimum.at(place, row[row >= 0], np.flatnonzero(row >= 0))
+    cpus = [device for device, cpu in enumerate(made.problem.cpu) if cpu]
+    sets = [working(made.problem)] + [cpus] * (len(cpus) > 1 and len(cpus) < len(made.problem.cpu))
+    nets, whole, seen = nets_of(made), made.work_ns.sum(), set()
+    for share in _OF_LAYERS:
+        for busy in sets:
+            for k in _counts(len(busy)):
+                cluster = clusters(nets, whole * share / k)
+                order = np.lexsort((place, _begun(cluster, place, made.work_ns)[cluster]))
+                crossing = _crossing(made, order)
+                for slack in _SLACKS[:2]:
+                    bounds = _best_cut(crossing, made.work_ns[order] + 1e-9, k, slack)
+                    stretch = np.searchsorted(bounds, np.arange(len(order)), side="right")
+                    device = _placed(made, base, order, stretch, busy)
+                    if device.tobytes() not in seen:
+                        seen.add(device.tobytes())
+                        yield device
+
+
+def _begun(cluster: Vector, place: Vector, work_ns: Floats) -> Vector:
+    """[M] the place at which a tenth of the work of each cluster is done."""
+    order = np.lexsort((place, cluster))
+    done = np.cumsum(work_ns[order] + 1)
+    whole = np.bincount(cluster, work_ns + 1, len(place))
+    before = np.cumsum(whole) - whole
+    late = np.flatnonzero(done - before[cluster[order]] >= _BEGUN * whole[cluster[order]])[::-1]
+    found = np.zeros(len(place), np.int64)
+    found[cluster[order[late]]] = place[order[late]]  # the first stays, as it is written last
+    return found
+
+
+def _counts(devices: int) -> list[int]:
+    """The numbers of devices that are tried, of so many."""
+    return [k for k in range(devices, 1, -1) if k <= 4 or k in (6, 8, 12, 16, 24, 32) or k == devices]
 
 
 def _held(made: Decisions) -> Floats:

@@ -1,13 +1,14 @@
 """Simulated annealing over stretches of orders, from good starts and again from the best so far.
 
-A move sets a stretch of an order on another device, mostly near the critical path, or shifts one op in the order of
-priority. It is taken by Metropolis's rule (Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing",
-Science 220, 1983), its simulation stopped as soon as it would be refused. Cycles cool from 0.3 % of the makespan, every
-other from a tenth of that, and grow by half each time; so nothing depends on how large the budget is, which only ends
-it. The best and starts that are nearly as good take turns. After cycles that bring nothing the next begins hotter, and
-may change the order of ops where it was that of ready times. The path is looked for anew every few judgements. Where no
-budget is given, idle cycles end the walk. Any walk ends
-that has judged `limits.PATIENCE` times as many as its best took.
+A move sets a cluster (`clusters`) or a stretch of an order on another device, mostly near the critical path, or shifts
+one op in the order of priority. Of clusters there are several sizes, so that a whole layer moves as easily as one op.
+A move is taken by Metropolis's rule (Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", Science
+220, 1983), its simulation stopped as soon as it would be refused. Cycles cool from 0.3 % of the makespan, every other
+from a tenth of that, and grow by half each time; so nothing depends on how large the budget is, which only ends it. The
+best and starts that are nearly as good take turns. After cycles that bring nothing the next begins hotter, and may
+change the order of ops where it was that of ready times. The path is looked for anew every few judgements. Where no
+budget is given, idle cycles end the walk. Any walk ends that has judged `limits.PATIENCE` times as many as its best
+took.
 
 All numbers in the walk are whole, so that it is the same on every machine.
 """
@@ -23,6 +24,7 @@ import numpy as np
 from placement.problem import NEVER
 from placement.search.ahead import ahead_of
 from placement.search.decisions import Decisions, Floats, Vector
+from placement.search.gathering import sizes
 from placement.search.judge import Candidate, Judge, as_ops
 from simulator import limits
 from simulator.columns import Ids, by_key
@@ -31,7 +33,7 @@ from simulator.execution.arrays import PRIORITY
 _HOT, _COLD = 0.003, 1e-5  # temperatures, as shares of the makespan
 _SHARE_BITS = 40  # of fractions of these
 _COOLING = [round(_HOT * (_COLD / _HOT) ** (at / 64) * 2**_SHARE_BITS) for at in range(65)]  # within a cycle
-_NEAR = 103  # a start that takes more than so many hundredths of the best is not walked from
+NEAR = 103  # a start that takes more than so many hundredths of the best is not walked from
 _GROWTH = 1.5
 _WARM, _COOL = 10, 1  # temperatures of cycles in turn, in tenths of the hottest one above
 _REHEATED = (10, 30, 100)  # after idle cycles, by their number
@@ -54,12 +56,14 @@ class Progress:
 class Walker:
     """The arrays that machine code walks over."""
 
-    def __init__(self, judge: Judge, group_of: Vector, seed: int) -> None:
+    def __init__(self, judge: Judge, group_of: Vector, seed: int, cluster: Vector | None = None) -> None:
         from placement.search.moves import COUNTS, ODD_BITS, ODDS, Groups, Walk  # late: it loads LLVM
 
         made, devices = judge.made, len(judge.capacity)
         moved, n = len(made.free), len(made.group)
         near_first, near = _neighbours(made)
+        self.cluster = sizes(made) if cluster is None else cluster
+        member, begin, until = _members(self.cluster)
         self.judge, self.made = judge, made
         self.patience = limits.PATIENCE.most  # read here: the walk may be in another thread
         self.group_of = group_of
@@ -70,6 +74,9 @@ class Walker:
             resident=made.resident,
             order=made.orders.reshape(-1),
             place=made.places.reshape(-1),
+            member=member.reshape(-1),
+            begin=begin.reshape(-1),
+            until=until.reshape(-1),
             near_first=near_first,
             near=near,
         )
@@ -182,7 +189,7 @@ def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> l
             break
         turn = progress.cycles
         start = best
-        if turn % 2 == 0 and turn // 2 < len(starts) and 100 * starts[turn // 2].ns < _NEAR * best.ns:
+        if turn % 2 == 0 and turn // 2 < len(starts) and 100 * starts[turn // 2].ns < NEAR * best.ns:
             start = starts[turn // 2]
         known = best
         if idle:
@@ -264,3 +271,13 @@ def _neighbours(made: Decisions) -> tuple[Vector, Vector]:
     one, other = np.concatenate([made.pair, made.pair[:, ::-1]]).T
     by, first = by_key(one, len(made.free))
     return first.astype(np.int64), other[by].astype(np.int64)
+
+
+def _members(cluster: Vector) -> tuple[Vector, Vector, Vector]:
+    """[C, M] groups by cluster, and of each group where its cluster begins there and ends."""
+    member = np.argsort(cluster, axis=1, kind="stable")
+    begin, until = np.zeros_like(cluster), np.zeros_like(cluster)
+    for at, of in enumerate(cluster):
+        ordered = of[member[at]]
+        begin[at], until[at] = np.searchsorted(ordered, of), np.searchsorted(ordered, of, side="right")
+    return member, begin, until

@@ -45,7 +45,8 @@ def side_by_side(walker: Walker, starts: Sequence[Candidate]) -> tuple[list[Cand
         walkers = [walker]
         for at in range(1, count + 1):
             own = stack.enter_context(workspace(problem.tables, problem.options.contention, task=problem.handing))
-            walkers.append(Walker(judge.beside(own), walker.group_of, problem.options.seed + (at << _APART)))
+            seed = problem.options.seed + (at << _APART)
+            walkers.append(Walker(judge.beside(own), walker.group_of, seed, walker.cluster))
         counts = [Progress() for _ in walkers]
         pool = stack.enter_context(ThreadPoolExecutor(max(count, 1)))
         others = [pool.submit(anneal, *each) for each in zip(walkers[1:], [starts] * count, counts[1:], strict=True)]

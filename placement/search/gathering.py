@@ -1,0 +1,67 @@
+"""Clusters of the groups of a step, by machine code: of several limits that under which the least has to cross.
+
+How much work is too much for a cluster decides whether clusters are layers, or halves of two. At a layer's own size far
+less crosses than a little below or above.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from placement.search.clusters import Joined, Nets
+from placement.search.decisions import Decisions, Vector, working
+from simulator.columns import Ints, by_key
+
+_NARROW = (1.0, 0.92, 0.85, 0.78, 0.7, 0.6)  # limits that are tried, as shares of the largest
+_SHARES = (2.2, 1.1, 0.5, 0.25, 0.125, 0.06)  # of a device's share of the work, that clusters have at most
+_PART = 0.6  # of all work that a cluster has at most
+
+
+def sizes(made: Decisions) -> Vector:
+    """[C, M] a group that stands for the cluster of each, of clusters of some sizes."""
+    whole, devices, nets = made.work_ns.sum(), len(working(made.problem)), nets_of(made)
+    found = [clusters(nets, min(whole * share / devices, whole * _PART)) for share in _SHARES]
+    return np.array(list({one.tobytes(): one for one in found}.values()), np.int64)
+
+
+def nets_of(made: Decisions) -> Nets:
+    """All values that take time on the wire."""
+    tables, row = made.problem.tables, made.row[made.group]
+    tensor = tables.edge_tensor
+    source, target, wire_ns = row[tables.tensor_op[tensor]], row[tables.consumer], made.wire_ns[tensor]
+    kept = np.flatnonzero((source >= 0) & (target >= 0) & (source != target) & (wire_ns > 0))
+    kept = kept[np.lexsort((tensor[kept], -wire_ns[kept]))]
+    first = np.flatnonzero(np.diff(tensor[kept], prepend=-1))
+    one, other = np.concatenate([made.pair, made.pair[:, ::-1]]).T
+    by, near_first = by_key(one, len(made.free))
+    return Nets(
+        maker=source[kept][first],
+        wire_ns=np.rint(wire_ns[kept][first]).astype(np.int64),
+        first=np.append(first, len(kept)).astype(np.int64),
+        reader=target[kept],
+        work_ns=np.rint(made.work_ns).astype(np.int64),
+        near_first=near_first.astype(np.int64),
+        near=other[by].astype(np.int64),
+        near_ns=np.rint(np.concatenate([made.pair_ns, made.pair_ns])[by]).astype(np.int64),
+    )
+
+
+def clusters(nets: Nets, most_ns: float) -> Ints:
+    """[M] a group that stands for the cluster of each, under the best of some limits up to so much work."""
+    from placement.search.compiled import clustered  # late: it loads LLVM
+
+    count = len(nets.work_ns)
+    made = joined(count)
+    best: Ints = made.root.copy()
+    least = 2**63
+    for share in _NARROW:
+        clustered(nets, made, int(most_ns * share))
+        if made.cut_ns[0] < least:
+            best, least = made.root.copy(), int(made.cut_ns[0])
+    return best
+
+
+def joined(count: int) -> Joined:
+    """Room for the result over so many groups."""
+    root, whole_ns, seen, pull_ns = np.zeros((4, count), np.int64)
+    return Joined(root, whole_ns, seen, pull_ns, np.zeros(1, np.int64))
