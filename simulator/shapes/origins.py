@@ -138,7 +138,7 @@ class Origins:
                 if symbol not in last and (entry.place or entry.number != self.size)
             }
             if not likely:
-                left = self._first_ones(left, free, last)
+                left = self._first_ones(left, last)
                 break
             for symbol, how in likely.items():
                 if how == min(likely.values()):
@@ -146,18 +146,23 @@ class Origins:
             left = self._solved(left, last)
         return not any(self.symbols(form) <= last for form in left)
 
-    def _first_ones(self, forms: Sequence[int], free: Iterable[int], last: frozenset[int]) -> list[int]:
+    def _first_ones(self, forms: Sequence[int], last: frozenset[int]) -> list[int]:
         """Take entries that nothing else tells, which equal the batch and stand first, for the batch of their equation.
 
-        Such a one may say alone that the batch is a multiple of it, as the rows of a tensor that is laid out anew.
+        Such a one may say alone that the batch is a multiple of it, as the rows of a tensor that is laid out anew. One
+        is taken at a time, those before other sizes first: of a batch and as many heads only one is the batch.
         """
-        for form in forms:
-            symbols = self.symbols(form)
-            root = max(symbols & last, default=None)
-            for symbol in sorted(symbols.intersection(free) - last):
-                if root is not None:
-                    self.algebra.bound[symbol] = root
-        return self._solved(forms, last)
+        left = list(forms)
+        while True:
+            reduced = [_reduced(self.algebra.terms(self.algebra.resolved(form))) for form in left]
+            told = [{symbol for term in terms for symbol in term} for terms in reduced]
+            rooted = [symbols for symbols in told if not symbols.isdisjoint(last)]
+            free = {one: self.entries[one] for symbols in rooted for one in symbols - last if one in self.entries}
+            first = [one for one, entry in free.items() if not entry.place and entry.number == self.size]
+            if not first:
+                return left
+            self.algebra.bound[max(first, key=lambda one: (free[one].length, one))] = max(last)
+            left = self._solved(left, last)
 
     def _likely(self, entry: FileNumber, fed: Collection[int]) -> tuple[bool, int]:
         """How likely an entry is the batch, as a value to sort by."""

@@ -75,6 +75,14 @@ def test_rows_that_are_as_long_as_the_batch_are_it_though_nothing_else_tells() -
     assert solved(origins, batch, 7, rows, batch // rows) == [7, 1]
 
 
+def test_of_a_batch_and_as_many_heads_the_first_of_a_shape_is_the_batch() -> None:
+    origins, (batch, heads, width) = numbers(4, 4, 4, 4)
+    rows = origins.entry(9, "value", ELEMENT, 0, 4, 3)
+    origins.equate(rows * heads * width, batch * 16)
+    origins.equate(rows, batch)
+    assert solved(origins, batch, 7, rows, heads, width) == [7, 4, 4]
+
+
 def test_what_is_rounded_of_a_number_does_not_tell_it() -> None:
     origins, (batch, whole, part) = numbers(4, 4, 80, 20)
     origins.equate(whole // part * part, whole)
