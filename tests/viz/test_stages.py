@@ -143,6 +143,14 @@ def test_an_earlier_result_gives_what_its_run_gives(tmp_path: Path) -> None:
     assert [(one.node, one.devices) for one in read.moved] == [(one.node, one.devices) for one in made.moved]
 
 
+def test_an_algorithm_without_priorities_has_a_row_that_says_so(call: Call) -> None:
+    code, out, _ = call("--order", "priority", "--compare", "heft,single")
+    rows = {line.split()[0]: line for line in out.splitlines()}
+    assert code == 0
+    assert "ms *" in rows["heft"]
+    assert "the placement by single has no priorities" in rows["single"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -98,6 +98,10 @@ def _compared(request: Request, say: _Say) -> Scene:
     return replace(scene, against=found)
 
 
+class _WithoutPriorities(SimvizError):
+    """A placement gives no priorities, by which the ops were to run."""
+
+
 def candidates(request: Request, algorithms: tuple[str, ...], say: _Say = lambda stage: None) -> ScoreTable:
     """A row for each of these algorithms, in this order.
 
@@ -115,7 +119,7 @@ def _table(request: Request, algorithms: tuple[str, ...], say: _Say) -> ScoreTab
     for name in algorithms:
         try:
             scene = _run(replace(request, algorithm=name), say, given, log)
-        except (InfeasibleError, GraphError, UnsupportedError) as error:
+        except (InfeasibleError, GraphError, UnsupportedError, _WithoutPriorities) as error:
             entries.append(ScoreRow(name, None, str(error)))
             continue
         this = replace(outline(scene), label=name)
@@ -225,7 +229,7 @@ def placed(request: Request, given: Ingredients, say: _Say) -> Assignment:
             f"{where}: {error}{said}", node=error.node, members=error.members, allows=error.allows
         ) from None
     if request.simulation.order == "priority" and assignment.priority is None:
-        raise SimvizError(
+        raise _WithoutPriorities(
             f"--order priority: the placement by {assignment.used} has no priorities. List schedulers, such as "
             "heft, give some where they help. Choose --order auto, fifo or tensorflow."
         )
