@@ -106,7 +106,8 @@ JUNK: st.SearchStrategy[Any] = st.sampled_from(
 
 @given(st.data(), st.booleans())
 def test_bad_values_are_refused_in_one_sentence(data: st.DataObject, old: bool) -> None:
-    document = older(HAND) if old else copy.deepcopy(HAND)
+    document = copy.deepcopy(HAND)
+    document = older(document) if old else document
     holder: Any = document
     while True:
         keys = sorted(holder) if isinstance(holder, dict) else list(range(len(holder)))
