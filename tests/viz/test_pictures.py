@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import example as explicitly
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -146,6 +147,7 @@ def test_hostile_names_stay_text() -> None:
 
 @pytest.mark.graphviz
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=300))
+@explicitly(["", "0"])
 def test_any_text_can_be_drawn(said: list[str]) -> None:
     canvas = Canvas(200)
     for row, text in enumerate(said):

@@ -56,7 +56,12 @@ class Canvas:
     def text(
         self, x: float, baseline: float, said: str, *, at: str = "start", colour: str = DARK, size: float = SIZE
     ) -> None:
-        """A text that starts at x, ends there ("end") or has its middle there ("middle")."""
+        """A text that starts at x, ends there ("end") or has its middle there ("middle").
+
+        Nothing is drawn of an empty one: Graphviz would read no further.
+        """
+        if not said:
+            return
         number = {"start": -1, "middle": 0, "end": 1}[at]
         width = width_of(said, size)
         self._add(
