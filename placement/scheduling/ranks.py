@@ -35,6 +35,21 @@ def levels(problem: Problem, machine: Machine | None = None) -> Ints:
     return _upward(problem, machine or machine_of(problem, rank_up), np.zeros(len(problem.nbytes), np.int64))
 
 
+def ranks_on(problem: Problem, device: Ints, wire_ns: npt.NDArray[np.float64]) -> Ints:
+    """[n] the upward rank where each op's device is known: its own run time, and only transfers between two devices.
+
+    `wire_ns` [T] has the mean time of a transfer.
+    """
+    machine = machine_of(problem, rank_up_placed)
+    tables = problem.tables
+    run_ns = np.maximum(tables.kind_ns[np.arange(len(device)), tables.kind[device]], 0)
+    work, wire = _picoseconds(run_ns.astype(np.float64)), _picoseconds(wire_ns)
+    ranks = machine.new(len(device))
+    given = (problem.topological, device, work, wire)
+    machine.run(rank_up_placed, *map(machine.of, given), ranks)
+    return ints(ranks)
+
+
 def downward_ranks(problem: Problem, machine: Machine | None = None) -> Ints:
     """[n] the largest (rank + mean run time + mean transfer time) among those that an op reads from; 0 without any.
 
@@ -80,6 +95,18 @@ def rank_up(step: Columns, order: Ints, work: Ints, wire: Ints, ranks: Ints) -> 
         for tensor in range(step.made_first[op], step.made_first[op + 1]):
             for place in range(step.reader_first[tensor], step.reader_first[tensor + 1]):
                 longest = max(longest, wire[tensor] + ranks[step.reader[place]])
+        ranks[op] = min(work[op] + longest, MOST_PS)
+
+
+def rank_up_placed(step: Columns, order: Ints, where: Ints, work: Ints, wire: Ints, ranks: Ints) -> None:
+    """Fill in `ranks`, the readers of an op before it; a value on its reader's device is there at once."""
+    for at in range(len(order)):
+        op, longest = order[len(order) - 1 - at], 0
+        for tensor in range(step.made_first[op], step.made_first[op + 1]):
+            for place in range(step.reader_first[tensor], step.reader_first[tensor + 1]):
+                reader = step.reader[place]
+                away = 0 if where[reader] == where[op] else wire[tensor]
+                longest = max(longest, away + ranks[reader])
         ranks[op] = min(work[op] + longest, MOST_PS)
 
 

@@ -22,8 +22,9 @@ from math import log
 import numpy as np
 
 from placement.problem import NEVER
+from placement.scheduling.ranks import ranks_on
 from placement.search.ahead import ahead_of
-from placement.search.decisions import Decisions, Floats, Vector
+from placement.search.decisions import Decisions, Vector
 from placement.search.gathering import sizes
 from placement.search.judge import Candidate, Judge, as_ops
 from simulator import limits
@@ -237,33 +238,11 @@ def ranked_ops(made: Decisions, device: Vector) -> Ids:
     A node in a loop has the place of its first iteration, as a plan has one priority for all of them.
     """
     tables = made.problem.tables
-    where = made.spread(device)
-    run = np.maximum(tables.kind_ns[np.arange(len(where)), tables.kind[where]], 0).astype(np.float64)
-    source, target = tables.tensor_op[tables.edge_tensor], tables.consumer
-    wire = np.where(where[source] != where[target], made.wire_ns[tables.edge_tensor], 0.0)
-    rank = ranks_of(source, target, run, wire)
+    rank = ranks_on(made.problem, made.spread(device), made.wire_ns)
     order = np.lexsort((np.arange(len(rank)), -rank))
     place = np.full(int(tables.node.max(initial=0)) + 1, len(rank))
     np.minimum.at(place, tables.node[order], np.arange(len(rank)))
     return as_ops(np.lexsort((np.arange(len(rank)), place[tables.node])))
-
-
-def ranks_of(source: Ids, target: Ids, run: Floats, wire: Floats) -> Floats:
-    """[n] run time plus the largest of wire + rank over the readers."""
-    (by, out_ptr), (into, in_ptr) = by_key(source, len(run)), by_key(target, len(run))
-    left, first, first_in = np.diff(out_ptr).tolist(), out_ptr.tolist(), in_ptr.tolist()
-    readers, waits, makers = target[by].tolist(), wire[by].tolist(), source[into].tolist()
-    rank, done = run.tolist(), [op for op, count in enumerate(left) if not count]
-    for op in done:  # grows in the loop: readers before what they read
-        longest = 0.0
-        for at in range(first[op], first[op + 1]):
-            longest = max(longest, waits[at] + rank[readers[at]])
-        rank[op] += longest
-        for at in range(first_in[op], first_in[op + 1]):
-            left[makers[at]] -= 1
-            if not left[makers[at]]:
-                done.append(makers[at])
-    return np.array(rank)
 
 
 def _neighbours(made: Decisions) -> tuple[Vector, Vector]:

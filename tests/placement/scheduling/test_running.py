@@ -18,7 +18,7 @@ from placement.scheduling import running
 from placement.scheduling.earliest_start import enter_first
 from placement.scheduling.heaps import pop, push, replace_first
 from placement.scheduling.insertion import enter_all
-from placement.scheduling.ranks import mean_transfer, upward_ranks
+from placement.scheduling.ranks import mean_transfer, ranks_on, upward_ranks
 from placement.scheduling.running import MOST_PS
 from simulator.columns import Ints
 from simulator.errors import InfeasibleError
@@ -50,6 +50,28 @@ def test_compiled_code_decides_what_python_decides(name: str) -> None:
             assert decided(problem, name, compiled=True) == decided(problem, name, compiled=False)
 
     compare()
+
+
+@settings(deadline=None)
+@given(problems(), st.data())
+def test_a_rank_under_a_placement_is_the_longest_way_to_the_end(problem: Problem, data: st.DataObject) -> None:
+    tables = problem.tables
+    devices = range(len(problem.capacity))
+    device = [data.draw(st.sampled_from(devices)) for _ in problem.group]
+    wire_ns = [data.draw(st.integers(0, 9)) for _ in problem.nbytes]
+
+    def longest(op: int) -> int:
+        ways = [
+            (device[op] != device[reader]) * wire_ns[tensor] + longest(reader)
+            for tensor in problem.outputs[op]
+            for reader in problem.consumers[tensor]
+        ]
+        return max(int(tables.run_ns[op, device[op]]), 0) + max(ways, default=0)
+
+    for compiled in (True, False):
+        with patch.object(running, "pays", lambda *_, now=compiled: now):
+            ranks = ranks_on(problem, np.array(device), np.array(wire_ns, np.float64))
+        assert ranks.tolist() == [1000 * longest(op) for op in range(len(device))]
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 9)), max_size=30), st.data())
