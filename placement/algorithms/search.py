@@ -38,6 +38,7 @@ from simulator.wording import some
 
 _STARTS = 600_000  # ops in starts: so many, divided by the ops of a step, are judged
 _LISTS = 0.3  # share of them that list schedules may take
+_MADE = 0.5  # of a judgement: what a start takes to make that is then found hopeless
 _ORDERED, _WALKED = 6, 3  # starts whose ops are ordered anew, and those that are walked from
 _FINALS = 4  # placements that are judged at last by the cut that will be made of them
 _SMALL, _FAR = 2000, 2  # in steps of more ops, those of other algorithms are not that take so many times as long
@@ -143,8 +144,11 @@ def _starts(judge: Judge, ranks: Ints, known: Sequence[Candidate]) -> list[Candi
         ("cuts", cuts(judge.made, base, tight=judge.tight), most),
     ):
         made: Iterator[npt.ArrayLike] = iter(source)
-        while judge.left() and judge.judged < until and (device := next(made, None)) is not None:
-            if not _hopeless(judge, device):
+        hopeless = 0
+        while judge.left() and judge.judged + _MADE * hopeless < until and (device := next(made, None)) is not None:
+            if _hopeless(judge, device):
+                hopeless += 1
+            else:
                 found.append(judge.judge(how, device))
     return found
 
@@ -155,7 +159,7 @@ def _hopeless(judge: Judge, device: npt.ArrayLike) -> bool:
     if best is None or best.over or best.ns >= NEVER:
         return False
     where = judge.made.spread(np.asarray(device, np.int64))
-    run_ns = np.maximum(tables.run_ns[np.arange(len(where)), where], 0)
+    run_ns = np.maximum(tables.kind_ns[np.arange(len(where)), tables.kind[where]], 0)
     load_ns = np.bincount(where[~tables.instant], run_ns[~tables.instant], len(judge.capacity))
     return bool((100 * load_ns > float(NEAR * best.ns) * tables.lanes).any())
 

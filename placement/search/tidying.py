@@ -67,7 +67,8 @@ def _gathered(judge: Judge, values: Values, best: Candidate, most: int) -> Candi
     """The placement with fewer devices that hardly work, as quick and with no more transfers; else it itself."""
     made = judge.made
     where, devices = made.spread(best.device), made.allowed.shape[1]
-    run_ns = made.problem.tables.run_ns[np.arange(len(where)), where]
+    tables = made.problem.tables
+    run_ns = tables.kind_ns[np.arange(len(where)), tables.kind[where]]
     work = np.bincount(where, np.maximum(run_ns, 0), devices)
     order, hardly = np.argsort(work, kind="stable"), work * _HARDLY < work.max()
     moved_ns, targets = values.moved_ns(where), order[~hardly[order]].tolist()
