@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from placement.search.ahead import Ahead
-from placement.search.clusters import Joined, Nets, join
+from placement.search.layers import Joined, Nets, join
 from placement.search.moves import Groups, Walk, find_critical, walk_on
 from placement.search.schedules import Jobs, Schedule, list_schedule
 from simulator.execution.choosing import STEP, CompiledSources
@@ -27,8 +27,8 @@ SCHEDULE = CompiledSources(
     "list_schedule",
     ("execution/compiled", "execution/arrays.py", "execution/layouts.py", f"{_HERE}/schedules.py"),
 )
-CLUSTERED = SCHEDULE._replace(
-    what="Clusters of ops", name="join", parts=("execution/compiled", "execution/arrays.py", f"{_HERE}/clusters.py")
+LAYERED = SCHEDULE._replace(
+    what="Layers of ops", name="join", parts=("execution/compiled", "execution/arrays.py", f"{_HERE}/layers.py")
 )
 
 _NUMBER, _LINE, _COLUMN = Parameter(INT), Parameter(Array("int32", 1), (Array,)), Parameter(Array("int64", 1))
@@ -39,4 +39,4 @@ _OVER = [_GROUPS, _WALK, _LINE, _NUMBER, _LINE, _LINE, _AHEAD]
 walk = made(walk_on, [LAID, ARENA, *_OVER, *[_NUMBER] * 5], WALK)
 critical = made(find_critical, [LAID, ARENA, Parameter(Array("int32", 1)), _COLUMN, _COLUMN, _COLUMN, _WALK], CRITICAL)
 schedule = made(list_schedule, [Parameter(Table(Jobs)), Parameter(Table(Schedule), (Schedule,)), _NUMBER], SCHEDULE)
-clustered = made(join, [Parameter(Table(Nets)), Parameter(Table(Joined), (Joined,)), _NUMBER], CLUSTERED)
+layered = made(join, [Parameter(Table(Nets)), Parameter(Table(Joined), (Joined,)), _NUMBER], LAYERED)

@@ -1,7 +1,7 @@
 """The decisions of a search: groups with a choice of devices, the values that they hand on, and orders of them.
 
 A stretch of an order is moved as a whole. So each order sets groups side by side that belong together: along the flow
-of values, by rank, by name, or by clusters that hand on much within them.
+of values, by rank, by name, or by trees of those that hand on much.
 """
 
 from __future__ import annotations
@@ -189,11 +189,7 @@ def _orders(made: Decisions) -> Vector:
         np.argsort(-highest, kind="stable"),
         np.argsort(mean(wide), kind="stable"),
         np.array(sorted(range(count), key=_names(made).__getitem__), np.int64),
-        *(
-            _clustered(made, chance, noise=noise)
-            for noise in (False, True)
-            if max(count, len(made.pair) // 4) <= _TREES
-        ),
+        *(_by_tree(made, chance, noise=noise) for noise in (False, True) if max(count, len(made.pair) // 4) <= _TREES),
     ]
     different = {order.tobytes(): order for order in found}
     return np.array(list(different.values()), np.int64)
@@ -229,7 +225,7 @@ def depth_first(problem: Problem) -> list[int]:
     return done
 
 
-def _clustered(made: Decisions, chance: np.random.Generator, *, noise: bool) -> Vector:
+def _by_tree(made: Decisions, chance: np.random.Generator, *, noise: bool) -> Vector:
     """The groups in order of a tree: pairs that hand on much for their work are joined, again and again.
 
     That is heavy-edge matching (Karypis and Kumar 1998). `noise` makes another tree of it.

@@ -1,26 +1,26 @@
-"""Clusters of the groups of a step, by machine code: of several limits that under which the least has to cross.
+"""The layers of a step, by machine code: of several limits that under which the least has to cross.
 
-How much work is too much for a cluster decides whether clusters are layers, or halves of two. At a layer's own size far
-less crosses than a little below or above.
+How much work is too much for one decides whether layers are those of the network, or halves of two. At their own size
+far less crosses than a little below or above.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from placement.search.clusters import Joined, Nets
 from placement.search.decisions import Decisions, Vector, working
+from placement.search.layers import Joined, Nets
 from simulator.columns import Ints, by_key
 
 _NARROW = (1.0, 0.92, 0.85, 0.78, 0.7, 0.6)  # limits that are tried, as shares of the largest
-_SHARES = (2.2, 1.1, 0.5, 0.25, 0.125, 0.06)  # of a device's share of the work, that clusters have at most
-_PART = 0.6  # of all work that a cluster has at most
+_SHARES = (2.2, 1.1, 0.5, 0.25, 0.125, 0.06)  # of a device's share of the work, that layers have at most
+_PART = 0.6  # of all work that a layer has at most
 
 
 def sizes(made: Decisions) -> Vector:
-    """[C, M] a group that stands for the cluster of each, of clusters of some sizes."""
+    """[C, M] a group that stands for the layer of each, of layers of some sizes."""
     whole, devices, nets = made.work_ns.sum(), len(working(made.problem)), nets_of(made)
-    found = [clusters(nets, min(whole * share / devices, whole * _PART)) for share in _SHARES]
+    found = [layers_of(nets, min(whole * share / devices, whole * _PART)) for share in _SHARES]
     return np.array(list({one.tobytes(): one for one in found}.values()), np.int64)
 
 
@@ -46,16 +46,16 @@ def nets_of(made: Decisions) -> Nets:
     )
 
 
-def clusters(nets: Nets, most_ns: float) -> Ints:
-    """[M] a group that stands for the cluster of each, under the best of some limits up to so much work."""
-    from placement.search.compiled import clustered  # late: it loads LLVM
+def layers_of(nets: Nets, most_ns: float) -> Ints:
+    """[M] a group that stands for the layer of each, under the best of some limits up to so much work."""
+    from placement.search.compiled import layered  # late: it loads LLVM
 
     count = len(nets.work_ns)
     made = joined(count)
     best: Ints = made.root.copy()
     least = 2**63
     for share in _NARROW:
-        clustered(nets, made, int(most_ns * share))
+        layered(nets, made, int(most_ns * share))
         if made.cut_ns[0] < least:
             best, least = made.root.copy(), int(made.cut_ns[0])
     return best

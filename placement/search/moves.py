@@ -25,14 +25,14 @@ ODD_BITS, HEAT_BITS, OVER_BITS = 12, 8, 20  # of fractions: of `Walk.odds`, of a
 SPREAD = 48  # bits between the ends of ops of two devices, as `find_critical` reads them
 _NEVER = 2**61
 _AIMED, _NEAR, _PULLED, _ALIKE, _SWAPPED = 600, 600, 300, 800, 100  # chances of moves, in thousandths
-_WHOLE = 550  # a cluster moves instead of a stretch
+_WHOLE = 550  # a layer moves instead of a stretch
 _LONGER = 750  # chance that a stretch is twice as long
 
 
 class Groups(NamedTuple):
     """The groups that can move.
 
-    Axes: M groups, n ops, D devices, P orders, C sizes of clusters, A pairs of groups that hand on values.
+    Axes: M groups, n ops, D devices, P orders, C sizes of layers, A pairs of groups that hand on values.
     """
 
     first: Ints  # [M+1] first of the group's ops
@@ -41,8 +41,8 @@ class Groups(NamedTuple):
     resident: Ints  # [M]
     order: Ints  # [P * M] groups
     place: Ints  # [P * M] of each group in each order
-    member: Ints  # [C * M] groups, those of a cluster side by side
-    begin: Ints  # [C * M] where the cluster of each group begins in its M members
+    member: Ints  # [C * M] groups, those of a layer side by side
+    begin: Ints  # [C * M] where the layer of each group begins in its M members
     until: Ints  # [C * M] and ends
     near_first: Ints  # [M+1]
     near: Ints  # [2 A] groups that hand it values or get some
@@ -100,7 +100,7 @@ def put(groups: Groups, walk: Walk, device: Ids, group: int, target: int) -> Non
 
 
 def move(groups: Groups, walk: Walk, device: Ids) -> int:
-    """Move a cluster, or a stretch of an order around some group, to another device: how many groups moved.
+    """Move a layer, or a stretch of an order around some group, to another device: how many groups moved.
 
     Mostly only those move that were on the group's device. At times those of the other device come in their place.
     """

@@ -13,7 +13,7 @@ parallelism with parameters on several servers is such a placement (Dean et al.,
 networks", NIPS 2012). Then models with large weights come to these, as in Krizhevsky, "One weird trick for
 parallelizing convolutional neural networks", 2014.
 
-`layers` gives each device clusters that hand on much among themselves (`clusters`), in the order in which they begin.
+`layers` gives each device groups that hand on much among themselves (`layers`), in the order in which these begin.
 So the layers of an unrolled network are each on a device, as in Sutskever, Vinyals and Le, "Sequence to sequence
 learning with neural networks", NIPS 2014. Where many small ops run faster on processors, these share them.
 
@@ -37,7 +37,7 @@ from placement.plan import Plan, completed
 from placement.problem import Problem
 from placement.scheduling.insertion import plans
 from placement.search.decisions import Decisions, Floats, Vector, working
-from placement.search.gathering import clusters, nets_of
+from placement.search.gathering import layers_of, nets_of
 from placement.search.parts import spread
 from placement.search.schedules import RATE_BITS, Jobs, Schedule
 from placement.search.tidying import pulled, values_of
@@ -55,8 +55,8 @@ _LEAST_S = 1.0  # what algorithms of papers may take where no time is given
 _SHARE = 0.5  # of a time that is given, for those of papers and those that are always asked
 _ALWAYS_US = 6  # of an op, what these take
 _SLACKS = (0.3, 0.02, 0.8)  # share by which a stretch may pass its part of the whole
-_OF_LAYERS = (1.1, 0.6)  # share of a device's part of the work that a cluster has at most
-_BEGUN = 0.1  # share of a cluster's work after which it has begun
+_OF_LAYERS = (1.1, 0.6)  # share of a device's part of the work that a layer has at most
+_BEGUN = 0.1  # share of a layer's work after which it has begun
 _PULLS = 2  # times that all go where most of their values are
 _POINTS = 400  # places at which an order may be cut
 
@@ -176,7 +176,7 @@ def apart(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
 
 
 def layers(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
-    """Devices [G] of clusters, in the order in which they begin: on devices that work, all or some, or on CPUs."""
+    """Devices [G] of layers, in the order in which they begin: on devices that work, all or some, or on CPUs."""
     place = np.full(len(made.free), len(made.group))
     row = made.row[made.group[made.problem.topological]]
     np.minimum.at(place, row[row >= 0], np.flatnonzero(row >= 0))
@@ -186,8 +186,8 @@ def layers(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
     for share in _OF_LAYERS:
         for busy in sets:
             for k in _counts(len(busy)):
-                cluster = clusters(nets, whole * share / k)
-                order = np.lexsort((place, _begun(cluster, place, made.work_ns)[cluster]))
+                layer = layers_of(nets, whole * share / k)
+                order = np.lexsort((place, _begun(layer, place, made.work_ns)[layer]))
                 crossing = _crossing(made, order)
                 for slack in _SLACKS[:2]:
                     bounds = _best_cut(crossing, made.work_ns[order] + 1e-9, k, slack)
@@ -198,15 +198,15 @@ def layers(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
                         yield device
 
 
-def _begun(cluster: Vector, place: Vector, work_ns: Floats) -> Vector:
-    """[M] the place at which a tenth of the work of each cluster is done."""
-    order = np.lexsort((place, cluster))
+def _begun(layer: Vector, place: Vector, work_ns: Floats) -> Vector:
+    """[M] the place at which a tenth of the work of each layer is done."""
+    order = np.lexsort((place, layer))
     done = np.cumsum(work_ns[order] + 1)
-    whole = np.bincount(cluster, work_ns + 1, len(place))
+    whole = np.bincount(layer, work_ns + 1, len(place))
     before = np.cumsum(whole) - whole
-    late = np.flatnonzero(done - before[cluster[order]] >= _BEGUN * whole[cluster[order]])[::-1]
+    late = np.flatnonzero(done - before[layer[order]] >= _BEGUN * whole[layer[order]])[::-1]
     found = np.zeros(len(place), np.int64)
-    found[cluster[order[late]]] = place[order[late]]  # the first stays, as it is written last
+    found[layer[order[late]]] = place[order[late]]  # the first stays, as it is written last
     return found
 
 

@@ -1,7 +1,7 @@
 """Simulated annealing over stretches of orders, from good starts and again from the best so far.
 
-A move sets a cluster (`clusters`) or a stretch of an order on another device, mostly near the critical path, or shifts
-one op in the order of priority. Of clusters there are several sizes, so that a whole layer moves as easily as one op.
+A move sets a layer (`layers`) or a stretch of an order on another device, mostly near the critical path, or shifts
+one op in the order of priority. Of layers there are several sizes, down to a few ops.
 A move is taken by Metropolis's rule (Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", Science
 220, 1983), its simulation stopped as soon as it would be refused. Cycles cool from 0.3 % of the makespan, every other
 from a tenth of that, and grow by half each time; so nothing depends on how large the budget is, which only ends it. The
@@ -57,14 +57,14 @@ class Progress:
 class Walker:
     """The arrays that machine code walks over."""
 
-    def __init__(self, judge: Judge, group_of: Vector, seed: int, cluster: Vector | None = None) -> None:
+    def __init__(self, judge: Judge, group_of: Vector, seed: int, layer: Vector | None = None) -> None:
         from placement.search.moves import COUNTS, ODD_BITS, ODDS, Groups, Walk  # late: it loads LLVM
 
         made, devices = judge.made, len(judge.capacity)
         moved, n = len(made.free), len(made.group)
         near_first, near = _neighbours(made)
-        self.cluster = sizes(made) if cluster is None else cluster
-        member, begin, until = _members(self.cluster)
+        self.layer = sizes(made) if layer is None else layer  # [C, M]
+        member, begin, until = _members(self.layer)
         self.judge, self.made = judge, made
         self.patience = limits.PATIENCE.most  # read here: the walk may be in another thread
         self.group_of = group_of
@@ -252,11 +252,11 @@ def _neighbours(made: Decisions) -> tuple[Vector, Vector]:
     return first.astype(np.int64), other[by].astype(np.int64)
 
 
-def _members(cluster: Vector) -> tuple[Vector, Vector, Vector]:
-    """[C, M] groups by cluster, and of each group where its cluster begins there and ends."""
-    member = np.argsort(cluster, axis=1, kind="stable")
-    begin, until = np.zeros_like(cluster), np.zeros_like(cluster)
-    for at, of in enumerate(cluster):
+def _members(layer: Vector) -> tuple[Vector, Vector, Vector]:
+    """[C, M] groups by layer, and of each group where its layer begins there and ends."""
+    member = np.argsort(layer, axis=1, kind="stable")
+    begin, until = np.zeros_like(layer), np.zeros_like(layer)
+    for at, of in enumerate(layer):
         ordered = of[member[at]]
         begin[at], until[at] = np.searchsorted(ordered, of), np.searchsorted(ordered, of, side="right")
     return member, begin, until

@@ -46,7 +46,7 @@ def side_by_side(walker: Walker, starts: Sequence[Candidate]) -> tuple[list[Cand
         for at in range(1, count + 1):
             own = stack.enter_context(workspace(problem.tables, problem.options.contention, task=problem.handing))
             seed = problem.options.seed + (at << _APART)
-            walkers.append(Walker(judge.beside(own), walker.group_of, seed, walker.cluster))
+            walkers.append(Walker(judge.beside(own), walker.group_of, seed, walker.layer))
         counts = [Progress() for _ in walkers]
         pool = stack.enter_context(ThreadPoolExecutor(max(count, 1)))
         others = [pool.submit(anneal, *each) for each in zip(walkers[1:], [starts] * count, counts[1:], strict=True)]

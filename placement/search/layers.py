@@ -1,6 +1,6 @@
-"""Clusters of groups that hand on much among themselves, as the layers of an unrolled network do.
+"""Layers: groups that hand on much among themselves, as those of an unrolled network do.
 
-From the value that takes longest on the wire to the shortest, its maker and all its readers become one cluster, unless
+From the value that takes longest on the wire to the shortest, its maker and all its readers become one layer, unless
 that had too much work. So what reads one weight is together, and then what is between its readers. At last each
 group settles where it exchanges most, as ties between values of one size may have set it beside the wrong ones.
 
@@ -32,15 +32,15 @@ class Nets(NamedTuple):
 class Joined(NamedTuple):
     """The result of `join`, and its working memory. Axis: M groups."""
 
-    root: Ints  # [M] the group that stands for the cluster
-    whole_ns: Ints  # [M] work of a cluster, where its root is
+    root: Ints  # [M] the group that stands for the layer
+    whole_ns: Ints  # [M] work of a layer, where its root is
     seen: Ints  # [M] working memory
     pull_ns: Ints  # [M] working memory, zeros
-    cut_ns: Ints  # [1] what crosses, each value once for each cluster
+    cut_ns: Ints  # [1] what crosses, each value once for each layer
 
 
 def root_of(root: Ints, group: int) -> int:
-    """The group that stands for a cluster."""
+    """The group that stands for a layer."""
     while root[group] != group:
         root[group] = root[root[group]]
         group = root[group]
@@ -48,7 +48,7 @@ def root_of(root: Ints, group: int) -> int:
 
 
 def join(nets: Nets, made: Joined, most_ns: int) -> None:
-    """Join groups to clusters of so much work at most."""
+    """Join groups to layers of so much work at most."""
     root, seen = made.root, made.seen
     for group in range(len(root)):
         root[group], seen[group], made.whole_ns[group] = group, -1, nets.work_ns[group]
@@ -83,7 +83,7 @@ def join(nets: Nets, made: Joined, most_ns: int) -> None:
 
 
 def settle(nets: Nets, made: Joined, group: int, most_ns: int) -> None:
-    """Set a group into the cluster with which it exchanges most, if there is room."""
+    """Set a group into the layer with which it exchanges most, if there is room."""
     root, pull_ns = made.root, made.pull_ns
     low, high = nets.near_first[group], nets.near_first[group + 1]
     for at in range(low, high):

@@ -1,4 +1,4 @@
-"""Clusters of groups: layers of an unrolled network are found, whatever nodes are called, and start on devices."""
+"""Layers: those of an unrolled network are found, whatever nodes are called, and start on devices."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from placement.effort import Effort
 from placement.plan import Plan, makespan, verdict
 from placement.problem import NEVER, Problem
 from placement.scheduling.ranks import upward_ranks
-from placement.search.clusters import Joined, Nets, join
-from placement.search.compiled import clustered
+from placement.search.compiled import layered
 from placement.search.decisions import Decisions, decisions_of
-from placement.search.gathering import clusters, joined, nets_of
+from placement.search.gathering import joined, layers_of, nets_of
 from placement.search.judge import Judge
+from placement.search.layers import Joined, Nets, join
 from placement.search.starts import layers
 from placement.search.walk import NEAR, Walker
 from simulator.execution.choosing import load
@@ -60,10 +60,10 @@ def decided(problem: Problem) -> Decisions:
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(2, 6), st.integers(3, 8), st.none() | st.integers(0, 99))
-def test_layers_are_clusters(depth: int, steps: int, chance: int | None) -> None:
+def test_layers_of_a_network_are_found(depth: int, steps: int, chance: int | None) -> None:
     problem, names = unrolled(depth, steps, 2, chance)
     made = decided(problem)
-    found = clusters(nets_of(made), made.work_ns.sum() * 1.1 / depth)
+    found = layers_of(nets_of(made), made.work_ns.sum() * 1.1 / depth)
     of = [
         {int(one) for one, name in zip(found, names, strict=True) if name.split("_")[1] == str(layer)}
         for layer in range(depth)
@@ -91,7 +91,7 @@ def test_processors_share_a_step_that_is_faster_on_them() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(problems(), st.floats(0.05, 1.5))
-def test_clusters_keep_to_their_limit_and_machine_code_finds_the_same(problem: Problem, share: float) -> None:
+def test_layers_keep_to_their_limit_and_machine_code_finds_the_same(problem: Problem, share: float) -> None:
     if not all(problem.allowed) or not len((made := decided(problem)).free):
         return
     count, most_ns = len(made.free), int(made.work_ns.sum() * share)
@@ -101,7 +101,7 @@ def test_clusters_keep_to_their_limit_and_machine_code_finds_the_same(problem: P
         by(nets_of(made), one, most_ns)  # type: ignore[operator]
         return one
 
-    plain, fast = found(join), found(clustered)
+    plain, fast = found(join), found(layered)
     assert plain.root.tolist() == fast.root.tolist()
     assert plain.cut_ns == fast.cut_ns == [_crossing(nets_of(made), plain)]
     work = np.bincount(plain.root, nets_of(made).work_ns, count)
@@ -112,7 +112,7 @@ def test_clusters_keep_to_their_limit_and_machine_code_finds_the_same(problem: P
 
 
 def _crossing(nets: Nets, made: Joined) -> int:
-    """What crosses: each value once for each cluster but that of its maker."""
+    """What crosses: each value once for each layer but that of its maker."""
     total = 0
     for value, maker in enumerate(nets.maker.tolist()):
         readers = nets.reader[nets.first[value] : nets.first[value + 1]]
@@ -137,18 +137,18 @@ def test_a_hopeless_start_is_slower_than_any_that_is_walked_from(problem: Proble
 
 @settings(deadline=None, max_examples=40)
 @given(problems())
-def test_a_walk_knows_the_members_of_each_cluster(problem: Problem) -> None:
+def test_a_walk_knows_the_members_of_each_layer(problem: Problem) -> None:
     if not all(problem.allowed) or not len((made := decided(problem)).free):
         return
     with workspace(problem.tables, problem.options.contention, task=problem.handing) as own:
         walker = Walker(Judge(made, own, load().play, Effort()), made.row[made.group], 0)
     groups = walker.groups
     count = len(made.free)
-    for level, cluster in enumerate(walker.cluster):
+    for size, layer in enumerate(walker.layer):
         for group in range(count):
-            begin, until = (int(part[level * count + group]) for part in (groups.begin, groups.until))
-            inside = groups.member[level * count + begin : level * count + until].tolist()
-            assert sorted(inside) == np.flatnonzero(cluster == cluster[group]).tolist()
+            begin, until = (int(part[size * count + group]) for part in (groups.begin, groups.until))
+            inside = groups.member[size * count + begin : size * count + until].tolist()
+            assert sorted(inside) == np.flatnonzero(layer == layer[group]).tolist()
 
 
 def test_layers_move_as_one() -> None:
