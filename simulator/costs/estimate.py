@@ -23,12 +23,13 @@ from simulator.costs.fusion import fused, reading_ns
 from simulator.costs.profile import Profile
 from simulator.costs.profiled import profile_notes, profiled_prices
 from simulator.costs.roofline import DISPATCH_NS, OpWork, busy_ns, speed_of, time_of, work_of
-from simulator.costs.rules import FALLBACK_RULE, rule
+from simulator.costs.rules import FALLBACK_RULE, handing_on, rule
 from simulator.costs.table import FALLBACK, PROFILED, STATIC, CostTable
 from simulator.errors import ClusterError
 from simulator.graph import ops
 from simulator.graph.dtypes import INT32, STRING
 from simulator.graph.graph import Attrs, Graph, Shape
+from simulator.graph.handing_on import NONE, handed_on
 from simulator.graph.messages import Proto
 from simulator.graph.tensors import MAX_BYTES, shape_of, size_of
 from simulator.wording import by_count, some
@@ -93,16 +94,16 @@ def works_of(graph: Graph) -> tuple[list[OpWork], Ints]:
     sizes, types = graph.tensor_bytes.tolist(), graph.tensor_dtype.tolist()
     kind = [tensor_kind.setdefault(key, len(tensor_kind)) for key in zip(graph.tensor_shape, sizes, types, strict=True)]
     first, sources = graph.in_ptr.tolist(), graph.edge_tensor.tolist()
-    outputs = graph.tensor_ptr.tolist()
+    outputs, kept = graph.tensor_ptr.tolist(), (handed_on(graph) != NONE).tolist()
     rows: dict[object, int] = {}
     works: list[OpWork] = []
     which = []
     for node, (op, attrs) in enumerate(zip(graph.ops, graph.attrs, strict=True)):
-        priced_by = rule(op) or FALLBACK_RULE
+        priced_by = handing_on(op) if kept[node] else rule(op) or FALLBACK_RULE
         taken = [t for t in sources[first[node] : first[node + 1]] if t >= 0]
         given = range(outputs[node], outputs[node + 1])
         read = [attrs[name].SerializeToString() if name in attrs else None for name in priced_by.attrs]
-        key = (op, tuple([kind[t] for t in taken]), tuple(kind[given.start : given.stop]), *read)
+        key = (op, kept[node], tuple([kind[t] for t in taken]), tuple(kind[given.start : given.stop]), *read)
         row = rows.get(key)
         if row is None:
             row = rows[key] = len(works)

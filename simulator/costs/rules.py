@@ -699,6 +699,11 @@ def rule(op: str) -> Rule | None:
     return _DATASET if found is None and "Dataset" in op else found
 
 
+def handing_on(op: str) -> Rule:
+    """The row of an op where it hands its input on (`graph.handing_on`), as those of `HANDED_OVER` always do."""
+    return Rule(category(op), nothing, nothing, launches=False)
+
+
 def category(op: str) -> str:
     """The category of an op; "other" for one that the table does not list."""
     found = rule(op)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.execution.table_columns import pointers
 from simulator.graph.dtypes import REF
+from simulator.graph.handing_on import NONE, handed_on
 from simulator.graph.op_classes import CONTROL_FLOW, MERGES
 from simulator.partitioning.passes.replication import is_small
 
@@ -80,11 +81,12 @@ def buffers(
     resident[copies] = np.maximum(graph.tensor_bytes[graph.tensor_ptr[ops.node[copies]]], 0)
     held = np.array([op in _RESIDENT for op in ops.kind], bool) | (resident > 0)
     resident[_repeated(ops, held)] = 0
-    forwards = _forwards(graph, ops, edges, columns, tensor_of)
+    slot = handed_on(graph)
+    forwards = _forwards(graph, ops, edges, columns, tensor_of, slot)
     reference = np.zeros(len(forwards), bool)
     reference[tensor_of[edges.apart]] = True
     forwards[held[columns.tensor_op] | reference] = RESIDENT
-    scratch = costs.scratch_bytes[ops.cost_row] + np.where(held, 0, _unread(graph, ops, columns))
+    scratch = costs.scratch_bytes[ops.cost_row] + np.where(held, 0, _unread(graph, ops, columns, slot))
     return Buffers(
         scratch_bytes=ints(np.where(ops.inserted | ops.silent, 0, scratch)),
         resident_bytes=ints(resident),
@@ -100,11 +102,12 @@ def _repeated(ops: Ops, held: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
 
 
 def _forwards(
-    graph: Graph, ops: Ops, edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64]
+    graph: Graph, ops: Ops, edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64], slot: Ids
 ) -> npt.NDArray[np.int64]:
-    """[T] the input tensor whose buffer each tensor passes on, or OWN."""
+    """[T] the input tensor whose buffer each tensor passes on, or OWN; `slot` [N] is that of nodes that hand one on."""
     each = np.array([op in _FORWARDS_EACH for op in ops.kind], bool)
-    passes = np.array([op in _FORWARDS for op in ops.kind], bool) | each
+    kept = np.where(ops.inserted, NONE, slot[ops.node])
+    passes = np.array([op in _FORWARDS for op in ops.kind], bool) | each | (kept != NONE)
     merges = np.array([op in MERGES for op in ops.kind], bool)
     given = np.flatnonzero(passes[edges.target] & (edges.row >= 0) & ~edges.stays)
     given = given[np.argsort(edges.target[given], kind="stable")]  # data inputs by (op, slot)
@@ -112,20 +115,20 @@ def _forwards(
     forwards = np.full(len(columns.tensor_op), OWN, np.int64)
     values = np.flatnonzero(passes[columns.tensor_op] & (columns.tensor_row >= 0))
     op, port = columns.tensor_op[values], graph.tensor_port[columns.tensor_row[values]]
-    place = first[op] + np.where(each[op], port, 0)
+    place = first[op] + np.where(each[op], port, np.maximum(kept[op], 0))
     real = (place < first[op + 1]) & ~(merges[op] & (port > 0))  # the number of a Merge's input is its own
     forwards[values[real]] = tensor_of[given[place[real]]]
     forwards[tensor_of[edges.dead]] = OWN  # of no bytes
     return forwards
 
 
-def _unread(graph: Graph, ops: Ops, columns: Layout) -> npt.NDArray[np.int64]:
+def _unread(graph: Graph, ops: Ops, columns: Layout, slot: Ids) -> npt.NDArray[np.int64]:
     """[n] bytes of the outputs that nobody reads: they are freed when the op ends, like scratch."""
     own = np.where(graph.tensor_dtype < REF, np.maximum(graph.tensor_bytes, 0), 0)
     large = np.flatnonzero(own)
     places = zip(graph.tensor_node[large].tolist(), graph.tensor_port[large].tolist(), strict=True)
     own[large] = [
-        0 if _passes(graph.ops[node], port) else size
+        0 if slot[node] != NONE or _passes(graph.ops[node], port) else size
         for (node, port), size in zip(places, own[large].tolist(), strict=True)
     ]
     all_of = np.bincount(graph.tensor_node, own, minlength=len(graph)).astype(np.int64)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
+from simulator.costs.estimate import estimate
 from simulator.errors import SimvizError
 from simulator.execution.memory import Live, Peak, at_peak, out_of_memory
 from simulator.execution.options import SimulationOptions
@@ -53,6 +54,14 @@ def test_a_hand_over_makes_no_copy() -> None:
     trace, _ = simulated(graph, cluster(["w:0/CPU:0", "w:0/CPU:1"]), [0, 1])
     assert curve(trace, 0) == [(0, 100), (17, 0)]  # x stays until its reader on the other device is done
     assert curve(trace, 1) == [(7, 100), (17, 0)]  # what a makes
+
+
+def test_an_op_that_changes_nothing_takes_no_kernel_and_no_memory() -> None:
+    graph, on = story("x = Placeholder", "a = AddN x", "b = AddN a", "c = AddN a b").built(), apart(1)
+    run_ns = estimate(graph, on).run_ns[:, 0].tolist()
+    assert run_ns[0] == run_ns[1] == run_ns[2] < run_ns[3]
+    trace, _ = simulated(graph, on, [0] * 4)
+    assert curve(trace, 0) == [(0, 100), (20, 200), (30, 0)]
 
 
 def test_what_passes_a_buffer_on_takes_none() -> None:

@@ -1,0 +1,161 @@
+"""Ops that hand an input on where there is nothing to change: no kernel starts, and all outputs share its buffer.
+
+The kernels set their outputs from the input: a sum over axes of one element, a transpose that moves none, a tile of one
+copy, whole rows from a first to a last. Sources, in tensorflow/core/kernels: reduction_ops_common.h, transpose_op.cc,
+tile_ops.cc, broadcast_to_op.h, slice_op.cc, strided_slice_op.cc, split_op.cc, split_v_op.cc, unpack_op.cc, pack_op.cc,
+pad_op.cc, mirror_pad_op.cc, cast_op.cc, aggregate_ops.cc; for rows, framework/tensor.h (IsInnerDimsSizeAligned). A
+kernel is taken to run where a shape or an order is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.columns import Ids, ids
+from simulator.graph.const_values import elements
+from simulator.graph.dtypes import base
+from simulator.graph.graph import Attrs, Graph, Shape
+
+NONE = -1
+_ALIGNED_BYTES = 64  # EIGEN_MAX_ALIGN_BYTES of the wheel: a shared buffer begins at a multiple of it
+_CARRIERS = frozenset(("Identity", "Enter", "RefEnter"))  # between a constant and its reader
+_MOST_CARRIERS = 8
+
+
+class _Op(NamedTuple):
+    """An op whose shapes are known."""
+
+    taken: Shape  # of the input that may be handed on
+    given: tuple[Shape, ...]
+    row_bytes: int  # of that input, from one index of its first dimension to the next
+    same_type: bool
+    inputs: int
+    attrs: Attrs
+    constant: Callable[[int], Sequence[float] | None]  # the elements of an input, if it is a constant
+
+
+def handed_on(graph: Graph) -> Ids:
+    """[N] the data input whose buffer all outputs of a node are, or `NONE`; ops that always hand on are left out."""
+    found = np.full(len(graph), NONE, np.int32)
+    sources, first, outputs = graph.edge_tensor.tolist(), graph.in_ptr.tolist(), graph.tensor_ptr.tolist()
+    for node, op in enumerate(graph.ops):
+        if op in _RULES:
+            slot, hands_on = _RULES[op]
+            taken = [tensor for tensor in sources[first[node] : first[node + 1]] if tensor >= 0]
+            one = _op(graph, node, taken, slot, range(outputs[node], outputs[node + 1]))
+            if one is not None and hands_on(one):
+                found[node] = slot
+    return ids(found)
+
+
+def _op(graph: Graph, node: int, taken: Sequence[int], slot: int, given: range) -> _Op | None:
+    if len(taken) <= slot or not given:
+        return None
+    mine, made = graph.tensor_shape[taken[slot]], graph.tensor_shape[given.start : given.stop]
+    known = [shape for shape in made if shape is not None and -1 not in shape]
+    if mine is None or -1 in mine or len(known) < len(made):
+        return None
+    return _Op(
+        taken=mine,
+        given=tuple(known),
+        row_bytes=int(graph.tensor_bytes[taken[slot]]) // max(mine[0], 1) if mine else 0,
+        same_type=base(int(graph.tensor_dtype[taken[slot]])) == base(int(graph.tensor_dtype[given.start])),
+        inputs=len(taken),
+        attrs=graph.attrs[node],
+        constant=lambda at: _constant(graph, taken[at]) if at < len(taken) else None,
+    )
+
+
+def _constant(graph: Graph, tensor: int) -> Sequence[float] | None:
+    """The elements of a tensor, if it is a constant that perhaps was handed on."""
+    node = int(graph.tensor_node[tensor])
+    for _ in range(_MOST_CARRIERS):
+        if graph.ops[node] not in _CARRIERS:
+            break
+        node = int(graph.edge_src[graph.in_ptr[node]])
+    return elements(graph.attrs[node]) if graph.ops[node] == "Const" else None
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+def _reduced(op: _Op) -> bool:
+    """Each axis that goes has one element."""
+    return prod(op.taken) == prod(op.given[0])
+
+
+def _same(op: _Op) -> bool:
+    return op.taken == op.given[0]
+
+
+def _transposed(op: _Op) -> bool:
+    """Axes of more than one element keep their order."""
+    sizes = [size for size in op.taken if size != 1]
+    order = op.constant(1)
+    if order is None:  # axes of different sizes show their order
+        return sizes == [size for size in op.given[0] if size != 1] and len(set(sizes)) == len(sizes)
+    axes = [int(axis) % len(op.taken) for axis in order]
+    moved = [axis for axis in axes if op.taken[axis] != 1]
+    return moved == sorted(moved)
+
+
+def _rows(op: _Op) -> bool:
+    """Rows of the first dimension, whole, and each where a buffer may begin."""
+    if any(len(shape) != len(op.taken) or shape[1:] != op.taken[1:] for shape in op.given):
+        return False
+    return len(op.taken) > 1 and _aligned(op)
+
+
+def _aligned(op: _Op) -> bool:
+    return op.row_bytes > 0 and op.row_bytes % _ALIGNED_BYTES == 0
+
+
+def _sliced(op: _Op) -> bool:
+    return _same(op) or _rows(op)
+
+
+def _strided(op: _Op) -> bool:
+    """All, some rows, or one row, and nothing else changes."""
+    steps = op.constant(3)
+    if steps is None or any(step != 1 for step in steps):
+        return False
+    if prod(op.taken) == prod(op.given[0]):
+        return True
+    dropped, added = (int(op.attrs[name].i) if name in op.attrs else 0 for name in _MASKS)
+    if dropped == 1 and not added:
+        return op.given[0] == op.taken[1:] and len(op.taken) > 1 and _aligned(op)
+    return not dropped and not added and _rows(op)
+
+
+_MASKS = ("shrink_axis_mask", "new_axis_mask")
+
+
+def _split(op: _Op) -> bool:
+    return len(op.given) == 1 or _rows(op)
+
+
+def _unpacked(op: _Op) -> bool:
+    axis = int(op.attrs["axis"].i) if "axis" in op.attrs else 0
+    return axis in (0, -len(op.taken)) and len(op.taken) > 1 and _aligned(op)
+
+
+def _alone(op: _Op) -> bool:
+    return op.inputs == 1
+
+
+_RULES: Mapping[str, tuple[int, Callable[[_Op], bool]]] = {  # op -> the input that may be handed on, and when it is
+    **dict.fromkeys(["Sum", "Prod", "Max", "Min", "Mean", "All", "Any"], (0, _reduced)),
+    **dict.fromkeys(["Tile", "BroadcastTo", "Pad", "PadV2", "MirrorPad"], (0, _same)),
+    "Transpose": (0, _transposed),
+    "Slice": (0, _sliced),
+    "StridedSlice": (0, _strided),
+    "Split": (1, _split),
+    "SplitV": (0, _split),
+    "Unpack": (0, _unpacked),
+    **dict.fromkeys(["Pack", "AddN"], (0, _alone)),
+    "Cast": (0, lambda op: op.same_type),
+}
