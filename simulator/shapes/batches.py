@@ -19,10 +19,11 @@ from simulator.errors import GraphError
 from simulator.graph.const_values import elements, packed
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.op_classes import MERGES, SWITCHES
-from simulator.shapes.dims import SYMBOLS
-from simulator.shapes.origins import ELEMENT, SINGLE, FileNumber, Origins, form_of
+from simulator.shapes.dims import SYMBOLS, as_dim
+from simulator.shapes.origins import ELEMENT, ROWS, SINGLE, FileNumber, Origins, form_of
 from simulator.shapes.propagation import EDGE, Inferred, data_inputs, infer
 from simulator.shapes.rules import PASSING
+from simulator.shapes.sparse import SparsePlaceholders, sparse_placeholders
 from simulator.wording import counted, some
 
 _LOSSES = frozenset(("SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits"))
@@ -34,6 +35,7 @@ _MOST_ELEMENTS = 2**28  # of a constant that is repeated along the batch: a file
 _JOINING = PASSING | {"LogicalAnd"}
 _INDEXED = frozenset(("TensorArrayReadV3", "TensorArrayWriteV3", "TensorListGetItem", "TensorListSetItem"))
 _LENGTHS = {"TensorArrayV3": 0, "TensorListReserve": 1, "TensorListFromTensor": -1}  # the slot; -1: as many as rows
+_TRIES = 3  # of finding further numbers that hang on the batch
 _PRODUCTS = frozenset(("MatMul", "_FusedMatMul"))
 
 
@@ -53,9 +55,13 @@ def batch_change(
     """The change to that batch, a note where none is possible, "" where none is needed.
 
     The old batch is the first dimension that most tensors have where examples come in; ties: the first of them.
-    Nothing changes where such a dimension is open, as the batch takes its place.
+    Nothing changes where such a dimension is open, as the batch takes its place. Entries of a sparse tensor are no
+    examples: as many as the file says come with more examples in the same proportion.
     """
-    edge = [row for row in _edge(graph) if declared[row] not in ((), None)]
+    fed = sparse_placeholders(graph, declared)
+    of_sparse = {row for one in fed for row in one}
+    brought = [row for row in _edge(graph) if declared[row] not in ((), None)]
+    edge = [row for row in brought if row not in of_sparse]
     if any((declared[row] or ())[0] < 0 for row in edge if row not in given):
         return ""
     shapes: Sequence[Shape | None] = declared
@@ -70,10 +76,16 @@ def batch_change(
         rows = [row for row in every if row not in given and (shapes[row] or ())[0] == size]
         if size == batch or not rows:
             return ""
-        found = infer(graph, given, declared, size=size)
-        origins = found.origins or Origins(found.algebra, size)
-        _tie_loops(graph, found, origins)
-        numbers, fits = _new_numbers(graph, found, origins, rows, batch)
+        also = set[int]()
+        for _ in range(_TRIES):
+            found = infer(graph, given, declared, size=size, also=also, rows={one.shape: size for one in fed})
+            origins = found.origins or Origins(found.algebra, size)
+            _tie_loops(graph, found, origins)
+            numbers, fits = _new_numbers(graph, found, origins, rows, fed, batch)
+            odd = () if fits else origins.odd(numbers) - also
+            if not odd:
+                break
+            also |= odd
         tried.append((size, rows, origins, numbers))
         if fits and (len(tried) == 1 or _lost(graph, found, origins, numbers)):
             break
@@ -83,12 +95,14 @@ def batch_change(
         where = some([graph.tensor_name(row) for row in dict.fromkeys(rows)])
         return f"batch {batch} changes nothing: no number of the file gives the {size} examples of {where}"
     numbers = {**numbers, **dict.fromkeys(_alone(graph, found, origins), batch)}
-    changed = {
+    symbols, counts = _entries(graph, declared, fed, found, origins, batch)
+    numbers |= symbols
+    changed = counts | {
         entry: number
         for symbol, entry in origins.entries.items()
-        if (number := origins.number(symbol, numbers)) != entry.number and number > 0
+        if (number := origins.number(symbol, numbers)) != entry.number and number > 0 and entry.attr != ROWS
     }
-    change = _changed(graph, declared, edge, changed, f"batch {batch} takes the place of {size}")
+    change = _changed(graph, declared, brought, changed, f"batch {batch} takes the place of {size}")
     left = _limits(graph, size, change.nodes)
     if left:
         change = replace(change, note=f"{change.note}; loops that end at {size} still do: {some(left)}")
@@ -131,12 +145,21 @@ def _lost(graph: Graph, found: Inferred, origins: Origins, numbers: Mapping[int,
 
 
 def _new_numbers(
-    graph: Graph, found: Inferred, origins: Origins, rows: Sequence[int], batch: int
+    graph: Graph,
+    found: Inferred,
+    origins: Origins,
+    rows: Sequence[int],
+    sparse: Sequence[SparsePlaceholders],
+    batch: int,
 ) -> tuple[dict[int, int], bool]:
     """The number of each symbol whose multiple is the first dimension of `rows`; whether the graph allows another."""
     forms = [form_of((found.shapes[row] or (0,))[0]) for row in rows]
     fed = {node for node, op in enumerate(graph.ops) if op in EDGE}
-    fits = origins.solve((form for form in forms if form in origins.entries), fed)
+    roots = [form for form in forms if form in origins.entries]
+    for value in (found.values[one.shape] for one in sparse if one.shape >= 0):
+        if roots and value and value[0] == origins.size:  # a sparse tensor has a row per example, too
+            origins.equate(found.shapes[rows[0]][0], as_dim(value[0]))  # type: ignore[index]  # it begins with the size
+    fits = origins.solve(roots, fed)
     numbers: dict[int, int] = {}
     for form in dict.fromkeys(origins.algebra.resolved(form) for form in forms):
         terms = origins.algebra.terms(form)
@@ -146,6 +169,33 @@ def _new_numbers(
         if len(term) == 1 and term[0] in origins.entries and not batch % factor:
             numbers[term[0]] = batch // factor
     return numbers, fits and bool(numbers)
+
+
+def _entries(
+    graph: Graph,
+    declared: Sequence[Shape | None],
+    fed: Sequence[SparsePlaceholders],
+    found: Inferred,
+    origins: Origins,
+    batch: int,
+) -> tuple[dict[int, int], dict[FileNumber, int]]:
+    """The new number of entries of each sparse tensor of which the file says one, rounded up: for symbols, and for
+    numbers that are no multiple of the batch and have no symbol.
+    """
+    symbols: dict[int, int] = {}
+    numbers: dict[FileNumber, int] = {}
+    for row in (row for one in fed for row in one[:2] if row >= 0):
+        shape, node = declared[row], int(graph.tensor_node[row])
+        if not shape or shape[0] < 0:
+            continue
+        form, count = origins.algebra.resolved(form_of((found.shapes[row] or shape)[0])), shape[0]
+        scaled = -(-count * batch // origins.size)
+        if form in origins.entries:
+            symbols[form] = scaled
+        elif form == count:
+            attr = "shape" if "shape" in graph.attrs[node] else ""
+            numbers[FileNumber(node, attr, SINGLE, 0, count, len(shape))] = scaled
+    return symbols, numbers
 
 
 def _alone(graph: Graph, found: Inferred, origins: Origins) -> list[int]:

@@ -21,6 +21,7 @@ from simulator.shapes.batches import batch_change
 from simulator.shapes.dims import Dims, is_open
 from simulator.shapes.propagation import EDGE, LEGACY_PRODUCER, PLACEHOLDERS, Inferred, infer
 from simulator.shapes.rules import PASSING, PUTS, TAKES
+from simulator.shapes.sparse import assumed, fed_shapes, rows_of_sparse, sparse_placeholders
 from simulator.shapes.unknown import unsized
 from simulator.units import is_whole
 from simulator.wording import counted, some
@@ -60,17 +61,24 @@ def with_shapes(
     graph, changed = _rebatched(graph, declared, given, batch)
     declared = _declared(graph)
     believed = _believed(graph, declared, given)
+    fed = sparse_placeholders(graph, declared)
+    rows = rows_of_sparse(graph, declared, given, fed, batch, BATCH)
+    for one in fed:
+        for row, shape in fed_shapes(one, believed, given, rows).items():
+            believed[row] = shape
     for row, shape in observed.items():
         believed[row] = shape
     if not given and not observed and _complete(graph, declared):
         return _with(graph, declared, changed)
-    found = infer(graph, given, believed, batch=BATCH if batch is None else batch)
+    found = infer(
+        graph, given, believed, batch=BATCH if batch is None else batch, rows={one.shape: rows for one in fed}
+    )
     if found.clashes and not observed:  # what really ran fits together
         _blame(before, found, given, batch)
     shapes = [_numbers(shape) for shape in found.shapes]
     for row, shape in observed.items():
         shapes[row] = shape
-    notes = _noted(graph, found, shapes, batch)
+    notes = [*_noted(graph, found, shapes, batch), *assumed(graph, declared, given, fed, rows)]
     return _with(graph, shapes, [*notes, *changed])
 
 

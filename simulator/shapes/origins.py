@@ -16,6 +16,7 @@ from typing import NamedTuple
 from simulator.shapes.dims import MAX_RANK, SYMBOLS, Algebra
 
 ELEMENT = -2  # in the place of a list's index: the number is an element of a constant, or the attribute itself
+ROWS = "rows"  # in the place of an attribute: the rows of a sparse tensor, which no number of the file gives
 SINGLE = -1  # in the place of a list's index: the attribute is no list
 
 
@@ -89,12 +90,14 @@ class Origins:
 
     algebra: Algebra
     size: int  # the batch that the file fixes
+    also: Collection[int] = ()  # numbers of constants that may hang on it, too, such as a batch and 7
     entries: dict[int, FileNumber] = field(default_factory=dict)  # symbol -> what it stands for
     _equations: dict[tuple[int, int], None] = field(default_factory=dict)  # pairs of equal forms, in order
 
     def entry(self, node: int, attr: str, at: int, place: int, number: int, length: int = 1) -> int:
-        """The number of a file, traced if it is the batch, or in the first place a multiple of it."""
-        if number != self.size and (place or number <= 0 or number % self.size):
+        """The number of a file, traced if it is the batch, in the first place a multiple of it, or one of `also`."""
+        odd = attr == "value" and number in self.also
+        if number != self.size and not odd and (place or number <= 0 or number % self.size):
             return number
         return self.told(node, attr, at, place, number, length)
 
@@ -110,13 +113,23 @@ class Origins:
         if x != y and a == b:
             self._equations[x, y] = None
 
+    def odd(self, roots: Iterable[int]) -> set[int]:
+        """The numbers that some equation ties to the roots though none of the file's that equal them was traced."""
+        last = frozenset(roots)
+        return {
+            number
+            for pair in self._equations
+            for number, form in (pair, pair[::-1])
+            if 1 < number != self.size and form <= SYMBOLS and not last.isdisjoint(self.symbols(form))
+        }
+
     def solve(self, roots: Iterable[int], fed: Collection[int]) -> bool:
         """Express entries by the roots, which are the batch; the algebra's `resolved` then knows. False: no batch fits.
 
-        First come equations of two terms. In an equation of more, such as a sum of two parts, the entries that equal
-        the batch and stand in the first place are it. Then any entry that stands by itself follows from the others.
-        Where only products are left, the least likely entries keep their number: those in the last places, then
-        multiples of the batch, then the others, and those of the nodes `fed` last of all.
+        First come equations of two terms, perhaps beside a number. In an equation of more, such as a sum of two parts,
+        the entries that equal the batch and stand in the first place are it. Then any entry that stands by itself
+        follows from the others. Where only products are left, the least likely entries keep their number: those in the
+        last places, then multiples of the batch, then the others, and those of the nodes `fed` last of all.
         """
         last = frozenset(roots)
         algebra, entries = self.algebra, self.entries
@@ -174,7 +187,7 @@ class Origins:
         return {symbol for term in terms for symbol in term}
 
     def _solved(self, forms: Sequence[int], last: frozenset[int], most: int = 2**31) -> list[int]:
-        """Solve what can be solved of equations with at most that many terms; return those that are left."""
+        """Solve what can be solved of equations with at most that many terms beside a number; return what is left."""
         while True:
             before, left = len(self.algebra.bound), []
             for form in forms:
@@ -182,7 +195,7 @@ class Origins:
                 if not resolved:
                     continue
                 terms = self.algebra.terms(resolved)
-                if len(terms) > most or not self._eliminate(terms, last):
+                if sum(map(bool, terms)) > most or not self._eliminate(terms, last):
                     left.append(resolved)
             forms = left
             if len(self.algebra.bound) == before:

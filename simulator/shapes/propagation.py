@@ -7,7 +7,7 @@ changes. So it is with what is put into queues, stacks and arrays. A tensor is o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
@@ -18,9 +18,9 @@ from simulator.graph.graph import Graph
 from simulator.graph.inlining.bodies import Body
 from simulator.graph.op_classes import MERGES, SWITCHES, calling
 from simulator.shapes.calls import Calls, Given, Known
-from simulator.shapes.dims import Algebra, Dims, Value
+from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Value
 from simulator.shapes.formulas.elementwise import same
-from simulator.shapes.origins import Origins
+from simulator.shapes.origins import ROWS, SINGLE, Origins
 from simulator.shapes.rules import OF_SHAPES, PASSING, POPS, PUSHES, RULES, VALUES
 from simulator.shapes.site import Contents, Handle, NothingYet, Outputs, ShapeError, Site, either, either_value
 
@@ -64,22 +64,25 @@ def infer(
     *,
     batch: int | None = None,
     size: int | None = None,
+    also: Collection[int] = (),
+    rows: Mapping[int, int] = {},
 ) -> Inferred:
     """Infer what is known of each tensor.
 
     `given` are the shapes of tensors that come from outside: nothing is inferred of them. `believed` [T] has shapes
     that a file claims, -1 where a dimension is unknown; they fill in what does not follow, and count where they
     differ. `batch` is the unknown first dimension of tensors at the graph's edge, where nothing else gives it. With
-    `size`, known numbers are `Traced` to those of the file that may be multiples of it.
+    `size`, known numbers are `Traced` to those of the file that may be multiples of it, or are in `also`. `rows`:
+    placeholders of the dense shape of a sparse tensor, and how many rows it has where their default does not say.
     """
 
     def body(of: Body, algebra: Algebra, known: Given, calls: Calls) -> Given:
         return _Propagation.of_body(of, algebra, known, calls, batch).results()
 
     calls = Calls(graph.library, graph.source, body, traced=size is not None)
-    found = _Propagation(graph, given, believed, calls, batch)
+    found = _Propagation(graph, given, believed, calls, batch, rows=rows)
     if size is not None:
-        found.site.origins = Origins(found.algebra, size)
+        found.site.origins = Origins(found.algebra, size, frozenset(also))
     found.run()
     if size is not None:
         return found.result()
@@ -88,7 +91,7 @@ def infer(
         if not learned:
             break
         if graph.edge_back.any():  # in a loop nothing is ever narrowed: it begins anew
-            found = _Propagation(graph, given, believed, calls, batch, learned)
+            found = _Propagation(graph, given, believed, calls, batch, learned, rows=rows)
             found.run()
         else:
             found.narrow(learned)
@@ -107,13 +110,14 @@ class _Propagation:
         batch: int | None = None,
         asked: Mapping[int, Dims] = {},
         *,
+        rows: Mapping[int, int] = {},
         algebra: Algebra | None = None,
         handed: Mapping[int, Known] = {},
         results: Sequence[int] = (),
     ) -> None:
         count = len(graph.tensor_node)
         self.calls, self.handed, self.returned = calls, handed, results  # tensors of a body: taken, and handed back
-        self.graph, self.given, self.believed, self.batch = graph, given, believed, batch
+        self.graph, self.given, self.believed, self.batch, self.rows = graph, given, believed, batch, rows
         self.batched = set[int]()
         self.asked = asked  # tensor -> what its readers ask of it
         self.algebra = Algebra() if algebra is None else algebra
@@ -197,6 +201,7 @@ class _Propagation:
         unknown = {at for at, shape in enumerate(self.shapes) if shape is None or (shape and min(shape) < 0)}
         if not unknown:
             return {}
+        unknown.update(self.rows)  # whose elements may be unknown
         site, algebra = self.site, self.algebra
         site.learning = True
         for node in self.graph.topological.tolist():
@@ -340,8 +345,22 @@ class _Propagation:
         site = self.site
         if op in PASSING:
             return site.values if op == "IdentityN" else site.values[:1] * site.outputs
+        if (tensor := self.first[node]) in self.rows:
+            return (self._dense_shape(tensor),)
         rule = VALUES.get(op)
         return () if rule is None else rule(site, found)
+
+    def _dense_shape(self, tensor: int) -> Value | None:
+        """The elements of a placeholder of a sparse tensor's dense shape: its default, and as many rows as are said."""
+        site = self.site
+        rank = (self.given.get(tensor) or self.believed[tensor] or (-1,))[0]
+        sides = list(site.value(0) or (-1,) * rank)
+        for at, side in enumerate(sides):
+            if SYMBOLS < side < 0:
+                sides[at] = self.algebra.symbol("side", tensor, at) if at else self.rows[tensor]
+                if not at and site.origins is not None:
+                    sides[at] = site.origins.told(site.node, ROWS, SINGLE, 0, self.rows[tensor])
+        return tuple(sides) if sides else None
 
     def _merged(self, node: int, taken: Sequence[int], begin: int, end: int) -> list[int]:
         """A Merge: what its inputs have in common; its second output is the number of the live one."""
@@ -374,7 +393,7 @@ class _Propagation:
             value = values[at] if at < len(values) and tensor in self.followed else None
             handle = handles.get(at)
             if tensor in self.given:
-                shape, value = self.given[tensor], None
+                shape, value = self.given[tensor], value if tensor in self.rows else None
                 if tensor in self.handed:
                     _, value, handle = self.handed[tensor]
             else:
@@ -491,7 +510,7 @@ class _Propagation:
             tensor = pending.pop()
             node = source[tensor]
             op = graph.ops[node]
-            if op in OF_SHAPES or not (op in VALUES or op in PASSING or op in MERGES):
+            if op in OF_SHAPES or not (op in VALUES or op in PASSING or op in MERGES or tensor in self.rows):
                 continue
             taken = inputs[node]
             if op in POPS:

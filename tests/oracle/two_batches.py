@@ -312,6 +312,72 @@ def by_example(tf: Any, batch: int) -> None:
     _trained(tf, logits, v1.placeholder(tf.int32, [batch]))
 
 
+def wide(tf: Any, batch: int) -> None:
+    """Wide columns of a linear model, beside dense ones."""
+    v1 = tf.compat.v1
+    columns = [v1.sparse_placeholder(tf.float32, [batch, 50]), v1.sparse_placeholder(tf.float32)]
+    sums = [tf.sparse.sparse_dense_matmul(column, _variable(tf, 50, CLASSES)) for column in columns]
+    dense = tf.matmul(v1.placeholder(tf.float32, [batch, 7]), _variable(tf, 7, CLASSES))
+    _trained(tf, tf.reshape(tf.add_n(sums), [batch, CLASSES]) + dense, v1.placeholder(tf.int32, [batch]))
+
+
+def recommending(tf: Any, batch: int) -> None:
+    """Embeddings of sparse categories, each weighed by another sparse tensor, that interact with dense features."""
+    v1, rows = tf.compat.v1, []
+    for combiner in ("sum", "mean", "sqrtn"):
+        ids, weights = v1.sparse_placeholder(tf.int64, [batch, 9]), v1.sparse_placeholder(tf.float32, [batch, 9])
+        found = v1.nn.safe_embedding_lookup_sparse(_variable(tf, 50, 4), ids, weights, combiner=combiner)
+        rows.append(tf.reshape(found, [batch, 4]))
+    rows.append(tf.matmul(v1.placeholder(tf.float32, [batch, 7]), _variable(tf, 7, 4)))
+    each = tf.stack(rows, 1)
+    pairs = tf.reshape(tf.matmul(each, each, transpose_b=True), [batch, 16])
+    _trained(tf, tf.matmul(pairs, _variable(tf, 16, CLASSES)), v1.placeholder(tf.int32, [batch]))
+
+
+def transcribing(tf: Any, batch: int) -> None:
+    """A loss over sparse labels of sequences, and their distance from what is decoded."""
+    v1 = tf.compat.v1
+    sounds, lengths = v1.placeholder(tf.float32, [batch, 20, 7]), v1.placeholder(tf.int32, [batch])
+    labels = v1.sparse_placeholder(tf.int32)
+    x = tf.reshape(tf.matmul(tf.reshape(sounds, [-1, 7]), _variable(tf, 7, 12)), [batch, 20, 12])
+    x = tf.transpose(x, [1, 0, 2])
+    loss = tf.reduce_mean(v1.nn.ctc_loss(labels, x, lengths))
+    decoded, _ = tf.nn.ctc_greedy_decoder(x, lengths)
+    wrong = tf.reduce_mean(tf.edit_distance(tf.cast(decoded[0], tf.int32), labels))
+    with tf.control_dependencies([wrong]):
+        v1.train.AdamOptimizer().minimize(loss)
+
+
+def neighbours(tf: Any, batch: int) -> None:
+    """A convolution over a graph whose nodes are the examples, of sparse features."""
+    v1 = tf.compat.v1
+    near, features = v1.sparse_placeholder(tf.float32), v1.sparse_placeholder(tf.float32, [batch, 30])
+    x = tf.sparse.sparse_dense_matmul(near, tf.sparse.sparse_dense_matmul(features, _variable(tf, 30, 16)))
+    x = tf.sparse.sparse_dense_matmul(near, tf.matmul(tf.nn.relu(x), _variable(tf, 16, CLASSES)))
+    _trained(tf, x, v1.placeholder(tf.int32, [batch]))
+
+
+def by_hand(tf: Any, batch: int) -> None:
+    """A sparse tensor of three placeholders, with five entries an example."""
+    v1, count = tf.compat.v1, 5 * batch
+    places = v1.placeholder(tf.int64, [count, 2]), v1.placeholder(tf.float32, [count]), v1.placeholder(tf.int64, [2])
+    dense = tf.sparse.to_dense(tf.sparse.reorder(tf.SparseTensor(*places)))
+    logits = tf.matmul(tf.reshape(dense, [batch, 30]), _variable(tf, 30, CLASSES))
+    _trained(tf, logits, v1.placeholder(tf.int32, [batch]))
+
+
+def beyond(tf: Any, batch: int) -> None:
+    """Sizes that are the batch and something: prototypes behind the examples, one example fewer, two per example."""
+    v1 = tf.compat.v1
+    x, labels = v1.placeholder(tf.float32, [batch, 6]), v1.placeholder(tf.int32, [batch])
+    both = tf.reshape(tf.tanh(tf.concat([x, _variable(tf, 7, 6)], 0)), [batch + 7, 2, 3])
+    both = tf.reshape(both * tf.ones([batch + 7, 1, 1]), [batch + 7, 6])
+    thrice = tf.reshape(tf.concat([x, x, _variable(tf, 3, 6)], 0), [2 * batch + 3, 3, 2])
+    steps = tf.reshape(x[1:] - x[:-1], [batch - 1, 6])
+    loss = tf.reduce_mean(both) + tf.reduce_mean(tf.square(thrice)) + tf.reduce_mean(tf.abs(steps))
+    _trained(tf, tf.matmul(both[:batch], _variable(tf, 6, CLASSES)) + loss, labels)
+
+
 PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
     "convolving": _of_keras(convolving, (16, 16, 3)),
     "recurrent": _of_keras(recurrent, (5, 3)),
@@ -323,6 +389,7 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
         for program in (
             conv_net, channels_first, one_hot, broadcasts, words, unrolled, each_example, synthetic, queued, dataset,
             generative, smoothness, twice, ordered, by_example,
+            wide, recommending, transcribing, neighbours, by_hand, beyond,
         )
         for generation, door in ((1, _first), (2, _second))
     },

@@ -1,0 +1,190 @@
+"""Placeholders of a sparse tensor: its indices, its values and its dense shape, of which TensorFlow feeds each apart.
+
+The number of entries is the data's: a file leaves it open, and the batch is none of it. Three placeholders are
+one tensor where an op takes them as such, where TensorFlow has named them so (`tf.compat.v1.sparse_placeholder`), or
+where they follow on each other as it makes them and their shapes agree (`tf.SparseTensorSpec`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from simulator.graph.dtypes import INT64, base
+from simulator.graph.graph import Graph, Shape
+from simulator.shapes.propagation import EDGE, PLACEHOLDERS, data_inputs
+from simulator.shapes.rules import PASSING
+from simulator.wording import some
+
+_NONE = -1
+
+# op -> the slots of indices, values and dense shape, for each sparse tensor that it takes; -1: it does not take that
+_TRIPLE = (0, 1, 2)
+_SLOTS: Mapping[str, Sequence[tuple[int, int, int]]] = {
+    **dict.fromkeys(
+        (
+            *("SparseTensorDenseMatMul", "SparseReorder", "SparseFillEmptyRows", "SparseSoftmax", "SparseSlice"),
+            *("SparseReduceSum", "SparseReduceMax", "SparseReduceSumSparse", "SparseReduceMaxSparse"),
+            *("SparseDenseCwiseMul", "SparseDenseCwiseDiv", "SparseDenseCwiseAdd", "SparseTensorDenseAdd"),
+            *("SerializeSparse", "SerializeManySparse", "AddSparseToTensorsMap", "AddManySparseToTensorsMap"),
+            *("SparseTensorToCSRSparseMatrix", "SparseBincount", "SparseCountSparseOutput"),
+        ),
+        (_TRIPLE,),
+    ),
+    **dict.fromkeys(("SparseAdd", "SparseSparseMaximum", "SparseSparseMinimum", "EditDistance"), (_TRIPLE, (3, 4, 5))),
+    "SparseToDense": ((0, 2, 1),),
+    **dict.fromkeys(("CTCLoss", "CTCLossV2"), ((1, 2, _NONE),)),
+}
+_NAMES = ("indices", "values", "shape")  # of `sparse_placeholder`, behind the tensor's own name
+_ORDERS = ((0, 1, 2), (2, 1, 0))  # in which a SparseTensorSpec and `sparse_placeholder` make the three
+
+
+class SparsePlaceholders(NamedTuple):
+    """The tensors of the placeholders of a sparse tensor; -1 for one that the graph lacks."""
+
+    indices: int  # [entries, rank]
+    values: int  # [entries]
+    shape: int  # [rank]
+
+
+def sparse_placeholders(graph: Graph, declared: Sequence[Shape | None]) -> list[SparsePlaceholders]:
+    """The sparse tensors that are fed, in the order of their indices; each placeholder belongs to one at most."""
+    edge = [int(graph.tensor_ptr[node]) for node, op in enumerate(graph.ops) if op in PLACEHOLDERS]
+    if not any(_may_be(graph, declared, row, 0) for row in edge):
+        return []
+    part_of: dict[int, int] = {}
+    found = []
+    beside = (one for one in _beside(edge) if _as_made(declared, one))
+    for one in (*_named(graph, edge), *beside, *_read(graph, edge)):
+        parts = {row: part for part, row in enumerate(one) if row >= 0}
+        new = not part_of.keys() >= parts.keys()
+        fits = all(
+            _may_be(graph, declared, row, part) and part_of.get(row, part) == part for row, part in parts.items()
+        )
+        if new and fits and _agree(declared, one):
+            part_of.update(parts)
+            found.append(one)
+    return sorted(found)
+
+
+def fed_shapes(
+    one: SparsePlaceholders, declared: Sequence[Shape | None], given: Mapping[int, Shape], rows: int
+) -> dict[int, Shape]:
+    """The shapes of the placeholders of a sparse tensor: as many entries as one is fed or declares, else `rows`.
+
+    Without any rank it is a matrix.
+    """
+    known = [given.get(row, declared[row]) if row >= 0 else None for row in one]
+    indices, values, shape = (sides or () for sides in known)
+    entries = next((side for side in (*indices[:1], *values) if side >= 0), rows)
+    rank = next((side for side in (*indices[1:], *shape) if side >= 0), 2)
+    made = zip(one, ((entries, rank), (entries,), (rank,)), strict=True)
+    return {row: sides for row, sides in made if row >= 0 and row not in given}
+
+
+def _may_be(graph: Graph, declared: Sequence[Shape | None], row: int, part: int) -> bool:
+    shape = declared[row]
+    whole = part == 1 or base(int(graph.tensor_dtype[row])) == INT64
+    return whole and (shape is None or len(shape) == (2 if part == 0 else 1))
+
+
+def _agree(declared: Sequence[Shape | None], one: SparsePlaceholders) -> bool:
+    """Whether numbers of entries and ranks are the same where they are known."""
+    indices, values, shape = ((declared[row] if row >= 0 else None) or () for row in one)
+    entries = [side for side in (*indices[:1], *values) if side >= 0]
+    ranks = [side for side in (*indices[1:], *shape) if side >= 0]
+    return len({*entries}) < 2 and len({*ranks}) < 2
+
+
+def _as_made(declared: Sequence[Shape | None], one: SparsePlaceholders) -> bool:
+    """Whether entries are open and the rank is told twice: other placeholders that follow on each other rarely are."""
+    indices, values, shape = (declared[row] or () for row in one)
+    return bool(indices and values and shape) and max(indices[0], values[0]) < 0 < shape[0] and indices[1:] == shape
+
+
+def _named(graph: Graph, edge: Sequence[int]) -> Iterator[SparsePlaceholders]:
+    """Placeholders with the names that `sparse_placeholder` gives."""
+    by_name = {graph.names[graph.tensor_node[row]]: row for row in edge}
+    for name in by_name:
+        above, slash, last = name.rpartition("/")
+        if slash and last == _NAMES[0] and f"{above}/{_NAMES[1]}" in by_name:
+            yield SparsePlaceholders(*[by_name.get(f"{above}/{part}", _NONE) for part in _NAMES])
+
+
+def _read(graph: Graph, edge: Sequence[int]) -> Iterator[SparsePlaceholders]:
+    """Placeholders that an op takes as one sparse tensor, as they are or handed on."""
+    inputs, source, fed = data_inputs(graph), graph.tensor_node.tolist(), set(edge)
+
+    def origin(node: int, slot: int) -> int:
+        if not 0 <= slot < len(inputs[node]):
+            return _NONE
+        row = inputs[node][slot]
+        seen = set[int]()
+        while row not in fed and row not in seen and inputs[source[row]] and _hands_on(graph.ops[source[row]]):
+            seen.add(row)
+            row = inputs[source[row]][0]
+        return row if row in fed else _NONE
+
+    for node, op in enumerate(graph.ops):
+        for slots in _SLOTS.get(op, ()):
+            one = SparsePlaceholders(*[origin(node, slot) for slot in slots])
+            if one.indices >= 0 and one.values >= 0:
+                yield one
+
+
+def _hands_on(op: str) -> bool:
+    return (op in PASSING and op != "IdentityN") or op == "Cast"
+
+
+def _beside(edge: Sequence[int]) -> Iterator[SparsePlaceholders]:
+    """Placeholders that follow on each other."""
+    for (first, second), (_, third) in pairwise(pairwise(edge)):
+        three = first, second, third
+        for order in _ORDERS:
+            yield SparsePlaceholders(*[three[part] for part in order])
+
+
+# --- what is assumed -------------------------------------------------------------------------------------------------
+
+
+def rows_of_sparse(
+    graph: Graph,
+    declared: Sequence[Shape | None],
+    given: Mapping[int, Shape],
+    fed: Sequence[SparsePlaceholders],
+    batch: int | None,
+    default: int,
+) -> int:
+    """How many rows sparse tensors have that do not say it: the batch, else as many as most tensors at the edge."""
+    if batch is not None or not fed:
+        return default if batch is None else batch
+    of_sparse = {row for one in fed for row in one}
+    first = graph.tensor_ptr.tolist()
+    edge = [row for node, op in enumerate(graph.ops) if op in EDGE for row in range(first[node], first[node + 1])]
+    shapes = [given.get(row, declared[row]) for row in edge if row not in of_sparse]
+    sizes = Counter(shape[0] for shape in shapes if shape and shape[0] > 0)
+    return sizes.most_common(1)[0][0] if sizes else default
+
+
+def assumed(
+    graph: Graph,
+    declared: Sequence[Shape | None],
+    given: Mapping[int, Shape],
+    fed: Sequence[SparsePlaceholders],
+    rows: int,
+) -> list[str]:
+    """A note on the sparse tensors of whose entries nothing is said."""
+    said = [{row: given.get(row, declared[row]) for row in one[:2] if row >= 0} for one in fed]
+    open_ones = [list(one) for one in said if not any(shape and shape[0] >= 0 for shape in one.values())]
+    if not open_ones:
+        return []
+    names = some([graph.tensor_name(one[0]) for one in open_ones])
+    asked = graph.tensor_name(open_ones[0][-1])
+    each = "each of " * (len(open_ones) > 1)
+    count = f"{rows:,} entr{'y' if rows == 1 else 'ies'}"
+    return [
+        f"{each}{names} belongs to a sparse tensor of {count}, one per example; give another number as a feed, "
+        f"such as {asked}=ENTRIES"
+    ]

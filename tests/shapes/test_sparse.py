@@ -1,0 +1,119 @@
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from simulator.graph.graph import Graph, Shape
+from simulator.graph.tensors import shape_of
+from simulator.shapes.filling import with_shapes
+from simulator.shapes.sparse import sparse_placeholders
+from tests.strategies import Rows, shape_attr, type_attr
+
+INT64, FLOAT = 9, 1
+Placeholders = Sequence[tuple[str, int, Shape]]  # name, type, shape
+
+# as `tf.compat.v1.sparse_placeholder` makes them, and as a SparseTensorSpec
+V1: Placeholders = [("shape", INT64, (2,)), ("values", FLOAT, (-1,)), ("indices", INT64, (-1, 2))]
+SPEC: Placeholders = [("x", INT64, (-1, 2)), ("x_1", FLOAT, (-1,)), ("x_2", INT64, (2,))]
+OPEN: Placeholders = [("shape", INT64, (-1,)), ("values", FLOAT, (-1,)), ("indices", INT64, (-1, -1))]
+
+
+def fed(placeholders: Placeholders, *, above: str = "", products: Sequence[str] = ()) -> Rows:
+    made = Rows()
+    for name, dtype, shape in placeholders:
+        made.add(f"{above}{name}", "Placeholder", dtype=type_attr(dtype), shape=shape_attr(*shape))
+    if products:
+        made.add("w", "VariableV2", dtype=type_attr(FLOAT), shape=shape_attr(50, 3))
+        made.add("product", "SparseTensorDenseMatMul", [*products, "w"], T=type_attr(FLOAT), Tindices=type_attr(INT64))
+    return made
+
+
+def found(made: Rows) -> list[tuple[str, ...]]:
+    graph = made.built()
+    declared = [shape_of(attrs["shape"].shape) if "shape" in attrs else None for attrs in graph.attrs]
+    return [tuple("" if row < 0 else graph.names[row] for row in one) for one in sparse_placeholders(graph, declared)]
+
+
+@pytest.mark.parametrize(
+    ("made", "parts"),
+    [
+        (fed(V1), ("indices", "values", "shape")),  # by their order
+        (fed(SPEC), ("x", "x_1", "x_2")),
+        (fed([V1[1], V1[2], V1[0]], above="a/"), ("a/indices", "a/values", "a/shape")),  # by their names
+        (fed(OPEN[:2], above="a/"), None),
+        (fed(OPEN, above="a/"), ("a/indices", "a/values", "a/shape")),
+        (fed([SPEC[1], SPEC[2], SPEC[0]], products=["x", "x_1", "x_2"]), ("x", "x_1", "x_2")),  # by who reads them
+        (fed(OPEN), None),  # ids, ratings and histories may look like this
+        (fed([SPEC[1], SPEC[2], SPEC[0]]), None),
+        (fed([SPEC[0], SPEC[1], ("x_2", INT64, (3,))]), None),  # of another rank
+        (fed([SPEC[0], SPEC[1], ("x_2", 3, (2,))]), None),  # of another type
+        (fed([("x", INT64, (2, 2)), ("x_1", FLOAT, (2,)), ("x_2", INT64, (2,))]), None),  # two examples
+    ],
+)
+def test_three_placeholders_are_a_sparse_tensor_by_order_names_or_readers(
+    made: Rows, parts: tuple[str, ...] | None
+) -> None:
+    assert found(made) == ([] if parts is None else [parts])
+
+
+def shapes(graph: Graph) -> Mapping[str, Shape | None]:
+    return {graph.names[graph.tensor_node[row]]: shape for row, shape in enumerate(graph.tensor_shape)}
+
+
+def wide(*, named: str = "{}", dense: int = -1) -> Rows:
+    """A sparse tensor of 50 columns times weights, beside dense features."""
+    made = fed(
+        [(named.format(name), dtype, shape) for name, dtype, shape in SPEC],
+        products=[named.format(name) for name, _, _ in SPEC],
+    )
+    made.add("dense", "Placeholder", dtype=type_attr(FLOAT), shape=shape_attr(dense, 3))
+    made.add("sum", "AddV2", ["product", "dense"], T=type_attr(FLOAT))
+    return made
+
+
+def test_a_batch_is_the_rows_of_a_sparse_tensor_and_its_entries_but_not_its_rank() -> None:
+    graph = with_shapes(wide().built(), batch=7)
+    seen = shapes(graph)
+    assert [seen[name] for name in ("x", "x_1", "x_2")] == [(7, 2), (7,), (2,)]
+    assert seen["product"] == seen["sum"] == seen["dense"] == (7, 3)
+    (note,) = (note for note in graph.notes if "sparse" in note)
+    assert note == (
+        "x:0 belongs to a sparse tensor of 7 entries, one per example; give another number as a feed, such as "
+        "x_1:0=ENTRIES"
+    )
+
+
+def test_the_rows_of_a_sparse_tensor_are_those_of_a_batch_that_the_file_fixes() -> None:
+    for batch, rows in ((None, 4), (7, 7)):
+        seen = shapes(with_shapes(wide(dense=4).built(), batch=batch))
+        assert [seen[name] for name in ("x", "x_1", "product", "dense")] == [(rows, 2), (rows,), (rows, 3), (rows, 3)]
+
+
+def test_what_one_placeholder_of_a_sparse_tensor_is_fed_counts_for_the_others() -> None:
+    for feed in ({"x_1": (30,)}, {"x": (30, 2)}):
+        graph = with_shapes(wide().built(), batch=7, feeds=feed)
+        assert [shapes(graph)[name] for name in ("x", "x_1", "product")] == [(30, 2), (30,), (7, 3)]
+        assert not any("sparse" in note for note in graph.notes)
+
+
+def test_a_sparse_tensor_is_found_under_any_name() -> None:
+    plain, other = (with_shapes(wide(named=name).built(), batch=7) for name in ("{}", "z{}y"))
+    assert plain.tensor_shape == other.tensor_shape
+
+
+def test_entries_that_the_file_fixes_grow_with_the_batch() -> None:
+    made = fed(
+        [("i", INT64, (23, 2)), ("v", FLOAT, (23,)), ("s", INT64, (2,))],
+        products=["i", "v", "s"],
+    )
+    made.add("dense", "Placeholder", dtype=type_attr(FLOAT), shape=shape_attr(4, 3))
+    made.add("also", "Placeholder", dtype=type_attr(FLOAT), shape=shape_attr(4, 3))
+    made.add("sum", "AddN", ["product", "dense", "also"], T=type_attr(FLOAT))
+    seen = shapes(with_shapes(made.built(), batch=7))
+    assert [seen[name] for name in ("i", "v", "sum")] == [(41, 2), (41,), (7, 3)]  # 23 * 7 / 4, rounded up
+
+
+def test_a_matrix_is_taken_where_no_rank_is_told() -> None:
+    made = fed(OPEN, above="a/")
+    made.add("none", "Neg", ["a/values"], T=type_attr(FLOAT))
+    seen = shapes(with_shapes(made.built(), batch=7))
+    assert [seen[f"a/{name}"] for name in ("indices", "values", "shape")] == [(7, 2), (7,), (2,)]
