@@ -41,9 +41,9 @@ from simulator import (
     Step,
     choose_step,
     estimate,
+    load,
     load_cluster,
     partition,
-    read_graph,
     simulate,
 )  # fmt: skip
 from simulator.cluster.chips import FITTED, Constants
@@ -108,6 +108,11 @@ class Row:
         return self.graph.split("_")[0].removesuffix("v15")
 
     @property
+    def attends(self) -> bool:
+        """The networks of all other rows are convolutional."""
+        return self.model == "transformerxl"
+
+    @property
     def gpu_name(self) -> str:
         """V100 with 16 and 32 GB are one GPU, and so is K80 with one or both at work."""
         name = self.cluster.removeprefix("dgx1-").lstrip("18")
@@ -140,7 +145,7 @@ class Placed(NamedTuple):
 
 def placed_on(path: Path, cluster: Cluster) -> Placed:
     """Read a graph and place it, which asks for no speeds: GPUs of all models get the same."""
-    graph = read_graph(path)
+    graph = load(path)
     step = choose_step(graph)
     return Placed(graph, step, place(graph, cluster, estimate(graph, cluster), algorithm="tensorflow", step=step))
 
@@ -390,16 +395,19 @@ def report(rows: Sequence[Row], whole: Fit) -> None:
     print(
         "| rows | | median error | worst | within 10 % | within 25 % | pairs in order |\n|---|---|---|---|---|---|---|"
     )
-    free = [row for row in rows if row.note not in ("input", "xla")]
+    attention = [row for row in rows if row.attends]
+    convolving = [row for row in rows if not row.attends]
+    free = [row for row in convolving if row.note not in ("input", "xla")]
     dense = [row for row in free if "resnext101" not in row.model]
     unseen = [row for row in free if row.note == "judged"]
     chosen_by = {
-        "all": rows,
+        "all": convolving,
         "not bound by input, nor by XLA": free,
         "nor with grouped convolutions": dense,
         "never fitted": unseen,
+        "with attention": attention,
     }
-    for title, chosen in chosen_by.items():
+    for title, chosen in ((title, chosen) for title, chosen in chosen_by.items() if chosen):
         print(summary(f"{title}, shipped constants", chosen, lambda row: row.simulated_ms))
         print(summary(f"{title}, fit of all", chosen, lambda row: row.fitted_ms))
         print(summary(f"{title}, model left out", chosen, lambda row: row.without_model_ms))
@@ -414,6 +422,7 @@ COLOURS = {
     "forward": "#2a9d5c",
     "forward, float16": "#d1782f",
     "grouped convolutions": "#9a9a9a",
+    "attention": "#8a4fbf",
 }
 FIRST_MS, LAST_MS = 2.5, 8000
 
@@ -422,6 +431,8 @@ def plot(rows: Sequence[Row]) -> str:
     """Each row as a point: measured across, simulated with its GPU left out upwards, both logarithmic."""
 
     def kind(row: Row) -> str:
+        if row.attends:
+            return "attention"
         if "resnext101" in row.model:
             return "grouped convolutions"
         return "training" if "forward" not in row.graph else "forward, float16" if "half" in row.graph else "forward"

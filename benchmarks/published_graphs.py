@@ -10,6 +10,7 @@ a graph is:
     MODEL_GPUS_BATCH_replicated_nccl         training; a copy of the variables per GPU, gradients summed by NCCL
     MODEL_GPUS_BATCH_replicated_nccl_half    the same in mixed precision: float16, weights cast each time, a scaled loss
     MODEL_GPUS_BATCH_momentum                training with momentum, variables on the GPU
+    MODEL_GPUS_BATCH_adam                    training with Adam: Transformer-XL (published_attention.py)
     MODEL_forward_BATCH                      a forward step with variables on the GPU
     MODEL_forward_half_BATCH                 the same in mixed precision: float16, channels last, weights cast each time
 """
@@ -24,6 +25,7 @@ from typing import Any  # Any: what TensorFlow makes
 
 try:
     import tensorflow as tf
+    from published_attention import transformer_xl
 except ModuleNotFoundError:
     sys.exit('TensorFlow is needed to make these graphs: pip install "simviz[tensorflow]"')
 
@@ -434,10 +436,12 @@ def _applied(weight: Any, gradient: Any, update: str) -> Any:
 def built(name: str) -> Any:
     """The graph of that name. Raises ValueError for a name of another form."""
     found = NAME.fullmatch(name)
-    if not found or found["model"] not in MODELS:
+    if not found or found["model"] not in (*MODELS, "transformerxl"):
         raise ValueError(f"{name}: no graph has a name of this form")
     with tf.Graph().as_default() as graph:
-        if found["forward"]:
+        if found["model"] == "transformerxl":
+            transformer_xl(int(found["forward"] or found["batch"]), training=not found["forward"])
+        elif found["forward"]:
             _forward(found["model"], int(found["forward"]), half=bool(found["half"]))
         else:
             _training(found["model"], int(found["gpus"]), int(found["batch"]), found["update"])
