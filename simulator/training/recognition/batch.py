@@ -19,15 +19,21 @@ from simulator.training.recognition.dataflow import values_in
 from simulator.training.recognition.variables import variable_shape
 
 SUMS = frozenset(("AddN", "Add", "AddV2", "AccumulateNV2", "ConcatV2", "Pack"))  # or lie side by side to be summed
+_LOSSES = frozenset(("SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits"))
+_HANDING = frozenset(("Identity", "Cast", "OneHot", "Reshape", "StopGradient"))  # each row comes of one row
+_HANDLES = frozenset(("VarHandleOp",))
+_HELD = ("Random", "StatelessRandom", "Const", "Variable", "ReadVariableOp", "Split")  # where labels come from
+_ALL_REDUCES = ("NcclAllReduce", "CollectiveReduce")  # each sums gradients with others of its kind, without an edge
 _PASSES = 64  # over the graph, for values that go round in loops
 
 
 def batch_of(graph: Graph, step: Step, gradients: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], int]:
     """The fed tensors that hold one row per example, and the number of examples; 0: the graph does not say.
 
-    The batch is the first dimension that most fed tensors have; where none is fed, most outputs of pipelines. Among
-    equally frequent ones it is the dimension that most fed tensors have anywhere: sequences may be fed by time first,
-    then by example. It counts once for each of the identical towers whose batches are joined only in sums.
+    The batch is the first dimension that most fed tensors have; where none is fed, most outputs of pipelines; without
+    these, the labels of losses that the graph makes or holds itself. Among equally frequent ones it is the dimension
+    that most fed tensors have anywhere: sequences may be fed by time first, then by example. It counts once for each of
+    the identical towers whose batches are joined only in sums or all-reduces.
     `gradients` are pairs of a variable and an edge.
     """
     fed = _fed(graph, step)
@@ -35,7 +41,7 @@ def batch_of(graph: Graph, step: Step, gradients: Sequence[tuple[int, int]]) -> 
         size = _size(graph, fed)
         batched = tuple(row for row, found in fed.items() if found == size or _is_open(graph, row))
         return batched, max(size, 0) * _towers(graph, {row: row for row in batched}, gradients)
-    handed = _handed(graph, step)
+    handed = _handed(graph, step) or _labels(graph, step)
     size = Counter(handed.values()).most_common(1)[0][0] if handed else 0
     sources = {
         tensor: first
@@ -75,6 +81,27 @@ def _handed(graph: Graph, step: Step) -> dict[int, int]:
     return {tensor: size for tensor, size in found.items() if size is not None and size > 0}
 
 
+def _labels(graph: Graph, step: Step) -> dict[int, int]:
+    """First dimensions of the tensors that hold the labels of losses, where a row of the loss is a row of theirs.
+
+    Benchmarks make images and labels once, of a size that the file fixes. Labels that are laid out anew on the way, as
+    those of sequences are, do not tell how many examples there are.
+    """
+    found = {}
+    for row in np.flatnonzero(step.runs).tolist():
+        if graph.ops[row] in _LOSSES and len(values := values_in(graph, row)) > 1:
+            tensor = int(graph.edge_tensor[values[1]])
+            size = _first_dimension(graph, tensor) or 0
+            while graph.ops[node := int(graph.tensor_node[tensor])] in _HANDING:
+                before = int(graph.edge_tensor[values_in(graph, node)[0]])
+                if graph.ops[graph.tensor_node[before]] in _HANDLES or _first_dimension(graph, before) != size:
+                    break
+                tensor = before
+            if size > 0 and graph.ops[node].startswith(_HELD):
+                found[tensor] = size
+    return found
+
+
 def _towers(graph: Graph, sources: Mapping[int, int], gradients: Sequence[tuple[int, int]]) -> int:
     """The number of towers, each with a batch, that share a variable; `sources`: tensor -> first of its batch."""
     firsts = sorted(set(sources.values()))
@@ -89,7 +116,19 @@ def _towers(graph: Graph, sources: Mapping[int, int], gradients: Sequence[tuple[
         [sorted(kind for at, kind in enumerate(kinds) if mask >> at & 1) for mask in towers]
         for towers in of_each.values()
     ]
-    return max((len(found) for found in identical if found == found[:1] * len(found)), default=1)
+    most = max((len(found) for found in identical if found == found[:1] * len(found)), default=1)
+    reduced = any(op.startswith(_ALL_REDUCES) for op in graph.ops)
+    return most if most > 1 or not reduced else _apart(graph, of_each)
+
+
+def _apart(graph: Graph, of_each: Mapping[int, Sequence[int]]) -> int:
+    """The number of towers whose variables are their own, as all-reduce leaves them: alike in all shapes, or 1."""
+    shapes: dict[int, list[str]] = {}
+    for variable, masks in of_each.items():
+        for mask in masks:
+            shapes.setdefault(mask, []).append(str(variable_shape(graph, variable)))
+    kinds = [sorted(found) for found in shapes.values()]
+    return len(kinds) if kinds and all(found == kinds[0] for found in kinds) else 1
 
 
 def _together(graph: Graph, own: Mapping[int, int], gradients: Sequence[tuple[int, int]]) -> dict[int, list[int]]:

@@ -90,6 +90,44 @@ def test_models_side_by_side_are_no_towers() -> None:
     assert anatomy(rows.built()).batch == 32
 
 
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_towers_whose_gradients_an_all_reduce_sums_are_counted(count: int) -> None:
+    """Each has variables of its own, and no edge leads from one to another."""
+    rows = Rows()
+    ends = []
+    for of in (f"v{at}/" for at in range(count)):
+        model(rows, of)
+        parts = tower(rows, f"{of}t", *sources(rows, f"{of}t", (32, 32), queue=False), of=of)
+        for name, part in zip("wb", parts, strict=True):
+            total = rows.add(f"{of}{name}_sum", "NcclAllReduce", [part], T=type_attr(), num_devices=AttrValue(i=count))
+            ends.append(update(rows, f"{of}{name}", total))
+    rows.add("train", "NoOp", ends)
+    assert anatomy(rows.built()).batch == 32 * count
+
+
+@pytest.mark.parametrize(("count", "shape", "batch"), [(1, (512,), 512), (4, (512,), 2048), (1, (64, 8), 0)])
+def test_labels_that_the_graph_holds_tell_the_batch(count: int, shape: tuple[int, ...], batch: int) -> None:
+    """A file without any input has its examples in variables or makes them; labels of sequences do not tell."""
+    rows = Rows()
+    variable(rows, "w", 4, 2)
+    rows.add("rate", "Const", **typed("Const", ()))
+    parts, wide = [], shape[0] * (shape[1] if len(shape) > 1 else 1)
+    for at in range(count):
+        of = f"t{at}/"
+        rows.add(f"{of}x", "RandomUniform", ["rate"], dtype=type_attr(), _output_shapes=shapes_attr((wide, 4)))
+        rows.add(f"{of}y", "RandomUniformInt", ["rate"] * 3, T=type_attr(), _output_shapes=shapes_attr(shape))
+        rows.add(f"{of}flat", "Reshape", [f"{of}y", "rate"], T=type_attr(), _output_shapes=shapes_attr((wide,)))
+        rows.add(f"{of}out", "MatMul", [f"{of}x", "w/read"], T=type_attr(), _output_shapes=shapes_attr((wide, 2)))
+        rows.add(f"{of}loss", "SparseSoftmaxCrossEntropyWithLogits", [f"{of}out", f"{of}flat"], T=type_attr(),
+                 _output_shapes=shapes_attr((wide,), (wide, 2)))  # fmt: skip
+        parts.append(
+            rows.add(f"{of}w", "MatMul", [f"{of}x", f"{of}loss:1"], T=type_attr(), transpose_a=AttrValue(b=True))
+        )
+    total = rows.add("sum", "AddN", parts, T=type_attr(), N=AttrValue(i=count)) if count > 1 else parts[0]
+    rows.add("train", "NoOp", [update(rows, "w", total)])
+    assert anatomy(rows.built()).batch == batch
+
+
 def test_real_and_drawn_examples_are_one_batch() -> None:
     """A discriminator's gradients are summed, too, but its two inputs are not alike."""
     rows = Rows()
