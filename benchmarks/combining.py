@@ -3,11 +3,12 @@
     python benchmarks/combining.py [FILE or FOLDER ...] [--cases 1500] [--seed 0] [--laws TEXT] [--found FOLDER]
     python benchmarks/combining.py --again FILE ...
 
-A case is a graph, a cluster in some notation, and up to six options of a step or of a training. Graphs are the shipped
-example, small ones made by code, and those of the files that are named. A case runs once, then further times as some of
-the laws in `combining_laws.py` ask: with the other event loop, from its own files, on the same cluster described in
-another way, as a longer training. A law says what must be equal, or what bounds what. It is counted as tried where it
-says something about that case. A case on which a law is broken is written into FOLDER.
+A case is a graph, a cluster in some notation, and up to nine options of a step or of a training. Half of the cases are
+drawn for one law, with the options that it wants. Graphs are the shipped example, small ones made by code, and those of
+the files that are named. A case runs once, then further times as some of the laws in `combining_laws.py` and
+`combining_meeting.py` ask: with the other event loop, from its own files, on the same cluster described in another way,
+as a longer training. A law says what must be equal, or what bounds what. It is counted as tried where it says something
+about that case. A case on which a law is broken is written into FOLDER.
 
 `pairwise.py` judges single runs with each pair of options, `fuzz.py` hostile ones.
 """
@@ -32,7 +33,10 @@ from typing import Any  # Any: a pipe's end
 sys.path.insert(0, str(Path(__file__).parents[1]))  # small graphs are made among the tests
 sys.path.insert(0, str(Path(__file__).parent))
 
-from combining_laws import LAWS, Call, Case, NothingSaid
+from combining_drawing import Material, material
+from combining_laws import LAWS
+from combining_meeting import WANTED
+from combining_running import Call, Case, NothingSaid
 
 from simulator.errors import SimvizError
 from simulator.execution.choosing import STEP as STEP_LOOP
@@ -45,6 +49,8 @@ SERVING = re.compile("forward|small[0-6]|opencv|keras|functions|seq2seq|queue") 
 SELDOM = ("--hard", "--replicate", "--recv-scheduling", "--flavour", "--microbatches")
 TIMEOUT_S = 150
 NAMED = re.compile(r"'[^']*'|[^ ]*/[^ ]*|\d+")  # what differs between refusals of one kind
+NAMED_THINGS = ("--feed", "--branch", "--pin", "--profile", "--costs", "--observation")  # of a graph, or files
+FOR_A_LAW = 0.5  # of the cases, of which each has what one of the laws wants
 LAWS_PER_CASE = 3  # drawn anew for each; those of single runs come in addition
 SMALL_BYTES, LARGE_BYTES = 250_000, 700_000  # of a file: drawn three times as often, a thirtieth as often
 EXAMPLE = Path(__file__).parents[1] / "examples" / "ps_training.pbtxt"
@@ -97,19 +103,46 @@ TRAINING: Mapping[str, Sequence[str]] = {
     "--device-filters": ("worker=/job:ps,/job:worker/task:{task}",),
     "--input": ("none", "1200/s", "100000/s"),
     "--gap": ("2ms", "0ns"),
+    "--workers": ("2", "1,2"),
+    "--until-ci": ("20%",),
 }  # fmt: skip
 REGIMES = ("async", "sync", "sync:aggregate=1,total=2", "sync:aggregate=2,total=3", "ssp:bound=1", "ssp:bound=3")
 
 
-def drawn(random: Random, graphs: Sequence[Path]) -> Call:
-    """A call that is likely to be accepted."""
+def drawn(random: Random, graphs: Mapping[Path, Material], wanted: Mapping[str, Sequence[str] | None] = {}) -> Call:
+    """A call that is likely to be accepted, with the options that are wanted, and without those that are not."""
+    of_law = [option for option in wanted if option in NAMED_THINGS and wanted[option] is not None]
+    offered = [path for path in graphs if all(graphs[path].values.get(option) for option in of_law)] or [*graphs]
     weights = [
         3.0 if path.stat().st_size < SMALL_BYTES else 1 / 30 if path.stat().st_size > LARGE_BYTES else 1.0
-        for path in graphs
+        for path in offered
     ]
-    graph = random.choices(graphs, weights)[0]
+    graph = random.choices(offered, weights)[0]
+    trains = wanted.get("--training", ()) != () or random.random() < 0.5
+    trains = trains and wanted.get("--training", ()) is not None and not SERVING.search(graph.name)
+    options = _some(random, graph, trains=trains)
+    for option in random.sample(NAMED_THINGS, random.choice((0, 0, 1, 1, 2))):
+        if value := graphs[graph].some(option, random):
+            options[option] = value
+    for option, values in wanted.items():
+        options.pop(option, None)
+        if option in NAMED_THINGS and values and (value := graphs[graph].some(option, random)):
+            options[option] = value
+        elif values and option not in NAMED_THINGS and (trains or option not in ("--training", "--steps")):
+            options[option] = random.choice(values)
+    if not trains and "--algorithm" not in options:
+        options["--algorithm"] = random.choice(ALGORITHMS)
+    options.pop("--budget", None)
+    if options.get("--algorithm") == "search":
+        options["--budget"] = random.choice(("20", "200"))
+    if "--microbatches" not in options:
+        options = {name: value for name, value in options.items() if name not in ("--pipeline", "--stages")}
+    return Call(str(graph), options)
+
+
+def _some(random: Random, graph: Path, *, trains: bool) -> dict[str, str]:
+    """Some options of a step or of a training."""
     options: dict[str, str] = {}
-    trains = random.random() < 0.5 and not SERVING.search(graph.name)
     if trains:
         options |= {"--training": random.choice(REGIMES), "--steps": random.choice(("2", "6", "12", "30"))}
         options["--cluster"] = random.choice(OF_TRAININGS)
@@ -125,14 +158,12 @@ def drawn(random: Random, graphs: Sequence[Path]) -> Call:
             continue
         if option == "--fuse" and not options.get("--replicate", "").startswith("allreduce"):
             continue
+        if option == "--workers" and not re.match(r"(ps|worker)=", options["--cluster"]):
+            continue
         options[option] = random.choice(space[option])
     if not trains and random.random() < 0.4:
         options["--ignore-devices"] = ""  # so that the graph runs anywhere
-    if not trains and "--algorithm" not in options:
-        options["--algorithm"] = random.choice(ALGORITHMS)
-    if options.get("--algorithm") == "search":
-        options["--budget"] = random.choice(("20", "200"))
-    return Call(str(graph), options)
+    return options
 
 
 # ---- one case, in a process of its own -------------------------------------------------------------------------------
@@ -186,19 +217,22 @@ def asked(call: Call, chosen: Sequence[str]) -> dict[str, list[str] | None]:
         process.join()
 
 
-def laws_for(random: Random, wanted: str) -> list[str]:
-    """The laws to judge a case by: those of single runs, and some of the others."""
+def laws_for(random: Random, wanted: str, first: str = "") -> list[str]:
+    """The laws to judge a case by: those of single runs, the one for which it was drawn, and some of the others."""
     named = [name for name in LAWS if wanted in name]
     alone = [name for name in named if LAWS[name].alone]
-    others = [name for name in named if not LAWS[name].alone]
-    return alone + random.sample(others, min(len(others), LAWS_PER_CASE if not wanted else len(others)))
+    others = [name for name in named if not LAWS[name].alone and name != first]
+    begin = [first] if first and first not in alone else []
+    return alone + begin + random.sample(others, min(len(others), LAWS_PER_CASE if not wanted else len(others)))
 
 
-def cases(count: int, seed: int, graphs: Sequence[Path], wanted: str) -> Iterator[tuple[Call, list[str]]]:
+def cases(count: int, seed: int, graphs: Mapping[Path, Material], wanted: str) -> Iterator[tuple[Call, list[str]]]:
     """The cases of a run, each with the laws that judge it."""
+    rare = [name for name in WANTED if wanted in name]
     for number in range(count):
         random = Random(f"{seed} {number}")
-        yield drawn(random, graphs), laws_for(random, wanted)
+        first = random.choice(rare) if rare and (wanted or random.random() < FOR_A_LAW) else ""
+        yield drawn(random, graphs, WANTED.get(first, {})), laws_for(random, wanted, first)
 
 
 def main() -> int:
@@ -225,8 +259,11 @@ def main() -> int:
         graphs = [EXAMPLE, *made(Path(folder))]
         graphs += [path for one in given.graphs for path in (sorted(one.rglob("*.*")) if one.is_dir() else [one])]
         graphs = [path.resolve() for path in graphs if path.is_file() and path.suffix in (".pb", ".pbtxt", ".meta")]
+        offers = {path: material(path, Path(folder)) for path in graphs}
+        told = [f"{sum(bool(one.values.get(name)) for one in offers.values())} with {name}" for name in NAMED_THINGS]
+        print(f"{len(graphs)} graphs:", ", ".join(told), flush=True)
         try:
-            for number, (call, chosen) in enumerate(cases(given.cases, given.seed, graphs, given.laws)):
+            for number, (call, chosen) in enumerate(cases(given.cases, given.seed, offers, given.laws)):
                 if number >= given.begin:
                     tally.count(f"{given.seed}_{number}", call, asked(call, chosen))
         except KeyboardInterrupt:

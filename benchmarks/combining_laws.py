@@ -13,12 +13,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Any  # Any: JSON
 
 import numpy as np
+from combining_meeting import MEETING
+from combining_running import ROOT, Case, NothingSaid, compared, equal
 
 from simulator.execution.laws import check_trace
 from simulator.graph.graph_def import graph_def
@@ -28,7 +29,6 @@ from simulator.graph.text_format import parse
 from simulator.laws import assignment_laws
 from simulator.partitioning.laws import partition_laws
 from simulator.units import show_bytes, show_nanos
-from viz.command.again import command_again
 from viz.command.options import parser
 from viz.command.request import read_request
 from viz.command.stages import candidates, run
@@ -37,109 +37,11 @@ from viz.formats.json_object import record, to_json
 from viz.formats.output import draw
 from viz.formats.tables import to_tables
 from viz.page.report import contents
-from viz.scene import Scene
 
-Record = Mapping[str, Any]
-ROOT = Path(__file__).parents[1]
+NAMING = ("--costs", "--pin", "--feed", "--observation", "--trips")  # options that have names of nodes
 LARGE_OPS = 3000  # of a step: of larger ones a law that draws each file draws fewer
 # What differs between runs of which one is told in another way.
 NAMES = ("graph.name", "cluster.name", "cluster.notes", "notes", "algorithm.asked")
-
-
-class NothingSaid(Exception):
-    """The law says nothing about this case."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call of the command: a graph and options, "" for a flag."""
-
-    graph: str
-    options: Mapping[str, str]
-
-    def words(self) -> list[str]:
-        """The command line behind the name of the command."""
-        return [
-            self.graph,
-            *(word for name, value in self.options.items() for word in ((name, value) if value else (name,))),
-        ]
-
-    def asked(self) -> Any:
-        """The options as the command reads them. Any: an argparse namespace."""
-        return parser().read(self.words())
-
-    def having(self, options: Mapping[str, str] = {}, *without: str, graph: Path | str | None = None) -> Call:
-        """The call with other options or another graph."""
-        kept = {name: value for name, value in self.options.items() if name not in without}
-        return Call(self.graph if graph is None else str(graph), {**kept, **options})
-
-    def __contains__(self, option: str) -> bool:
-        return option in self.options
-
-    def __str__(self) -> str:
-        return " ".join(self.words())
-
-
-@dataclass
-class Case:
-    """A call with the runs that were made of it and of its changes, and a folder for files."""
-
-    call: Call
-    folder: Path
-    ran: dict[tuple[str, ...], Scene] = field(default_factory=dict)
-
-    def scene(self, call: Call | None = None) -> Scene:
-        """The values of a run."""
-        call = call or self.call
-        key = tuple(call.words())
-        if key not in self.ran:
-            asked = call.asked()
-            scene = run(read_request(asked))
-            self.ran[key] = replace(scene, command=command_again(asked, scene.cluster.name))
-        return self.ran[key]
-
-    @property
-    def trains(self) -> bool:
-        """Whether it is a training."""
-        return "--training" in self.call
-
-    def random(self, what: str) -> Random:
-        """Chance that depends on the call alone."""
-        return Random(f"{what} {self.call.words()[1:]}")
-
-    def only(self, *, steps: bool = False, trainings: bool = False, without: tuple[str, ...] = ()) -> Scene:
-        """The run of the case itself. Raise NothingSaid for other cases than those."""
-        if (steps and self.trains) or (trainings and not self.trains) or any(name in self.call for name in without):
-            raise NothingSaid
-        return self.scene()
-
-
-def compared(who: str, one: Any, other: Any, but: tuple[str, ...] = ()) -> Iterator[str]:
-    """A sentence per member in which two objects differ, other than those that are named. Any: JSON."""
-    one, other = _without(one, but), _without(other, but)
-    for key in dict.fromkeys((*one, *other)):
-        if one.get(key) != other.get(key):
-            yield f"{who} has another {key}{_first(one.get(key), other.get(key))}"
-
-
-def _without(found: Record, names: tuple[str, ...]) -> dict[str, Any]:
-    kept = {key: value for key, value in found.items() if key not in names}
-    for name in names:
-        key, _, inner = name.partition(".")
-        if inner and isinstance(kept.get(key), Mapping):
-            kept[key] = _without(kept[key], (inner,))
-    return kept
-
-
-def _first(one: Any, other: Any) -> str:
-    """Where two values differ first. Any: JSON."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        key = next(key for key in dict.fromkeys((*one, *other)) if one.get(key) != other.get(key))
-        return f".{key}{_first(one.get(key), other.get(key))}"
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        at = next(at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b)
-        return f"[{at}]{_first(one[at], other[at])}"
-    return f": {str(one)[:90]} and {str(other)[:90]}"
 
 
 # ---- of one run ------------------------------------------------------------------------------------------------------
@@ -171,25 +73,23 @@ def same_figures(case: Case) -> Iterator[str]:
     makespan = int(scene.trace.makespan)
     figures = page["summary"]
     ends = [row["unpacked_ns"] for row in told["transfers"]]
-    yield from _equal("makespan", makespan, told["makespan_ns"], figures["makespan_ns"])
-    yield from _equal("makespan by the critical path", makespan, sum(row["ns"] for row in told["critical"]))
-    yield from _equal("makespan by slices", makespan, max([0, *page["timeline"]["end_ns"], *ends]))
-    yield from _equal("bound", told["lower_bound_ns"], figures["lower_bound_ns"], int(scene.bound.ns))
-    yield from _equal("tensors without a size", told["unsized_tensors"], figures["unsized"][0])
-    yield from _equal("whether it is a lower bound", told["makespan_is_lower_bound"], bool(figures["unsized"][0]))
-    yield from _equal("transfers", len(told["transfers"]), figures["transfers"], len(tables.get("transfers", ())))
+    yield from equal("makespan", makespan, told["makespan_ns"], figures["makespan_ns"])
+    yield from equal("makespan by the critical path", makespan, sum(row["ns"] for row in told["critical"]))
+    yield from equal("makespan by slices", makespan, max([0, *page["timeline"]["end_ns"], *ends]))
+    yield from equal("bound", told["lower_bound_ns"], figures["lower_bound_ns"], int(scene.bound.ns))
+    yield from equal("tensors without a size", told["unsized_tensors"], figures["unsized"][0])
+    yield from equal("whether it is a lower bound", told["makespan_is_lower_bound"], bool(figures["unsized"][0]))
+    yield from equal("transfers", len(told["transfers"]), figures["transfers"], len(tables.get("transfers", ())))
     moved = sum(row["bytes"] for row in told["transfers"])
-    yield from _equal(
-        "bytes moved", moved, figures["moved_bytes"], sum(r["bytes"] for r in tables.get("transfers", ()))
-    )
-    yield from _equal("nodes", told["graph"]["nodes"], figures["nodes"], len(tables["nodes"]), len(told["placement"]))
-    yield from _equal("nodes that run", told["step"]["nodes"], figures["running"])
-    yield from _equal("edges", told["graph"]["edges"], len(page["edges"]["src"]), len(tables.get("edges", ())))
+    yield from equal("bytes moved", moved, figures["moved_bytes"], sum(r["bytes"] for r in tables.get("transfers", ())))
+    yield from equal("nodes", told["graph"]["nodes"], figures["nodes"], len(tables["nodes"]), len(told["placement"]))
+    yield from equal("nodes that run", told["step"]["nodes"], figures["running"])
+    yield from equal("edges", told["graph"]["edges"], len(page["edges"]["src"]), len(tables.get("edges", ())))
     peaks = [row["peak_bytes"] for row in told["devices"].values()]
-    yield from _equal("peaks", peaks, page["memory"]["peak_bytes"], [row["peak_bytes"] for row in tables["devices"]])
-    yield from _equal("busy times", [r["busy_ns"] for r in told["devices"].values()], scene.trace.busy_ns.tolist())
-    yield from _equal("bytes of links", told["links"], {r["link"]: r["bytes"] for r in tables.get("links", ())})
-    yield from _equal("algorithm", told["algorithm"], {"asked": figures["asked"], "used": figures["used"]})
+    yield from equal("peaks", peaks, page["memory"]["peak_bytes"], [row["peak_bytes"] for row in tables["devices"]])
+    yield from equal("busy times", [r["busy_ns"] for r in told["devices"].values()], scene.trace.busy_ns.tolist())
+    yield from equal("bytes of links", told["links"], {r["link"]: r["bytes"] for r in tables.get("links", ())})
+    yield from equal("algorithm", told["algorithm"], {"asked": figures["asked"], "used": figures["used"]})
     busiest = peaks[int(np.argmax(scene.trace.busy_ns))]  # others may be left out
     shown = [show_nanos(makespan)] + ([] if scene.training is not None else [show_bytes(busiest)])
     short = summarise(scene)
@@ -198,11 +98,6 @@ def same_figures(case: Case) -> Iterator[str]:
             yield f"the full summary does not say {text}"
     if scene.training is None and not scene.trace.dead_fetches and shown[0] not in short:
         yield f"the summary does not say {shown[0]}"
-
-
-def _equal(what: str, *values: object) -> Iterator[str]:
-    if any(value != values[0] for value in values[1:]):
-        yield f"{what}: {' and '.join(str(value)[:100] for value in values)}"
 
 
 def peaks_add_up(case: Case) -> Iterator[str]:
@@ -336,7 +231,7 @@ def measured_back(case: Case) -> Iterator[str]:
     if scene.assignment.used not in ("tensorflow", "requested"):
         raise NothingSaid  # times on one kind of device change the estimates of no other, but do the plan
     again = case.scene(kept)
-    yield from _equal("makespan with own times", int(scene.trace.makespan), int(again.trace.makespan))
+    yield from equal("makespan with own times", int(scene.trace.makespan), int(again.trace.makespan))
 
 
 def as_toml(case: Case) -> Iterator[str]:
@@ -424,7 +319,9 @@ def _message(path: str) -> tuple[Proto, str]:
 
 def other_names(case: Case) -> Iterator[str]:
     """Other letters in the names of nodes change nothing but the names."""
-    scene = case.only(steps=True, without=("--branch", "--keep-calls", "--replicate"))  # `global_step` is a name
+    scene = case.only(
+        steps=True, without=("--branch", "--keep-calls", "--replicate", *NAMING)
+    )  # `global_step` is a name
     if case.call.options.get("--algorithm") == "search":
         raise NothingSaid  # one of its orders is that of names
     if scene.graph.expanded or scene.graph.library or Path(case.call.graph).suffix == ".meta" or scene.step.feeds:
@@ -450,10 +347,10 @@ def other_names(case: Case) -> Iterator[str]:
     if not scene.step.fetches:
         raise NothingSaid
     one, other = case.scene(first), case.scene(call.having(graph=file))
-    yield from _equal("makespan under other names", int(one.trace.makespan), int(other.trace.makespan))
-    yield from _equal("devices under other names", one.assignment.device.tolist(), other.assignment.device.tolist())
-    yield from _equal("bound under other names", int(one.bound.ns), int(other.bound.ns))
-    yield from _equal("peaks under other names", one.trace.peak_bytes.tolist(), other.trace.peak_bytes.tolist())
+    yield from equal("makespan under other names", int(one.trace.makespan), int(other.trace.makespan))
+    yield from equal("devices under other names", one.assignment.device.tolist(), other.assignment.device.tolist())
+    yield from equal("bound under other names", int(one.bound.ns), int(other.bound.ns))
+    yield from equal("peaks under other names", one.trace.peak_bytes.tolist(), other.trace.peak_bytes.tolist())
 
 
 def _turned(name: str) -> str:
@@ -567,9 +464,9 @@ def rows_of_compare(case: Case) -> Iterator[str]:
     asked = call.asked()
     row = candidates(read_request(asked), asked.compare).entries[-1]
     assert row.score is not None
-    yield from _equal("makespan in the table", int(scene.trace.makespan), row.score.makespan_ns)
-    yield from _equal("used in the table", scene.assignment.used, row.score.used)
-    yield from _equal("bytes in the table", sum(r["bytes"] for r in record(scene)["transfers"]), row.score.moved_bytes)
+    yield from equal("makespan in the table", int(scene.trace.makespan), row.score.makespan_ns)
+    yield from equal("used in the table", scene.assignment.used, row.score.used)
+    yield from equal("bytes in the table", sum(r["bytes"] for r in record(scene)["transfers"]), row.score.moved_bytes)
     if row.score.lower_bound_ns < scene.bound.ns:
         yield f"the table's bound, {row.score.lower_bound_ns} ns, is below that of the run, {scene.bound.ns} ns"
 
@@ -580,7 +477,7 @@ def rows_of_what_if(case: Case) -> Iterator[str]:
     if len(scene.trace.tasks.kind) > LARGE_OPS or case.call.options["--algorithm"] not in ("tensorflow", "requested"):
         raise NothingSaid  # a plan by costs would be another
     told = record(case.scene(case.call.having({"--what-if": "kept"})))["what_if"]
-    yield from _equal("makespan without a change", int(scene.trace.makespan), told["makespan_ns"])
+    yield from equal("makespan without a change", int(scene.trace.makespan), told["makespan_ns"])
     for row in told["rows"]:
         option = {"batch": "--batch", "contention": "--contention", "protocol": "--protocol"}.get(row["what"])
         change = {option: row["after"]} if option else {}
@@ -590,7 +487,7 @@ def rows_of_what_if(case: Case) -> Iterator[str]:
             again = case.scene(case.call.having(change))
             if again.assignment.device.tolist() != scene.assignment.device.tolist() and row["what"] != "devices":
                 continue
-            yield from _equal(f"makespan with {change}", int(again.trace.makespan), row["makespan_ns"])
+            yield from equal(f"makespan with {change}", int(again.trace.makespan), row["makespan_ns"])
 
 
 def late_recvs(case: Case) -> Iterator[str]:
@@ -604,10 +501,10 @@ def late_recvs(case: Case) -> Iterator[str]:
         raise NothingSaid
     if scene.assignment.device.tolist() != plain.assignment.device.tolist():
         yield "the placement is another"
-    yield from _equal("makespan without delays", int(plain.trace.makespan), told["makespan_ns"]["without"])
-    yield from _equal("makespan with delays", int(scene.trace.makespan), told["makespan_ns"]["with"])
+    yield from equal("makespan without delays", int(plain.trace.makespan), told["makespan_ns"]["without"])
+    yield from equal("makespan with delays", int(scene.trace.makespan), told["makespan_ns"]["with"])
     peaks = {name: row["without"] for name, row in told["peak_bytes"].items()}
-    yield from _equal("peaks without", {n: r["peak_bytes"] for n, r in record(plain)["devices"].items()}, peaks)
+    yield from equal("peaks without", {n: r["peak_bytes"] for n, r in record(plain)["devices"].items()}, peaks)
     if rule == "whitepaper":
         for name, row in (("the step", told["makespan_ns"]), *told["peak_bytes"].items()):
             if row["with"] > row["without"]:
@@ -617,7 +514,11 @@ def late_recvs(case: Case) -> Iterator[str]:
 def no_chance(case: Case) -> Iterator[str]:
     """Where nothing is drawn another seed changes nothing."""
     call = case.call
-    drawn = call.options.get("--order") == "tensorflow" or "noise" in call.options.get("--disturb", "")
+    drawn = (
+        call.options.get("--order") == "tensorflow"
+        or "0.5" in call.options.get("--branch", "")
+        or "noise" in call.options.get("--disturb", "")
+    )
     if drawn or call.options.get("--algorithm") == "search" or call.options.get("--ps-strategy") == "random":
         raise NothingSaid
     again = case.scene(call.having({"--seed": "12345"}))
@@ -633,8 +534,8 @@ def further_task(case: Case) -> Iterator[str]:
     again = case.scene(case.call.having({"--cluster": f"{cluster},zebra=1"}))
     if len(scene.cluster.tasks) == 1:
         raise NothingSaid  # it is cut by a master then
-    yield from _equal("makespan with a further task", int(scene.trace.makespan), int(again.trace.makespan))
-    yield from _equal("devices with a further task", scene.assignment.device.tolist(), again.assignment.device.tolist())
+    yield from equal("makespan with a further task", int(scene.trace.makespan), int(again.trace.makespan))
+    yield from equal("devices with a further task", scene.assignment.device.tolist(), again.assignment.device.tolist())
 
 
 def auto_pipeline(case: Case) -> Iterator[str]:
@@ -655,7 +556,7 @@ def auto_pipeline(case: Case) -> Iterator[str]:
             "--stages": str(one["stages"]),
         }
         again = case.scene(case.call.having(options))
-        yield from _equal(f"makespan with {options}", one["makespan_ns"], int(again.trace.makespan))
+        yield from equal(f"makespan with {options}", one["makespan_ns"], int(again.trace.makespan))
 
 
 def batch_of_file(case: Case) -> Iterator[str]:
@@ -691,7 +592,7 @@ def longer(case: Case) -> Iterator[str]:
     assert longer.training is not None
     short, long = scene.training.training, longer.training.training
     count = len(short.update_ns)
-    yield from _equal("the first updates", short.update_ns.tolist(), long.update_ns.tolist()[:count])
+    yield from equal("the first updates", short.update_ns.tolist(), long.update_ns.tolist()[:count])
     ended = np.flatnonzero(short.step_end_ns < short.end_ns)
     mine = [(c, n, s, e) for c, n, s, e in zip(*(col[ended].tolist() for col in _steps(short)), strict=True)]
     theirs = set(zip(*(column.tolist() for column in _steps(long)), strict=True))
@@ -777,4 +678,5 @@ LAWS: Mapping[str, Law] = {
     "a longer training": Law(longer),
     "a client alone as a step": Law(alone_as_a_step),
     "a row of --workers": Law(rows_of_workers),
+    **{name: Law(of, alone) for name, (of, alone) in MEETING.items()},
 }
