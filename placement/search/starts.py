@@ -17,10 +17,13 @@ parallelizing convolutional neural networks", 2014.
 So the layers of an unrolled network are each on a device, as in Sutskever, Vinyals and Le, "Sequence to sequence
 learning with neural networks", NIPS 2014. Where many small ops run faster on processors, these share them.
 
+`cuts` and `layers` give a device work in proportion to its speed, and begin with the fastest.
+
 `lists` takes ops by falling upward rank, in machine code, aware of the links that transfers hold. The list is HEFT's
 (Topcuoglu, Hariri and Wu 2002). An op goes to the device on which it ends first. Its inputs are sent there and wait for
 links that earlier ones hold, as in Sinnen and Sousa, "Communication contention in task scheduling", IEEE TPDS 16(6),
-2005. This is done over all devices and over some of them, as fewer are often faster.
+2005. This is done over all devices and over some of them, as fewer are often faster: first over those of one
+task, as each hop between hosts may cost a recurrence more than a second GPU brings.
 """
 
 from __future__ import annotations
@@ -132,16 +135,16 @@ def cuts(made: Decisions, base: Sequence[int], *, tight: bool) -> Iterator[Vecto
 
     `tight`: memory could be short, so cuts by memory come first.
     """
-    busy = working(made.problem)
-    kinds = [made.work_ns, _held(made)]
+    speeds = _speeds(made)
+    kinds = [(made.work_ns, speeds), (_held(made), np.ones(len(speeds)))]
     crossing = [_crossing(made, order) for order in made.orders]
     for slack in _SLACKS:
-        for k in _counts(len(busy)):
-            for weight in kinds[::-1] if tight else kinds:
+        for weight, fast in kinds[::-1] if tight else kinds:
+            for some in _teams(working(made.problem), speeds):
                 for row, order in enumerate(made.orders):
-                    bounds = _best_cut(crossing[row], weight[order] + 1e-9, k, slack)
+                    bounds = _best_cut(crossing[row], weight[order] + 1e-9, fast[some], slack)
                     stretch = np.searchsorted(bounds, np.arange(len(order)), side="right")
-                    yield _placed(made, base, order, stretch, busy)
+                    yield _placed(made, base, order, stretch, some)
 
 
 def apart(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
@@ -159,7 +162,8 @@ def apart(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
     values, seen = values_of(made), set()
     for k in dict.fromkeys((min(parts, len(busy)), len(busy))):
         for slack in _SLACKS[:2]:
-            stretch = np.searchsorted(_best_cut(crossing, weight, k, slack), np.arange(len(order)), side="right")
+            bounds = _best_cut(crossing, weight, np.ones(k), slack)
+            stretch = np.searchsorted(bounds, np.arange(len(order)), side="right")
             if stretch.tobytes() in seen:
                 continue
             seen.add(stretch.tobytes())
@@ -182,17 +186,17 @@ def layers(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
     np.minimum.at(place, row[row >= 0], np.flatnonzero(row >= 0))
     cpus = [device for device, cpu in enumerate(made.problem.cpu) if cpu]
     sets = [working(made.problem)] + [cpus] * (len(cpus) > 1 and len(cpus) < len(made.problem.cpu))
-    nets, whole, seen = nets_of(made), made.work_ns.sum(), set()
+    nets, whole, speeds, seen = nets_of(made), made.work_ns.sum(), _speeds(made), set()
     for share in _OF_LAYERS:
         for busy in sets:
-            for k in _counts(len(busy)):
-                layer = layers_of(nets, whole * share / k)
+            for some in _teams(busy, speeds):
+                layer = layers_of(nets, whole * share / len(some))
                 order = np.lexsort((place, _begun(layer, place, made.work_ns)[layer]))
                 crossing = _crossing(made, order)
                 for slack in _SLACKS[:2]:
-                    bounds = _best_cut(crossing, made.work_ns[order] + 1e-9, k, slack)
+                    bounds = _best_cut(crossing, made.work_ns[order] + 1e-9, speeds[some], slack)
                     stretch = np.searchsorted(bounds, np.arange(len(order)), side="right")
-                    device = _placed(made, base, order, stretch, busy)
+                    device = _placed(made, base, order, stretch, some)
                     if device.tobytes() not in seen:
                         seen.add(device.tobytes())
                         yield device
@@ -208,6 +212,22 @@ def _begun(layer: Vector, place: Vector, work_ns: Floats) -> Vector:
     found = np.zeros(len(place), np.int64)
     found[layer[order[late]]] = place[order[late]]  # the first stays, as it is written last
     return found
+
+
+def _speeds(made: Decisions) -> Floats:
+    """[D] how fast each device does all of the work, of what has a kernel there."""
+    times = made.problem.tables.kind_ns[made.ops].astype(np.float64)
+    fastest = np.where(times < 0, np.inf, times).min(axis=1)
+    taken = np.where(times < 0, np.where(fastest < np.inf, fastest, 0)[:, None], times).sum(axis=0)
+    speed = (1.0 / (taken + 1))[made.problem.tables.kind]
+    shares: Floats = speed / speed.max()
+    return shares
+
+
+def _teams(busy: Sequence[int], speeds: Floats) -> list[list[int]]:
+    """Some sets of these devices, the fastest ones of each size, in their order."""
+    fastest = sorted(busy, key=lambda device: -speeds[device])
+    return [sorted(fastest[:k], key=busy.index) for k in _counts(len(busy))]
 
 
 def _counts(devices: int) -> list[int]:
@@ -241,19 +261,21 @@ def _crossing(made: Decisions, order: Vector) -> Floats:
     return np.cumsum(change)[: count - 1]
 
 
-def _best_cut(crossing: Floats, weight: Floats, k: int, slack: float) -> Vector:
-    """[k - 1] before which groups to cut, so that least crosses and no stretch weighs more than (1 + slack) / k.
+def _best_cut(crossing: Floats, weight: Floats, speeds: Floats, slack: float) -> Vector:
+    """[k - 1] before which groups to cut, so that least crosses and no stretch weighs (1 + slack) times its share.
+
+    Shares are in proportion to the speeds [k] of devices.
 
     Of a long order it tries some places alone, those where least crosses.
     """
     until, cost = np.append(0.0, np.cumsum(weight)), np.concatenate([[0.0], crossing, [0.0]])
     points = _points(cost)
     until, cost = until[points], cost[points]
-    most = max(until[-1] * (1 + slack) / k, float(np.diff(until).max(initial=0)))
-    first = np.searchsorted(until, until - most * (1 + 1e-9))  # where a stretch that ends at each point may begin
-    best = np.where(until <= most * (1 + 1e-9), cost, np.inf)  # of one stretch more each time, by where the last ends
+    most = np.maximum(until[-1] * (1 + slack) * speeds / speeds.sum(), np.diff(until).max(initial=0)) * (1 + 1e-9)
+    best = np.where(until <= most[0], cost, np.inf)  # of one stretch more each time, by where the last ends
     before = []
-    for _ in range(k - 1):
+    for limit in most[1:]:
+        first = np.searchsorted(until, until - limit)  # where a stretch that ends at each point may begin
         before.append(_lowest(best, first))
         best = best[before[-1]] + cost
     at, bounds = len(until) - 1, []
@@ -314,7 +336,7 @@ def lists(made: Decisions, ranks: Ints) -> Iterator[Vector]:
     jobs, devices = _jobs(made), len(problem.capacity)
     lanes = np.minimum(problem.tables.lanes, 64)
     links = max(len(problem.tables.routes.link_names), 1)
-    for some in subsets(problem):
+    for some in subsets(problem, _speeds(made)):
         use = np.zeros(devices, np.int64)
         use[list(some)] = 1
         may = jobs.may.reshape(-1, devices)
@@ -339,16 +361,18 @@ def lists(made: Decisions, ranks: Ints) -> Iterator[Vector]:
             yield np.where(schedule.device < 0, first, schedule.device)
 
 
-def subsets(problem: Problem) -> list[tuple[int, ...]]:
-    """Some sets of devices: all, the first GPUs with all CPUs, and those of a task of each sort."""
+def subsets(problem: Problem, speeds: Floats) -> list[tuple[int, ...]]:
+    """Some sets of devices: all, those of a task of each sort, and the fastest GPUs with all CPUs."""
     devices = range(len(problem.capacity))
     cpus = tuple(device for device in devices if problem.cpu[device])
-    others = tuple(device for device in devices if not problem.cpu[device])
+    others = tuple(sorted((one for one in devices if not problem.cpu[one]), key=lambda one: -speeds[one]))
     task = problem.cluster.task_of
-    found = [tuple(devices), *(others[:count] + cpus for count in (2, 3, 4, 6) if count < len(others))]
+    found = [tuple(devices)]
     of_task = [tuple(device for device in devices if task[device] == one) for one in sorted(set(task))]
     if len(of_task) > 1:
-        found += {tuple(problem.cluster.kind_of[device] for device in some): some for some in of_task}.values()
+        kinds = {tuple(problem.cluster.kind_of[device] for device in some): some for some in of_task[::-1]}
+        found += sorted(kinds.values(), key=lambda some: -sum(speeds[device] for device in some if device in others))
+    found += [others[:count] + cpus for count in (2, 3, 4, 6) if count < len(others)]
     return found
 
 

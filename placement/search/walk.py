@@ -27,6 +27,7 @@ from placement.search.ahead import ahead_of
 from placement.search.decisions import Decisions, Vector
 from placement.search.gathering import sizes
 from placement.search.judge import Candidate, Judge, as_ops
+from placement.search.tidying import tidied
 from simulator import limits
 from simulator.columns import Ids, by_key
 from simulator.execution.arrays import PRIORITY
@@ -198,6 +199,8 @@ def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> l
         else:
             tenths = _WARM if turn % 2 == 0 else _COOL
         one = walker.cycle(start, length, tenths, progress)
+        if judge.left():
+            one = tidied(judge, one)
         found.append(one)
         progress.cycles += 1
         if one.rank < best.rank:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placement.search.decisions import decisions_of
-from placement.search.starts import _best_cut, cuts
+from placement.search.starts import _best_cut, _speeds, _teams, cuts, subsets
+from simulator import estimate, load_cluster
 from simulator.columns import ints
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
 
@@ -31,7 +32,7 @@ def test_no_cut_of_that_balance_lets_less_cross(data: st.DataObject) -> None:
         return float("inf") if heavy else float(sum(cost[at] for at in set(bounds)))
 
     best = min(taken(bounds) for bounds in combinations_with_replacement(range(count + 1), k - 1))
-    found = tuple(_best_cut(crossing, weight, k, slack).tolist())
+    found = tuple(_best_cut(crossing, weight, np.ones(k), slack).tolist())
     if best < float("inf"):
         assert taken(found) < float("inf")
         assert sum(cost[at] for at in found) >= best
@@ -47,3 +48,32 @@ def test_a_chain_is_cut_where_it_is_thin() -> None:
     made = decisions_of(problem, ints([80 - 10 * at for at in range(8)]), 0)
     first = next(cuts(made, [0] * 8, tight=False))
     assert first.tolist() in ([0] * 4 + [1] * 4, [1] * 4 + [0] * 4)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 9), min_size=20, max_size=60), st.integers(2, 4))
+def test_a_stretch_is_in_proportion_to_the_speed_of_its_device(weight: list[int], fast: int) -> None:
+    speeds = np.array([1.0, fast])
+    bounds = _best_cut(np.zeros(len(weight) - 1), np.array(weight, float), speeds, 0.3)
+    most = np.maximum(1.3 * sum(weight) * speeds / speeds.sum(), max(weight)) * (1 + 1e-6)
+    assert sum(weight[: bounds[0]]) <= most[0]
+    assert sum(weight[bounds[0] :]) <= most[1]
+
+
+def test_of_unequal_devices_the_fastest_are_taken_first() -> None:
+    speeds = np.array([0.1, 0.5, 1.0, 0.5, 1.0])
+    assert _teams([1, 2, 3, 4], speeds) == [[1, 2, 3, 4], [1, 2, 4], [2, 4]]
+    on = cluster_of("gggg")
+    problem = problem_of(tasks({("a", "b"): 1}), on, costs_of(on, [[9, 9, 3, 3]] * 2))
+    speeds = _speeds(decisions_of(problem, ints([0, 0]), 0))
+    assert (speeds[:2] < speeds[2:]).all()
+    assert speeds.max() == 1
+
+
+def test_list_schedules_come_on_a_single_task_before_some_gpus_of_all() -> None:
+    """The task of the fastest GPUs comes first, so that it is judged where few lists are."""
+    graph, on = tasks({("a", "b"): 1}), load_cluster("worker=2x1v100,worker=1x2a100")
+    speeds = np.where([device.kind == "a100" for device in on.devices], 1.0, 0.5)
+    found = subsets(problem_of(graph, on, estimate(graph, on)), speeds)
+    assert found[0] == tuple(range(len(on.devices)))
+    assert [{on.task_of[device] for device in some} for some in found[1:3]] == [{2}, {0}]

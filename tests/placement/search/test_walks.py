@@ -17,8 +17,9 @@ from placement.effort import Effort, silent
 from placement.plan import Plan, verdict
 from placement.problem import Problem, pose
 from placement.search import judge as judging
-from placement.search import walks
+from placement.search import walk, walks
 from placement.search.judge import Candidate
+from placement.search.tidying import tidied
 from placement.search.walk import Progress, Walker, anneal
 from placement.search.walks import walks_of
 from simulator.execution.preparing import prepare
@@ -110,3 +111,12 @@ def test_every_walk_judges_a_tensor_that_a_task_hands_on() -> None:
         whole_trip = said[0]
         found(replace(problem, flavour="local"), 3)
     assert said[3] == said[4] == said[5] != whole_trip  # a local session hands nothing on
+
+
+def test_a_walk_tidies_what_each_cycle_finds() -> None:
+    """So the next cycle begins with groups beside their neighbours, and not only the last answer is tidy."""
+    problem = replace(two_chains(), effort=Effort(judged=4000))
+    with patch.object(walk, "tidied", side_effect=tidied) as tidy:
+        record = search(problem).search
+    assert record is not None
+    assert 1 <= record.cycles - 1 <= tidy.call_count <= record.cycles
