@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 from simulator.graph.messages import GraphDef, Proto
@@ -290,4 +292,6 @@ def _parts(graph: Proto, model: Model) -> list[str]:
 
 
 if __name__ == "__main__":
+    if find_spec("tensorflow") is None:
+        sys.exit('TensorFlow is needed to measure it: pip install "simviz[tensorflow]"')
     child.serve(answer)

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 SIZES = ((4, 200), (64 * 2**10, 100), (2**20, 40), (8 * 2**20, 12))  # bytes, tensors that are sent at once
@@ -112,6 +113,8 @@ def main() -> None:
     asked.add_argument("--rounds", type=int, default=30)
     asked.add_argument("--serve", nargs="+", help=argparse.SUPPRESS)
     options = asked.parse_args()
+    if find_spec("tensorflow") is None:
+        sys.exit('TensorFlow is needed to measure it: pip install "simviz[tensorflow]"')
     if options.serve:
         serve(int(options.serve[0]), options.serve[1:])
         return

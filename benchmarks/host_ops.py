@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -510,6 +511,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--sharing", action="store_true", help="only say which kernels two threads share")
     asked = parser.parse_args()
+    if find_spec("tensorflow") is None:
+        sys.exit('TensorFlow is needed to measure it: pip install "simviz[tensorflow]"')
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
 

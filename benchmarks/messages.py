@@ -23,6 +23,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -283,6 +284,8 @@ def main() -> None:
     asked.add_argument("--protocol", default="grpc")
     asked.add_argument("--urgent", action="store_true", help="before other programs (root)")
     options = asked.parse_args()
+    if find_spec("tensorflow") is None:
+        sys.exit('TensorFlow is needed to measure it: pip install "simviz[tensorflow]"')
     grid = cases()
     made = clients([IDLE, HOME, *grid])
     seen = measured(made, options.rounds, urgent=options.urgent)

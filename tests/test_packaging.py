@@ -66,3 +66,15 @@ def test_the_source_distribution_holds_every_file(held: set[str], built: Path) -
         names = {one.name.partition("/")[2] for one in opened.getmembers() if one.isfile()}
     found = {name for name in names if name != "PKG-INFO" and not name.startswith("simviz.egg-info/")}
     assert found == held | set(NEW)
+
+
+@pytest.mark.parametrize("name", ["hops", "host_ops", "messages", "accuracy_models"])
+def test_a_measurement_says_that_it_needs_tensorflow(name: str, tmp_path: Path) -> None:
+    hidden = "import importlib.util as util\nfind = util.find_spec\n"
+    hidden += "util.find_spec = lambda name, *rest: None if name == 'tensorflow' else find(name, *rest)\n"
+    (tmp_path / "sitecustomize.py").write_text(hidden)
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(__file__).parents[1]}"}
+    command = [sys.executable, str(Path(__file__).parents[1] / "benchmarks" / f"{name}.py")]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.stderr == 'TensorFlow is needed to measure it: pip install "simviz[tensorflow]"\n'
+    assert ended.returncode == 1
