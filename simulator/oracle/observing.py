@@ -19,7 +19,7 @@ import numpy as np
 
 from simulator.errors import OracleError
 from simulator.graph.attributes import COLOCATION
-from simulator.graph.dtypes import BOOL, NAMES, RESOURCE, VARIANT, base
+from simulator.graph.dtypes import BOOL, INT64, NAMES, RESOURCE, VARIANT, base
 from simulator.graph.graph_def import graph_def
 from simulator.graph.purposes import first_values
 from simulator.graph.step import is_tensor
@@ -31,6 +31,8 @@ from simulator.oracle import child
 from simulator.oracle.machine import processor
 from simulator.oracle.scratch import scratch_folder
 from simulator.shapes.filling import written
+from simulator.shapes.propagation import data_inputs
+from simulator.shapes.sparse import made_up_entries, sparse_placeholders
 from simulator.units import show_bytes
 from simulator.wording import some
 
@@ -58,6 +60,7 @@ _BRINGING = frozenset({"QueueEnqueue", "QueueEnqueueV2", "QueueEnqueueMany", "Qu
 _JOINED = frozenset({"BiasAdd", "BiasAddV1", "BiasAddGrad"})
 _PADDED = frozenset({"Conv2D", "Conv3D", "DepthwiseConv2dNative"})
 _PADS = frozenset({"Pad", "PadV2"})
+_SEQUENCES = frozenset({"CTCLoss", "CTCLossV2"})  # steps come first; input 3 has the lengths
 _NUMPY = {1: "float32", 2: "float64", 19: "float16"}  # DataType -> numpy's name, where it is another
 _MADE_UP = "simviz_made_up"  # name scope of the placeholders that are added
 
@@ -281,6 +284,7 @@ def _feeds(
         for at in range(given.tensor_ptr[row], given.tensor_ptr[row + 1])
     }
     named = {**{name: name for name in step.feeds}, **named}
+    sparse = _of_sparse(graph, step)
     if strange := sorted(set(values) - named.keys()):
         raise OracleError(f"{strange[0]!r} is no fed tensor of the step; it feeds {some(sorted(named)) or 'nothing'}")
     shapes: dict[str, Shape] = {}
@@ -302,11 +306,44 @@ def _feeds(
             raise OracleError(f"{name} would be fed {math.prod(shape):,} values; ask for a smaller batch")
         shapes[name] = shape
         place = None
-        if name in values:
-            blobs.append(_bytes(name, values[name], shape, dtype))
+        if name in values or name in sparse:
+            blobs.append(_bytes(name, values.get(name, sparse.get(name)), shape, dtype))
             place = len(blobs)
         feeds.append((fed, dtype, list(shape), place))
+    for name in sorted(sparse.keys() - named.keys()):  # a default that leaves rows open
+        blobs.append(_bytes(name, sparse[name], np.shape(sparse[name]), INT64))
+        feeds.append((name, INT64, list(np.shape(sparse[name])), len(blobs)))
     return shapes, feeds, blobs
+
+
+def _of_sparse(graph: Graph, step: Step) -> dict[str, Any]:
+    """Indices and dense shapes of the sparse tensors that a step is fed, by tensor name: zeros would be none."""
+    made: dict[str, Any] = {}
+    fed = sparse_placeholders(graph, graph.tensor_shape)
+    for one in fed:
+        shape = graph.tensor_shape[one.indices]
+        if graph.tensor_name(one.indices) in step.feeds and shape is not None and min(shape) >= 0:
+            indices, sides = made_up_entries(graph, one, fed)
+            made[graph.tensor_name(one.indices)] = np.asarray(indices, np.int64).reshape(shape)
+            if one.shape >= 0 and _runs_or_is_fed(graph, step, one.shape):
+                made[graph.tensor_name(one.shape)] = np.asarray(sides, np.int64)
+    return made | _lengths(graph, step)
+
+
+def _lengths(graph: Graph, step: Step) -> dict[str, Any]:
+    """Lengths of the sequences whose sparse labels a loss reads, if they are fed: all steps, as labels need some."""
+    inputs, made = data_inputs(graph), dict[str, Any]()
+    for node, op in enumerate(graph.ops):
+        if op in _SEQUENCES:
+            steps, row = graph.tensor_shape[inputs[node][0]], inputs[node][3]
+            shape = graph.tensor_shape[row]
+            if steps and shape and graph.tensor_name(row) in step.feeds and min(*steps, *shape) >= 0:
+                made[graph.tensor_name(row)] = np.full(shape, steps[0], np.int32)
+    return made
+
+
+def _runs_or_is_fed(graph: Graph, step: Step, row: int) -> bool:
+    return bool(step.runs[graph.tensor_node[row]]) or graph.tensor_name(row) in step.feeds
 
 
 def _bytes(name: str, value: Any, shape: Shape, dtype: int) -> bytes:

@@ -16,6 +16,7 @@ from simulator import limits
 from simulator.columns import Ids, ids
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph, Shape
+from simulator.graph.op_classes import SWITCHES
 from simulator.graph.tensors import shape_of, tensor_sizes
 from simulator.shapes.batches import batch_change
 from simulator.shapes.dims import Dims, is_open
@@ -191,8 +192,11 @@ def _depending(graph: Graph, fed: Sequence[int]) -> list[int]:
     putting, taking = _stores(graph, PUTS), _stores(graph, TAKES)
     reached = np.zeros(len(graph.tensor_node), bool)
     reached[list(fed)] = True
+    switches = [node for node, op in enumerate(graph.ops) if op in SWITCHES]
+    shaping = graph.edge_tensor >= 0
+    shaping[graph.in_ptr[switches] + 1] = False  # a predicate says nothing of the shape of what it lets pass
     while True:  # one round per level of the graph; a level costs a pass over the edges
-        edges = (graph.edge_tensor >= 0) & reached[graph.edge_tensor]
+        edges = shaping & reached[graph.edge_tensor]
         nodes = np.zeros(len(graph), bool)
         nodes[graph.edge_dst[edges]] = True
         nodes |= (taking >= 0) & np.isin(taking, putting[nodes & (putting >= 0)])  # no edge leads from one to the other

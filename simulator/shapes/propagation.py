@@ -487,8 +487,8 @@ class _Propagation:
                 followed.add(tensor)
                 pending.append(tensor)
 
-        for tensor in self.returned:
-            if self.types[tensor] in _COUNTS and tensor not in followed:
+        for tensor in (*self.returned, *self.rows):
+            if tensor >= 0 and self.types[tensor] in _COUNTS and tensor not in followed:
                 followed.add(tensor)
                 pending.append(tensor)
         calls = set(calling(graph, range(len(graph)))) if graph.library else set()

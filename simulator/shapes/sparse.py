@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from simulator.graph.const_values import elements
 from simulator.graph.dtypes import INT64, base
 from simulator.graph.graph import Graph, Shape
+from simulator.graph.tensors import shape_of
 from simulator.shapes.propagation import EDGE, PLACEHOLDERS, data_inputs
 from simulator.shapes.rules import PASSING
 from simulator.wording import some
@@ -56,7 +58,7 @@ def sparse_placeholders(graph: Graph, declared: Sequence[Shape | None]) -> list[
         return []
     part_of: dict[int, int] = {}
     found = []
-    beside = (one for one in _beside(edge) if _as_made(declared, one))
+    beside = (one for one in _beside(edge) if _as_made(graph, one))
     for one in (*_named(graph, edge), *beside, *_read(graph, edge)):
         parts = {row: part for part, row in enumerate(one) if row >= 0}
         new = not part_of.keys() >= parts.keys()
@@ -98,9 +100,10 @@ def _agree(declared: Sequence[Shape | None], one: SparsePlaceholders) -> bool:
     return len({*entries}) < 2 and len({*ranks}) < 2
 
 
-def _as_made(declared: Sequence[Shape | None], one: SparsePlaceholders) -> bool:
-    """Whether entries are open and the rank is told twice: other placeholders that follow on each other rarely are."""
-    indices, values, shape = (declared[row] or () for row in one)
+def _as_made(graph: Graph, one: SparsePlaceholders) -> bool:
+    """Whether the file leaves entries open and tells the rank twice: other placeholders beside each other rarely do."""
+    attrs = [graph.attrs[graph.tensor_node[row]] for row in one]
+    indices, values, shape = ((shape_of(of["shape"].shape) or ()) if "shape" in of else () for of in attrs)
     return bool(indices and values and shape) and max(indices[0], values[0]) < 0 < shape[0] and indices[1:] == shape
 
 
@@ -188,3 +191,53 @@ def assumed(
         f"{each}{names} belongs to a sparse tensor of {count}, one per example; give another number as a feed, "
         f"such as {asked}=ENTRIES"
     ]
+
+
+def made_up_entries(
+    graph: Graph, one: SparsePlaceholders, fed: Sequence[SparsePlaceholders]
+) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+    """Indices and dense shape of one of the sparse tensors that a graph is fed: sorted, as many in each row.
+
+    A side is that of the default, else the one that a product asks, else as long as the entries need.
+    """
+    entries, rank = graph.tensor_shape[one.indices] or (0, 2)
+    rows = rows_of_sparse(graph, graph.tensor_shape, {}, fed, None, max(1, entries))
+    told = [*_default(graph, one.shape, rank)] if one.shape >= 0 else [-1] * rank
+    for place, side in _asked(graph, one):
+        told[place] = side if told[place] < 0 else told[place]
+    told[:1] = [rows if told[0] < 0 else told[0]] * bool(rank)
+    if not rank:
+        return [()] * entries, ()
+    rows = max(1, min(told[0], rows))
+    sides = [max(1, side) for side in told[:-1]] + [told[-1] if told[-1] > 0 else max(1, -(-entries // rows))]
+    inner = sides[-1] if rank > 1 else 1
+    indices = []
+    for entry in range(entries):
+        row = entry * rows // max(1, entries)
+        first = -(-row * entries // rows)
+        indices.append((row, *[0] * (rank - 2), *[(entry - first) % inner] * (rank > 1)))
+    return indices, tuple(sides)
+
+
+def _default(graph: Graph, row: int, rank: int) -> tuple[int, ...]:
+    """The sides that the default of a placeholder of a dense shape says, -1 for an open one."""
+    node = int(graph.tensor_node[row])
+    for source in graph.edge_src[graph.in_ptr[node] : graph.in_ptr[node + 1]].tolist():
+        found = elements(graph.attrs[source]) if graph.ops[source] == "Const" else None
+        if found is not None and len(found) == rank:
+            return tuple(map(int, found))
+    return (-1,) * rank
+
+
+def _asked(graph: Graph, one: SparsePlaceholders) -> Iterator[tuple[int, int]]:
+    """The sides of a sparse matrix that the other factor of a product asks, with their places."""
+    inputs = data_inputs(graph)
+    for node, op in enumerate(graph.ops):
+        if op == "SparseTensorDenseMatMul" and inputs[node][0] == one.indices:
+            flags = [
+                bool(graph.attrs[node][name].b) for name in ("adjoint_a", "adjoint_b") if name in graph.attrs[node]
+            ]
+            across, turned = (*flags, False, False)[:2]
+            dense = graph.tensor_shape[inputs[node][3]]
+            if dense is not None and len(dense) == 2 and dense[turned] > 0:
+                yield (0 if across else 1), dense[turned]

@@ -139,7 +139,22 @@ def _convolution(tf: Any) -> None:
     tf.nn.relu(tf.nn.bias_add(made, tf.ones([4]), data_format="NCHW", name="bias"), name="out")
 
 
+def _sparse(tf: Any) -> None:
+    """A wide column of 50, one of unknown rank that a loss over sequences takes, and rows of an embedding."""
+    wide, labels = (
+        tf.sparse_placeholder(tf.float32, [4, 50], name="wide"),
+        tf.sparse_placeholder(tf.int32, name="labels"),
+    )
+    ids = tf.sparse_placeholder(tf.int64, [None, 9], name="ids")
+    tf.sparse.sparse_dense_matmul(wide, tf.ones([50, 2]), name="product")
+    sounds, lengths = tf.placeholder(tf.float32, [4, 20, 7], name="x"), tf.placeholder(tf.int32, [4], name="lengths")
+    tf.identity(tf.nn.ctc_loss(labels, tf.transpose(sounds, [1, 0, 2]), lengths), name="loss")
+    rows = tf.nn.embedding_lookup_sparse(tf.ones([30, 5]), ids, None, combiner="sum")
+    tf.identity(rows, name="rows")
+
+
 _GRAPHS = {
+    "sparse": _sparse,
     "loop": _loop,
     "alternating": _alternating,
     "trained": _trained,

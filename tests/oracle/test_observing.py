@@ -153,6 +153,19 @@ def test_a_queue_brings_made_up_examples_and_no_time() -> None:
     assert observed.nodes["batch"].op == "QueueDequeueManyV2"
 
 
+@pytest.mark.parametrize("feeds", [{}, {"ids/values": (23,), "wide/indices": (9, 2)}])
+@pytest.mark.parametrize("batch", [None, 3, 7])
+def test_sparse_feeds_have_entries_in_each_row(batch: int | None, feeds: Mapping[str, Shape]) -> None:
+    rows = batch or 4
+    graph = load(made("sparse"), batch=batch, feeds=feeds)
+    step = choose_step(graph, fetches=("product/SparseTensorDenseMatMul:0", "loss:0", "rows:0"))
+    observed = observe_step(graph, step=step)
+    assert shape(observed, "product/SparseTensorDenseMatMul") == (rows, 2)
+    assert (shape(observed, "loss"), shape(observed, "rows")) == ((rows,), (rows, 5))
+    assert observed.feeds["ids/values:0"] == feeds.get("ids/values", (rows,))
+    assert observed.feeds["wide/values:0"] == (9 if feeds else rows,)
+
+
 def test_variables_have_their_first_values_or_made_up_ones() -> None:
     observed = seen("variables", "out:0")
     assert observed.synthetic == ("bare", "handle")

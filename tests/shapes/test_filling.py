@@ -356,3 +356,18 @@ def test_what_the_file_knows_stays(graph: Graph) -> None:
         if before is not None:
             assert after is not None
             assert all(b in (a, -1) for a, b in zip(after, before, strict=True))
+
+
+def test_what_a_branch_reads_of_a_captured_variable_keeps_its_shape_with_another_batch() -> None:
+    """As in a training with a scaled loss: whether the updates run hangs on the gradients, their shapes do not."""
+    made = Rows()
+    made.add("x", "Placeholder", **typed("Placeholder", (4, 3)))
+    made.add("finite", "IsFinite", ["x"], T=type_attr())
+    made.add("axes", "Const", dtype=type_attr(3), value=const(0, 1))
+    made.add("whether", "All", ["finite", "axes"], Tidx=type_attr(3))
+    made.add("variable", "Placeholder", dtype=type_attr(20), shape=shape_attr())
+    made.add("way", "Switch", ["variable", "whether"], T=type_attr(20))
+    made.add("read", "ReadVariableOp", ["way:1"], dtype=type_attr(), _output_shapes=shapes_attr((8,)))
+    made.add("end", "Neg", ["read"], T=type_attr())
+    graph = with_shapes(made.built(), batch=7)
+    assert (shape(graph, "x"), shape(graph, "read"), shape(graph, "end")) == ((7, 3), (8,), (8,))

@@ -2,10 +2,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from simulator.graph.const_values import elements
 from simulator.graph.graph import Graph, Shape
+from simulator.graph.messages import AttrValue
 from simulator.graph.tensors import shape_of
 from simulator.shapes.filling import with_shapes
-from simulator.shapes.sparse import sparse_placeholders
+from simulator.shapes.sparse import made_up_entries, sparse_placeholders
 from tests.strategies import Rows, shape_attr, type_attr
 
 INT64, FLOAT = 9, 1
@@ -59,14 +61,14 @@ def shapes(graph: Graph) -> Mapping[str, Shape | None]:
     return {graph.names[graph.tensor_node[row]]: shape for row, shape in enumerate(graph.tensor_shape)}
 
 
-def wide(*, named: str = "{}", dense: int = -1) -> Rows:
-    """A sparse tensor of 50 columns times weights, beside dense features."""
+def wide(*, named: str = "{}", dense: int = -1, product: bool = True) -> Rows:
+    """A sparse tensor, of 50 columns where it is multiplied by weights, beside dense features."""
     made = fed(
         [(named.format(name), dtype, shape) for name, dtype, shape in SPEC],
-        products=[named.format(name) for name, _, _ in SPEC],
+        products=[named.format(name) for name, _, _ in SPEC] if product else [],
     )
     made.add("dense", "Placeholder", dtype=type_attr(FLOAT), shape=shape_attr(dense, 3))
-    made.add("sum", "AddV2", ["product", "dense"], T=type_attr(FLOAT))
+    made.add("sum", "AddV2", ["product" if product else "dense", "dense"], T=type_attr(FLOAT))
     return made
 
 
@@ -117,3 +119,31 @@ def test_a_matrix_is_taken_where_no_rank_is_told() -> None:
     made.add("none", "Neg", ["a/values"], T=type_attr(FLOAT))
     seen = shapes(with_shapes(made.built(), batch=7))
     assert [seen[f"a/{name}"] for name in ("indices", "values", "shape")] == [(7, 2), (7,), (2,)]
+
+
+def test_the_default_of_a_dense_shape_is_written_anew_though_nobody_reads_it() -> None:
+    made = Rows()
+    value = AttrValue()
+    value.tensor.dtype = INT64
+    value.tensor.int64_val.extend((4, 50))
+    value.tensor.tensor_shape.dim.add(size=2)
+    made.add("sides", "Const", dtype=type_attr(INT64), value=value)
+    made.add("a/shape", "PlaceholderWithDefault", ["sides"], dtype=type_attr(INT64), shape=shape_attr(2))
+    made.add("a/values", "Placeholder", dtype=type_attr(FLOAT), shape=shape_attr(-1))
+    made.add("a/indices", "Placeholder", dtype=type_attr(INT64), shape=shape_attr(-1, 2))
+    made.add("dense", "Placeholder", dtype=type_attr(FLOAT), shape=shape_attr(4, 3))
+    made.add("end", "Neg", ["a/values"], T=type_attr(FLOAT))
+    graph = with_shapes(made.built(), batch=7)
+    assert elements(graph.attrs[graph.row("sides")]) == [7, 50]
+
+
+@pytest.mark.parametrize("entries", [0, 1, 3, 7, 20, 23])
+def test_made_up_entries_are_sorted_different_and_in_each_row(entries: int) -> None:
+    graph = with_shapes(wide(dense=7, product=False).built(), feeds={"x_1": (entries,)})
+    (one,) = sparse_placeholders(graph, graph.tensor_shape)
+    indices, sides = made_up_entries(graph, one, [one])
+    assert sides == (7, max(1, -(-entries // 7)))
+    assert indices == sorted({*indices})
+    assert len(indices) == entries
+    assert all(0 <= row < 7 and 0 <= column < sides[1] for row, column in indices)
+    assert len({row for row, _ in indices}) == min(7, entries)
