@@ -22,8 +22,8 @@ learning with neural networks", NIPS 2014. Where many small ops run faster on pr
 `lists` takes ops by falling upward rank, in machine code, aware of the links that transfers hold. The list is HEFT's
 (Topcuoglu, Hariri and Wu 2002). An op goes to the device on which it ends first. Its inputs are sent there and wait for
 links that earlier ones hold, as in Sinnen and Sousa, "Communication contention in task scheduling", IEEE TPDS 16(6),
-2005. This is done over all devices and over some of them, as fewer are often faster: first over those of one
-task, as each hop between hosts may cost a recurrence more than a second GPU brings.
+2005. This is done over all devices and over some of them, as fewer are often faster. Those of one task come first, as
+each hop between hosts may cost a recurrence more than a second GPU brings.
 """
 
 from __future__ import annotations

@@ -89,9 +89,12 @@ def test_every_kernel_is_one_that_tensorflow_runs() -> None:
 def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "viz", "--calibrate", str(tmp_path / "host.toml")]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(6)
+    started = time.monotonic()
+    while not traces(run.pid)[0]:
+        assert time.monotonic() - started < 60, "no child was started"
+        time.sleep(0.2)
+    time.sleep(4)  # well into the first round
     left = traces(run.pid)
-    assert left[0], "no child was started"
     run.send_signal(signal.SIGINT)
     begun = time.monotonic()
     _, said = run.communicate(timeout=20)
