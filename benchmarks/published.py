@@ -50,6 +50,7 @@ from simulator.cluster.chips import FITTED, Constants
 from simulator.cluster.cluster import Device
 from simulator.costs.estimate import works_of
 from simulator.costs.roofline import OpWork, time_of
+from simulator.graph.handing_on import handed_on
 
 FIELDS = Path(__file__).with_suffix(".csv")
 APART = 1.1  # pairs of rows whose measured times differ by less are in no order
@@ -167,7 +168,7 @@ def prepare(row: Row, placed: Placed) -> None:
     row.bare_ms = step_ms(placed, bare, estimate(graph, bare))
     (number,) = (number for number, device in enumerate(cluster.devices) if device.type == "GPU")
     row.gpu = gpu = cluster.devices[number]
-    works, which = works_of(graph)
+    works, which = works_of(graph, handed_on(graph))
     times = [time_of(work, gpu) for work in works]
     column = costs.kinds.index(gpu.kind)
     # what is priced otherwise than by its work, such as a kernel in host memory, is left to the rest

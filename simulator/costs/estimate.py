@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster, Device
-from simulator.columns import Ints, flags, ids, ints
+from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.costs.collectives import all_reduces
 from simulator.costs.formulas.shaped_op import ShapedOp
 from simulator.costs.fusion import fused, reading_ns
@@ -43,7 +43,8 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
     and assumed sizes. Tensors of unknown size count no bytes. Raises ClusterError if two devices of one kind differ in
     type or speed.
     """
-    works, which = works_of(graph)
+    handing = handed_on(graph)
+    works, which = works_of(graph, handing)
     models = _models(cluster)
     column = np.array([work[:3] for work in works], np.int64).reshape(-1, 3)[which]
     fallback = np.array([work.rule is FALLBACK_RULE or work.rule.opaque for work in works], bool)[which]
@@ -64,6 +65,7 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
         moved_bytes=ints(column[:, 1]),
         notes=(*_assumptions(graph, models, works, which, run_ns), *notes, *profile_notes(profile, models, source)),
         errors=errors,
+        handed_on=handing,
     )
 
 
@@ -88,13 +90,16 @@ def _run_ns(graph: Graph, cluster: Cluster, models: Sequence[Device], works: Seq
     return run_ns
 
 
-def works_of(graph: Graph) -> tuple[list[OpWork], Ints]:
-    """The work of the different ops of the graph, by op, shapes and attributes, and [N] row of each node."""
+def works_of(graph: Graph, handing: Ids) -> tuple[list[OpWork], Ints]:
+    """The work of the different ops of the graph, by op, shapes and attributes, and [N] row of each node.
+
+    `handing` [N] are the inputs that nodes hand on (`graph.handing_on`).
+    """
     tensor_kind: dict[object, int] = {}  # nodes whose tensors have equal shapes, sizes and types cost the same
     sizes, types = graph.tensor_bytes.tolist(), graph.tensor_dtype.tolist()
     kind = [tensor_kind.setdefault(key, len(tensor_kind)) for key in zip(graph.tensor_shape, sizes, types, strict=True)]
     first, sources = graph.in_ptr.tolist(), graph.edge_tensor.tolist()
-    outputs, kept = graph.tensor_ptr.tolist(), (handed_on(graph) != NONE).tolist()
+    outputs, kept = graph.tensor_ptr.tolist(), (handing != NONE).tolist()
     rows: dict[object, int] = {}
     works: list[OpWork] = []
     which = []

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.execution.table_columns import pointers
 from simulator.graph.dtypes import REF
-from simulator.graph.handing_on import NONE, handed_on
+from simulator.graph.handing_on import NONE
 from simulator.graph.op_classes import CONTROL_FLOW, MERGES
 from simulator.partitioning.passes.replication import is_small
 
@@ -81,12 +81,14 @@ def buffers(
     resident[copies] = np.maximum(graph.tensor_bytes[graph.tensor_ptr[ops.node[copies]]], 0)
     held = np.array([op in _RESIDENT for op in ops.kind], bool) | (resident > 0)
     resident[_repeated(ops, held)] = 0
-    slot = handed_on(graph)
-    forwards = _forwards(graph, ops, edges, columns, tensor_of, slot)
+    kept = np.full(len(ops.kind), NONE, np.int64)
+    if costs.handed_on is not None:
+        kept[~ops.inserted] = costs.handed_on[ops.cost_row[~ops.inserted]]
+    forwards = _forwards(graph, ops, edges, columns, tensor_of, kept)
     reference = np.zeros(len(forwards), bool)
     reference[tensor_of[edges.apart]] = True
     forwards[held[columns.tensor_op] | reference] = RESIDENT
-    scratch = costs.scratch_bytes[ops.cost_row] + np.where(held, 0, _unread(graph, ops, columns, slot))
+    scratch = costs.scratch_bytes[ops.cost_row] + np.where(held, 0, _unread(graph, ops, columns, kept))
     return Buffers(
         scratch_bytes=ints(np.where(ops.inserted | ops.silent, 0, scratch)),
         resident_bytes=ints(resident),
@@ -102,11 +104,15 @@ def _repeated(ops: Ops, held: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
 
 
 def _forwards(
-    graph: Graph, ops: Ops, edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64], slot: Ids
+    graph: Graph,
+    ops: Ops,
+    edges: Edges,
+    columns: Layout,
+    tensor_of: npt.NDArray[np.int64],
+    kept: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.int64]:
-    """[T] the input tensor whose buffer each tensor passes on, or OWN; `slot` [N] is that of nodes that hand one on."""
+    """[T] the input tensor whose buffer each tensor passes on, or OWN; `kept` [n] is the input that an op hands on."""
     each = np.array([op in _FORWARDS_EACH for op in ops.kind], bool)
-    kept = np.where(ops.inserted, NONE, slot[ops.node])
     passes = np.array([op in _FORWARDS for op in ops.kind], bool) | each | (kept != NONE)
     merges = np.array([op in MERGES for op in ops.kind], bool)
     given = np.flatnonzero(passes[edges.target] & (edges.row >= 0) & ~edges.stays)
@@ -122,20 +128,20 @@ def _forwards(
     return forwards
 
 
-def _unread(graph: Graph, ops: Ops, columns: Layout, slot: Ids) -> npt.NDArray[np.int64]:
+def _unread(graph: Graph, ops: Ops, columns: Layout, kept: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """[n] bytes of the outputs that nobody reads: they are freed when the op ends, like scratch."""
     own = np.where(graph.tensor_dtype < REF, np.maximum(graph.tensor_bytes, 0), 0)
     large = np.flatnonzero(own)
     places = zip(graph.tensor_node[large].tolist(), graph.tensor_port[large].tolist(), strict=True)
     own[large] = [
-        0 if slot[node] != NONE or _passes(graph.ops[node], port) else size
+        0 if _passes(graph.ops[node], port) else size
         for (node, port), size in zip(places, own[large].tolist(), strict=True)
     ]
     all_of = np.bincount(graph.tensor_node, own, minlength=len(graph)).astype(np.int64)
     read = np.flatnonzero((columns.tensor_row >= 0) & ~columns.stays)
     op, row = columns.tensor_op[read], columns.tensor_row[read]
     of_read = np.bincount(op, own[row], minlength=len(ops.kind)).astype(np.int64)
-    return np.where(ops.inserted, 0, all_of[ops.node] - of_read)
+    return np.where(ops.inserted | (kept != NONE), 0, all_of[ops.node] - of_read)
 
 
 def _passes(kind: str, port: int) -> bool:

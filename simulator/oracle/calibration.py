@@ -19,6 +19,7 @@ from simulator.costs.profile import FIGURES, Figure, KernelTime, Profile
 from simulator.costs.profiled import sides_of
 from simulator.errors import OracleError
 from simulator.graph.graph import Graph
+from simulator.graph.handing_on import handed_on
 from simulator.graph.messages import GraphDef
 from simulator.loading import load
 from simulator.oracle import child
@@ -109,7 +110,7 @@ def _asked(
 def _kernel(graph: Graph, row: int, cores: int, dispatch_ns: float, times: list[float]) -> KernelTime:
     """A case's time, with what the cost table counts for it."""
     node = graph.index[graph.node(f"case{row}").inputs[0].lstrip("^")]
-    table, which = works_of(graph)
+    table, which = works_of(graph, handed_on(graph))
     work = table[which[node]]
     m, n, k, count, taps = sides_of(work.kernel)
     return KernelTime(

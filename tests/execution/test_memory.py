@@ -16,11 +16,12 @@ from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
+from simulator.graph.messages import AttrValue
 from simulator.partitioning.cut import partition
 from simulator.partitioning.partitions import Partitions
 from tests.execution.cases import apart, assigned, attrs_of, cluster, costs, dags, runs, whole
 from tests.execution.test_engine import story
-from tests.strategies import Rows, loop, typed
+from tests.strategies import INT32, Rows, loop, shapes_attr, type_attr, typed
 
 
 def simulated(graph: Graph, on: Cluster, rows: list[int], **rest: list[int]) -> tuple[Trace, Partitions]:
@@ -58,10 +59,34 @@ def test_a_hand_over_makes_no_copy() -> None:
 
 def test_an_op_that_changes_nothing_takes_no_kernel_and_no_memory() -> None:
     graph, on = story("x = Placeholder", "a = AddN x", "b = AddN a", "c = AddN a b").built(), apart(1)
-    run_ns = estimate(graph, on).run_ns[:, 0].tolist()
+    priced = estimate(graph, on)
+    run_ns = priced.run_ns[:, 0].tolist()
     assert run_ns[0] == run_ns[1] == run_ns[2] < run_ns[3]
-    trace, _ = simulated(graph, on, [0] * 4)
+    pieces = partition(graph, assigned(on, [0] * 4), on, legal=False, step=whole(graph))
+    trace = simulate(pieces, on, replace(costs(graph, on, 10), handed_on=priced.handed_on))
     assert curve(trace, 0) == [(0, 100), (20, 200), (30, 0)]
+
+
+def test_a_cut_hands_on_what_the_price_does() -> None:
+    """An order that is a constant on another device is no constant of the cut any more, but still the same order."""
+    made = Rows()
+    made.add("x", "Placeholder", **typed("Placeholder", (4, 1, 4)))
+    order = AttrValue()
+    order.tensor.dtype = INT32
+    order.tensor.tensor_shape.dim.add(size=3)
+    order.tensor.int_val.extend([1, 0, 2])
+    made.add("order", "Const", dtype=type_attr(INT32), value=order, _output_shapes=shapes_attr((3,)))
+    kinds = {"T": type_attr(), "Tperm": type_attr(INT32)}
+    made.add("turned", "Transpose", ["x:0", "order:0"], **kinds, _output_shapes=shapes_attr((1, 4, 4)))
+    made.add("end", "Neg", ["turned:0"], **typed("Neg", (1, 4, 4)))
+    graph, on = made.built(), apart(2)
+    peaks = []
+    for of_order in (0, 1):
+        pieces = partition(graph, assigned(on, [0, of_order, 0, 0]), on, legal=False, step=whole(graph))
+        trace = simulate(pieces, on, estimate(graph, on))
+        assert trace.peak_bytes is not None
+        peaks.append(int(trace.peak_bytes[0]) // 64)
+    assert peaks == [2, 2]  # x, which is handed on, and what `end` makes
 
 
 def test_what_passes_a_buffer_on_takes_none() -> None:

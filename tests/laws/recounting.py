@@ -14,7 +14,6 @@ from types import MappingProxyType
 from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
 from simulator.execution.trace import Trace
-from simulator.graph.handing_on import NONE, handed_on
 from simulator.partitioning.partitions import Partitions
 
 FIRST_INPUT = {"Identity", "Reshape", "Switch", "Merge", "ReadVariableOp", "_Send", "_HostSend"}
@@ -65,7 +64,6 @@ class Recount:
         self.buffers: dict[tuple[int, int], Buffer | None] = {}
         for row in range(len(self.graph)):
             self.times(row)
-        self.handed_on = handed_on(self.graph).tolist()  # tests/oracle/test_handing_on.py judges it
         for row in range(len(self.graph)):
             self.hold(row)
 
@@ -123,12 +121,17 @@ class Recount:
                 return Buffer(device, nbytes, int(start[crossing]), [int(end[crossing])])
             node, port = self.inputs(int(self.pieces.send[crossing]))[0]  # handed over
             return self.buffer(node, port)
-        if self.handed_on[row] != NONE:
-            return self.buffer(*self.inputs(row)[self.handed_on[row]])
+        if (slot := self.handed_on(row)) >= 0:
+            return self.buffer(*self.inputs(row)[slot])
         if op == "IdentityN" or (op in FIRST_INPUT and not (op == "Merge" and port)):
             slot = port if op == "IdentityN" else self.taken(row) if op == "Merge" else 0
             return self.buffer(*self.inputs(row)[slot])
         return Buffer(device, nbytes, self.begin[row], [self.end[row]])
+
+    def handed_on(self, row: int) -> int:
+        """The input that a node hands on because it changes nothing, -1: none."""
+        told = self.priced.handed_on
+        return -1 if told is None or self.pieces.inserted[row] else int(told[self.pieces.origin[row]])
 
     def taken(self, row: int) -> int:
         """The slot that a Merge passes on: one of those that came first; of these the run has chosen."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import of_partitions
 from simulator.graph.graph import Graph
+from simulator.graph.handing_on import handed_on
 from simulator.graph.messages import AttrValue
 from simulator.partitioning.cut import partition
 from simulator.partitioning.levels import FLAVOURS
@@ -81,6 +84,7 @@ def told(
 
 def check(data: st.DataObject, graph: Graph) -> None:
     on, priced, rows, how = data.draw(worlds(graph))
+    priced = replace(priced, handed_on=handed_on(graph))
     step = data.draw(steps(graph))
     pieces = partition(
         graph, assigned(on, rows), on, legal=False, step=step, flavour=data.draw(st.sampled_from(FLAVOURS))
