@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from simulator.errors import OracleError
 from simulator.graph.attributes import COLOCATION
 from simulator.graph.dtypes import BOOL, INT64, NAMES, RESOURCE, VARIANT, base
 from simulator.graph.graph_def import graph_def
+from simulator.graph.messages import Proto
 from simulator.graph.purposes import first_values
 from simulator.graph.step import is_tensor
 from simulator.graph.tensors import SHAPES, shape_of
@@ -61,6 +63,7 @@ _JOINED = frozenset({"BiasAdd", "BiasAddV1", "BiasAddGrad"})
 _PADDED = frozenset({"Conv2D", "Conv3D", "DepthwiseConv2dNative"})
 _PADS = frozenset({"Pad", "PadV2"})
 _SEQUENCES = frozenset({"CTCLoss", "CTCLossV2"})  # steps come first; input 3 has the lengths
+_CHANNELS_FIRST = (b"NCHW", b"NCDHW")
 _NUMPY = {1: "float32", 2: "float64", 19: "float16"}  # DataType -> numpy's name, where it is another
 _MADE_UP = "simviz_made_up"  # name scope of the placeholders that are added
 
@@ -101,6 +104,7 @@ def observe_step(
         "variables": _variables(given, names),
         "until_s": time_s,
         "memory_bytes": memory_bytes,
+        "channels_first": _has_channels_first(message),
     }
     content = message.SerializeToString(deterministic=True)
     with scratch_folder() as folder:
@@ -130,6 +134,12 @@ def _has_value(graph: Graph, tensor: str) -> bool:
     node, _, port = tensor.rpartition(":")
     dtype = base(int(graph.tensor_dtype[int(graph.tensor_ptr[graph.row(node)]) + int(port)]))
     return dtype not in (RESOURCE, VARIANT)
+
+
+def _has_channels_first(message: Proto) -> bool:
+    """Tell whether some op of a GraphDef or of its functions has its channels first."""
+    nodes = chain(message.node, *(function.node_def for function in message.library.function))
+    return any("data_format" in node.attr and node.attr["data_format"].s in _CHANNELS_FIRST for node in nodes)
 
 
 def _free_bytes() -> int:

@@ -6,8 +6,8 @@ The graph comes pruned to the step and its initialisers. What fills variables, i
     values of its shape, made up       for each variable that has none then
 
 The step runs with one op at a time, which has all cores, so that the time of an op is its own. TensorFlow's rewriting
-of graphs stays off, so that every op of the graph runs under its name. oneDNN stays on, as in a session by default: it
-has kernels for convolutions with channels first.
+of graphs stays off, so that every op of the graph runs under its name. oneDNN is as in a session by default, which
+depends on the processor. It alone has CPU kernels for channels first, so it is on for graphs with such ops.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ def answer(payload: bytes) -> bytes:
 
     Asked: `feeds` as (tensor, DataType, shape, place of a given value among the blobs or None); `fetches`; `targets`;
     `first`, nodes that give first values; `variables` as (node, DataType, shape or None); `until_s`, the seconds that
-    are left; `memory_bytes`; the `folder` to run in. Reply: `not_run`, the reason why it did not run, or None;
-    `tensorflow`, its version; `synthetic`, the variables whose values were made up; `step_ns` and `traced_ns`, the time
-    of a step without and with tracing, 0 where it ran once; `nodes`, as `_described` gives them.
+    are left; `memory_bytes`; `channels_first`, whether some op has them first; the `folder` to run in. Reply:
+    `not_run`, the reason why it did not run, or None; `tensorflow`, its version; `synthetic`, variables whose values
+    were made up; `step_ns` and `traced_ns`, the time of a step without and with tracing, 0 where it ran once; `nodes`,
+    as `_described` gives them.
     """
     begun = time.monotonic()
     facts, blobs = child.unpack(payload)
     os.environ.update(_QUIET)
+    if facts["channels_first"]:
+        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     os.chdir(facts["folder"])
     _bound_memory(facts["memory_bytes"])
     import tensorflow as tf
