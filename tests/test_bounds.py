@@ -94,7 +94,7 @@ def test_a_change_of_kind_is_packed_and_unpacked() -> None:
     assert lower_bound(graph, on, priced, step=whole(graph)) == (30 + 2) + (20 + 4 + 3) + (40 + 5) + 7
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_no_assignment_beats_the_bound(data: st.DataObject) -> None:
     graph = data.draw(dags())
@@ -166,7 +166,7 @@ def test_bytes_that_must_cross_take_their_link() -> None:
     assert bounded(graph, on, priced, allowed).ns == 10 + 1100 + 10  # each as if alone
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_no_allowed_assignment_beats_the_bound(data: st.DataObject) -> None:
     graph = data.draw(dags())
@@ -197,7 +197,7 @@ def test_no_allowed_assignment_beats_the_bound(data: st.DataObject) -> None:
     assert machine.ns >= found.ns
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_the_best_of_all_assignments_of_a_small_graph_is_no_less_than_the_bound(data: st.DataObject) -> None:
     graph = data.draw(dags(max_nodes=5))

@@ -88,7 +88,7 @@ def outcome_of(
         return None, f"{type(error).__name__}: {error}"
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.data())
 def test_a_run_is_the_same_as_of_the_plain_loop(data: st.DataObject) -> None:
     graph = data.draw(dags())
@@ -98,7 +98,7 @@ def test_a_run_is_the_same_as_of_the_plain_loop(data: st.DataObject) -> None:
     check_equal(tables, rows, priority, replace(options, order="auto") if priority else options)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=75)
 @given(st.data())
 def test_steps_of_any_graph_and_their_pieces_are_the_same(data: st.DataObject) -> None:
     graph = data.draw(graphs())
@@ -111,7 +111,7 @@ def test_steps_of_any_graph_and_their_pieces_are_the_same(data: st.DataObject) -
     check_equal(*of_partitions(pieces, on, priced), None, options)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32), st.integers(0, 3), CLUSTERS, st.sampled_from(["fifo", "tensorflow"]))
 def test_loops_anywhere_and_their_pieces_are_the_same(seed: int, trips: int, on: Cluster, order: str) -> None:
     graph, rows = random_graph(seed, len(on), nodes=6, loops=2)
@@ -123,7 +123,7 @@ def test_loops_anywhere_and_their_pieces_are_the_same(seed: int, trips: int, on:
     check_equal(*of_partitions(pieces, on, priced, options), None, options)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=75)
 @given(st.data(), crowded(), st.sampled_from(["fifo", "priority", "tensorflow"]), st.sampled_from(CONTENTIONS))
 def test_lines_before_several_links_are_the_same(
     data: st.DataObject, crowd: tuple[Graph, Cluster, list[int], list[int]], order: str, contention: str

@@ -159,7 +159,7 @@ def test_small_constants_are_copied_to_their_readers() -> None:
     assert len(run(tables, [0, 1, 1]).transfers) == 1  # one place only: sent like any other value
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_search_gets_the_makespan_of_the_record(data: st.DataObject) -> None:
     graph = data.draw(graphs())
@@ -172,7 +172,7 @@ def test_search_gets_the_makespan_of_the_record(data: st.DataObject) -> None:
     assert outcome.makespan == max(outcome.end_ns.max(initial=0), outcome.stages.unpacked_ns.max(initial=0))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.data(), st.integers(2, 1000))
 def test_time_scales(data: st.DataObject, factor: int) -> None:
     graph = data.draw(dags())
@@ -194,7 +194,7 @@ def test_time_scales(data: st.DataObject, factor: int) -> None:
     assert makespan(longer, rows) == factor * makespan(whole_ns, rows)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_names_change_nothing(data: st.DataObject) -> None:
     graph = data.draw(dags())

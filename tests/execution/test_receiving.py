@@ -222,7 +222,7 @@ def test_only_nodes_of_one_device_wait_for_each_other() -> None:
         with_waits(found.cut, [(graph.row("m2"), graph.row("m1"))])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_late_recvs_are_lawful_never_slower_and_never_higher(data: st.DataObject) -> None:
     graph = data.draw(st.one_of(graphs(), dags()))
@@ -241,7 +241,7 @@ def test_late_recvs_are_lawful_never_slower_and_never_higher(data: st.DataObject
     assert changed == sorted(pieces.recv[found.delayed].tolist())
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_latest_times_lie_between_the_end_and_the_makespan_and_what_is_critical_has_no_slack(
     data: st.DataObject,

@@ -186,7 +186,7 @@ def star(count: int) -> Cluster:
     return cluster([f"w:{task}/CPU:0" for task in range(count)], links, routes)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(dags(), st.data())
 def test_transfers_that_never_meet_take_the_same_time_in_every_discipline(graph: Graph, data: st.DataObject) -> None:
     on, priced, rows = data.draw(runs(graph))

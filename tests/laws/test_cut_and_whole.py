@@ -87,7 +87,7 @@ def check(
     assert peaks[0] == peaks[1]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=65)
 @given(st.data())
 def test_pieces_take_the_time_of_the_whole(data: st.DataObject) -> None:
     graph = data.draw(drafts().map(free_constants)).built()
@@ -95,7 +95,7 @@ def test_pieces_take_the_time_of_the_whole(data: st.DataObject) -> None:
     check(graph, *data.draw(runs(graph)), data.draw(st.none() | numbers))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=65)
 @given(st.data())
 def test_so_do_the_pieces_of_a_step_with_feeds_and_fetches(data: st.DataObject) -> None:
     graph = data.draw(drafts().map(free_constants)).built()
@@ -105,7 +105,7 @@ def test_so_do_the_pieces_of_a_step_with_feeds_and_fetches(data: st.DataObject) 
     check(graph, *data.draw(runs(graph)), data.draw(st.none() | numbers), step, options)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_so_do_the_pieces_of_a_conditional(data: st.DataObject) -> None:
     draft = Rows()
@@ -123,7 +123,7 @@ def test_so_do_the_pieces_of_a_conditional(data: st.DataObject) -> None:
     check(graph, *data.draw(runs(graph)), options=options)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_so_do_the_pieces_around_a_loop_on_one_device(data: st.DataObject) -> None:
     draft = Rows()

@@ -42,7 +42,7 @@ PLAIN = SimulationOptions(engine="python")
 ROOT = Path(__file__).parents[2]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=75)
 @given(st.data())
 def test_plans_are_judged_by_the_cut_that_is_made_of_them(data: st.DataObject) -> None:
     graph = data.draw(drafts().map(free_constants)).built()
@@ -171,7 +171,7 @@ def test_by_default_the_cut_is_that_of_a_session_of_such_a_cluster(described: st
     assert any("_S" in name for name in pieces.graph.names) == (pieces.flavour == "master")
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(st.data())
 def test_stopped_early_makes_no_difference(data: st.DataObject) -> None:
     graph = data.draw(drafts().map(free_constants)).built()

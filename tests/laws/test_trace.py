@@ -22,7 +22,7 @@ from tests.execution.cases import apart, assigned, costs, runs, steps, whole
 from tests.strategies import Rows, graphs, loop, typed
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=65)
 @given(st.data())
 def test_every_trace_is_lawful_and_no_faster_than_the_bound(data: st.DataObject) -> None:
     graph = data.draw(graphs())

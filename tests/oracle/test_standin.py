@@ -113,8 +113,8 @@ def test_one_process_answers_about_many_graphs_and_clusters_as_many_would() -> N
         together = [observe(graph, load_cluster(cluster), step=step, asking=asking, **how) for cluster, how in asked]
         again = [observe(graph, load_cluster(cluster), step=step, asking=asking, **how) for cluster, how in asked]
     assert together[3].refusal is not None
-    apart = [observe(graph, load_cluster(cluster), step=step, **how) for cluster, how in asked[:4]]
-    for one, other in [*zip(together, again, strict=True), *zip(apart, together[:4], strict=True)]:
+    apart = [observe(graph, load_cluster(cluster), step=step, **how) for cluster, how in asked[:2]]
+    for one, other in [*zip(together, again, strict=True), *zip(apart, together[:2], strict=True)]:
         assert one.placement == other.placement
         assert one.refusal == other.refusal
         assert [*map(_known, one.partitions)] == [*map(_known, other.partitions)]

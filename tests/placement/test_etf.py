@@ -49,7 +49,7 @@ def by_trying(problem: Problem) -> list[int]:
     return [start[op] for op in range(len(level))]
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(problem=programs(most=9))
 def test_the_heaps_find_what_a_look_at_every_pair_finds(problem: Any) -> None:
     assert schedule(problem).start == by_trying(problem)

@@ -55,7 +55,7 @@ def both(
     return [train(clients, on, priced, options=one, **how) for one in each]
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), st.sampled_from(["fifo", "tensorflow"]), st.sampled_from(CONTENTIONS), st.integers(0, 3))
 def test_whatever_dies_both_see_the_same(seed: int, order: str, contention: str, record: int) -> None:
     workload, on, texts, _ = drawn(Random(seed))
@@ -150,7 +150,7 @@ def assert_noted_alike(plain: Noted | None, other: Noted | None) -> None:
             np.testing.assert_array_equal(getattr(one, name), getattr(two, name), err_msg=name)
 
 
-@settings(max_examples=100)
+@settings(max_examples=65)
 @given(st.data(), st.integers(0, 2**32))
 def test_random_clients_with_random_synchronisation_ops(data: st.DataObject, seed: int) -> None:
     """Any graph on any cluster, whichever of its ops wait for whom: also those that hang."""
@@ -178,7 +178,7 @@ def test_random_clients_with_random_synchronisation_ops(data: st.DataObject, see
     assert_noted_alike(*noted(made, combined, priority, how, random.randrange(3)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(crowded(), st.integers(0, 2**32), st.sampled_from(["fifo", "tensorflow"]))
 def test_lines_before_several_links(crowd: tuple[Graph, Cluster, list[int], list[int]], seed: int, order: str) -> None:
     """Several clients in the same queues, on links one of which may be degraded; some clients are cut short."""

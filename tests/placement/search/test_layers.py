@@ -89,7 +89,7 @@ def test_processors_share_a_step_that_is_faster_on_them() -> None:
     assert (0, 2) in placed
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(problems(), st.floats(0.05, 1.5))
 def test_layers_keep_to_their_limit_and_machine_code_finds_the_same(problem: Problem, share: float) -> None:
     if not all(problem.allowed) or not len((made := decided(problem)).free):
@@ -120,7 +120,7 @@ def _crossing(nets: Nets, made: Joined) -> int:
     return total
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(problems(), st.data())
 def test_a_hopeless_start_is_slower_than_any_that_is_walked_from(problem: Problem, data: st.DataObject) -> None:
     if not all(problem.allowed):

@@ -49,7 +49,7 @@ def problems(draw: st.DrawFn) -> Problem:
     return pose(graph, prepared, on, constrain(graph, on), effort=Effort(judged=draw(st.integers(1, 300))))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(problems())
 def test_a_search_is_never_worse_than_a_listed_algorithm_and_repeats(problem: Problem) -> None:
     if not all(problem.allowed):
@@ -130,7 +130,7 @@ def test_a_walk_sees_what_lives_at_once() -> None:
     assert plan.search.better[-1][2] == 100
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=65)
 @given(problems(), st.data())
 def test_an_op_that_is_said_to_fit_nowhere_fits_nowhere(problem: Problem, data: st.DataObject) -> None:
     if not all(problem.allowed) or (alone := largest_alone(problem)) is None:

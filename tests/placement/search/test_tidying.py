@@ -30,7 +30,7 @@ def judging(problem: Problem) -> Iterator[Judge]:
         yield judge
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(problems(), st.data())
 def test_nothing_gets_worse_and_less_moves(problem: Problem, data: st.DataObject) -> None:
     if not all(problem.allowed):

@@ -150,7 +150,7 @@ def test_whoever_takes_has_its_elements_when_simpy_says(
     assert ours == simulated(asks, _World(threads, period_ns, item, capacity, reserve))
 
 
-@settings(max_examples=100)
+@settings(max_examples=65)
 @given(st.integers(1, 4), st.integers(1, 1000), st.integers(1, 8), st.integers(1, 1000), st.integers(0, 8))
 def test_the_rate_is_that_of_the_slower(threads: int, period_ns: int, batch: int, step_ns: int, more: int) -> None:
     """Of a consumer that works after it has its batch; the queue has room for a batch and what threads hold."""
