@@ -9,6 +9,7 @@ them in the least time. Any other op goes where it ends first, with insertion. R
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import add
 
 import numpy as np
 
@@ -55,10 +56,11 @@ def critical(problem: Problem, priority: Sequence[int]) -> list[int]:
 
 def processor(problem: Problem, path: Sequence[int]) -> int:
     """The device that runs the path in the least time; what it may not run counts as on the slowest that may."""
-    sets = {allowed: frozenset(allowed) for allowed in problem.allowed}  # of a large cluster thousands
-
-    def time(op: int, device: int) -> int:
-        may = sets[problem.allowed[problem.group[op]]]
-        return problem.run[op][device] if device in may else max(problem.run[op][other] for other in may)
-
-    return min(range(len(problem.capacity)), key=lambda device: sum(time(op, device) for op in path))
+    whole = [0] * len(problem.capacity)
+    for op in path:
+        run, may = problem.run[op], problem.allowed[problem.group[op]]
+        times = [max(run[device] for device in may)] * len(whole)
+        for device in may:
+            times[device] = run[device]
+        whole = list(map(add, whole, times))
+    return whole.index(min(whole))

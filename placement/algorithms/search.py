@@ -17,7 +17,7 @@ from time import monotonic
 import numpy as np
 import numpy.typing as npt
 
-from placement.algorithms.single import all_on
+from placement.algorithms.single import each_alone
 from placement.plan import Plan, lacking, largest_alone, verdict
 from placement.problem import NEVER, Problem
 from placement.scheduling.ranks import upward_ranks
@@ -134,10 +134,9 @@ def _starts(judge: Judge, ranks: Ints, known: Sequence[Candidate]) -> list[Candi
     found = list(known)
     if not found:
         found.append(judge.judge("first devices", [allowed[0] for allowed in problem.allowed]))
-    alone = (all_on(problem, device).device for device in range(len(problem.capacity)))
     base = min(found, key=lambda one: one.rank).device.tolist()
     for how, source, until in (
-        ("one device", alone, 0.2 * most),
+        ("one device", each_alone(problem), 0.2 * most),
         ("list schedules", lists(judge.made, ranks), _LISTS * most),
         ("parts", apart(judge.made, base), inf),  # a few, of which one is often far better than all else
         ("layers", layers(judge.made, base), inf),

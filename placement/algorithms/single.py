@@ -6,7 +6,9 @@ HEFT can lose to it by multiples on training graphs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from placement.plan import Plan, fits, verdict
 from placement.problem import Problem
@@ -55,6 +57,15 @@ def all_on(problem: Problem, device: int) -> Plan:
     )
 
 
+def each_alone(problem: Problem) -> Iterator[Ints]:
+    """[G] the devices of `all_on`, of each device of the cluster in turn."""
+    sets = _sets(problem)  # of a large cluster a set is long, so it is looked up once
+    row = {allowed: number for number, allowed in enumerate(sets)}
+    of = np.array([row[allowed] for allowed in problem.allowed], np.int64)
+    for device in range(len(problem.capacity)):
+        yield np.array([_target(problem, device, allowed)[0] for allowed in sets], np.int64)[of]
+
+
 def _sets(problem: Problem) -> dict[tuple[int, ...], bool]:
     """The different sets of devices that groups may use, and whether some group of the set runs."""
     runs: dict[tuple[int, ...], bool] = {}
@@ -65,12 +76,12 @@ def _sets(problem: Problem) -> dict[tuple[int, ...], bool]:
 
 def _target(problem: Problem, device: int, allowed: tuple[int, ...]) -> tuple[int, int]:
     """The device of a group when all should go to one, and the rule that decides it."""
-    task = problem.cluster.task_of
-    near = next((other for other in allowed if task[other] == task[device]), allowed[0])
-    for place, rule in ((device, SINGLE), (problem.home[device], CPU_OF_TASK), (near, DEFAULT)):
+    for place, rule in ((device, SINGLE), (problem.home[device], CPU_OF_TASK)):
         if place in allowed:
             return place, ONLY if len(allowed) == 1 else rule
-    raise AssertionError("the first allowed device is allowed")
+    task = problem.cluster.task_of
+    near = next((other for other in allowed if task[other] == task[device]), allowed[0])
+    return near, ONLY if len(allowed) == 1 else DEFAULT
 
 
 def busiest(problem: Problem, plan: Plan) -> Nanos:

@@ -10,6 +10,7 @@ Functions over columns (`running`).
 from __future__ import annotations
 
 from itertools import pairwise
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -181,6 +182,16 @@ def mean_run(problem: Problem) -> Ints:
 
 def mean_transfer(problem: Problem) -> Ints:
     """[T] in picoseconds, packed and unpacked, over all ordered pairs of different devices that a route joins."""
+    found = _WIRE_PS.get(problem)  # six algorithms ask, and a thousand devices have a million routes
+    if found is None:
+        found = _WIRE_PS[problem] = _mean_transfer(problem)
+    return found
+
+
+_WIRE_PS: WeakKeyDictionary[Problem, Ints] = WeakKeyDictionary()
+
+
+def _mean_transfer(problem: Problem) -> Ints:
     routes = problem.tables.routes
     rows = routes.pace[routes.of[routes.of >= 0]]
     if not len(rows):

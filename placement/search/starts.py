@@ -273,11 +273,17 @@ def _best_cut(crossing: Floats, weight: Floats, speeds: Floats, slack: float) ->
     until, cost = until[points], cost[points]
     most = np.maximum(until[-1] * (1 + slack) * speeds / speeds.sum(), np.diff(until).max(initial=0)) * (1 + 1e-9)
     best = np.where(until <= most[0], cost, np.inf)  # of one stretch more each time, by where the last ends
-    before = []
-    for limit in most[1:]:
-        first = np.searchsorted(until, until - limit)  # where a stretch that ends at each point may begin
-        before.append(_lowest(best, first))
-        best = best[before[-1]] + cost
+    before: list[Vector] = []
+    same = False  # whether the last stretch changed nothing: then the next one of its weight doesn't, either
+    for limit, last in zip(most[1:], most, strict=False):
+        if not same or limit != last:
+            first = np.searchsorted(until, until - limit)  # where a stretch that ends at each point may begin
+            before.append(_lowest(best, first))
+            further = best[before[-1]] + cost
+            same = np.array_equal(best, further)
+            best = further
+        else:
+            before.append(before[-1])
     at, bounds = len(until) - 1, []
     for taken in reversed(before):
         at = int(taken[at])
