@@ -36,9 +36,10 @@ class Wire:
     half: bool = False  # half duplex: both directions are one link
 
 
-# By generation. PCI-SIG (2010, 2017, 2019): 8, 16 and 32 GT/s x 16 lanes x 128/130; 5 us is what a small host-to-device
-# copy takes (CUDA driver included).
-PCIE = {3: Wire(5_000, 15_754_000_000), 4: Wire(5_000, 31_508_000_000), 5: Wire(5_000, 63_015_000_000)}
+# By generation, x16: what copies between page-locked memory and a GPU reach of 15.75, 31.5 and 63 GB/s (PCI-SIG 2010,
+# 2017, 2019). NVIDIA's nvbandwidth shows 12.36 GB/s (its README), 24.8 to 25.1 on A100 (its issue 42) and 52.8 on H100
+# (issue 24). 5 us is what a small host-to-device copy takes (CUDA driver included).
+PCIE = {3: Wire(5_000, 12_360_000_000), 4: Wire(5_000, 25_000_000_000), 5: Wire(5_000, 52_800_000_000)}
 PCIE4 = PCIE[4]
 # A PCIe switch adds: 100 ns from port to port at most (PLX, PEX 8747 product brief, 2010).
 SWITCH_LATENCY_NS = 100

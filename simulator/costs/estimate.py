@@ -1,7 +1,8 @@
 """Estimates for a graph: the time of each op on each kind of device by a roofline, and the memory that stays.
 
 An op without a kernel start (`Rule.launches`) costs the executor's dispatch on every device. On a GPU so does the
-launch of a kernel that works in host memory alone.
+launch of a kernel that works in host memory alone. A value that goes from a GPU's own memory to that of its host, or
+back, is copied at the cost of the op that makes it (`copies`).
 
 A graph of thousands of nodes has some hundred different ones. Each of these is priced once, by exact integers.
 """
@@ -17,13 +18,14 @@ import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster, Device
 from simulator.columns import Ids, Ints, flags, ids, ints
-from simulator.costs.collectives import all_reduces
 from simulator.costs.formulas.shaped_op import ShapedOp
-from simulator.costs.fusion import fused, reading_ns
 from simulator.costs.profile import Profile
 from simulator.costs.profiled import profile_notes, profiled_prices
 from simulator.costs.roofline import DISPATCH_NS, OpWork, busy_ns, speed_of, time_of, work_of
 from simulator.costs.rules import FALLBACK_RULE, handing_on, rule
+from simulator.costs.surroundings.collectives import all_reduces
+from simulator.costs.surroundings.copies import copies, copying_ns
+from simulator.costs.surroundings.fusion import fused, reading_ns
 from simulator.costs.table import FALLBACK, PROFILED, STATIC, CostTable
 from simulator.errors import ClusterError
 from simulator.graph import ops
@@ -31,6 +33,7 @@ from simulator.graph.dtypes import INT32, STRING
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.handing_on import NONE, handed_on
 from simulator.graph.messages import Proto
+from simulator.graph.ops import Slots
 from simulator.graph.tensors import MAX_BYTES, shape_of, size_of
 from simulator.wording import by_count, some
 
@@ -76,16 +79,20 @@ def _run_ns(graph: Graph, cluster: Cluster, models: Sequence[Device], works: Seq
     core_ns = np.array([-(-work.core_ps // 1000) for work in works], np.int64)[which]
     launched = np.array([work.rule.launches for work in works], bool)[which]
     gpus = [(column, model) for column, model in enumerate(models) if model.type == "GPU"]
+    kernels = _kernels(graph, models)
     if gpus:
-        hosted = launched & _in_host_memory(graph, core_ns > 0)
+        held = ops.of_each(lambda op, attrs: ops.host_memory(op, attrs, "GPU", graph.library), graph.ops, graph.attrs)
+        hosted = launched & _in_host_memory(graph, held, core_ns > 0)
         joined, (summed, summing_ns) = fused(graph), all_reduces(graph, cluster)
+        copied = copies(graph, kernels[:, gpus[0][0]], held)
     for column, model in gpus:
         working_ns = np.array([busy_ns(work, model) for work in works], np.int64)[which]
         run_ns[hosted, column] = DISPATCH_NS + np.maximum(working_ns, core_ns)[hosted]
         run_ns[joined.relus, column] = DISPATCH_NS
         run_ns[joined.additions, column] = DISPATCH_NS + reading_ns(graph, joined.additions, model)
         run_ns[summed, column] = np.maximum(run_ns[summed, column], model.launch_ns + summing_ns)
-    run_ns[~_kernels(graph, models)] = -1
+        run_ns[:, column] += copying_ns(copied, model, cluster)
+    run_ns[~kernels] = -1
     run_ns.setflags(write=False)
     return run_ns
 
@@ -149,22 +156,18 @@ def _models(cluster: Cluster) -> list[Device]:
     return [replace(models[kind], cores=fewest[kind]) for kind in cluster.kinds]
 
 
-def _in_host_memory(graph: Graph, scalar: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _in_host_memory(graph: Graph, held: Sequence[Slots], scalar: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """[N] nodes whose GPU kernel works on the host: all inputs and outputs are there, and no kernel is launched.
 
-    These are the int32 kernels, which compute shapes and indices, and some scalar kernels; only they are looked up.
+    These are the int32 kernels, which compute shapes and indices, and some scalar kernels. `held` [N] are inputs and
+    outputs in host memory.
     """
     found = np.zeros(len(graph), bool)
     narrow = scalar.copy()
     narrow[graph.tensor_node[graph.tensor_dtype == INT32]] = True
     slots = np.bincount(graph.edge_dst[graph.edge_tensor >= 0], minlength=len(graph))
-    rows = np.flatnonzero(narrow).tolist()
-    held = ops.of_each(
-        lambda op, attrs: ops.host_memory(op, attrs, "GPU", graph.library),
-        [graph.ops[node] for node in rows],
-        [graph.attrs[node] for node in rows],
-    )
-    for node, (taken, given) in zip(rows, held, strict=True):
+    for node in np.flatnonzero(narrow).tolist():
+        taken, given = held[node]
         outputs = int(graph.tensor_ptr[node + 1] - graph.tensor_ptr[node])
         found[node] = len(taken) == slots[node] and len(given) == outputs
     return found

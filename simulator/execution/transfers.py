@@ -3,8 +3,8 @@
 These are the duplicate keys of TensorFlow's cut (tensorflow/core/graph/graph_partition.cc): a CPU always reads in host
 memory; a GPU that reads one tensor in both memories gets it twice; readers of a reference output share nothing. A
 small constant with readers on several CPUs is copied to each instead (replicate_constants_pass.cc), and a GPU takes
-it from the CPU of its task. Values that change between the two memories of one GPU (shapes and counters, a few bytes)
-do so in no time.
+it from the CPU of its task. A value that changes between the two memories of one GPU is no transfer: its copy is in the
+price of the op that makes it (costs/surroundings/copies.py).
 """
 
 from __future__ import annotations

@@ -89,13 +89,13 @@ def test_gpus_have_the_pcie_of_their_model() -> None:
         cluster = read_notation(f"1{model}")
         rates[model] = cluster.links[0].bytes_per_s / 1e9
     assert rates == {
-        "k80": 15.754, "p100": 15.754, "v100": 15.754, "t4": 15.754, "rtx2080ti": 15.754, "a100": 31.508, "l4": 31.508,
-        "h100": 63.015, "h200": 63.015,
+        "k80": 12.36, "p100": 12.36, "v100": 12.36, "t4": 12.36, "rtx2080ti": 12.36, "a100": 25.0, "l4": 25.0,
+        "h100": 52.8, "h200": 52.8,
     }  # fmt: skip
     mixed = read_notation("2v100,1h100")
-    assert [link.bytes_per_s / 1e9 for link in mixed.links if link.name.endswith("out")] == [15.754, 15.754, 63.015]
+    assert [link.bytes_per_s / 1e9 for link in mixed.links if link.name.endswith("out")] == [12.36, 12.36, 52.8]
     (said,) = [note for note in mixed.notes if "joined" in note]
-    assert "PCIe 3.0 x16, 15.8 GB/s each way and PCIe 5.0 x16, 63 GB/s each way" in said
+    assert "PCIe 3.0 x16, 12.4 GB/s each way and PCIe 5.0 x16, 52.8 GB/s each way" in said
 
 
 def test_routes_between_hosts_share_the_nic() -> None:
