@@ -26,7 +26,7 @@ from simulator.costs.rules import FALLBACK_RULE, handing_on, rule
 from simulator.costs.surroundings.collectives import all_reduces
 from simulator.costs.surroundings.copies import copies, copying_ns
 from simulator.costs.surroundings.fusion import fused, reading_ns
-from simulator.costs.table import FALLBACK, PROFILED, STATIC, CostTable
+from simulator.costs.table import FALLBACK, MAX_NS, PROFILED, STATIC, CostTable
 from simulator.errors import ClusterError
 from simulator.graph import ops
 from simulator.graph.dtypes import INT32, STRING
@@ -91,7 +91,7 @@ def _run_ns(graph: Graph, cluster: Cluster, models: Sequence[Device], works: Seq
         run_ns[joined.relus, column] = DISPATCH_NS
         run_ns[joined.additions, column] = DISPATCH_NS + reading_ns(graph, joined.additions, model)
         run_ns[summed, column] = np.maximum(run_ns[summed, column], model.launch_ns + summing_ns)
-        run_ns[:, column] += copying_ns(copied, model, cluster)
+        run_ns[:, column] = np.minimum(run_ns[:, column] + copying_ns(copied, model, cluster), MAX_NS)
     run_ns[~kernels] = -1
     run_ns.setflags(write=False)
     return run_ns
