@@ -14,11 +14,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
 from simulator.errors import SimvizError
 from simulator.wording import near
 
+_UNKNOWN_BYTES = 2**33
 _SET: ContextVar[Mapping[str, int]] = ContextVar("limits that were set", default=MappingProxyType({}))  # name -> number
 
 
@@ -113,6 +115,16 @@ def raised(numbers: Mapping[str, int]) -> Iterator[None]:
         yield
     finally:
         _SET.reset(token)
+
+
+def free_bytes() -> int:
+    """The memory that is free now; _UNKNOWN_BYTES where the system is not Linux and does not say it."""
+    try:
+        said = Path("/proc/meminfo").read_text(encoding="ascii")
+        free = next(int(line.split()[1]) * 1024 for line in said.splitlines() if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):  # another system than Linux
+        free = _UNKNOWN_BYTES
+    return free
 
 
 def read_limit(text: str) -> tuple[str, int]:

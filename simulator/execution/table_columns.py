@@ -19,6 +19,8 @@ from simulator.execution.routes import Routes, routes_of
 from simulator.graph import ops as registry
 from simulator.graph.dtypes import REF
 from simulator.graph.op_classes import CONTROL_FLOW, MERGES
+from simulator.limits import free_bytes
+from simulator.units import show_bytes
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -285,6 +287,8 @@ def run_times(ops: Ops, instant: Flags, cluster: Cluster, costs: CostTable) -> n
     return times
 
 
+_PAIR_BYTES = 180  # of memory for each pair of devices, from cluster to page: benchmarks/RESULTS.md
+_ALWAYS_BYTES = 2**30  # what no refusal asks about
 _FEW = 16  # devices, of which all pairs are numbered as quickly as some
 _OF_CLUSTER: WeakKeyDictionary[Cluster, ClusterColumns] = WeakKeyDictionary()
 
@@ -310,6 +314,13 @@ def _cluster_columns(cluster: Cluster, pairs: Ints | None) -> ClusterColumns:
             f"{cluster.name!r} has {len(cluster):,} devices; a simulation takes at most {most:,}; "
             f"{limits.STEP_DEVICES.remedy}. "
             "simulator.within_reach(graph, cluster) gives the part of it that one step may use."
+        )
+    needed = len(cluster) ** 2 * _PAIR_BYTES if pairs is None else 0
+    if needed > _ALWAYS_BYTES and needed > (free := free_bytes()):
+        raise ClusterError(
+            f"{cluster.name!r} has {len(cluster):,} devices; a step that may use all of them needs some "
+            f"{show_bytes(needed)} of memory for their {len(cluster) ** 2:,} pairs, and {show_bytes(free)} are free. "
+            f"Name fewer devices, or, for a step of one client, a smaller --limit {limits.WHOLE_CLUSTER.name}=N."
         )
     for device in cluster.devices:
         if device.lanes < 1:

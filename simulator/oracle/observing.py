@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from simulator.graph.purposes import first_values
 from simulator.graph.step import is_tensor
 from simulator.graph.tensors import SHAPES, shape_of
 from simulator.graph.traversal import PLACEHOLDERS
+from simulator.limits import free_bytes
 from simulator.observed.fitting import digest
 from simulator.observed.observed_step import ObservedNode, ObservedStep, SeenShape
 from simulator.oracle import child
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 TIME_S = 120.0
 _GRACE_S = 10.0  # in which the child, whose time is up, says what it waited for
 _SHARE = 0.75  # of the memory that is free, which an observed step may take by default
-_UNKNOWN_BYTES = 2**33  # where the system does not say how much is free
 MAX_FED = 2**28  # elements of one fed tensor: beyond that a made-up value is not worth its memory
 _VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"})
 _TABLES = frozenset({"InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2"})
@@ -94,7 +93,7 @@ def observe_step(
     shapes, feeds, blobs = _feeds(graph, step, given, edge, values or {})
     message = _pruned(given, graph, step, edge)
     names = {node.name for node in message.node}
-    memory_bytes = _free_bytes() if memory_bytes is None else memory_bytes
+    memory_bytes = int(_SHARE * free_bytes()) if memory_bytes is None else memory_bytes
     fetches = [name for name in step.fetches if is_tensor(graph, name) and _has_value(graph, name)]
     question = {
         "feeds": feeds,
@@ -140,16 +139,6 @@ def _has_channels_first(message: Proto) -> bool:
     """Tell whether some op of a GraphDef or of its functions has its channels first."""
     nodes = chain(message.node, *(function.node_def for function in message.library.function))
     return any("data_format" in node.attr and node.attr["data_format"].s in _CHANNELS_FIRST for node in nodes)
-
-
-def _free_bytes() -> int:
-    """Three quarters of the memory that is free now."""
-    try:
-        said = Path("/proc/meminfo").read_text(encoding="ascii")
-        free = next(int(line.split()[1]) * 1024 for line in said.splitlines() if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration, ValueError):  # another system than Linux
-        free = _UNKNOWN_BYTES
-    return int(_SHARE * free)
 
 
 # --- the part of the graph that runs ---------------------------------------------------------------------------------

@@ -10,7 +10,9 @@ from placement.placing import place
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.description import load_cluster
 from simulator.cluster.master import connected
-from simulator.errors import InfeasibleError
+from simulator.columns import ints
+from simulator.errors import ClusterError, InfeasibleError
+from simulator.execution.table_columns import cluster_columns
 from simulator.graph.graph import Graph
 from simulator.limits import PART, WHOLE_CLUSTER, raised
 from simulator.placer.reach import within_reach
@@ -77,3 +79,12 @@ def test_a_cluster_that_a_step_can_use_is_kept(text: str) -> None:
     on = load_cluster(text)
     assert len(on) <= WHOLE_CLUSTER.default
     assert within_reach(Rows().built(), on) is on
+
+
+def test_a_step_of_more_devices_than_memory_holds_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simulator.execution.table_columns.free_bytes", lambda: 2**32)
+    on = load_cluster("worker=5000")
+    with raised({"step-devices": 5000}):
+        with pytest.raises(ClusterError, match=r"4\.19 GiB .*4 GiB are free.*whole-cluster"):
+            cluster_columns(on)
+        assert len(cluster_columns(on, ints([1])).routes.links) == 1  # a few pairs need next to nothing

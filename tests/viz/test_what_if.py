@@ -201,6 +201,20 @@ def test_summary_json_and_words_say_the_same() -> None:
     assert run(EXAMPLE, cluster="1gpu", ignore_devices=True).what_if is None
 
 
+def test_a_pin_on_a_device_that_the_change_takes_away_is_refused_as_by_hand() -> None:
+    def ran(cluster: str, **options: Any) -> Result:
+        pins = {"dense": "GPU:1"}
+        return run(EXAMPLE, cluster=cluster, pins=pins, ignore_devices=True, algorithm="requested", **options)
+
+    found = ran("cpu=2,gpu=2", what_if=KEPT).what_if
+    assert found is not None
+    refused = {row.after: row.refused for row in found.rows if row.what == "devices"}
+    with pytest.raises(SimvizError) as by_hand:
+        ran("cpu=2,gpu=1")
+    assert refused["gpu=1"] == str(by_hand.value)
+    assert not refused["gpu=3"]
+
+
 def test_options_that_do_not_fit_are_refused() -> None:
     with pytest.raises(SimvizError, match="kept or made again"):
         run(EXAMPLE, what_if="perhaps")

@@ -35,7 +35,7 @@ from simulator.training.pipelines.building import Pipeline
 from simulator.training.programs.filters import check_filters
 from simulator.training.programs.program import Program, estimate_each
 from simulator.training.recognition.captured import captured, with_variables
-from viz.command.pins import with_pins
+from viz.command.pins import pinned_devices, with_pins
 from viz.command.request import ObserveRequest, Request
 from viz.command.training_request import TrainingRequest
 
@@ -133,7 +133,9 @@ def changed_inputs(
     graph = given.graph if given.training is None else given.training.source
     if batch is not None:
         graph, _, _ = _graph(request, given.source, _quietly)
-    cluster = _cluster(request, graph, profile) if cluster is None else cluster
+    if cluster is None:
+        cluster = _cluster(request, graph, profile)
+        pinned_devices(request.pins, cluster)  # the graph has their names, but the change may take one away
     return replace(_read(request, given.source, graph, cluster, _quietly), observed=given.observed)
 
 

@@ -24,7 +24,7 @@ def with_pins(graph: Graph, pins: Mapping[str, str], cluster: Cluster) -> Graph:
     A device is a full name of the cluster or a short one, such as "worker:0/GPU:1" or, in one task, "GPU:1". Raise
     SimvizError for a scope without nodes and for a device that the cluster lacks.
     """
-    devices = {scope: _device(scope, text, cluster) for scope, text in pins.items()}
+    devices = pinned_devices(pins, cluster)
     requested, used = list(graph.requested), set[str]()
     for row, name in enumerate(graph.names):
         over = [scope for scope in devices if name == scope or name.startswith(f"{scope}/")]
@@ -37,6 +37,11 @@ def with_pins(graph: Graph, pins: Mapping[str, str], cluster: Cluster) -> Graph:
             said = near(scope, sorted(scopes)) or " Calls and control flow are pinned by the op that stands for them."
             raise SimvizError(f"--pin {scope}={text}: no node is in {scope}.{said}")
     return replace(graph, requested=tuple(requested))
+
+
+def pinned_devices(pins: Mapping[str, str], cluster: Cluster) -> Mapping[str, str]:
+    """The full name of each pin's device. Raise SimvizError for a device that the cluster lacks."""
+    return {scope: _device(scope, text, cluster) for scope, text in pins.items()}
 
 
 def _ends(name: str) -> list[int]:
