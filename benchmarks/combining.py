@@ -259,9 +259,10 @@ def main() -> int:
         graphs = [EXAMPLE, *made(Path(folder))]
         graphs += [path for one in given.graphs for path in (sorted(one.rglob("*.*")) if one.is_dir() else [one])]
         graphs = [path.resolve() for path in graphs if path.is_file() and path.suffix in (".pb", ".pbtxt", ".meta")]
-        offers = {path: material(path, Path(folder)) for path in graphs}
+        every = {path: material(path, Path(folder)) for path in graphs}
+        offers = {path: one for path, one in every.items() if "--pin" in one.values}  # files that are graphs
         told = [f"{sum(bool(one.values.get(name)) for one in offers.values())} with {name}" for name in NAMED_THINGS]
-        print(f"{len(graphs)} graphs:", ", ".join(told), flush=True)
+        print(f"{len(offers)} graphs:", ", ".join(told), flush=True)
         try:
             for number, (call, chosen) in enumerate(cases(given.cases, given.seed, offers, given.laws)):
                 if number >= given.begin:
