@@ -22,7 +22,7 @@ from placement.plan import Plan, lacking, largest_alone, verdict
 from placement.problem import NEVER, Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import decisions_of
-from placement.search.judge import Candidate, Judge, fewest
+from placement.search.judge import Candidate, Judge, as_ops, fewest
 from placement.search.starts import Listed, apart, ask, cuts, layers, lists
 from placement.search.tidying import tidied
 from placement.search.walk import NEAR, Progress, Walker, orders
@@ -51,14 +51,14 @@ def search(problem: Problem) -> Plan:
     """
     choice = any(ops and len(allowed) > 1 for ops, allowed in zip(problem.ops, problem.allowed, strict=True))
     if not choice and (listed := ask(problem).found):
-        return _best(problem, listed)[1]  # nothing can be decided
+        return _best(problem, _allowed(problem, listed))[1]  # nothing can be decided
     try:
         play = _compiled()
     except UnsupportedError as error:
         asked = ask(problem)
         if not (listed := asked.found):
             raise asked.failed[0] from None
-        best = _best(problem, listed)[1]
+        best = _best(problem, _allowed(problem, listed))[1]
         return replace(best, notes=(*best.notes, f"only other algorithms were judged: {error}"))
     began = monotonic()
     ranks = upward_ranks(problem)
@@ -81,8 +81,12 @@ def search(problem: Problem) -> Plan:
                 ]
             found, progress = side_by_side(walker, fewest(found, _WALKED))
             found.insert(0, tidied(judge, found[0]))
-    near = [one for one, said in zip(listed, known, strict=True) if _near(problem, said, found)]
-    last = [*near, *(Listed("search", _plan(problem, one)) for one in fewest(found, _FINALS))]
+        near = [each for each in zip(listed, known, strict=True) if _near(problem, each[1], found)]
+        finals = fewest(found, _FINALS)
+        if problem.options.order == "priority":
+            near = [(one._replace(plan=_ranked(judge, one.plan, said)), said) for one, said in near]
+            finals = [replace(one, ops=_by_start(judge, one)) for one in finals]
+    last = [*(one for one, _ in near), *(Listed("search", _plan(problem, one)) for one in finals)]
     (full, _), chosen = _best(problem, last)
     reached: dict[str, Nanos] = {}
     for one, said in zip(listed, known, strict=True):
@@ -118,6 +122,26 @@ def _near(problem: Problem, said: Candidate, found: Sequence[Candidate]) -> bool
     """Tell whether a plan is to be judged by its own cut: always in small steps, in large ones where it may win."""
     best = min(one.ns for one in found)
     return len(problem.group) <= _SMALL or bool(said.over) or said.ns <= _FAR * best
+
+
+def _allowed(problem: Problem, listed: list[Listed]) -> list[Listed]:
+    """Those with priorities where the options ask for these; all where there are none."""
+    if problem.options.order != "priority":
+        return listed
+    return [one for one in listed if one.plan.priority is not None] or listed
+
+
+def _ranked(judge: Judge, plan: Plan, said: Candidate) -> Plan:
+    """The plan with priorities, as it was judged."""
+    return replace(plan, priority=_plan(judge.made.problem, replace(said, ops=_by_start(judge, said))).priority)
+
+
+def _by_start(judge: Judge, of: Candidate) -> Ids | None:
+    """[n] the order of a placement, or that in which its ops start: times stay as they are, but for ops of a loop."""
+    if of.ops is not None or of.ns >= NEVER:
+        return of.ops
+    judge.judge("order by starts", of.device)
+    return as_ops(np.argsort(judge.start_ns(), kind="stable"))
 
 
 def _compiled() -> PartialFunction:
