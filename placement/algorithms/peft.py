@@ -9,6 +9,7 @@ device, the time from the op's end there to the end of the step, if all that fol
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from placement.plan import Plan
 from placement.problem import Problem
@@ -31,7 +32,16 @@ def schedule(problem: Problem) -> Schedule:
     """All ops entered."""
     machine = machine_of(problem, enter_all)
     table = optimistic_costs(problem, machine)
-    rows = np.array(table).reshape(-1, len(problem.capacity)).tolist()
-    may = [problem.allowed[row] for row in problem.group]
-    ranks = [sum(row[d] for d in devices) / len(devices) for row, devices in zip(rows, may, strict=True)]
+    ranks = _means(np.array(table, np.int64).reshape(-1, len(problem.capacity)), problem)
     return by_insertion(problem, machine, by_rank(problem, machine, ranks), after_ps=table)
+
+
+def _means(table: NDArray[np.int64], problem: Problem) -> list[float]:
+    """[n] the mean of each row of `table` [n, D] over the devices that it may use; of an exact sum, rounded once."""
+    devices = [np.array(may, np.int64) for may in problem.allowed]
+    found = []
+    for row, group in enumerate(problem.group):
+        at = table[row, devices[group]]
+        # A list of Python's integers takes 40 bytes an entry. A sum may pass 64 bits, one of halves doesn't.
+        found.append(((int((at >> 32).sum()) << 32) + int((at & 0xFFFFFFFF).sum())) / len(at))
+    return found
