@@ -25,7 +25,7 @@ from simulator.execution.engine import run as plain_run
 from simulator.execution.flattening import workspace
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.options import SimulationOptions
-from simulator.execution.preparing import Prepared, devices_of, handing_on, pieces
+from simulator.execution.preparing import Prepared, cut_first, devices_of, pieces
 from simulator.execution.tables import Tables
 from simulator.execution.transfers import checked, transfers_of
 from simulator.units import Nanos
@@ -70,7 +70,8 @@ def evaluate(
 
     It is that of `simulate` for the pieces of the same assignment, where no loop leads across devices. `flavour` is
     that of `partition`. A master's cut that hands a tensor on within a task is made for each such assignment, which
-    takes many times as long; flavour="local" has every device fetch for itself and needs no cut. `priorities` are [N],
+    takes many times as long; flavour="local" has every device fetch for itself and needs no cut. So is a cut of each
+    assignment with a transfer for the order "tensorflow". `priorities` are [N],
     or [B, N]; the order has to make use of them. `threads`: by default one per processor. With `stop`, an assignment
     that takes longer than the best of the earlier blocks of BLOCK assignments is given up as soon as that is sure: its
     makespan is OVER. The engine "auto" is the compiled one wherever it can be had, compiled first if it must be: a
@@ -118,15 +119,15 @@ def _evaluated(
     compiled = loads() if options.engine == "auto" else choose(options.engine, 0)
     rest = prepared.rest_ns if stop else ints([])
     rule = _Rule(prepared.tables, prepared.column, options, CODES[order], rest, compiled, threads or processors())
-    handing = handing_on(prepared, rows, flavour)
-    _check(prepared, rows, handing)
+    cutting = cut_first(prepared, rows, flavour)
+    _check(prepared, rows, cutting)
     size = BLOCK if stop else max(len(rows), 1)
     limit = OVER
     for first in range(0, len(rows), size):
         block = np.arange(first, min(first + size, len(rows)), dtype=np.int32)
-        _run_block(rule, rows, orders, block[~handing[block]], limit, makespans, held)
-        for row in block[handing[block]].tolist():
-            tables, device, mine = pieces(prepared, rows[row], _of_row(priorities, row))
+        _run_block(rule, rows, orders, block[~cutting[block]], limit, makespans, held)
+        for row in block[cutting[block]].tolist():
+            tables, device, mine = pieces(prepared, rows[row], _of_row(priorities, row), flavour)
             own = replace(rule, tables=tables, column=ids(np.arange(len(tables))), rest_ns=ints([]), threads=1)
             _run_block(own, device, mine, _FIRST, limit, makespans[row : row + 1], held[row : row + 1])
         limit = min(limit, int(makespans[block].min(initial=limit)))
@@ -168,14 +169,14 @@ def _rows(prepared: Prepared, assignments: Sequence[Sequence[int]] | npt.NDArray
     return found
 
 
-def _check(prepared: Prepared, rows: npt.NDArray[np.int32], handing: npt.NDArray[np.bool_]) -> None:
+def _check(prepared: Prepared, rows: npt.NDArray[np.int32], cutting: npt.NDArray[np.bool_]) -> None:
     """Raise where a device lacks a kernel, or a transfer a route; which transfers a cut makes is known only by it."""
     tables = prepared.tables
     lost = int((tables.routes.of < 0).sum()) > len(tables.devices)  # a device has no route to itself
     for row in range(len(rows) if lost or prepared.lacks_kernels else 0):
         try:
             column = checked(tables, prepared.devices(rows[row]))
-            if lost and not handing[row]:
+            if lost and not cutting[row]:
                 transfers_of(tables, column)
         except SimvizError as error:
             error.args = (f"Assignment {row}: {error}",)

@@ -2,8 +2,8 @@
 
 Some assignments are cut before they are judged, as a master and its workers cut them otherwise than one session. A
 master's cut sends a tensor to a task once, and the worker there hands it on to its other devices. Recvs of references
-may wait for less or for more than where one cut does all. The tables of a step know neither, so such a plan takes as
-long as its pieces.
+may wait for less or for more than where one cut does all. In the order of TensorFlow's executor Recvs have turns. The
+tables of a step know none of these, so such a plan takes as long as its pieces.
 """
 
 from __future__ import annotations
@@ -148,10 +148,18 @@ def may_hand_on(cluster: Cluster, flavour: str) -> bool:
     return flavour_of(flavour, cluster) == "master" and 1 < len(cluster.tasks) < len(cluster)
 
 
-def handing_on(prepared: Prepared, rows: npt.NDArray[np.int32], flavour: str) -> npt.NDArray[np.bool_]:
-    """[B] the assignments, of [B, N], that have to be cut: their cuts hand a tensor on or wait otherwise."""
+def cut_first(prepared: Prepared, rows: npt.NDArray[np.int32], flavour: str) -> npt.NDArray[np.bool_]:
+    """[B] the assignments, of [B, N], that have to be cut: their cuts hand a tensor on or wait otherwise.
+
+    In the order of TensorFlow's executor these are all with a transfer: turns of Recvs are known to pieces alone.
+    """
     found = np.zeros(len(rows), bool)
     if prepared.given is None:
+        return found
+    if prepared.options.order == "tensorflow":
+        tables = prepared.tables
+        source = tables.tensor_op[tables.edge_tensor]
+        found[:] = [(device[source] != device[tables.consumer]).any() for device in map(prepared.devices, rows)]
         return found
     cluster = prepared.given.cluster
     task = ids(cluster.task_of)
@@ -194,9 +202,9 @@ def _waits_otherwise(tables: Tables, device: Ids, task: Ids, source: Ids, target
 
 
 def pieces(
-    prepared: Prepared, assignment: npt.NDArray[np.integer], priority: npt.NDArray[np.integer] | None
+    prepared: Prepared, assignment: npt.NDArray[np.integer], priority: npt.NDArray[np.integer] | None, flavour: str
 ) -> tuple[Tables, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """The pieces of an assignment [N] as a master and its workers cut them: tables, [1, n] devices, [0 or 1, n] orders.
+    """The pieces of an assignment [N] in a cut of that flavour: tables, [1, n] devices, [0 or 1, n] orders.
 
     `priority` is [N]; None: there is none.
     """
@@ -204,7 +212,7 @@ def pieces(
     assert given is not None
     names = tuple(device.name for device in given.cluster.devices)
     placed = Assignment(names, ids(assignment), ids(np.zeros(len(assignment))), "given", "given")
-    cut = partition(given.graph, placed, given.cluster, step=given.step, flavour="master", legal=False)
+    cut = partition(given.graph, placed, given.cluster, step=given.step, flavour=flavour, legal=False)
     tables, device = of_partitions(cut, given.cluster, given.costs, prepared.options)
     if priority is None:
         return tables, device[None], np.zeros((0, len(tables)), np.int32)

@@ -295,7 +295,7 @@ def test_evaluating_is_simulating_the_pieces(data: st.DataObject) -> None:
     contention = data.draw(st.sampled_from(CONTENTIONS))
     step = data.draw(steps(graph))
     pieces = partition(graph, assigned(on, rows), on, legal=False, step=step)
-    options = SimulationOptions(contention=contention)
+    options = SimulationOptions(contention=contention, order=data.draw(st.sampled_from(["auto", "tensorflow"])))
     expected = simulate(pieces, on, priced, options)
     spans, peaks = evaluate_with_peaks(prepare(graph, step, on, priced, options), [rows, rows])
     assert spans.tolist() == [expected.makespan] * 2

@@ -261,11 +261,8 @@ def _observe(request: Request, bounds: ObserveRequest, graph: Graph, feeds: tupl
 
 
 def _cluster(request: Request, graph: Graph, profile: Profile | None) -> Cluster:
-    cluster = (
-        default_cluster(graph, ignored=request.ignore_devices)
-        if request.cluster is None
-        else load_cluster(request.cluster)
-    )
+    named = request.cluster
+    cluster = default_cluster(graph, ignored=request.ignore_devices) if named is None else load_cluster(named)
     if request.protocol is not None:
         cluster = with_protocol(cluster, request.protocol)
     elif profile is not None:
