@@ -139,6 +139,12 @@ def test_a_cluster_is_written_anew_with_more_workers() -> None:
         with_workers(None, cluster, 5)
 
 
+def test_the_first_of_some_workers_may_be_a_chief() -> None:
+    asked = TrainingRequest(read_regime("async"), steps=3, workers=(1, 2, 4))
+    found = known(run(Request(str(EXAMPLE), cluster="chief=1,ps=2,worker=2", algorithm="requested", training=asked)))
+    assert [row.workers for row in found.scaling] == [1, 2, 4]
+
+
 def test_more_workers_talk_by_the_protocol_that_was_chosen() -> None:
     cluster = with_protocol(load_cluster("ps=1,worker=2"), "rdma")
     assert with_workers("ps=1,worker=2", cluster, 4).between_tasks.name == "rdma"

@@ -95,10 +95,11 @@ def _tasks(script: Script, cluster: Cluster) -> list[str]:
         apart = [task for task in worker_tasks(cluster) if parse(task).job not in script.shared]
         return apart or [cluster.client_task]
     job = computing[0].job
-    if job not in CHIEFS and not any(parse(task).job == job for task in cluster.tasks):
-        raise _lacking(script.graph, cluster, computing[0], f"{job}=2")
     wanted = WORKERS if job in WORKERS else (*CHIEFS, job)
-    return [task for kind in wanted for task in cluster.tasks if parse(task).job == kind]
+    found = [task for kind in wanted for task in cluster.tasks if parse(task).job == kind]
+    if not any(job in WORKERS or parse(task).job == job for task in found):  # a chief alone runs what workers run
+        raise _lacking(script.graph, cluster, computing[0], f"{job}=2")
+    return found
 
 
 def _given(

@@ -79,6 +79,15 @@ def test_a_chief_of_its_own_is_the_first_worker() -> None:
     ]
 
 
+def test_a_chief_alone_runs_what_workers_run() -> None:
+    (made,) = distributed(script(), load_cluster("ps=1,chief=1"))
+    assert (made.name, asked(made)["x0"]) == ("chief:0", "/job:chief/task:0")
+    with pytest.raises(InfeasibleError, match=r"lacks the job 'worker'.*worker=2"):
+        distributed(script(), load_cluster("ps=1"))
+    with pytest.raises(InfeasibleError, match="lacks the job 'trainer'"):
+        distributed(script(worker="/job:trainer/task:0"), load_cluster("ps=1,chief=1"))
+
+
 def test_jobs_may_have_any_name_and_devices_may_differ() -> None:
     graph = script(ps="/job:keeper/task:0", worker="/job:trainer/task:0")
     made = distributed(graph, load_cluster("keeper=1,trainer=1x1gpu,trainer=1,trainer=1x1gpu"))
