@@ -229,6 +229,15 @@ def test_messages_are_the_profile_s_unless_somebody_described_them() -> None:
     assert with_messages(on, alone) is on
 
 
+def test_grpc_in_a_notation_is_that_of_the_profile_and_as_an_option_the_shipped_one(tmp_path: Path) -> None:
+    made().write(tmp_path / "host.toml")
+    graph, cluster, host = "examples/ps_training.pbtxt", "ps=2,worker=1,protocol=grpc", tmp_path / "host.toml"
+    measured = run(graph, cluster=cluster, profile=host, algorithm="requested").cluster.between_tasks
+    assert measured.send_ns == made().figures["send"].ns != GRPC.send_ns
+    asked = run(graph, cluster=cluster, profile=host, algorithm="requested", protocol="grpc")
+    assert asked.cluster.between_tasks == GRPC
+
+
 def test_summary_and_json_give_the_interval(tmp_path: Path) -> None:
     made(noise=0.1).write(tmp_path / "host.toml")
     found = run("examples/ps_training.pbtxt", cluster="ps=2,worker=1", profile=tmp_path / "host.toml")

@@ -80,7 +80,8 @@ examples:
   simviz detector.pb --batch 8 --observe
   simviz bench graphs/ --cluster 4gpu --cluster ps=2,worker=2x2gpu     (simviz bench --help; a file bench is ./bench)
 
-exit codes: 0 done; 1 a check failed or nothing feasible; 2 the input or the call is wrong; 130 interrupted
+exit codes: 0 done; 1 a check failed, nothing feasible, or too little memory on a device; 2 the input or the call is
+wrong; 130 interrupted (by another signal 128 and its number)
 """
 
 
@@ -227,7 +228,8 @@ def add_sizes(group: argparse._ArgumentGroup) -> None:
         "--batch",
         type=whole_number,
         metavar="N",
-        help="number of examples: the unknown first dimension of placeholders, dequeues and iterators (default: 1)",
+        help="number of examples: the first dimension of placeholders, dequeues and iterators (default: what the file "
+        "fixes, and 1 where it is unknown)",
     )
     add("--keep-calls", action="store_true", help="keep each function call as a single node")
     add(
@@ -275,7 +277,7 @@ def _add_placement(group: argparse._ArgumentGroup) -> None:
     add(
         "--budget",
         metavar="B",
-        help="what the search may spend: a time such as 1s or 5min, or the number of placements that it "
+        help="what search or exact may spend: a time such as 1s or 5min, or the number of placements that the search "
         "judges, with which it repeats (default: as many as take about a second)",
     )
     add(
@@ -363,8 +365,8 @@ def add_costs(group: argparse._ArgumentGroup) -> None:
         "--profile",
         metavar="FILE",
         help="a profile of a machine, made by --calibrate: CPUs of the cluster are priced as that machine was "
-        "measured, and so is gRPC where neither --protocol nor the cluster's file describes it. Summary and JSON give "
-        "an interval",
+        "measured, and so is gRPC. That takes the place of a cluster's protocol=grpc, but not of --protocol grpc, nor "
+        "of another protocol. Summary and JSON give an interval",
     )
 
 
@@ -377,7 +379,7 @@ def add_order(group: argparse._ArgumentGroup) -> None:
         default="auto",
         help="the order in which a device takes its ready ops. fifo: by the time they became ready. priority: by the "
         "placement's priorities. tensorflow: as its executor, nearly depth-first. auto (default): priority where the "
-        "placement gives one, else fifo",
+        "placement gives one, else fifo; tensorflow for --refine",
     )
     add(
         "--contention",
@@ -390,7 +392,8 @@ def add_order(group: argparse._ArgumentGroup) -> None:
         "--protocol",
         metavar="NAME",
         help="the protocol between tasks: grpc, rdma, nccl, plain (the links alone), or one that the cluster's file "
-        "describes (default: the cluster's, else grpc)",
+        "describes. It goes before the cluster's own and before --profile (default: the cluster's, else grpc, as "
+        "--profile measured it)",
     )
     add(
         "--recv-scheduling",
@@ -433,8 +436,8 @@ def add_control_flow(group: argparse._ArgumentGroup) -> None:
         type=whole_number,
         default=0,
         metavar="N",
-        help="the seed of all chance: branches with a probability, noise, random ps tasks, a search for a placement "
-        "(default: 0)",
+        help="the seed of all chance: branches with a probability, noise, random ps tasks, a search for a placement, "
+        "and under --order tensorflow the turns in which a GPU receives (default: 0)",
     )
 
 
@@ -470,7 +473,7 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         help="between: a client and a graph per worker, variables on ps tasks. in: one client, a copy of the model "
         "per GPU. both: copies within each worker. allreduce:ring, :tree or :hierarchical: no ps tasks. none: the "
         "graph unchanged. Default: none if the graph assigns jobs; else between with ps tasks; else none if it names "
-        "several GPUs or holds towers; else in",
+        "several GPUs or CPUs, or holds towers; else in. Without --training one step of the first client is shown",
     )
     add(
         "--fuse",
@@ -575,7 +578,8 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="write a file; its suffix is the format; repeatable",
+        help="write a file; its suffix is the format; repeatable (default: GRAPH's name with .html, but nothing with "
+        "--json)",
     )
     add(
         "--picture",
