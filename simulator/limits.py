@@ -73,8 +73,10 @@ UNROLLED = _limit("unrolled", 2 * 10**6, 2**26, "ops that loops unroll to")
 COUNT = _limit("count", 2**31, 2**40, "a batch, a dimension that is fed, the iterations of a loop")
 MICROBATCHES = _limit("microbatches", 1024, 2**16, "microbatches of `--microbatches`")
 DEVICES = _limit("devices", 2**16, 2**20, "devices of a cluster")
-WHOLE_CLUSTER = _limit("whole-cluster", 1024, 2**14, "devices of a cluster of which a step may use all")
-PART = _limit("part", 256, 2**14, "devices that a step uses of a larger cluster, if the graph asks for no more")
+WHOLE_CLUSTER = _limit("whole-cluster", 1024, 2**14, "devices of a cluster of which a step of many groups may use all")
+PART = _limit(
+    "part", 256, 2**14, "devices that a step uses of a larger cluster, if it asks for no more and has few groups"
+)
 STEP_DEVICES = _limit("step-devices", 2560, 2**14, "devices of a training, and of a step through the library")
 NAME = _limit("name", 512, 2**16, "characters of the name of a job or host")
 GPU_PAIRS = _limit("gpu-pairs", 2**22, 2**26, "pairs of GPUs of one host with wires of their own")

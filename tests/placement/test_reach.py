@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import combinations, product
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placement.placing import place
+from placement.plan import Plan, verdict
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.description import load_cluster
 from simulator.cluster.master import connected
@@ -16,7 +20,7 @@ from simulator.execution.table_columns import cluster_columns
 from simulator.graph.graph import Graph
 from simulator.limits import PART, WHOLE_CLUSTER, raised
 from simulator.placer.reach import within_reach
-from tests.placement.problems import costs_of, whole
+from tests.placement.problems import costs_of, problem_of, tasks, whole
 from tests.strategies import Rows, graphs, typed
 
 LARGE = "ps=2,worker=2040x7gpu"
@@ -67,18 +71,70 @@ def test_what_a_graph_asks_for_and_whole_hosts_are_kept() -> None:
     graph, on = rows.built(), load_cluster(LARGE)
     less = within_reach(graph, on)
     names = {device.short for device in less.devices}
-    assert {"worker:1999/GPU:3", "ps:1/CPU:0", "worker:0/CPU:0", "worker:30/GPU:6"} <= names
+    assert {"worker:1999/GPU:3", "worker:1999/CPU:0", "ps:1/CPU:0", "worker:0/CPU:0", "worker:29/GPU:6"} <= names
     assert PART.default <= len(less) < PART.default + 8
     assert less.name == f"{LARGE} ({len(less)} of 16,322 devices)"
     assert "of 16,322 devices this step may use" in less.notes[-1]
     assert len(less.links) < 4 * len(less)
 
 
-@pytest.mark.parametrize("text", ["4gpu", "worker=128x7gpu"])
-def test_a_cluster_that_a_step_can_use_is_kept(text: str) -> None:
-    on = load_cluster(text)
-    assert len(on) <= WHOLE_CLUSTER.default
-    assert within_reach(Rows().built(), on) is on
+def test_a_cluster_that_a_step_can_use_is_kept() -> None:
+    many = Rows()
+    for row in range(200):
+        many.add(f"n{row}", "Relu" if row else "Const", [f"n{row - 1}"] if row else [], **typed("Relu"))
+    for text, graph in (("4gpu", Rows().built()), ("worker=200x2gpu", many.built())):
+        on = load_cluster(text)
+        assert len(on) <= WHOLE_CLUSTER.default
+        assert within_reach(graph, on) is on
+
+
+def test_few_groups_get_few_of_a_thousand_hosts_of_each_kind() -> None:
+    """A kind that comes last is not forgotten, and the note names the limit that brings more."""
+    rows = Rows()
+    for name in "abc":
+        rows.add(name, "Const", **typed("Const"))
+    less = within_reach(rows.built(), load_cluster("worker=400x1gpu,fast=40x2h100"))
+    assert [less.tasks.count(f"/job:{job}/replica:0/task:0") for job in ("worker", "fast")] == [1, 1]
+    jobs = [device.task.split("/")[1] for device in less.devices]
+    assert jobs.count("job:fast") == 3 * 40
+    assert 256 <= len(less) <= 256 + 3
+    assert f"of 920 devices this step may use {len(less)}" in less.notes[-1]
+    assert "--limit part=N" in less.notes[-1]
+    less = within_reach(rows.built(), load_cluster(LARGE))
+    assert "--limit whole-cluster=N" in less.notes[-1]
+
+
+def test_a_host_with_wires_of_its_own_is_a_kind_of_its_own() -> None:
+    rows = Rows()
+    rows.add("a", "Const", **typed("Const"))
+    on = load_cluster("worker=6")
+    fast = [replace(link, bytes_per_s=10**11) if "worker5" in link.name else link for link in on.links]
+    with raised({"part": 1}):
+        assert [len(within_reach(rows.built(), one)) for one in (on, replace(on, links=tuple(fast)))] == [2, 3]
+
+
+@settings(max_examples=12)
+@given(st.data())
+def test_the_best_placement_of_all_on_the_part_is_that_on_the_whole(data: st.DataObject) -> None:
+    on = load_cluster(data.draw(st.sampled_from(("worker=5", "ps=4,worker=1", "worker=3x1gpu"))))
+    on = replace(on, devices=tuple(replace(device, lanes=1) for device in on.devices))  # so that ops wait
+    names = "abc"
+    edges = st.dictionaries(
+        st.sampled_from(list(combinations(names, 2))), st.sampled_from((None, 8, 50_000)), max_size=5
+    )
+    graph = tasks(data.draw(edges), names)
+    at = data.draw(st.sampled_from(on.devices)).name
+    graph = replace(graph, requested=(*graph.requested[:-1], at))
+    run_ns = [[data.draw(st.sampled_from((1_000, 400_000, 500_000)))] * len(on.kinds) for _ in names]
+    with raised({"part": 1}):
+        less = within_reach(graph, on)
+    assert best(graph, less, run_ns) == best(graph, on, run_ns)
+
+
+def best(graph: Graph, on: Cluster, run_ns: list[list[int]]) -> int:
+    """The shortest step of all placements."""
+    problem = problem_of(graph, on, costs_of(on, run_ns))
+    return min(verdict(problem, Plan(list(devices)))[1] for devices in product(*problem.allowed))
 
 
 def test_a_step_of_more_devices_than_memory_holds_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
