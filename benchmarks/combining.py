@@ -5,10 +5,10 @@
 
 A case is a graph, a cluster in some notation, and up to nine options of a step or of a training. Half of the cases are
 drawn for one law, with the options that it wants. Graphs are the shipped example, small ones made by code, and those of
-the files that are named. A case runs once, then further times as some of the laws in `combining_laws.py` and
-`combining_meeting.py` ask: with the other event loop, from its own files, on the same cluster described in another way,
-as a longer training. A law says what must be equal, or what bounds what. It is counted as tried where it says something
-about that case. A case on which a law is broken is written into FOLDER.
+the files that are named. A case runs once, then further times as some of the laws ask: with the other event loop, from
+its own files, on the same cluster described in another way, as a longer training. A law says what must be equal, or
+what bounds what. It is counted as tried where it says something about that case. A case on which a law is broken is
+written into FOLDER. Laws are in `combining_laws.py`, `_meeting.py`, `_copies.py` and `_processes.py`.
 
 `pairwise.py` judges single runs with each pair of options, `fuzz.py` hostile ones.
 """
@@ -33,9 +33,11 @@ from typing import Any  # Any: a pipe's end
 sys.path.insert(0, str(Path(__file__).parents[1]))  # small graphs are made among the tests
 sys.path.insert(0, str(Path(__file__).parent))
 
+from combining_copies import WANTED_OF_COPIES
 from combining_drawing import Material, material
 from combining_laws import LAWS
-from combining_meeting import WANTED
+from combining_meeting import WANTED as WANTED_OF_MEETING
+from combining_processes import WANTED_OF_PROCESSES
 from combining_running import Call, Case, NothingSaid
 
 from simulator.errors import SimvizError
@@ -48,6 +50,7 @@ from viz.command.request import read_request
 SERVING = re.compile("forward|small[0-6]|opencv|keras|functions|seq2seq|queue")  # files of graphs that train nothing
 SELDOM = ("--hard", "--replicate", "--recv-scheduling", "--flavour", "--microbatches")
 TIMEOUT_S = 150
+WANTED = {**WANTED_OF_MEETING, **WANTED_OF_COPIES, **WANTED_OF_PROCESSES}  # law -> the options that its cases have
 NAMED = re.compile(r"'[^']*'|[^ ]*/[^ ]*|\d+")  # what differs between refusals of one kind
 NAMED_THINGS = ("--feed", "--branch", "--pin", "--profile", "--costs", "--observation")  # of a graph, or files
 FOR_A_LAW = 0.5  # of the cases, of which each has what one of the laws wants
@@ -113,6 +116,8 @@ def drawn(random: Random, graphs: Mapping[Path, Material], wanted: Mapping[str, 
     """A call that is likely to be accepted, with the options that are wanted, and without those that are not."""
     of_law = [option for option in wanted if option in NAMED_THINGS and wanted[option] is not None]
     offered = [path for path in graphs if all(graphs[path].values.get(option) for option in of_law)] or [*graphs]
+    if wanted.get("--training") or wanted.get("--microbatches"):
+        offered = [path for path in offered if not SERVING.search(path.name)] or offered
     weights = [
         3.0 if path.stat().st_size < SMALL_BYTES else 1 / 30 if path.stat().st_size > LARGE_BYTES else 1.0
         for path in offered
@@ -130,6 +135,8 @@ def drawn(random: Random, graphs: Mapping[Path, Material], wanted: Mapping[str, 
             options[option] = value
         elif values and option not in NAMED_THINGS and (trains or option not in ("--training", "--steps")):
             options[option] = random.choice(values)
+    if wanted:
+        _agree(options)
     if not trains and "--algorithm" not in options:
         options["--algorithm"] = random.choice(ALGORITHMS)
     options.pop("--budget", None)
@@ -164,6 +171,18 @@ def _some(random: Random, graph: Path, *, trains: bool) -> dict[str, str]:
     if not trains and random.random() < 0.4:
         options["--ignore-devices"] = ""  # so that the graph runs anywhere
     return options
+
+
+def _agree(options: dict[str, str]) -> None:
+    """Change what a replication would refuse, so that a law has something to judge."""
+    how = options.get("--replicate", "none")
+    if how in ("between", "both") and not re.search(r"ps[=-]", options.get("--cluster", "")):
+        how = options["--replicate"] = "in"
+    if how.startswith("allreduce") and "--training" in options:
+        options["--training"] = "sync"
+    if how != "none":
+        options.pop("--pin", None)
+        options.pop("--device-filters", None)
 
 
 # ---- one case, in a process of its own -------------------------------------------------------------------------------
@@ -288,7 +307,7 @@ class Tally:
         self.verdicts["refused" if "" in found else "ran"] += 1
         for name, said in found.items():
             if not name:
-                self.refusals[NAMED.sub("_", str(said))[:90]] += 1
+                self.refusals[NAMED.sub("_", (said or [""])[0])[:90]] += 1
             elif said is not None:
                 self.tried[name] += 1
                 self.broken[name] += bool(said)

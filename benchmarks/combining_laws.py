@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any  # Any: JSON
 
 import numpy as np
+from combining_copies import COPIED
 from combining_meeting import MEETING
-from combining_running import ROOT, Case, NothingSaid, compared, equal
+from combining_processes import PROCESSES
+from combining_running import Case, NothingSaid, compared, equal, message_of
 
+from simulator.errors import SimvizError
 from simulator.execution.laws import check_trace
 from simulator.graph.graph_def import graph_def
 from simulator.graph.importer import read_graph
-from simulator.graph.messages import GraphDef, MetaGraphDef, Proto
+from simulator.graph.messages import GraphDef, MetaGraphDef
 from simulator.graph.text_format import parse
 from simulator.laws import assignment_laws
 from simulator.partitioning.laws import partition_laws
@@ -154,26 +154,6 @@ def both_engines(case: Case) -> Iterator[str]:
     yield from compared("the compiled loop's page", pages[0], pages[1], but=("summary.simulation", "command"))
 
 
-def both_processes(case: Case) -> Iterator[str]:
-    """Another process with another hash seed writes the same bytes."""
-    files = ["a.json", "a.html", "a.pb", "a.trace.json", "a.timeline.svg", "a.run_metadata.pb"]
-    call = case.call.having({"--engine": case.call.options.get("--engine", "python")})
-    scene = case.scene(call)
-    arguments = [word for name in files for word in ("--json" if name == "a.json" else "-o", name)]
-    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "viz", *call.words(), "--verbose", *arguments]
-    ended = subprocess.run(command, cwd=case.folder, env=environment, capture_output=True, timeout=240, check=False)
-    if ended.returncode not in (0, 1) or b"Traceback" in ended.stderr:
-        yield f"the other process ends with {ended.returncode}: {ended.stderr.decode()[-300:]}"
-        return
-    for name in files:
-        here = to_json(scene).encode() if name == "a.json" else draw(scene, name[1:])
-        if (case.folder / name).read_bytes() != here:
-            yield f"{name} differs in another process"
-    if summarise(scene, verbose=True).encode() not in ended.stdout:
-        yield "the summary differs in another process"
-
-
 def bound_of_others(case: Case) -> Iterator[str]:
     """The bound holds for whatever another algorithm finds, and a search is no slower than what it began with."""
     scene = case.only(steps=True, without=("--microbatches",))
@@ -282,7 +262,7 @@ def toml(notation: str) -> str:
 
 def other_forms(case: Case) -> Iterator[str]:
     """A graph as text, binary, gzip or in a MetaGraph is the same graph."""
-    message, suffix = _message(case.call.graph)
+    message, suffix = message_of(case.call.graph)
     way = case.random("form").choice(("binary", "text", "gzip", "meta"))
     raw = message.SerializeToString(deterministic=True)
     if way == "meta":
@@ -300,21 +280,6 @@ def other_forms(case: Case) -> Iterator[str]:
     again = case.scene(case.call.having(graph=file))
     but = ("graph.name", "notes", "pipelined") + (("step.rule", "graph.notes") if way == "meta" else ())
     yield from compared(f"the graph as {way}", record(case.scene()), record(again), but=but)
-
-
-def _message(path: str) -> tuple[Proto, str]:
-    """The GraphDef or MetaGraphDef of a file. Raise NothingSaid for another."""
-    raw, suffix = Path(path).read_bytes(), Path(path).suffix
-    kind = MetaGraphDef if suffix == ".meta" else GraphDef
-    try:
-        if suffix == ".pbtxt":
-            return parse(raw.decode(), GraphDef(), path, 1), suffix
-        message = kind.FromString(raw)
-    except Exception:  # noqa: BLE001  # whatever else the file holds
-        raise NothingSaid from None
-    if message.SerializeToString(deterministic=True) and (suffix == ".meta" or len(message.node)):
-        return message, suffix
-    raise NothingSaid
 
 
 def other_names(case: Case) -> Iterator[str]:
@@ -473,21 +438,62 @@ def rows_of_compare(case: Case) -> Iterator[str]:
 
 def rows_of_what_if(case: Case) -> Iterator[str]:
     """A row of --what-if equals the run with that change made by hand."""
-    scene = case.only(steps=True, without=("--microbatches", "--replicate"))
-    if len(scene.trace.tasks.kind) > LARGE_OPS or case.call.options["--algorithm"] not in ("tensorflow", "requested"):
-        raise NothingSaid  # a plan by costs would be another
-    told = record(case.scene(case.call.having({"--what-if": "kept"})))["what_if"]
+    scene = case.only(steps=True, without=("--microbatches",))
+    if len(scene.trace.tasks.kind) > LARGE_OPS:
+        raise NothingSaid
+    kept = case.call.options["--algorithm"] in ("tensorflow", "requested")  # a plan by costs would be another
+    told = record(case.scene(case.call.having({"--what-if": "kept" if kept else "again"})))["what_if"]
     yield from equal("makespan without a change", int(scene.trace.makespan), told["makespan_ns"])
     for row in told["rows"]:
-        option = {"batch": "--batch", "contention": "--contention", "protocol": "--protocol"}.get(row["what"])
-        change = {option: row["after"]} if option else {}
-        if row["what"] == "devices" and "--cluster" in case.call:
-            change = {"--cluster": case.call.options["--cluster"].replace(row["before"], row["after"], 1)}
-        if change and not row["refused"]:
+        change = _by_hand(case, row)
+        if not change:
+            continue
+        try:
             again = case.scene(case.call.having(change))
-            if again.assignment.device.tolist() != scene.assignment.device.tolist() and row["what"] != "devices":
-                continue
-            yield from equal(f"makespan with {change}", int(again.trace.makespan), row["makespan_ns"])
+        except SimvizError as error:
+            if not row["refused"]:
+                yield f"{change} by hand is refused: {error}"
+            continue
+        found = f"makespan with {row['what']} {row['after']}"
+        if row["refused"]:
+            yield f"{found} is refused: {row['refused']}"
+        elif row["what"] != "devices":
+            if not kept or again.assignment.device.tolist() == scene.assignment.device.tolist():
+                yield from equal(found, int(again.trace.makespan), row["makespan_ns"])
+        elif row["placement"] == "again":
+            yield from equal(found, int(again.trace.makespan), row["makespan_ns"])
+        elif row["makespan_ns"] > again.trace.makespan and not record(again)["out_of_memory"]:
+            yield f"{found} is {row['makespan_ns']} on the kept devices, {again.trace.makespan} placed again"
+
+
+def _by_hand(case: Case, row: Mapping[str, Any]) -> dict[str, str]:
+    """The options of a change; none where it can't be said by options."""
+    option = {"batch": "--batch", "contention": "--contention", "protocol": "--protocol"}.get(row["what"])
+    if option:
+        return {option: row["after"]}
+    notation = case.call.options.get("--cluster", "")
+    if row["what"] == "devices" and notation:
+        return {"--cluster": notation.replace(row["before"], row["after"], 1)}
+    wire, _, figure = row["what"].partition(" ")
+    if wire != "nic" or figure not in ("bandwidth", "latency"):
+        return {}
+    rate, latency_ns = (25.0, 1000.0)  # of NICs in the notation: Gbit/s, ns
+    times = 2.0 if _figure(row["after"]) > _figure(row["before"]) else 0.5
+    rate, latency_ns = (rate * times, latency_ns) if figure == "bandwidth" else (rate, latency_ns * times)
+    nic = f'nic = {{ bandwidth = "{rate} Gbit/s", latency = "{latency_ns} ns" }}'
+    try:
+        text = toml(notation)
+    except NothingSaid:
+        return {}
+    file = case.folder / f"{figure}{times}.toml"
+    file.write_text(re.sub(r"(\[\[host\]\]\n)", rf"\1{nic}\n", text))
+    return {"--cluster": str(file)}
+
+
+def _figure(text: str) -> float:
+    """What "3.12 GB/s" or "500 ns" says, in the unit without a prefix."""
+    number, unit = text.split()
+    return float(number) * {"G": 1e9, "M": 1e6, "k": 1e3, "T": 1e12, "u": 1e-6, "n": 1e-9, "m": 1e-3}[unit[0]]
 
 
 def late_recvs(case: Case) -> Iterator[str]:
@@ -657,7 +663,6 @@ LAWS: Mapping[str, Law] = {
     "what is alive adds up to each peak": Law(peaks_add_up, alone=True),
     "figures of a training add up": Law(trainings_add_up, alone=True),
     "both event loops": Law(both_engines),
-    "another process and hash seed, same bytes": Law(both_processes),
     "the bound holds for another algorithm": Law(bound_of_others),
     "the placed graph read back": Law(read_back),
     "own times read back": Law(measured_back),
@@ -678,5 +683,5 @@ LAWS: Mapping[str, Law] = {
     "a longer training": Law(longer),
     "a client alone as a step": Law(alone_as_a_step),
     "a row of --workers": Law(rows_of_workers),
-    **{name: Law(of, alone) for name, (of, alone) in MEETING.items()},
+    **{name: Law(of, alone) for name, (of, alone) in {**MEETING, **COPIED, **PROCESSES}.items()},
 }

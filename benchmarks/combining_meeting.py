@@ -113,8 +113,8 @@ def against_without(case: Case) -> Iterator[str]:
     """`--against unpinned` and `plain` compare with the run without that option, and its figures are those of it."""
     option, word = ("--pin", "unpinned") if "--pin" in case.call else ("--microbatches", "plain")
     scene = case.only(steps=True)
-    if option not in case.call:
-        raise NothingSaid
+    if option not in case.call or case.call.options.get("--order") == "priority":
+        raise NothingSaid  # the other placement may give no priorities
     other = case.scene(case.call.having({}, option, "--pipeline", "--stages"))
     told = record(case.scene(case.call.having({"--against": word})))["against"]
     makespans = {"other": int(other.trace.makespan), "this": int(scene.trace.makespan)}
@@ -274,8 +274,8 @@ TRAINS: Mapping[str, Sequence[str]] = {"--training": ("async", "sync", "ssp:boun
 # Law -> options that its cases have; None: an option that they lack.
 WANTED: Mapping[str, Mapping[str, Sequence[str] | None]] = {
     "own times read back": {"--algorithm": ("tensorflow", "requested"), "--training": None},
-    "rows of --what-if": {"--algorithm": ("tensorflow", "requested"), "--training": None, "--microbatches": None,
-                          "--replicate": None},
+    "rows of --what-if": {"--algorithm": ("tensorflow", "requested", "heft", "etf", "search", "whitepaper"),
+                          "--training": None, "--microbatches": None},
     "a further task": {"--algorithm": ("requested",), "--training": None, "--flavour": None, "--master": None,
                        "--cluster": ("ps=1,worker=2", "ps=2,worker=2x2gpu", "worker=2x2gpu", "ps=1,worker=1"),
                        "--microbatches": None, "--replicate": None},

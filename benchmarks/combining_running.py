@@ -8,6 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Any  # Any: JSON
 
+from simulator.graph.messages import GraphDef, MetaGraphDef, Proto
+from simulator.graph.text_format import parse
 from viz.command.again import command_again
 from viz.command.options import parser
 from viz.command.request import read_request
@@ -84,6 +86,21 @@ class Case:
         if (steps and self.trains) or (trainings and not self.trains) or any(name in self.call for name in without):
             raise NothingSaid
         return self.scene()
+
+
+def message_of(path: str) -> tuple[Proto, str]:
+    """The GraphDef or MetaGraphDef of a file. Raise NothingSaid for another."""
+    raw, suffix = Path(path).read_bytes(), Path(path).suffix
+    kind = MetaGraphDef if suffix == ".meta" else GraphDef
+    try:
+        if suffix == ".pbtxt":
+            return parse(raw.decode(), GraphDef(), path, 1), suffix
+        message = kind.FromString(raw)
+    except Exception:  # noqa: BLE001  # whatever else the file holds
+        raise NothingSaid from None
+    if message.SerializeToString(deterministic=True) and (suffix == ".meta" or len(message.node)):
+        return message, suffix
+    raise NothingSaid
 
 
 def compared(who: str, one: Any, other: Any, but: tuple[str, ...] = ()) -> Iterator[str]:
