@@ -18,7 +18,7 @@ from viz.formats.output import draw
 HASH_SEEDS = ("1", "7", "4242", "4294967295")
 TIMEOUT_S = 240
 FILES = ("a.json", "a.html", "a.pb", "a.trace.json", "a.timeline.svg", "a.run_metadata.pb")
-MORE_FILES = ("a.graphml", "a.dot", "a.memory.svg", "a.svg", "a.pbtxt")
+MORE_FILES = ("a.graphml", "a.dot", "a.svg", "a.pbtxt")
 FOLDERS = ("a.partitions", "a.tables")
 LARGE_BYTES = 300_000  # of a graph: of larger ones fewer files are drawn
 # Options that a bench takes of each step; of others it knows nothing.

@@ -77,7 +77,7 @@ WHOLE_CLUSTER = _limit("whole-cluster", 1024, 2**14, "devices of a cluster of wh
 PART = _limit(
     "part", 256, 2**14, "devices that a step uses of a larger cluster, if it asks for no more and has few groups"
 )
-STEP_DEVICES = _limit("step-devices", 2560, 2**14, "devices of a training, and of a step through the library")
+STEP_DEVICES = _limit("step-devices", 2560, 2**14, "devices of a training, and of a step that may use all")
 NAME = _limit("name", 512, 2**16, "characters of the name of a job or host")
 GPU_PAIRS = _limit("gpu-pairs", 2**22, 2**26, "pairs of GPUs of one host with wires of their own")
 INSTANCE_NODES = _limit("instance-nodes", 200_000, 2**24, "nodes of an instance")

@@ -16,6 +16,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import parse
 from simulator.cluster.hierarchy import Hierarchy
 from simulator.cluster.parts import part, without_others_links
+from simulator.errors import ClusterError
 from simulator.graph.graph import Graph
 from simulator.placer.constraints import constrain
 from simulator.wording import counted
@@ -27,7 +28,8 @@ def within_reach(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Cluste
     It is the cluster itself up to `limits.PART` devices. Else it has, of each group, the device that TensorFlow
     prefers, and its CPU; the client's host; and whole hosts, one of each kind in turn, until there are `limits.PART`
     devices. Up to `limits.WHOLE_CLUSTER` devices it has also as many hosts of each kind as there are groups with a
-    choice. A note says so where devices are left out. Raises what `constrain` raises.
+    choice. A note says so where devices are left out. Raises what `constrain` raises, and ClusterError where it would
+    use more devices than `limits.STEP_DEVICES`.
     """
     if len(cluster) <= limits.PART.most:
         return cluster
@@ -45,6 +47,12 @@ def within_reach(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Cluste
         if len(kept) >= limits.PART.most and before >= groups:
             break
         kept.update(rows)
+    if len(kept) > limits.STEP_DEVICES.most:
+        raise ClusterError(
+            f"{cluster.name!r}: this step may use {len(kept):,} of {counted(len(cluster), 'device')}, more than the "
+            f"{limits.STEP_DEVICES.most:,} of a simulation. Beside --limit {limits.WHOLE_CLUSTER.name}=N or "
+            f"{limits.PART.name}=N, --limit {limits.STEP_DEVICES.name}=N takes more"
+        )
     if len(kept) == len(cluster):
         return cluster
     # without a client of its own choice, the custom would choose another among fewer tasks

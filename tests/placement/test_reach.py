@@ -137,6 +137,24 @@ def best(graph: Graph, on: Cluster, run_ns: list[list[int]]) -> int:
     return min(verdict(problem, Plan(list(devices)))[1] for devices in product(*problem.allowed))
 
 
+@pytest.mark.parametrize("limit", ["part", "whole-cluster"])
+def test_all_limits_of_a_step_on_many_devices_are_named_at_once(limit: str) -> None:
+    rows = Rows()
+    for name in "abcdefgh":
+        rows.add(name, "Const", **typed("Const"))
+    graph, on = rows.built(), load_cluster("worker=10")
+    lower = {"part": 2, "whole-cluster": 2, "step-devices": 4}
+    with raised(lower):
+        assert len(within_reach(graph, on)) == 2
+    with (
+        raised({**lower, limit: 10 - (limit == "part")}),  # a part of all is no part
+        pytest.raises(ClusterError, match=r"--limit whole-cluster=N or part=N, --limit step-devices=N takes more"),
+    ):
+        within_reach(graph, on)
+    with raised({**lower, limit: 10, "step-devices": 10}):
+        assert len(within_reach(graph, on)) >= 8
+
+
 def test_a_step_of_more_devices_than_memory_holds_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simulator.execution.table_columns.free_bytes", lambda: 2**32)
     on = load_cluster("worker=5000")
