@@ -11,7 +11,7 @@ from simulator.assignment import COST, REQUESTED, RULES, Assignment
 from simulator.cluster.description import load_cluster
 from simulator.columns import flags, ids, ints
 from simulator.comparison.comparison import compare
-from simulator.comparison.cut_nodes import same_elements
+from simulator.comparison.cut_nodes import CutNode, canonical, same_elements
 from simulator.errors import SimvizError
 from simulator.graph.building import build
 from simulator.graph.editor import edited
@@ -327,6 +327,35 @@ def test_control_pairs_of_a_node_with_more_than_eight_edges_may_have_each_others
     result = compare(ours, theirs, graph=graph)
     assert (result.agree == result.of) is alike
     assert result.raw < result.of
+
+
+def crossed(base: int, source: str, device: str, reader: CutNode) -> list[CutNode]:
+    """A control pair that a master makes for a source on another task and a reader, with numbers from `base` on."""
+    ends = {"_src": AttrValue(s=source.encode()), "_dst": AttrValue(s=reader.name.encode())}
+    attrs = {name: value.SerializeToString() for name, value in ends.items()}
+    dummy = CutNode(f"{source}/ctrl_S{base}", "Const", device, (), frozenset((source,)), {})
+    send = CutNode(f"{source}_S{base + 1}", "_Send", device, (dummy.name,), frozenset(), attrs)
+    loop = frozenset(name for name in reader.controls if name.startswith("_cloop"))
+    recv = CutNode(f"{source}_S{base + 2}", "_Recv", reader.device, (), loop, attrs)
+    return [
+        dummy,
+        send,
+        recv,
+        CutNode(f"{source}_S{base + 3}", "Identity", reader.device, (recv.name,), frozenset(), {}),
+    ]
+
+
+@pytest.mark.parametrize(("elsewhere", "alike"), [(1, False), (2, True)])
+def test_inputs_from_another_device_of_the_task_bring_edges_from_the_control_loop(elsewhere: int, alike: bool) -> None:
+    task, other = "/job:worker/replica:0/task:0/device:GPU:", "/job:worker/replica:0/task:1/device:GPU:0"
+    within = [CutNode(f"w{at}", "NoOp", f"{task}{at < elsewhere:d}", (), frozenset(), {}) for at in range(3)]
+    forms = []
+    for first, second in ((10, 14), (14, 10)):
+        controls = {one.name for one in within} | {f"a_S{first + 3}", f"b_S{second + 3}", "_cloopmerge_S1"}
+        reader = CutNode("next", "NextIteration", f"{task}0", (), frozenset(controls), {})
+        pairs = [*crossed(first, "a", other, reader), *crossed(second, "b", other, reader)]
+        forms.append({(one.name, one.controls) for one in canonical([reader, *within, *pairs], ())})
+    assert (forms[0] == forms[1]) is alike
 
 
 def test_numbers_that_no_order_explains_are_not_undone() -> None:

@@ -310,12 +310,20 @@ def _inputs(node: CutNode) -> int:
 def _in_edges(side: _Side, node: CutNode) -> int:
     """The in-edges of the node when it was cut: its inputs, and edges from a control loop.
 
-    In a loop each input that crosses brings an edge from the control loop's Merge; the Recv takes it over.
+    In a loop each input that crosses devices brings an edge from the control loop's Merge, which the Recv takes over.
+    A master leaves those within a task to the worker: the input is still there, on another device.
     """
-    crossing = [end for end in (_recv(side, node.task, name) for name in (*node.data, *node.controls)) if end]
-    waits = [one for one in (node, *crossing) for name in one.controls if name.startswith("_cloop")]
+    inputs = (*node.data, *node.controls)
+    recvs = [end for end in (_recv(side, node.task, name) for name in inputs) if end]
+    waits = any(name.startswith("_cloop") for one in (node, *recvs) for name in one.controls)
     loop = sum(name.startswith("_cloop") for name in node.controls)
-    return _inputs(node) - loop + (len(crossing) if waits else 0)
+    return _inputs(node) - loop + (len(recvs) + _on_others(side, node, inputs) if waits else 0)
+
+
+def _on_others(side: _Side, node: CutNode, inputs: Iterable[str]) -> int:
+    """The inputs that are made in the node's task on another device of it."""
+    found = (side.nodes.get((node.task, name.partition(":")[0])) for name in inputs)
+    return sum(one is not None and one.device != node.device for one in found)
 
 
 def _had_a_feed_too(side: _Side, node: CutNode) -> bool:
