@@ -32,7 +32,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
 from simulator.errors import GraphError, InfeasibleError, OracleError, SimvizError
 from simulator.graph.graph import Graph
-from simulator.graph.inlining.expanding import lower
+from simulator.graph.inlining.expanding import isolated, lower
 from simulator.oracle.child import Asking
 from simulator.oracle.observation import STAND_INS, conversation, extended, observe
 from simulator.oracle.verification import agreement, compare_refusals, import_refusal
@@ -179,6 +179,8 @@ def rows(paths: Sequence[Path], asked: argparse.Namespace, asking: Asking) -> It
             yield path.name, "", "", unread(path, error, asking)
             continue
         for form, graph in graphs:
+            if asked.pin and len(isolated(graph)) > len(graph):
+                continue  # TensorFlow adds nodes, into which no device can be written
             for name in asked.clusters:
                 for soft, seed in softness:
                     how = f"{form}, {'soft' if soft else 'hard'}" if seed is None else f"{form}, pinned {seed}"

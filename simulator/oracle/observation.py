@@ -24,6 +24,7 @@ from simulator.cluster.master import STANDIN_CLIENT, can_hold_master, with_clien
 from simulator.comparison.cut_nodes import FILE_NAMES, LARGE_BYTES, without_value
 from simulator.errors import OracleError
 from simulator.graph.graph_def import graph_def
+from simulator.graph.inlining.expanding import isolated
 from simulator.graph.messages import GraphDef
 from simulator.graph.step import is_tensor
 from simulator.oracle import child
@@ -109,8 +110,14 @@ def observe(
 
     `recv_scheduling` sets the option `enable_recv_scheduling`; TensorFlow dies of it where anything is pruned or
     copied, or an output is not read. A graph that TensorFlow refuses gives an Observation with `refusal`. Raises
-    OracleError if TensorFlow is missing, fails or takes longer than `timeout_s`.
+    OracleError if TensorFlow is missing, fails or takes longer than `timeout_s`. Raises it for `devices` of a graph to
+    which TensorFlow would add nodes of its own (`isolated`).
     """
+    if devices is not None and (added := isolated(graph).names[len(graph) :]):
+        raise OracleError(
+            f"TensorFlow puts {len(added)} Identities around kept calls that hand back resources, "
+            f"such as {added[0]!r}; no device can be written into these. Ask about the graph with calls expanded."
+        )
     handed = graph.lowered.given if graph.lowered is not None and devices is None else graph
     message = _without_file_names(without_large_values(graph_def(handed, devices=devices)))
     content = message.SerializeToString(deterministic=True)

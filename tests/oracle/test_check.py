@@ -16,6 +16,7 @@ from simulator.columns import ids
 from simulator.errors import InfeasibleError, OracleError
 from simulator.graph.graph import Graph
 from simulator.graph.graph_def import graph_def
+from simulator.graph.inlining.expanding import lower
 from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step
 from simulator.oracle import child
@@ -23,6 +24,7 @@ from simulator.oracle.child import Asking
 from simulator.oracle.observation import STAND_INS, Observation, _logged, ask, extended
 from simulator.oracle.verification import _unseen_cuts, agreement, check, check_refusal, complaint
 from simulator.partitioning.cut import partition_by_task
+from tests.difference.examples import EXAMPLES
 from tests.oracle.staying import ask_staying
 from tests.oracle.test_local import string_const
 from tests.oracle.test_standin import training
@@ -252,6 +254,13 @@ def test_a_missing_tensorflow_says_how_to_install_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(child, "_START", hidden + child._START)
     with pytest.raises(OracleError, match=r'pip install "simviz\[tensorflow\]"'):
         checked(training(), load_cluster("ps=1,worker=1"), [0] * 6, "pin", ask)
+
+
+def test_devices_of_a_graph_to_which_tensorflow_adds_nodes_are_refused() -> None:
+    calls = EXAMPLES["calls that hand back resources are isolated in order of ids (§3.6)"].case.graph
+    graph, cluster = lower(calls), load_cluster("cpu=2")
+    with pytest.raises(OracleError, match=r"4 Identities around kept calls .*calls expanded"):
+        checked(graph, cluster, [0] * len(graph), "pin")
 
 
 def test_a_mode_that_does_not_exist_is_refused() -> None:
