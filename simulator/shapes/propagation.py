@@ -22,7 +22,17 @@ from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Value
 from simulator.shapes.formulas.elementwise import same
 from simulator.shapes.origins import ROWS, SINGLE, Origins
 from simulator.shapes.rules import OF_SHAPES, PASSING, POPS, PUSHES, RULES, VALUES
-from simulator.shapes.site import Contents, Handle, NothingYet, Outputs, ShapeError, Site, either, either_value
+from simulator.shapes.site import (
+    Contents,
+    Handle,
+    NothingYet,
+    Outputs,
+    ShapeError,
+    Site,
+    either,
+    either_handle,
+    either_value,
+)
 
 PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "_Arg"))
 _ITERATORS = frozenset(("IteratorGetNext", "IteratorGetNextSync"))
@@ -373,7 +383,7 @@ class _Propagation:
             site.equate_all(value, site.values[at])
             shape = either(algebra, (node,), shape, site.shapes[at])
             value = either_value(algebra, (node,), value, site.values[at])
-            handle = _either_handle(algebra, node, handle, site.handles[at])
+            handle = either_handle(algebra, (node,), handle, site.handles[at])
         return self._write(node, begin, end, (shape, ()), (value,), {} if handle is None else {0: handle})
 
     def _write(
@@ -406,7 +416,7 @@ class _Propagation:
             if self.reached[tensor] and not self.narrowing:
                 shape = either(self.algebra, (node, at), self.shapes[tensor], shape)
                 value = either_value(self.algebra, (node, at), self.values[tensor], value)
-                handle = _either_handle(self.algebra, node, self.handles[tensor], handle)
+                handle = either_handle(self.algebra, (node,), self.handles[tensor], handle)
                 same = shape == self.shapes[tensor] and value == self.values[tensor] and handle == self.handles[tensor]
                 if same:
                     continue
@@ -534,24 +544,3 @@ def data_inputs(graph: Graph) -> list[list[int]]:
     for node in controls:
         made[node] = [one for one in made[node] if one >= 0]
     return made
-
-
-def _either_handle(algebra: Algebra, node: int, a: Handle | None, b: Handle | None) -> Handle | None:
-    """Join the knowledge of a tensor's resource that is one of two."""
-    if a == b:
-        return a
-    if a is None or b is None or a.kind != b.kind or a.key != b.key or len(a.shapes) != len(b.shapes):
-        return None
-    pairs = enumerate(zip(a.shapes, b.shapes, strict=True))
-    shapes = tuple([either(algebra, (node, "handle", at), x, y) for at, (x, y) in pairs])
-    length = a.length if a.length == b.length else algebra.symbol("length", node)
-    if a.held is False or b.held is False:
-        full = b if a.held is False else a
-        return full._replace(shapes=shapes, length=length)
-    held = either(algebra, (node, "held"), _dims(a.held), _dims(b.held))
-    value = either_value(algebra, (node, "held"), a.value, b.value)
-    return a._replace(shapes=shapes, held=held, value=value, length=length)
-
-
-def _dims(held: Dims | bool) -> Dims:
-    return None if isinstance(held, bool) else held

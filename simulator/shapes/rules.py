@@ -23,6 +23,7 @@ from simulator.shapes.formulas import indexing as x
 from simulator.shapes.formulas import matrix as m
 from simulator.shapes.formulas import neural as n
 from simulator.shapes.formulas import state as s
+from simulator.shapes.formulas.saved import restored
 from simulator.shapes.site import Rule
 from simulator.shapes.values import ValueRule
 
@@ -150,8 +151,8 @@ _ARRAY: tuple[Row, ...] = (
     (x.gathered_v2, "2", "GatherV2"),
     (x.gathered_nd, "", "GatherNd"),
     (x.scattered_into(2), "2", "ScatterNd"),
-    (x.places, "", "Where"),
-    (x.unique, "", "Unique UniqueWithCounts"),
+    (x.places, "0", "Where"),
+    (x.unique, "0", "Unique UniqueWithCounts"),
     (x.unique_v2, "1", "UniqueV2 UniqueWithCountsV2"),
     (v.differing_shapes, "0 1", "ListDiff"),
     (e.as_input(1), "", "LowerBound UpperBound"),
@@ -198,6 +199,7 @@ _NN: tuple[Row, ...] = (
     (n.batch_normalized, "", "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx"),
     (n.batch_normalized_gradient, "", "FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3"),
     (e.same, "", "BatchNormWithGlobalNormalization"),
+    (e.as_inputs(0, 1, 1, 1, 1), "", "BatchNormWithGlobalNormalizationGrad"),
     (n.biased, "", "BiasAdd BiasAddV1"),
     (n.bias_gradient, "", "BiasAddGrad"),
     (n.cross_entropy, "", "SoftmaxCrossEntropyWithLogits"),
@@ -301,7 +303,7 @@ _SPARSE: tuple[Row, ...] = (
     (i.sparse_to_dense, "1", "SparseToDense"),
     (i.sparse_reordered, "", "SparseReorder"),
     (i.sparse_reshaped, "", "SparseReshape"),
-    (i.rows_of_sparse, "2", "SparseFillEmptyRows"),
+    (i.rows_of_sparse, "0 2", "SparseFillEmptyRows"),
     (e.as_input(1), "", "SparseSoftmax"),
     (i.sparse_of(2), "", "SparseAdd SparseSlice SparseSparseMaximum SparseSparseMinimum"),
     (i.sparse_joined, "", "SparseConcat"),
@@ -335,6 +337,7 @@ _RANDOM: tuple[Row, ...] = (
     (a.with_seed(1, a.given_by(0)), "0",
      "StatelessRandomBinomial StatelessRandomPoisson StatelessParameterizedTruncatedNormal"),
     (a.given_by(2), "2", "StatefulRandomBinomial"),
+    (a.given_by(1), "1", "StatefulStandardNormal"),
     (e.constant((3,)), "", "RngReadAndSkip"),
     (a.given_by(0), "0", "StatelessRandomGammaV3"),
     (a.drawn_each, "0", "RandomGamma RandomPoisson RandomPoissonV2"),
@@ -381,6 +384,7 @@ _FILES: tuple[Row, ...] = (
     (e.constant((2,)), "", "WholeFileReader TextLineReader TFRecordReader FixedLengthRecordReader IdentityReader "
      "LMDBReader"),
     (e.vector, "", "MatchingFiles ReaderReadUpTo ReaderReadUpToV2"),
+    (restored, "", "RestoreV2 RestoreSlice"),
 )
 
 _PARSING: tuple[Row, ...] = (
@@ -463,7 +467,7 @@ _FLOW_OF_DATA: tuple[Row, ...] = (
     (e.scalar, "", "BarrierReadySize BarrierIncompleteSize MapSize MapIncompleteSize OrderedMapSize "
      "OrderedMapIncompleteSize"),
     (s.accumulated, "", "AccumulatorTakeGradient ResourceAccumulatorTakeGradient"),
-    (x.parted, "", "DynamicPartition"),
+    (x.parted, "1", "DynamicPartition"),
     (x.stitched, "*", "DynamicStitch ParallelDynamicStitch"),
     (s.array, "0", "TensorArrayV3"),
     (s.array_gradient, "", "TensorArrayGradV3"),
@@ -644,7 +648,12 @@ _SOUND: tuple[Row, ...] = (
     (m.cepstrum, "", "Mfcc"),
 )
 
-_REPLICAS: tuple[Row, ...] = ((e.same, "", "CrossReplicaSum CollectivePermute"),)
+_REPLICAS: tuple[Row, ...] = (
+    (e.same, "", "CrossReplicaSum CollectivePermute"),
+    (a.exchanged, "", "AllToAll"),
+)
+
+_DUALS: tuple[Row, ...] = ((i.fingerprints, "", "SdcaFprint"),)
 
 _SUMMARIES: tuple[Row, ...] = ((e.scalar, "", "SummaryWriter"),)
 
@@ -692,6 +701,7 @@ _BY_SOURCE: Mapping[str, tuple[Row, ...]] = {
     "audio_ops.cc": _SOUND,
     "candidate_sampling_ops.cc": _CANDIDATES,
     "tpu_cross_replica_ops.cc": _REPLICAS,
+    "sdca_ops.cc": _DUALS,
     "summary_ops.cc": _SUMMARIES,
     "clustering_ops.cc": _CLUSTERING,
 }
@@ -735,6 +745,9 @@ _VALUES: tuple[tuple[ValueRule, str], ...] = (
     (v.stitched, "DynamicStitch ParallelDynamicStitch"),
     (v.broadcast_axes, "BroadcastGradientArgs"),
     (v.differing, "ListDiff"),
+    (v.places, "Where"),
+    (v.distinct, "Unique UniqueWithCounts"),
+    (v.summed_up, "Cumsum"),
 )
 
 # fmt: on
@@ -744,6 +757,7 @@ PASSING = frozenset({*ENTERS, *EXITS, *NEXT_ITERATIONS, *SWITCHES, "Identity", "
     "PreventGradient",
     "LoopCond",
     "DisableCopyOnRead",
+    "Conj",  # a matrix of sparse rows stays one, and no complex number is followed
 }
 """Ops whose outputs are their inputs; those of a Switch and the like are all the first one."""
 

@@ -44,6 +44,7 @@ class Handle(NamedTuple):
     held: Dims | bool = False  # of a list without key: the shape of its elements; False: it has none yet
     value: Value | None = None  # the elements of each of these tensors, if they are followed and all alike
     length: int = SYMBOLS  # the number of elements of an array or a list; SYMBOLS: unknown
+    inner: Handle | None = None  # of a list: what each of its elements refers to, as in a list of lists
 
 
 class Site:
@@ -412,6 +413,28 @@ def either_value(algebra: Algebra, reason: tuple[object, ...], a: Value | None, 
         return None
     pairs = enumerate(zip(a, b, strict=True))
     return tuple([x if x == y else algebra.symbol("either value", *reason, place) for place, (x, y) in pairs])
+
+
+def either_handle(algebra: Algebra, reason: tuple[object, ...], a: Handle | None, b: Handle | None) -> Handle | None:
+    """Join the knowledge of a tensor's resource that is one of two."""
+    if a == b:
+        return a
+    if a is None or b is None or a.kind != b.kind or a.key != b.key or len(a.shapes) != len(b.shapes):
+        return None
+    pairs = enumerate(zip(a.shapes, b.shapes, strict=True))
+    shapes = tuple([either(algebra, (*reason, "handle", at), x, y) for at, (x, y) in pairs])
+    length = a.length if a.length == b.length else algebra.symbol("length", *reason)
+    if a.held is False or b.held is False:
+        full = b if a.held is False else a
+        return full._replace(shapes=shapes, length=length)
+    held = either(algebra, (*reason, "held"), _dims(a.held), _dims(b.held))
+    value = either_value(algebra, (*reason, "held"), a.value, b.value)
+    inner = either_handle(algebra, (*reason, "inner"), a.inner, b.inner)
+    return a._replace(shapes=shapes, held=held, value=value, length=length, inner=inner)
+
+
+def _dims(held: Dims | bool) -> Dims:
+    return None if isinstance(held, bool) else held
 
 
 def written(shape: Sequence[Number] | None) -> str:

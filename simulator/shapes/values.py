@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from simulator.graph.const_values import elements
 from simulator.graph.dtypes import BOOL, FLOAT
 from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Number, Value, as_dim, known
-from simulator.shapes.formulas.indexing import strided_entries
+from simulator.shapes.formulas.indexing import counted, strided_entries
 from simulator.shapes.origins import ELEMENT
 from simulator.shapes.site import MAX_ELEMENTS, Outputs, ShapeError, Site
 
@@ -598,6 +599,31 @@ def differing(site: Site, out: Outputs) -> Sequence[Value | None]:
     gone = set(b)
     left = [(one, at) for at, one in enumerate(a) if one not in gone]
     return tuple([one for one, _ in left]), tuple([at for _, at in left])
+
+
+def places(site: Site, out: Outputs) -> Sequence[Value | None]:
+    """Where: the places of the true elements, a row each."""
+    given = _array(counted(site, 0), site.shape(0))
+    return _NONE if given is None else (_flat(np.argwhere(given.astype(bool))),)
+
+
+def distinct(site: Site, out: Outputs) -> Sequence[Value | None]:
+    """Unique: the different elements in the order of their first places, for each element its place, and how many."""
+    found = counted(site, 0)
+    if found is None:
+        return (None,) * site.outputs
+    place = {one: at for at, one in enumerate(dict.fromkeys(found))}
+    each = tuple([place[one] for one in found])
+    return tuple(place), each, tuple([each.count(at) for at in place.values()])
+
+
+def summed_up(site: Site, out: Outputs) -> Sequence[Value | None]:
+    """Cumsum of a vector: the sum up to each element, perhaps without it."""
+    found, shape = site.value(0), site.shape(0)
+    if found is None or not known(found) or shape is None or len(shape) != 1 or site.flag("reverse"):
+        return _NONE
+    sums = list(accumulate(found, initial=0))
+    return (tuple(sums[:-1] if site.flag("exclusive") else sums[1:]),)
 
 
 def differing_shapes(site: Site) -> Outputs:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from math import ceil
 
 from simulator.shapes.dims import MAX_RANK, SYMBOLS, Dims, as_dim
-from simulator.shapes.site import Outputs, Rule, ShapeError, Site, written
+from simulator.shapes.formulas.saved import part_of_variable
+from simulator.shapes.site import Handle, Outputs, Rule, ShapeError, Site, written
 
 
 def const(site: Site) -> Outputs:
-    """The shape of the value in the attributes."""
+    """The shape of the value in the attributes; texts may say which parts of variables are restored."""
     value = site.attrs.get("value")
-    return (None,) if value is None else (site.of_message(value.tensor.tensor_shape, "value"),)
+    if value is None:
+        return (None,)
+    if any(texts := value.tensor.string_val):
+        site.made[0] = Handle("parts", shapes=tuple(map(part_of_variable, texts)))
+    return (site.of_message(value.tensor.tensor_shape, "value"),)
 
 
 def declared(site: Site) -> Outputs:
@@ -539,3 +544,16 @@ def _depth(site: Site, deeper: bool) -> Dims:
     square = block * block
     made[depth] = algebra.times(shape[depth], square) if deeper else _exact(site, shape[depth], square)
     return tuple(made)
+
+
+def exchanged(site: Site) -> Outputs:
+    """AllToAll: one dimension is split among the members of a group, whose parts another one joins."""
+    shape, count = site.shape(0), site.number("split_count")
+    if shape is None:
+        return (None,)
+    made = list(shape)
+    joined, parted = (site.axis(site.number(f"{name}_dimension"), len(made)) for name in ("concat", "split"))
+    made[joined] = site.algebra.times(made[joined], count)
+    part = site.algebra.quotient(made[parted], count)
+    made[parted] = site.fresh() if part is None else part
+    return (tuple(made),)

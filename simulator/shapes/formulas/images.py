@@ -7,6 +7,7 @@ from collections.abc import Callable
 from simulator.graph.dtypes import SIZE
 from simulator.shapes.dims import SYMBOLS, Dims, as_dim
 from simulator.shapes.formulas.elementwise import reduced
+from simulator.shapes.formulas.indexing import counted
 from simulator.shapes.site import Outputs, Rule, Site
 
 
@@ -214,11 +215,12 @@ def sparse_split(site: Site) -> Outputs:
 
 
 def rows_of_sparse(site: Site) -> Outputs:
-    """SparseFillEmptyRows: unknown numbers of entries, and a truth value per row."""
-    count = site.fresh()
-    rank = site.input_of_rank(0, 2)[1]
-    dense = site.dims(2)
+    """SparseFillEmptyRows: entries, one more for each empty row as known indices tell, and a truth value per row."""
+    entries, rank = site.input_of_rank(0, 2)
+    dense, indices = site.dims(2), counted(site, 0)
     rows = dense[0] if dense else site.fresh()
+    filled = None if indices is None or min(rows, entries, rank - 1) < 0 else rows - len(set(indices[::rank]))
+    count = site.fresh() if filled is None else entries + filled
     return ((count, rank), (count,), (rows,), (site.input_of_rank(1, 1)[0],))
 
 
@@ -530,3 +532,8 @@ def volumes(site: Site) -> Outputs:
     padding = site.text("padding")
     sides = [windowed(site, shape[at], ksizes[at], strides[at], padding) for at in (1, 2, 3)]
     return ((shape[0], *sides, site.algebra.times(shape[4], ksizes[1] * ksizes[2] * ksizes[3])),)
+
+
+def fingerprints(site: Site) -> Outputs:
+    """SdcaFprint: two numbers for each text."""
+    return ((*site.input_of_rank(0, 1), 2),)

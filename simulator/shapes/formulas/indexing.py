@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.shapes.dims import MAX_RANK, SYMBOLS, Dims, Value, as_dim
+from simulator.shapes.dims import MAX_RANK, SYMBOLS, Dims, Value, as_dim, known
 from simulator.shapes.site import Outputs, Rule, ShapeError, Site, written
 
 
@@ -219,15 +219,26 @@ def scattered_into(slot: int) -> Rule:
 
 
 def places(site: Site) -> Outputs:
-    """Where: a row per true element, of unknown number, with a place in each dimension."""
-    shape = site.shape(0)
-    return ((site.fresh(), site.fresh() if shape is None else len(shape)),)
+    """Where: a row per true element, which only a known value counts, with a place in each dimension."""
+    shape, value = site.shape(0), counted(site, 0)
+    count = site.fresh() if value is None else sum(map(bool, value))
+    return ((count, site.fresh() if shape is None else len(shape)),)
 
 
 def unique(site: Site) -> Outputs:
-    """Unique: an unknown number of different elements, and for each element its place among them."""
-    shape = site.input_of_rank(0, 1)
-    return [(one,) for one in _distinct(site, shape[0])]
+    """Unique: the different elements, which only a known value counts, and for each element its place among them."""
+    (size,), value = site.input_of_rank(0, 1), counted(site, 0)
+    count = site.fresh() if value is None else len(set(value))
+    return ((count,), (size,), (count,))
+
+
+def counted(site: Site, slot: int) -> Value | None:
+    """The elements of an input whose values tell a size, if all are known.
+
+    The numbers of a file do not tell how such a size hangs on its batch, so it is unknown while origins are traced.
+    """
+    found = site.value(slot)
+    return found if found is not None and known(found) and site.origins is None else None
 
 
 def unique_v2(site: Site) -> Outputs:
@@ -240,11 +251,6 @@ def unique_v2(site: Site) -> Outputs:
         return ((count,), (site.of_rank(shape, 1)[0],), (count,))
     at = site.axis(axes[0], len(shape))
     return ((*shape[:at], count, *shape[at + 1 :]), (shape[at],), (count,))
-
-
-def _distinct(site: Site, size: int) -> tuple[int, int, int]:
-    count = site.fresh()
-    return count, size, count
 
 
 def top(site: Site) -> Outputs:
@@ -313,13 +319,13 @@ def unsorted_segments(site: Site) -> Outputs:
 
 
 def parted(site: Site) -> Outputs:
-    """DynamicPartition: rows of the first input, in parts of unknown size."""
-    shape, index = site.shape(0), site.shape(1)
+    """DynamicPartition: rows of the first input, in parts that only known indices count."""
+    shape, index, value = site.shape(0), site.shape(1), counted(site, 1)
     parts = site.number("num_partitions", site.outputs)
     if shape is None or index is None:
         return (None,) * parts
     site.merged(shape[: len(index)], index)
-    return [(site.fresh(), *shape[len(index) :]) for _ in range(parts)]
+    return [(site.fresh() if value is None else value.count(at), *shape[len(index) :]) for at in range(parts)]
 
 
 def stitched(site: Site) -> Outputs:

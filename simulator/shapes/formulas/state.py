@@ -6,8 +6,9 @@ resource_variable_ops.cc, data_flow_ops.cc, list_ops.cc, dataset_ops.cc.
 
 from __future__ import annotations
 
+from simulator.graph.dtypes import VARIANT
 from simulator.shapes.dims import SYMBOLS, Dims, as_dim, is_open
-from simulator.shapes.site import Handle, Outputs, Rule, ShapeError, Site, either, either_value
+from simulator.shapes.site import Handle, Outputs, Rule, ShapeError, Site, either, either_handle, either_value
 
 HANDLE: Dims = ()  # a handle is a scalar
 
@@ -85,8 +86,10 @@ def variable_shape(site: Site) -> Outputs:
 
 
 def queue(site: Site) -> Outputs:
-    """Queues and barriers: a handle of the declared component shapes."""
-    site.made[0] = Handle("queue", site.name, site.listed("shapes"))
+    """Queues: a handle of the declared component shapes; elements of a PriorityQueue have their priority first."""
+    first: tuple[Dims, ...] = ((),) if site.op.startswith("Priority") else ()
+    shapes = site.listed("shapes")
+    site.made[0] = Handle("queue", site.name, first + shapes if shapes else ())
     return (None if site.op.startswith(("FIFO", "Random", "Padding", "Prior")) and "V2" not in site.op else HANDLE,)
 
 
@@ -334,13 +337,15 @@ def _with(site: Site, handle: Handle | None, slot: int, length: int) -> Handle |
     """The list with the element in that slot more, or set."""
     if handle is None:
         return None
-    element, value = site.shape(slot), site.value(slot)
+    element, value, inner = site.shape(slot), site.value(slot), site.handles[slot]
     site.equate_all(element, handle.shapes[0] if handle.shapes else None)
     if handle.held is not False:
+        reason = ("list", site.node)
         site.equate_all(element, _held(handle))
-        element = either(site.algebra, ("list", site.node), _held(handle), element)
-        value = either_value(site.algebra, ("list", site.node), handle.value, value)
-    return handle._replace(held=element, value=value, length=length)
+        element = either(site.algebra, reason, _held(handle), element)
+        value = either_value(site.algebra, reason, handle.value, value)
+        inner = either_handle(site.algebra, reason, handle.inner, inner)
+    return handle._replace(held=element, value=value, length=length, inner=inner)
 
 
 def _held(handle: Handle) -> Dims:
@@ -353,9 +358,15 @@ def _of_list(site: Site, handle: Handle | None, slot: int | None) -> Dims:
     if handle is None:
         return asked
     shape = site.merged(handle.shapes[0] if handle.shapes else None, asked)
-    if handle.held is False and is_open(shape):
+    if handle.held is False and (is_open(shape) or _of_variants(site)):
         site.wait()
     return _joined(site, shape, _held(handle))
+
+
+def _of_variants(site: Site) -> bool:
+    """Tell whether the elements of the list refer to something, such as further lists."""
+    value = site.attrs.get("element_dtype")
+    return value is not None and value.type == VARIANT
 
 
 def list_from_tensor(site: Site) -> Outputs:
@@ -389,6 +400,8 @@ def list_popped(site: Site) -> Outputs:
     handle = site.handle(0, "list")
     if handle is not None:
         site.made[0] = handle._replace(length=SYMBOLS if handle.length <= 0 else handle.length - 1)
+        if handle.inner is not None:
+            site.made[1] = handle.inner
     return (HANDLE, _of_list(site, handle, 1))
 
 
@@ -403,7 +416,10 @@ def list_set(site: Site) -> Outputs:
 
 def list_taken(site: Site) -> Outputs:
     """TensorListGetItem: an element."""
-    return (_of_list(site, site.handle(0, "list"), 2),)
+    handle = site.handle(0, "list")
+    if handle is not None and handle.inner is not None:
+        site.made[0] = handle.inner
+    return (_of_list(site, handle, 2),)
 
 
 def list_stacked(site: Site) -> Outputs:
@@ -456,7 +472,7 @@ def list_joined(site: Site) -> Outputs:
 def list_kept(site: Site) -> Outputs:
     """Ops that hand a list on whose elements have the declared shape."""
     handle = site.handle(0, "list")
-    return _listed(site, None if handle is None else handle._replace(held=None, value=None, length=SYMBOLS))
+    return _listed(site, None if handle is None else handle._replace(held=None, value=None, length=SYMBOLS, inner=None))
 
 
 def element_shape(site: Site) -> Outputs:

@@ -1,0 +1,149 @@
+"""Sizes that hang on the values of constants, and values of lists within lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulator.graph.graph import Graph, Shape
+from simulator.graph.messages import AttrValue
+from simulator.shapes.filling import with_shapes
+from tests.shapes.test_rules import FLOAT, INT32, inferred, number, scalar, vector
+from tests.strategies import Rows, shape_attr, type_attr
+
+VARIANT, STRING = 21, 7
+INTS = {"T": type_attr(INT32)}
+
+
+def matrix(*rows: tuple[int, ...]) -> AttrValue:
+    made = vector(*[one for row in rows for one in row])
+    del made.tensor.tensor_shape.dim[:]
+    for size in (len(rows), len(rows[0])):
+        made.tensor.tensor_shape.dim.add(size=size)
+    return made
+
+
+def texts(*said: bytes) -> AttrValue:
+    made = AttrValue()
+    made.tensor.dtype = STRING
+    made.tensor.string_val.extend(said)
+    made.tensor.tensor_shape.dim.add(size=len(said))
+    return made
+
+
+def shape_of(graph: Graph, name: str) -> Shape | None:
+    node, _, port = name.partition(":")
+    shape: Shape | None = graph.tensor_shape[int(graph.tensor_ptr[graph.row(node)]) + int(port or 0)]
+    return shape
+
+
+ENTRIES = matrix((0, 2), (3, 0), (3, 1))
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attrs", "shapes"),
+    [
+        ("Where", [vector(0, 3, 5)], INTS, [(2, 1)]),
+        ("Where", [matrix((0, 3), (1, 1))], INTS, [(3, 2)]),
+        ("Where", [(4, 6)], INTS, [(-1, 2)]),
+        ("Unique", [vector(7, 7, 2)], INTS, [(2,), (3,)]),
+        ("UniqueWithCounts", [vector(7, 7, 2)], INTS, [(2,), (3,), (2,)]),
+        ("Unique", [(3,)], INTS, [(-1,), (3,)]),
+        (
+            "DynamicPartition",
+            [(4, 5), vector(0, 2, 0, 0)],
+            {**INTS, "num_partitions": number(3)},
+            [(3, 5), (0, 5), (1, 5)],
+        ),
+        ("SparseFillEmptyRows", [ENTRIES, (3,), vector(5, 4), ()], INTS, [(6, 2), (6,), (5,), (3,)]),
+        ("SparseFillEmptyRows", [(3, 2), (3,), vector(5, 4), ()], INTS, [(-1, 2), (-1,), (5,), (3,)]),
+        ("AllToAll", [(8, 3), (1, 4)], {**INTS, "split_count": number(4), "concat_dimension": number(1)}, [(2, 12)]),
+        ("SdcaFprint", [(7,)], {}, [(7, 2)]),
+        ("StatefulStandardNormal", [(), vector(3, 4)], {"dtype": type_attr(FLOAT)}, [(3, 4)]),
+    ],
+)
+def test_sizes_by_value(op: str, inputs: list[Any], attrs: Any, shapes: list[Shape | None]) -> None:
+    assert inferred(op, inputs, **attrs)[: len(shapes)] == shapes
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "shape"),
+    [
+        ("Where", vector(0, 1, 1, 0, 1), (1, 2, 4)),
+        ("Unique", vector(7, 2, 7), (7, 2)),
+        ("Cumsum", vector(2, 7), (2, 9)),
+    ],
+)
+def test_what_was_found_is_a_value_too(op: str, given: AttrValue, shape: Shape) -> None:
+    """A shape that is laid out of the elements that an op gives."""
+    made = Rows()
+    made.add("given", "Const", dtype=type_attr(INT32), value=given)
+    made.add("axis", "Const", dtype=type_attr(INT32), value=scalar(0))
+    made.add("found", op, ["given", "axis"] if op == "Cumsum" else ["given"], **INTS)
+    made.add("flat", "Const", dtype=type_attr(INT32), value=vector(-1))
+    made.add("sides", "Reshape", ["found", "flat"], **INTS)
+    made.add("filled", "Fill", ["sides", "axis"], **INTS, index_type=type_attr(INT32))
+    made.add("end", "Identity", ["filled"], **INTS)
+    assert shape_of(with_shapes(made.built(producer=1882)), "filled") == shape
+
+
+@pytest.mark.parametrize(
+    ("said", "shape"),
+    [
+        (b"40 6 0,10:-", (10, 6)),
+        (b"40 6 -:2,3", (40, 3)),
+        (b"40 -", (40,)),
+        (b"", None),
+        (b"40 6 0,10", None),
+        (b"40 6", None),
+        (b"a b -:-", None),
+    ],
+)
+def test_a_restored_part_has_the_shape_that_its_text_says(said: bytes, shape: Shape | None) -> None:
+    made = Rows()
+    for name, value in (("prefix", texts(b"m")), ("names", texts(b"v", b"w")), ("parts", texts(said, b"7 -"))):
+        made.add(name, "Const", dtype=type_attr(STRING), value=value)
+    types = AttrValue(list={"type": [FLOAT, FLOAT]})
+    made.add("saved", "RestoreV2", ["prefix", "names", "parts"], dtypes=types)
+    for port in range(2):
+        made.add(f"end{port}", "Identity", [f"saved:{port}"], T=type_attr())
+    got = with_shapes(made.built(producer=1882))
+    assert (shape_of(got, "saved"), shape_of(got, "saved:1")) == (shape, (7,))
+
+
+def test_elements_of_a_priority_queue_have_their_priority_first() -> None:
+    made = Rows()
+    made.add("queue", "PriorityQueueV2", shapes=AttrValue(list={"shape": [{"dim": [{"size": 3}]}]}))
+    types = AttrValue(list={"type": [9, FLOAT]})
+    made.add("taken", "QueueDequeueV2", ["queue"], component_types=types)
+    made.add("end", "Identity", ["taken:1"], T=type_attr())
+    got = with_shapes(made.built(producer=1882))
+    assert (shape_of(got, "taken"), shape_of(got, "taken:1")) == ((), (3,))
+
+
+def test_the_elements_of_a_list_of_lists_are_followed() -> None:
+    """As the gradient of a loop in a loop keeps the values of the inner one."""
+    made, inner, outer = Rows(), {"element_dtype": type_attr()}, {"element_dtype": type_attr(VARIANT)}
+    made.add("any", "Const", dtype=type_attr(INT32), value=scalar(-1))
+    made.add("value", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 6))
+    for name, attrs in (("inner", inner), ("outer", outer)):
+        made.add(name, "EmptyTensorList", ["any", "any"], shape_type=type_attr(INT32), **attrs)
+    made.add("one", "TensorListPushBack", ["inner", "value"], **inner)
+    made.add("both", "TensorListPushBack", ["outer", "one"], **outer)
+    made.add("back", "TensorListPopBack", ["both", "any"], **outer)
+    made.add("found", "TensorListPopBack", ["back:1", "any"], **inner)
+    made.add("end", "Identity", ["found:1"], T=type_attr())
+    made.add("after", "Identity", ["end"], T=type_attr())
+    assert shape_of(with_shapes(made.built(producer=1882)), "found:1") == (4, 6)
+
+
+def test_the_conjugate_of_a_matrix_of_sparse_rows_is_one() -> None:
+    made = Rows()
+    made.add("dense", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 6))
+    made.add("places", "Placeholder", dtype=type_attr(), shape=shape_attr(9, 2))
+    made.add("rows", "DenseToCSRSparseMatrix", ["dense", "places"], T=type_attr())
+    made.add("turned", "Conj", ["rows"], T=type_attr(VARIANT))
+    made.add("back", "CSRSparseMatrixToDense", ["turned"], type=type_attr())
+    made.add("end", "Identity", ["back"], T=type_attr())
+    assert shape_of(with_shapes(made.built(producer=1882)), "back") == (4, 6)
