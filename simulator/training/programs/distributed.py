@@ -98,7 +98,7 @@ def _tasks(script: Script, cluster: Cluster) -> list[str]:
     wanted = WORKERS if job in WORKERS else (*CHIEFS, job)
     found = [task for kind in wanted for task in cluster.tasks if parse(task).job == kind]
     if not any(job in WORKERS or parse(task).job == job for task in found):  # a chief alone runs what workers run
-        raise _lacking(script.graph, cluster, computing[0], f"{job}=2")
+        raise _lacking(script.graph, cluster, computing[0], f"{'worker' if job in CHIEFS else job}=2")
     return found
 
 

@@ -84,6 +84,8 @@ def test_a_chief_alone_runs_what_workers_run() -> None:
     assert (made.name, asked(made)["x0"]) == ("chief:0", "/job:chief/task:0")
     with pytest.raises(InfeasibleError, match=r"lacks the job 'worker'.*worker=2"):
         distributed(script(), load_cluster("ps=1"))
+    with pytest.raises(InfeasibleError, match=r"lacks the job 'chief'.*worker=2"):
+        distributed(script(worker="/job:chief/task:0"), load_cluster("ps=1"))
     with pytest.raises(InfeasibleError, match="lacks the job 'trainer'"):
         distributed(script(worker="/job:trainer/task:0"), load_cluster("ps=1,chief=1"))
 
