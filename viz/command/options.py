@@ -42,6 +42,7 @@ clusters:
   ps=1,worker=2x2gpu           jobs, tasks and the GPUs of each task; a model may replace gpu: worker=2x8h100
   dgx-a100, ps-25gbe, ...      machines that simviz knows (docs/clusters.md lists them)
   FILE                         TOML, TF_CONFIG's JSON, or the output of nvidia-smi topo -m (FILE@MODEL)
+  TF_CONFIG                    the environment variable of that name
   (none given)                 the jobs, tasks and GPUs that the graph names, else one host with four GPUs
 
 algorithms:
@@ -505,7 +506,12 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         "sessions of all other jobs. Repeatable (default: all tasks)",
     )
     _add_rates(group)
-    add("--workers", metavar="N,N,..", help="compare these numbers of workers, 1,2,4,8: a table and a plot")
+    add(
+        "--workers",
+        metavar="N,N,..",
+        help="compare these numbers of workers, 1,2,4,8: a table and a plot. The job worker of a short notation is "
+        "counted anew; of any other cluster the first workers are taken",
+    )
     _add_length(group)
 
 
