@@ -54,6 +54,7 @@ WANTED = {**WANTED_OF_MEETING, **WANTED_OF_COPIES, **WANTED_OF_PROCESSES}  # law
 NAMED = re.compile(r"'[^']*'|[^ ]*/[^ ]*|\d+")  # what differs between refusals of one kind
 NAMED_THINGS = ("--feed", "--branch", "--pin", "--profile", "--costs", "--observation")  # of a graph, or files
 FOR_A_LAW = 0.5  # of the cases, of which each has what one of the laws wants
+TOLD = 100  # after so many cases it is said how many there were
 LAWS_PER_CASE = 3  # drawn anew for each; those of single runs come in addition
 SMALL_BYTES, LARGE_BYTES = 250_000, 700_000  # of a file: drawn three times as often, a thirtieth as often
 EXAMPLE = Path(__file__).parents[1] / "examples" / "ps_training.pbtxt"
@@ -286,6 +287,8 @@ def main() -> int:
             for number, (call, chosen) in enumerate(cases(given.cases, given.seed, offers, given.laws)):
                 if number >= given.begin:
                     tally.count(f"{given.seed}_{number}", call, asked(call, chosen))
+                if number % TOLD == TOLD - 1:
+                    print(f"{number + 1} cases, {tally.broken.total()} broken", file=sys.stderr, flush=True)
         except KeyboardInterrupt:
             print("interrupted; so far:")
     print(tally.table())

@@ -144,8 +144,8 @@ def _ties(node: Proto) -> Sequence[bytes]:
 
 def as_an_identity(case: Case) -> Iterator[str]:
     """A sum of one summand or a cast to the same type is as an Identity there: it takes no time and no memory."""
-    if "--keep-calls" in case.call or case.call.options.get("--order") == "tensorflow":
-        raise NothingSaid  # the executor takes an Identity for cheap, whatever it costs
+    if "--keep-calls" in case.call or "--observation" in case.call or case.call.options.get("--order") == "tensorflow":
+        raise NothingSaid  # the executor takes an Identity for cheap, whatever it costs; another graph was observed
     message, suffix = message_of(case.call.graph)
     graph = case.scene().graph
     if suffix == ".meta" or graph.lowered is not None or graph.expanded:
@@ -221,5 +221,6 @@ WANTED_OF_COPIES: Mapping[str, Mapping[str, Sequence[str] | None]] = {
     "a CPU asked for, in each copy": {**_TRAINS, "--replicate": _COPYING, "--cluster": _SEVERAL, "--pin": None},
     "copies are alike": {"--microbatches": ("2", "4"), "--training": None, "--ignore-devices": ("",), "--pin": None,
                          "--cluster": ("2gpu", "4gpu", "8v100", "2t4"), "--replicate": None},
-    "what changes nothing, as an Identity": {"--keep-calls": None, "--order": ("fifo", "priority"), "--pin": None},
+    "what changes nothing, as an Identity": {"--keep-calls": None, "--order": ("fifo",), "--pin": None,
+                                             "--observation": None},
 }  # fmt: skip
