@@ -154,7 +154,7 @@ ALONE: dict[str, str] = {
     "simulator.graph.text_format": "a fast reader of the text form, judged by protobuf's own",
     # one of several siblings behind a table or a walk
     "simulator.execution.loops.choices": "the search over scenarios, before anything is unrolled",
-    "placement.search.starts": "placements made from the problem alone, apart from the walk",
+    "placement.search.filling": "placements for little memory, which most steps never need",
     "placement.search.walks": "threads and their end, apart from what a walk does",
     "simulator.graph.inlining.lowering": "what single ops become, as in TensorFlow; `expanding` is the walk",
     "simulator.training.programs.allreduce": "one form of replication, as `towers` is",

@@ -22,8 +22,9 @@ from placement.plan import Plan, lacking, largest_alone, verdict
 from placement.problem import NEVER, Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import decisions_of
+from placement.search.filling import filled
 from placement.search.judge import Candidate, Judge, as_ops, fewest
-from placement.search.starts import Listed, apart, ask, cuts, layers, lists
+from placement.search.starts import Listed, apart, ask, cuts, fitting, layers, lists
 from placement.search.tidying import tidied
 from placement.search.walk import NEAR, Progress, Walker, orders
 from placement.search.walks import side_by_side
@@ -53,7 +54,7 @@ def search(problem: Problem) -> Plan:
     if not choice and (listed := ask(problem).found):
         return _best(problem, _allowed(problem, listed))[1]  # nothing can be decided
     try:
-        play = _compiled()
+        play = _compiled(problem)
     except UnsupportedError as error:
         asked = ask(problem)
         if not (listed := asked.found):
@@ -144,10 +145,12 @@ def _by_start(judge: Judge, of: Candidate) -> Ids | None:
     return as_ops(np.argsort(judge.start_ns(), kind="stable"))
 
 
-def _compiled() -> PartialFunction:
+def _compiled(problem: Problem) -> PartialFunction:
     """The event loop compiled, and all else that a search needs, before its time runs."""
     play: PartialFunction = load().play
     import_module("placement.search.compiled")
+    if "m_sct" in fitting(problem.size, len(problem.capacity), problem.effort):
+        import_module("scipy.optimize")  # for its linear program
     return play
 
 
@@ -164,6 +167,7 @@ def _starts(judge: Judge, ranks: Ints, known: Sequence[Candidate]) -> list[Candi
         ("list schedules", lists(judge.made, ranks), _LISTS * most),
         ("parts", apart(judge.made, base), inf),  # a few, of which one is often far better than all else
         ("layers", layers(judge.made, base), inf),
+        ("full devices", filled(judge.made, base) if judge.tight else (), inf),
         ("cuts", cuts(judge.made, base, tight=judge.tight), most),
     ):
         made: Iterator[npt.ArrayLike] = iter(source)

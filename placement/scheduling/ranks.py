@@ -63,6 +63,18 @@ def downward_ranks(problem: Problem, machine: Machine | None = None) -> Ints:
     return ints(ranks)
 
 
+def ways(problem: Problem, work_ns: npt.NDArray[np.float64]) -> Ints:
+    """[n] the longest way through the step by each op, in picoseconds: ops take `work_ns` [n], transfers no time."""
+    machine = machine_of(problem, rank_up)
+    before, after = machine.new(len(problem.group)), machine.new(len(problem.group))
+    order, work, wire = map(
+        machine.of, (problem.topological, _picoseconds(work_ns), np.zeros(len(problem.nbytes), np.int64))
+    )
+    machine.run(rank_down, order, work, wire, before)
+    machine.run(rank_up, order, work, wire, after)
+    return ints(before) + ints(after)
+
+
 def by_rank(problem: Problem, machine: Machine, rank: npt.ArrayLike) -> Ints:
     """[n] the ops, each after its predecessors; among ready ones the highest rank first, then the smaller row."""
     turn = np.unique(-np.asarray(rank), return_inverse=True)[1].reshape(-1)  # whole numbers in the same order

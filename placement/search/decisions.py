@@ -56,7 +56,7 @@ class Decisions:
         """[M] the part of each group (`parts`); -1: it is shared. In large steps there are none."""
         if len(self.free) > _TREES:
             return np.full(len(self.free), -1)
-        work_ns = _fastest(self.problem)
+        work_ns = fastest(self.problem)
         of_op = parts_of(self.problem, work_ns, self.wire_ns > 0, len(working(self.problem)))
         return of_groups(of_op, self.row[self.group], self.pair, len(self.free))
 
@@ -86,7 +86,7 @@ def decisions_of(problem: Problem, ranks: Ints, seed: int) -> Decisions:
     allowed = inside[[sets[problem.allowed[which]] for which in free.tolist()]]
     wire_ns = _wire(problem)
     pair, pair_ns = pairs(problem, row[group], wire_ns)
-    work_ns = _sums(row[group[members]], _fastest(problem)[members], len(free))
+    work_ns = _sums(row[group[members]], fastest(problem)[members], len(free))
     return Decisions(
         problem=problem,
         group=group,
@@ -105,7 +105,7 @@ def decisions_of(problem: Problem, ranks: Ints, seed: int) -> Decisions:
     )
 
 
-def _fastest(problem: Problem) -> Floats:
+def fastest(problem: Problem) -> Floats:
     """[n] the time of each op on the device that is fastest for it."""
     times = problem.tables.run_ns
     found = np.where((times < 0).all(axis=1), 0, np.where(times < 0, NEVER, times).min(axis=1))

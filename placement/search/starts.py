@@ -135,16 +135,16 @@ def cuts(made: Decisions, base: Sequence[int], *, tight: bool) -> Iterator[Vecto
 
     `tight`: memory could be short, so cuts by memory come first.
     """
-    speeds = _speeds(made)
-    kinds = [(made.work_ns, speeds), (_held(made), np.ones(len(speeds)))]
-    crossing = [_crossing(made, order) for order in made.orders]
+    speeds = speeds_of(made)
+    kinds = [(made.work_ns, speeds), (held_by(made), np.ones(len(speeds)))]
+    crossing = [crossing_of(made, order) for order in made.orders]
     for slack in _SLACKS:
         for weight, fast in kinds[::-1] if tight else kinds:
             for some in _teams(working(made.problem), speeds):
                 for row, order in enumerate(made.orders):
-                    bounds = _best_cut(crossing[row], weight[order] + 1e-9, fast[some], slack)
+                    bounds = best_cut(crossing[row], weight[order] + 1e-9, fast[some], slack)
                     stretch = np.searchsorted(bounds, np.arange(len(order)), side="right")
-                    yield _placed(made, base, order, stretch, some)
+                    yield placed(made, base, order, stretch, some)
 
 
 def apart(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
@@ -158,11 +158,11 @@ def apart(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
     order = made.orders[0]
     order = order[made.part[order] >= 0]
     order = order[np.argsort(made.part[order], kind="stable")]
-    crossing, weight = _crossing(made, order), made.work_ns[order] + 1e-9
+    crossing, weight = crossing_of(made, order), made.work_ns[order] + 1e-9
     values, seen = values_of(made), set()
     for k in dict.fromkeys((min(parts, len(busy)), len(busy))):
         for slack in _SLACKS[:2]:
-            bounds = _best_cut(crossing, weight, np.ones(k), slack)
+            bounds = best_cut(crossing, weight, np.ones(k), slack)
             stretch = np.searchsorted(bounds, np.arange(len(order)), side="right")
             if stretch.tobytes() in seen:
                 continue
@@ -170,7 +170,7 @@ def apart(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
             some = np.full(len(made.free), -1)
             some[order] = stretch
             every = spread(some, made.pair, made.pair_ns, made.resident, k)
-            device = _placed(made, base, np.arange(len(every)), every, busy)
+            device = placed(made, base, np.arange(len(every)), every, busy)
             yield device
             for _ in range(_PULLS):
                 moves = pulled(made, values, device)
@@ -186,17 +186,17 @@ def layers(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
     np.minimum.at(place, row[row >= 0], np.flatnonzero(row >= 0))
     cpus = [device for device, cpu in enumerate(made.problem.cpu) if cpu]
     sets = [working(made.problem)] + [cpus] * (len(cpus) > 1 and len(cpus) < len(made.problem.cpu))
-    nets, whole, speeds, seen = nets_of(made), made.work_ns.sum(), _speeds(made), set()
+    nets, whole, speeds, seen = nets_of(made), made.work_ns.sum(), speeds_of(made), set()
     for share in _OF_LAYERS:
         for busy in sets:
             for some in _teams(busy, speeds):
                 layer = layers_of(nets, whole * share / len(some))
                 order = np.lexsort((place, _begun(layer, place, made.work_ns)[layer]))
-                crossing = _crossing(made, order)
+                crossing = crossing_of(made, order)
                 for slack in _SLACKS[:2]:
-                    bounds = _best_cut(crossing, made.work_ns[order] + 1e-9, speeds[some], slack)
+                    bounds = best_cut(crossing, made.work_ns[order] + 1e-9, speeds[some], slack)
                     stretch = np.searchsorted(bounds, np.arange(len(order)), side="right")
-                    device = _placed(made, base, order, stretch, some)
+                    device = placed(made, base, order, stretch, some)
                     if device.tobytes() not in seen:
                         seen.add(device.tobytes())
                         yield device
@@ -214,7 +214,7 @@ def _begun(layer: Vector, place: Vector, work_ns: Floats) -> Vector:
     return found
 
 
-def _speeds(made: Decisions) -> Floats:
+def speeds_of(made: Decisions) -> Floats:
     """[D] how fast each device does all of the work, of what has a kernel there."""
     times = made.problem.tables.kind_ns[made.ops].astype(np.float64)
     fastest = np.where(times < 0, np.inf, times).min(axis=1)
@@ -235,7 +235,7 @@ def _counts(devices: int) -> list[int]:
     return [k for k in range(devices, 1, -1) if k <= 4 or k in (6, 8, 12, 16, 24, 32) or k == devices]
 
 
-def _held(made: Decisions) -> Floats:
+def held_by(made: Decisions) -> Floats:
     """[M] the bytes of each group: resident, and what its ops put out."""
     tables = made.problem.tables
     row = made.row[made.group[tables.tensor_op]]
@@ -244,7 +244,7 @@ def _held(made: Decisions) -> Floats:
     return out
 
 
-def _crossing(made: Decisions, order: Vector) -> Floats:
+def crossing_of(made: Decisions, order: Vector) -> Floats:
     """[-1 + groups in the order] what crosses if it is cut behind each place: each value between them once."""
     tables, count = made.problem.tables, len(order)
     place = np.append(positions(order, len(made.free)), -1)[made.row[made.group]]
@@ -261,7 +261,7 @@ def _crossing(made: Decisions, order: Vector) -> Floats:
     return np.cumsum(change)[: count - 1]
 
 
-def _best_cut(crossing: Floats, weight: Floats, speeds: Floats, slack: float) -> Vector:
+def best_cut(crossing: Floats, weight: Floats, speeds: Floats, slack: float) -> Vector:
     """[k - 1] before which groups to cut, so that least crosses and no stretch weighs (1 + slack) times its share.
 
     Shares are in proportion to the speeds [k] of devices.
@@ -320,7 +320,7 @@ def _lowest(values: Floats, first: Vector) -> Vector:
     return found
 
 
-def _placed(made: Decisions, base: Sequence[int], order: Vector, stretch: Vector, busy: Sequence[int]) -> Vector:
+def placed(made: Decisions, base: Sequence[int], order: Vector, stretch: Vector, busy: Sequence[int]) -> Vector:
     """[G] the device of each group: that of its stretch, else the CPU beside it, else that of `base`."""
     device, home = np.array(base, np.int64), np.array(made.problem.home, np.int64)
     wanted = np.array(busy, np.int64)[stretch % len(busy)]
@@ -342,7 +342,7 @@ def lists(made: Decisions, ranks: Ints) -> Iterator[Vector]:
     jobs, devices = _jobs(made), len(problem.capacity)
     lanes = np.minimum(problem.tables.lanes, 64)
     links = max(len(problem.tables.routes.link_names), 1)
-    for some in subsets(problem, _speeds(made)):
+    for some in subsets(problem, speeds_of(made)):
         use = np.zeros(devices, np.int64)
         use[list(some)] = 1
         may = jobs.may.reshape(-1, devices)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placement.search.decisions import decisions_of
-from placement.search.starts import _best_cut, _speeds, _teams, cuts, subsets
+from placement.search.starts import _teams, best_cut, cuts, speeds_of, subsets
 from simulator import estimate, load_cluster
 from simulator.columns import ints
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
@@ -32,7 +32,7 @@ def test_no_cut_of_that_balance_lets_less_cross(data: st.DataObject) -> None:
         return float("inf") if heavy else float(sum(cost[at] for at in set(bounds)))
 
     best = min(taken(bounds) for bounds in combinations_with_replacement(range(count + 1), k - 1))
-    found = tuple(_best_cut(crossing, weight, np.ones(k), slack).tolist())
+    found = tuple(best_cut(crossing, weight, np.ones(k), slack).tolist())
     if best < float("inf"):
         assert taken(found) < float("inf")
         assert sum(cost[at] for at in found) >= best
@@ -54,7 +54,7 @@ def test_a_chain_is_cut_where_it_is_thin() -> None:
 @given(st.lists(st.integers(1, 9), min_size=20, max_size=60), st.integers(2, 4))
 def test_a_stretch_is_in_proportion_to_the_speed_of_its_device(weight: list[int], fast: int) -> None:
     speeds = np.array([1.0, fast])
-    bounds = _best_cut(np.zeros(len(weight) - 1), np.array(weight, float), speeds, 0.3)
+    bounds = best_cut(np.zeros(len(weight) - 1), np.array(weight, float), speeds, 0.3)
     most = np.maximum(1.3 * sum(weight) * speeds / speeds.sum(), max(weight)) * (1 + 1e-6)
     assert sum(weight[: bounds[0]]) <= most[0]
     assert sum(weight[bounds[0] :]) <= most[1]
@@ -65,7 +65,7 @@ def test_of_unequal_devices_the_fastest_are_taken_first() -> None:
     assert _teams([1, 2, 3, 4], speeds) == [[1, 2, 3, 4], [1, 2, 4], [2, 4]]
     on = cluster_of("gggg")
     problem = problem_of(tasks({("a", "b"): 1}), on, costs_of(on, [[9, 9, 3, 3]] * 2))
-    speeds = _speeds(decisions_of(problem, ints([0, 0]), 0))
+    speeds = speeds_of(decisions_of(problem, ints([0, 0]), 0))
     assert (speeds[:2] < speeds[2:]).all()
     assert speeds.max() == 1
 
