@@ -225,6 +225,12 @@ def test_hundreds_of_idle_devices_are_counted_and_not_listed(browser: WebDriver,
     assert len(browser.find_elements("css selector", "#panel .card:first-child tbody tr")) == busy < 8
     assert f"and {578 - busy} devices that do nothing" in page("document.getElementById('panel').innerText")
     assert page("simviz.timeline.height") < 1000
+    shares = page(  # parts beside hundreds of others that are empty still fill their bar
+        "[...document.querySelectorAll('#panel td .stack')].map((bar) =>"
+        " [...bar.children].reduce((sum, part) => sum + part.getBoundingClientRect().width, 0) / bar.clientWidth)"
+    )
+    assert len(shares) > 3
+    assert min(shares) > 0.9
     assert complaints(browser) == []
 
 

@@ -105,11 +105,14 @@ function meter(share, colour) {
   return element("span", "meter", fill);
 }
 
+const GAPPED = 16; // parts with a gap between them; gaps of more would leave parts no room
+
 // One bar of several coloured parts, with the parts named below it.
 function stack(parts) {
   const whole = parts.reduce((sum, [, value]) => sum + value, 0) || 1;
-  const bar = element("div", "stack");
-  for (const [colour, value] of parts) {
+  const seen = parts.filter(([, value]) => value > 0);
+  const bar = element("div", seen.length > GAPPED ? "stack close" : "stack");
+  for (const [colour, value] of seen) {
     const piece = element("i");
     piece.style.width = (value / whole) * 100 + "%";
     piece.style.background = colour;
