@@ -20,6 +20,7 @@ import json
 import multiprocessing
 import os
 import re
+import signal
 import sys
 import tempfile
 import traceback
@@ -266,6 +267,7 @@ def main() -> int:
     options.add_argument("--found", type=Path, help="a folder for the cases on which a law is broken")
     options.add_argument("--again", type=Path, nargs="+", metavar="FILE", help="cases that were written")
     given = options.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in a shell's background it would be ignored
     for loop in (STEP_LOOP, TRAINING_LOOP):
         warm_up(loop)  # once, not in each process
     if given.again:
