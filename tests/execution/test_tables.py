@@ -53,7 +53,7 @@ def test_a_fed_node_that_something_waits_for_runs_and_its_own_value_goes_to_wast
 
 def test_a_loop_is_its_ops_once_per_iteration() -> None:
     draft = Rows()
-    draft.add("x", "Const", **typed("Const", ()))
+    draft.add("x", "Placeholder", **typed("Placeholder", ()))
     loop(draft, start="x")
     tables = table(draft, apart(1))
     merges = [op for op, name in enumerate(tables.names) if name == "while/Merge" and not tables.silent[op]]

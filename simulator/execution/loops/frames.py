@@ -7,11 +7,11 @@ runs in the frame around its loop, an Exit and a NextIteration run within
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from simulator.graph.op_classes import ENTERS, EXITS, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
@@ -63,6 +63,8 @@ class Flow:
     frame: list[int]  # [n] where the op runs
     child: dict[int, int]  # Enter -> the frame into which it leads
     mixed: str | None  # a node that reads from two frames, which TensorFlow refuses to run; None: there is none
+    # Any: a `walking.Walk` or None, by the loop and what enters it; every scenario asks about it again
+    walks: dict[Hashable, Any] = field(default_factory=dict)
 
     def attrs(self, op: int) -> Attrs:
         """The attributes of an op of the graph."""

@@ -2,7 +2,7 @@
 
 The graph determines it where the loop's condition compares counters with constant start, step and bound. This covers
 `maximum_iterations`, which becomes such a comparison, and the loop of a gradient, which counts down from the count of
-its forward loop.
+its forward loop. Any other loop is walked through (`walking`).
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from math import inf
 
 from simulator.errors import SimvizError
 from simulator.execution.loops.frames import Flow, Output
 from simulator.execution.loops.observations import observed_trips
 from simulator.execution.loops.origins import Merged, find_pops, origin
-from simulator.execution.loops.values import KnownValues, holds_for
+from simulator.execution.loops.values import KnownValues, computed, entering, holds_for
+from simulator.execution.loops.walking import Walk, walk
 from simulator.execution.options import SimulationOptions
 from simulator.graph.op_classes import EXITS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
@@ -77,20 +79,26 @@ def find_trips(
         count.append(seen[row] if is_seen else None if given is None else int(given))
         asked = Reason.DEFAULT if given is None else Reason.REQUESTED
         reason.append(Reason.CHOSEN if is_chosen else Reason.OBSERVED if is_seen else asked)
-    conditions, pops = find_conditions(flow), find_pops(flow, merged)
+    conditions, pops, walked = find_conditions(flow), find_pops(flow, merged), dict[Output, list[int]]()
     while True:  # one loop may count down from the count of another
-        values = KnownValues(flow, pops, merged, count)
+        values = KnownValues(flow, pops, merged, count, walked=walked)
         found = {
             row: known
             for row, one in enumerate(count)
-            if one is None and (known := _known_trips(values, conditions.get(row))) is not None
+            if one is None and (known := _known_trips(values, row, conditions.get(row))) is not None
         }
         if not found:
             break
         for row, known in found.items():
             count[row], reason[row] = known, Reason.KNOWN
     final = [1 if one is None else one for one in count]
-    return Trips(final, reason), KnownValues(flow, pops, merged, list(final))
+    values = KnownValues(flow, pops, merged, list(final), walked=walked)
+    for row in [row for row in conditions if reason[row] is Reason.OBSERVED]:  # the order of its branches is told too
+        if holds_for(values, *conditions[row], exact=True) is None:
+            course = _course(values, row, conditions[row])
+            if course is not None and course.trips == final[row]:
+                walked.update(course.numbers)
+    return Trips(final, reason), values
 
 
 def find_conditions(flow: Flow) -> dict[int, Output]:
@@ -109,9 +117,21 @@ def find_conditions(flow: Flow) -> dict[int, Output]:
     return found
 
 
-def _known_trips(values: KnownValues, condition: Output | None) -> int | None:
-    found = holds_for(values, *condition) if condition is not None else None
+def _known_trips(values: KnownValues, frame: int, condition: Output | None) -> int | None:
+    """The trips of a loop by its counters, else by a walk through it, else at most as its counters say."""
+    if condition is None:
+        return None
+    found = holds_for(values, *condition, exact=True)
+    if found is None and (course := _course(values, frame, condition)) is not None:
+        values.walked.update(course.numbers)
+        return course.trips
+    if found is None:
+        found = holds_for(values, *condition)
     return None if found is None or found == inf else int(found)
+
+
+def _course(values: KnownValues, frame: int, condition: Output) -> Walk | None:
+    return walk(values.flow, frame, condition, partial(entering, values), partial(computed, values))
 
 
 def unused_trips(trips: Mapping[str, int], frames: Sequence[object]) -> tuple[str, ...]:

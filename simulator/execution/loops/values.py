@@ -86,7 +86,9 @@ class KnownValues:
     known: dict[tuple[int, int, int], Linear | None] = field(default_factory=dict)  # by op, port and variable
     fixed: dict[Output, Value | None] = field(default_factory=dict)  # elements that are the same in every iteration
     site: Site = field(default_factory=_site)  # where these are computed
-    holding: dict[tuple[int, bool], float | None] = field(default_factory=dict)  # by predicate and negation
+    # by predicate, negation, and whether an upper bound is no answer
+    holding: dict[tuple[int, bool, bool], float | None] = field(default_factory=dict)
+    walked: dict[Output, list[int]] = field(default_factory=dict)  # numbers by iteration, of loops that were walked
 
 
 def linear(values: KnownValues, op: int, port: int, variable: int = -1, depth: int = 0) -> Linear | None:
@@ -176,7 +178,7 @@ def _fixed_number(values: KnownValues, op: int, port: int) -> int | None:
 
 
 def _fixed(values: KnownValues, op: int, port: int, depth: int = 0) -> Value | None:
-    """The elements of a small tensor that follow from constants and shapes alone."""
+    """The elements of a small tensor that follow from constants, shapes and walked loops alone."""
     key = (op, port)
     if key not in values.fixed:
         values.fixed[key] = None
@@ -190,13 +192,23 @@ def _computed(values: KnownValues, op: int, port: int, depth: int) -> Value | No
     if kind in PASSED_ON or kind in ENTERS:
         at = flow.value(op)
         return None if at is None else _fixed(values, *at, depth)
+    if kind in EXITS:
+        left = values.walked.get(origin(flow, flow.value(op), SWITCHES) or (op, 0))
+        return None if left is None else (left[-1],)
+    return (
+        computed(values, op, port, [_fixed(values, *at, depth) for at in flow.values(op)]) if kind in VALUES else None
+    )
+
+
+def computed(values: KnownValues, op: int, port: int, given: Sequence[Value | None]) -> Value | None:
+    """The elements of an output of an op whose inputs have these."""
+    flow, kind = values.flow, values.flow.ops.kind[op]
     if kind not in VALUES:
         return None
-    graph, node = flow.graph, int(flow.ops.node[op])
+    graph, node, site = flow.graph, int(flow.ops.node[op]), values.site
     first, last = graph.tensor_ptr[node : node + 2].tolist()
-    site, given = values.site, [_fixed(values, *at, depth) for at in flow.values(op)]
     site.at(node, graph.names[node], kind, graph.attrs[node], last - first)
-    site.values, site.handles = given, [None] * len(given)
+    site.values, site.handles = list(given), [None] * len(given)
     rows = [int(flow.edges.row[edge]) for edge in flow.inputs[op] if flow.data[edge]]
     site.types = [int(graph.tensor_dtype[row]) if row >= 0 else 0 for row in rows]
 
@@ -212,33 +224,44 @@ def _computed(values: KnownValues, op: int, port: int, depth: int) -> Value | No
     return found[port] if port < len(found) else None
 
 
-def holds_for(values: KnownValues, op: int, port: int, *, negated: bool = False, depth: int = 0) -> float | None:
+def entering(values: KnownValues, enter: int) -> Value | None:
+    """The elements that an Enter brings, where they are the same each time that the loop is entered."""
+    found = _fixed(values, enter, 0)
+    if found is None and (number := linear(values, enter, 0)) is not None:
+        found = (number.start,)
+    return found
+
+
+def holds_for(
+    values: KnownValues, op: int, port: int, *, negated: bool = False, exact: bool = False, depth: int = 0
+) -> float | None:
     """The number of iterations, from the first on, in which a predicate holds; `inf` for all, None where unknown.
 
-    Of an And of which one half is unknown, the other half gives an upper bound.
+    Of an And of which one half is unknown, the other half gives an upper bound, which is no answer if it must be exact.
     """
-    key = (op, negated)
+    key = (op, negated, exact)
     if key not in values.holding:
         values.holding[key] = None
-        values.holding[key] = _holds_for(values, op, port, negated, depth + 1) if depth < MAX_DEPTH else None
+        values.holding[key] = _holds_for(values, op, port, negated, exact, depth + 1) if depth < MAX_DEPTH else None
     return values.holding[key]
 
 
-def _holds_for(values: KnownValues, op: int, port: int, negated: bool, depth: int) -> float | None:
+def _holds_for(values: KnownValues, op: int, port: int, negated: bool, exact: bool, depth: int) -> float | None:
     flow, kind = values.flow, values.flow.ops.kind[op]
     if kind == "Const":
         found = linear(values, op, port)
         return None if found is None else inf if bool(found.start) is not negated else 0
     given = list(islice(flow.values(op), 2))
     if given and (kind in PASSED_ON or kind in ENTERS or kind == "LogicalNot"):
-        return holds_for(values, *given[0], negated=negated is not (kind == "LogicalNot"), depth=depth)
+        opposite = negated is not (kind == "LogicalNot")
+        return holds_for(values, *given[0], negated=opposite, exact=exact, depth=depth)
     if len(given) < 2:
         return None
     if kind in ("LogicalAnd", "LogicalOr"):
-        return _joined(values, kind, [(at, negated) for at in given], negated, depth)
+        return _joined(values, kind, [(at, negated) for at in given], negated, exact, depth)
     if kind in MERGES and (read := _as_logic(flow, op)) is not None:
         joint, halves = read
-        return _joined(values, joint, [(at, turned is not negated) for at, turned in halves], negated, depth)
+        return _joined(values, joint, [(at, turned is not negated) for at, turned in halves], negated, exact, depth)
     if kind not in _NEGATED:
         return None
     a, b = (linear(values, *at) for at in given)
@@ -248,15 +271,15 @@ def _holds_for(values: KnownValues, op: int, port: int, negated: bool, depth: in
 
 
 def _joined(
-    values: KnownValues, kind: str, halves: Sequence[tuple[Output, bool]], negated: bool, depth: int
+    values: KnownValues, kind: str, halves: Sequence[tuple[Output, bool]], negated: bool, exact: bool, depth: int
 ) -> float | None:
     """As `holds_for`, of a LogicalAnd or LogicalOr of two predicates, each with whether its opposite is meant."""
-    found = [holds_for(values, *at, negated=turned, depth=depth) for at, turned in halves]
+    found = [holds_for(values, *at, negated=turned, exact=exact, depth=depth) for at, turned in halves]
     known = [half for half in found if half is not None]
     both = (kind == "LogicalAnd") is not negated
     if len(known) == 2:
         return min(known) if both else max(known)
-    return known[0] if both and known and known[0] < inf else None
+    return known[0] if both and known and known[0] < inf and not exact else None
 
 
 def _as_logic(flow: Flow, merge: int) -> tuple[str, list[tuple[Output, bool]]] | None:
@@ -357,6 +380,9 @@ def _column(columns: ValueColumns, op: int, port: int, depth: int) -> Ints | Non
     space = columns.spaces[frame]
     if (number := _fixed_number(values, op, port)) is not None:
         return np.full(columns.spaces[flow.output_frame(op)].size, number)
+    if (found := values.walked.get((op, port))) is not None and len(found) > space.trips:
+        one = np.array(found, np.int64)[np.minimum(np.arange(space.width), len(found) - 1)]
+        return np.tile(one, space.outer)
     if (op, port) in values.pops:
         at = values.pops[op, port]
         pushed = column(columns, *at, depth)

@@ -184,3 +184,67 @@ def test_a_condition_that_was_made_to_cost_is_left_unknown(deep: str) -> None:
         before = rows.add(f"deep{at}", deep, [before] * (2 if deep == "LogicalAnd" else 1), _output_shapes=scalars(1))
     condition(rows, "Identity", before)
     assert live_counts(tables_of(rows.built()))["loop/x/Neg"] == 1
+
+
+def multiplying(rows: Rows, prefix: str, value: str, bound: int, *, first: int = 1, factor: int = 3) -> str:
+    """A loop whose counter grows by a factor, so that nothing but its course tells the trips."""
+    left = counting(rows, prefix, value, bound, first=first, step=factor)
+    rows.ops[rows.names.index(f"{prefix}/i/Add")] = "Mul"
+    return left
+
+
+@given(st.integers(1, 5), st.integers(2, 4), st.integers(-5, 200), st.randoms())
+def test_a_loop_is_walked_where_its_counter_grows_otherwise(
+    first: int, factor: int, bound: int, random: Random
+) -> None:
+    rows = begun()
+    multiplying(rows, "loop", "x", bound, first=first, factor=factor)
+    expected = sum(first * factor**trip < bound for trip in range(10))
+    graph, on = rows.built(), apart(2)
+    tables = tables_of(graph)
+    assert live_counts(tables)["loop/x/Neg"] == expected
+    assert tables.notes[0].startswith("Loops run as their constants say")
+    pieces = partition(graph, assigned(on, [random.randrange(2) for _ in graph.names]), on, step=whole(graph))
+    cut, _ = of_partitions(pieces, on, costs(graph, on))
+    assert live_counts(cut)["loop/x/Neg"] == expected
+
+
+def test_a_loop_is_walked_through_its_branches() -> None:
+    """From 1 on it is 3, 9, 27 and then grows by 7 to 34 and 41."""
+    rows = begun()
+    whole_ = {"T": type_attr(INT32)}
+    multiplying(rows, "loop", "x", 40)
+    ten = number(rows, "ten", 10, "loop/i/Identity")
+    rows.add("small", "Less", ["loop/i/Identity", ten], **whole_, _output_shapes=scalars(1))
+    rows.add("way", "Switch", ["loop/i/Identity", "small"], **whole_, _output_shapes=scalars(2))
+    rows.add("seven", "AddV2", ["way", number(rows, "7", 7, "way")], **whole_, _output_shapes=scalars(1))
+    rows.inputs[rows.names.index("loop/i/Add")] = ["way:1", "loop/one"]
+    rows.add("both", "Merge", ["seven", "loop/i/Add"], N=AttrValue(i=2), **whole_, _output_shapes=scalars(2))
+    rows.inputs[rows.names.index("loop/i/Next")] = ["both"]
+    found = live_counts(tables_of(rows.built()))
+    assert (found["loop/x/Neg"], found["loop/i/Add"], found["seven"]) == (5, 3, 2)
+
+
+def test_what_a_walked_loop_leaves_bounds_the_next_one() -> None:
+    rows = begun()
+    after = counting(rows, "next", multiplying(rows, "loop", "x", 40), 0)
+    rows.inputs[rows.names.index("next/bound/Enter")] = ["loop/i/Exit"]
+    assert after
+    assert live_counts(tables_of(rows.built()))["next/x/Neg"] == 81
+
+
+def test_a_walk_ends_where_nothing_is_known() -> None:
+    rows = begun()
+    predicate(rows)
+    multiplying(rows, "loop", "x", 40)
+    condition(rows, "LogicalOr", "loop/compare", enter_predicate(rows))
+    tables = tables_of(rows.built())
+    assert live_counts(tables)["loop/x/Neg"] == 1
+    assert tables.notes[0].startswith("Loops of unknown trips run once")
+
+
+@pytest.mark.parametrize(("first", "factor"), [(0, 3), (1, -1)], ids=["nothing changes", "for ever"])
+def test_a_walk_that_does_not_end_is_left(first: int, factor: int) -> None:
+    rows = begun()
+    multiplying(rows, "loop", "x", 40, first=first, factor=factor)
+    assert live_counts(tables_of(rows.built()))["loop/x/Neg"] == 1
