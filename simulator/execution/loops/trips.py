@@ -18,7 +18,7 @@ from simulator.execution.loops.frames import Flow, Output
 from simulator.execution.loops.observations import observed_trips
 from simulator.execution.loops.origins import Merged, find_pops, origin
 from simulator.execution.loops.values import KnownValues, computed, entering, holds_for
-from simulator.execution.loops.walking import Walk, walk
+from simulator.execution.loops.walking import Numbers, Walk, walk
 from simulator.execution.options import SimulationOptions
 from simulator.graph.op_classes import EXITS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
@@ -79,7 +79,8 @@ def find_trips(
         count.append(seen[row] if is_seen else None if given is None else int(given))
         asked = Reason.DEFAULT if given is None else Reason.REQUESTED
         reason.append(Reason.CHOSEN if is_chosen else Reason.OBSERVED if is_seen else asked)
-    conditions, pops, walked = find_conditions(flow), find_pops(flow, merged), dict[Output, list[int]]()
+    conditions, pops = find_conditions(flow), find_pops(flow, merged)
+    walked: Numbers = {}
     while True:  # one loop may count down from the count of another
         values = KnownValues(flow, pops, merged, count, walked=walked)
         found = {

@@ -21,6 +21,7 @@ from simulator.columns import Flags, Ints
 from simulator.execution.loops.frames import Flow, Output
 from simulator.execution.loops.iterations import IterationSpace, rows
 from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, SAME_VALUE, Merged, loop_variable, origin
+from simulator.execution.loops.walking import Numbers
 from simulator.graph.const_values import elements
 from simulator.graph.dtypes import BOOL, INT32
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
@@ -88,7 +89,7 @@ class KnownValues:
     site: Site = field(default_factory=_site)  # where these are computed
     # by predicate, negation, and whether an upper bound is no answer
     holding: dict[tuple[int, bool, bool], float | None] = field(default_factory=dict)
-    walked: dict[Output, list[int]] = field(default_factory=dict)  # numbers by iteration, of loops that were walked
+    walked: Numbers = field(default_factory=dict)  # of loops that were walked
 
 
 def linear(values: KnownValues, op: int, port: int, variable: int = -1, depth: int = 0) -> Linear | None:

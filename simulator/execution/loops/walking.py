@@ -9,7 +9,7 @@ gives up where the condition is unknown, and where the walk would take too long.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from simulator.execution.loops.frames import Flow, Output
 from simulator.execution.loops.origins import PASSED_ON, loop_variable
@@ -21,6 +21,7 @@ _WHOLE = frozenset((INT32, INT64, BOOL))
 _MAX_OPS = 2000  # of a loop, on which its condition hangs
 _MAX_VISITS = 20_000  # of ops in all iterations together: a fifth of a second
 
+Numbers: TypeAlias = "dict[Output, list[int]]"  # whole numbers per iteration, that of the last condition included
 Computed = Callable[[int, int, "Sequence[Value | None]"], "Value | None"]  # op, port, its inputs -> its elements
 
 
@@ -38,7 +39,7 @@ class Walk(NamedTuple):
     """How often the body of a loop runs, and the whole numbers that it met."""
 
     trips: int
-    numbers: dict[Output, list[int]]  # per iteration, the last condition included; 0 where the op is dead
+    numbers: Numbers  # 0 where the op is dead
 
 
 def walk(
