@@ -191,7 +191,7 @@ class Origins:
         while True:
             before, left = len(self.algebra.bound), []
             for form in forms:
-                resolved = self.algebra.resolved(form)
+                resolved = self._multiplied(self.algebra.resolved(form))
                 if not resolved:
                     continue
                 terms = self.algebra.terms(resolved)
@@ -200,6 +200,17 @@ class Origins:
             forms = left
             if len(self.algebra.bound) == before:
                 return left
+
+    def _multiplied(self, form: int) -> int:
+        """The equation without a quotient that stands by itself and is exact in the file: multiplied by its divisor."""
+        for term, factor in self.algebra.terms(form).items():
+            if len(term) == 1 and factor**2 == 1 and self._rounds(term[0]):
+                _, a, b = self.algebra.reason(term[0])
+                above, below = self.algebra.resolved(a), self.algebra.resolved(b)  # type: ignore[arg-type]  # dimensions
+                if below > 1 and not self.number(above, {}) % below:
+                    rest = self.algebra.minus(form, self.algebra.times(factor, term[0]))
+                    return self.algebra.plus(self.algebra.times(factor, above), self.algebra.times(below, rest))
+        return form
 
     def _eliminate(self, terms: Mapping[tuple[int, ...], int], last: frozenset[int]) -> bool:
         """Solve a polynomial that is 0 for an entry; whether that was possible."""

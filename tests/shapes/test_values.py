@@ -147,3 +147,44 @@ def test_the_conjugate_of_a_matrix_of_sparse_rows_is_one() -> None:
     made.add("back", "CSRSparseMatrixToDense", ["turned"], type=type_attr())
     made.add("end", "Identity", ["back"], T=type_attr())
     assert shape_of(with_shapes(made.built(producer=1882)), "back") == (4, 6)
+
+
+def rebatched(made: Rows, name: str) -> Shape | None:
+    return shape_of(with_shapes(made.built(producer=1882), batch=7), name)
+
+
+def test_each_image_has_its_own_transformation() -> None:
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 8, 8, 3))
+    made.add("each", "Const", dtype=type_attr(INT32), value=matrix(*[(1, 0, 0, 0, 1, 0, 0, 0)] * 4))
+    made.add("size", "Const", dtype=type_attr(INT32), value=vector(5, 6))
+    made.add("turned", "ImageProjectiveTransformV3", ["x", "each", "size", "size"], dtype=type_attr())
+    made.add("end", "Identity", ["turned"], T=type_attr())
+    assert rebatched(made, "each") == (7, 8)
+
+
+def test_a_quotient_that_is_exact_ties_what_is_divided() -> None:
+    """The gradient of a dilated mean: its sixteen pictures are four blocks of each example."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 6, 6, 2))
+    made.add("shape", "Const", dtype=type_attr(INT32), value=vector(16, 3, 3, 2))
+    made.add("zero", "Const", dtype=type_attr(INT32), value=scalar(0))
+    made.add("grown", "Fill", ["shape", "zero"], **INTS, index_type=type_attr(INT32))
+    made.add("back", "AvgPoolGrad", ["shape", "grown"], T=type_attr())
+    made.add("block", "Const", dtype=type_attr(INT32), value=vector(2, 2))
+    made.add("crops", "Const", dtype=type_attr(INT32), value=matrix((0, 0), (0, 0)))
+    made.add("whole", "BatchToSpaceND", ["back", "block", "crops"], T=type_attr())
+    made.add("sum", "AddN", ["x", "whole"], N=number(2), T=type_attr())
+    made.add("end", "Identity", ["sum"], T=type_attr())
+    assert rebatched(made, "back") == (28, 3, 3, 2)
+
+
+@pytest.mark.parametrize("sides", [(-1, 4, 4), (1, 4, 4), (4, 1, 4)])
+def test_a_shape_that_gains_dimensions_of_one_keeps_the_others(sides: tuple[int, ...]) -> None:
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 3))
+    made.add("square", "MatMul", ["x", "x"], T=type_attr(), transpose_b=AttrValue(b=True))
+    made.add("sides", "Const", dtype=type_attr(INT32), value=vector(*sides))
+    made.add("wide", "Reshape", ["square", "sides"], T=type_attr(), Tshape=type_attr(INT32))
+    made.add("end", "Identity", ["wide"], T=type_attr())
+    assert rebatched(made, "wide") == tuple({4: 7, -1: 1}.get(side, side) for side in sides)

@@ -84,6 +84,8 @@ def reshape(site: Site) -> Outputs:
         if rest == 0 or (total == 0 and rest < 0):
             return (wanted,)
         left = algebra.quotient(total, rest)
+        if left == 1:
+            _laid_alike(site, given, tuple([side for at, side in enumerate(wanted) if at not in open_at]))
         if left is not None:
             site.equate(algebra.times(left, rest), total)
             return ((*wanted[: open_at[0]], left, *wanted[open_at[0] + 1 :]),)
@@ -99,10 +101,12 @@ def reshape(site: Site) -> Outputs:
 
 
 def _laid_alike(site: Site, given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
-    """Shapes that begin alike have the same first dimension, and all dimensions if they are alike."""
+    """Shapes that begin alike have the same first dimension; all dimensions if they are alike but for those of 1."""
     if given[:1] == wanted[:1]:
         site.equate_all(given[:1], wanted[:1])
-        site.equate_all(given, wanted if given == wanted else None)
+    if site.origins is not None:
+        before, after = (tuple([side for side in one if side != 1 or type(side) is not int]) for one in (given, wanted))
+        site.equate_all(before, after if before == after else None)
 
 
 def _asked(value: tuple[int | float, ...]) -> tuple[int, ...]:

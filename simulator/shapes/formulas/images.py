@@ -159,6 +159,8 @@ def split_strings(site: Site) -> Outputs:
 def transformed(site: Site) -> Outputs:
     """ImageProjectiveTransform: the image in the size that the third input holds."""
     image, size = site.input_of_rank(0, 4), site.vector(2, 2)
+    if (each := site.shape(1)) and each[0] != 1:
+        site.equate(image[0], each[0])  # a transformation for each image, or one for all
     if size is None or min(size) <= SYMBOLS:
         height, width = site.fresh(), site.fresh()
     else:
