@@ -16,7 +16,8 @@ from hypothesis.internal.constants_ast import Constants
 
 from placement.algorithms import exact
 from placement.search import judge
-from tests.oracle import staying
+from simulator.oracle import child
+from tests.oracle import forking, staying
 
 # The machines that run these are shared: a slow example is no failure. Derandomised, so that a run can be repeated;
 # `pytest --hypothesis-profile=long` searches further and at random.
@@ -55,6 +56,20 @@ def _short_searches(request: pytest.FixtureRequest) -> Iterator[None]:
         if not whole:
             short.enter_context(patch.object(judge, "_DEFAULT", judge._DEFAULT / 20))
             short.enter_context(patch.object(exact, "WORK", exact.WORK / 20))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_template_stays_longer_than_the_tests() -> Iterator[None]:
+    yield
+    forking.end()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tensorflow_is_imported_once_for_all_files(request: pytest.FixtureRequest) -> Iterator[None]:
+    with ExitStack() as forked:
+        if not request.node.get_closest_marker("own_processes"):
+            forked.enter_context(patch.object(child, "start", forking.start))
         yield
 
 

@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from simulator.errors import ClusterError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import CostGraphDef, GraphDef, RunMetadata, StepStats, XSpace
 from tests.costs.measured_step import FORMS, STEPS
+from tests.oracle.forking import printed
 from tests.strategies import Rows, typed
 
 CPU = Device("/job:localhost/replica:0/task:0/device:CPU:0", "CPU", "xeon", 2**34, 10**12, 10**11, 1000)
@@ -44,9 +43,7 @@ pytestmark = pytest.mark.tensorflow
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("measured")
-    subprocess.run(
-        [sys.executable, "-m", "tests.costs.measured_step", str(made)], check=True, capture_output=True, timeout=250
-    )
+    printed("tests.costs.measured_step", str(made))
     return made
 
 

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from stat import S_ISSOCK
 
+from tests.oracle.forking import templates
+
 
 def alive(pid: int) -> bool:
     """Whether the process runs; a zombie that nobody has reaped yet does not."""
@@ -43,14 +45,15 @@ def awaited(file: Path, within_s: float = 60) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes started by a process, and by those."""
+    """The processes started by a process, and by those; but for the templates of forks, which stay."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             parent = int(stat.read_text().rpartition(")")[2].split()[1])
         except (FileNotFoundError, ProcessLookupError):
             continue
-        children.setdefault(parent, []).append(int(stat.parent.name))
+        if int(stat.parent.name) not in templates():
+            children.setdefault(parent, []).append(int(stat.parent.name))
     found = list(children.get(pid, ()))
     for one in found:
         found += children.get(one, ())

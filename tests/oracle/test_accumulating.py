@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from simulator.training.regimes import read_regime, settled, tokens_per_update
+from tests.oracle.forking import printed
 from tests.training.reference_synchronisation import Accumulator, TokenQueue
 
 pytestmark = pytest.mark.tensorflow
@@ -89,15 +88,8 @@ def told() -> list[list[list[Any]]]:
         schedule = [(entry, expected.after(entry)) for entry in SCHEDULES[case["regime"]].split()]
         cases.append({**case, "x": X, "schedule": schedule})
     cases.append({**KINDS[0], "regime": "sync:aggregate=1", "x": X, "schedule": [("free", [])], "updates": 30})
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.oracle.averaging", json.dumps(cases)],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    lines = done.stdout.splitlines()
-    assert len(lines) == len(cases), done.stderr[-3000:]
+    lines = printed("tests.oracle.averaging", json.dumps(cases))
+    assert len(lines) == len(cases)
     return [json.loads(line) for line in lines]
 
 

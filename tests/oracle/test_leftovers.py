@@ -23,7 +23,7 @@ from tests.oracle.processes import gone, traces
 from tests.oracle.test_local import runs
 from tests.oracle.test_standin import training
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.own_processes]
 Left = tuple[list[int], dict[str, str]]
 
 _ASKS_FOR_EVER = """

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -21,6 +19,7 @@ from simulator.training.recognition.sync_ops import APPLY, DEQUEUE, ENQUEUE, TAK
 from simulator.training.recognition.sync_replicas import regime_of, sync_replicas
 from simulator.training.regimes import Regime
 from simulator.training.train import train
+from tests.oracle.forking import printed
 from tests.training.queues import cut
 
 pytestmark = pytest.mark.tensorflow
@@ -38,10 +37,8 @@ PLAIN = {"resource": False, "aggregate": None}  # the same model without synchro
 
 @pytest.fixture(scope="module")
 def told() -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "tests.oracle.synchronising", json.dumps([*CASES, PLAIN])]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    lines = done.stdout.splitlines()
-    assert len(lines) == len(CASES) + 1, done.stderr[-3000:]
+    lines = printed("tests.oracle.synchronising", json.dumps([*CASES, PLAIN]))
+    assert len(lines) == len(CASES) + 1
     return [json.loads(line) for line in lines]
 
 

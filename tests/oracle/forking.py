@@ -1,0 +1,230 @@
+"""Child processes that are forked from one that has imported TensorFlow, which takes seconds of processor time.
+
+    tests ── module, environment, pipes ──▶ template, TensorFlow imported ── fork ──▶ ends at once ── fork ──▶ child
+          ◀── process id ── ◀──────────────────────────────────────────────────────────────────────────────────┘
+
+A child is as fresh as one of `child.start`, and runs the same module by the same lines of Python. The process between
+them ends, so that the kernel gives the child to the tests: they are its parent, wait for it, and it dies with them. A
+template exists for each set of variables that TensorFlow reads when it is imported. Modules that need others, Keras or
+another path start as ever; so does everything in files that are marked with `own_processes`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import IO, Any, NoReturn
+
+from simulator.oracle import child
+
+_PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
+_HEAD_BYTES = 2**16  # of a request: the environment, above all
+# As `session.prepare` and `rehearsal` set it. Whoever imports TensorFlow without setting any can do with the latter.
+_PREPARED, _QUIET = "prepared", "quiet"
+_TEMPLATES = {  # by module, or by module and arguments
+    "tests.costs.measured_step": _QUIET,
+    "simulator.oracle.inference": _QUIET,
+    "simulator.oracle.machine": _PREPARED,
+    "simulator.oracle.rehearsal": _QUIET,
+    "simulator.oracle.session": _PREPARED,
+    "simulator.oracle.timing": _PREPARED,
+    "tests.control_flow.running": _PREPARED,
+    "tests.difference.asking": _PREPARED,
+    "tests.oracle.accumulating": _QUIET,
+    "tests.oracle.adding_shapes": _QUIET,
+    "tests.oracle.asking_small": _PREPARED,
+    "tests.oracle.averaging": _QUIET,
+    "tests.oracle.estimating": _QUIET,
+    "tests.oracle.grappler": _PREPARED,
+    "tests.oracle.kept_calls": _QUIET,
+    "tests.oracle.looping": _QUIET,
+    "tests.oracle.lowering build": _QUIET,
+    "tests.oracle.lowering run": _QUIET,
+    "tests.oracle.observable": _QUIET,
+    "tests.oracle.pipelined_models": _QUIET,
+    "tests.oracle.random_shapes": _QUIET,
+    "tests.oracle.real_task": _PREPARED,
+    "tests.oracle.registries": _QUIET,
+    "tests.oracle.sundry": _QUIET,
+    "tests.oracle.synchronising": _QUIET,
+    "tests.oracle.training_graphs": _QUIET,
+    "tests.oracle.training_models": _QUIET,
+    "tests.oracle.training_runs": _QUIET,
+    "tests.placement.two_products": _QUIET,
+}
+_PATH = [*sys.path]
+_START = child.start
+_asked: dict[str, tuple[subprocess.Popen[bytes], socket.socket]] = {}
+_one_at_a_time = threading.Lock()
+
+
+class Forked:
+    """What `child` uses of `subprocess.Popen`."""
+
+    def __init__(self, pid: int, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes] | None) -> None:
+        self.pid, self.stdin, self.stdout, self.stderr = pid, stdin, stdout, stderr
+        self.returncode: int | None = None
+        self._ended = os.pidfd_open(pid)
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._ended], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("a fork", timeout or 0)
+            os.close(self._ended)
+            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.returncode
+
+    def poll(self) -> int | None:
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def kill(self) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
+def start(
+    module: str, args: Sequence[str] = (), *, stderr: int | None = None, alone: bool = False, keras: bool = False
+) -> subprocess.Popen[bytes] | Forked:
+    """As `child.start`; a fork where there is a template for the module."""
+    kind = _TEMPLATES.get(module) or _TEMPLATES.get(" ".join((module, *args)))
+    if kind is None or keras or sys.path != _PATH:
+        return _START(module, args, stderr=stderr, alone=alone, keras=keras)
+    theirs, ours = os.pipe()
+    mine, its = os.pipe()
+    errors = os.pipe() if stderr == subprocess.PIPE else None
+    asked: dict[str, Any] = {"args": [module, *args], "alone": alone, "cwd": os.getcwd(), "parent": os.getpid()}
+    asked["code"] = child._WITHOUT_KERAS + child._START
+    asked["environment"] = {**os.environ, "SIMVIZ_PARENT": str(os.getpid()), "SIMVIZ_PATH": os.pathsep.join(_PATH)}
+    handed = [theirs, its, errors[1] if errors else 2]
+    with _one_at_a_time:
+        _, template = _asked.get(kind) or _asked.setdefault(kind, _template(kind))
+        _take_orphans(True)
+        try:
+            socket.send_fds(template, [json.dumps(asked).encode()], handed)
+            pid = int(template.recv(64))
+        finally:
+            _take_orphans(False)
+    for one in handed[: 3 if errors else 2]:
+        os.close(one)
+    return Forked(pid, open(ours, "wb"), open(mine, "rb"), open(errors[0], "rb") if errors else None)
+
+
+def printed(module: str, *args: str) -> list[str]:
+    """The lines that a program prints which imports TensorFlow; it fails where the program does."""
+    process = start(module, args)
+    try:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
+        with process.stdout as told:
+            lines = told.read().decode().splitlines()
+        assert process.wait(20) == 0
+        return lines
+    finally:
+        process.kill()
+
+
+def _take_orphans(whether: bool) -> None:
+    """Let the kernel make this process the parent of descendants whose own ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(whether), 0, 0, 0)
+
+
+def _template(kind: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start one; it ends when the socket closes, so at the latest with this process."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    environment = {**os.environ, "SIMVIZ_PATH": os.pathsep.join(_PATH)}
+    code = child._WITHOUT_KERAS + child._START
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, __name__, kind, str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            pass_fds=[theirs.fileno()],
+        )
+    return process, ours
+
+
+def templates() -> set[int]:
+    """Their process ids."""
+    return {process.pid for process, _ in _asked.values()}
+
+
+def end() -> None:
+    """End all templates."""
+    while _asked:
+        process, asked = _asked.popitem()[1]
+        asked.close()
+        process.wait()
+
+
+# --- in the template -------------------------------------------------------------------------------------------------
+
+
+def _be_template(kind: str, asked: socket.socket) -> None:
+    from simulator.oracle import rehearsal, session
+
+    if kind == _PREPARED:
+        session.prepare(gpus=False)
+    else:
+        os.environ.update(rehearsal._QUIET)
+    import tensorflow  # noqa: F401  # once for all forks
+
+    for name in [name for name in sys.modules if name.split(".")[0] in ("simulator", "tests")]:
+        del sys.modules[name]  # a fork runs one of them as its main part, and imports what that needs
+    gc.freeze()
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(asked, _HEAD_BYTES, 3)
+        if not request:
+            return
+        between = os.fork()
+        if not between:
+            if os.fork():
+                os._exit(0)
+            _be_child(json.loads(request), descriptors, asked)
+        os.waitpid(between, 0)
+        for one in descriptors:
+            os.close(one)
+
+
+def _be_child(request: Mapping[str, Any], descriptors: Sequence[int], asked: socket.socket) -> NoReturn:
+    while os.getppid() != request["parent"]:
+        time.sleep(0.001)
+    code = 1
+    try:
+        if request["alone"]:
+            os.setsid()
+        for number, one in enumerate(descriptors):
+            os.dup2(one, number)
+            os.close(one)
+        os.chdir(request["cwd"])
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        asked.send(str(os.getpid()).encode())
+        asked.close()
+        sys.argv[:] = ["-c", *request["args"]]
+        exec(request["code"], {"__name__": "__main__"})
+        code = 0
+    except BaseException:  # noqa: BLE001  # what Python itself does at the end of a process
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    _be_template(sys.argv[1], socket.socket(fileno=int(sys.argv[2])))

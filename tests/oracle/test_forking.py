@@ -1,0 +1,80 @@
+"""A fork is to the tests what a process of its own would be."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from simulator.errors import OracleError
+from simulator.oracle import child
+from tests.oracle import forking
+from tests.oracle.processes import alive, ended
+
+pytestmark = pytest.mark.tensorflow
+MODULE = "tests.oracle.telling"
+
+
+@pytest.fixture(autouse=True)
+def _are_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(forking._TEMPLATES, MODULE, "quiet")
+
+
+def told(question: str = "", *args: str, **how: bool) -> object:
+    return json.loads(child.run(MODULE, question.encode(), timeout_s=100, args=args, **how))
+
+
+def test_a_fork_tells_what_a_process_of_its_own_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIMVIZ_TOLD", "by the test")
+    forked = told("surroundings", "one", "two")
+    monkeypatch.delitem(forking._TEMPLATES, MODULE)
+    assert forked == told("surroundings", "one", "two")
+
+
+def test_a_fork_has_tensorflow_already_and_another_path_starts_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert told("modules") == ["tensorflow"]
+    monkeypatch.syspath_prepend("/nowhere")
+    assert told("modules") == []
+
+
+def test_one_fork_knows_nothing_of_another() -> None:
+    assert told("remember") == told("remember") == 1
+
+
+def test_the_end_of_a_fork_is_told() -> None:
+    with pytest.raises(OracleError, match=r"exit status 1\): ZeroDivisionError: division by zero"):
+        told("divide")
+    with pytest.raises(OracleError, match="killed by signal 15"):
+        told("die")
+    process = child.start(MODULE, alone=True)
+    assert process.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.01)
+    process.kill()
+    assert process.wait(20) == process.wait() == -signal.SIGKILL
+    child.stop(process)
+
+
+_CALLER = f"""
+from simulator.oracle import child
+from tests.oracle import forking
+forking._TEMPLATES["{MODULE}"] = "quiet"
+process = forking.start("{MODULE}")
+_, (template, _) = forking._asked.popitem()
+print(process.pid, template.pid, flush=True)
+__import__("time").sleep(100)
+"""
+
+
+def test_neither_forks_nor_templates_outlive_their_caller() -> None:
+    with subprocess.Popen([sys.executable, "-c", _CALLER], stdout=subprocess.PIPE) as caller:
+        assert caller.stdout is not None
+        left = [int(word) for word in caller.stdout.readline().split()]
+        assert len(left) == 2
+        assert all(map(alive, left))
+        os.kill(caller.pid, signal.SIGKILL)
+    assert ended(left)
