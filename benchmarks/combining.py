@@ -109,7 +109,6 @@ TRAINING: Mapping[str, Sequence[str]] = {
     "--input": ("none", "1200/s", "100000/s"),
     "--gap": ("2ms", "0ns"),
     "--workers": ("2", "1,2"),
-    "--until-ci": ("20%",),
 }  # fmt: skip
 REGIMES = ("async", "sync", "sync:aggregate=1,total=2", "sync:aggregate=2,total=3", "ssp:bound=1", "ssp:bound=3")
 
@@ -144,6 +143,8 @@ def drawn(random: Random, graphs: Mapping[Path, Material], wanted: Mapping[str, 
     options.pop("--budget", None)
     if options.get("--algorithm") == "search":
         options["--budget"] = random.choice(("20", "200"))
+    if trains or "--cluster" not in options or "--microbatches" in options:
+        options.pop("--pin", None)  # it would be refused
     if "--microbatches" not in options:
         options = {name: value for name, value in options.items() if name not in ("--pipeline", "--stages")}
     return Call(str(graph), options)
