@@ -149,8 +149,9 @@ def _compiled(problem: Problem) -> PartialFunction:
     """The event loop compiled, and all else that a search needs, before its time runs."""
     play: PartialFunction = load().play
     import_module("placement.search.compiled")
-    if "m_sct" in fitting(problem.size, len(problem.capacity), problem.effort):
-        import_module("scipy.optimize")  # for its linear program
+    timed = problem.effort.seconds is not None
+    if timed and "m_sct" in fitting(problem.size, len(problem.capacity), problem.effort):
+        import_module("scipy.optimize")  # for its linear program; else no time runs, and `single` is judged sooner
     return play
 
 
