@@ -24,6 +24,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import IO, Any, NoReturn
 
 from simulator.oracle import child
@@ -65,6 +66,7 @@ _TEMPLATES = {  # by module, or by module and arguments
 }
 _PATH = [*sys.path]
 _START = child.start
+_CODE = child._WITHOUT_KERAS + child._START
 _asked: dict[str, tuple[subprocess.Popen[bytes], socket.socket]] = {}
 _one_at_a_time = threading.Lock()
 
@@ -115,9 +117,11 @@ def start(
         _take_orphans(True)
         try:
             socket.send_fds(template, [json.dumps(asked).encode()], handed)
-            pid = int(template.recv(64))
+            told = template.recv(64)
+            assert told.isdigit(), f"no fork, but {told!r}"
         finally:
             _take_orphans(False)
+    pid = int(told)
     for one in handed[: 3 if errors else 2]:
         os.close(one)
     return Forked(pid, open(ours, "wb"), open(mine, "rb"), open(errors[0], "rb") if errors else None)
@@ -147,10 +151,9 @@ def _template(kind: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start one; it ends when the socket closes, so at the latest with this process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     environment = {**os.environ, "SIMVIZ_PATH": os.pathsep.join(_PATH)}
-    code = child._WITHOUT_KERAS + child._START
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-c", code, __name__, kind, str(theirs.fileno())],
+            [sys.executable, "-c", _CODE, __name__, kind, str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             env=environment,
             pass_fds=[theirs.fileno()],
@@ -192,17 +195,22 @@ def _be_template(kind: str, asked: socket.socket) -> None:
             return
         between = os.fork()
         if not between:
+            between = os.getpid()
             if os.fork():
                 os._exit(0)
-            _be_child(json.loads(request), descriptors, asked)
+            _be_child(json.loads(request), descriptors, asked, between)
         os.waitpid(between, 0)
         for one in descriptors:
             os.close(one)
 
 
-def _be_child(request: Mapping[str, Any], descriptors: Sequence[int], asked: socket.socket) -> NoReturn:
-    while os.getppid() != request["parent"]:
+def _be_child(request: Mapping[str, Any], descriptors: Sequence[int], asked: socket.socket, between: int) -> NoReturn:
+    while os.getppid() == between:
         time.sleep(0.001)
+    if os.getppid() != request["parent"]:  # who asked has ended
+        with suppress(OSError):
+            asked.send(b"an orphan")
+        os._exit(1)
     code = 1
     try:
         if request["alone"]:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from unittest.mock import patch
 
 import pytest
 
@@ -41,6 +42,15 @@ def test_a_fork_has_tensorflow_already_and_another_path_starts_a_process(monkeyp
     assert told("modules") == []
 
 
+def test_a_template_is_made_as_ever_where_a_test_has_changed_how_children_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    forking.end()
+    monkeypatch.setattr(child, "_START", "import sys; sys.modules['tensorflow'] = None; " + child._START)
+    assert told("modules") == ["tensorflow"]
+    assert told("remember") == 1
+
+
 def test_one_fork_knows_nothing_of_another() -> None:
     assert told("remember") == told("remember") == 1
 
@@ -57,6 +67,12 @@ def test_the_end_of_a_fork_is_told() -> None:
     process.kill()
     assert process.wait(20) == process.wait() == -signal.SIGKILL
     child.stop(process)
+
+
+def test_a_fork_whose_caller_has_ended_ends() -> None:
+    with patch.object(forking, "_take_orphans"), pytest.raises(AssertionError, match="an orphan"):
+        told("remember")
+    assert told("remember") == 1
 
 
 _CALLER = f"""
