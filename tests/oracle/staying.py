@@ -1,4 +1,6 @@
-"""Child processes that stay for all tests of a file: each new one loads TensorFlow, which takes seconds.
+"""Child processes that stay for all tests of a file: a new one starts its servers and builds its graphs again.
+
+Where it is no fork (`forking`) it also loads TensorFlow, which takes seconds.
 
 A test whose subject is the process itself takes one of its own, by `child.run` or `observation.ask`.
 """
