@@ -20,6 +20,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -64,7 +65,7 @@ _TEMPLATES = {  # by module, or by module and arguments
     "tests.oracle.training_runs": _QUIET,
     "tests.placement.two_products": _QUIET,
 }
-_PATH = [*sys.path]
+_PATH, _ENVIRONMENT = [*sys.path], dict(os.environ)  # before any test changes them
 _START = child.start
 _CODE = child._WITHOUT_KERAS + child._START
 _asked: dict[str, tuple[subprocess.Popen[bytes], socket.socket]] = {}
@@ -150,7 +151,7 @@ def _take_orphans(whether: bool) -> None:
 def _template(kind: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start one; it ends when the socket closes, so at the latest with this process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    environment = {**os.environ, "SIMVIZ_PATH": os.pathsep.join(_PATH)}
+    environment = {**_ENVIRONMENT, "SIMVIZ_PATH": os.pathsep.join(_PATH)}
     with theirs:
         process = subprocess.Popen(
             [sys.executable, "-c", _CODE, __name__, kind, str(theirs.fileno())],
@@ -221,6 +222,7 @@ def _be_child(request: Mapping[str, Any], descriptors: Sequence[int], asked: soc
         os.chdir(request["cwd"])
         os.environ.clear()
         os.environ.update(request["environment"])
+        tempfile.tempdir = None  # to be looked up again
         asked.send(str(os.getpid()).encode())
         asked.close()
         sys.argv[:] = ["-c", *request["args"]]

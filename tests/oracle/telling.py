@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 
 from simulator.oracle.child import serve
@@ -19,7 +20,7 @@ def answer(question: bytes) -> bytes:
 
 def _surroundings() -> object:
     main = sys.modules["__main__"]
-    itself = [main.__name__, main.__file__, sys.argv, sys.path, dict(os.environ), os.getcwd()]
+    itself = [main.__name__, main.__file__, sys.argv, sys.path, dict(os.environ), os.getcwd(), tempfile.gettempdir()]
     group = [os.getpid() == os.getpgid(0) == os.getsid(0), os.getppid()]
     files = os.listdir("/proc/self/fd")
     return [itself, group, len(files), [os.readlink(f"/proc/self/fd/{number}")[:5] for number in range(3)]]

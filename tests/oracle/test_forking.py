@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -29,8 +30,9 @@ def told(question: str = "", *args: str, **how: bool) -> object:
     return json.loads(child.run(MODULE, question.encode(), timeout_s=100, args=args, **how))
 
 
-def test_a_fork_tells_what_a_process_of_its_own_tells(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SIMVIZ_TOLD", "by the test")
+def test_a_fork_tells_what_a_process_of_its_own_tells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    told("remember")  # the template is there before the folder
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     forked = told("surroundings", "one", "two")
     monkeypatch.delitem(forking._TEMPLATES, MODULE)
     assert forked == told("surroundings", "one", "two")
