@@ -39,6 +39,7 @@ COLUMNS = (
     "compared",
     "refused",
     "refused elsewhere",
+    "never ends",
     "nodes placed",
     "nodes cut",
     "as they stand",
@@ -98,6 +99,7 @@ def outcome(asking: Asking, case: Case) -> tuple[Verdict | None, Counter[str]]:
             "compared": 1,
             "refused": verdict.refused,
             "refused elsewhere": verdict.elsewhere,
+            "never ends": verdict.endless,
             "differ": bool(verdict.aspect),
         }
     )

@@ -14,6 +14,7 @@ from simulator.cluster.master import can_hold_master
 from simulator.comparison.comparison import compare
 from simulator.costs.estimate import estimate
 from simulator.errors import GraphError, InfeasibleError
+from simulator.execution.loops.choices import EndlessError
 from simulator.oracle.child import Asking
 from simulator.oracle.observation import Observation, extended
 from simulator.oracle.verification import compare_refusals, complaint, differences
@@ -34,6 +35,7 @@ class Verdict:
     said: str = ""  # both sides, of the first difference
     refused: bool = False  # by TensorFlow's placer
     elsewhere: bool = False  # TensorFlow refuses before it places: a loop that is none, a call that does not fit
+    endless: bool = False  # we refuse a loop that would never end, which TensorFlow places without running it
     placed: int = 0  # nodes
     cut: int = 0  # nodes of the pieces that were compared
     raw: int = 0  # of them equal as they stand
@@ -68,6 +70,8 @@ def judged(case: Case, seen: Observation) -> Verdict:
         placed = _placed(case, cluster)
         if compare(placed, seen.placement, graph=case.graph).differences:
             placed = _placed(case, cluster, seen.placement)
+    except EndlessError:
+        return Verdict(endless=True)
     except (InfeasibleError, GraphError) as error:
         return _both_refuse(case, error, seen)
     if not whole:
