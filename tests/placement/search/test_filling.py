@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +15,9 @@ from placement.problem import Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import Decisions, decisions_of
 from placement.search.filling import filled, waited_late
+from simulator import estimate, load, load_cluster, without_devices
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
+from tests.viz.scenes import EXAMPLE
 
 UNIT = 10**6
 
@@ -56,6 +59,21 @@ def test_a_late_embedding_goes_to_the_processor_and_layers_fill_devices() -> Non
 @pytest.mark.parametrize("problem", [chain(UNIT, slow=400), chain(UNIT, reader=0, slow=10), chain(UNIT // 100)])
 def test_what_would_make_the_step_longer_or_is_small_stays(problem: Problem) -> None:
     assert late(problem) == []
+
+
+@pytest.mark.parametrize("where", ["worker=2x2gpu", "ps=2,worker=2x1gpu", "1v100,2a100", "worker=3"])
+@pytest.mark.parametrize("strings", [True, False])
+def test_groups_stay_where_they_may_be_with_several_tasks_and_device_strings(where: str, strings: bool) -> None:
+    graph, on = load(EXAMPLE), load_cluster(where)
+    if not strings or "ps" not in where:
+        graph = without_devices(graph)
+    on = replace(on, devices=tuple(replace(device, memory_bytes=40 * UNIT) for device in on.devices))
+    problem = problem_of(graph, on, estimate(graph, on))
+    base = [allowed[0] for allowed in problem.lawful]
+    found = list(filled(decided(problem), base))
+    assert found
+    for device in found:
+        assert all(one in allowed for one, allowed in zip(device.tolist(), problem.lawful, strict=True))
 
 
 @settings(max_examples=20)
