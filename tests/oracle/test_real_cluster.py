@@ -20,6 +20,7 @@ from tests.oracle.processes import descendants, devices_listened_to, gone, trace
 from tests.oracle.real_cluster import RealClient, RealStep, longest, measure, running
 from tests.oracle.simulating import Machine, simulate
 from tests.oracle.training_graphs import Training, clients, shares, task
+from tests.strategies import FLOAT, types_attr
 
 pytestmark = pytest.mark.tensorflow
 
@@ -155,9 +156,13 @@ def test_tasks_listen_to_this_machine_alone() -> None:
 
 
 def test_a_run_that_takes_too_long_is_given_up() -> None:
-    client = RealClient("worker:0", task("worker", 0), b"", ("nothing",))
+    types = {"component_types": types_attr(FLOAT)}
+    queue = NodeDef(name="queue", op="FIFOQueueV2", attr=types)
+    waits = NodeDef(name="waits", op="QueueDequeueV2", input=["queue"], attr=types)  # nobody fills the queue
+    graph = GraphDef(node=[queue, waits]).SerializeToString()
+    client = RealClient("worker:0", task("worker", 0), graph, ("waits",))
     with pytest.raises(OracleError, match="not done in time; allow it more time or ask for fewer steps"):
-        measure([client], 1, timeout_s=0.1)
+        measure([client], 1, timeout_s=3)
 
 
 def test_steps_that_come_for_ever_are_given_up_in_time() -> None:
