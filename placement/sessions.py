@@ -19,6 +19,8 @@ from simulator.errors import InfeasibleError
 from simulator.execution.loops import SharedChoices
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
+from simulator.execution.receiving import receive_late
+from simulator.execution.simulate import simulate
 from simulator.graph.step import choose_step
 from simulator.partitioning.cut import partition
 from simulator.partitioning.partitions import Partitions
@@ -36,6 +38,7 @@ def clients(
     soft: bool = True,
     options: SimulationOptions = SimulationOptions(),
     flavour: str = "auto",
+    recv_scheduling: str | None = None,
     first: tuple[Assignment, Partitions] | None = None,
 ) -> tuple[Client, ...]:
     """Place and cut the step of each program; `costs` has the table of each program's graph.
@@ -44,9 +47,10 @@ def clients(
     prefers that task's devices. A program without a time between two steps gets the usual one. Programs with one graph
     at one task are steps of one session, which places the graph once.
 
-    The keywords are those of `place`, `partition` and `prepare`. `first` is their result for the first program, where
-    the caller has it already. Each program uses the trips and branches that it has. Raises as these functions do, and
-    InfeasibleError for a node on a device that the device_filters of its session hide.
+    The keywords are those of `place`, `partition` and `prepare`, but for `recv_scheduling`: the rule by which each
+    session delays its Recvs, "whitepaper" or "tensorflow". `first` is their result for the first program, with its
+    Recvs delayed, where the caller has it already. Each program uses the trips and branches that it has. Raises as
+    these functions do, and InfeasibleError for a node on a device that the device_filters of its session hide.
     """
     check_equal(programs, costs)
     placed: dict[tuple[int, str], Assignment] = {}
@@ -76,12 +80,26 @@ def clients(
                     flavour=flavour,
                     prepared=choices.apply(partial(prepare, program.graph, step, own, priced)),
                 )
-            pieces = partition(program.graph, placed[session], own, step=step, flavour=flavour)
+            pieces = partition(
+                program.graph,
+                placed[session],
+                own,
+                step=step,
+                flavour=flavour,
+                recv_scheduling=recv_scheduling == "tensorflow",
+            )
+            if recv_scheduling == "whitepaper":
+                pieces = _received_late(pieces, own, priced, choices)
         _check_seen(program, pieces, cluster)
         made.append(Client(_with_gap(program, Client(program, pieces), cluster), pieces))
     if first is None:  # else who placed the first program has refused what it does not have
         choices.check()
     return tuple(made)
+
+
+def _received_late(pieces: Partitions, own: Cluster, priced: CostTable, choices: SharedChoices) -> Partitions:
+    """The pieces with Recvs delayed as far as it costs nothing in a step of that session alone."""
+    return receive_late(pieces, own, lambda cut: choices.apply(partial(simulate, cut, own, priced))).partitions
 
 
 def _with_gap(program: Program, lead: Client, cluster: Cluster) -> Program:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from selenium.webdriver.chrome.webdriver import WebDriver
 
+import viz
 from placement import clients, sessions
 from placement.placing import place
 from simulator import estimate_each, load_cluster, read_regime, replicate
@@ -224,6 +225,28 @@ def test_a_synchronous_training_has_its_updates_placed_as_the_chiefs_session_pla
         pieces = client.partitions
         for row in np.flatnonzero(~pieces.inserted).tolist():
             assert device.setdefault(pieces.graph.names[row], pieces.device[row]) == pieces.device[row]
+
+
+@pytest.mark.parametrize("rule", ["whitepaper", "tensorflow"])
+def test_every_client_delays_its_recvs(rule: str) -> None:
+    """Not the first client alone, of which one step is shown, and whom all clients like it follow."""
+    cluster = load_cluster("ps=2,worker=1x1gpu,worker=1x2gpu,protocol=rdma")
+    programs = replicate(training_graph(), cluster, regime=read_regime("sync"))
+    made = clients(programs, cluster, estimate_each(programs, cluster), recv_scheduling=rule)
+    assert len({id(client.partitions) for client in made}) == 3
+    for client in made[:2] if rule == "whitepaper" else made:  # nothing is gained in updates
+        pieces = client.partitions
+        assert (np.diff(pieces.graph.in_ptr)[pieces.recv] > 0).any()
+
+
+def test_a_smaller_training_delays_its_recvs_as_alone() -> None:
+    """A row of --workers, and a run that relieves a bottleneck, are of clients that are made anew."""
+    many, alone = (
+        viz.run(EXAMPLE, cluster=f"ps=2,worker={count}x1gpu", training="async", steps=6, workers=numbers,
+                recv_scheduling="tensorflow", engine="python")
+        for count, numbers in ((2, (1, 2)), (1, None))
+    )  # fmt: skip
+    assert known(many).scaling[0].steps_per_s == known(alone).answers.steps_per_s
 
 
 # ---- what is said

@@ -120,6 +120,7 @@ def _setup(
         soft=request.soft,
         options=request.simulation,
         flavour=request.flavour,
+        recv_scheduling=request.recv_scheduling,
         first=first,
     )
     inputs = inputs_of(made, cluster, costs, rates=wanted.inputs)
