@@ -91,11 +91,9 @@ def inputs(trained: Trained) -> Sequence[str]:
 
 def staleness(found: Answers) -> str:
     """Mean and maximum of the updates by others between the reading and the applying of a gradient."""
-    total = sum(found.staleness.values())
     if not any(found.staleness):
         return "0"
-    mean = sum(late * count for late, count in found.staleness.items()) / total
-    return f"{mean:.3g} on average, at most {max(found.staleness)}"
+    return f"{found.mean_staleness:.3g} on average, at most {max(found.staleness)}"
 
 
 def lost(trained: Trained) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, ints
+from simulator.columns import Flags, Ids, Ints, ids, ints
 from simulator.notebook import Drawn
 from simulator.training.disturbances.disturbance import Upsets
 from simulator.units import Nanos, show_nanos
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from simulator.training.inputs.pipeline import InputPipeline
 
 
-# Columns of `Spent.task_ns`: some device of the task runs an op; else one packs or unpacks a message; else something is
-# on its route from or to it; else it waits.
+# Columns of `ResourceUsage.task_ns`: some device of the task runs an op; else one packs or unpacks a message; else
+# something is on its route from or to it; else it waits.
 COMPUTING, HANDLING, SENDING, WAITING = range(4)
 
 
@@ -88,7 +88,6 @@ class Training(Drawn):
     step_start_ns: Ints  # [S]
     step_end_ns: Ints  # [S]
     step_waiting_ns: Ints  # [S] of it in which some op of it waited for a token or a gradient
-
     step_input_ns: Ints  # [S] of it in which some op of it waited for an input that had run dry
 
     update_ns: Ints  # [U] ascending: when the global step was counted up
@@ -117,3 +116,9 @@ class Training(Drawn):
     def __repr__(self) -> str:
         clients, updates = counted(len(self.clients), "client"), counted(len(self.update_ns), "update")
         return repr_of(self, self.regime, clients, f"{updates} in {show_nanos(self.end_ns)}")
+
+    def steps_from(self, begin_ns: Nanos) -> Ids:
+        """The rows of the training steps that begin then or later, as after the warm-up; of all, if none does."""
+        worker = self.is_worker[self.step_client]
+        late = worker & (self.step_start_ns >= begin_ns)
+        return ids(np.flatnonzero(late if late.any() else worker))

@@ -157,9 +157,7 @@ def _step_parts(trained: Trained) -> tuple[Nanos, ...]:
     """
     training = trained.training
     client, start, end = training.step_client, training.step_start_ns, training.step_end_ns
-    worker = training.is_worker[client]
-    late = worker & (start >= trained.answers.cut_ns)
-    rows = np.flatnonzero(late if late.any() else worker)
+    rows = training.steps_from(trained.answers.cut_ns)
     rows = rows[np.lexsort((start[rows], client[rows]))]
     if not len(rows):
         return (0,) * len(SAID)
@@ -192,17 +190,12 @@ def _figures(a: Trained, b: Trained) -> tuple[ComparedFigure, ...]:
     return tuple(row for row in rows if any(row.values))
 
 
-def _mean(staleness: Mapping[int, int]) -> float | None:
-    updates = sum(staleness.values())
-    return sum(late * count for late, count in staleness.items()) / updates if updates else None
-
-
 _FIGURES: tuple[tuple[str, str, Callable[[Trained], Number]], ...] = (
     ("examples/s", "per_s", lambda run: run.answers.examples_per_s),
     ("steps/s", "per_s", lambda run: run.answers.steps_per_s),
     ("waiting for tokens", "share", lambda run: run.answers.gate_share),
     ("waiting for input", "share", lambda run: run.answers.input_share),
-    ("mean staleness", "", lambda run: _mean(run.answers.staleness)),
+    ("mean staleness", "", lambda run: run.answers.mean_staleness),
     ("largest staleness", "", lambda run: max(run.answers.staleness, default=None)),
     ("updates", "", lambda run: run.answers.updates),
     ("dropped gradients", "", lambda run: run.answers.dropped),

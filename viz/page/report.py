@@ -30,7 +30,6 @@ from placement.algorithms import TABLE
 from simulator.assignment import COST, RULES, SENTENCES, SINGLE
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import short_task
-from simulator.columns import Ints
 from simulator.costs.rules import MATRIX, category
 from simulator.costs.table import SOURCES
 from simulator.execution.memory import out_of_memory
@@ -538,18 +537,11 @@ def _links(trained: Trained) -> Json:
 
 def _step_times(trained: Trained) -> Json:
     """A histogram of the times of training steps after the warm-up: edges of bins of equal width, and counts."""
-    times = _times(trained)
+    training = trained.training
+    times = (training.step_end_ns - training.step_start_ns)[training.steps_from(trained.answers.cut_ns)]
     if not len(times):
         return {"edges_ns": [], "counts": []}
     low, high = int(times.min()), int(times.max())
     edges = np.linspace(low, high, BINS + 1) if high - low >= BINS else np.array([low, high + 1])
     counts, _ = np.histogram(times, edges)
     return {"edges_ns": [round(edge) for edge in edges.tolist()], "counts": counts.tolist()}
-
-
-def _times(trained: Trained) -> Ints:
-    training = trained.training
-    worker = training.is_worker[training.step_client]
-    late = worker & (training.step_start_ns >= trained.answers.cut_ns)
-    kept = late if late.any() else worker
-    return (training.step_end_ns - training.step_start_ns)[kept]

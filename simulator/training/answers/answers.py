@@ -37,7 +37,7 @@ class Answers:
     staleness: Mapping[int, int]  # updates by others in between -> updates, ascending; all of the run
     dropped: int
     usage: ResourceUsage  # after the warm-up
-    shares: npt.NDArray[np.float64]  # [K, 4] of that time, as `Spent.task_ns`; a row's sum is 1
+    shares: npt.NDArray[np.float64]  # [K, 4] of that time, as `ResourceUsage.task_ns`; a row's sum is 1
     gate_share: float  # of the time of training steps that begin after the warm-up: waiting for tokens
     input_share: float  # of the same time: waiting for inputs that had run dry
     device_share: npt.NDArray[np.float64]  # [D] busy share of all lanes
@@ -50,6 +50,12 @@ class Answers:
     def __repr__(self) -> str:
         rate = "no rate" if self.steps_per_s is None else f"{show_figure(self.steps_per_s)} steps/s"
         return repr_of(self, rate, counted(self.updates, "update"))
+
+    @property
+    def mean_staleness(self) -> float | None:
+        """The mean over all updates; None: there are none."""
+        updates = sum(self.staleness.values())
+        return sum(late * count for late, count in self.staleness.items()) / updates if updates else None
 
     @property
     def warm_up(self) -> str:
@@ -70,13 +76,11 @@ def answers(training: Training) -> Answers:
     """
     updates, steady = len(training.update_ns), steady_state(training)
     found, cut, begin, usage = steady.cycle, steady.cut, steady.cut_ns, steady.usage
-    counted = slice(cut if found is None else updates - found.updates, updates)
+    steady_updates = slice(cut if found is None else updates - found.updates, updates)
     span = int(training.update_ns[-1]) - begin if updates and found is None else found.ns if found is not None else 0
-    examples = training.update_examples[counted]
+    examples = training.update_examples[steady_updates]
     apart = steady.apart_ns
-    worker = training.is_worker[training.step_client]
-    late = worker & (training.step_start_ns >= begin)
-    kept = late if late.any() else worker  # training steps that begin after the warm-up; all, if none does
+    kept = training.steps_from(begin)
     staleness, updated = np.unique(training.update_staleness, return_counts=True)
     lengths = np.sort((training.step_end_ns - training.step_start_ns)[kept])
     end = max(usage.ns, 1)
@@ -87,7 +91,7 @@ def answers(training: Training) -> Answers:
         cycle=found,
         between_upsets_per_s=None if apart is None else per_s(len(apart), int(apart.sum())),
         examples_per_s=per_s(int(examples.sum()), span) if examples.all() else None,
-        gradients_per_s=per_s(int(training.update_gradients[counted].sum()), span),
+        gradients_per_s=per_s(int(training.update_gradients[steady_updates].sum()), span),
         step_ns=_quantiles(lengths),
         staleness=MappingProxyType(dict(zip(staleness.tolist(), updated.tolist(), strict=True))),
         dropped=training.dropped,
