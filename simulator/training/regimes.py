@@ -123,7 +123,7 @@ def read_regime(text: str) -> Regime | None:
     return Regime(kind, **numbers)
 
 
-def settled(regime: Regime, workers: int) -> Regime:
+def with_defaults(regime: Regime, workers: int) -> Regime:
     """The regime with its defaults, for that many workers.
 
     Raises SimvizError where `total` is another number, DeadlockError where the first update can never be made.
@@ -143,7 +143,7 @@ def settled(regime: Regime, workers: int) -> Regime:
 
 
 def tokens_per_update(regime: Regime) -> int:
-    """The number of tokens that the chief hands out after an update, of a settled synchronous regime."""
+    """The number of tokens that the chief hands out after an update, of a synchronous regime with its defaults."""
     return max(regime.aggregate or 0, regime.total or 0)
 
 
@@ -161,8 +161,8 @@ def _check_first_update(aggregate: int, workers: int, tokens: int) -> None:
 
 
 def describe(regime: Regime, workers: int) -> str:
-    """Explain the regime, for that many workers, in a sentence or two. Raises what `settled` raises."""
-    return KINDS[regime.kind].sentence(settled(regime, workers))
+    """Explain the regime, for that many workers, in a sentence or two. Raises what `with_defaults` raises."""
+    return KINDS[regime.kind].sentence(with_defaults(regime, workers))
 
 
 # ---- the table ------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class RegimeKind:
     """A row of the table."""
 
     summary: str  # for the help
-    sentence: Callable[[Regime], str]  # explains a settled regime
+    sentence: Callable[[Regime], str]  # explains a regime with its defaults
     arguments: Mapping[str, RegimeArgument] = field(default_factory=dict)  # by the name of the field of `Regime`
     averages: bool = False  # its updates average gradients, by accumulators and a token queue
     clock_rule: Callable[[Regime], ClockRule] = lambda regime: NO_RULE

@@ -89,15 +89,15 @@ def train(
     clients, priced = (*clients, *others.clients), [*priced, *others.costs]
     programs = [client.program for client in clients]
     combined = combine_tables(clients, cluster, priced, options)
-    settled = regime_of(regime, programs)
+    regime = regime_of(regime, programs)
     workload = workload_of(
         clients,
         combined,
         starts(programs, cluster, disturbed.up_ns),
         disturbed,
         steps=max(steps, most),
-        tokens=0 if settled is None else settled.tokens or 0,
-        clock_rule=NO_RULE if settled is None else settled.clock_rule,
+        tokens=0 if regime is None else regime.tokens or 0,
+        clock_rule=NO_RULE if regime is None else regime.clock_rule,
         inputs=slower_inputs(inputs, cluster, disturbed.slower),
         seed=options.seed,
     )
@@ -129,7 +129,7 @@ def train(
     pieces = tuple(client.partitions for client in clients)
     return replace(
         training,
-        regime=str(settled or "none"),
+        regime=str(regime or "none"),
         trace=recorded_trace(training, recorded, clients, given, how),
         partitions=pieces,
         inputs=inputs.pipelines,

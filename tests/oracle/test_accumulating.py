@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simulator.training.regimes import read_regime, settled, tokens_per_update
+from simulator.training.regimes import read_regime, tokens_per_update, with_defaults
 from tests.oracle.forking import printed
 from tests.training.reference_synchronisation import Accumulator, TokenQueue
 
@@ -32,7 +32,7 @@ class Expected:
     def __post_init__(self) -> None:
         known = read_regime(self.regime)
         assert known is not None
-        self.known = settled(known, WORKERS)
+        self.known = with_defaults(known, WORKERS)
         self.queue.enqueue(START, 0, self.known.tokens or 0)
         self._go_on()
 

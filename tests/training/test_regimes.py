@@ -15,7 +15,7 @@ from simulator.graph.graph import Graph
 from simulator.training.programs.accumulators import with_accumulators
 from simulator.training.programs.program import Program
 from simulator.training.recognition.sync_replicas import regime_of
-from simulator.training.regimes import FORMS, HELP, KINDS, Regime, describe, read_regime, settled, tokens_per_update
+from simulator.training.regimes import FORMS, HELP, KINDS, Regime, describe, read_regime, tokens_per_update, with_defaults
 from tests.strategies import Rows
 from tests.training.queues import synchronised
 
@@ -64,16 +64,16 @@ def test_what_is_no_regime_is_refused_with_what_is(text: str, said: str) -> None
 
 
 def test_defaults_are_those_of_sync_replicas() -> None:
-    assert settled(Regime("sync"), 5) == Regime("sync", 5, 5, 5)
-    assert settled(Regime("sync", aggregate=3), 5) == Regime("sync", 3, 5, 3)
-    assert settled(Regime("sync", aggregate=8), 5) == Regime("sync", 8, 5, 8)
-    assert [tokens_per_update(settled(Regime("sync", aggregate=a), 5)) for a in (3, 8)] == [5, 8]
-    assert settled(Regime("async"), 5) == Regime("async")
+    assert with_defaults(Regime("sync"), 5) == Regime("sync", 5, 5, 5)
+    assert with_defaults(Regime("sync", aggregate=3), 5) == Regime("sync", 3, 5, 3)
+    assert with_defaults(Regime("sync", aggregate=8), 5) == Regime("sync", 8, 5, 8)
+    assert [tokens_per_update(with_defaults(Regime("sync", aggregate=a), 5)) for a in (3, 8)] == [5, 8]
+    assert with_defaults(Regime("async"), 5) == Regime("async")
 
 
 def test_the_total_is_the_number_of_workers() -> None:
     with pytest.raises(SimvizError, match="total=10 replicas, but 8 workers would be started"):
-        settled(Regime("sync", total=10), 8)
+        with_defaults(Regime("sync", total=10), 8)
 
 
 # ---- what hangs -----------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_exactly_what_hangs_is_refused(variables: int) -> None:
         case = (workers, aggregate, tokens)
         hangs[case] = can_hang(workers, aggregate, tokens, max(workers, aggregate), variables)
         regime = Regime("sync", aggregate, workers, tokens)
-        assert is_refused(partial(settled, regime, workers)) == hangs[case], case
+        assert is_refused(partial(with_defaults, regime, workers)) == hangs[case], case
     assert {True, False} == set(hangs.values())
 
 
@@ -185,7 +185,7 @@ def test_a_graph_that_hands_out_too_few_tokens_hangs_at_its_second_update(variab
 
 def test_a_hang_is_named_with_what_helps() -> None:
     with pytest.raises(DeadlockError, match=r"2 workers with 1 token can make only 3 before it. Start with tokens=6"):
-        settled(Regime("sync", aggregate=8, tokens=1), 2)
+        with_defaults(Regime("sync", aggregate=8, tokens=1), 2)
 
 
 # ---- a graph's own --------------------------------------------------------------------------------------------------

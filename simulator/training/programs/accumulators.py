@@ -29,7 +29,7 @@ from simulator.training.recognition.anatomy import Anatomy, Gradient, anatomy
 from simulator.training.recognition.parts import Separated, held_by, separate
 from simulator.training.recognition.sync_replicas import workers_of
 from simulator.training.recognition.variables import colocated_with, variable_shape
-from simulator.training.regimes import Regime, settled, tokens_per_update
+from simulator.training.regimes import Regime, tokens_per_update, with_defaults
 
 INT64 = 9
 _UNKNOWN_SHAPE = TensorShapeProto(unknown_rank=True)
@@ -67,7 +67,7 @@ class _Steps:
 
 
 def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Accumulating:
-    """The graph of a worker under a settled synchronous regime; `alone`: there is no other worker.
+    """The graph of a worker under a synchronous regime with its defaults; `alone`: there is no other worker.
 
     Raises GraphError for a graph without gradients, and for variables that workers do not share.
     """
@@ -251,12 +251,12 @@ def with_accumulators(programs: Sequence[Program], regime: Regime | None) -> tup
     variables. Programs stay as they are in another regime, and where a single worker averages only its own gradients.
 
     Raises SimvizError for no workers, GraphError for a graph without gradients, or whose variables are not on a task
-    that all share, and as `regimes.settled`.
+    that all share, and as `regimes.with_defaults`.
     """
     if regime is None or not regime.averages:
         return tuple(programs)
     workers = workers_of(programs)
-    known = settled(regime, len(workers))
+    known = with_defaults(regime, len(workers))
     if len(workers) == known.aggregate == 1:
         return tuple(programs)
     made: dict[int, Accumulating] = {}

@@ -19,7 +19,7 @@ from simulator.training.programs.program import Program
 from simulator.training.recognition.dataflow import readers
 from simulator.training.recognition.plain_updates import ASSIGNS
 from simulator.training.recognition.sync_ops import APPLY, DEQUEUE, ENQUEUE, TAKE, UNKNOWN, SyncOp, operations
-from simulator.training.regimes import KINDS, Regime, settled
+from simulator.training.regimes import KINDS, Regime, with_defaults
 from simulator.wording import counted
 
 
@@ -103,7 +103,7 @@ def _ends(graph: Graph, wait: int) -> tuple[str, ...]:
 
 
 def regime_of(regime: Regime | None, programs: Sequence[Program]) -> Regime | None:
-    """The regime that these programs train in, settled; refuse what contradicts them or can never go on.
+    """The regime that these programs train in, with its defaults; refuse what contradicts them or can never go on.
 
     Without a regime it is the graph's own. Graphs that hold accumulators and a token queue take only `sync` with their
     own numbers. In other graphs no worker waits for gradients, so that only a single worker can train by `sync`. Raises
@@ -113,7 +113,7 @@ def regime_of(regime: Regime | None, programs: Sequence[Program]) -> Regime | No
     workers = workers_of(programs)
     held = next((found for one in workers if one.like is None and (found := sync_replicas(one.graph))), None)
     if held is None:
-        known = None if regime is None else settled(regime, len(workers))
+        known = None if regime is None else with_defaults(regime, len(workers))
         if known is not None and known.averages and (known.aggregate, known.total) != (1, 1):
             raise GraphError(
                 f"{workers[0].graph.source} holds no accumulators, so {counted(len(workers), 'worker')} can't wait for "
@@ -164,7 +164,7 @@ def _of_its_own(regime: Regime | None, held: SyncReplicas, workers: int, first: 
             f"{counted(workers, 'worker')} would be started. Start {held.per_update} or fewer.",
             node=node,
         )
-    return settled(
+    return with_defaults(
         replace(own, total=own.total or asked.total, tokens=asked.tokens if own.tokens is None else own.tokens), workers
     )
 
