@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from simulator import limits
 from simulator.errors import SimvizError
+from simulator.progress import Say, silent
 
 _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _DIGITS = 20  # Python reads no number of thousands of digits
 _MOST_SECONDS = 1e9
 _OVERHEAD, _PER_OP = 5e-6, 5e-8  # seconds
-
-
-def silent(said: str) -> None:
-    """Tell nobody."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +24,7 @@ class Effort:
 
     judged: int | None = None
     seconds: float | None = None
-    say: Callable[[str], None] = silent  # gets a sentence on its progress now and then
+    say: Say = silent  # gets a sentence on its progress now and then
 
     @property
     def limited(self) -> bool:
@@ -56,7 +52,7 @@ def seconds_of(effort: Effort, ops: int) -> float:
     return effort.judged * (_OVERHEAD + _PER_OP * ops)
 
 
-def read_effort(text: str, say: Callable[[str], None] = silent) -> Effort:
+def read_effort(text: str, say: Say = silent) -> Effort:
     """Read "2s", "500ms", "5min", or a number of placements. Raise SimvizError for anything else."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h)|(\d+)", text.strip())
     if found is None:

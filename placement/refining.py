@@ -7,7 +7,7 @@ costs ──place──▶ plan ──run──▶ times of its ops
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from placement.effort import DEFAULT_EFFORT, Effort
@@ -26,6 +26,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.step import Step
 from simulator.oracle.placed_steps import RealSteps, real_cluster
 from simulator.partitioning.cut import partition
+from simulator.progress import Say, silent
 from simulator.units import Nanos, show_nanos
 from simulator.wording import counted
 
@@ -103,7 +104,7 @@ def refine(
     rounds: int = 5,
     seconds: float = 2.0,
     timeout_s: float = 120.0,
-    say: Callable[[str], None] = lambda stage: None,
+    say: Say = silent,
 ) -> Refinement:
     """Place the graph, run it on a local cluster of real processes, and place it again by the measured times.
 

@@ -14,13 +14,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from placement.effort import Effort, judged_in, silent
+from placement.effort import Effort, judged_in
 from placement.problem import NEVER
 from placement.search.ahead import work_of
 from placement.search.decisions import Decisions, Vector
 from simulator.columns import Ids, ids, ints
 from simulator.execution.arrays import CODES, FIFO, INSTANTS, PRIORITY, TIMES
 from simulator.execution.layouts import PartialFunction, Workspace
+from simulator.progress import silent
 from simulator.units import Bytes, Nanos, show_nanos
 
 _ENDLESS = 2**60

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date
 
 from simulator.costs.estimate import works_of
@@ -25,6 +25,7 @@ from simulator.loading import load
 from simulator.oracle import child
 from simulator.oracle.kernel_cases import cases
 from simulator.oracle.machine import processor
+from simulator.progress import Say, silent
 
 AT_ONCE = 104  # kernels of a step, at most: they touch more memory than caches hold
 ROUNDS = 3  # of all kernels, each in another order; others may disturb one
@@ -32,7 +33,7 @@ TIMEOUT_S = 120.0  # of a question; the first one imports TensorFlow
 MESSAGES_S = 12.0
 
 
-def calibrate(say: Callable[[str], None] = lambda stage: None) -> Profile:
+def calibrate(say: Say = silent) -> Profile:
     """Measure this machine, in a minute or two; `say` gets a line about the progress.
 
     The machine should do nothing else. Raises OracleError if TensorFlow is missing or fails, and where the system does
@@ -75,9 +76,7 @@ def _figure(name: str, told: list[float]) -> Figure:
     return Figure(min(high, max(low, told[0])), told[1])
 
 
-def _kernels(
-    ask: child.Asking, cores: int, dispatch_ns: float, what: str, say: Callable[[str], None]
-) -> list[KernelTime]:
+def _kernels(ask: child.Asking, cores: int, dispatch_ns: float, what: str, say: Say) -> list[KernelTime]:
     """Time all cases in one child, in some rounds; the shortest time of each counts."""
     known = [(family, row) for family, of in cases().items() for row in range(len(of))]
     shortest: dict[tuple[str, int], KernelTime] = {}

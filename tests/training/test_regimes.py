@@ -15,7 +15,16 @@ from simulator.graph.graph import Graph
 from simulator.training.programs.accumulators import with_accumulators
 from simulator.training.programs.program import Program
 from simulator.training.recognition.sync_replicas import regime_of
-from simulator.training.regimes import FORMS, HELP, KINDS, Regime, describe, read_regime, tokens_per_update, with_defaults
+from simulator.training.regimes import (
+    FORMS,
+    HELP,
+    KINDS,
+    Regime,
+    describe,
+    read_regime,
+    tokens_per_update,
+    with_defaults,
+)
 from tests.strategies import Rows
 from tests.training.queues import synchronised
 

@@ -16,6 +16,7 @@ from simulator.bounds import Bound, bound
 from simulator.errors import SimvizError
 from simulator.execution.choosing import loads
 from simulator.limits import raised
+from simulator.progress import Say, silent
 from simulator.wording import brief
 from viz.bench.options import BenchRequest, Unit
 from viz.bench.rows import BenchRow, RowKey, journal
@@ -30,13 +31,7 @@ _ROUND = 4  # units of each job, after which their rows are kept
 _LOOK_S = 1.0  # after so long a process sees that the one that began it is gone
 
 
-def _silent(said: str) -> None:
-    """Tell nobody."""
-
-
-def run_bench(
-    request: BenchRequest, say: Callable[[str], None] = _silent, *, began: Callable[[], None] = lambda: None
-) -> list[BenchRow]:
+def run_bench(request: BenchRequest, say: Say = silent, *, began: Callable[[], None] = lambda: None) -> list[BenchRow]:
     """Ask what the file of rows does not know yet, write it there, and return all rows of the file.
 
     `say` hears how far the bench is; `began` is called when the file is there. When a bench is stopped, the rows of
@@ -123,7 +118,7 @@ def answer(unit: Unit) -> list[BenchRow]:
 def _answered(unit: Unit) -> list[BenchRow]:
     loads()  # now, so that no placing is timed with it
     try:
-        given = read_inputs(unit.request, _silent)
+        given = read_inputs(unit.request, silent)
     except _REFUSALS as error:
         return [BenchRow(key, _said(error)) for key in unit.keys]
     rows: list[BenchRow] = []
@@ -150,9 +145,9 @@ def _placed(key: RowKey, request: Request, given: Ingredients, below: Bound | No
     """The step as an algorithm places it, and how long the algorithm took."""
     request = replace(request, algorithm=key.algorithm, budget=key.budget or None).having(given.observed)
     began = time.perf_counter()
-    assignment = placed(request, given, _silent)
+    assignment = placed(request, given, silent)
     placing_s = time.perf_counter() - began
-    partitions, trace, received = simulated(request, given, assignment, _silent)
+    partitions, trace, received = simulated(request, given, assignment, silent)
     if below is None:
         below = bound(
             given.graph,

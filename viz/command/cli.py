@@ -17,6 +17,7 @@ from simulator.errors import (
     SimvizError,
     UnsupportedError,
 )
+from simulator.progress import Say
 from simulator.wording import brief, printable
 from viz.command.options import parser
 from viz.command.terminal import complain, drop_output, print_json, progress, tell
@@ -252,7 +253,7 @@ def _write(
     scene: Scene,
     asked: argparse.Namespace,
     outputs: list[tuple[str, str]],
-    say: Callable[[str], None],
+    say: Say,
     written: list[str],
 ) -> None:
     """Draw everything first and write afterwards, so that a failure leaves the files as they were."""

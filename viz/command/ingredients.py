@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ from simulator.observed.fitting import fitted, with_observed_costs
 from simulator.observed.form import read_observed
 from simulator.observed.observed_step import ObservedStep
 from simulator.placer.reach import within_reach
+from simulator.progress import Say, silent
 from simulator.shapes.filling import with_shapes
 from simulator.training.disturbances.disturbed import disturb
 from simulator.training.pipelines.building import Pipeline
@@ -77,7 +78,7 @@ class Programs:
     made: str  # how, in words
 
 
-def read_inputs(request: Request, say: Callable[[str], None]) -> Ingredients:
+def read_inputs(request: Request, say: Say) -> Ingredients:
     """Load what the request names. Raise SimvizError if a file, a name or a figure of it is wrong."""
     say("loading the graph")
     profile = None if request.profile is None else read_profile(request.profile)  # before anything takes long
@@ -98,7 +99,7 @@ def read_inputs(request: Request, say: Callable[[str], None]) -> Ingredients:
     return replace(given, observed=observed, unobserved=unobserved)
 
 
-def _of_instance(request: Request, instance: Instance, say: Callable[[str], None]) -> Ingredients:
+def _of_instance(request: Request, instance: Instance, say: Say) -> Ingredients:
     """The ingredients that an instance states, on its own machines or, where sizes are sizes, on others."""
     _check_options(request, instance)
     graph, cluster = instance.graph, instance.cluster
@@ -132,11 +133,11 @@ def changed_inputs(
     request = replace(request.having(given.observed), profile=profile, batch=batch or request.batch)
     graph = given.graph if given.training is None else given.training.source
     if batch is not None:
-        graph, _, _ = _graph(request, given.source, _quietly)
+        graph, _, _ = _graph(request, given.source, silent)
     if cluster is None:
         cluster = _cluster(request, graph, profile)
         pinned_devices(request.pins, cluster)  # the graph has their names, but the change may take one away
-    return replace(_read(request, given.source, graph, cluster, _quietly), observed=given.observed)
+    return replace(_read(request, given.source, graph, cluster, silent), observed=given.observed)
 
 
 def repriced(request: Request, given: Ingredients, cluster: Cluster) -> Ingredients:
@@ -152,7 +153,7 @@ def repriced(request: Request, given: Ingredients, cluster: Cluster) -> Ingredie
     return replace(given, cluster=cluster, costs=costs[0], training=replace(training, costs=costs))
 
 
-def refined_inputs(request: Request, given: Ingredients, say: Callable[[str], None]) -> tuple[Ingredients, Refinement]:
+def refined_inputs(request: Request, given: Ingredients, say: Say) -> tuple[Ingredients, Refinement]:
     """The ingredients with costs measured on real processes, and the rounds there. Raise as `placement.refine` does."""
     from placement.refining import refine  # late: most runs run nothing
 
@@ -172,11 +173,7 @@ def refined_inputs(request: Request, given: Ingredients, say: Callable[[str], No
     return replace(given, costs=found.costs, prepared=prepared), found
 
 
-def _quietly(stage: str) -> None:
-    """Say nothing of a stage."""
-
-
-def _read(request: Request, source: Graph, graph: Graph, cluster: Cluster, say: Callable[[str], None]) -> Ingredients:
+def _read(request: Request, source: Graph, graph: Graph, cluster: Cluster, say: Say) -> Ingredients:
     if request.training is not None:
         return _of_training(request, request.training, source, graph, cluster, say)
     cluster = within_reach(graph, cluster, soft=request.soft)
@@ -212,7 +209,7 @@ def _of_training(
     source: Graph,
     graph: Graph,
     cluster: Cluster,
-    say: Callable[[str], None],
+    say: Say,
 ) -> Ingredients:
     """The ingredients of the first program, whose session is at its own task."""
     from viz.command.training_programs import make_programs
@@ -229,7 +226,7 @@ def _of_training(
     return _inputs(request, source, first.graph, step, connected(cluster, first.task), costs[0], training)
 
 
-def _graph(request: Request, graph: Graph, say: Callable[[str], None]) -> tuple[Graph, ObservedStep | None, str | None]:
+def _graph(request: Request, graph: Graph, say: Say) -> tuple[Graph, ObservedStep | None, str | None]:
     """The graph with its shapes, and the observed step if one is asked for, or why it could not be observed."""
     feeds = request.feeds
     if request.training is not None:

@@ -7,7 +7,6 @@ the costs and the cluster once where they share them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from simulator.execution.trace import Trace
 from simulator.limits import raised
 from simulator.partitioning.cut import partition
 from simulator.partitioning.partitions import Partitions
+from simulator.progress import Say, silent
 from simulator.training.regimes import KINDS, read_regime
 from simulator.wording import counted, near, some
 from viz.command.ingredients import Ingredients, read_inputs, refined_inputs
@@ -43,10 +43,8 @@ from viz.hints import HELD, Pinned, affordable, input_notes, pinned
 from viz.pipelined import Pipelined
 from viz.scene import Scene, Trained
 
-_Say = Callable[[str], None]
 
-
-def run(request: Request, say: _Say = lambda stage: None) -> Scene:
+def run(request: Request, say: Say = silent) -> Scene:
     """Run a request and return all its values, with the run that it is compared with, if it names one.
 
     `say` gets the name of each stage when it begins. A plan that runs out of memory is returned, too. Raise
@@ -57,7 +55,7 @@ def run(request: Request, say: _Say = lambda stage: None) -> Scene:
         return _compared(request, say)
 
 
-def _compared(request: Request, say: _Say) -> Scene:
+def _compared(request: Request, say: Say) -> Scene:
     """The run and the one beside it."""
     alone, wanted = replace(request, against=None), request.against
     other = None if wanted is None else _other(alone, wanted)  # a mistake is told before anything takes long
@@ -102,7 +100,7 @@ class _WithoutPriorities(SimvizError):
     """A placement gives no priorities, by which the ops were to run."""
 
 
-def candidates(request: Request, algorithms: tuple[str, ...], say: _Say = lambda stage: None) -> ScoreTable:
+def candidates(request: Request, algorithms: tuple[str, ...], say: Say = silent) -> ScoreTable:
     """A row for each of these algorithms, in this order.
 
     Raise what `run` raises, but for an algorithm that can't place the graph, whose row says why.
@@ -111,7 +109,7 @@ def candidates(request: Request, algorithms: tuple[str, ...], say: _Say = lambda
         return _table(request, algorithms, say)
 
 
-def _table(request: Request, algorithms: tuple[str, ...], say: _Say) -> ScoreTable:
+def _table(request: Request, algorithms: tuple[str, ...], say: Say) -> ScoreTable:
     log = _log(request)
     given = read_inputs(request, say)
     entries: list[ScoreRow] = []
@@ -137,7 +135,7 @@ def _table(request: Request, algorithms: tuple[str, ...], say: _Say) -> ScoreTab
     return ScoreTable(request.title, given.cluster.name, tuple(rows))
 
 
-def _run(request: Request, say: _Say, given: Ingredients, log: Logged | None = None) -> Scene:
+def _run(request: Request, say: Say, given: Ingredients, log: Logged | None = None) -> Scene:
     """Run a request from its ingredients, alone, and compare it with a log."""
     request = request.having(given.observed)
     given, rounds = refined_inputs(request, given, say) if request.refine else (given, None)
@@ -178,7 +176,7 @@ def _run(request: Request, say: _Say, given: Ingredients, log: Logged | None = N
     return _checked(request, scene, log, say)
 
 
-def _checked(request: Request, scene: Scene, log: Logged | None, say: _Say) -> Scene:
+def _checked(request: Request, scene: Scene, log: Logged | None, say: Say) -> Scene:
     """The scene compared with a log, or with TensorFlow, or as it is."""
     if log is not None:
         from viz.command.check import check_with_log
@@ -200,7 +198,7 @@ def _log(request: Request) -> Logged | None:
     return read(request.log)
 
 
-def placed(request: Request, given: Ingredients, say: _Say) -> Assignment:
+def placed(request: Request, given: Ingredients, say: Say) -> Assignment:
     """Place the graph. With --check, the message of an error says whether TensorFlow refuses the graph, too."""
     say(f"placing {len(given.graph)} nodes on {len(given.cluster)} devices ({name_of(request.algorithm)})")
     try:
@@ -237,7 +235,7 @@ def placed(request: Request, given: Ingredients, say: _Say) -> Assignment:
 
 
 def simulated(
-    request: Request, given: Ingredients, assignment: Assignment, say: _Say
+    request: Request, given: Ingredients, assignment: Assignment, say: Say
 ) -> tuple[Partitions, Trace, Received | None]:
     """The partitions of a placed graph and their trace; with delayed Recvs also both without the delay."""
     graph, step, cluster = given.graph, given.step, given.cluster
@@ -262,7 +260,7 @@ def simulated(
 
 
 def _without_strings(
-    request: Request, given: Ingredients, held: Pinned, first: Assignment, trace: Trace, say: _Say
+    request: Request, given: Ingredients, held: Pinned, first: Assignment, trace: Trace, say: Say
 ) -> Pinned | None:
     """Add the makespan of the step without the strings; None if it cannot be placed or run."""
     if not affordable(first, trace):
@@ -278,7 +276,7 @@ def _without_strings(
     return replace(held, without_ns=freed.makespan)
 
 
-def _trained(request: Request, given: Ingredients, first: tuple[Assignment, Partitions], say: _Say) -> Trained | None:
+def _trained(request: Request, given: Ingredients, first: tuple[Assignment, Partitions], say: Say) -> Trained | None:
     if given.training is None or request.training is None or not request.training.trains:
         return None
     from viz.command.training_run import trained  # late: most runs train nothing

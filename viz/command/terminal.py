@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
 from simulator.errors import SimvizError
+from simulator.progress import Say, silent
 from simulator.wording import printable
 
 
@@ -56,10 +57,10 @@ def _discard(stream: TextIO) -> None:
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Callable[[str], None]]:
+def progress(quiet: bool) -> Iterator[Say]:
     """A line of progress, on a terminal only."""
     if quiet or sys.stderr is None or not sys.stderr.isatty():  # None: started with it closed
-        yield lambda stage: None
+        yield silent
         return
     from rich.console import Console
 

@@ -18,6 +18,7 @@ from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
 from simulator.partitioning.partitions import Partitions
+from simulator.progress import Say
 from simulator.training.answers.answers import answers, until_ci
 from simulator.training.answers.bottleneck import MOST_TRIED, bottleneck
 from simulator.training.answers.memory_bounds import MemoryBounds, memory_bounds
@@ -55,7 +56,7 @@ class _Setup:
 
     request: Request
     source: Graph  # the user's graph, from which the programs were made
-    say: Callable[[str], None]
+    say: Say
     cluster: Cluster
     regime: Regime | None
     clients: tuple[Client, ...]
@@ -103,7 +104,7 @@ class _Setup:
 def _setup(
     request: Request,
     source: Graph,
-    say: Callable[[str], None],
+    say: Say,
     cluster: Cluster,
     programs: tuple[Program, ...],
     costs: tuple[CostTable, ...],
@@ -132,7 +133,7 @@ def trained(
     given: Programs,
     cluster: Cluster,
     first: tuple[Assignment, Partitions],
-    say: Callable[[str], None],
+    say: Say,
 ) -> Trained:
     """Train these programs; the first one is placed and cut already.
 

@@ -24,6 +24,7 @@ from simulator.execution.receiving import Received
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.partitioning.partitions import Partitions
+from simulator.progress import Say, silent
 from simulator.training.recognition.batch import batch_of
 from simulator.wording import counted
 from viz.command.ingredients import Ingredients, changed_inputs, repriced
@@ -31,11 +32,10 @@ from viz.command.request import Request
 from viz.scene import Scene
 from viz.what_if import AGAIN, KEPT, WhatIf, WhatIfRow, ranked
 
-_Say: TypeAlias = Callable[[str], None]
 # The stages of a run: place, then cut and simulate.
 Stages: TypeAlias = tuple[
-    Callable[[Request, Ingredients, _Say], Assignment],
-    Callable[[Request, Ingredients, Assignment, _Say], tuple[Partitions, Trace, Received | None]],
+    Callable[[Request, Ingredients, Say], Assignment],
+    Callable[[Request, Ingredients, Assignment, Say], tuple[Partitions, Trace, Received | None]],
 ]
 FACTORS = (Fraction(1, 2), Fraction(2))
 
@@ -54,7 +54,7 @@ class Variant:
     again: bool = False  # other devices: placed again, and kept only where nothing of it is gone
 
 
-def what_if(request: Request, given: Ingredients, scene: Scene, stages: Stages, say: _Say) -> WhatIf:
+def what_if(request: Request, given: Ingredients, scene: Scene, stages: Stages, say: Say) -> WhatIf:
     """Run the step with each change, on the scene's placement where the request keeps it."""
     rows = []
     for change in changes(request, given):
@@ -153,16 +153,10 @@ def _run(
     if isinstance(kept, Scene) and kept.graph is given.graph and kept.received is None:
         pieces = kept.partitions  # times play no part in a cut
         return pieces, simulate(pieces, given.cluster, given.costs, request.simulation)
-    if kept is None:
-        assignment = place(request, given, _quietly)
-    else:
-        assignment = kept.assignment if isinstance(kept, Scene) else kept
-    partitions, trace, _ = run(request, given, assignment, _quietly)
+    kept = kept.assignment if isinstance(kept, Scene) else kept
+    assignment = place(request, given, silent) if kept is None else kept
+    partitions, trace, _ = run(request, given, assignment, silent)
     return partitions, trace
-
-
-def _quietly(stage: str) -> None:
-    """Say nothing of a stage: the change is said."""
 
 
 def _notes(scene: Scene) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 
 from placement.algorithms.search import search
-from placement.effort import Effort, silent
+from placement.effort import Effort
 from placement.plan import Plan, verdict
 from placement.problem import Problem, pose
 from placement.search import judge as judging
@@ -25,6 +25,7 @@ from placement.search.walks import walks_of
 from simulator.execution.preparing import prepare
 from simulator.limits import raised
 from simulator.placer.constraints import constrain
+from simulator.progress import silent
 from tests.execution.cases import TWO_BY_TWO, costs, whole
 from tests.placement.search.test_search import problems, two_chains
 from tests.strategies import Rows, typed

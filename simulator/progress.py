@@ -1,0 +1,12 @@
+"""Progress of what takes long: a function gets a sentence or the name of a stage now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+Say: TypeAlias = Callable[[str], None]
+
+
+def silent(said: str) -> None:
+    """Tell nobody."""
