@@ -105,7 +105,6 @@ LONG_FILES: dict[str, str] = {
     "simulator.execution.loops.predicates": "a predicate is found, requested, decided and read by Switches",
     "simulator.execution.loops.choices": "a scenario, the search over scenarios and its notes change together",
     "simulator.execution.loops.values": "both evaluators, before and after trips are known, follow the same ops",
-    "viz.command.stages": "the stages of a run in their order, and what names the run beside it",
     "viz.command.request": "a field, its reading and its checks per option",
     "viz.command.options": "the options and their help, a table of texts",
     "viz.command.summary": "a line of text per function, for a step and for a training",
@@ -137,7 +136,7 @@ SIBLINGS = {
 }
 # what they show is used by others, too
 PACKAGES = ("simulator", "placement", "viz", "simulator.oracle", "placement.environment")
-MOST_ALONE = 29
+MOST_ALONE = 28
 # Other modules that one other module alone imports, and why each is a module of its own.
 ALONE: dict[str, str] = {
     # doors: a package, or Python itself, loads its one entry
@@ -171,7 +170,6 @@ ALONE: dict[str, str] = {
     "simulator.cluster.scaling": "a description with one figure multiplied, for any use, tested by itself",
     "simulator.oracle.placed_steps": "a conversation with TensorFlow: the real one runs behind one door",
     "simulator.training.control.run": "the loop without regimes, which tests drive directly",
-    "viz.command.check": "the one stage that asks TensorFlow, or reads its log",
     "viz.command.what_if": "the changes that are tried, beside the stages that run each of them",
     "viz.command.training_run": "the stages of a training, beside those of a step",
     "viz.page.packing": "the rules that assets/unpacking.js has as well, side by side with it",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 
-from simulator.bounds import Bound, bound
+from simulator.bounds import Bound
 from simulator.errors import SimvizError
 from simulator.execution.choosing import loads
 from simulator.limits import raised
@@ -21,8 +21,8 @@ from simulator.wording import brief
 from viz.bench.options import BenchRequest, Unit
 from viz.bench.rows import BenchRow, RowKey, journal
 from viz.command.ingredients import Ingredients, read_inputs
+from viz.command.one_step import bounded, placed, simulated
 from viz.command.request import Request
-from viz.command.stages import placed, simulated
 from viz.difference.scores import score
 from viz.scene import Scene
 
@@ -148,18 +148,7 @@ def _placed(key: RowKey, request: Request, given: Ingredients, below: Bound | No
     assignment = placed(request, given, silent)
     placing_s = time.perf_counter() - began
     partitions, trace, received = simulated(request, given, assignment, silent)
-    if below is None:
-        below = bound(
-            given.graph,
-            given.cluster,
-            given.costs,
-            step=given.step,
-            prepared=given.prepared,
-            constraints=assignment.constraints,
-            options=request.simulation,
-            compiled=loads(),
-        )
-    below = below.with_proof(assignment.proven)
+    below = below or bounded(request, given, assignment, compiled=loads())
     scene = Scene(
         title=request.title,
         graph=given.graph,
@@ -169,7 +158,7 @@ def _placed(key: RowKey, request: Request, given: Ingredients, below: Bound | No
         assignment=assignment,
         partitions=partitions,
         trace=trace,
-        bound=below,
+        bound=below.with_proof(assignment.proven),
         received=received,
     )
     return scene, placing_s

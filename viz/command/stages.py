@@ -11,27 +11,22 @@ from dataclasses import replace
 from pathlib import Path
 
 from placement.algorithms import TABLE
-from placement.effort import Effort, read_effort
-from placement.placing import name_of, place
 from placement.plugins import find
 from simulator.assignment import Assignment
-from simulator.bounds import bound
 from simulator.cluster.description import load_cluster
 from simulator.cluster.device_strings import without_devices
 from simulator.comparison.placement_log import Logged
 from simulator.costs.measurements.reading import read_measurement
 from simulator.errors import GraphError, InfeasibleError, SimvizError, UnsupportedError
 from simulator.execution.memory import out_of_memory
-from simulator.execution.receiving import Received, receive_late
-from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.limits import raised
-from simulator.partitioning.cut import partition
 from simulator.partitioning.partitions import Partitions
 from simulator.progress import Say, silent
 from simulator.training.regimes import KINDS, read_regime
 from simulator.wording import counted, near, some
 from viz.command.ingredients import Ingredients, read_inputs, refined_inputs
+from viz.command.one_step import WithoutPriorities, bounded, placed, simulated
 from viz.command.pins import UNPINNED
 from viz.command.request import AUTO, OBSERVED, PLAIN, Request, shown
 from viz.difference.difference import compare
@@ -74,7 +69,7 @@ def _compared(request: Request, say: Say) -> Scene:
     if request.what_if is not None:
         from viz.command.what_if import what_if  # late: most runs ask for none
 
-        scene = replace(scene, what_if=what_if(replace(request, check=False), given, scene, (placed, simulated), say))
+        scene = replace(scene, what_if=what_if(replace(request, check=False), given, scene, say))
     if not isinstance(other, Request):
         return replace(scene, against=other)
     theirs, ours = (
@@ -96,10 +91,6 @@ def _compared(request: Request, say: Say) -> Scene:
     return replace(scene, against=found)
 
 
-class _WithoutPriorities(SimvizError):
-    """A placement gives no priorities, by which the ops were to run."""
-
-
 def candidates(request: Request, algorithms: tuple[str, ...], say: Say = silent) -> ScoreTable:
     """A row for each of these algorithms, in this order.
 
@@ -117,7 +108,7 @@ def _table(request: Request, algorithms: tuple[str, ...], say: Say) -> ScoreTabl
     for name in algorithms:
         try:
             scene = _run(replace(request, algorithm=name), say, given, log)
-        except (InfeasibleError, GraphError, UnsupportedError, _WithoutPriorities) as error:
+        except (InfeasibleError, GraphError, UnsupportedError, WithoutPriorities) as error:
             entries.append(ScoreRow(name, None, str(error)))
             continue
         this = replace(outline(scene), label=name)
@@ -153,16 +144,7 @@ def _run(request: Request, say: Say, given: Ingredients, log: Logged | None = No
         assignment=assignment,
         partitions=partitions,
         trace=trace,
-        bound=bound(
-            graph,
-            cluster,
-            given.costs,
-            step=step,
-            prepared=given.prepared,
-            constraints=assignment.constraints,
-            options=request.simulation,
-            compiled=assignment.search is not None,
-        ).with_proof(assignment.proven),
+        bound=bounded(request, given, assignment, compiled=assignment.search is not None).with_proof(assignment.proven),
         received=received,
         refined=rounds,
         pinned=None if held is None else _without_strings(request, given, held, assignment, trace, say),
@@ -196,67 +178,6 @@ def _log(request: Request) -> Logged | None:
     from viz.command.check import read  # late: most runs have no log
 
     return read(request.log)
-
-
-def placed(request: Request, given: Ingredients, say: Say) -> Assignment:
-    """Place the graph. With --check, the message of an error says whether TensorFlow refuses the graph, too."""
-    say(f"placing {len(given.graph)} nodes on {len(given.cluster)} devices ({name_of(request.algorithm)})")
-    try:
-        assignment = place(
-            given.graph,
-            given.cluster,
-            given.costs,
-            step=given.step,
-            algorithm=request.algorithm,
-            soft=request.soft,
-            prepared=given.prepared,
-            flavour=request.flavour,
-            effort=read_effort(request.budget, say) if request.budget is not None else Effort(say=say),
-        )
-    except (InfeasibleError, GraphError) as error:
-        said = ""
-        if request.check:
-            from viz.command.check import refusal
-
-            say("asking TensorFlow")
-            said = f"\n{refusal(request, given, error)}"
-        if isinstance(error, GraphError):
-            raise GraphError(f"{error}{said}", node=error.node) from None
-        where = f"{request.name} cannot be placed on {given.cluster.name}"
-        raise InfeasibleError(
-            f"{where}: {error}{said}", node=error.node, members=error.members, allows=error.allows
-        ) from None
-    if request.simulation.order == "priority" and assignment.priority is None:
-        raise _WithoutPriorities(
-            f"--order priority: the placement by {assignment.used} has no priorities. List schedulers, such as "
-            "heft, give some where they help. Choose --order auto, fifo or tensorflow."
-        )
-    return assignment
-
-
-def simulated(
-    request: Request, given: Ingredients, assignment: Assignment, say: Say
-) -> tuple[Partitions, Trace, Received | None]:
-    """The partitions of a placed graph and their trace; with delayed Recvs also both without the delay."""
-    graph, step, cluster = given.graph, given.step, given.cluster
-
-    def cut(*, late: bool = False) -> Partitions:
-        say("cutting the graph")
-        return partition(graph, assignment, cluster, step=step, flavour=request.flavour, recv_scheduling=late)
-
-    def run(pieces: Partitions) -> Trace:
-        say("simulating the step")
-        return simulate(pieces, cluster, given.costs, request.simulation)
-
-    pieces = cut()
-    if request.recv_scheduling is None:
-        return pieces, run(pieces), None
-    if request.recv_scheduling == "tensorflow":
-        late = cut(late=True)
-        received = Received(request.recv_scheduling, pieces, late, run(pieces), run(late))
-    else:
-        received = receive_late(pieces, cluster, run)
-    return received.partitions, received.trace, received
 
 
 def _without_strings(

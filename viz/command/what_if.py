@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeAlias
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from simulator.costs.table import MEASURED, PROFILED
 from simulator.errors import SimvizError
 from simulator.execution.memory import out_of_memory
 from simulator.execution.options import CONTENTIONS
-from simulator.execution.receiving import Received
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.partitioning.partitions import Partitions
@@ -28,15 +26,11 @@ from simulator.progress import Say, silent
 from simulator.training.recognition.batch import batch_of
 from simulator.wording import counted
 from viz.command.ingredients import Ingredients, changed_inputs, repriced
+from viz.command.one_step import placed, simulated
 from viz.command.request import Request
 from viz.scene import Scene
 from viz.what_if import AGAIN, KEPT, WhatIf, WhatIfRow, ranked
 
-# The stages of a run: place, then cut and simulate.
-Stages: TypeAlias = tuple[
-    Callable[[Request, Ingredients, Say], Assignment],
-    Callable[[Request, Ingredients, Assignment, Say], tuple[Partitions, Trace, Received | None]],
-]
 FACTORS = (Fraction(1, 2), Fraction(2))
 
 
@@ -54,12 +48,12 @@ class Variant:
     again: bool = False  # other devices: placed again, and kept only where nothing of it is gone
 
 
-def what_if(request: Request, given: Ingredients, scene: Scene, stages: Stages, say: Say) -> WhatIf:
+def what_if(request: Request, given: Ingredients, scene: Scene, say: Say) -> WhatIf:
     """Run the step with each change, on the scene's placement where the request keeps it."""
     rows = []
     for change in changes(request, given):
         say(f"what if: {change.what} {change.after}")
-        rows.append(_row(change, given, scene, stages))
+        rows.append(_row(change, given, scene))
     assert request.what_if is not None
     return ranked(int(scene.trace.makespan), request.what_if, rows, _notes(scene))
 
@@ -96,7 +90,7 @@ def _batch(request: Request, given: Ingredients) -> int:
     return request.batch or batch_of(given.graph, given.step, ())[1]
 
 
-def _row(change: Variant, given: Ingredients, scene: Scene, stages: Stages) -> WhatIfRow:
+def _row(change: Variant, given: Ingredients, scene: Scene) -> WhatIfRow:
     """Run one change; what can't be placed or run says why."""
     request, before = change.request, scene.trace.makespan
     kept = None if change.again or request.what_if == AGAIN else scene
@@ -107,9 +101,9 @@ def _row(change: Variant, given: Ingredients, scene: Scene, stages: Stages) -> W
         else:
             inputs = repriced(request, given, change.cluster)
         request = request.having(given.observed)
-        found = _run(request, inputs, kept, stages)
+        found = _run(request, inputs, kept)
         if change.again and request.what_if == KEPT and (moved := _moved(scene.assignment, inputs.cluster)) is not None:
-            same = _run(request, inputs, moved, stages)
+            same = _run(request, inputs, moved)
             if _rank(same, inputs) <= _rank(found, inputs):
                 found, row = same, replace(row, placement=KEPT)
     except SimvizError as error:
@@ -145,17 +139,14 @@ def _moved(assignment: Assignment, cluster: Cluster) -> Assignment | None:
     return replace(assignment, devices=tuple(row_of), device=device, constraints=None)
 
 
-def _run(
-    request: Request, given: Ingredients, kept: Scene | Assignment | None, stages: Stages
-) -> tuple[Partitions, Trace]:
+def _run(request: Request, given: Ingredients, kept: Scene | Assignment | None) -> tuple[Partitions, Trace]:
     """The step on the placement of a scene, by an assignment, or placed again."""
-    place, run = stages
     if isinstance(kept, Scene) and kept.graph is given.graph and kept.received is None:
         pieces = kept.partitions  # times play no part in a cut
         return pieces, simulate(pieces, given.cluster, given.costs, request.simulation)
     kept = kept.assignment if isinstance(kept, Scene) else kept
-    assignment = place(request, given, silent) if kept is None else kept
-    partitions, trace, _ = run(request, given, assignment, silent)
+    assignment = placed(request, given, silent) if kept is None else kept
+    partitions, trace, _ = simulated(request, given, assignment, silent)
     return partitions, trace
 
 

@@ -1,0 +1,96 @@
+"""The stages of one step: place it, cut it, simulate it, and say how fast any placement could be."""
+
+from __future__ import annotations
+
+from placement.effort import Effort, read_effort
+from placement.placing import name_of, place
+from simulator.assignment import Assignment
+from simulator.bounds import Bound, bound
+from simulator.errors import GraphError, InfeasibleError, SimvizError
+from simulator.execution.receiving import Received, receive_late
+from simulator.execution.simulate import simulate
+from simulator.execution.trace import Trace
+from simulator.partitioning.cut import partition
+from simulator.partitioning.partitions import Partitions
+from simulator.progress import Say
+from viz.command.ingredients import Ingredients
+from viz.command.request import Request
+
+
+class WithoutPriorities(SimvizError):
+    """A placement gives no priorities, by which the ops were to run."""
+
+
+def placed(request: Request, given: Ingredients, say: Say) -> Assignment:
+    """Place the graph. With --check, the message of an error says whether TensorFlow refuses the graph, too."""
+    say(f"placing {len(given.graph)} nodes on {len(given.cluster)} devices ({name_of(request.algorithm)})")
+    try:
+        assignment = place(
+            given.graph,
+            given.cluster,
+            given.costs,
+            step=given.step,
+            algorithm=request.algorithm,
+            soft=request.soft,
+            prepared=given.prepared,
+            flavour=request.flavour,
+            effort=read_effort(request.budget, say) if request.budget is not None else Effort(say=say),
+        )
+    except (InfeasibleError, GraphError) as error:
+        said = ""
+        if request.check:
+            from viz.command.check import refusal
+
+            say("asking TensorFlow")
+            said = f"\n{refusal(request, given, error)}"
+        if isinstance(error, GraphError):
+            raise GraphError(f"{error}{said}", node=error.node) from None
+        where = f"{request.name} cannot be placed on {given.cluster.name}"
+        raise InfeasibleError(
+            f"{where}: {error}{said}", node=error.node, members=error.members, allows=error.allows
+        ) from None
+    if request.simulation.order == "priority" and assignment.priority is None:
+        raise WithoutPriorities(
+            f"--order priority: the placement by {assignment.used} has no priorities. List schedulers, such as "
+            "heft, give some where they help. Choose --order auto, fifo or tensorflow."
+        )
+    return assignment
+
+
+def simulated(
+    request: Request, given: Ingredients, assignment: Assignment, say: Say
+) -> tuple[Partitions, Trace, Received | None]:
+    """The partitions of a placed graph and their trace; with delayed Recvs also both without the delay."""
+    graph, step, cluster = given.graph, given.step, given.cluster
+
+    def cut(*, late: bool = False) -> Partitions:
+        say("cutting the graph")
+        return partition(graph, assignment, cluster, step=step, flavour=request.flavour, recv_scheduling=late)
+
+    def run(pieces: Partitions) -> Trace:
+        say("simulating the step")
+        return simulate(pieces, cluster, given.costs, request.simulation)
+
+    pieces = cut()
+    if request.recv_scheduling is None:
+        return pieces, run(pieces), None
+    if request.recv_scheduling == "tensorflow":
+        late = cut(late=True)
+        received = Received(request.recv_scheduling, pieces, late, run(pieces), run(late))
+    else:
+        received = receive_late(pieces, cluster, run)
+    return received.partitions, received.trace, received
+
+
+def bounded(request: Request, given: Ingredients, assignment: Assignment, *, compiled: bool) -> Bound:
+    """The least time of a step under any placement; `compiled`: by machine code, which takes a while to load."""
+    return bound(
+        given.graph,
+        given.cluster,
+        given.costs,
+        step=given.step,
+        prepared=given.prepared,
+        constraints=assignment.constraints,
+        options=request.simulation,
+        compiled=compiled,
+    )
