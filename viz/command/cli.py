@@ -221,14 +221,6 @@ def _run(asked: argparse.Namespace, written: list[str], begin: Callable[[], None
 
 def _compare(request: Request, asked: argparse.Namespace, written: list[str], begin: Callable[[], None]) -> int:
     """Run all algorithms of --compare and tell the table; 1 if a check fails, or if none gives a plan that fits."""
-    for option, given in (
-        ("-o", bool(asked.output)),
-        ("--against", asked.against is not None),
-        ("--observe", asked.observe is not False),
-        ("--algorithm", asked.algorithm is not None),
-    ):
-        if given:
-            raise SimvizError(f"--compare runs several algorithms and tells a table; leave out {option}")
     _check_json(asked)
     from simulator.execution.choosing import telling
     from viz.command.stages import candidates

@@ -38,6 +38,32 @@ OBSERVED = ".observed"  # suffix of an observed step
 AUTO = "auto"  # of --microbatches: the best number
 PLAIN = "plain"  # of --against: the step without microbatches
 PLACEMENTS = ("kept", "again")  # of --what-if; the first is the default
+# An option, what it does, and the options that contradict it, each with a reason where it says none by itself.
+_ALONE: tuple[tuple[str, str, Mapping[str, str]], ...] = (
+    (
+        "--compare",
+        "runs several algorithms and tells a table",
+        {"-o": "", "--against": "", "--observe": "", "--algorithm": "", "--what-if": ""},
+    ),
+    (
+        "--microbatches",
+        "makes a pipeline of one step",
+        {
+            "options of trainings": ", which replicate the graph",
+            "--pin": ", as stages have devices of their own",
+            "--observe and --observation": ", as another step runs",
+            "--refine": ", which runs the plan of the graph as it is",
+            "--what-if": ", which changes the batch and the devices of the graph as it is",
+        },
+    ),
+    ("--microbatches auto", "tries several numbers", {"--compare": ", or give one of these numbers"}),
+    (
+        "--refine",  # other runs would have other costs, or other plans
+        "runs the plans of one step on real processes",
+        {"options of trainings": "", "--against": "", "--compare": "", "--what-if": ""},
+    ),
+    ("--pin", "is of a single step", {"options of trainings": ""}),
+)
 _HOUR_NS = 3600 * 10**9
 _MOST_HOURS = 24  # of an observed step
 _LEAST_BYTES = 2**30  # with less, TensorFlow itself does not start
@@ -131,24 +157,14 @@ def _read(asked: argparse.Namespace) -> Request:
     if asked.batch is not None and not 1 <= asked.batch <= limits.COUNT.most:
         raise SimvizError(f"--batch {asked.batch}: a batch is a number from 1 to {_count()}")
     training = _training(asked)
-    if training is not None and training.trains and asked.compare is not None:
-        raise SimvizError(
-            "--compare compares single steps; leave out --training, or compare two trainings by --against"
-        )
-    if training is not None and training.trains and asked.what_if is not False:
-        raise SimvizError("--what-if is of a single step; a training tries by itself what would relieve it most")
-    if asked.compare is not None and asked.what_if is not False:
-        raise SimvizError("--compare runs several algorithms and tells a table; leave out --what-if")
-    microbatches = _microbatches(asked, trains=training is not None)
-    if asked.refine:
-        _check_refine(asked, trains=training is not None)
+    _check_together(asked, training)
     return Request(
         **{name: getattr(asked, name) for name in _UNCHANGED},
         algorithm=asked.algorithm or (IN_TRAINING if training is not None and training.trains else SEARCH),
         budget=_budget(asked.budget),
         fetches=tuple(asked.fetch) if asked.fetch else None,
         feeds=_named("--feed", asked.feed, parse_feed),
-        pins=_pins(asked, trains=training is not None),
+        pins=_pins(asked),
         costs=tuple(asked.costs),
         simulation=SimulationOptions(
             order="tensorflow" if asked.refine and asked.order == "auto" else asked.order,
@@ -159,7 +175,7 @@ def _read(asked: argparse.Namespace) -> Request:
             engine=asked.engine,
         ),
         training=training,
-        microbatches=microbatches,
+        microbatches=_microbatches(asked),
         pipeline=asked.pipeline,
         stages=asked.stages,
         check=asked.check is True,
@@ -171,50 +187,54 @@ def _read(asked: argparse.Namespace) -> Request:
     )
 
 
-def _pins(asked: argparse.Namespace, *, trains: bool) -> Mapping[str, str]:
-    """The pins. Raise SimvizError where they have no cluster, or several clients."""
+def _check_together(asked: argparse.Namespace, training: TrainingRequest | None) -> None:
+    """Raise SimvizError for an option that can't be combined with another one."""
+    if training is not None and training.trains and asked.compare is not None:
+        raise SimvizError(
+            "--compare compares single steps; leave out --training, or compare two trainings by --against"
+        )
+    if training is not None and training.trains and asked.what_if is not False:
+        raise SimvizError("--what-if is of a single step; a training tries by itself what would relieve it most")
+    given = {
+        "-o": bool(asked.output),
+        "--against": asked.against is not None,
+        "--algorithm": asked.algorithm is not None,
+        "--compare": asked.compare is not None,
+        "--microbatches": asked.microbatches is not None,
+        "--microbatches auto": asked.microbatches == AUTO,
+        "--observe": asked.observe is not False,
+        "--observe and --observation": asked.observe is not False or asked.observation is not None,
+        "--pin": bool(asked.pin),
+        "--refine": asked.refine,
+        "--what-if": asked.what_if is not False,
+        "options of trainings": training is not None,
+    }
+    for option, does, others in _ALONE:
+        for other, why in others.items():
+            if given[option] and given[other]:
+                raise SimvizError(f"{option} {does}; leave out {other}{why}")
+
+
+def _pins(asked: argparse.Namespace) -> Mapping[str, str]:
+    """The pins. Raise SimvizError where they have no cluster."""
     pins = _named("--pin", asked.pin, parse_pin)
     if pins and asked.cluster is None:
         raise SimvizError("--pin names devices of a cluster; add --cluster, such as 4gpu")
-    if pins and trains:
-        raise SimvizError("--pin is of a single step; leave out options of trainings")
     return pins
 
 
-def _microbatches(asked: argparse.Namespace, *, trains: bool) -> int | str | None:
-    """The number of microbatches, or AUTO. Raise SimvizError where it is none, or with options of other steps."""
+def _microbatches(asked: argparse.Namespace) -> int | str | None:
+    """The number of microbatches, or AUTO. Raise SimvizError where it is none."""
     text = asked.microbatches
     if text is None:
         if asked.pipeline is not None or asked.stages is not None:
             raise SimvizError("--pipeline and --stages are of microbatches; add --microbatches, such as 8 or auto")
         return None
-    for option, given in (
-        ("options of trainings, which replicate the graph", trains),
-        ("--pin, as stages have devices of their own", bool(asked.pin)),
-        ("--observe and --observation, as another step runs", asked.observe is not False or asked.observation),
-        ("--refine, which runs the plan of the graph as it is", asked.refine),
-        ("--what-if, which changes the batch and the devices of the graph as it is", asked.what_if is not False),
-        (f"--compare, or give a number in place of {AUTO}", asked.compare is not None and text == AUTO),
-    ):
-        if given:
-            raise SimvizError(f"--microbatches makes a pipeline of one step; leave out {option}")
     if text == AUTO:
         return AUTO
     if not text.isdecimal() or len(text) > len(str(limits.COUNT.most)) or not int(text) > 1:
         raise SimvizError(f"--microbatches {text}: give a whole number from 2, or {AUTO}")
     return int(text)
-
-
-def _check_refine(asked: argparse.Namespace, *, trains: bool) -> None:
-    """Refuse what --refine can't be combined with: other runs would have other costs, or other plans."""
-    for option, given in (
-        ("options of trainings", trains),
-        ("--against", asked.against is not None),
-        ("--compare", asked.compare is not None),
-        ("--what-if", asked.what_if is not False),
-    ):
-        if given:
-            raise SimvizError(f"--refine runs the plans of one step on real processes; leave out {option}")
 
 
 def _what_if(asked: bool | str) -> str | None:
