@@ -6,3 +6,5 @@ fitting         a graph and its costs as observed; an observation of another gra
 
 Trips of loops and ways of branches are read from it by `execution.loops.observations`.
 """
+
+SUFFIX = ".observed"  # of a file that keeps an observed step

@@ -28,7 +28,6 @@ MAX_RANK = 254  # of TensorFlow's shapes
 MAX_LINE = 200  # characters of a version, a processor or a digest
 _LEAST_NS: Nanos = 1000  # of a step: a session takes longer without any op
 _REMAKE = "observe the graph anew"
-SUFFIX = ".observed"
 
 _Json: TypeAlias = "bool | int | float | str | list[_Json] | dict[str, _Json] | None"
 

@@ -17,6 +17,7 @@ from simulator.errors import (
     SimvizError,
     UnsupportedError,
 )
+from simulator.observed import SUFFIX
 from simulator.progress import Say
 from simulator.wording import brief, printable
 from viz.command.options import parser
@@ -164,8 +165,8 @@ def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
         paths = [_default_name(asked.graph, ".html")]
     if isinstance(asked.observe, str):
         paths.append(asked.observe)
-    elif asked.observe and not any(path.endswith(".observed") for path in paths):
-        paths.append(_default_name(asked.graph, ".observed"))
+    elif asked.observe and not any(path.endswith(SUFFIX) for path in paths):
+        paths.append(_default_name(asked.graph, SUFFIX))
     found = [(path, check_suffix(path)) for path in dict.fromkeys(paths)]
     for path, suffix in found:
         check_place(path, folder=suffix in FOLDERS)
@@ -210,7 +211,7 @@ def _run(asked: argparse.Namespace, written: list[str], begin: Callable[[], None
     with progress(asked.quiet) as say, telling(say):
         scene = run(request, say)
         scene = replace(scene, command=command_again(asked, scene.cluster.name))
-        drawn = [one for one in outputs if one[1] != ".observed" or scene.unobserved is None]
+        drawn = [one for one in outputs if one[1] != SUFFIX or scene.unobserved is None]
         _write(scene, asked, drawn, say, written)
     if not asked.quiet and asked.json != "-":
         from viz.command.summary import summarise

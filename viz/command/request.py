@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from simulator import limits
 from simulator.errors import SimvizError
 from simulator.execution.options import SimulationOptions
+from simulator.observed import SUFFIX
 from simulator.units import parse_bytes, parse_nanos
+from viz.what_if import AGAIN, KEPT
 
 if TYPE_CHECKING:
     import argparse
@@ -34,10 +36,8 @@ _UNCHANGED = (
 )
 SEARCH, IN_TRAINING = "search", "whitepaper"  # the defaults: a search judges one step of one client
 _PREDICTED = ("tensorflow", "requested")  # algorithms that predict TensorFlow; for all others --check pins the devices
-OBSERVED = ".observed"  # suffix of an observed step
 AUTO = "auto"  # of --microbatches: the best number
 PLAIN = "plain"  # of --against: the step without microbatches
-PLACEMENTS = ("kept", "again")  # of --what-if; the first is the default
 # An option, what it does, and the options that contradict it, each with a reason where it says none by itself.
 _ALONE: tuple[tuple[str, str, Mapping[str, str]], ...] = (
     (
@@ -241,9 +241,9 @@ def _what_if(asked: bool | str) -> str | None:
     """The placement of --what-if."""
     if asked is False:
         return None
-    if asked not in (True, *PLACEMENTS):
-        raise SimvizError(f"--what-if {asked}: the placement is {' or made '.join(PLACEMENTS)}")
-    return PLACEMENTS[0] if asked is True else str(asked)
+    if asked not in (True, KEPT, AGAIN):
+        raise SimvizError(f"--what-if {asked}: the placement is {KEPT} or made {AGAIN}")
+    return KEPT if asked is True else str(asked)
 
 
 def _observe(asked: argparse.Namespace) -> ObserveRequest | None:
@@ -257,8 +257,8 @@ def _observe(asked: argparse.Namespace) -> ObserveRequest | None:
     if asked.observation is not None:
         raise SimvizError("--observe runs a step, and --observation reads one that ran before; give one of them")
     path = asked.observe if isinstance(asked.observe, str) else None
-    if path is not None and not path.endswith(OBSERVED):
-        raise SimvizError(f"--observe {path}: the file of an observed step ends in {OBSERVED}")
+    if path is not None and not path.endswith(SUFFIX):
+        raise SimvizError(f"--observe {path}: the file of an observed step ends in {SUFFIX}")
     option = "--observe-time"
     try:
         time_ns = None if asked.observe_time is None else parse_nanos(asked.observe_time)

@@ -21,6 +21,7 @@ from simulator.errors import GraphError, InfeasibleError, SimvizError, Unsupport
 from simulator.execution.memory import out_of_memory
 from simulator.execution.trace import Trace
 from simulator.limits import raised
+from simulator.observed import SUFFIX
 from simulator.partitioning.partitions import Partitions
 from simulator.progress import Say, silent
 from simulator.training.regimes import KINDS, read_regime
@@ -28,7 +29,7 @@ from simulator.wording import counted, near, some
 from viz.command.ingredients import Ingredients, read_inputs, refined_inputs
 from viz.command.one_step import WithoutPriorities, bounded, placed, simulated
 from viz.command.pins import UNPINNED
-from viz.command.request import AUTO, OBSERVED, PLAIN, Request, shown
+from viz.command.request import AUTO, PLAIN, Request, shown
 from viz.difference.difference import compare
 from viz.difference.outline import Outline, is_result, read_result
 from viz.difference.scene_outline import outline
@@ -267,7 +268,7 @@ def _other(request: Request, wanted: str) -> Request | Outline:
 
 def _from_file(request: Request, path: str) -> Request | Outline:
     """A file is an observed step by its name, an earlier result, else a cluster, else measured times."""
-    if path.endswith(OBSERVED):
+    if path.endswith(SUFFIX):
         return replace(request, observed=path)
     if is_result(path):
         if request.training is not None and request.training.trains:

@@ -17,6 +17,7 @@ from simulator.files import mode, replace_file
 from simulator.graph.graph_def import placed_graph_def, placed_meta_graph, to_text
 from simulator.graph.messages import Proto
 from simulator.graph.sources import SAVED_MODEL_FILES
+from simulator.observed import SUFFIX
 from simulator.observed.form import dump
 from simulator.wording import counted
 from viz.formats.parquet import check_pyarrow, parquet_files
@@ -24,7 +25,7 @@ from viz.pictures.look import Look
 from viz.scene import Scene
 
 PLACED = (".pb", ".pbtxt", ".meta")  # the placed graph as a GraphDef, binary or text, or as a MetaGraphDef
-OBSERVED = ".observed"  # a step that really ran, for later runs
+OBSERVED = SUFFIX  # a step that really ran, for later runs
 SPLIT = ".placement.json"  # the placement of an instance, in the form of its file
 # pictures of times, whose endings come before those of the graph's
 TIMES = (".timeline.svg", ".timeline.pdf", ".memory.svg", ".memory.pdf", ".comparison.svg", ".comparison.pdf")
