@@ -69,10 +69,7 @@ def makespan(problem: Problem, plan: Plan) -> Nanos:
 
 def verdict(problem: Problem, plan: Plan) -> tuple[bool, Nanos]:
     """Judge a plan: does memory run out while the step runs, and its makespan. The smaller, the better."""
-    tables = problem.tables
-    # a device holds a value at most twice, its own and a copy in its host's memory: mostly that settles it
-    most = 2 * int(tables.tensor_bytes.sum()) + int(tables.scratch_bytes.sum()) + int(tables.resident_bytes.sum())
-    ends, held = _simulated(problem, plan, peaks=most > min(problem.capacity))
+    ends, held = _simulated(problem, plan, peaks=problem.tight)
     return bool((held > np.array(problem.capacity)).any()), ends
 
 
@@ -80,11 +77,12 @@ def _simulated(problem: Problem, plan: Plan, *, peaks: bool) -> tuple[Nanos, Int
     """The makespan, and [D] the peak of each device's memory: 0 where it is not asked for or the step never ends."""
     device = ids(plan.device)[problem.constraints.group]
     options = problem.options
-    uses = options.order in ("auto", "priority")  # a plan without priorities runs in order of ready time
     engine = "compiled" if choose("auto", len(problem.tables) * _PLANS) else "python"
-    prepared = problem.prepared.under(replace(options, order="auto" if uses else options.order, engine=engine))
+    prepared = problem.prepared.under(
+        replace(options, order="auto" if problem.prioritised else options.order, engine=engine)
+    )
     nothing = ints([0] * len(problem.capacity))
-    priorities = plan.priority if uses else None
+    priorities = plan.priority if problem.prioritised else None
     try:
         if peaks:
             found = evaluate_with_peaks(prepared, device[None], priorities=priorities, flavour=problem.flavour)

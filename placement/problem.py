@@ -100,6 +100,18 @@ class Problem:
         """The work on the step, in ops of at most four reads each: a dense graph counts by its reads."""
         return max(len(self.group), len(self.tables.consumer) // 4)
 
+    @cached_property
+    def tight(self) -> bool:
+        """Whether memory may run out: a device holds a value at most twice, its own and a copy in its host's memory."""
+        tables = self.tables
+        most = 2 * int(tables.tensor_bytes.sum()) + int(tables.scratch_bytes.sum()) + int(tables.resident_bytes.sum())
+        return most > min(self.capacity)
+
+    @property
+    def prioritised(self) -> bool:
+        """Whether a plan may say in which order devices take their ops; one that does not runs by ready time."""
+        return self.options.order in ("auto", "priority")
+
     @property
     def handing(self) -> Sequence[int]:
         """[D] the task of each device if tasks hand on what comes from another one, as in a master's cut; else ()."""

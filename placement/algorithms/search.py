@@ -194,7 +194,7 @@ def _hopeless(judge: Judge, device: npt.ArrayLike) -> bool:
 
 def _ops(problem: Problem, plan: Plan) -> Ids | None:
     """[n] the ops in the order of a plan's priorities; None: it has none, or they are not to be used."""
-    if plan.priority is None or problem.options.order not in ("auto", "priority"):
+    if plan.priority is None or not problem.prioritised:
         return None
     order: Ids = np.argsort(np.array(plan.priority)[problem.tables.node], kind="stable").astype(np.int32)
     order.setflags(write=False)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from placement.scheduling.insertion import PS_PER_NS
 from placement.scheduling.ranks import ways
 from placement.search.decisions import Decisions, Vector, fastest, working
-from placement.search.starts import best_cut, crossing_of, held_by, placed, speeds_of
+from placement.search.starts import crossing_of, held_by, placed, speeds_of, stretches
 
 _LARGE = 100  # weights are large that need such a part of a device's memory
 
@@ -42,8 +42,7 @@ def filled(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
                 slack = capacity.sum() / max(weight.sum(), 1.0) - 1
                 if slack < 0 or not len(order):
                     continue
-                bounds = best_cut(crossing, weight + 1e-9, capacity, slack)
-                stretch = np.searchsorted(bounds, np.arange(len(order)), side="right")
+                stretch = stretches(crossing, weight, capacity, slack)
                 if (np.bincount(stretch, weight, len(busy)) > capacity).any():
                     continue  # no cut of this order fits
                 device = placed(made, around.tolist(), order, stretch, busy)

@@ -25,7 +25,6 @@ from simulator.progress import silent
 from simulator.units import Bytes, Nanos, show_nanos
 
 _ENDLESS = 2**60
-FREE_ORDERS = ("auto", "priority")  # under these a plan may say in which order devices take their ops
 KEPT = 20  # one of so many judgements is kept for `tidying`
 _DEFAULT = 36_000_000  # steps of `ahead.work_of` for each walk, about a second on a busy machine, if nothing is said
 
@@ -75,12 +74,10 @@ class Judge:
 
     def __post_init__(self) -> None:
         problem = self.made.problem
-        tables = problem.tables
-        most = 2 * int(tables.tensor_bytes.sum()) + int(tables.scratch_bytes.sum()) + int(tables.resident_bytes.sum())
-        self.tight = most > min(problem.capacity)  # as `plan.verdict`
+        self.tight = problem.tight
         self.capacity = np.array(problem.capacity, np.int64)
-        self.columns = ids(np.arange(len(tables)))
-        self.orders = problem.options.order in FREE_ORDERS
+        self.columns = ids(np.arange(len(problem.tables)))
+        self.orders = problem.prioritised
         self.makespan = np.zeros(1, np.int64)
         self.peaks = np.zeros((1 if self.tight else 0, len(problem.capacity)), np.int64)
 

@@ -142,8 +142,7 @@ def cuts(made: Decisions, base: Sequence[int], *, tight: bool) -> Iterator[Vecto
         for weight, fast in kinds[::-1] if tight else kinds:
             for some in _teams(working(made.problem), speeds):
                 for row, order in enumerate(made.orders):
-                    bounds = best_cut(crossing[row], weight[order] + 1e-9, fast[some], slack)
-                    stretch = np.searchsorted(bounds, np.arange(len(order)), side="right")
+                    stretch = stretches(crossing[row], weight[order], fast[some], slack)
                     yield placed(made, base, order, stretch, some)
 
 
@@ -158,12 +157,11 @@ def apart(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
     order = made.orders[0]
     order = order[made.part[order] >= 0]
     order = order[np.argsort(made.part[order], kind="stable")]
-    crossing, weight = crossing_of(made, order), made.work_ns[order] + 1e-9
+    crossing, weight = crossing_of(made, order), made.work_ns[order]
     values, seen = values_of(made), set()
     for k in dict.fromkeys((min(parts, len(busy)), len(busy))):
         for slack in _SLACKS[:2]:
-            bounds = best_cut(crossing, weight, np.ones(k), slack)
-            stretch = np.searchsorted(bounds, np.arange(len(order)), side="right")
+            stretch = stretches(crossing, weight, np.ones(k), slack)
             if stretch.tobytes() in seen:
                 continue
             seen.add(stretch.tobytes())
@@ -194,8 +192,7 @@ def layers(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
                 order = np.lexsort((place, _begun(layer, place, made.work_ns)[layer]))
                 crossing = crossing_of(made, order)
                 for slack in _SLACKS[:2]:
-                    bounds = best_cut(crossing, made.work_ns[order] + 1e-9, speeds[some], slack)
-                    stretch = np.searchsorted(bounds, np.arange(len(order)), side="right")
+                    stretch = stretches(crossing, made.work_ns[order], speeds[some], slack)
                     device = placed(made, base, order, stretch, some)
                     if device.tobytes() not in seen:
                         seen.add(device.tobytes())
@@ -259,6 +256,12 @@ def crossing_of(made: Decisions, order: Vector) -> Floats:
     change: Floats = np.bincount(low[spans], made.wire_ns[spans], count + 1).astype(float)
     change -= np.bincount(high[spans], made.wire_ns[spans], count + 1)
     return np.cumsum(change)[: count - 1]
+
+
+def stretches(crossing: Floats, weight: Floats, speeds: Floats, slack: float) -> Vector:
+    """[groups in the order] the stretch of each under the best cut; where none weighs anything, all weigh as much."""
+    bounds = best_cut(crossing, weight + 1e-9, speeds, slack)
+    return np.searchsorted(bounds, np.arange(len(weight)), side="right")
 
 
 def best_cut(crossing: Floats, weight: Floats, speeds: Floats, slack: float) -> Vector:
