@@ -63,17 +63,17 @@ def search(problem: Problem) -> Plan:
         return replace(best, notes=(*best.notes, f"only other algorithms were judged: {error}"))
     began = monotonic()
     ranks = upward_ranks(problem)
-    made = decisions_of(problem, ranks, problem.options.seed)
+    decisions = decisions_of(problem, ranks, problem.options.seed)
     with workspace(problem.tables, problem.options.contention, task=problem.handing) as own:
-        judge, progress = Judge(made, own, play, problem.effort, began), Progress()
+        judge, progress = Judge(decisions, own, play, problem.effort, began), Progress()
         known: list[Candidate] = []
         asked = ask(
             problem, lambda one: known.append(judge.judge(one.algorithm, one.plan.device, _ops(problem, one.plan)))
         )
         listed = asked.found
         found = _starts(judge, ranks, known)
-        if len(made.free) and judge.left():
-            walker = Walker(judge, made.row[made.group], problem.options.seed)
+        if len(decisions.free) and judge.left():
+            walker = Walker(judge, decisions.row[decisions.group], problem.options.seed)
             for start in fewest(found, _ORDERED):
                 found += [
                     judge.judge(f"order by {name}", start.device, ops)
@@ -97,7 +97,7 @@ def search(problem: Problem) -> Plan:
         judged=judge.judged,
         seed=problem.options.seed,
         effort=str(problem.effort),
-        groups=len(made.free),
+        groups=len(decisions.free),
         listed=tuple((name, reached.get(name)) for name in asked.names),
         left_out=asked.left_out,
         better=tuple((one.judged, one.how, one.ns) for one in judge.better),
@@ -134,7 +134,7 @@ def _allowed(problem: Problem, listed: list[Listed]) -> list[Listed]:
 
 def _ranked(judge: Judge, plan: Plan, said: Candidate) -> Plan:
     """The plan with priorities, as it was judged."""
-    return replace(plan, priority=_plan(judge.made.problem, replace(said, ops=_by_start(judge, said))).priority)
+    return replace(plan, priority=_plan(judge.decisions.problem, replace(said, ops=_by_start(judge, said))).priority)
 
 
 def _by_start(judge: Judge, of: Candidate) -> Ids | None:
@@ -157,23 +157,23 @@ def _compiled(problem: Problem) -> PartialFunction:
 
 def _starts(judge: Judge, ranks: Ints, known: Sequence[Candidate]) -> list[Candidate]:
     """Placements to begin with: those of the other algorithms, all on a device, list schedules and cuts."""
-    problem = judge.made.problem
-    most = max(_STARTS // len(judge.made.group), 12)
+    problem = judge.decisions.problem
+    most = max(_STARTS // len(judge.decisions.group), 12)
     found = list(known)
     if not found:
         found.append(judge.judge("first devices", [allowed[0] for allowed in problem.allowed]))
     base = min(found, key=lambda one: one.rank).device.tolist()
     for how, source, until in (
         ("one device", each_alone(problem), 0.2 * most),
-        ("list schedules", lists(judge.made, ranks), _LISTS * most),
-        ("parts", apart(judge.made, base), inf),  # a few, of which one is often far better than all else
-        ("layers", layers(judge.made, base), inf),
-        ("full devices", filled(judge.made, base) if judge.tight else (), inf),
-        ("cuts", cuts(judge.made, base, tight=judge.tight), most),
+        ("list schedules", lists(judge.decisions, ranks), _LISTS * most),
+        ("parts", apart(judge.decisions, base), inf),  # a few, of which one is often far better than all else
+        ("layers", layers(judge.decisions, base), inf),
+        ("full devices", filled(judge.decisions, base) if judge.tight else (), inf),
+        ("cuts", cuts(judge.decisions, base, tight=judge.tight), most),
     ):
-        made: Iterator[npt.ArrayLike] = iter(source)
+        devices: Iterator[npt.ArrayLike] = iter(source)
         hopeless = 0
-        while judge.left() and judge.judged + _MADE * hopeless < until and (device := next(made, None)) is not None:
+        while judge.left() and judge.judged + _MADE * hopeless < until and (device := next(devices, None)) is not None:
             if _hopeless(judge, device):
                 hopeless += 1
             else:
@@ -183,10 +183,10 @@ def _starts(judge: Judge, ranks: Ints, known: Sequence[Candidate]) -> list[Candi
 
 def _hopeless(judge: Judge, device: npt.ArrayLike) -> bool:
     """Tell whether the work of some device alone is longer than the best step, by far enough not to be walked from."""
-    best, tables = judge.best, judge.made.problem.tables
+    best, tables = judge.best, judge.decisions.problem.tables
     if best is None or best.over or best.ns >= NEVER:
         return False
-    where = judge.made.spread(np.asarray(device, np.int64))
+    where = judge.decisions.spread(np.asarray(device, np.int64))
     run_ns = np.maximum(tables.kind_ns[np.arange(len(where)), tables.kind[where]], 0)
     load_ns = np.bincount(where[~tables.instant], run_ns[~tables.instant], len(judge.capacity))
     return bool((100 * load_ns > float(NEAR * best.ns) * tables.lanes).any())

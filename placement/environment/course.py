@@ -78,7 +78,7 @@ class Course:
     """Axes: n ops, G groups, M decisions in their order, D devices, T tensors."""
 
     problem: Problem
-    made: Decisions
+    decisions: Decisions
     order: list[int]  # [n] ops, each after its predecessors
     turn: list[int]  # [M] group that is decided
     first: list[int]  # [M] its first op in the order
@@ -91,21 +91,21 @@ class Course:
     @cached_property
     def facts(self) -> Floats:
         """[M, 5] of each group: work, bytes in and out (all logarithms), rank and depth (shares of the largest)."""
-        problem, tables, group = self.problem, self.problem.tables, self.made.group
+        problem, tables, group = self.problem, self.problem.tables, self.decisions.group
         source, target = group[tables.tensor_op[tables.edge_tensor]], group[tables.consumer]
         crossing = source != target
         nbytes = tables.tensor_bytes[tables.edge_tensor].astype(float)
         into, out = (
             np.bincount(ends[crossing], nbytes[crossing], len(problem.ops)) / 1024 for ends in (target, source)
         )
-        least = self.made.work_ns[self.made.row[self.turn]]
-        rank, place = self.made.ranks[self.first], np.argsort(self.order)[self.first]
+        least = self.decisions.work_ns[self.decisions.row[self.turn]]
+        rank, place = self.decisions.ranks[self.first], np.argsort(self.order)[self.first]
         found: Floats = np.stack(
             [
                 np.log1p(least / self.unit_ns),
                 np.log1p(into[self.turn]),
                 np.log1p(out[self.turn]),
-                rank / max(float(self.made.ranks.max(initial=0)), 1.0),
+                rank / max(float(self.decisions.ranks.max(initial=0)), 1.0),
                 place / max(len(self.order), 1),
             ],
             axis=1,
@@ -137,19 +137,19 @@ def course_of(problem: Problem, order: str = "depth") -> Course:
         raise SimvizError(f"order={order!r}: it is one of {', '.join(ORDERS)}.")
     require_feasible(problem)
     ranks = upward_ranks(problem)
-    made = decisions_of(problem, ranks, problem.options.seed)
-    if not len(made.free):
+    decisions = decisions_of(problem, ranks, problem.options.seed)
+    if not len(decisions.free):
         raise SimvizError("There is nothing to decide: each group of this step has one device. Use another cluster.")
     ops = depth_first(problem) if order == "depth" else by_rank(problem, plain(problem), ranks).tolist()
-    group, row = made.group.tolist(), made.row.tolist()
+    group, row = decisions.group.tolist(), decisions.row.tolist()
     first: dict[int, int] = {}
     for op in ops:
         if row[group[op]] >= 0:
             first.setdefault(group[op], op)
     run = np.maximum(np.array(problem.run, np.int64).reshape(len(group), -1), 0)
     work_ns = np.zeros((len(problem.ops), len(problem.capacity)), np.int64)
-    np.add.at(work_ns, made.group, run)
-    pair, weight = pairs(problem, made.group, made.wire_ns)
+    np.add.at(work_ns, decisions.group, run)
+    pair, weight = pairs(problem, decisions.group, decisions.wire_ns)
     ties: list[list[tuple[int, float]]] = [[] for _ in problem.ops]
     for (one, other), ns in zip(pair.tolist(), weight.tolist(), strict=True):
         ties[one].append((other, ns))
@@ -157,9 +157,9 @@ def course_of(problem: Problem, order: str = "depth") -> Course:
     for known in ties:
         known.sort(key=lambda tie: (-tie[1], tie[0]))
     fixed = [devices[0] if len(devices) == 1 else -1 for devices in problem.allowed]
-    unit_ns = max(float(made.work_ns.mean()), 1.0)
+    unit_ns = max(float(decisions.work_ns.mean()), 1.0)
     turn, firsts = list(first), list(first.values())
-    return Course(problem, made, ops, turn, firsts, fixed, work_ns, ties, unit_ns, _base(problem))
+    return Course(problem, decisions, ops, turn, firsts, fixed, work_ns, ties, unit_ns, _base(problem))
 
 
 def _base(problem: Problem) -> Nanos:

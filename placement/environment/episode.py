@@ -56,11 +56,11 @@ class Episode:
         self.course = course
         problem = course.problem
         step, count = problem.columns, len(problem.capacity)
-        self._group = course.made.group.tolist()
+        self._group = course.decisions.group.tolist()
         self._wire, self._pace, self._size = (one.tolist() for one in (step.wire_ns, step.pace, step.size))
         self._spread = step.spread.tolist()
         self.device = list(course.fixed)  # [G] -1: open
-        self.made = 0  # decisions
+        self.decided = 0  # number of decisions so far
         self.last = -1  # device of the last one
         self.end_ns: Nanos = 0  # of the partial schedule
         self.work_ns = np.zeros(count)
@@ -78,12 +78,12 @@ class Episode:
     @property
     def over(self) -> bool:
         """Whether all is decided."""
-        return self.made == len(self.course.turn)
+        return self.decided == len(self.course.turn)
 
     @property
     def group(self) -> int:
         """The group that is to be decided."""
-        return self.course.turn[self.made]
+        return self.course.turn[self.decided]
 
     def mask(self) -> npt.NDArray[np.int8]:
         """[D] 1: the group may go there, and what stays resident fits; where it fits nowhere, memory does not count."""
@@ -98,7 +98,7 @@ class Episode:
         group = self.group
         self.device[group], self.last = device, device
         self._settle(group, device)
-        self.made += 1
+        self.decided += 1
         self._go()
 
     def group_features(self) -> npt.NDArray[np.float32]:
@@ -108,14 +108,14 @@ class Episode:
         known = sum(ns for other, ns in ties if self.device[other] >= 0)
         share = known / max(sum(ns for _, ns in ties), 1.0)
         resident = course.problem.resident[group] / max(min(course.problem.capacity), 1)
-        fixed = (self.made / len(course.turn), share, resident)
-        return np.concatenate([fixed, course.facts[self.made]]).clip(0, HIGHEST).astype(np.float32)
+        fixed = (self.decided / len(course.turn), share, resident)
+        return np.concatenate([fixed, course.facts[self.decided]]).clip(0, HIGHEST).astype(np.float32)
 
     def device_features(self, mask: npt.NDArray[np.int8]) -> npt.NDArray[np.float32]:
         """[D, len(DEVICE_FEATURES)]; where the mask is 0, all is 0."""
         course, problem, group = self.course, self.course.problem, self.group
         may = np.flatnonzero(mask)
-        op = course.first[self.made]
+        op = course.first[self.decided]
         begin = np.array([self._start(op, device) for device in may.tolist()], float)
         ends = begin + np.array(problem.run[op], float)[may]
         ties, closest = np.zeros(len(self.work_ns)), -1

@@ -161,7 +161,7 @@ class PlacementEnv(gymnasium.Env[Observation, np.int64]):
         return bool(self.action_space.contains(action))
 
     def _potential(self, episode: Episode) -> float:
-        if not self.shaped or episode.over or not episode.made:
+        if not self.shaped or episode.over or not episode.decided:
             return 0.0
         return -log(1 + episode.end_ns / self.course.base_ns)
 

@@ -44,9 +44,9 @@ class Ahead(NamedTuple):
     held_bytes: Ints  # [D] the result: no less than each device holds at any time
 
 
-def ahead_of(made: Decisions) -> Ahead:
+def ahead_of(decisions: Decisions) -> Ahead:
     """Lay a step out."""
-    problem = made.problem
+    problem = decisions.problem
     tables, devices = problem.tables, len(problem.capacity)
     gate = tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0)
     kept = np.flatnonzero(~gate)

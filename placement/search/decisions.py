@@ -167,12 +167,12 @@ def _sums(key: npt.NDArray[np.integer], value: Floats, count: int) -> Floats:
 # --- orders -----------------------------------------------------------------------------------------------------------
 
 
-def _orders(made: Decisions) -> Vector:
+def _orders(decisions: Decisions) -> Vector:
     """[P, M] orders of the groups, alike ones left out."""
-    problem, count = made.problem, len(made.free)
+    problem, count = decisions.problem, len(decisions.free)
     if not count:
         return np.zeros((0, 0), np.int64)
-    of_op = made.row[made.group]
+    of_op = decisions.row[decisions.group]
     mine = of_op >= 0
 
     def mean(value: Floats) -> Floats:
@@ -182,23 +182,27 @@ def _orders(made: Decisions) -> Vector:
 
     deep, wide = (positions(order, len(of_op)).astype(float) for order in (depth_first(problem), problem.topological))
     highest = np.zeros(count)
-    np.maximum.at(highest, of_op[mine], made.ranks[mine])
-    chance = np.random.default_rng(made.seed)
+    np.maximum.at(highest, of_op[mine], decisions.ranks[mine])
+    chance = np.random.default_rng(decisions.seed)
     found = [
         np.argsort(mean(deep), kind="stable"),
         np.argsort(-highest, kind="stable"),
         np.argsort(mean(wide), kind="stable"),
-        np.array(sorted(range(count), key=_names(made).__getitem__), np.int64),
-        *(_by_tree(made, chance, noise=noise) for noise in (False, True) if max(count, len(made.pair) // 4) <= _TREES),
+        np.array(sorted(range(count), key=_names(decisions).__getitem__), np.int64),
+        *(
+            _by_tree(decisions, chance, noise=noise)
+            for noise in (False, True)
+            if max(count, len(decisions.pair) // 4) <= _TREES
+        ),
     ]
     different = {order.tobytes(): order for order in found}
     return np.array(list(different.values()), np.int64)
 
 
-def _names(made: Decisions) -> list[tuple[str, int]]:
+def _names(decisions: Decisions) -> list[tuple[str, int]]:
     """[M] the name of each group's first op, as it is in the forward part: gradients beside what they are of."""
-    names = made.problem.tables.names
-    firsts = made.ops[made.first[:-1]].tolist()
+    names = decisions.problem.tables.names
+    firsts = decisions.ops[decisions.first[:-1]].tolist()
     cut = ("gradients/", "gradients_1/", "_grad", "train/update_", "update_")
     found = []
     for at, op in enumerate(firsts):
@@ -225,14 +229,14 @@ def depth_first(problem: Problem) -> list[int]:
     return done
 
 
-def _by_tree(made: Decisions, chance: np.random.Generator, *, noise: bool) -> Vector:
+def _by_tree(decisions: Decisions, chance: np.random.Generator, *, noise: bool) -> Vector:
     """The groups in order of a tree: pairs that hand on much for their work are joined, again and again.
 
     That is heavy-edge matching (Karypis and Kumar 1998). `noise` makes another tree of it.
     """
-    first = last = np.arange(len(made.free))  # leaves of each tree, whose leaves `after` links
-    after = np.full(len(made.free), -1)
-    size, pair, weight = made.work_ns + 1.0, made.pair, made.pair_ns
+    first = last = np.arange(len(decisions.free))  # leaves of each tree, whose leaves `after` links
+    after = np.full(len(decisions.free), -1)
+    size, pair, weight = decisions.work_ns + 1.0, decisions.pair, decisions.pair_ns
     while len(pair):
         score = weight / np.sqrt(size[pair[:, 0]] * size[pair[:, 1]])
         if noise:

@@ -23,52 +23,52 @@ from placement.search.starts import crossing_of, held_by, placed, speeds_of, str
 _LARGE = 100  # weights are large that need such a part of a device's memory
 
 
-def filled(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
+def filled(decisions: Decisions, base: Sequence[int]) -> Iterator[Vector]:
     """Devices [G] of cuts by memory, different ones; a group keeps its device of `base` [G] where it must.
 
     Cuts with large weights on the processor come first. Memory is counted with outputs and without them.
     """
-    problem, speeds, seen = made.problem, speeds_of(made), set()
+    problem, speeds, seen = decisions.problem, speeds_of(decisions), set()
     busy = sorted(working(problem), key=lambda device: -speeds[device])
     capacity = np.array(problem.capacity, np.float64)[busy]
-    late = waited_late(made)
+    late = waited_late(decisions)
     for beside in (late, np.zeros(len(late), bool)) if late.any() else (late,):
         around = np.array(base, np.int64)
-        around[made.free[beside]] = problem.home[busy[0]]
-        for every in made.orders:
+        around[decisions.free[beside]] = problem.home[busy[0]]
+        for every in decisions.orders:
             order = every[~beside[every]]
-            crossing = crossing_of(made, order)
-            for weight in (held_by(made)[order], made.resident[order].astype(np.float64)):
+            crossing = crossing_of(decisions, order)
+            for weight in (held_by(decisions)[order], decisions.resident[order].astype(np.float64)):
                 slack = capacity.sum() / max(weight.sum(), 1.0) - 1
                 if slack < 0 or not len(order):
                     continue
                 stretch = stretches(crossing, weight, capacity, slack)
                 if (np.bincount(stretch, weight, len(busy)) > capacity).any():
                     continue  # no cut of this order fits
-                device = placed(made, around.tolist(), order, stretch, busy)
+                device = placed(decisions, around.tolist(), order, stretch, busy)
                 if device.tobytes() not in seen:
                     seen.add(device.tobytes())
                     yield device
 
 
-def waited_late(made: Decisions) -> npt.NDArray[np.bool_]:
+def waited_late(decisions: Decisions) -> npt.NDArray[np.bool_]:
     """[M] groups with large weights that may be late by as much as the processor of the first device is slower.
 
     A group may be late by what all ways through it lack to the longest way of the step, each op on its fastest device.
     It is slower by the time of its ops and of its values. Where processors do the work there are none.
     """
-    problem, busy = made.problem, working(made.problem)
+    problem, busy = decisions.problem, working(decisions.problem)
     home = problem.home[busy[0]]
-    if home in busy or not len(made.free):
-        return np.zeros(len(made.free), bool)
+    if home in busy or not len(decisions.free):
+        return np.zeros(len(decisions.free), bool)
     through_ns = ways(problem, fastest(problem)) / PS_PER_NS
-    row = made.row[made.group]
-    longest_ns = np.zeros(len(made.free))
+    row = decisions.row[decisions.group]
+    longest_ns = np.zeros(len(decisions.free))
     np.maximum.at(longest_ns, row[row >= 0], through_ns[row >= 0])
-    there_ns = problem.tables.kind_ns[made.ops, problem.tables.kind[home]].clip(0).astype(np.float64)
-    slower_ns = np.add.reduceat(there_ns, made.first[:-1]) - made.work_ns
+    there_ns = problem.tables.kind_ns[decisions.ops, problem.tables.kind[home]].clip(0).astype(np.float64)
+    slower_ns = np.add.reduceat(there_ns, decisions.first[:-1]) - decisions.work_ns
     for end in (0, 1):
-        np.add.at(slower_ns, made.pair[:, end], made.pair_ns)
-    large = made.resident * _LARGE >= min(problem.capacity[device] for device in busy)
-    found: npt.NDArray[np.bool_] = large & made.allowed[:, home] & (slower_ns <= through_ns.max() - longest_ns)
+        np.add.at(slower_ns, decisions.pair[:, end], decisions.pair_ns)
+    large = decisions.resident * _LARGE >= min(problem.capacity[device] for device in busy)
+    found: npt.NDArray[np.bool_] = large & decisions.allowed[:, home] & (slower_ns <= through_ns.max() - longest_ns)
     return found

@@ -17,32 +17,32 @@ _SHARES = (2.2, 1.1, 0.5, 0.25, 0.125, 0.06)  # of a device's share of the work,
 _PART = 0.6  # of all work that a layer has at most
 
 
-def sizes(made: Decisions) -> Vector:
+def sizes(decisions: Decisions) -> Vector:
     """[C, M] a group that stands for the layer of each, of layers of some sizes."""
-    whole, devices, nets = made.work_ns.sum(), len(working(made.problem)), nets_of(made)
+    whole, devices, nets = decisions.work_ns.sum(), len(working(decisions.problem)), nets_of(decisions)
     found = [layers_of(nets, min(whole * share / devices, whole * _PART)) for share in _SHARES]
     return np.array(list({one.tobytes(): one for one in found}.values()), np.int64)
 
 
-def nets_of(made: Decisions) -> Nets:
+def nets_of(decisions: Decisions) -> Nets:
     """All values that take time on the wire."""
-    tables, row = made.problem.tables, made.row[made.group]
+    tables, row = decisions.problem.tables, decisions.row[decisions.group]
     tensor = tables.edge_tensor
-    source, target, wire_ns = row[tables.tensor_op[tensor]], row[tables.consumer], made.wire_ns[tensor]
+    source, target, wire_ns = row[tables.tensor_op[tensor]], row[tables.consumer], decisions.wire_ns[tensor]
     kept = np.flatnonzero((source >= 0) & (target >= 0) & (source != target) & (wire_ns > 0))
     kept = kept[np.lexsort((tensor[kept], -wire_ns[kept]))]
     first = np.flatnonzero(np.diff(tensor[kept], prepend=-1))
-    one, other = np.concatenate([made.pair, made.pair[:, ::-1]]).T
-    by, near_first = by_key(one, len(made.free))
+    one, other = np.concatenate([decisions.pair, decisions.pair[:, ::-1]]).T
+    by, near_first = by_key(one, len(decisions.free))
     return Nets(
         maker=source[kept][first],
         wire_ns=np.rint(wire_ns[kept][first]).astype(np.int64),
         first=np.append(first, len(kept)).astype(np.int64),
         reader=target[kept],
-        work_ns=np.rint(made.work_ns).astype(np.int64),
+        work_ns=np.rint(decisions.work_ns).astype(np.int64),
         near_first=near_first.astype(np.int64),
         near=other[by].astype(np.int64),
-        near_ns=np.rint(np.concatenate([made.pair_ns, made.pair_ns])[by]).astype(np.int64),
+        near_ns=np.rint(np.concatenate([decisions.pair_ns, decisions.pair_ns])[by]).astype(np.int64),
     )
 
 
@@ -51,13 +51,13 @@ def layers_of(nets: Nets, most_ns: float) -> Ints:
     from placement.search.compiled import layered  # late: it loads LLVM
 
     count = len(nets.work_ns)
-    made = joined(count)
-    best: Ints = made.root.copy()
+    layers = joined(count)
+    best: Ints = layers.root.copy()
     least = 2**63
     for share in _NARROW:
-        layered(nets, made, int(most_ns * share))
-        if made.cut_ns[0] < least:
-            best, least = made.root.copy(), int(made.cut_ns[0])
+        layered(nets, layers, int(most_ns * share))
+        if layers.cut_ns[0] < least:
+            best, least = layers.root.copy(), int(layers.cut_ns[0])
     return best
 
 

@@ -61,7 +61,7 @@ class Better(NamedTuple):
 class Judge:
     """The compiled loop over one problem, its memory, and what is left of the budget."""
 
-    made: Decisions
+    decisions: Decisions
     work: Workspace
     play: PartialFunction
     effort: Effort
@@ -73,7 +73,7 @@ class Judge:
     ended: bool = False  # nobody waits for it any more
 
     def __post_init__(self) -> None:
-        problem = self.made.problem
+        problem = self.decisions.problem
         self.tight = problem.tight
         self.capacity = np.array(problem.capacity, np.int64)
         self.columns = ids(np.arange(len(problem.tables)))
@@ -94,7 +94,7 @@ class Judge:
 
     def steps(self, seconds: float) -> int:
         """The number of judgements that take about so long; it depends on the size of the step alone."""
-        return judged_in(seconds, self.made.problem.size)
+        return judged_in(seconds, self.decisions.problem.size)
 
     def consider(self, found: Candidate, how: str) -> None:
         """Keep a placement if it is better than all so far."""
@@ -107,12 +107,12 @@ class Judge:
         """The order as the loop knows it."""
         if ops is not None:
             return PRIORITY
-        return FIFO if self.orders else CODES[self.made.problem.options.order]
+        return FIFO if self.orders else CODES[self.decisions.problem.options.order]
 
     def judge(self, how: str, device: npt.ArrayLike, ops: Ids | None = None) -> Candidate:
         """Judge devices [G], which were found so; with `ops` in that order."""
         chosen = np.asarray(device, np.int64)
-        rows = ids(self.made.spread(chosen))[None]
+        rows = ids(self.decisions.spread(chosen))[None]
         ranked = ids(np.zeros((0, rows.shape[1]), np.int32)) if ops is None else ops[None]
         self.run(rows, self.code(ops), ranked)
         over = int(np.maximum(self.peaks[0] - self.capacity, 0).sum()) if self.tight else 0
@@ -127,7 +127,7 @@ class Judge:
         notes = TIMES + (INSTANTS if len(self.peaks) else 0)
         given = (order, ranked, ints([]), 2**62, notes, self.makespan, self.peaks)
         self.work.run(self.play, rows, self.columns, ids([0]), *given)
-        tables = self.made.problem.tables
+        tables = self.decisions.problem.tables
         self.spent += work_of(len(tables), len(tables.consumer), self.work.arena.found.counts.tolist())
 
     def beside(self, work: Workspace) -> Judge:
@@ -157,7 +157,7 @@ class Judge:
 
     def start_ns(self) -> Vector:
         """[n] when each op started in the last run."""
-        return self.work.arena.state.start_ns[: len(self.made.group)]
+        return self.work.arena.state.start_ns[: len(self.decisions.group)]
 
 
 def as_ops(order: npt.ArrayLike) -> Ids:

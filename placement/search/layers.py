@@ -47,44 +47,44 @@ def root_of(root: Ints, group: int) -> int:
     return group
 
 
-def join(nets: Nets, made: Joined, most_ns: int) -> None:
+def join(nets: Nets, layers: Joined, most_ns: int) -> None:
     """Join groups to layers of so much work at most."""
-    root, seen = made.root, made.seen
+    root, seen = layers.root, layers.seen
     for group in range(len(root)):
-        root[group], seen[group], made.whole_ns[group] = group, -1, nets.work_ns[group]
+        root[group], seen[group], layers.whole_ns[group] = group, -1, nets.work_ns[group]
     for value in range(len(nets.maker)):
         to = root_of(root, nets.maker[value])
         seen[to] = value
-        total = made.whole_ns[to]
+        total = layers.whole_ns[to]
         for at in range(nets.first[value], nets.first[value + 1]):
             one = root_of(root, nets.reader[at])
             if seen[one] != value:
                 seen[one] = value
-                total += made.whole_ns[one]
+                total += layers.whole_ns[one]
         if total <= most_ns:
             for at in range(nets.first[value], nets.first[value + 1]):
                 root[root_of(root, nets.reader[at])] = to
-            made.whole_ns[to] = total
+            layers.whole_ns[to] = total
     for group in range(len(root)):
         root[group] = root_of(root, group)
     for _ in range(_ROUNDS):
         for group in range(len(root)):
-            settle(nets, made, group, most_ns + (most_ns >> 3))
+            settle(nets, layers, group, most_ns + (most_ns >> 3))
     for group in range(len(root)):
         seen[group] = -1
-    made.cut_ns[0] = 0
+    layers.cut_ns[0] = 0
     for value in range(len(nets.maker)):
         seen[root[nets.maker[value]]] = value
         for at in range(nets.first[value], nets.first[value + 1]):
             one = root[nets.reader[at]]
             if seen[one] != value:
                 seen[one] = value
-                made.cut_ns[0] += nets.wire_ns[value]
+                layers.cut_ns[0] += nets.wire_ns[value]
 
 
-def settle(nets: Nets, made: Joined, group: int, most_ns: int) -> None:
+def settle(nets: Nets, layers: Joined, group: int, most_ns: int) -> None:
     """Set a group into the layer with which it exchanges most, if there is room."""
-    root, pull_ns = made.root, made.pull_ns
+    root, pull_ns = layers.root, layers.pull_ns
     low, high = nets.near_first[group], nets.near_first[group + 1]
     for at in range(low, high):
         pull_ns[root[nets.near[at]]] += nets.near_ns[at]
@@ -92,11 +92,11 @@ def settle(nets: Nets, made: Joined, group: int, most_ns: int) -> None:
     best = here
     for at in range(low, high):
         there = root[nets.near[at]]
-        if pull_ns[there] > pull_ns[best] and made.whole_ns[there] + nets.work_ns[group] <= most_ns:
+        if pull_ns[there] > pull_ns[best] and layers.whole_ns[there] + nets.work_ns[group] <= most_ns:
             best = there
     for at in range(low, high):
         pull_ns[root[nets.near[at]]] = 0
     if best != here:
-        made.whole_ns[here] -= nets.work_ns[group]
-        made.whole_ns[best] += nets.work_ns[group]
+        layers.whole_ns[here] -= nets.work_ns[group]
+        layers.whole_ns[best] += nets.work_ns[group]
         root[group] = best

@@ -97,15 +97,15 @@ def ask(problem: Problem, tell: Callable[[Listed], object] = lambda _: None) -> 
     asked = Asked([], [], names, tuple(name for name in LISTED if name not in names))
     for name in names:
         try:
-            made: tuple[Plan, ...]
+            given: tuple[Plan, ...]
             if name in _BOTH:
-                made = plans(import_module(f"placement.algorithms.{name}").schedule(problem))
+                given = plans(import_module(f"placement.algorithms.{name}").schedule(problem))
             else:
-                made = (load(name)(problem),)
+                given = (load(name)(problem),)
         except InfeasibleError as error:
             asked.failed.append(error)
             continue
-        for plan in made:
+        for plan in given:
             if all(device in allowed for device, allowed in zip(plan.device, problem.allowed, strict=True)):
                 asked.found.append(Listed(name, completed(problem, plan)))
                 tell(asked.found[-1])
@@ -130,70 +130,70 @@ def fitting(ops: int, devices: int, effort: Effort) -> tuple[str, ...]:
 # --- cuts of an order ------------------------------------------------------------------------------------------------
 
 
-def cuts(made: Decisions, base: Sequence[int], *, tight: bool) -> Iterator[Vector]:
+def cuts(decisions: Decisions, base: Sequence[int], *, tight: bool) -> Iterator[Vector]:
     """Devices [G] of cuts; a group keeps its device of `base` [G] where it may not have that of its stretch.
 
     `tight`: memory could be short, so cuts by memory come first.
     """
-    speeds = speeds_of(made)
-    kinds = [(made.work_ns, speeds), (held_by(made), np.ones(len(speeds)))]
-    crossing = [crossing_of(made, order) for order in made.orders]
+    speeds = speeds_of(decisions)
+    kinds = [(decisions.work_ns, speeds), (held_by(decisions), np.ones(len(speeds)))]
+    crossing = [crossing_of(decisions, order) for order in decisions.orders]
     for slack in _SLACKS:
         for weight, fast in kinds[::-1] if tight else kinds:
-            for some in _teams(working(made.problem), speeds):
-                for row, order in enumerate(made.orders):
+            for some in _teams(working(decisions.problem), speeds):
+                for row, order in enumerate(decisions.orders):
                     stretch = stretches(crossing[row], weight[order], fast[some], slack)
-                    yield placed(made, base, order, stretch, some)
+                    yield placed(decisions, base, order, stretch, some)
 
 
-def apart(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
+def apart(decisions: Decisions, base: Sequence[int]) -> Iterator[Vector]:
     """Devices [G] of parts, where there are several, one after the other: each is on a device, or cut.
 
     What parts share is spread. Then all goes where most of its values are, as weights may be dear to send.
     """
-    parts, busy = int(made.part.max(initial=-1)) + 1, working(made.problem)
+    parts, busy = int(decisions.part.max(initial=-1)) + 1, working(decisions.problem)
     if parts < 2:
         return
-    order = made.orders[0]
-    order = order[made.part[order] >= 0]
-    order = order[np.argsort(made.part[order], kind="stable")]
-    crossing, weight = crossing_of(made, order), made.work_ns[order]
-    values, seen = values_of(made), set()
+    order = decisions.orders[0]
+    order = order[decisions.part[order] >= 0]
+    order = order[np.argsort(decisions.part[order], kind="stable")]
+    crossing, weight = crossing_of(decisions, order), decisions.work_ns[order]
+    values, seen = values_of(decisions), set()
     for k in dict.fromkeys((min(parts, len(busy)), len(busy))):
         for slack in _SLACKS[:2]:
             stretch = stretches(crossing, weight, np.ones(k), slack)
             if stretch.tobytes() in seen:
                 continue
             seen.add(stretch.tobytes())
-            some = np.full(len(made.free), -1)
+            some = np.full(len(decisions.free), -1)
             some[order] = stretch
-            every = spread(some, made.pair, made.pair_ns, made.resident, k)
-            device = placed(made, base, np.arange(len(every)), every, busy)
+            every = spread(some, decisions.pair, decisions.pair_ns, decisions.resident, k)
+            device = placed(decisions, base, np.arange(len(every)), every, busy)
             yield device
             for _ in range(_PULLS):
-                moves = pulled(made, values, device)
+                moves = pulled(decisions, values, device)
                 device = device.copy()
                 device[moves[:, 0]] = moves[:, 1]
             yield device
 
 
-def layers(made: Decisions, base: Sequence[int]) -> Iterator[Vector]:
+def layers(decisions: Decisions, base: Sequence[int]) -> Iterator[Vector]:
     """Devices [G] of layers, in the order in which they begin: on devices that work, all or some, or on CPUs."""
-    place = np.full(len(made.free), len(made.group))
-    row = made.row[made.group[made.problem.topological]]
+    place = np.full(len(decisions.free), len(decisions.group))
+    row = decisions.row[decisions.group[decisions.problem.topological]]
     np.minimum.at(place, row[row >= 0], np.flatnonzero(row >= 0))
-    cpus = [device for device, cpu in enumerate(made.problem.cpu) if cpu]
-    sets = [working(made.problem)] + [cpus] * (len(cpus) > 1 and len(cpus) < len(made.problem.cpu))
-    nets, whole, speeds, seen = nets_of(made), made.work_ns.sum(), speeds_of(made), set()
+    cpus = [device for device, cpu in enumerate(decisions.problem.cpu) if cpu]
+    sets = [working(decisions.problem)] + [cpus] * (len(cpus) > 1 and len(cpus) < len(decisions.problem.cpu))
+    nets, whole, speeds, seen = nets_of(decisions), decisions.work_ns.sum(), speeds_of(decisions), set()
     for share in _OF_LAYERS:
         for busy in sets:
             for some in _teams(busy, speeds):
                 layer = layers_of(nets, whole * share / len(some))
-                order = np.lexsort((place, _begun(layer, place, made.work_ns)[layer]))
-                crossing = crossing_of(made, order)
+                order = np.lexsort((place, _begun(layer, place, decisions.work_ns)[layer]))
+                crossing = crossing_of(decisions, order)
                 for slack in _SLACKS[:2]:
-                    stretch = stretches(crossing, made.work_ns[order], speeds[some], slack)
-                    device = placed(made, base, order, stretch, some)
+                    stretch = stretches(crossing, decisions.work_ns[order], speeds[some], slack)
+                    device = placed(decisions, base, order, stretch, some)
                     if device.tobytes() not in seen:
                         seen.add(device.tobytes())
                         yield device
@@ -211,12 +211,12 @@ def _begun(layer: Vector, place: Vector, work_ns: Floats) -> Vector:
     return found
 
 
-def speeds_of(made: Decisions) -> Floats:
+def speeds_of(decisions: Decisions) -> Floats:
     """[D] how fast each device does all of the work, of what has a kernel there."""
-    times = made.problem.tables.kind_ns[made.ops].astype(np.float64)
+    times = decisions.problem.tables.kind_ns[decisions.ops].astype(np.float64)
     fastest = np.where(times < 0, np.inf, times).min(axis=1)
     taken = np.where(times < 0, np.where(fastest < np.inf, fastest, 0)[:, None], times).sum(axis=0)
-    speed = (1.0 / (taken + 1))[made.problem.tables.kind]
+    speed = (1.0 / (taken + 1))[decisions.problem.tables.kind]
     shares: Floats = speed / speed.max()
     return shares
 
@@ -232,19 +232,21 @@ def _counts(devices: int) -> list[int]:
     return [k for k in range(devices, 1, -1) if k <= 4 or k in (6, 8, 12, 16, 24, 32) or k == devices]
 
 
-def held_by(made: Decisions) -> Floats:
+def held_by(decisions: Decisions) -> Floats:
     """[M] the bytes of each group: resident, and what its ops put out."""
-    tables = made.problem.tables
-    row = made.row[made.group[tables.tensor_op]]
+    tables = decisions.problem.tables
+    row = decisions.row[decisions.group[tables.tensor_op]]
     kept = row >= 0
-    out: Floats = np.bincount(row[kept], tables.tensor_bytes[kept], len(made.free)) + made.resident.astype(float)
+    out: Floats = np.bincount(row[kept], tables.tensor_bytes[kept], len(decisions.free)) + decisions.resident.astype(
+        float
+    )
     return out
 
 
-def crossing_of(made: Decisions, order: Vector) -> Floats:
+def crossing_of(decisions: Decisions, order: Vector) -> Floats:
     """[-1 + groups in the order] what crosses if it is cut behind each place: each value between them once."""
-    tables, count = made.problem.tables, len(order)
-    place = np.append(positions(order, len(made.free)), -1)[made.row[made.group]]
+    tables, count = decisions.problem.tables, len(order)
+    place = np.append(positions(order, len(decisions.free)), -1)[decisions.row[decisions.group]]
     source, target = place[tables.tensor_op[tables.edge_tensor]], place[tables.consumer]
     kept = (source >= 0) & (target >= 0)
     tensor = tables.edge_tensor[kept]
@@ -253,8 +255,8 @@ def crossing_of(made: Decisions, order: Vector) -> Floats:
         np.minimum.at(low, tensor, end)
         np.maximum.at(high, tensor, end)
     spans = np.flatnonzero(high >= 0)
-    change: Floats = np.bincount(low[spans], made.wire_ns[spans], count + 1).astype(float)
-    change -= np.bincount(high[spans], made.wire_ns[spans], count + 1)
+    change: Floats = np.bincount(low[spans], decisions.wire_ns[spans], count + 1).astype(float)
+    change -= np.bincount(high[spans], decisions.wire_ns[spans], count + 1)
     return np.cumsum(change)[: count - 1]
 
 
@@ -323,29 +325,31 @@ def _lowest(values: Floats, first: Vector) -> Vector:
     return found
 
 
-def placed(made: Decisions, base: Sequence[int], order: Vector, stretch: Vector, busy: Sequence[int]) -> Vector:
+def placed(decisions: Decisions, base: Sequence[int], order: Vector, stretch: Vector, busy: Sequence[int]) -> Vector:
     """[G] the device of each group: that of its stretch, else the CPU beside it, else that of `base`."""
-    device, home = np.array(base, np.int64), np.array(made.problem.home, np.int64)
+    device, home = np.array(base, np.int64), np.array(decisions.problem.home, np.int64)
     wanted = np.array(busy, np.int64)[stretch % len(busy)]
-    there, beside = made.allowed[order, wanted], made.allowed[order, home[wanted]]
-    device[made.free[order]] = np.where(there, wanted, np.where(beside, home[wanted], device[made.free[order]]))
+    there, beside = decisions.allowed[order, wanted], decisions.allowed[order, home[wanted]]
+    device[decisions.free[order]] = np.where(
+        there, wanted, np.where(beside, home[wanted], device[decisions.free[order]])
+    )
     return device
 
 
 # --- list schedules --------------------------------------------------------------------------------------------------
 
 
-def lists(made: Decisions, ranks: Ints) -> Iterator[Vector]:
+def lists(decisions: Decisions, ranks: Ints) -> Iterator[Vector]:
     """Devices [G] of list schedules, with and without links; those that run out of room are left out."""
     from placement.search.compiled import schedule as run  # late: it loads LLVM
 
-    problem = made.problem
+    problem = decisions.problem
     place = positions(problem.topological, len(ranks))
     order = np.lexsort((place, -ranks)).astype(np.int64)
-    jobs, devices = _jobs(made), len(problem.capacity)
+    jobs, devices = _jobs(decisions), len(problem.capacity)
     lanes = np.minimum(problem.tables.lanes, 64)
     links = max(len(problem.tables.routes.link_names), 1)
-    for some in subsets(problem, speeds_of(made)):
+    for some in subsets(problem, speeds_of(decisions)):
         use = np.zeros(devices, np.int64)
         use[list(some)] = 1
         may = jobs.may.reshape(-1, devices)
@@ -385,9 +389,9 @@ def subsets(problem: Problem, speeds: Floats) -> list[tuple[int, ...]]:
     return found
 
 
-def _jobs(made: Decisions) -> Jobs:
+def _jobs(decisions: Decisions) -> Jobs:
     """The input of the schedule, as columns of 64 bits."""
-    problem = made.problem
+    problem = decisions.problem
     tables, routes = problem.tables, problem.tables.routes
     held = discipline(routes, problem.options.contention).held
     may = np.zeros((len(problem.allowed), len(problem.capacity)), np.int64)
@@ -400,7 +404,7 @@ def _jobs(made: Decisions) -> Jobs:
         return np.array(values, np.int64).reshape(-1)
 
     return Jobs(
-        group=column(made.group),
+        group=column(decisions.group),
         may=column(may),
         run_ns=column(tables.run_ns),
         instant=column(tables.instant),
@@ -423,5 +427,5 @@ def _jobs(made: Decisions) -> Jobs:
 def _per_byte(bytes_per_s: Ints) -> Vector:
     """Nanoseconds per byte, with RATE_BITS of a fraction; 0 where bytes cost no time."""
     rate = np.maximum(bytes_per_s, 1).astype(np.float64)
-    made: Vector = np.where(bytes_per_s > 0, np.minimum(1e9 * 2**RATE_BITS / rate, 2.0**30), 0).astype(np.int64)
-    return made
+    found: Vector = np.where(bytes_per_s > 0, np.minimum(1e9 * 2**RATE_BITS / rate, 2.0**30), 0).astype(np.int64)
+    return found

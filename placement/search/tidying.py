@@ -40,19 +40,19 @@ class Values:
 
 def tidied(judge: Judge, best: Candidate) -> Candidate:
     """The best placement with fewer transfers, as quick and with no more memory lacking; else it itself."""
-    made, most = judge.made, judge.judged + min(judge.judged // KEPT, _MOST)
+    decisions, most = judge.decisions, judge.judged + min(judge.judged // KEPT, _MOST)
     if best.ns >= NEVER:
         return best
-    values = values_of(made)
+    values = values_of(decisions)
     best = _gathered(judge, values, best, most)
-    moved_ns = values.moved_ns(made.spread(best.device))
+    moved_ns = values.moved_ns(decisions.spread(best.device))
     for _ in range(_ROUNDS):
-        before, waiting = best, [pulled(made, values, best.device)]
+        before, waiting = best, [pulled(decisions, values, best.device)]
         while waiting and judge.judged < most:
             moves = waiting.pop()
             device = best.device.copy()
             device[moves[:, 0]] = moves[:, 1]
-            after_ns = values.moved_ns(made.spread(device))
+            after_ns = values.moved_ns(decisions.spread(device))
             found = judge.judge("fewer transfers", device, best.ops) if after_ns < moved_ns else best
             if after_ns < moved_ns and found.rank <= best.rank:
                 best, moved_ns = found, after_ns
@@ -65,23 +65,23 @@ def tidied(judge: Judge, best: Candidate) -> Candidate:
 
 def _gathered(judge: Judge, values: Values, best: Candidate, most: int) -> Candidate:
     """The placement with fewer devices that hardly work, as quick and with no more transfers; else it itself."""
-    made = judge.made
-    where, devices = made.spread(best.device), made.allowed.shape[1]
-    tables = made.problem.tables
+    decisions = judge.decisions
+    where, devices = decisions.spread(best.device), decisions.allowed.shape[1]
+    tables = decisions.problem.tables
     run_ns = tables.kind_ns[np.arange(len(where)), tables.kind[where]]
     work = np.bincount(where, np.maximum(run_ns, 0), devices)
     order, hardly = np.argsort(work, kind="stable"), work * _HARDLY < work.max()
     moved_ns, targets = values.moved_ns(where), order[~hardly[order]].tolist()
     for target in dict.fromkeys([*targets[: _TARGETS - 1], *targets[-1:]]):
-        on = best.device[made.free]
-        small = [made.free[on == device] for device in np.flatnonzero(hardly).tolist()]
-        small = [groups for groups in small if len(groups) and made.allowed[made.row[groups], target].all()]
+        on = best.device[decisions.free]
+        small = [decisions.free[on == device] for device in np.flatnonzero(hardly).tolist()]
+        small = [groups for groups in small if len(groups) and decisions.allowed[decisions.row[groups], target].all()]
         waiting = [small] if small else []
         while waiting and judge.judged < most:
             some = waiting.pop()
             device = best.device.copy()
             device[np.concatenate(some)] = target
-            after_ns = values.moved_ns(made.spread(device))
+            after_ns = values.moved_ns(decisions.spread(device))
             found = judge.judge("fewer devices", device, best.ops) if after_ns <= moved_ns else best
             if after_ns <= moved_ns and found.rank <= best.rank:
                 best, moved_ns = found, after_ns
@@ -90,26 +90,26 @@ def _gathered(judge: Judge, values: Values, best: Candidate, most: int) -> Candi
     return best
 
 
-def values_of(made: Decisions) -> Values:
+def values_of(decisions: Decisions) -> Values:
     """All values that may have to cross."""
-    tables = made.problem.tables
-    wire_ns = np.rint(made.wire_ns).astype(np.int64)  # whole: the same on every machine
+    tables = decisions.problem.tables
+    wire_ns = np.rint(decisions.wire_ns).astype(np.int64)  # whole: the same on every machine
     kept = np.flatnonzero(wire_ns[tables.edge_tensor] > 0)
     tensor, target = tables.edge_tensor[kept].astype(np.int64), tables.consumer[kept].astype(np.int64)
     return Values(tensor, tables.tensor_op[tensor].astype(np.int64), target, wire_ns[tensor])
 
 
-def pulled(made: Decisions, values: Values, device: Vector) -> Vector:
+def pulled(decisions: Decisions, values: Values, device: Vector) -> Vector:
     """[C, 2] groups that would have less to transfer elsewhere and the device for it, the most pulled one first."""
-    one, other = made.group[values.source], made.group[values.target]
+    one, other = decisions.group[values.source], decisions.group[values.target]
     apart = one != other
-    pull = np.zeros((len(device), made.allowed.shape[1]), np.int64)
+    pull = np.zeros((len(device), decisions.allowed.shape[1]), np.int64)
     np.add.at(pull, (one[apart], device[other[apart]]), values.wire_ns[apart])
     np.add.at(pull, (other[apart], device[one[apart]]), values.wire_ns[apart])
-    here = pull[made.free, device[made.free]]
-    pull = np.where(made.allowed, pull[made.free], -1)
+    here = pull[decisions.free, device[decisions.free]]
+    pull = np.where(decisions.allowed, pull[decisions.free], -1)
     there = pull.argmax(axis=1)
     gain = pull[np.arange(len(there)), there] - here
     order = np.argsort(-gain, kind="stable")
     order = order[gain[order] > 0]
-    return np.stack([made.free[order], there[order]], axis=1)
+    return np.stack([decisions.free[order], there[order]], axis=1)

@@ -61,21 +61,21 @@ class Walker:
     def __init__(self, judge: Judge, group_of: Vector, seed: int, layer: Vector | None = None) -> None:
         from placement.search.moves import COUNTS, ODD_BITS, ODDS, Groups, Walk  # late: it loads LLVM
 
-        made, devices = judge.made, len(judge.capacity)
-        moved, n = len(made.free), len(made.group)
-        near_first, near = _neighbours(made)
-        self.layer = sizes(made) if layer is None else layer  # [C, M]
+        decisions, devices = judge.decisions, len(judge.capacity)
+        moved, n = len(decisions.free), len(decisions.group)
+        near_first, near = _neighbours(decisions)
+        self.layer = sizes(decisions) if layer is None else layer  # [C, M]
         member, begin, until = _members(self.layer)
-        self.judge, self.made = judge, made
+        self.judge, self.decisions = judge, decisions
         self.patience = limits.PATIENCE.most  # read here: the walk may be in another thread
         self.group_of = group_of
         self.groups = Groups(
-            first=made.first.astype(np.int64),
-            ops=made.ops.astype(np.int64),
-            allowed=made.allowed.astype(np.int64).reshape(-1),
-            resident=made.resident,
-            order=made.orders.reshape(-1),
-            place=made.places.reshape(-1),
+            first=decisions.first.astype(np.int64),
+            ops=decisions.ops.astype(np.int64),
+            allowed=decisions.allowed.astype(np.int64).reshape(-1),
+            resident=decisions.resident,
+            order=decisions.orders.reshape(-1),
+            place=decisions.places.reshape(-1),
             member=member.reshape(-1),
             begin=begin.reshape(-1),
             until=until.reshape(-1),
@@ -95,14 +95,14 @@ class Walker:
             random=np.array([(seed * 2654435761 + 88172645463325252) % 2**63], np.int64),
             odds=np.array([round(-log((at + 0.5) / ODDS) * 2**ODD_BITS) for at in range(ODDS)], np.int64),
         )
-        self.ahead = ahead_of(made)
+        self.ahead = ahead_of(decisions)
         self.device = np.zeros(n, np.int32)
         self.rows = self.device.view().reshape(1, -1)
         self.rows.setflags(write=False)
-        self.resident = np.array(made.problem.resident, np.int64)
-        tables = made.problem.tables
+        self.resident = np.array(decisions.problem.resident, np.int64)
+        tables = decisions.problem.tables
         self.bytes_ = 3 * int(tables.tensor_bytes.sum() + tables.resident_bytes.sum() + tables.scratch_bytes.sum())
-        self.looped = len(np.unique(made.problem.tables.node)) < n  # some node is several ops, of one priority
+        self.looped = len(np.unique(decisions.problem.tables.node)) < n  # some node is several ops, of one priority
 
     def cycle(self, start: Candidate, length: int, tenths: int, progress: Progress) -> Candidate:
         """Walk from a start for so many judgements, cooling: the best that was found, or the start.
@@ -114,9 +114,9 @@ class Walker:
         from placement.search.moves import HEAT_BITS, OVER_BITS
 
         judge, walk, count = self.judge, self.walk, self.walk.counts
-        walk.device[:] = start.device[self.made.free]
+        walk.device[:] = start.device[self.decisions.free]
         walk.best[:] = walk.device
-        self.device[:] = self.made.spread(start.device)
+        self.device[:] = self.decisions.spread(start.device)
         walk.used[:] = np.bincount(start.device, self.resident, len(judge.capacity)).astype(np.int64)
         ops = np.zeros(0, np.int32) if start.ops is None else np.array(start.ops, np.int32)
         ranked = ops.view().reshape(min(len(ops), 1), -1) if len(ops) else np.zeros((0, len(self.device)), np.int32)
@@ -156,7 +156,7 @@ class Walker:
         from placement.search import moves as at  # late: it loads LLVM
 
         device = start.device.copy()
-        device[self.made.free] = self.walk.best
+        device[self.decisions.free] = self.walk.best
         count = self.walk.counts
         return Candidate(device, as_ops(ops) if len(ops) else None, int(count[at.BEST]), int(count[at.BEST_OVER]))
 
@@ -232,26 +232,26 @@ def orders(walker: Walker, of: Candidate) -> list[tuple[str, Ids | None]]:
     """Orders of ops to try with a placement: by ready time, and by rank with the transfers that it has."""
     if not walker.judge.orders or of.ns >= NEVER or not walker.judge.left():
         return []
-    return [("ready times", None), ("ranks", ranked_ops(walker.made, of.device))]
+    return [("ready times", None), ("ranks", ranked_ops(walker.decisions, of.device))]
 
 
-def ranked_ops(made: Decisions, device: Vector) -> Ids:
+def ranked_ops(decisions: Decisions, device: Vector) -> Ids:
     """[n] the ops by falling rank under a placement: the longest way to the end of the step with its transfers.
 
     A node in a loop has the place of its first iteration, as a plan has one priority for all of them.
     """
-    tables = made.problem.tables
-    rank = ranks_on(made.problem, made.spread(device), made.wire_ns)
+    tables = decisions.problem.tables
+    rank = ranks_on(decisions.problem, decisions.spread(device), decisions.wire_ns)
     order = np.lexsort((np.arange(len(rank)), -rank))
     place = np.full(int(tables.node.max(initial=0)) + 1, len(rank))
     np.minimum.at(place, tables.node[order], np.arange(len(rank)))
     return as_ops(np.lexsort((np.arange(len(rank)), place[tables.node])))
 
 
-def _neighbours(made: Decisions) -> tuple[Vector, Vector]:
+def _neighbours(decisions: Decisions) -> tuple[Vector, Vector]:
     """[M+1] and [2 A] the groups that hand values to each or get some from it."""
-    one, other = np.concatenate([made.pair, made.pair[:, ::-1]]).T
-    by, first = by_key(one, len(made.free))
+    one, other = np.concatenate([decisions.pair, decisions.pair[:, ::-1]]).T
+    by, first = by_key(one, len(decisions.free))
     return first.astype(np.int64), other[by].astype(np.int64)
 
 

@@ -39,8 +39,8 @@ def side_by_side(walker: Walker, starts: Sequence[Candidate]) -> tuple[list[Cand
     The judge of the given walker has the counts of all walks afterwards. What ends one ends all.
     """
     judge = walker.judge
-    problem, since = judge.made.problem, judge.judged
-    count = walks_of(problem.effort, len(judge.made.group)) - 1
+    problem, since = judge.decisions.problem, judge.judged
+    count = walks_of(problem.effort, len(judge.decisions.group)) - 1
     with ExitStack() as stack:
         walkers = [walker]
         for at in range(1, count + 1):

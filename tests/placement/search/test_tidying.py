@@ -37,15 +37,15 @@ def test_nothing_gets_worse_and_less_moves(problem: Problem, data: st.DataObject
         return
     chosen = [data.draw(st.sampled_from(allowed)) for allowed in problem.allowed]
     with judging(problem) as judge:
-        if not len(judge.made.free):
+        if not len(judge.decisions.free):
             return
         before = judge.judge("drawn", chosen)
         after = tidied(judge, before)
-        values = values_of(judge.made)
+        values = values_of(judge.decisions)
         again = judge.judge("again", after.device, after.ops)
     assert after.rank == again.rank <= before.rank
     assert all(device in allowed for device, allowed in zip(after.device, problem.allowed, strict=True))
-    moved, left = (values.moved_ns(judge.made.spread(one.device)) for one in (before, after))
+    moved, left = (values.moved_ns(judge.decisions.spread(one.device)) for one in (before, after))
     assert left < moved or (left == moved and used(after) < used(before)) or after is before
     if before.ns >= NEVER:
         assert after is before
@@ -67,7 +67,7 @@ def test_a_device_that_hardly_works_hands_on_what_it_has() -> None:
         names = [problem.graph.names[int(node)] for node in problem.tables.node]
         chosen = [0] * len(problem.allowed)
         for name, device in (("b", 1), ("short", 2)):
-            chosen[int(judge.made.group[names.index(name)])] = device
+            chosen[int(judge.decisions.group[names.index(name)])] = device
         before = judge.judge("by hand", chosen)
         after = tidied(judge, before)
     assert after.ns <= before.ns
@@ -87,11 +87,14 @@ def test_ops_off_the_critical_path_go_back_to_their_neighbours() -> None:
         tables = problem.tables
         chosen = [0] * len(problem.allowed)
         for op, name in enumerate(names):
-            chosen[int(judge.made.group[op])] = 2 if name == "long" else int(name == "c3")
+            chosen[int(judge.decisions.group[op])] = 2 if name == "long" else int(name == "c3")
         before = judge.judge("by hand", chosen)
         after = tidied(judge, before)
         assert after.ns <= before.ns
-        assert len(set(after.device[judge.made.group[[op for op in range(len(tables)) if op != long_]]].tolist())) == 1
+        assert (
+            len(set(after.device[judge.decisions.group[[op for op in range(len(tables)) if op != long_]]].tolist()))
+            == 1
+        )
 
 
 def test_a_tensor_counts_once_for_each_device() -> None:
