@@ -133,11 +133,11 @@ def _solve(
     ours, theirs = verdict(problem, plan), verdict(problem, alone)
     if ours <= theirs:
         return name, plan, ()
-    full, faster = ours[0] > theirs[0], f"single takes {show_nanos(theirs[1])}"
+    full, faster = ours.full > theirs.full, f"single takes {show_nanos(theirs.ns)}"
     if not own:
-        said = "would run out of memory" if full else f"takes {_shown(ours[1])}"
+        said = "would run out of memory" if full else f"takes {_shown(ours.ns)}"
         return name, plan, (f"{faster}, and {name}, which is shown, {said}",)
-    why = f"{name} would run out of memory in the step" if full else f"{faster} and {name} {_shown(ours[1])}"
+    why = f"{name} would run out of memory in the step" if full else f"{faster} and {name} {_shown(ours.ns)}"
     return "single", alone, (f"{why}, so this is the result of single",)
 
 

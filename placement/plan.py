@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from operator import index
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, NamedTuple, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -67,10 +67,17 @@ def makespan(problem: Problem, plan: Plan) -> Nanos:
     return _simulated(problem, plan, peaks=False)[0]
 
 
-def verdict(problem: Problem, plan: Plan) -> tuple[bool, Nanos]:
-    """Judge a plan: does memory run out while the step runs, and its makespan. The smaller, the better."""
+class Verdict(NamedTuple):
+    """The simulator's verdict on a plan: the smaller, the better."""
+
+    full: bool  # memory runs out while the step runs
+    ns: Nanos  # the makespan
+
+
+def verdict(problem: Problem, plan: Plan) -> Verdict:
+    """Simulate a plan, and judge it."""
     ends, held = _simulated(problem, plan, peaks=problem.tight)
-    return bool((held > np.array(problem.capacity)).any()), ends
+    return Verdict(bool((held > np.array(problem.capacity)).any()), ends)
 
 
 def _simulated(problem: Problem, plan: Plan, *, peaks: bool) -> tuple[Nanos, Ints]:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from placement.algorithms.single import each_alone
-from placement.plan import Plan, lacking, largest_alone, verdict
+from placement.plan import Plan, Verdict, lacking, largest_alone, verdict
 from placement.problem import NEVER, Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import decisions_of
@@ -109,14 +109,14 @@ def search(problem: Problem) -> Plan:
     return replace(chosen, notes=(*chosen.notes, *notes), search=record)
 
 
-def _best(problem: Problem, listed: Sequence[Listed]) -> tuple[tuple[bool, Nanos], Plan]:
+def _best(problem: Problem, listed: Sequence[Listed]) -> tuple[Verdict, Plan]:
     """The first of the best plans as they will be cut, and its verdict; equal plans are judged once."""
-    said: dict[tuple[tuple[int, ...], tuple[int, ...] | None], tuple[tuple[bool, Nanos], Plan]] = {}
+    said: dict[tuple[tuple[int, ...], tuple[int, ...] | None], tuple[Verdict, Plan]] = {}
     for one in listed:
         key = (tuple(one.plan.device), None if one.plan.priority is None else tuple(one.plan.priority))
         if key not in said:
             said[key] = verdict(problem, one.plan), one.plan
-    return min(said.values(), key=lambda one: (one[0][1] >= NEVER, one[0]))
+    return min(said.values(), key=lambda one: (one[0].ns >= NEVER, one[0]))
 
 
 def _near(problem: Problem, said: Candidate, found: Sequence[Candidate]) -> bool:

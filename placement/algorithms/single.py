@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from placement.plan import Plan, fits, verdict
+from placement.plan import Plan, Verdict, fits, verdict
 from placement.problem import Problem
 from simulator.assignment import CPU_OF_TASK, DEFAULT, ONLY, SINGLE
 from simulator.columns import Ints
@@ -27,7 +27,7 @@ def single(problem: Problem) -> Plan:
     runs is taken only if there is no other. Raises InfeasibleError if the resident bytes fit nowhere.
     """
     sets = _sets(problem)
-    best: tuple[bool, Nanos] | None = None
+    best: Verdict | None = None
     chosen: Plan | None = None
     tried: set[object] = set()
     for device in range(len(problem.capacity)):

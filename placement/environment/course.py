@@ -165,7 +165,7 @@ def course_of(problem: Problem, order: str = "depth") -> Course:
 def _base(problem: Problem) -> Nanos:
     """The makespan of `single`; where no device holds all, all work in a row, each op where it is fastest."""
     try:
-        _, taken = verdict(problem, single(problem))
+        taken = verdict(problem, single(problem)).ns
     except InfeasibleError:  # no single device holds the graph
         taken = NEVER
     if taken >= NEVER:
