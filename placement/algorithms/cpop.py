@@ -15,7 +15,7 @@ import numpy as np
 
 from placement.plan import Plan
 from placement.problem import Problem
-from placement.scheduling.insertion import Schedule, better, by_insertion, enter_all, plans
+from placement.scheduling.insertion import Schedule, better, by_insertion, enter_all
 from placement.scheduling.ranks import by_rank, downward_ranks, upward_ranks
 from placement.scheduling.running import machine_of
 
@@ -29,11 +29,11 @@ def cpop(problem: Problem) -> Plan:
     the one that TensorFlow would prefer. The plan has an order if that helps. Raises InfeasibleError when memory runs
     out on the way.
     """
-    return better(problem, plans(schedule(problem)))
+    return better(schedule(problem))
 
 
 def schedule(problem: Problem) -> Schedule:
-    """All ops entered."""
+    """The schedule of all ops; a search judges it with and without its order."""
     machine = machine_of(problem, enter_all)
     priority = upward_ranks(problem, machine) + downward_ranks(problem, machine)
     path, only = critical(problem, priority.tolist()), np.full(len(priority), -1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from placement.plan import Plan
 from placement.problem import Problem
 from placement.scheduling.earliest_start import earliest_start, enter_first
-from placement.scheduling.insertion import Schedule, better, plans
+from placement.scheduling.insertion import Schedule, better
 from placement.scheduling.ranks import levels
 from placement.scheduling.running import machine_of
 
@@ -22,10 +22,10 @@ def etf(problem: Problem) -> Plan:
     Equal levels go to the smaller row, then to the device that TensorFlow would prefer. The first member of a group
     decides for all. Raises InfeasibleError when memory runs out on the way.
     """
-    return better(problem, plans(schedule(problem)))
+    return better(schedule(problem))
 
 
 def schedule(problem: Problem) -> Schedule:
-    """All ops entered."""
+    """The schedule of all ops; a search judges it with and without its order."""
     machine = machine_of(problem, enter_first)
     return earliest_start(problem, machine, levels(problem, machine))

@@ -11,7 +11,7 @@ import numpy as np
 
 from placement.plan import Plan
 from placement.problem import Problem
-from placement.scheduling.insertion import Schedule, better, by_insertion, enter_all, plans
+from placement.scheduling.insertion import Schedule, better, by_insertion, enter_all
 from placement.scheduling.ranks import upward_ranks
 from placement.scheduling.running import machine_of
 
@@ -22,11 +22,11 @@ def heft(problem: Problem) -> Plan:
     Ties in rank go to the op that comes first in topological order, ties between devices to the one that TensorFlow
     would prefer. The first member of a group decides for all. Raises InfeasibleError when memory runs out on the way.
     """
-    return better(problem, plans(schedule(problem)))
+    return better(schedule(problem))
 
 
 def schedule(problem: Problem) -> Schedule:
-    """All ops entered, by falling rank; the sort is stable, so an op never overtakes its inputs."""
+    """The schedule of all ops, by falling rank; the sort is stable, so an op never overtakes its inputs."""
     machine = machine_of(problem, enter_all)
     ranks = upward_ranks(problem, machine)
     order = problem.topological

@@ -9,7 +9,7 @@ from __future__ import annotations
 from placement.plan import Plan
 from placement.problem import Problem
 from placement.scheduling.earliest_start import earliest_start, enter_first
-from placement.scheduling.insertion import Schedule, better, plans
+from placement.scheduling.insertion import Schedule, better
 from placement.scheduling.ranks import levels
 from placement.scheduling.running import machine_of
 
@@ -21,10 +21,10 @@ def m_etf(problem: Problem) -> Plan:
     device has room for both, what stays resident decides alone, and the simulator judges the plan. Raises
     InfeasibleError when there is no room for that either.
     """
-    return better(problem, plans(schedule(problem)))
+    return better(schedule(problem))
 
 
 def schedule(problem: Problem) -> Schedule:
-    """All ops entered."""
+    """The schedule of all ops; a search judges it with and without its order."""
     machine = machine_of(problem, enter_first)
     return earliest_start(problem, machine, levels(problem, machine), values=True)

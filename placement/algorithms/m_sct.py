@@ -17,7 +17,7 @@ import numpy as np
 from placement.plan import Plan
 from placement.problem import Problem
 from placement.scheduling.earliest_start import earliest_start, enter_first
-from placement.scheduling.insertion import Schedule, better, plans
+from placement.scheduling.insertion import Schedule, better
 from placement.scheduling.ranks import levels, mean_run, mean_transfer
 from placement.scheduling.running import machine_of
 from simulator.columns import Ids, Ints
@@ -35,12 +35,12 @@ def m_sct(problem: Problem) -> Plan:
     devices. Raises InfeasibleError when memory runs out on the way.
     """
     spared = favourites(problem)
-    plan = better(problem, plans(_entered(problem, spared)))
+    plan = better(_entered(problem, spared))
     return plan if spared is not None else replace(plan, notes=(*plan.notes, _UNSOLVED))
 
 
 def schedule(problem: Problem) -> Schedule:
-    """All ops entered."""
+    """The schedule of all ops; a search judges it with and without its order."""
     return _entered(problem, favourites(problem))
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from placement.plan import Plan
 from placement.problem import Problem
-from placement.scheduling.insertion import Schedule, better, by_insertion, enter_all, plans
+from placement.scheduling.insertion import Schedule, better, by_insertion, enter_all
 from placement.scheduling.ranks import by_rank, optimistic_costs
 from placement.scheduling.running import machine_of
 
@@ -25,11 +25,11 @@ def peft(problem: Problem) -> Plan:
     one that TensorFlow would prefer. Only devices count that a group may use. The first member of a group decides for
     all. Raises InfeasibleError when memory runs out on the way.
     """
-    return better(problem, plans(schedule(problem)))
+    return better(schedule(problem))
 
 
 def schedule(problem: Problem) -> Schedule:
-    """All ops entered."""
+    """The schedule of all ops; a search judges it with and without its order."""
     machine = machine_of(problem, enter_all)
     table = optimistic_costs(problem, machine)
     ranks = _means(np.array(table, np.int64).reshape(-1, len(problem.capacity)), problem)

@@ -226,9 +226,9 @@ def plans(schedule: Schedule) -> tuple[Plan, Plan]:
     return plan, replace(plan, priority=by_start(schedule.problem, schedule.start))
 
 
-def better(problem: Problem, found: tuple[Plan, Plan]) -> Plan:
-    """Of a plan without and with an order the one that ends first in the simulator; of equals the first."""
-    plan, ordered = found
+def better(schedule: Schedule) -> Plan:
+    """Of the plans of a schedule the one that ends first in the simulator; of equals that without an order."""
+    problem, (plan, ordered) = schedule.problem, plans(schedule)
     return ordered if makespan(problem, ordered) < makespan(problem, plan) else plan
 
 
