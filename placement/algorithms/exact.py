@@ -192,13 +192,13 @@ class SatModel:
                 if here == there:
                     continue
                 near = task[here] == task[there]
-                ways = [there] if near else [one for one in range(len(task)) if task[one] == task[there]]
-                least = min(problem.transfer_ns(here, one, nbytes) for one in ways)
+                entries = [there] if near else [one for one in range(len(task)) if task[one] == task[there]]
+                least = min(problem.transfer_ns(here, one, nbytes) for one in entries)
                 if least > self.last_ns:
                     self.model.add_bool_or([sent.negated(), got.negated()])
                     continue
                 self.model.add(self.start[reader] >= self.end[source] + least).only_enforce_if([sent, got])
-                for link, hold in self._holds(here, ways, nbytes).items():
+                for link, hold in self._holds(here, entries, nbytes).items():
                     key = (tensor, there if near else len(task) + task[there], link)
                     if key not in held:
                         used, begin = self.model.new_bool_var(""), self.model.new_int_var(0, self.last_ns, "")
@@ -210,10 +210,10 @@ class SatModel:
                     self.model.add_bool_or([sent.negated(), got.negated(), used])
                     self.model.add(self.start[reader] >= begin + hold).only_enforce_if([sent, got])
 
-    def _holds(self, here: int, ways: list[int], nbytes: int) -> dict[int, Nanos]:
-        """The links that are held on all ways, and for how long."""
+    def _holds(self, here: int, entries: list[int], nbytes: int) -> dict[int, Nanos]:
+        """The links that a transfer holds to whichever of these devices it goes, and for how long."""
         routes = self.problem.tables.routes
-        rows = [int(routes.of[here, one]) for one in ways]
+        rows = [int(routes.of[here, one]) for one in entries]
         if not nbytes or min(rows) < 0:
             return {}
         by = discipline(routes, self.problem.options.contention).held

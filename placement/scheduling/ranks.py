@@ -63,8 +63,8 @@ def downward_ranks(problem: Problem, machine: Machine | None = None) -> Ints:
     return ints(ranks)
 
 
-def ways(problem: Problem, work_ns: npt.NDArray[np.float64]) -> Ints:
-    """[n] the longest way through the step by each op, in picoseconds: ops take `work_ns` [n], transfers no time."""
+def longest_paths(problem: Problem, work_ns: npt.NDArray[np.float64]) -> Ints:
+    """[n] the longest path through each op, in picoseconds: ops take `work_ns` [n], transfers no time."""
     machine = machine_of(problem, rank_up)
     before, after = machine.new(len(problem.group)), machine.new(len(problem.group))
     order, work, wire = map(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from placement.search.ahead import Ahead
 from placement.search.layers import Joined, Nets, join
 from placement.search.moves import Groups, Walk, find_critical, walk_on
-from placement.search.schedules import Jobs, Schedule, list_schedule
+from placement.search.schedules import Jobs, ScheduleState, list_schedule
 from simulator.execution.choosing import STEP, CompiledSources
 from simulator.execution.compiled.engine import ARENA, LAID
 from simulator.execution.compiled.kernel import Parameter, made
@@ -38,5 +38,7 @@ _OVER = [_GROUPS, _WALK, _LINE, _NUMBER, _LINE, _LINE, _AHEAD]
 
 walk = made(walk_on, [LAID, ARENA, *_OVER, *[_NUMBER] * 5], WALK)
 critical = made(find_critical, [LAID, ARENA, Parameter(Array("int32", 1)), _COLUMN, _COLUMN, _COLUMN, _WALK], CRITICAL)
-schedule = made(list_schedule, [Parameter(Table(Jobs)), Parameter(Table(Schedule), (Schedule,)), _NUMBER], SCHEDULE)
+schedule = made(
+    list_schedule, [Parameter(Table(Jobs)), Parameter(Table(ScheduleState), (ScheduleState,)), _NUMBER], SCHEDULE
+)
 layered = made(join, [Parameter(Table(Nets)), Parameter(Table(Joined), (Joined,)), _NUMBER], LAYERED)

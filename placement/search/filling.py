@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from placement.scheduling.insertion import PS_PER_NS
-from placement.scheduling.ranks import ways
+from placement.scheduling.ranks import longest_paths
 from placement.search.decisions import Decisions, Vector, fastest, working
 from placement.search.starts import crossing_of, held_by, placed, speeds_of, stretches
 
@@ -54,14 +54,14 @@ def filled(decisions: Decisions, base: Sequence[int]) -> Iterator[Vector]:
 def waited_late(decisions: Decisions) -> npt.NDArray[np.bool_]:
     """[M] groups with large weights that may be late by as much as the processor of the first device is slower.
 
-    A group may be late by what all ways through it lack to the longest way of the step, each op on its fastest device.
-    It is slower by the time of its ops and of its values. Where processors do the work there are none.
+    A group may be late by what all paths through it lack to the longest path, each op on its fastest device. It is
+    slower by the time of its ops and of its values. Where processors do the work there are none.
     """
     problem, busy = decisions.problem, working(decisions.problem)
     home = problem.home[busy[0]]
     if home in busy or not len(decisions.free):
         return np.zeros(len(decisions.free), bool)
-    through_ns = ways(problem, fastest(problem)) / PS_PER_NS
+    through_ns = longest_paths(problem, fastest(problem)) / PS_PER_NS
     row = decisions.row[decisions.group]
     longest_ns = np.zeros(len(decisions.free))
     np.maximum.at(longest_ns, row[row >= 0], through_ns[row >= 0])

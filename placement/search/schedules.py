@@ -32,7 +32,7 @@ class Jobs(NamedTuple):
     resident: Ints  # [G]
 
 
-class Schedule(NamedTuple):
+class ScheduleState(NamedTuple):
     """The result of a list schedule, and its working memory."""
 
     device: Ints  # [G] -1: open
@@ -47,89 +47,89 @@ class Schedule(NamedTuple):
     order: Ints  # [n] the ops by falling rank, each after its inputs
 
 
-def _sent(jobs: Jobs, plan: Schedule, tensor: int, to: int, trial: int, aware: int) -> int:
+def _sent(jobs: Jobs, state: ScheduleState, tensor: int, to: int, trial: int, aware: int) -> int:
     """The time at which a tensor is on a device; with a trial of -1 it is sent there, else it would be."""
     devices, maker = len(jobs.lanes), jobs.maker[tensor]
-    source = plan.of_op[maker]
+    source = state.of_op[maker]
     if source < 0 or source == to or jobs.free[tensor]:
-        return plan.end_ns[maker]
-    known = plan.arrive_ns[tensor * devices + to]
+        return state.end_ns[maker]
+    known = state.arrive_ns[tensor * devices + to]
     if known >= 0:
         return known
     route = jobs.route[source * devices + to]
     if route < 0:
         return _NEVER
-    begin, nbytes = plan.end_ns[maker], jobs.nbytes[tensor]
+    begin, nbytes = state.end_ns[maker], jobs.nbytes[tensor]
     low = jobs.held_first[route]
     high = jobs.held_first[route + 1] if aware else low
     for at in range(low, high):
         link = jobs.held[at]
-        begin = max(begin, plan.trial_ns[link] if trial >= 0 and plan.trial[link] == trial else plan.free_ns[link])
+        begin = max(begin, state.trial_ns[link] if trial >= 0 and state.trial[link] == trial else state.free_ns[link])
     for at in range(low, high):
         link = jobs.held[at]
         until = begin + ((nbytes * jobs.link_per_byte[link]) >> RATE_BITS)
         if trial >= 0:
-            plan.trial_ns[link], plan.trial[link] = until, trial
+            state.trial_ns[link], state.trial[link] = until, trial
         else:
-            plan.free_ns[link] = until
+            state.free_ns[link] = until
     return begin + ((nbytes * jobs.per_byte[route]) >> RATE_BITS) + jobs.fixed_ns[route]
 
 
-def _settle(jobs: Jobs, plan: Schedule, op: int, to: int) -> None:
+def _settle(jobs: Jobs, state: ScheduleState, op: int, to: int) -> None:
     """Put a constant that waited for its first reader beside it, or where it may be."""
     group, devices = jobs.group[op], len(jobs.lanes)
-    if plan.device[group] < 0:
+    if state.device[group] < 0:
         chosen = to
         if not jobs.may[group * devices + to]:
             chosen = 0
             while not jobs.may[group * devices + chosen]:
                 chosen += 1
-        plan.device[group] = chosen
-        plan.room[chosen] -= jobs.resident[group]
-    plan.of_op[op] = plan.device[group]
+        state.device[group] = chosen
+        state.room[chosen] -= jobs.resident[group]
+    state.of_op[op] = state.device[group]
 
 
-def list_schedule(jobs: Jobs, plan: Schedule, aware: int) -> None:
+def list_schedule(jobs: Jobs, state: ScheduleState, aware: int) -> None:
     """Give each op of the list the device on which it ends first; `aware`: transfers wait for the links they hold."""
     devices, trial = len(jobs.lanes), 0
-    most = len(plan.lane_ns) // devices
-    for turn in range(len(plan.order)):
-        op = plan.order[turn]
+    most = len(state.lane_ns) // devices
+    for turn in range(len(state.order)):
+        op = state.order[turn]
         group = jobs.group[op]
-        if jobs.instant[op] and jobs.first[op] == jobs.first[op + 1] and plan.device[group] < 0:
+        if jobs.instant[op] and jobs.first[op] == jobs.first[op + 1] and state.device[group] < 0:
             continue  # a constant: its first reader decides
         best, chosen, lane = 2 * _NEVER, -1, 0
         for to in range(devices):
             length = jobs.run_ns[op * devices + to]
-            if plan.device[group] >= 0:
-                if plan.device[group] != to:
+            if state.device[group] >= 0:
+                if state.device[group] != to:
                     continue
-            elif not jobs.may[group * devices + to] or jobs.resident[group] > plan.room[to]:
+            elif not jobs.may[group * devices + to] or jobs.resident[group] > state.room[to]:
                 continue
             if length < 0:
                 continue
             trial += 1
             ready, soonest, which = 0, _NEVER, 0
             for at in range(jobs.first[op], jobs.first[op + 1]):
-                ready = max(ready, _sent(jobs, plan, jobs.tensor[at], to, trial, aware))
+                ready = max(ready, _sent(jobs, state, jobs.tensor[at], to, trial, aware))
             for one in range(jobs.lanes[to]):
-                if plan.lane_ns[to * most + one] < soonest:
-                    soonest, which = plan.lane_ns[to * most + one], one
+                if state.lane_ns[to * most + one] < soonest:
+                    soonest, which = state.lane_ns[to * most + one], one
             end = (ready if jobs.instant[op] else max(ready, soonest)) + length
             if end < best:
                 best, chosen, lane = end, to, which
         if chosen < 0:
-            plan.room[0] = -1
+            state.room[0] = -1
             return
-        if plan.device[group] < 0:
-            plan.device[group] = chosen
-            plan.room[chosen] -= jobs.resident[group]
-        plan.of_op[op], plan.end_ns[op] = chosen, best
+        if state.device[group] < 0:
+            state.device[group] = chosen
+            state.room[chosen] -= jobs.resident[group]
+        state.of_op[op], state.end_ns[op] = chosen, best
         if not jobs.instant[op]:
-            plan.lane_ns[chosen * most + lane] = best
+            state.lane_ns[chosen * most + lane] = best
         for at in range(jobs.first[op], jobs.first[op + 1]):
             tensor = jobs.tensor[at]
-            if plan.of_op[jobs.maker[tensor]] < 0:
-                _settle(jobs, plan, jobs.maker[tensor], chosen)
-            if plan.of_op[jobs.maker[tensor]] != chosen:
-                plan.arrive_ns[tensor * devices + chosen] = _sent(jobs, plan, tensor, chosen, -1, aware)
+            if state.of_op[jobs.maker[tensor]] < 0:
+                _settle(jobs, state, jobs.maker[tensor], chosen)
+            if state.of_op[jobs.maker[tensor]] != chosen:
+                state.arrive_ns[tensor * devices + chosen] = _sent(jobs, state, tensor, chosen, -1, aware)

@@ -42,7 +42,7 @@ from placement.scheduling.insertion import plans
 from placement.search.decisions import Decisions, Floats, Vector, working
 from placement.search.gathering import layers_of, nets_of
 from placement.search.parts import spread
-from placement.search.schedules import RATE_BITS, Jobs, Schedule
+from placement.search.schedules import RATE_BITS, Jobs, ScheduleState
 from placement.search.tidying import pulled, values_of
 from simulator.columns import Ints, positions
 from simulator.errors import InfeasibleError
@@ -355,7 +355,7 @@ def lists(decisions: Decisions, ranks: Ints) -> Iterator[Vector]:
         may = jobs.may.reshape(-1, devices)
         chosen = np.where((may * use).any(axis=1, keepdims=True), may * use, may)
         for aware in (1, 0):
-            schedule = Schedule(
+            state = ScheduleState(
                 device=np.full(len(may), -1),
                 of_op=np.full(len(ranks), -1),
                 end_ns=np.zeros(len(ranks), np.int64),
@@ -367,11 +367,11 @@ def lists(decisions: Decisions, ranks: Ints) -> Iterator[Vector]:
                 room=np.array(problem.capacity, np.int64),
                 order=order,
             )
-            run(jobs._replace(may=np.ascontiguousarray(chosen.reshape(-1))), schedule, aware)
-            if schedule.room.min() < 0:
+            run(jobs._replace(may=np.ascontiguousarray(chosen.reshape(-1))), state, aware)
+            if state.room.min() < 0:
                 continue
             first = np.array([allowed[0] if allowed else 0 for allowed in problem.allowed], np.int64)
-            yield np.where(schedule.device < 0, first, schedule.device)
+            yield np.where(state.device < 0, first, state.device)
 
 
 def subsets(problem: Problem, speeds: Floats) -> list[tuple[int, ...]]:

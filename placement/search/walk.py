@@ -236,7 +236,7 @@ def orders(walker: Walker, of: Candidate) -> list[tuple[str, Ids | None]]:
 
 
 def ranked_ops(decisions: Decisions, device: Vector) -> Ids:
-    """[n] the ops by falling rank under a placement: the longest way to the end of the step with its transfers.
+    """[n] the ops by falling rank under a placement: the longest path to the end of the step with its transfers.
 
     A node in a loop has the place of its first iteration, as a plan has one priority for all of them.
     """
