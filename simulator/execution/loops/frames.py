@@ -13,6 +13,8 @@ from enum import IntEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from simulator.graph.op_classes import ENTERS, EXITS, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.wording import printable
@@ -118,14 +120,15 @@ def read_flow(graph: Graph, ops: Ops, edges: Edges) -> Flow:
         for op, reader in zip(source, target, strict=True)
         if _output_frame(frames, frame, child, ops.kind[op], op) != frame[reader]
     )
+    sent = [ops.kind[op] in SENDS and ops.kind[reader] in RECVS for op, reader in zip(source, target, strict=True)]
     return Flow(
         graph=graph,
         ops=ops,
         edges=edges,
         source=source,
         target=target,
-        port=edges.port.tolist(),
-        data=_data_edges(ops, edges, source, target),
+        port=np.where(sent, 0, edges.port).tolist(),  # within a device the edge of a copy is a control edge
+        data=(np.array(sent, bool) | (edges.row >= 0)).tolist(),  # a Recv reads its Send, whatever that sends
         edge_kind=[kinds[op] for op in source],
         inputs=inputs,
         order=order,
@@ -134,14 +137,6 @@ def read_flow(graph: Graph, ops: Ops, edges: Edges) -> Flow:
         child=child,
         mixed=mixed if mixed is not None else next(between_frames, None),
     )
-
-
-def _data_edges(ops: Ops, edges: Edges, source: list[int], target: list[int]) -> list[bool]:
-    """[E] whether the edge carries a value; a Recv reads its Send, whatever that sends."""
-    return [
-        row >= 0 or (ops.kind[op] in SENDS and ops.kind[reader] in RECVS)
-        for row, op, reader in zip(edges.row.tolist(), source, target, strict=True)
-    ]
 
 
 def _order(source: list[int], target: list[int], back: list[bool], inputs: list[list[int]]) -> list[int]:

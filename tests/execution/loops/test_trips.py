@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.cluster.description import load_cluster
+from simulator.costs.estimate import estimate
 from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.graph.graph import Graph
@@ -231,6 +233,23 @@ def test_what_a_walked_loop_leaves_bounds_the_next_one() -> None:
     rows.inputs[rows.names.index("next/bound/Enter")] = ["loop/i/Exit"]
     assert after
     assert live_counts(tables_of(rows.built()))["next/x/Neg"] == 81
+
+
+def test_a_walk_reads_a_condition_that_a_gpu_hands_to_its_host() -> None:
+    """Its LogicalAnd is in the GPU's memory, and LoopCond reads the host's: within the device a copy lies between."""
+    rows = begun()
+    multiplying(rows, "loop", "x", 40)
+    condition(rows, "LogicalAnd", "loop/compare", "loop/compare")
+    graph, on = rows.built(), load_cluster("1gpu")
+    pieces = partition(
+        graph,
+        assigned(on, [on.index["/job:localhost/replica:0/task:0/device:GPU:0"]] * len(graph)),
+        on,
+        step=whole(graph),
+    )
+    assert "_HostRecv" in pieces.graph.ops
+    cut, _ = of_partitions(pieces, on, estimate(graph, on))
+    assert live_counts(cut)["loop/x/Neg"] == 4
 
 
 def test_a_walk_ends_where_nothing_is_known() -> None:
