@@ -11,6 +11,7 @@ import pytest
 
 from simulator import load, load_cluster
 from simulator.errors import ClusterError, GraphError, SimvizError
+from tests.fuzzing.materials import profiles
 from viz import run
 from viz.command.cli import main
 from viz.command.library import _OPTIONS
@@ -134,6 +135,20 @@ def test_nothing_is_printed_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
     found.write("a.html", tmp_path / "a.dot")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.dot", "a.html"]
+
+
+def test_a_path_offers_the_same_command_as_its_text(tmp_path: Path) -> None:
+    """A graph in memory offers none, as nobody could read it."""
+    times = tmp_path / "times.csv"
+    times.write_text("node,kind,ns\n" + "".join(f"{name},CPU,1000\n" for name in load(GRAPH).names))
+    profile = tmp_path / "host.toml"
+    profile.write_bytes(profiles()[0])
+    given = {"cluster": "ps=2,worker=2", "algorithm": "requested"}
+    by_text = run(GRAPH, costs=str(times), profile=str(profile), **given)  # type: ignore[arg-type]  # keywords
+    by_path = run(Path(GRAPH), costs=times, profile=profile, **given)  # type: ignore[arg-type]  # keywords
+    assert by_path.command == by_text.command
+    assert str(profile) in str(by_path.command)
+    assert run(load(GRAPH), **given).command is None  # type: ignore[arg-type]  # keywords
 
 
 def test_a_loaded_graph_is_taken_as_it_is() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 
 from viz.command.options import parser
@@ -34,6 +35,7 @@ def command_again(asked: argparse.Namespace, cluster: str) -> str | None:
     for action in parser()._actions:
         name = action.dest
         value = cluster if name == "cluster" and asked.cluster is None else getattr(asked, name, None)
+        value = os.fspath(value) if isinstance(value, os.PathLike) else value  # of Python's callers
         if name in _LEFT_OUT or value == action.default or value is None:
             continue
         option = next((text for text in action.option_strings if text.startswith("--")), "")
