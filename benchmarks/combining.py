@@ -8,7 +8,7 @@ drawn for one law, with the options that it wants. Graphs are the shipped exampl
 the files that are named. A case runs once, then further times as some of the laws ask: with the other event loop, from
 its own files, on the same cluster described in another way, as a longer training. A law says what must be equal, or
 what bounds what. It is counted as tried where it says something about that case. A case on which a law is broken is
-written into FOLDER. Laws are in `combining_laws.py`, `_meeting.py`, `_copies.py` and `_processes.py`.
+written into FOLDER. Laws are in `combining_laws.py`, `_meeting.py`, `_copies.py`, `_processes.py` and `_ways.py`.
 
 `pairwise.py` judges single runs with each pair of options, `fuzz.py` hostile ones.
 """
@@ -40,6 +40,7 @@ from combining_laws import LAWS
 from combining_meeting import WANTED as WANTED_OF_MEETING
 from combining_processes import WANTED_OF_PROCESSES
 from combining_running import Call, Case, NothingSaid
+from combining_ways import WANTED_OF_WAYS
 
 from simulator.errors import SimvizError
 from simulator.execution.choosing import STEP as STEP_LOOP
@@ -51,7 +52,12 @@ from viz.command.request import read_request
 SERVING = re.compile("forward|small[0-6]|opencv|keras|functions|seq2seq|queue")  # files of graphs that train nothing
 SELDOM = ("--hard", "--replicate", "--recv-scheduling", "--flavour", "--microbatches")
 TIMEOUT_S = 150
-WANTED = {**WANTED_OF_MEETING, **WANTED_OF_COPIES, **WANTED_OF_PROCESSES}  # law -> the options that its cases have
+WANTED = {
+    **WANTED_OF_MEETING,
+    **WANTED_OF_COPIES,
+    **WANTED_OF_PROCESSES,
+    **WANTED_OF_WAYS,
+}  # law -> the options that its cases have
 NAMED = re.compile(r"'[^']*'|[^ ]*/[^ ]*|\d+")  # what differs between refusals of one kind
 NAMED_THINGS = ("--feed", "--branch", "--pin", "--profile", "--costs", "--observation")  # of a graph, or files
 FOR_A_LAW = 0.5  # of the cases, of which each has what one of the laws wants
@@ -266,6 +272,7 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--laws", default="", help="only those whose name holds this")
     options.add_argument("--found", type=Path, help="a folder for the cases on which a law is broken")
+    options.add_argument("--kept", type=Path, help="a folder for observed steps, which a later run then finds there")
     options.add_argument("--again", type=Path, nargs="+", metavar="FILE", help="cases that were written")
     given = options.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # in a shell's background it would be ignored
@@ -278,11 +285,13 @@ def main() -> int:
     if given.found is not None:
         given.found.mkdir(parents=True, exist_ok=True)
     tally = Tally(given.found)
-    with tempfile.TemporaryDirectory() as folder:
-        graphs = [EXAMPLE, *made(Path(folder))]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (given.kept or Path(temporary)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        graphs = [EXAMPLE, *made(folder)]
         graphs += [path for one in given.graphs for path in (sorted(one.rglob("*.*")) if one.is_dir() else [one])]
         graphs = [path.resolve() for path in graphs if path.is_file() and path.suffix in (".pb", ".pbtxt", ".meta")]
-        every = {path: material(path, Path(folder)) for path in graphs}
+        every = {path: material(path, folder) for path in graphs}
         offers = {path: one for path, one in every.items() if "--pin" in one.values}  # files that are graphs
         told = [f"{sum(bool(one.values.get(name)) for one in offers.values())} with {name}" for name in NAMED_THINGS]
         print(f"{len(offers)} graphs:", ", ".join(told), flush=True)

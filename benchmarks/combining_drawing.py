@@ -55,7 +55,7 @@ def material(path: Path, folder: Path) -> Material:
     values["--branch"] = [f"{name}={way}" for name in sorted(predicates)[:8] for way in ("true", "false", "0.5")]
     times = [f"{name},{kind},{1000 + 7 * at}" for at, name in enumerate(graph.names) for kind in ("CPU", "GPU")
              if at % 3 == 0 and "," not in name]  # fmt: skip
-    costs = folder / f"{path.stem}.times.csv"
+    costs = folder / f"{path.name}.times.csv"
     costs.write_text("\n".join(["node,kind,ns", *times]))
     values["--costs"] = (str(costs),)
     if path.stat().st_size <= OBSERVED_BYTES:
@@ -64,11 +64,18 @@ def material(path: Path, folder: Path) -> Material:
 
 
 def observed(path: Path, folder: Path) -> Sequence[str]:
-    """The file of a step of the graph that this machine's TensorFlow ran; none if it could not."""
-    file = folder / f"{path.stem}.observed"
-    command = [sys.executable, "-m", "viz", str(path), "--observe", str(file), "--quiet"]
-    try:
-        ended = subprocess.run(command, cwd=ROOT, timeout=OBSERVED_S, capture_output=True, check=False)
-    except subprocess.TimeoutExpired:
-        return ()
-    return (str(file),) if ended.returncode == 0 and file.exists() else ()
+    """The file of a step of the graph that this machine's TensorFlow ran; none if it could not.
+
+    Either is found in the folder if an earlier run left it there.
+    """
+    file, failed = folder / f"{path.name}.observed", folder / f"{path.name}.not_observed"
+    if not file.exists() and not failed.exists():
+        command = [sys.executable, "-m", "viz", str(path), "--observe", str(file), "--quiet"]
+        try:
+            ended = subprocess.run(command, cwd=ROOT, timeout=OBSERVED_S, capture_output=True, check=False)
+        except subprocess.TimeoutExpired:
+            ended = None
+        if ended is None or ended.returncode != 0:
+            file.unlink(missing_ok=True)
+            failed.touch()
+    return (str(file),) if file.exists() else ()

@@ -19,6 +19,7 @@ from combining_copies import COPIED
 from combining_meeting import MEETING
 from combining_processes import PROCESSES
 from combining_running import Case, NothingSaid, compared, equal, message_of
+from combining_ways import WAYS
 
 from simulator.errors import SimvizError
 from simulator.execution.laws import check_trace
@@ -699,5 +700,5 @@ LAWS: Mapping[str, Law] = {
     "a longer training": Law(longer),
     "a client alone as a step": Law(alone_as_a_step),
     "a row of --workers": Law(rows_of_workers),
-    **{name: Law(of, alone) for name, (of, alone) in {**MEETING, **COPIED, **PROCESSES}.items()},
+    **{name: Law(of, alone) for name, (of, alone) in {**MEETING, **COPIED, **PROCESSES, **WAYS}.items()},
 }
