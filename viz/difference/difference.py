@@ -255,30 +255,30 @@ def as_json(found: Difference) -> Mapping[str, Any]:
     """The difference between another run and this one, as docs/json.md describes it. Any: JSON."""
     return {
         "name": found.names[0],
-        "makespan_ns": _pair(found.makespan_ns),
+        "makespan_ns": by_run(found.makespan_ns),
         "nodes": found.nodes,
-        "nodes_alone": _pair(found.alone),
-        "unlike": {key: _pair(pair) for key, pair in found.unlike.items()},
-        "moved": [{"node": one.node, **_pair(one.devices), "runs": one.runs} for one in found.moved],
+        "nodes_alone": by_run(found.alone),
+        "unlike": {key: by_run(pair) for key, pair in found.unlike.items()},
+        "moved": [{"node": one.node, **by_run(one.devices), "runs": one.runs} for one in found.moved],
         "crossings": [
-            {"tensor": one.tensor, "times": _pair(one.times), "bytes": _pair(one.nbytes)} for one in found.crossings
+            {"tensor": one.tensor, "times": by_run(one.times), "bytes": by_run(one.nbytes)} for one in found.crossings
         ],
-        "links": {one.link: _pair(one.nbytes) for one in found.links},
+        "links": {one.link: by_run(one.nbytes) for one in found.links},
         "devices": {
-            one.device: {"peak_bytes": _pair(one.peak_bytes), "busy_ns": _pair(one.busy_ns)} for one in found.devices
+            one.device: {"peak_bytes": by_run(one.peak_bytes), "busy_ns": by_run(one.busy_ns)} for one in found.devices
         },
         "explanation": [
             {
                 "sentence": part.sentence,
                 "difference_ns": part.difference_ns,
-                "ns": _pair(part.ns),
+                "ns": by_run(part.ns),
                 "rows": [
                     {
                         "kind": row.kind,
                         "subject": row.subject,
-                        "place": _pair(tuple(place or None for place in row.places)),
-                        "times": _pair(row.times),
-                        "ns": _pair(row.ns),
+                        "place": by_run(tuple(place or None for place in row.places)),
+                        "times": by_run(row.times),
+                        "ns": by_run(row.ns),
                     }
                     for row in part.rows
                 ],
@@ -288,5 +288,6 @@ def as_json(found: Difference) -> Mapping[str, Any]:
     }
 
 
-def _pair(values: Sequence[object]) -> Mapping[str, Any]:
+def by_run(values: Sequence[object]) -> Mapping[str, Any]:
+    """The values of both runs by their names in the JSON. Any: JSON."""
     return dict(zip(("other", "this"), values, strict=True))

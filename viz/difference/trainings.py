@@ -23,6 +23,8 @@ from simulator.training.training import WAITING
 from simulator.units import Nanos, show_figure, show_nanos
 from simulator.wording import counted, repr_of
 from viz import training_figures
+from viz.difference.difference import by_run
+from viz.difference.explanation import signed_nanos
 from viz.scene import Scene, Trained
 
 Number: TypeAlias = float | int | None
@@ -58,7 +60,7 @@ class StepPart:
         return self.ns[1] - self.ns[0]
 
     def __str__(self) -> str:
-        return f"{'-' if self.difference_ns < 0 else '+'}{show_nanos(abs(self.difference_ns))} {SAID[self.what]}"
+        return f"{signed_nanos(self.difference_ns)} {SAID[self.what]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,19 +277,15 @@ def as_json(found: TrainingDifference) -> Mapping[str, Any]:
     return {
         "name": found.names[0],
         "sentences": sentences(found),
-        "figures": {one.what: _pair(one.values) for one in found.figures},
-        "step_ns": {part.what: _pair(part.ns) for part in found.parts},
+        "figures": {one.what: by_run(one.values) for one in found.figures},
+        "step_ns": {part.what: by_run(part.ns) for part in found.parts},
         "tasks": {
-            one.task: _pair(
+            one.task: by_run(
                 [None if of is None else dict(zip(training_figures.KINDS, of, strict=True)) for of in one.shares]
             )
             for one in found.tasks
         },
-        "devices": {one.name: _pair(one.shares) for one in found.devices},
-        "links": {one.name: _pair(one.shares) for one in found.links},
-        "bottlenecks": _pair(found.bottlenecks),
+        "devices": {one.name: by_run(one.shares) for one in found.devices},
+        "links": {one.name: by_run(one.shares) for one in found.links},
+        "bottlenecks": by_run(found.bottlenecks),
     }
-
-
-def _pair(values: Sequence[object]) -> Mapping[str, Any]:
-    return dict(zip(("other", "this"), values, strict=True))
