@@ -1,4 +1,4 @@
-"""The columns of a page in less room: each as its differences from what the page can tell by itself.
+"""The columns of a page in less room: each as its differences from what the page predicts by itself.
 
     start of a slice    the end of the slice before it on its lane
     ready, of an op     the last end of its inputs: of ops, and of transfers where they cross devices
@@ -8,7 +8,7 @@
     transfer of edge    that of its tensor to the device of its consumer
     nodes that moved    those with another device in the run beside
 
-Most of these differences are 0, and repeat. Any other column of times or ids is told from the entry before it. A run
+Most of these differences are 0, and repeat. Any other column of times or ids is predicted by the entry before it. A run
 beside the page's own leaves out what both have. `assets/unpacking.js` has the same rules, and undoes all of it.
 """
 
@@ -43,11 +43,11 @@ DIFFERENCES: Mapping[str, Mapping[str, str]] = {
     "curve": {"time_ns": "", "bytes": ""},
 }
 SHARED = ("summary", "cluster", "nodes")  # members of a run beside: what both runs have in common is left out
-_LATE = ("timeline", "slices", "transfers", "edges")  # one tells of the other: sent when all are known
+_LATE = ("timeline", "slices", "transfers", "edges")  # these predict each other: sent when all are known
 
 
 def packed_parts(parts: Iterable[tuple[str, Any]], graph: Graph, *, compared: bool) -> Iterator[tuple[str, Json]]:
-    """The members of the page's content as it holds them, of which those that tell of each other come together.
+    """The members of the page's content as it holds them, of which those that predict each other come together.
 
     Only where two runs are compared is all of the first one kept: it may be large.
     """
@@ -99,7 +99,7 @@ def _packed_beside(run: Member, own: Member, graph: Graph) -> dict[str, Json]:
 
 
 def _packed_member(name: str, value: Any) -> Json:
-    """A member that no other one tells of."""
+    """A member that no other one predicts."""
     if value is None:
         return None
     if name == "critical":
@@ -128,20 +128,20 @@ def _numbers(column: Sequence[int] | Numbers) -> Numbers:
     return np.asarray(column, np.int64)
 
 
-# --- what the page can tell ------------------------------------------------------------------------------------------
+# --- what the page predicts ------------------------------------------------------------------------------------------
 
 
 def _packed_times(late: Mapping[str, Any], nodes: Member, edges: Member, graph: Graph) -> Iterator[tuple[str, Json]]:
-    """The members of a run that tell of each other; `edges` are those of the graph."""
-    told = _Told(late, nodes, edges, graph)
+    """The members of a run that predict each other; `edges` are those of the graph."""
+    predicted = _Predictor(late, nodes, edges, graph)
     timeline, transfers, of_edges = late["timeline"], late["transfers"], late["edges"]
     yield (
         "timeline",
         {
             **_packed_columns("timeline", timeline),
-            "start_ns": _differences(timeline["start_ns"], told.starts()),
+            "start_ns": _differences(timeline["start_ns"], predicted.starts()),
             "end_ns": _differences(timeline["end_ns"], timeline["start_ns"]),
-            "ready_ns": _differences(timeline["ready_ns"], told.readies()),
+            "ready_ns": _differences(timeline["ready_ns"], predicted.readies()),
         },
     )
     yield "slices", _packed_columns("slices", late["slices"])
@@ -149,19 +149,22 @@ def _packed_times(late: Mapping[str, Any], nodes: Member, edges: Member, graph: 
         "transfers",
         {
             **_packed_columns("transfers", transfers),
-            "asked_ns": _differences(transfers["asked_ns"], told.asked()),
-            **{key: _differences(transfers[key], told) for key, told in told.on_links().items()},
+            "asked_ns": _differences(transfers["asked_ns"], predicted.asked()),
+            **{key: _differences(transfers[key], wires) for key, wires in predicted.on_links().items()},
         },
     )
-    packed = {**_packed_columns("edges", of_edges), "transfer": _differences(of_edges["transfer"], told.transfers())}
+    packed = {
+        **_packed_columns("edges", of_edges),
+        "transfer": _differences(of_edges["transfer"], predicted.transfers()),
+    }
     if "tensor" in of_edges:
         tensor, made = _numbers(of_edges["tensor"]), graph.tensor_ptr[_numbers(of_edges["src"])]
         packed["tensor"] = np.where(tensor < 0, -1, tensor - made).tolist()  # ports
     yield "edges", packed
 
 
-class _Told:
-    """Times and transfers of a run as the page tells them before it knows the differences."""
+class _Predictor:
+    """Times and transfers of a run as the page predicts them before it knows the differences."""
 
     def __init__(self, late: Mapping[str, Any], nodes: Member, edges: Member, graph: Graph) -> None:
         times, slices, moved = late["timeline"], late["slices"], late["transfers"]
