@@ -27,7 +27,6 @@ MAX_MEMORY_POINTS = 50_000  # of all devices together; more are thinned, peaks k
 FEWEST_MEMORY_POINTS = 100  # of each device
 MOST_STEPS = 20_000  # of a training; later ones are left out
 MOST_UPDATES = 20_000
-STEP_COLUMNS = ("client", "number", "start_ns", "end_ns", "waiting_ns", "input_ns", "cut")  # of `all_steps`
 MOST_SLICES = 60_000  # of the recorded steps of a training, the longest ones
 
 
@@ -141,13 +140,13 @@ def steps_contents(trained: Trained, cluster: Cluster) -> Json:
     """The steps of a training by client, its updates, its disturbances, and the waits for late tasks."""
     training = trained.training
     steps, happened = all_steps(training), bands(trained)
-    count = len(steps)
-    shown = steps[np.argsort(steps[:, 2], kind="stable")[:MOST_STEPS]]
+    count = len(steps.client)
+    shown = np.argsort(steps.start_ns, kind="stable")[:MOST_STEPS]
     updates = training.update_ns[:MOST_UPDATES]
     cut_off = count > MOST_STEPS or len(training.update_ns) > MOST_UPDATES
     end = int(training.end_ns)
     if cut_off:
-        last_step = int(shown[:, 3].max()) if count > MOST_STEPS else end
+        last_step = int(steps.end_ns[shown].max()) if count > MOST_STEPS else end
         last_update = int(updates[-1]) if len(training.update_ns) > MOST_UPDATES else end
         end = min(end, last_step, last_update)
     left_out = f"the rest is not shown: {counted(count, 'step')} are too many" if cut_off else ""
@@ -164,7 +163,7 @@ def steps_contents(trained: Trained, cluster: Cluster) -> Json:
         ],
         "session_ns": training.session_ns.tolist(),
         "waited_for": [short_task(training.tasks[task]) if task >= 0 else "" for task in training.waited_for.tolist()],
-        **dict(zip(STEP_COLUMNS, shown.T.tolist(), strict=True)),
+        **{name: column[shown].tolist() for name, column in steps._asdict().items()},
         "update_ns": updates.tolist(),
         "update_client": training.update_client[: len(updates)].tolist(),
         "update_staleness": training.update_staleness[: len(updates)].tolist(),

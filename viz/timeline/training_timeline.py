@@ -13,11 +13,10 @@ from itertools import chain, islice, repeat
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import short_task
-from simulator.columns import Ids, flags, ids, ints
+from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.training.training import CutShort, Training
 from simulator.units import Nanos
 from simulator.wording import counted
@@ -205,12 +204,21 @@ def _disturbances(trained: Trained) -> Iterator[_Bar]:
         yield _Bar(lane, label, -1, -1, band.start_ns, end, facts)
 
 
-def all_steps(training: Training) -> npt.NDArray[np.int64]:
-    """[S, 7] client, number, start, end, wait for tokens, wait for inputs, and WHOLE, BY_END or the crash that cut it.
+class DrawnSteps(NamedTuple):
+    """The steps of a training: those that ended, then those that the end of the run or a crash cut off. Axis: S."""
 
-    The waits of a step that was cut off are not known: -1.
-    """
-    whole = (
+    client: Ints  # [S]
+    number: Ints  # [S] of the client's steps
+    start_ns: Ints  # [S]
+    end_ns: Ints  # [S]
+    waiting_ns: Ints  # [S] for tokens and gradients; -1: unknown, as it was cut off
+    input_ns: Ints  # [S] for inputs; -1: unknown
+    cut: Ints  # [S] WHOLE, BY_END or the crash that cut it off
+
+
+def all_steps(training: Training) -> DrawnSteps:
+    """All steps of a training."""
+    ended = (
         training.step_client,
         training.step_number,
         training.step_start_ns,
@@ -225,18 +233,20 @@ def all_steps(training: Training) -> npt.NDArray[np.int64]:
         for one in training.cut_short
         if one.start_ns < one.end_ns
     ]
-    return np.concatenate([np.stack(whole, axis=1).astype(np.int64), np.array(left, np.int64).reshape(len(left), 7)])
+    cut_off = np.array(left, np.int64).reshape(len(left), len(ended)).T
+    return DrawnSteps(*(ints(np.concatenate(both)) for both in zip(ended, cut_off, strict=True)))
 
 
 def _steps(trained: Trained) -> Iterator[_Bar]:
     """The first complete steps in order of start, then those that were cut off."""
     training = trained.training
     steps = all_steps(training)
-    whole = np.flatnonzero(steps[:, 6] == WHOLE)
-    order = whole[np.lexsort((steps[whole, 0], steps[whole, 2]))]
-    cut_off = np.flatnonzero(steps[:, 6] > (WHOLE if len(whole) <= MOST_STEPS else BY_END))
-    rows = [*order[:MOST_STEPS].tolist(), *cut_off.tolist()]
-    for client, number, start, end, waited, dry, cut in steps[rows].tolist():
+    whole = np.flatnonzero(steps.cut == WHOLE)
+    order = whole[np.lexsort((steps.client[whole], steps.start_ns[whole]))]
+    cut_off = np.flatnonzero(steps.cut > (WHOLE if len(whole) <= MOST_STEPS else BY_END))
+    rows = np.concatenate([order[:MOST_STEPS], cut_off])
+    columns = (column[rows].tolist() for column in steps)
+    for client, number, start, end, waited, dry, cut in zip(*columns, strict=True):
         facts: Facts = {"client": training.clients[client], "step": number}
         if cut == WHOLE:
             facts["waited for tokens or gradients ns"] = waited
