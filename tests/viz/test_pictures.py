@@ -21,9 +21,9 @@ from viz.command.stages import run as run_request
 from viz.difference.difference import difference
 from viz.formats.output import TIMES, draw
 from viz.palette import device_colour
-from viz.pictures.canvas import POINTS_PER_MM, Canvas, fitting, width_of
-from viz.pictures.look import KEYS, Look, read_look
-from viz.pictures.rows import Clock, label_width, rows_of, ticks
+from viz.pictures.canvas import Canvas, fitting, width_of
+from viz.pictures.look import KEYS, POINTS_PER_MM, Look, read_look
+from viz.pictures.rows import clock_of, rows_of, ticks
 from viz.pictures.timeline import timeline_picture
 from viz.scene import Scene
 from viz.timeline.step_timeline import step_timeline
@@ -59,8 +59,7 @@ def test_each_long_op_is_a_bar_of_its_device_from_its_start_to_its_end() -> None
     scene = example()
     picture, canvas = svg(scene, ".timeline.svg"), timeline_picture(scene, Look())
     bars, ops = boxes(picture), scene.trace.ops
-    left = label_width(canvas)
-    clock = Clock(left, canvas.width - left - 1, int(step_timeline(scene).slices.end_ns.max()))
+    clock = clock_of(canvas, int(step_timeline(scene).slices.end_ns.max()))
     long = [row for row in range(len(ops)) if clock.at(ops.end_ns[row]) - clock.at(ops.start_ns[row]) > 1]
     assert len(long) > 2
     for row in long:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 from viz.formats.dot import quoted, render
 
-POINTS_PER_MM = 72 / 25.4
 FONT = "Helvetica"
 SIZE = 6.5  # points: the smallest letters that journals allow are 6
 DARK, PALE, RULE = "#1f2933", "#5b6673", "#d5dae0"

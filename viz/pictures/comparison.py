@@ -7,9 +7,9 @@ from simulator.units import show_nanos
 from viz.difference.difference import Difference, difference
 from viz.difference.explanation import signed_nanos
 from viz.palette import HUES
-from viz.pictures.canvas import PALE, POINTS_PER_MM, RULE, SIZE, Canvas, fitting, wrapped
-from viz.pictures.look import COLUMN_MM, Look
-from viz.pictures.rows import Clock, draw_clock, draw_legend, draw_rows, label_width, rows_of
+from viz.pictures.canvas import PALE, RULE, SIZE, Canvas, fitting, wrapped
+from viz.pictures.look import Look
+from viz.pictures.rows import clock_of, draw_clock, draw_legend, draw_rows, rows_of
 from viz.pictures.timeline import MARKS
 from viz.scene import Scene
 from viz.timeline.step_timeline import step_timeline
@@ -27,7 +27,7 @@ def comparison_picture(scene: Scene, look: Look) -> Canvas:
     if found is None:
         said = "a training's is in the report" if scene.training is not None else "add --against, such as single"
         raise SimvizError(f"A .comparison file draws the difference of two steps; {said}.")
-    canvas = Canvas((look.width_mm or COLUMN_MM) * POINTS_PER_MM)
+    canvas = Canvas(look.width)
     top = 0.0
     if isinstance(scene.against, Scene):
         top = _timelines(canvas, scene.against, scene, found, look)
@@ -38,8 +38,7 @@ def comparison_picture(scene: Scene, look: Look) -> Canvas:
 
 
 def _timelines(canvas: Canvas, first: Scene, second: Scene, found: Difference, look: Look) -> float:
-    left = label_width(canvas)
-    clock = Clock(left, canvas.width - left - 1, max(1, *(int(one.trace.makespan) for one in (first, second))))
+    clock = clock_of(canvas, max(int(one.trace.makespan) for one in (first, second)))
     top = 0.0
     for scene, name, took in zip((first, second), found.names, found.makespan_ns, strict=True):
         canvas.text(0, top + SIZE, fitting(f"{name}: {show_nanos(took)}", canvas.width))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from simulator.errors import SimvizError
 from simulator.wording import choices
 
+POINTS_PER_MM = 72 / 25.4
 COLUMN_MM = 85.0  # of a page in two columns
 WIDTHS_MM = (40.0, 1000.0)
 MOST_ROWS, MOST_BOXES = 1000, 1000
@@ -25,6 +26,11 @@ class Look:
     depth: int | None = None  # scopes are opened this deep at most; None: as far as there is room
     legend: bool = True
     shapes: bool = False  # an SVG holds the shapes of its letters, so it needs no font, but its text can't be searched
+
+    @property
+    def width(self) -> float:
+        """The width of a picture of times, in points."""
+        return (self.width_mm or COLUMN_MM) * POINTS_PER_MM
 
 
 def read_look(text: str | None) -> Look:

@@ -11,9 +11,9 @@ from simulator.errors import SimvizError
 from simulator.units import show_bytes
 from simulator.wording import counted
 from viz.palette import device_colour, mixed
-from viz.pictures.canvas import PALE, POINTS_PER_MM, RULE, SIZE, Canvas, Point, fitting
-from viz.pictures.look import COLUMN_MM, Look
-from viz.pictures.rows import GAP, Clock, draw_clock, label_width
+from viz.pictures.canvas import PALE, RULE, SIZE, Canvas, Point, fitting
+from viz.pictures.look import Look
+from viz.pictures.rows import GAP, Clock, clock_of, draw_clock
 from viz.scene import Scene
 from viz.timeline.step_timeline import memory_counters
 from viz.timeline.timeline import Counter
@@ -26,19 +26,18 @@ def memory_picture(scene: Scene, look: Look) -> Canvas:
     """A curve for each device that holds something, the fullest kept. Raise SimvizError for a training."""
     if scene.training is not None:
         raise SimvizError("A training's memory is a bound and has no curve; write .memory files of a step.")
-    canvas = Canvas((look.width_mm or COLUMN_MM) * POINTS_PER_MM)
+    canvas = Canvas(look.width)
     trace, devices = scene.trace, scene.cluster.devices
     full = [int(trace.peak_bytes[row]) / max(1, device.memory_bytes) for row, device in enumerate(devices)]
     order = sorted((row for row in range(len(devices)) if trace.peak_bytes[row]), key=lambda row: (-full[row], row))
-    left = label_width(canvas)
-    clock = Clock(left, canvas.width - left - 1, max(1, int(trace.makespan)))
+    clock = clock_of(canvas, int(trace.makespan))
     canvas.text(0, SIZE, fitting(f"{scene.title}, {scene.assignment.used} on {scene.cluster.name}", canvas.width))
     top, counters = SIZE + 6, memory_counters(scene)
     for row in sorted(order[: look.rows]):
         device, peak = devices[row], int(trace.peak_bytes[row])
-        canvas.text(0, top + SIZE, fitting(device.short, left - GAP))
+        canvas.text(0, top + SIZE, fitting(device.short, clock.left - GAP))
         held = f"{show_bytes(peak)} of {show_bytes(device.memory_bytes)}"
-        canvas.text(0, top + 2.3 * SIZE, fitting(held, left - GAP, SIZE - 1), colour=PALE, size=SIZE - 1)
+        canvas.text(0, top + 2.3 * SIZE, fitting(held, clock.left - GAP, SIZE - 1), colour=PALE, size=SIZE - 1)
         curve = _curve(counters[row], clock, peak, top)
         canvas.area(
             [(clock.left, top + _HIGH), *curve, (curve[-1][0], top + _HIGH)], mixed(device_colour(row), "#ffffff", 0.6)

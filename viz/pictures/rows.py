@@ -62,9 +62,10 @@ def rows_of(timeline: Timeline, most: int) -> tuple[list[Row], list[Row]]:
     return [found[row] for row in sorted(kept)], [found[row] for row in range(len(found)) if row not in kept]
 
 
-def label_width(canvas: Canvas) -> float:
-    """The width that is left to the names of rows."""
-    return canvas.width * LABELS
+def clock_of(canvas: Canvas, end_ns: Nanos) -> Clock:
+    """The time axis, right of the names of rows."""
+    left = canvas.width * LABELS
+    return Clock(left, canvas.width - left - 1, max(1, end_ns))
 
 
 def draw_rows(canvas: Canvas, timeline: Timeline, rows: Sequence[Row], clock: Clock, top: float) -> float:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from simulator.units import show_nanos
 from viz.palette import GREY, HUES, mixed
-from viz.pictures.canvas import DARK, PALE, POINTS_PER_MM, SIZE, Canvas, fitting
-from viz.pictures.look import COLUMN_MM, Look
-from viz.pictures.rows import Clock, draw_clock, draw_legend, draw_rows, label_width, left_out, rows_of
+from viz.pictures.canvas import DARK, PALE, SIZE, Canvas, fitting
+from viz.pictures.look import Look
+from viz.pictures.rows import clock_of, draw_clock, draw_legend, draw_rows, left_out, rows_of
 from viz.scene import Scene
 from viz.timeline.step_timeline import step_timeline
 from viz.timeline.training_timeline import training_timeline
@@ -21,13 +21,12 @@ _TRAINING_MARKS = ((HUES[GREY], "step, update or disturbance"), *MARKS[:2])
 
 def timeline_picture(scene: Scene, look: Look) -> Canvas:
     """The step, or of a training what was recorded of it."""
-    canvas = Canvas((look.width_mm or COLUMN_MM) * POINTS_PER_MM)
+    canvas = Canvas(look.width)
     trained = scene.training
     timeline = step_timeline(scene) if trained is None else training_timeline(trained, scene.cluster)
     rows, others = rows_of(timeline, look.rows)
     end_ns = int(timeline.slices.end_ns.max()) if len(timeline.slices.end_ns) else scene.trace.makespan
-    left = label_width(canvas)
-    clock = Clock(left, canvas.width - left - 1, max(1, end_ns))
+    clock = clock_of(canvas, end_ns)
     took = f"{scene.assignment.used} on {scene.cluster.name}: {show_nanos(scene.trace.makespan)}"
     canvas.text(0, SIZE, fitting(scene.title if trained is not None else f"{scene.title}, {took}", canvas.width))
     bottom = draw_rows(canvas, timeline, rows, clock, SIZE + 5)
