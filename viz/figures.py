@@ -71,6 +71,13 @@ def slice_nodes(scene: Scene) -> Ids:
     return scene.partitions.origin[scene.trace.ops.node]
 
 
+def node_ns(scene: Scene) -> Ints:
+    """[N] the time of all ops of each node in the step."""
+    took, ops = np.zeros(len(scene.graph), np.int64), scene.trace.ops
+    np.add.at(took, slice_nodes(scene), ops.end_ns - ops.start_ns)
+    return ints(took)
+
+
 def fed_nodes(scene: Scene) -> Ids:
     """The nodes that do not run because the client hands in what they would have made, ascending."""
     fed = np.unique(scene.graph.tensor_node[exchange(scene.graph, scene.step).fed])

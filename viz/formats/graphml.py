@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from simulator.costs.rules import category
 from simulator.wording import printable
-from viz.figures import bytes_by_pair, devices_of_nodes, pair_of_edges, slice_nodes, taking_part
+from viz.figures import bytes_by_pair, devices_of_nodes, node_ns, pair_of_edges, taking_part
 from viz.scene import Scene
 
 if TYPE_CHECKING:
@@ -24,11 +22,10 @@ def to_networkx(scene: Scene) -> networkx.MultiDiGraph:
     """
     import networkx  # late: it loads much
 
-    graph, trace = scene.graph, scene.trace
-    made = networkx.MultiDiGraph(name=scene.title, cluster=scene.cluster.name, makespan_ns=int(trace.makespan))
+    graph = scene.graph
+    made = networkx.MultiDiGraph(name=scene.title, cluster=scene.cluster.name, makespan_ns=int(scene.trace.makespan))
     device, runs = devices_of_nodes(scene).tolist(), taking_part(scene).tolist()
-    took = np.zeros(len(graph), np.int64)
-    np.add.at(took, slice_nodes(scene), trace.ops.end_ns - trace.ops.start_ns)
+    took = node_ns(scene)
     for row, (name, op) in enumerate(zip(graph.names, graph.ops, strict=True)):
         made.add_node(
             row,

@@ -18,7 +18,7 @@ from simulator.costs.rules import category
 from simulator.graph.tensors import SHAPES
 from simulator.wording import printable
 from viz.attributes import shown_dtype, shown_shape, shown_value
-from viz.figures import bytes_by_pair, devices_of_nodes, pair_of_edges, slice_nodes, taking_part
+from viz.figures import bytes_by_pair, devices_of_nodes, node_ns, pair_of_edges, taking_part
 from viz.palette import device_colours
 from viz.scene import Scene
 
@@ -35,11 +35,9 @@ def model_explorer_files(scene: Scene) -> dict[str, bytes]:
     A node is in the layers of its scope; one that is itself a scope is in its own layer. Its time is that of all its
     runs in the step. What it makes are its outputs of known size, once. Node data is of nodes that take part.
     """
-    graph, ops = scene.graph, scene.trace.ops
+    graph = scene.graph
     part = np.flatnonzero(taking_part(scene)).tolist()
-    took = np.zeros(len(graph), np.int64)
-    np.add.at(took, slice_nodes(scene), ops.end_ns - ops.start_ns)
-    made = np.zeros(len(graph), np.int64)
+    took, made = node_ns(scene), np.zeros(len(graph), np.int64)
     np.add.at(made, graph.tensor_node, np.maximum(graph.tensor_bytes, 0))
     device, colours = devices_of_nodes(scene).tolist(), device_colours(scene.cluster.devices)
     shorts = [one.short for one in scene.cluster.devices]
