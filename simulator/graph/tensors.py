@@ -12,7 +12,7 @@ from simulator.columns import Ids, Ints, ids, ints
 from simulator.errors import GraphError
 from simulator.graph.dtypes import RESOURCE, SIZE, VARIANT, base
 from simulator.graph.graph import Attrs, Shape
-from simulator.graph.messages import Proto
+from simulator.graph.messages import Proto, TensorShapeProto
 from simulator.graph.ops import Types, check_inputs, outputs
 from simulator.units import show_bytes
 from simulator.wording import counted
@@ -124,6 +124,11 @@ def shape_of(shape: Proto) -> Shape | None:
     if shape.unknown_rank:
         return None
     return tuple([max(dim.size, -1) for dim in shape.dim])
+
+
+def shape_message(shape: Shape | None) -> Proto:
+    """A TensorShapeProto of these dimensions, as `shape_of` reads it."""
+    return TensorShapeProto(unknown_rank=True) if shape is None else TensorShapeProto(dim=[{"size": n} for n in shape])
 
 
 def tensor_sizes(dtypes: Sequence[int], shapes: Sequence[Shape | None]) -> tuple[Ints, int]:

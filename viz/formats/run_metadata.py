@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.graph.messages import Proto, RunMetadata
-from simulator.training.programs.edits import shape_message
+from simulator.graph.tensors import shape_message
 from viz.figures import slice_nodes, taking_part
 from viz.scene import Scene
 
@@ -66,12 +66,8 @@ def _step_stats(scene: Scene, stats: Proto) -> None:
 
 def _describe(scene: Scene, tensor: int, into: Proto) -> None:
     """Type and shape of a tensor, as far as they are known."""
-    shape = scene.graph.tensor_shape[tensor]
     into.dtype = int(scene.graph.tensor_dtype[tensor])
-    if shape is None:
-        into.shape.unknown_rank = True
-    else:
-        into.shape.CopyFrom(shape_message(shape))
+    into.shape.CopyFrom(shape_message(scene.graph.tensor_shape[tensor]))
 
 
 def _cost_graph(scene: Scene, costs: Proto) -> None:
@@ -102,8 +98,4 @@ def _cost_graph(scene: Scene, costs: Proto) -> None:
                 node.input_info.add(preceding_node=source, preceding_port=port)
         for tensor in range(graph.tensor_ptr[row], graph.tensor_ptr[row + 1]):
             output = node.output_info.add(size=max(int(graph.tensor_bytes[tensor]), 0), alias_input_port=-1)
-            output.dtype = int(graph.tensor_dtype[tensor])
-            if (shape := graph.tensor_shape[tensor]) is None:
-                output.shape.unknown_rank = True
-            else:
-                output.shape.CopyFrom(shape_message(shape))
+            _describe(scene, tensor, output)

@@ -21,10 +21,9 @@ from simulator.graph.const_values import elements, packed
 from simulator.graph.editor import Endpoint
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.op_classes import CONTROL_FLOW
-from simulator.graph.tensors import SHAPES, shape_of, tensor_sizes
+from simulator.graph.tensors import SHAPES, shape_message, shape_of, tensor_sizes
 from simulator.graph.traversal import PLACEHOLDERS, fan_out
 from simulator.shapes.filling import with_shapes
-from simulator.training.programs.edits import shape_message
 from simulator.training.recognition.anatomy import Anatomy, anatomy
 from simulator.training.recognition.clipping import as_computed
 from simulator.training.recognition.dataflow import closure, readers, values_in

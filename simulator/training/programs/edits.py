@@ -12,8 +12,9 @@ from simulator.graph.attributes import COLOCATION, NO_ATTRS, number, shaped, tex
 from simulator.graph.dtypes import INT32, NAMES, base
 from simulator.graph.editor import Editor, Endpoint, Output
 from simulator.graph.graph import Attrs, Graph, Shape
-from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
+from simulator.graph.messages import AttrValue, Proto
 from simulator.graph.op_classes import ENTERS
+from simulator.graph.tensors import shape_message
 from simulator.training.recognition.variables import VARIABLES, colocated_with
 
 # DataType -> numpy's name of it; bfloat16 is the upper half of a float32
@@ -170,11 +171,6 @@ class TensorOps:
         attrs = {**typed(self.dtype), "Tlen": type_value(INT32), "num_split": number(len(sizes))}
         made = self.add(name, "SplitV", inputs, attrs, [(size,) for size in sizes])
         return [(made, port) for port in range(len(sizes))]
-
-
-def shape_message(shape: Shape) -> Proto:
-    """A shape as a TensorShapeProto."""
-    return TensorShapeProto(dim=[{"size": size} for size in shape])
 
 
 def _tensor(values: int | Sequence[int], dtype: int) -> Proto:

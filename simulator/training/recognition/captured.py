@@ -19,6 +19,7 @@ from simulator.graph.dtypes import RESOURCE
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.op_classes import ENTERS, SWITCHES
+from simulator.graph.tensors import shape_message
 from simulator.graph.traversal import PLACEHOLDERS
 from simulator.training.recognition.dataflow import closure, readers
 from simulator.training.recognition.plain_updates import plain_updates
@@ -98,7 +99,6 @@ def _shape(graph: Graph, users: list[int]) -> Shape | None:
 
 
 def _handle(graph: Graph, row: int, users: list[int], shape: Shape) -> Attrs:
-    declared = TensorShapeProto(dim=[{"size": size} for size in shape])
     types = (
         attrs[key] for attrs in (graph.attrs[at] for at in users) for key in ("dtype", "T", "Tparams") if key in attrs
     )
@@ -107,7 +107,7 @@ def _handle(graph: Graph, row: int, users: list[int], shape: Shape) -> Attrs:
         **kept,
         **shaped([TensorShapeProto()]),
         "dtype": next(types, AttrValue(type=1)),
-        "shape": AttrValue(shape=declared),
+        "shape": AttrValue(shape=shape_message(shape)),
         "shared_name": AttrValue(s=graph.names[row].encode()),
         "container": AttrValue(s=b""),
     }
