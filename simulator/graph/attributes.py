@@ -72,9 +72,9 @@ def types(values: Sequence[int]) -> Proto:
     return made
 
 
-def colocated_with(name: str) -> Proto:
-    """The AttrValue of `_class` that colocates a node with the one of that name."""
-    return texts([f"loc:@{name}"])
+def colocation(names: Sequence[str]) -> Proto:
+    """The AttrValue of `_class` that colocates a node with those of these names."""
+    return texts([f"loc:@{name}" for name in names])
 
 
 def is_true(attrs: Attrs, key: str) -> bool:

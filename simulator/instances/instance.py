@@ -12,9 +12,9 @@ from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.columns import Ints, ids, ints
 from simulator.costs.table import MEASURED, CostTable
+from simulator.graph.attributes import COLOCATION, colocation
 from simulator.graph.building import build
 from simulator.graph.graph import Attrs, Graph
-from simulator.graph.messages import AttrValue
 
 UINT8 = 4  # tensorflow/core/framework/types.proto: a dimension is a byte
 BOUNDLESS_BYTES = 2**50  # of a device whose memory the file does not limit: 1 PiB
@@ -67,7 +67,7 @@ def graph_of(
     `classes` [N] has the name of the node beside which a node stays. `sizes` has the bytes of a node's output by row
     and port; outputs that are missing there have none. Raises GraphError as `build` does.
     """
-    attrs: list[Attrs] = [{} if beside is None else {"_class": _beside(beside)} for beside in classes]
+    attrs: list[Attrs] = [{} if beside is None else {COLOCATION: colocation([beside])} for beside in classes]
     made = build(names, ops, requested, inputs, attrs, source=source, notes=notes)
     places = zip(made.tensor_node.tolist(), made.tensor_port.tolist(), strict=True)
     nbytes = [sizes.get(place, 0) for place in places]
@@ -77,12 +77,6 @@ def graph_of(
         tensor_shape=tuple((size,) for size in nbytes),
         tensor_bytes=ints(nbytes),
     )
-
-
-def _beside(name: str) -> AttrValue:
-    made = AttrValue()
-    made.list.s.append(f"loc:@{name}".encode())
-    return made
 
 
 def node_names(wanted: Sequence[object], otherwise: Sequence[str]) -> list[str]:

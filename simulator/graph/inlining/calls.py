@@ -21,7 +21,7 @@ import numpy as np
 from simulator import limits
 from simulator.cluster import devicespec
 from simulator.errors import ClusterError, GraphError
-from simulator.graph.attributes import COLOCATION, NO_ATTRS, colocated_with, is_true, shaped, texts, typed, types
+from simulator.graph.attributes import COLOCATION, NO_ATTRS, colocation, is_true, shaped, texts, typed, types
 from simulator.graph.editor import Editor, Endpoint
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.bodies import Body, instantiate
@@ -108,7 +108,7 @@ def expand(editor: Editor, row: int, body: Body, most: int, *, many_devices: boo
     def forward(kind: str, at: Endpoint, dtype: int, where: str) -> int:
         attrs = {**typed(dtype or editor.dtype(at)), **shaped([editor.shape(at)])}
         if many_devices:
-            attrs = {**attrs, COLOCATION: colocated_with(editor.names[at[0]])}
+            attrs = {**attrs, COLOCATION: colocation([editor.names[at[0]]])}
         name = editor.numbered(f"Func/{caller}/{kind}")
         return editor.add(name, "Identity", (at,), (), attrs, device=where if many_devices else device)
 

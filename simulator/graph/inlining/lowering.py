@@ -29,7 +29,7 @@ from simulator.graph.attributes import (
     COLOCATION,
     NO_ATTRS,
     SCALAR,
-    colocated_with,
+    colocation,
     declared_shapes,
     number,
     shaped,
@@ -118,7 +118,7 @@ def _switched(editor: Editor, row: int, form: _Form, at: Endpoint, selector: End
     """Add the Switch of an input, beside the input's source, so that only the taken branch's copy moves."""
     source = editor.names[at[0]]
     # without "loc:@", so that the placer passes it over
-    tied = colocated_with(source) if form.colocates else texts([source])
+    tied = colocation([source]) if form.colocates else texts([source])
     shapes = shaped([editor.shape(at)] * len(form.pivots))
     attrs = {**typed(editor.dtype(at)), **form.outs, **shapes, COLOCATION: tied}
     name = editor.numbered(f"{editor.names[row]}/{source}")

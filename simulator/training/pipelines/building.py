@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from simulator.cluster.devicespec import parse
-from simulator.graph.attributes import COLOCATION, NO_ATTRS, number, texts, typed
+from simulator.graph.attributes import COLOCATION, NO_ATTRS, colocation, number, typed
 from simulator.graph.editor import Editor, Endpoint, edited
 from simulator.graph.graph import Graph, Shape
 from simulator.training.pipelines.division import Division, brings
@@ -114,7 +114,7 @@ class Builder:
             if len(stay) < len(others):
                 attrs[row] = {key: value for key, value in attrs[row].items() if key != COLOCATION}
                 if stay:
-                    attrs[row] = {**attrs[row], COLOCATION: texts([f"loc:@{name}" for name in stay])}
+                    attrs[row] = {**attrs[row], COLOCATION: colocation(stay)}
         return replace(graph, requested=tuple(requested), attrs=tuple(attrs))
 
     def _after(self, stage: dict[int, int]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.errors import UnsupportedError
-from simulator.graph.attributes import COLOCATION, NO_ATTRS, number, shaped, texts, type_value, typed
+from simulator.graph.attributes import COLOCATION, NO_ATTRS, colocation, number, shaped, type_value, typed
 from simulator.graph.dtypes import INT32, NAMES, base
 from simulator.graph.editor import Editor, Endpoint, Output
 from simulator.graph.graph import Attrs, Graph, Shape
@@ -94,7 +94,7 @@ def _copied_attrs(graph: Graph, row: int, prefix: str, mine: Collection[str]) ->
     attrs = dict(graph.attrs[row])
     others = colocated_with(graph, row)
     if any(name in mine for name in others):
-        attrs[COLOCATION] = texts([f"loc:@{prefix + name if name in mine else name}" for name in others])
+        attrs[COLOCATION] = colocation([prefix + name if name in mine else name for name in others])
     for key in ("frame_name",) if graph.ops[row] in ENTERS else ("shared_name",) if graph.ops[row] in VARIABLES else ():
         if key in attrs and attrs[key].s:
             attrs[key] = AttrValue(s=prefix.encode() + attrs[key].s)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from simulator.errors import GraphError
-from simulator.graph.attributes import COLOCATION, colocated_with, shaped
+from simulator.graph.attributes import COLOCATION, colocation, shaped
 from simulator.graph.dtypes import RESOURCE
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
@@ -124,5 +124,5 @@ def _beside(graph: Graph) -> Graph:
     attrs: list[Mapping[str, Proto]] = list(graph.attrs)
     for row, home in homes.items():
         if row not in twice and COLOCATION not in attrs[row] and not graph.requested[row]:
-            attrs[row] = {**attrs[row], COLOCATION: colocated_with(graph.names[home])}
+            attrs[row] = {**attrs[row], COLOCATION: colocation([graph.names[home]])}
     return replace(graph, attrs=tuple(attrs))
