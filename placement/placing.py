@@ -172,4 +172,4 @@ def _met(spec: DeviceSpec, device: DeviceSpec, *, soft: bool) -> int:
     """The rule by which a node got its device: soft placement gives up type and number, a reference gives up all."""
     if matches(spec, device):
         return REQUESTED
-    return RELAXED if soft and matches(spec._replace(type=None, id=None), device) else OVERRULED
+    return RELAXED if soft and matches(spec.without_device(), device) else OVERRULED

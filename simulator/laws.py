@@ -84,7 +84,7 @@ def _wrong_device(graph: Graph, row: int, cluster: Cluster, device: int, why: in
     if there.type not in dict(ops.kernel_types(graph.ops[row], graph.attrs[row])):
         yield f"{graph.names[row]!r} is on {there.name}, where {graph.ops[row]} has no kernel"
     asked, have = parse(graph.requested[row]), parse(there.name)
-    must = asked._replace(type=None, id=None) if why == RELAXED else asked
+    must = asked.without_device() if why == RELAXED else asked
     if why != OVERRULED and not matches(must, have):
         yield f"{graph.names[row]!r} asked for {graph.requested[row]!r} and is on {there.name}"
 

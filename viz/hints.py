@@ -109,7 +109,7 @@ def _asks(text: str) -> bool:
 
 def _beside_gpus(cluster: Cluster) -> Flags:
     """[D] the CPUs whose task has another kind of device."""
-    task = [parse(device.name)._replace(type=None, id=None) for device in cluster.devices]
+    task = [parse(device.name).without_device() for device in cluster.devices]
     richer = {task[row] for row, device in enumerate(cluster.devices) if device.type != HELD}
     return flags([device.type == HELD and task[row] in richer for row, device in enumerate(cluster.devices)])
 

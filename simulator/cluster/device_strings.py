@@ -117,7 +117,7 @@ def _bare(text: str, device_type: str | None) -> str:
         spec = parse(text)
     except ClusterError:  # the placer reports it with the name of the node
         return text
-    return str(spec._replace(type=None, id=None)) if spec.type == device_type else text
+    return str(spec.without_device()) if spec.type == device_type else text
 
 
 def with_devices(graph: Graph, change: Callable[[str], str], *, bodies: bool = False) -> Graph:

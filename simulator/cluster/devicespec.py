@@ -33,6 +33,10 @@ class DeviceSpec(NamedTuple):
             return text
         return f"{text}/device:{self.type}:{'*' if self.id is None else self.id}"
 
+    def without_device(self) -> DeviceSpec:
+        """The same job, replica and task, with type and number open."""
+        return self._replace(type=None, id=None)
+
 
 ANYWHERE = DeviceSpec()
 MAX_NUMBER = 2**31 - 1  # TensorFlow keeps replica, task and id in 32-bit integers
@@ -152,7 +156,7 @@ def merge(target: DeviceSpec, other: DeviceSpec, *, soft: bool) -> DeviceSpec:
     if target.type is not None and other.type is not None and target.type != other.type:
         if not soft:
             raise _conflict("type", target, other)
-        return merged._replace(type=None, id=None)
+        return merged.without_device()
     if target.id is not None and other.id is not None and target.id != other.id:
         if not soft:
             raise _conflict("id", target, other)

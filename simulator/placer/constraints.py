@@ -106,7 +106,7 @@ def _allowed(
         key = (groups.requested[root], groups.resource[root], groups.types[root])
         if key not in known:
             chosen = _candidates(cluster, devices, *key, soft=groups.soft)
-            task = key[0]._replace(type=None, id=None)
+            task = key[0].without_device()
             able = _preferred(cluster, key[2], (row for row, device in enumerate(devices) if matches(task, device)))
             known[key] = chosen, able if groups.soft else chosen
         found.append(known[key])
@@ -143,7 +143,7 @@ def _relaxations(requested: DeviceSpec, resource: DeviceSpec) -> tuple[DeviceSpe
         type=requested.type if resource.type is not None else None,
         id=requested.id if resource.id is not None else None,
     )
-    return requested, kept, requested._replace(type=None, id=None)
+    return requested, kept, requested.without_device()
 
 
 def _preferred(cluster: Cluster, types: DeviceTypes, rows: Iterable[int]) -> tuple[int, ...]:

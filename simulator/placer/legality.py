@@ -110,7 +110,7 @@ def _elsewhere(graph: Graph, assignment: Assignment, rules: Constraints, group: 
         if device.type not in dict(ops.kernel_types(graph.ops[node], graph.attrs[node])):
             rule = f"{graph.ops[node]!r} with its attributes has no kernel for a {device.type} (§2.2)"
             break
-        asked = rules.specs[node] if not rules.soft else rules.specs[node]._replace(type=None, id=None)
+        asked = rules.specs[node] if not rules.soft else rules.specs[node].without_device()
         if not matches(asked, device):
             how = "soft" if rules.soft else "hard"
             rule = f"it asks for {graph.requested[node]!r}, which {how} placement keeps (§3.5)"

@@ -62,7 +62,7 @@ def no_device(
     allows = {graph.names[member]: _allows(graph, cluster, specs, member) for member in members}
     reason = _reason(graph, cluster, specs[node], node, requested)
     message = f"Cannot assign a device for operation {graph.names[node]}: {reason}"
-    if not _has(cluster, requested._replace(type=None, id=None)):  # so nothing else can be to blame
+    if not _has(cluster, requested.without_device()):  # so nothing else can be to blame
         return InfeasibleError(message, node=graph.names[node], members=tuple(allows), allows=allows)
     strictest = sorted(allows, key=lambda name: len(allows[name]))[:SHOWN]  # they are to blame
     listed = [f"  {name} ({graph.ops[graph.row(name)]!r}): {_allowed(cluster, allows[name])}" for name in strictest]
@@ -118,7 +118,7 @@ def _reason(graph: Graph, cluster: Cluster, own: DeviceSpec, node: int, requeste
 
 def _help(graph: Graph, cluster: Cluster, requested: DeviceSpec) -> str:
     """The part that the cluster lacks, and a cluster that holds the graph."""
-    place = requested._replace(type=None, id=None)
+    place = requested.without_device()
     if _has(cluster, requested):
         return " Allow soft placement, or ask for other devices."
     if _has(cluster, place):

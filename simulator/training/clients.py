@@ -118,7 +118,7 @@ def waits_for(task: DeviceSpec, filters: Sequence[str]) -> bool:
 
 @cache
 def _of_task(text: str) -> DeviceSpec:
-    return parse(text)._replace(type=None, id=None)
+    return parse(text).without_device()
 
 
 def _last(specs: Sequence[DeviceSpec], up_ns: Ints, filters: tuple[str, ...], own: int) -> tuple[int, int]:

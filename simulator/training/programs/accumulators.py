@@ -79,7 +79,7 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
     for edge in parted.cut:  # the editor numbers the graph's edges as the graph does
         editor.remove_edge(edge)
     counted = min(places) if found.global_step is None else graph.requested[found.global_step]
-    home = str(parse(counted)._replace(type=None, id=None))
+    home = str(parse(counted).without_device())
     moved = _moved(graph, parted.after, program)
     for row in moved:
         editor.devices[row] = home
@@ -120,7 +120,7 @@ def _place(graph: Graph, variable: int, program: Program, *, alone: bool) -> str
             "workers can't average its gradients. Put variables on a ps task, as replica_device_setter does.",
             node=name,
         )
-    return str(spec if spec.type in (None, "CPU") else spec._replace(type=None, id=None))
+    return str(spec if spec.type in (None, "CPU") else spec.without_device())
 
 
 def _moved(graph: Graph, update: Sequence[int], program: Program) -> frozenset[int]:

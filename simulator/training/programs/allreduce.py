@@ -219,7 +219,7 @@ def hierarchical(editor: Editor, given: Reduced) -> list[Output]:
     """Reduce within each task to its first device, by a ring between these, and hand on within each task."""
     places: dict[str, list[int]] = {}
     for place, device in enumerate(given.devices):
-        places.setdefault(str(parse(device)._replace(type=None, id=None)), []).append(place)
+        places.setdefault(str(parse(device).without_device()), []).append(place)
     groups, ops, held = list(places.values()), given.ops(editor), list(given.values)
     sums = [
         held[group[0]]

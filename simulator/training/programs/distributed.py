@@ -169,7 +169,7 @@ def _check_there(program: Program, cluster: Cluster) -> None:
         if spec.job is not None:
             most[spec.job] = max(most.get(spec.job, 0), (spec.task or 0) + 1)
     for row, text in enumerate(graph.requested):
-        place = parse(text)._replace(type=None, id=None)
+        place = parse(text).without_device()
         if place.job is not None and not any(matches(place, device) for device in devices):
             raise _lacking(graph, cluster, place, f"{place.job}={most[place.job]}", graph.names[row])
     check_seen(program, cluster)

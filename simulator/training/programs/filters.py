@@ -100,7 +100,7 @@ def check_seen(program: Program, cluster: Cluster) -> None:
     known = seen(program, cluster)
     tasks = [parse(task) for task in known]
     for text in dict.fromkeys(program.graph.requested):
-        place = parse(text)._replace(type=None, id=None)
+        place = parse(text).without_device()
         if place.job is None or any(matches(place, task) for task in tasks):
             continue
         if any(matches(place, parse(task)) for task in cluster.tasks if task not in known):

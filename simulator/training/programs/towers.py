@@ -115,7 +115,7 @@ def without_gpus(graph: Graph) -> Graph:
 
     def bare(text: str) -> str:
         spec = parse(text)
-        return str(spec._replace(type=None, id=None)) if spec.type == "GPU" else text
+        return str(spec.without_device()) if spec.type == "GPU" else text
 
     return with_devices(graph, bare)
 
