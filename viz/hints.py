@@ -28,9 +28,8 @@ from simulator.graph.step import Step
 from simulator.partitioning.partitions import Partitions
 from simulator.training.clients import Client
 from simulator.training.inputs.finding import inputs_of
-from simulator.training.inputs.producers import SECOND_NS
 from simulator.training.programs.program import Program, between_steps_ns
-from simulator.units import Nanos, show_nanos
+from simulator.units import SECOND_NS, Nanos, show_nanos
 from simulator.wording import counted, some
 
 NOTICEABLE = 10  # a tenth of the makespan is worth a second simulation

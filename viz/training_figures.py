@@ -13,14 +13,13 @@ from simulator.training.answers.answers import Answers
 from simulator.training.disturbances.disturbance import Degrade
 from simulator.training.disturbances.disturbed import links_of
 from simulator.training.training import WAITING
-from simulator.units import show_bytes, show_nanos, show_rate
+from simulator.units import SECOND_NS, show_bytes, show_nanos, show_rate
 from simulator.wording import counted, some
 from viz.scene import Trained
 
 MOST_TASKS = 4  # named in the summary, those that wait most
 MOST_NAMED = 3
 LEAST_SHOWN = 0.001  # of an interval: a narrower one is said to be less
-_SECOND = 10**9  # nanoseconds
 _MATTERS = 0.05  # of the time of a step
 _AS_ASKED = 0.95  # of the requested traffic: less is reported
 KINDS = ("computing", "handling", "sending", "waiting")  # columns of `Answers.shares`
@@ -178,10 +177,10 @@ def _traffic(trained: Trained) -> Iterator[str]:
     lasts = max(training.end_ns - cut_ns, 1)
     for client, (_, _, nbytes, period) in zip(senders, disturbed.senders, strict=True):
         sent = int(np.count_nonzero((training.step_client == client) & (training.step_end_ns > cut_ns))) * nbytes
-        asked = nbytes * _SECOND // period
-        if (sent + nbytes) * _SECOND < _AS_ASKED * asked * lasts:  # another may have been under way
+        asked = nbytes * SECOND_NS // period
+        if (sent + nbytes) * SECOND_NS < _AS_ASKED * asked * lasts:  # another may have been under way
             yield (
-                f"{training.clients[client]}: {show_rate(sent * _SECOND // lasts)} of the requested "
+                f"{training.clients[client]}: {show_rate(sent * SECOND_NS // lasts)} of the requested "
                 f"{show_rate(asked)} were sent; the links were busy."
             )
 

@@ -29,7 +29,7 @@ from simulator.assignment import Bound
 from simulator.bounds.classes import gates
 from simulator.errors import InfeasibleError, UnsupportedError
 from simulator.execution.discipline import discipline
-from simulator.units import Nanos, show_nanos
+from simulator.units import SECOND_NS, Nanos, show_nanos
 
 WORK = 2.0  # by the solver's own clock, some 10 s: the same result on every machine
 _POLL_S = 0.1
@@ -218,7 +218,7 @@ class SatModel:
             return {}
         by = discipline(routes, self.problem.options.contention).held
         links = set.intersection(*(set(by[row]) for row in rows))
-        times = {link: nbytes * 10**9 // int(routes.link_bytes_per_s[link]) for link in sorted(links)}
+        times = {link: nbytes * SECOND_NS // int(routes.link_bytes_per_s[link]) for link in sorted(links)}
         return {link: hold for link, hold in times.items() if hold}
 
     def hint(self, plan: Plan) -> None:

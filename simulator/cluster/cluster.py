@@ -26,7 +26,7 @@ from simulator.cluster.protocols import (
 )
 from simulator.columns import Ids, ids
 from simulator.errors import ClusterError
-from simulator.units import Bytes, Nanos, is_whole, show_bytes
+from simulator.units import SECOND_NS, Bytes, Nanos, is_whole, show_bytes
 from simulator.wording import counted, repr_of
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ class Cluster:
 
     def _wire_ns(self, route: Route, nbytes: Bytes) -> Nanos:
         rate = min((self.links[link].bytes_per_s for link in route), default=None)
-        return 0 if rate is None else -(-nbytes * 10**9 // rate)
+        return 0 if rate is None else -(-nbytes * SECOND_NS // rate)
 
     def _route(self, source: int, target: int) -> Route:
         route = self.routes[source][target]

@@ -12,7 +12,7 @@ from simulator import limits
 from simulator.errors import SimvizError
 from simulator.execution.options import SimulationOptions
 from simulator.observed import SUFFIX
-from simulator.units import parse_bytes, parse_nanos
+from simulator.units import SECOND_NS, parse_bytes, parse_nanos
 from viz.what_if import AGAIN, KEPT
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ _ALONE: tuple[tuple[str, str, Mapping[str, str]], ...] = (
     ),
     ("--pin", "is of a single step", {"options of trainings": ""}),
 )
-_HOUR_NS = 3600 * 10**9
+_HOUR_NS = 3600 * SECOND_NS
 _MOST_HOURS = 24  # of an observed step
 _LEAST_BYTES = 2**30  # with less, TensorFlow itself does not start
 _Value = TypeVar("_Value")
@@ -270,7 +270,7 @@ def _observe(asked: argparse.Namespace) -> ObserveRequest | None:
         raise SimvizError(f"--observe-time {asked.observe_time}: give a time of at most {_MOST_HOURS} hours")
     if memory_bytes is not None and memory_bytes < _LEAST_BYTES:
         raise SimvizError(f"--observe-memory {asked.observe_memory}: TensorFlow itself needs 1 GiB; give more")
-    return ObserveRequest(path, None if time_ns is None else time_ns / 1e9, memory_bytes)
+    return ObserveRequest(path, None if time_ns is None else time_ns / SECOND_NS, memory_bytes)
 
 
 def _budget(text: str | None) -> str | None:

@@ -14,7 +14,7 @@ from simulator.training.disturbances.disturbance import MAX_TIME, Disturbance, r
 from simulator.training.inputs.pipeline import Rate, read_rate
 from simulator.training.programs.filters import Filters, read_filters
 from simulator.training.regimes import Regime, read_regime
-from simulator.units import Nanos, parse_bytes, parse_nanos
+from simulator.units import SECOND_NS, Nanos, parse_bytes, parse_nanos
 from simulator.wording import counted, repr_of
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _gap_ns(text: str) -> Nanos:
     """ "2 ms"."""
     gap_ns = parse_nanos(text)
     if gap_ns > MAX_TIME:
-        raise SimvizError(f"{text!r} is longer than {MAX_TIME // 10**9:,} s")
+        raise SimvizError(f"{text!r} is longer than {MAX_TIME // SECOND_NS:,} s")
     return gap_ns
 
 

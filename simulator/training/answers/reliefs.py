@@ -25,6 +25,7 @@ from simulator.training.recognition.dataflow import closure, readers
 from simulator.training.recognition.sync_ops import ResourceKey
 from simulator.training.regimes import read_regime
 from simulator.training.training import SENDING, ResourceUsage, Training
+from simulator.units import SECOND_NS
 from simulator.wording import repr_of, some
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ class _Traffic:
         self.senders, self.getters, self.between = ends_of_links(cluster)
         rates = [link.bytes_per_s for link in cluster.links]
         carried = self.usage.link_bytes.tolist()
-        self.bytes_ns = [nbytes * 10**9 // rate for nbytes, rate in zip(carried, rates, strict=True)]  # [L]
+        self.bytes_ns = [nbytes * SECOND_NS // rate for nbytes, rate in zip(carried, rates, strict=True)]  # [L]
 
     def carried_ns(self, task: int, *, out: bool) -> int:
         """The time for its bytes of the busiest link through which only this task sends, or only this task receives."""

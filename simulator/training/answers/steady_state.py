@@ -16,7 +16,7 @@ import numpy as np
 
 from simulator.columns import Ints, ints
 from simulator.training.training import ResourceUsage, Training
-from simulator.units import Nanos
+from simulator.units import SECOND_NS, Nanos
 
 BATCHES = (20, 10, 5)  # numbers of batches that are tried; an interval needs at least the last
 MIN_BATCHES = BATCHES[-1]
@@ -316,4 +316,4 @@ def skipped(count: int, cut: int) -> int:
 
 def per_s(count: int, nanos: Nanos) -> float | None:
     """A number of events per second; None: no time passes."""
-    return count * 10**9 / nanos if nanos else None
+    return count * SECOND_NS / nanos if nanos else None

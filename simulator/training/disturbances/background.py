@@ -25,7 +25,7 @@ from simulator.partitioning.cut import partition
 from simulator.training.clients import Client
 from simulator.training.disturbances.disturbed import Disturbed
 from simulator.training.programs.program import Program
-from simulator.units import Bytes, Nanos, show_nanos, show_rate
+from simulator.units import SECOND_NS, Bytes, Nanos, show_nanos, show_rate
 
 _UINT8 = 4  # DataType of tensorflow/core/framework/types.proto: one byte per element
 
@@ -60,7 +60,7 @@ def background(disturbed: Disturbed) -> Background:
         if under_way > period:
             notes.append(
                 f"{name}: one message after the other, each {show_nanos(under_way)} under way, is no more than "
-                f"{show_rate(nbytes * 10**9 // under_way)}; larger messages carry more."
+                f"{show_rate(nbytes * SECOND_NS // under_way)}; larger messages carry more."
             )
     nothing = ints([0])  # only the transfer takes time
     run_ns = np.zeros((1, len(cluster.kinds)), np.int64)

@@ -32,7 +32,7 @@ from simulator.training.disturbances.disturbance import (
     table,
 )
 from simulator.training.disturbances.noise import NO_PAUSE, QUANTILES, Pauses
-from simulator.units import Bytes, Nanos, show_nanos
+from simulator.units import SECOND_NS, Bytes, Nanos, show_nanos
 from simulator.wording import counted, near, repr_of, some
 
 ALL, JOB, TASK, DEVICE = range(4)  # how exactly a target is named
@@ -97,7 +97,7 @@ def disturb(disturbances: Sequence[Disturbance], cluster: Cluster) -> Disturbed:
         pauses=tuple(one or NO_PAUSE for one in pauses),
         crashes=tuple(_crashes(disturbances, cluster)),
         senders=tuple(
-            Sender(source, target, one.nbytes, -(-one.nbytes * 10**9 // one.bytes_per_s))
+            Sender(source, target, one.nbytes, -(-one.nbytes * SECOND_NS // one.bytes_per_s))
             for source, target, one in traffic
         ),
     )

@@ -12,7 +12,7 @@ from simulator.costs.table import MAX_NS
 from simulator.errors import SimvizError
 from simulator.training.inputs.producers import Producer
 from simulator.training.recognition.sync_ops import ResourceKey
-from simulator.units import Nanos, show_figure
+from simulator.units import SECOND_NS, Nanos, show_figure
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -110,7 +110,7 @@ class Rate:
     def element_ns(self, examples: int) -> Nanos:
         """The time of an element of so many examples, rounded up."""
         assert self.examples_per_s is not None
-        return max(1, -int(-examples * 10**9 // self.examples_per_s))
+        return max(1, -int(-examples * SECOND_NS // self.examples_per_s))
 
 
 def read_rate(text: str) -> Rate:

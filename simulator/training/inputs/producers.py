@@ -39,13 +39,11 @@ from simulator.graph.traversal import PLACEHOLDERS, fan_in
 from simulator.shapes.filling import with_shapes
 from simulator.training.recognition.dataflow import sources_of
 from simulator.training.recognition.sync_ops import DEQUEUE, ENQUEUE, UNKNOWN, SyncOp, operations
-from simulator.units import Nanos
+from simulator.units import SECOND_NS, Nanos
 
 if TYPE_CHECKING:
     from simulator.costs.table import CostTable
     from simulator.graph.messages import Proto
-
-SECOND_NS: Nanos = 10**9
 
 
 class UnknownRateError(Exception):
