@@ -152,22 +152,22 @@ class LinkEnds(NamedTuple):
     """Both ends of all links. Axis: L links."""
 
     senders: Ends
-    getters: Ends
+    receivers: Ends
     between: Flags  # [L] all its routes are between tasks
 
 
 def ends_of_links(cluster: Cluster) -> LinkEnds:
     """The ends of each link, by routes over it: all, or as many of a Hierarchy as tell one end from several."""
     task_of, links = np.array(cluster.task_of, np.int64), len(cluster.links)
-    senders, getters, between = Ends(task_of, links), Ends(task_of, links), np.ones(links, bool)
+    senders, receivers, between = Ends(task_of, links), Ends(task_of, links), np.ones(links, bool)
     pairs = np.array(telling_pairs(cluster.routes), np.int64).reshape(-1, 2)
     crossed = [cluster.routes[source][target] or () for source, target in pairs.tolist()]
     source, target = np.repeat(pairs, [len(route) for route in crossed], axis=0).T
     link = np.fromiter(chain.from_iterable(crossed), np.int64, len(target))
     senders.add(link, source)
-    getters.add(link, target)
+    receivers.add(link, target)
     between[link[task_of[target] == task_of[source]]] = False
-    return LinkEnds(senders, getters, flags(between))
+    return LinkEnds(senders, receivers, flags(between))
 
 
 # ---- candidates for a bottleneck ------------------------------------------------------------------------------------
@@ -218,20 +218,20 @@ class _Traffic:
     def __init__(self, training: Training, cluster: Cluster, usage: ResourceUsage) -> None:
         self.training, self.cluster, self.usage = training, cluster, usage
         self.end = max(1, self.usage.ns)
-        self.senders, self.getters, self.between = ends_of_links(cluster)
+        self.senders, self.receivers, self.between = ends_of_links(cluster)
         rates = [link.bytes_per_s for link in cluster.links]
         carried = self.usage.link_bytes.tolist()
         self.bytes_ns = [nbytes * SECOND_NS // rate for nbytes, rate in zip(carried, rates, strict=True)]  # [L]
 
     def carried_ns(self, task: int, *, out: bool) -> int:
         """The time for its bytes of the busiest link through which only this task sends, or only this task receives."""
-        own = (self.senders if out else self.getters).of_task(task)
+        own = (self.senders if out else self.receivers).of_task(task)
         return max((self.bytes_ns[link] for link in own if self.between[link]), default=0)
 
     def role(self, link: int) -> tuple[str, ...]:
         """The role of a link: the same for links between tasks of the same jobs, and for both directions."""
         role = []
-        for ends in (self.senders, self.getters):
+        for ends in (self.senders, self.receivers):
             task, device = ends.task(link), ends.device(link)
             alone = "all" if device is None else self.cluster.devices[device].type
             role.append("" if task is None else f"{_job(self.cluster.tasks[task])} {alone}")
@@ -251,7 +251,7 @@ def _links(traffic: _Traffic) -> list[Relief]:
         members = [link for link in members if busy_ns[link] >= SIMILAR * most]
         several = len(members) > 1
         what = f"the link{'s' * several} {some([cluster.links[link].name for link in members], LISTED)}"
-        if _of_client_alone(traffic.training, (traffic.senders.task(top), traffic.getters.task(top))):
+        if _of_client_alone(traffic.training, (traffic.senders.task(top), traffic.receivers.task(top))):
             what += ", which carries the client's feeds and fetches"
         found.append(
             Relief(

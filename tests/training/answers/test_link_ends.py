@@ -75,7 +75,7 @@ def _check(cluster: Cluster) -> None:
     task_of = cluster.task_of
     within = {link for source, target, link in pairs if task_of[source] == task_of[target]}
     assert ends.between.tolist() == [link not in within for link in range(count)]
-    for found, side in ((ends.senders, 0), (ends.getters, 1)):
+    for found, side in ((ends.senders, 0), (ends.receivers, 1)):
         devices = [{pair[side] for pair in pairs if pair[2] == link} for link in range(count)]
         tasks = [{task_of[device] for device in those} for those in devices]
         assert [found.device(link) for link in range(count)] == [min(d) if len(d) == 1 else None for d in devices]
