@@ -16,7 +16,7 @@ from simulator.cluster.devicespec import parse
 from simulator.graph.attributes import COLOCATION, NO_ATTRS, colocation, number, typed
 from simulator.graph.editor import Editor, Endpoint, edited
 from simulator.graph.graph import Graph, Shape
-from simulator.training.pipelines.division import Division, brings
+from simulator.training.pipelines.microbatches import Division, brings_examples
 from simulator.training.pipelines.orders import Order, Turn, held, turns
 from simulator.training.pipelines.stages import Depths
 from simulator.training.programs.edits import TensorOps, copied, dtype_of, output_on, redirect, unused_prefix
@@ -121,7 +121,7 @@ class Builder:
         """Add reads of variables, updates, and what sees a microbatch: where that of which they are made stands."""
         graph, runs = self.division.graph, self.division.found.step.runs
         for row in graph.topological.tolist():
-            if row in stage or not runs[row] or brings(graph, row):
+            if row in stage or not runs[row] or brings_examples(graph, row):
                 continue
             held_by = variable_of(graph, row)
             if held_by is not None and held_by not in stage and not is_shared(graph, row):
@@ -154,7 +154,7 @@ class Builder:
             tensor = int(graph.edge_tensor[edges[0]])
             whole, dtype = graph.tensor_shape[tensor] or (), dtype_of(graph, edges[0])
             at = next((self.stage[to] for edge in edges if (to := int(graph.edge_dst[edge])) in self.stage), 0)
-            ops = TensorOps(editor, self.home if brings(graph, row) else self.where[at])
+            ops = TensorOps(editor, self.home if brings_examples(graph, row) else self.where[at])
             name = f"split/{graph.names[row]}" + (f"_{port}" if port else "")
             part: Shape = (*whole[:axis], whole[axis] // count, *whole[axis + 1 :])
             start = ops.constant(f"{name}/axis", axis)

@@ -20,7 +20,7 @@ from simulator.costs.table import CostTable
 from simulator.errors import ClusterError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.training.pipelines.building import Builder, Pipeline
-from simulator.training.pipelines.division import Division, divide
+from simulator.training.pipelines.microbatches import Division, divide
 from simulator.training.pipelines.orders import Order, held, turns
 from simulator.training.pipelines.stages import Depths, bounds, depths, loads
 from simulator.training.programs.replicated import check_one_device

@@ -21,7 +21,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from simulator.training.pipelines.division import Division
+from simulator.training.pipelines.microbatches import Division
 from simulator.training.recognition.dataflow import closure, readers, values_out
 from simulator.training.recognition.parts import is_shared
 

@@ -102,7 +102,7 @@ def _smaller(whole: Graph, examples: int, fewer: int) -> Graph:
     """The graph with another batch, whether its file fixes one or leaves it open."""
     feeds = {}
     for row in range(len(whole)):
-        span = range(int(whole.tensor_ptr[row]), int(whole.tensor_ptr[row + 1])) if brings(whole, row) else ()
+        span = range(int(whole.tensor_ptr[row]), int(whole.tensor_ptr[row + 1])) if brings_examples(whole, row) else ()
         for port, tensor in enumerate(span):
             shape = whole.tensor_shape[tensor]
             if shape and shape[0] == examples and min(shape) < 0:
@@ -125,13 +125,13 @@ def _open(attrs: Attrs, port: int) -> bool:
 
 def _tower(graph: Graph, found: Anatomy, parts: Parts) -> tuple[int, ...]:
     """The nodes that gradients need, back to those that bring examples."""
-    own = {row for row in parts.tower if not brings(graph, row)}
+    own = {row for row in parts.tower if not brings_examples(graph, row)}
     ends = [int(graph.edge_src[edge]) for one in found.gradients for edge in (*one.values, *one.indices)]
     needed = closure((row for row in ends if row in own), lambda row: (at for at in graph.sources(row) if at in own))
     return tuple(sorted(needed))
 
 
-def brings(graph: Graph, row: int) -> bool:
+def brings_examples(graph: Graph, row: int) -> bool:
     """Tell whether a node brings examples into the graph: they come once a step, for all microbatches."""
     op = graph.ops[row]
     return op in PLACEHOLDERS or "GetNext" in op or "Dequeue" in op or op.startswith(("Reader", "Unstage"))
