@@ -22,8 +22,8 @@ Route: TypeAlias = tuple[int, ...]  # distinct links in order
 NOWHERE = -1  # the host of a device whose transfers take no link
 
 
-class Way(NamedTuple):
-    """Links between a device and each level, all those below it included; () where nothing is crossed."""
+class LevelRoutes(NamedTuple):
+    """The links between a device and each level, all those below it included; () where nothing is crossed."""
 
     memory: Route
     network: Route
@@ -37,8 +37,8 @@ class Position:
     task: int
     host: int  # NOWHERE: all its routes are hand-overs
     rack: int  # -1: in no rack
-    up: Way
-    down: Way
+    up: LevelRoutes
+    down: LevelRoutes
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class Hierarchy(Sequence[Sequence[Route | None]]):
 
     def crossed(self) -> set[int]:
         """All links of its devices and hosts."""
-        ways = (way.racks for one in self.positions for way in (one.up, one.down))
-        return {*chain.from_iterable(ways), *self.loopback.values(), *chain.from_iterable(self.direct.values())}
+        routes = (levels.racks for one in self.positions for levels in (one.up, one.down))
+        return {*chain.from_iterable(routes), *self.loopback.values(), *chain.from_iterable(self.direct.values())}
 
     def take(self, rows: Sequence[int]) -> Hierarchy:
         """The routes among these devices, distinct rows, in this order."""
@@ -85,18 +85,18 @@ class Hierarchy(Sequence[Sequence[Route | None]]):
     def renumber(self, new: Mapping[int, int]) -> Hierarchy:
         """The same routes after its links got new numbers: `new` has one for each that is crossed."""
 
-        def way(old: Way) -> Way:
-            return Way(*(tuple(new[link] for link in route) for route in old))
+        def renumbered(old: LevelRoutes) -> LevelRoutes:
+            return LevelRoutes(*(tuple(new[link] for link in route) for route in old))
 
         return Hierarchy(
-            tuple(replace(one, up=way(one.up), down=way(one.down)) for one in self.positions),
+            tuple(replace(one, up=renumbered(one.up), down=renumbered(one.down)) for one in self.positions),
             {host: new[link] for host, link in self.loopback.items()},
             {pair: tuple(new[link] for link in route) for pair, route in self.direct.items()},
         )
 
     def with_client(self) -> Hierarchy:
         """The same with one more device, the last, to which and from which all routes are hand-overs."""
-        none = Way((), (), ())
+        none = LevelRoutes((), (), ())
         return replace(self, positions=(*self.positions, Position(-1, NOWHERE, -1, none, none)))
 
     def __len__(self) -> int:

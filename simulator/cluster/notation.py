@@ -22,7 +22,7 @@ from simulator.errors import ClusterError
 GRAMMAR = 'write for instance "4gpu", "2cpu", "ps=1,worker=2x2gpu" or "worker=2x8h100"'
 _COUNT = re.compile(r"([0-9]{1,20})([A-Za-z][A-Za-z0-9.-]*)\Z")
 _JOB = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=([0-9]{1,20})(?:x([0-9]{1,20})([A-Za-z][A-Za-z0-9.-]*))?\Z")
-_TALK = re.compile(r"protocol=([A-Za-z][A-Za-z-]*)\Z")
+_PROTOCOL = re.compile(r"protocol=([A-Za-z][A-Za-z-]*)\Z")
 
 
 def is_notation(text: str) -> bool:
@@ -35,11 +35,11 @@ def read_notation(text: str) -> Cluster:
     local: list[tuple[int, str]] = []
     jobs: list[tuple[str, int, int, str]] = []  # job, tasks, devices of each, their model
     parts = text.replace(" ", "").split(",")
-    talks = [found[1] for part in parts if (found := _TALK.match(part))]
-    if len(talks) > 1:
-        raise ClusterError(f"the cluster {text!r} names {len(talks)} protocols; its tasks share one")
+    protocols = [found[1] for part in parts if (found := _PROTOCOL.match(part))]
+    if len(protocols) > 1:
+        raise ClusterError(f"the cluster {text!r} names {len(protocols)} protocols; its tasks share one")
     for part in parts:
-        if not _TALK.match(part):
+        if not _PROTOCOL.match(part):
             _read_part(part, text, local, jobs)
     hosts: list[Host] = []
     tasks: list[Task] = []
@@ -58,7 +58,7 @@ def read_notation(text: str) -> Cluster:
             number = numbers.get(job, 0)
             numbers[job] = number + 1
             _add_task(job, number, [(devices, what)], hosts, tasks)
-    protocol = find_protocol(talks[0]) if talks else GRPC
+    protocol = find_protocol(protocols[0]) if protocols else GRPC
     return connect(hosts, tasks, name=text, protocol=protocol)
 
 

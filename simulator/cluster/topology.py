@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from simulator import limits
 from simulator.cluster.cluster import Cluster, Contention, Device, Link
 from simulator.cluster.devicespec import MAX_NUMBER, is_job
-from simulator.cluster.hierarchy import Hierarchy, Position, Route, Way
+from simulator.cluster.hierarchy import Hierarchy, LevelRoutes, Position, Route
 from simulator.cluster.models import Model
 from simulator.cluster.protocols import GRPC, Protocol, protocol_note
 from simulator.errors import ClusterError
@@ -280,8 +280,8 @@ def _routes(
             task=task_row.setdefault(device.task, len(task_row)),
             host=number[hosts[row].name],
             rack=-1 if (rack := racks[row]) is None else stands[id(rack)],
-            up=Way(out[row], (*out[row], *leave[row]), (*out[row], *leave[row], *up[row])),
-            down=Way(in_[row], (*enter[row], *in_[row]), (*down[row], *enter[row], *in_[row])),
+            up=LevelRoutes(out[row], (*out[row], *leave[row]), (*out[row], *leave[row], *up[row])),
+            down=LevelRoutes(in_[row], (*enter[row], *in_[row]), (*down[row], *enter[row], *in_[row])),
         )
         for row, device in enumerate(devices)
     ]

@@ -35,7 +35,7 @@ FACTORS = (Fraction(1, 2), Fraction(2))
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class WhatIfChange:
     """A request that differs from the user's in one figure."""
 
     what: str
@@ -58,29 +58,29 @@ def what_if(request: Request, given: Ingredients, scene: Scene, say: Say) -> Wha
     return ranked(int(scene.trace.makespan), request.what_if, rows, _notes(scene))
 
 
-def changes(request: Request, given: Ingredients) -> Iterator[Variant]:
+def changes(request: Request, given: Ingredients) -> Iterator[WhatIfChange]:
     """All changes: each figure of the cluster halved and doubled, the batch, the devices, protocol and contention."""
     for factor in FACTORS:
         for one in scaled(given.cluster, factor):
-            yield Variant(one.what, one.before, one.after, request, one.cluster)
+            yield WhatIfChange(one.what, one.before, one.after, request, one.cluster)
     batch = _batch(request, given)
     for factor in FACTORS:
         new = batch * factor
         if 1 <= new <= limits.COUNT.most and new.denominator == 1:
-            yield Variant("batch", str(batch), str(new), request, given.cluster, int(new), factor)
+            yield WhatIfChange("batch", str(batch), str(new), request, given.cluster, int(new), factor)
     described = given.cluster.name if request.cluster is None else request.cluster
     if isinstance(described, str) and is_notation(described):
         for part, new_part, text in neighbours(described):
-            yield Variant("devices", part, new_part, replace(request, cluster=text), again=True)
-    cluster, talk = given.cluster, given.cluster.between_tasks
+            yield WhatIfChange("devices", part, new_part, replace(request, cluster=text), again=True)
+    cluster, used = given.cluster, given.cluster.between_tasks
     for name, protocol in PROTOCOLS.items():
-        if len(cluster.tasks) > 1 and name != talk.name:
-            yield Variant("protocol", talk.name, name, request, replace(cluster, between_tasks=protocol))
+        if len(cluster.tasks) > 1 and name != used.name:
+            yield WhatIfChange("protocol", used.name, name, request, replace(cluster, between_tasks=protocol))
     options = request.simulation
     for contention in CONTENTIONS:
         if contention != options.contention and cluster.links:
             other = replace(request, simulation=replace(options, contention=contention))
-            yield Variant("contention", options.contention, contention, other, cluster)
+            yield WhatIfChange("contention", options.contention, contention, other, cluster)
 
 
 def _batch(request: Request, given: Ingredients) -> int:
@@ -90,7 +90,7 @@ def _batch(request: Request, given: Ingredients) -> int:
     return request.batch or batch_of(given.graph, given.step, ())[1]
 
 
-def _row(change: Variant, given: Ingredients, scene: Scene) -> WhatIfRow:
+def _row(change: WhatIfChange, given: Ingredients, scene: Scene) -> WhatIfRow:
     """Run one change; what can't be placed or run says why."""
     request, before = change.request, scene.trace.makespan
     kept = None if change.again or request.what_if == AGAIN else scene

@@ -51,7 +51,7 @@ class Relief:
     without: tuple[str, ...] = ()  # texts of the disturbances that are gone
     backups: int = 0  # number of further backup workers: an update takes fewer gradients
     by_bytes: bool = False  # variables go to ps tasks by their sizes
-    protocol: Protocol | None = None  # by which tasks talk instead
+    protocol: Protocol | None = None  # that tasks use instead
     gapless: bool = False  # sessions take no time between steps
     inputs: tuple[ResourceKey, ...] = ()  # inputs that are filled twice as fast
 
@@ -320,14 +320,14 @@ def _protocol(traffic: _Traffic) -> list[Relief]:
     Latency is the time in which a task waits for transfers and does nothing else, less the busy time of the busiest
     link. The relief of gRPC is RDMA; that of another protocol is none at all: bare links.
     """
-    cluster, talk = traffic.cluster, traffic.cluster.between_tasks
-    if len(cluster.tasks) == 1 or replace(talk, name=PLAIN.name, source=PLAIN.source) == PLAIN:
+    cluster, protocol = traffic.cluster, traffic.cluster.between_tasks
+    if len(cluster.tasks) == 1 or replace(protocol, name=PLAIN.name, source=PLAIN.source) == PLAIN:
         return []
     busy = traffic.usage.link_busy_ns[np.array(traffic.between, bool)].max(initial=0)
     latency = int(traffic.usage.task_ns[:, SENDING].max(initial=0) - busy)
     share = min(1.0, max(latency, *traffic.usage.message_ns.tolist()) / traffic.end)
-    instead, change = (RDMA, "with RDMA instead") if talk == GRPC else (PLAIN, "without that")
-    return [Relief(f"what {talk.name} adds to each message between tasks", change, share, protocol=instead)]
+    instead, change = (RDMA, "with RDMA instead") if protocol == GRPC else (PLAIN, "without that")
+    return [Relief(f"what {protocol.name} adds to each message between tasks", change, share, protocol=instead)]
 
 
 def _between_steps(training: Training) -> list[Relief]:
