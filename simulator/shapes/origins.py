@@ -114,13 +114,16 @@ class Origins:
             self._equations[x, y] = None
 
     def odd(self, roots: Iterable[int]) -> set[int]:
-        """The numbers that some equation ties to the roots though none of the file's that equal them was traced."""
+        """The numbers that some equation ties to the roots though none of the file's that equal them was traced, such
+        as half of the batch, of which each of two towers has one.
+        """
         last = frozenset(roots)
         return {
             number
             for pair in self._equations
             for number, form in (pair, pair[::-1])
-            if 1 < number != self.size and form <= SYMBOLS and not last.isdisjoint(self.symbols(form))
+            if 1 < number != self.size and form <= SYMBOLS
+            if not last.isdisjoint(self._within(self.algebra.terms(self.algebra.resolved(form))))
         }
 
     def solve(self, roots: Iterable[int], fed: Collection[int]) -> bool:
@@ -226,11 +229,21 @@ class Origins:
         if not free and len(rooted) > 1 and len(terms) == 2:
             free = rooted  # two of the batch itself
         if not free:
-            return False
+            return self._divide(terms, last)
         chosen = min(free, key=lambda symbol: (symbol in self.entries and 1 + (self.entries[symbol].place > 0), symbol))
         sign = -terms[chosen,]
         rest = {term: sign * factor for term, factor in terms.items() if term != (chosen,)}
         self.algebra.bound[chosen] = self.algebra.polynomial(rest)
+        return True
+
+    def _divide(self, terms: Mapping[tuple[int, ...], int], last: frozenset[int]) -> bool:
+        """Solve an equation of the batch and a multiple of an entry, as of a tower's share; whether it is one."""
+        parts = {term[0]: factor for term, factor in terms.items() if len(term) == 1}
+        roots = [one for one in parts if one in last]
+        shares = [one for one in parts if one in self.entries and one not in last]
+        if len(terms) != 2 or len(roots) != 1 or len(shares) != 1 or parts[shares[0]] % parts[roots[0]]:
+            return False
+        self.algebra.bound[shares[0]] = self.algebra.floor_divided(roots[0], -parts[shares[0]] // parts[roots[0]])
         return True
 
     def _within(self, terms: Iterable[tuple[int, ...]]) -> set[int]:

@@ -378,6 +378,20 @@ def beyond(tf: Any, batch: int) -> None:
     _trained(tf, tf.matmul(both[:batch], _variable(tf, 6, CLASSES)) + loss, labels)
 
 
+def towers(tf: Any, batch: int) -> None:
+    """Two towers, each on a half of the batch, and the mean of their gradients."""
+    v1, share = tf.compat.v1, batch // 2
+    x, labels = v1.placeholder(tf.float32, [batch, 6]), v1.placeholder(tf.int32, [batch])
+    weights, found = (_variable(tf, 6, 5), _variable(tf, 5, CLASSES)), []
+    optimizer = v1.train.GradientDescentOptimizer(0.1)
+    for piece, truth in zip(tf.split(x, 2), tf.split(labels, 2), strict=True):
+        hidden = tf.tanh(tf.matmul(piece, weights[0])) * tf.ones([share, 1])
+        logits = tf.matmul(tf.reshape(hidden, [share, 5]), weights[1])
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=truth))
+        found.append(optimizer.compute_gradients(loss + tf.reduce_mean(tf.square(hidden)), weights))
+    optimizer.apply_gradients([((one[0] + other[0]) / 2, one[1]) for one, other in zip(*found, strict=True)])
+
+
 PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
     "convolving": _of_keras(convolving, (16, 16, 3)),
     "recurrent": _of_keras(recurrent, (5, 3)),
@@ -389,7 +403,7 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
         program.__name__: _first(program)
         for program in (
             conv_net, channels_first, one_hot, broadcasts, unrolled, synthetic, queued, dataset, generative, smoothness,
-            twice, ordered, wide, recommending, transcribing, neighbours, by_hand, beyond,
+            twice, ordered, wide, recommending, transcribing, neighbours, by_hand, beyond, towers,
         )
     },
     **{

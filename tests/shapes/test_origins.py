@@ -56,6 +56,22 @@ def test_a_multiple_follows_the_batch() -> None:
     assert solved(origins, batch, 3, rows) == [21]
 
 
+def test_a_share_of_the_batch_is_odd_where_nothing_traced_it() -> None:
+    """Of 8 examples either of two towers has 4, which is no multiple of 8."""
+    origins, (batch, share) = numbers(8, 8, 4)
+    origins.equate(batch // 2, share)
+    assert not origins.solve([form_of(batch)], ())
+    assert origins.odd([form_of(batch)]) == {4}
+
+
+def test_a_share_of_the_batch_follows_it() -> None:
+    origins = Origins(Algebra(), 8, also={4})
+    batch, share, again = (origins.entry(node, "value", ELEMENT, 0, number) for node, number in enumerate((8, 4, 4)))
+    origins.equate(batch // 2, share)
+    origins.equate(again * 2, batch)
+    assert solved(origins, batch, 6, share, again) == [3, 3]
+
+
 def test_of_a_sum_the_parts_that_equal_the_batch_are_it() -> None:
     origins, (batch, noise, both) = numbers(8, 8, 8, 16)
     origins.equate(batch + noise, both)
