@@ -17,7 +17,7 @@ from placement.plan import Plan
 from placement.problem import Problem
 from placement.scheduling.insertion import Schedule, better, by_insertion, enter_all
 from placement.scheduling.ranks import by_rank, downward_ranks, upward_ranks
-from placement.scheduling.running import machine_of
+from placement.scheduling.running import runner_of
 
 
 def cpop(problem: Problem) -> Plan:
@@ -34,11 +34,11 @@ def cpop(problem: Problem) -> Plan:
 
 def schedule(problem: Problem) -> Schedule:
     """The schedule of all ops; a search judges it with and without its order."""
-    machine = machine_of(problem, enter_all)
-    priority = upward_ranks(problem, machine) + downward_ranks(problem, machine)
+    runner = runner_of(problem, enter_all)
+    priority = upward_ranks(problem, runner) + downward_ranks(problem, runner)
     path, only = critical(problem, priority.tolist()), np.full(len(priority), -1)
     only[path] = processor(problem, path)
-    return by_insertion(problem, machine, by_rank(problem, machine, priority), only=only)
+    return by_insertion(problem, runner, by_rank(problem, runner, priority), only=only)
 
 
 def critical(problem: Problem, priority: Sequence[int]) -> list[int]:

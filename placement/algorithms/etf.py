@@ -13,7 +13,7 @@ from placement.problem import Problem
 from placement.scheduling.earliest_start import earliest_start, enter_first
 from placement.scheduling.insertion import Schedule, better
 from placement.scheduling.ranks import levels
-from placement.scheduling.running import machine_of
+from placement.scheduling.running import runner_of
 
 
 def etf(problem: Problem) -> Plan:
@@ -27,5 +27,5 @@ def etf(problem: Problem) -> Plan:
 
 def schedule(problem: Problem) -> Schedule:
     """The schedule of all ops; a search judges it with and without its order."""
-    machine = machine_of(problem, enter_first)
-    return earliest_start(problem, machine, levels(problem, machine))
+    runner = runner_of(problem, enter_first)
+    return earliest_start(problem, runner, levels(problem, runner))

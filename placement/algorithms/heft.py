@@ -13,7 +13,7 @@ from placement.plan import Plan
 from placement.problem import Problem
 from placement.scheduling.insertion import Schedule, better, by_insertion, enter_all
 from placement.scheduling.ranks import upward_ranks
-from placement.scheduling.running import machine_of
+from placement.scheduling.running import runner_of
 
 
 def heft(problem: Problem) -> Plan:
@@ -27,7 +27,7 @@ def heft(problem: Problem) -> Plan:
 
 def schedule(problem: Problem) -> Schedule:
     """The schedule of all ops, by falling rank; the sort is stable, so an op never overtakes its inputs."""
-    machine = machine_of(problem, enter_all)
-    ranks = upward_ranks(problem, machine)
+    runner = runner_of(problem, enter_all)
+    ranks = upward_ranks(problem, runner)
     order = problem.topological
-    return by_insertion(problem, machine, order[np.argsort(-ranks[order], kind="stable")])
+    return by_insertion(problem, runner, order[np.argsort(-ranks[order], kind="stable")])

@@ -11,7 +11,7 @@ from placement.problem import Problem
 from placement.scheduling.earliest_start import earliest_start, enter_first
 from placement.scheduling.insertion import Schedule, better
 from placement.scheduling.ranks import levels
-from placement.scheduling.running import machine_of
+from placement.scheduling.running import runner_of
 
 
 def m_etf(problem: Problem) -> Plan:
@@ -26,5 +26,5 @@ def m_etf(problem: Problem) -> Plan:
 
 def schedule(problem: Problem) -> Schedule:
     """The schedule of all ops; a search judges it with and without its order."""
-    machine = machine_of(problem, enter_first)
-    return earliest_start(problem, machine, levels(problem, machine), values=True)
+    runner = runner_of(problem, enter_first)
+    return earliest_start(problem, runner, levels(problem, runner), values=True)

@@ -19,7 +19,7 @@ from placement.problem import Problem
 from placement.scheduling.earliest_start import earliest_start, enter_first
 from placement.scheduling.insertion import Schedule, better
 from placement.scheduling.ranks import levels, mean_run, mean_transfer
-from placement.scheduling.running import machine_of
+from placement.scheduling.running import runner_of
 from simulator.columns import Ids, Ints
 
 _ITERATIONS = 2  # of the simplex, for each variable: real graphs take 0.4 to 0.8, some dense ones a hundred
@@ -45,9 +45,9 @@ def schedule(problem: Problem) -> Schedule:
 
 
 def _entered(problem: Problem, spared: list[int] | None) -> Schedule:
-    machine = machine_of(problem, enter_first)
+    runner = runner_of(problem, enter_first)
     spared = [-1] * len(problem.group) if spared is None else spared
-    return earliest_start(problem, machine, levels(problem, machine), values=True, favourite=spared)
+    return earliest_start(problem, runner, levels(problem, runner), values=True, favourite=spared)
 
 
 class Reads(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from placement.columns import Columns
 from placement.plan import Plan
 from placement.problem import Problem
-from placement.scheduling.running import listed, machine_of
+from placement.scheduling.running import listed, runner_of
 from placement.scheduling.timetable import (
     Timetable,
     allows,
@@ -33,13 +33,13 @@ def m_topo(problem: Problem) -> Plan:
     scratch memory of one, as if nothing were freed. A group that may not use the device whose turn it is goes to the
     CPU beside it, else to the first device that it may use. Raises InfeasibleError when memory runs out on the way.
     """
-    machine, held, stages = machine_of(problem, fill), footprints(problem), _stages(problem)
+    runner, held, stages = runner_of(problem, fill), footprints(problem), _stages(problem)
     shared = [held[row] for row, devices in enumerate(problem.allowed) if problem.ops[row] and stages[0] in devices]
     cap = sum(shared) // len(stages) + max(shared, default=0)
-    table = open_timetable(problem, machine)
+    table = open_timetable(problem, runner)
     most = [min(cap, problem.capacity[device]) for device in stages]
-    order = machine.of(problem.topological)
-    machine.run(fill, table, order, machine.of(held), machine.of(stages), machine.of(most))
+    order = runner.of(problem.topological)
+    runner.run(fill, table, order, runner.of(held), runner.of(stages), runner.of(most))
     require_room(problem, table)
     return Plan(listed(table.device), decider=listed(table.decider))
 

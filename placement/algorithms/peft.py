@@ -15,7 +15,7 @@ from placement.plan import Plan
 from placement.problem import Problem
 from placement.scheduling.insertion import Schedule, better, by_insertion, enter_all
 from placement.scheduling.ranks import by_rank, optimistic_costs
-from placement.scheduling.running import machine_of
+from placement.scheduling.running import runner_of
 
 
 def peft(problem: Problem) -> Plan:
@@ -30,10 +30,10 @@ def peft(problem: Problem) -> Plan:
 
 def schedule(problem: Problem) -> Schedule:
     """The schedule of all ops; a search judges it with and without its order."""
-    machine = machine_of(problem, enter_all)
-    table = optimistic_costs(problem, machine)
+    runner = runner_of(problem, enter_all)
+    table = optimistic_costs(problem, runner)
     ranks = _means(np.array(table, np.int64).reshape(-1, len(problem.capacity)), problem)
-    return by_insertion(problem, machine, by_rank(problem, machine, ranks), after_ps=table)
+    return by_insertion(problem, runner, by_rank(problem, runner, ranks), after_ps=table)
 
 
 def _means(table: NDArray[np.int64], problem: Problem) -> list[float]:

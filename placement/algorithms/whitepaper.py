@@ -16,7 +16,7 @@ from placement.plan import Plan
 from placement.problem import Problem
 from placement.scheduling.heaps import pop, push, replace_first
 from placement.scheduling.readiness import Waits, begin, open_waits, released
-from placement.scheduling.running import listed, machine_of
+from placement.scheduling.running import listed, runner_of
 from placement.scheduling.timetable import (
     Timetable,
     arrival,
@@ -38,16 +38,16 @@ def whitepaper(problem: Problem) -> Plan:
     early the one that TensorFlow would prefer wins. The first member of a group decides for all. A constant costs
     nothing anywhere, so it goes where it is first used. Raises InfeasibleError when memory runs out on the way.
     """
-    machine = machine_of(problem, enter_ready)
-    table, lanes = open_timetable(problem, machine), problem.tables.lanes.tolist()
+    runner = runner_of(problem, enter_ready)
+    table, lanes = open_timetable(problem, runner), problem.tables.lanes.tolist()
     count = len(problem.group)
     queue = Queue(
-        of_device=machine.of(np.cumsum([0, *lanes])),
-        free=machine.new(sum(lanes)),
-        since=machine.new(count),
-        op=machine.new(count),
+        of_device=runner.of(np.cumsum([0, *lanes])),
+        free=runner.new(sum(lanes)),
+        since=runner.new(count),
+        op=runner.new(count),
     )
-    machine.run(enter_ready, table, open_waits(machine), queue)
+    runner.run(enter_ready, table, open_waits(runner), queue)
     require_room(problem, table)
     return Plan(listed(table.device), decider=listed(table.decider))
 

@@ -19,7 +19,7 @@ from placement.problem import Problem
 from placement.scheduling.heaps import pop, push, replace_first
 from placement.scheduling.insertion import Schedule, scheduled
 from placement.scheduling.readiness import Waits, begin, open_waits, released
-from placement.scheduling.running import Machine
+from placement.scheduling.running import Runner
 from placement.scheduling.timetable import (
     Timetable,
     allows,
@@ -59,7 +59,7 @@ class Board(NamedTuple):
 
 def earliest_start(
     problem: Problem,
-    machine: Machine,
+    runner: Runner,
     level: Ints,
     *,
     values: bool = False,
@@ -79,24 +79,24 @@ def earliest_start(
     order = np.argsort(-level, kind="stable")
     turn = np.empty(ops, np.int64)
     turn[order] = np.arange(ops)
-    table = open_timetable(problem, machine, values=values)
+    table = open_timetable(problem, runner, values=values)
     board = Board(
-        turn=machine.of(turn),
-        of_turn=machine.of(order),
-        favourite=machine.of(favourite),
-        of_device=machine.of(np.cumsum([0, *lanes])),
-        free=machine.new(sum(lanes)),
-        last=machine.new(devices, -1),
-        when=machine.new(ops * devices),
-        ready=machine.new(ops),
-        place=machine.new(ops, -1),
-        sizes=machine.new(1 + 3 * devices),
-        **{name: machine.new(ops * devices) for name in ("later_ns", "later", "there", "there_op")},
-        **{name: machine.new(ops * devices if len(favourite) else 0) for name in ("urgent_ns", "urgent")},
-        offered=machine.new(ops),
-        offered_op=machine.new(ops),
+        turn=runner.of(turn),
+        of_turn=runner.of(order),
+        favourite=runner.of(favourite),
+        of_device=runner.of(np.cumsum([0, *lanes])),
+        free=runner.new(sum(lanes)),
+        last=runner.new(devices, -1),
+        when=runner.new(ops * devices),
+        ready=runner.new(ops),
+        place=runner.new(ops, -1),
+        sizes=runner.new(1 + 3 * devices),
+        **{name: runner.new(ops * devices) for name in ("later_ns", "later", "there", "there_op")},
+        **{name: runner.new(ops * devices if len(favourite) else 0) for name in ("urgent_ns", "urgent")},
+        offered=runner.new(ops),
+        offered_op=runner.new(ops),
     )
-    machine.run(enter_first, table, open_waits(machine), board)
+    runner.run(enter_first, table, open_waits(runner), board)
     return scheduled(problem, table)
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from placement.columns import Columns
 from placement.plan import Plan, makespan
 from placement.problem import Problem
-from placement.scheduling.running import Machine, listed
+from placement.scheduling.running import Runner, listed
 from placement.scheduling.timetable import (
     Timetable,
     arrival,
@@ -36,7 +36,7 @@ _ROOM = 4  # intervals that a lane has room for at first
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """A step that is scheduled, in columns of its machine. Axes: n ops, G groups."""
+    """A step that is scheduled, in columns of its runner. Axes: n ops, G groups."""
 
     problem: Problem
     device: Sequence[int] | Ints  # [G]
@@ -64,24 +64,24 @@ class Wishes(NamedTuple):
     after_ps: Ints  # [n * D] added to the end on each device, in picoseconds; empty: nothing
 
 
-def open_lanes(machine: Machine, lanes: Sequence[int], ops: int) -> Lanes:
+def open_lanes(runner: Runner, lanes: Sequence[int], ops: int) -> Lanes:
     """Lanes on which nothing runs, with room for so many ops."""
     count = sum(lanes)
     room = _ROOM * (count + ops) + _ROOM
     return Lanes(
-        of_device=machine.of(np.cumsum([0, *lanes])),
-        low=machine.of(np.arange(count) * _ROOM),
-        filled=machine.new(count),
-        most=machine.new(count, _ROOM),
-        starts=machine.new(room),
-        ends=machine.new(room),
-        used=machine.new(1, count * _ROOM),
+        of_device=runner.of(np.cumsum([0, *lanes])),
+        low=runner.of(np.arange(count) * _ROOM),
+        filled=runner.new(count),
+        most=runner.new(count, _ROOM),
+        starts=runner.new(room),
+        ends=runner.new(room),
+        used=runner.new(1, count * _ROOM),
     )
 
 
 def by_insertion(
     problem: Problem,
-    machine: Machine,
+    runner: Runner,
     order: npt.ArrayLike,
     *,
     only: npt.ArrayLike = (),
@@ -91,10 +91,10 @@ def by_insertion(
 
     Of equals the first device counts. With `after_ps` [n * D] the smallest sum of it and the end wins.
     """
-    table = open_timetable(problem, machine)
-    lanes = open_lanes(machine, problem.tables.lanes.tolist(), len(problem.group))
-    wishes = Wishes(machine.of(order), machine.of(only), machine.new(0) if after_ps is None else after_ps)
-    machine.run(enter_all, table, lanes, wishes)
+    table = open_timetable(problem, runner)
+    lanes = open_lanes(runner, problem.tables.lanes.tolist(), len(problem.group))
+    wishes = Wishes(runner.of(order), runner.of(only), runner.new(0) if after_ps is None else after_ps)
+    runner.run(enter_all, table, lanes, wishes)
     return scheduled(problem, table)
 
 

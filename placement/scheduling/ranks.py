@@ -2,7 +2,7 @@
 
 Topcuoglu, Hariri and Wu 2002, where they are the upward and the downward rank. The mean time of an op is over the
 devices that its group may use, that of a transfer over all ordered pairs of different devices that a route joins. Ranks
-are whole picoseconds, at most the longest that machines reckon with (`running`).
+are whole picoseconds, at most the longest that a runner reckons with (`running`).
 
 Functions over columns (`running`).
 """
@@ -19,21 +19,21 @@ from placement.columns import STAYS, Columns
 from placement.problem import NEVER, Problem
 from placement.scheduling.heaps import pop, push
 from placement.scheduling.insertion import PS_PER_NS
-from placement.scheduling.running import MOST_PS, Machine, machine_of
+from placement.scheduling.running import MOST_PS, Runner, runner_of
 from simulator.columns import Ints, ints
 
 
-def upward_ranks(problem: Problem, machine: Machine | None = None) -> Ints:
+def upward_ranks(problem: Problem, runner: Runner | None = None) -> Ints:
     """[n] mean run time plus the largest (mean transfer time + rank) among the readers.
 
     It is on average the work, transfers included, between an op's start and the end of the step.
     """
-    return _upward(problem, machine or machine_of(problem, rank_up), mean_transfer(problem))
+    return _upward(problem, runner or runner_of(problem, rank_up), mean_transfer(problem))
 
 
-def levels(problem: Problem, machine: Machine | None = None) -> Ints:
+def levels(problem: Problem, runner: Runner | None = None) -> Ints:
     """[n] the upward rank without transfers, which is called the static level."""
-    return _upward(problem, machine or machine_of(problem, rank_up), np.zeros(len(problem.nbytes), np.int64))
+    return _upward(problem, runner or runner_of(problem, rank_up), np.zeros(len(problem.nbytes), np.int64))
 
 
 def ranks_on(problem: Problem, device: Ints, wire_ns: npt.NDArray[np.float64]) -> Ints:
@@ -41,63 +41,63 @@ def ranks_on(problem: Problem, device: Ints, wire_ns: npt.NDArray[np.float64]) -
 
     `wire_ns` [T] has the mean time of a transfer.
     """
-    machine = machine_of(problem, rank_up_placed)
+    runner = runner_of(problem, rank_up_placed)
     tables = problem.tables
     run_ns = np.maximum(tables.kind_ns[np.arange(len(device)), tables.kind[device]], 0)
     work, wire = _picoseconds(run_ns.astype(np.float64)), _picoseconds(wire_ns)
-    ranks = machine.new(len(device))
+    ranks = runner.new(len(device))
     given = (problem.topological, device, work, wire)
-    machine.run(rank_up_placed, *map(machine.of, given), ranks)
+    runner.run(rank_up_placed, *map(runner.of, given), ranks)
     return ints(ranks)
 
 
-def downward_ranks(problem: Problem, machine: Machine | None = None) -> Ints:
+def downward_ranks(problem: Problem, runner: Runner | None = None) -> Ints:
     """[n] the largest (rank + mean run time + mean transfer time) among those that an op reads from; 0 without any.
 
     It is on average the work between the begin of the step and an op's start.
     """
-    machine = machine or machine_of(problem, rank_down)
-    ranks = machine.new(len(problem.group))
-    work, wire = machine.of(mean_run(problem)), machine.of(mean_transfer(problem))
-    machine.run(rank_down, machine.of(problem.topological), work, wire, ranks)
+    runner = runner or runner_of(problem, rank_down)
+    ranks = runner.new(len(problem.group))
+    work, wire = runner.of(mean_run(problem)), runner.of(mean_transfer(problem))
+    runner.run(rank_down, runner.of(problem.topological), work, wire, ranks)
     return ints(ranks)
 
 
 def longest_paths(problem: Problem, work_ns: npt.NDArray[np.float64]) -> Ints:
     """[n] the longest path through each op, in picoseconds: ops take `work_ns` [n], transfers no time."""
-    machine = machine_of(problem, rank_up)
-    before, after = machine.new(len(problem.group)), machine.new(len(problem.group))
+    runner = runner_of(problem, rank_up)
+    before, after = runner.new(len(problem.group)), runner.new(len(problem.group))
     order, work, wire = map(
-        machine.of, (problem.topological, _picoseconds(work_ns), np.zeros(len(problem.nbytes), np.int64))
+        runner.of, (problem.topological, _picoseconds(work_ns), np.zeros(len(problem.nbytes), np.int64))
     )
-    machine.run(rank_down, order, work, wire, before)
-    machine.run(rank_up, order, work, wire, after)
+    runner.run(rank_down, order, work, wire, before)
+    runner.run(rank_up, order, work, wire, after)
     return ints(before) + ints(after)
 
 
-def by_rank(problem: Problem, machine: Machine, rank: npt.ArrayLike) -> Ints:
+def by_rank(problem: Problem, runner: Runner, rank: npt.ArrayLike) -> Ints:
     """[n] the ops, each after its predecessors; among ready ones the highest rank first, then the smaller row."""
     turn = np.unique(-np.asarray(rank), return_inverse=True)[1].reshape(-1)  # whole numbers in the same order
-    order, pending, keys, items = (machine.new(len(turn)) for _ in range(4))
-    machine.run(take_by_rank, machine.of(turn), order, pending, keys, items)
+    order, pending, keys, items = (runner.new(len(turn)) for _ in range(4))
+    runner.run(take_by_rank, runner.of(turn), order, pending, keys, items)
     return ints(order)
 
 
-def optimistic_costs(problem: Problem, machine: Machine | None = None) -> Ints:
+def optimistic_costs(problem: Problem, runner: Runner | None = None) -> Ints:
     """[n * D] the time from an op's end on a device to the end of the step, in picoseconds, if all that follows gets
     the device that suits it best; 0 for an op that nobody reads (Arabnejad and Barbosa 2014, equation 3).
     """
-    machine, count = machine or machine_of(problem, rank_by_device), len(problem.group)
-    table, tail = (machine.new(count * len(problem.capacity)) for _ in range(2))
-    wire, order = machine.of(mean_transfer(problem)), machine.of(problem.topological)
-    machine.run(rank_by_device, order, wire, table, tail, machine.new(count))
+    runner, count = runner or runner_of(problem, rank_by_device), len(problem.group)
+    table, tail = (runner.new(count * len(problem.capacity)) for _ in range(2))
+    wire, order = runner.of(mean_transfer(problem)), runner.of(problem.topological)
+    runner.run(rank_by_device, order, wire, table, tail, runner.new(count))
     return table
 
 
-def _upward(problem: Problem, machine: Machine, wire: Ints) -> Ints:
-    ranks = machine.new(len(problem.group))
-    work = machine.of(mean_run(problem))
-    machine.run(rank_up, machine.of(problem.topological), work, machine.of(wire), ranks)
+def _upward(problem: Problem, runner: Runner, wire: Ints) -> Ints:
+    ranks = runner.new(len(problem.group))
+    work = runner.of(mean_run(problem))
+    runner.run(rank_up, runner.of(problem.topological), work, runner.of(wire), ranks)
     return ints(ranks)
 
 
@@ -218,6 +218,6 @@ def _mean_transfer(problem: Problem) -> Ints:
 
 
 def _picoseconds(time_ns: npt.NDArray[np.float64]) -> Ints:
-    """Whole picoseconds; a time that 64 bits can't hold is the longest that machines reckon with (`running`)."""
+    """Whole picoseconds; a time that 64 bits can't hold is the longest that a runner reckons with (`running`)."""
     found: Ints = np.rint(np.minimum(time_ns * PS_PER_NS, float(MOST_PS))).astype(np.int64)
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from placement.columns import Columns
-from placement.scheduling.running import Machine
+from placement.scheduling.running import Runner
 from simulator.columns import Ints
 
 
@@ -21,9 +21,9 @@ class Waits(NamedTuple):
     fresh: Ints  # [n] the ops that became ready last
 
 
-def open_waits(machine: Machine) -> Waits:
+def open_waits(runner: Runner) -> Waits:
     """Room for it; `begin` fills it in."""
-    return Waits(*(machine.new(len(machine.step.group)) for _ in Waits._fields))
+    return Waits(*(runner.new(len(runner.step.group)) for _ in Waits._fields))
 
 
 def begin(step: Columns, waits: Waits) -> int:

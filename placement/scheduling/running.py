@@ -26,8 +26,8 @@ MOST_PS = 2**61  # picoseconds: no sum of ranks may pass it, as it would not fit
 
 
 @dataclass(frozen=True, eq=False)
-class Machine:
-    """The columns that a step's functions run on, as lists or arrays."""
+class Runner:
+    """Runs functions over a step's columns: as they stand over lists, or compiled over arrays."""
 
     step: Columns  # lists where nothing is compiled
     compiled: bool
@@ -55,13 +55,13 @@ class Machine:
         _compiled(function, kinds)(self.step, *values)
 
 
-def machine_of(problem: Problem, function: Callable[..., None]) -> Machine:
-    """The machine for a step: compiled where that pays, and where 64 bits hold all sums of its times.
+def runner_of(problem: Problem, function: Callable[..., None]) -> Runner:
+    """The runner for a step: compiled where that pays, and where 64 bits hold all sums of its times.
 
     `function` is the one of those which run on it that takes longest.
     """
     if pays(len(problem.group) * len(problem.capacity), function) and _longest_ps(problem.columns) < MOST_PS:
-        return Machine(problem.columns, True)
+        return Runner(problem.columns, True)
     return plain(problem)
 
 
@@ -96,9 +96,9 @@ def sources_of(function: Callable[..., None]) -> CompiledSources:
     return CompiledSources("A list schedule", 1, path, function.__name__, parts)
 
 
-def plain(problem: Problem) -> Machine:
-    """The machine that runs over lists."""
-    return Machine(Columns(*(column.tolist() for column in problem.columns)), False)
+def plain(problem: Problem) -> Runner:
+    """The runner over lists."""
+    return Runner(Columns(*(column.tolist() for column in problem.columns)), False)
 
 
 def _longest_ps(step: Columns) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 
 from placement.columns import COPIED, STAYS, Columns
 from placement.problem import NEVER, Problem, no_room
-from placement.scheduling.running import Machine, listed
+from placement.scheduling.running import Runner, listed
 from simulator.columns import Ints
 
 _ANY, _FULL = -(2**62), 2**62  # of memory that a device must have left: it does not matter, or none has as much
@@ -33,18 +33,18 @@ class Timetable(NamedTuple):
     failed: Ints  # [1] a group for which no device has room, -1: none yet
 
 
-def open_timetable(problem: Problem, machine: Machine, *, values: bool = False) -> Timetable:
+def open_timetable(problem: Problem, runner: Runner, *, values: bool = False) -> Timetable:
     """A schedule in which nothing is placed yet; `values`: they take room from their op on until their last reader."""
     groups, ops, tensors = len(problem.allowed), len(problem.group), len(problem.nbytes)
     return Timetable(
-        device=machine.new(groups, -1),
-        decider=machine.new(groups, -1),
-        room=machine.copy(problem.capacity),
-        arrive=machine.new(tensors * len(problem.capacity), -1),
-        floating=machine.new(ops),
-        unread=machine.copy(np.diff(problem.columns.reader_first) if values else ()),
-        start=machine.new(ops),
-        failed=machine.new(1, -1),
+        device=runner.new(groups, -1),
+        decider=runner.new(groups, -1),
+        room=runner.copy(problem.capacity),
+        arrive=runner.new(tensors * len(problem.capacity), -1),
+        floating=runner.new(ops),
+        unread=runner.copy(np.diff(problem.columns.reader_first) if values else ()),
+        start=runner.new(ops),
+        failed=runner.new(1, -1),
     )
 
 

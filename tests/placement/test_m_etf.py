@@ -34,11 +34,11 @@ def test_a_value_takes_room_until_its_last_reader() -> None:
     graph = tasks({("a", "b"): 60, ("a", "c"): 20, ("b", "d"): 10}, ["a", "b", "c", "d"])
     cluster = cluster_of("cc", memory=(100, 100))
     problem = problem_of(graph, cluster, costs_of(cluster, [(1, 1)] * 4))
-    machine = plain(problem)
-    table = open_timetable(problem, machine, values=True)
+    runner = plain(problem)
+    table = open_timetable(problem, runner, values=True)
     left = []
     for op, device in ((0, 0), (1, 0), (2, 1), (3, 0)):
-        settle(machine.step, table, op, device, 1)
+        settle(runner.step, table, op, device, 1)
         left.append(tuple(table.room))
     assert left == [(20, 100), (70, 100), (90, 100), (100, 100)]
 
@@ -48,9 +48,9 @@ def test_where_values_fit_nowhere_what_stays_decides() -> None:
     cluster = cluster_of("cc", memory=(100, 200))
     problem = problem_of(graph, cluster, costs_of(cluster, [(1, 1)] * 2, resident=(150, 0)))
     assert m_etf(problem).device[0] == 1
-    machine = plain(problem)
-    table = open_timetable(problem, machine, values=True)
-    least = needed(machine.step, table, 0)
+    runner = plain(problem)
+    table = open_timetable(problem, runner, values=True)
+    least = needed(runner.step, table, 0)
     assert [may_use(table, 0, device, least) for device in (0, 1)] == [False, True]
 
 

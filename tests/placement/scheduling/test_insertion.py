@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from placement.columns import Columns
 from placement.scheduling.insertion import Lanes, earliest, occupy, open_lanes
-from placement.scheduling.running import Machine
+from placement.scheduling.running import Runner
 
-_LISTS = Machine(Columns(*([] for _ in Columns._fields)), False)  # type: ignore[arg-type]  # lists do, too
+_LISTS = Runner(Columns(*([] for _ in Columns._fields)), False)  # type: ignore[arg-type]  # lists do, too
 
 
 def empty() -> Lanes:
