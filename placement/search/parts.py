@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from placement.search.layers import root_of
 from simulator.columns import Ints, by_key, positions
 
 if TYPE_CHECKING:
@@ -39,13 +40,14 @@ def parts_of(problem: Problem, work_ns: Floats, crossing: npt.NDArray[np.bool_],
     for op in order:
         end[op] = work[op] + max([end[source] for source in sources[bounds[op] : bounds[op + 1]]], default=0.0)
     soon, large = _SOON * max(end), float(work_ns.sum()) / (_LARGE * devices)
-    ties, whole, joined = [one <= soon for one in end], list(work), list(range(count))
+    ties, whole = [one <= soon for one in end], list(work)
+    joined: Ints = list(range(count))  # type: ignore[assignment]  # a list is faster
     follows = [False] * count  # it reads sums over parts; of a tie: it is such a sum
     for op in order:
         if ties[op]:
             continue
         reads = [sources[at] for at in range(bounds[op], bounds[op + 1]) if counts[at]]
-        parts = {_root(joined, source) for source in reads if not ties[source]}
+        parts = {root_of(joined, source) for source in reads if not ties[source]}
         several = sum(whole[part] >= large for part in parts)
         if several > 1:
             ties[op] = follows[op] = True
@@ -56,17 +58,9 @@ def parts_of(problem: Problem, work_ns: Floats, crossing: npt.NDArray[np.bool_],
         for part in parts:
             joined[part] = op
             whole[op] += whole[part]
-    root, tied = np.array([_root(joined, op) for op in range(count)]), np.array(ties)
+    root, tied = np.array([root_of(joined, op) for op in range(count)]), np.array(ties)
     total = np.bincount(root[~tied], work_ns[~tied], count)
     return np.where(tied, -1, positions(np.flatnonzero(total >= large), count)[root])
-
-
-def _root(joined: list[int], op: int) -> int:
-    """The op that stands for all that are joined with this one."""
-    while joined[op] != op:
-        joined[op] = joined[joined[op]]
-        op = joined[op]
-    return op
 
 
 def of_groups(part: Ints, row: Ints, pair: Ints, count: int) -> Ints:

@@ -169,10 +169,7 @@ def _without_chains(tree: _Tree) -> _Tree:
 
 def _fold_parallel(graph: Graph, tree: _Tree) -> None:
     """Put numbered sibling scopes that no edge joins under one scope. Layers, one after the other, stay as they are."""
-    inside: list[list[int]] = [[] for _ in tree.labels]
-    for scope in range(1, len(tree.labels)):
-        inside[tree.parents[scope]].append(scope)
-    for parent, inner in enumerate(inside):
+    for parent, inner in enumerate(_inside(tree)):
         if len(inner) < PARALLEL:
             continue
         groups, _ = _grouped(inner, lambda scope: _EACH_NUMBERED.sub("", tree.labels[scope]))
@@ -194,14 +191,11 @@ def _joined(graph: Graph, tree: _Tree, members: Sequence[int]) -> bool:
 
 def _fold_siblings(graph: Graph, tree: _Tree) -> None:
     """Put siblings that differ only by a number, and what is still too many, under scopes of their own."""
-    scopes_of: list[list[int]] = [[] for _ in tree.labels]
     nodes_of: list[list[int]] = [[] for _ in tree.labels]
-    for scope in range(1, len(tree.labels)):
-        scopes_of[tree.parents[scope]].append(scope)
     for row in graph.topological.tolist():  # so that blocks follow the computation
         nodes_of[tree.homes[row]].append(row)
     names, ops = graph.names, graph.ops
-    for scope, (inner, nodes) in enumerate(zip(scopes_of, nodes_of, strict=True)):
+    for scope, (inner, nodes) in enumerate(zip(_inside(tree), nodes_of, strict=True)):
         if len(nodes) + len(inner) <= SERIES or tree.series[scope]:
             continue
         found, rest = _grouped(nodes, lambda row: _NUMBERED.sub("", names[row].rpartition("/")[2]) + "\0" + ops[row])
@@ -254,12 +248,17 @@ def _deal(tree: _Tree, label: str, parent: int, items: Sequence[int], home_of: l
             home_of[item] = home
 
 
-def _parents_first(tree: _Tree) -> None:
-    """Renumber the scopes, level by level, so that a parent's row comes before its children's."""
+def _inside(tree: _Tree) -> list[list[int]]:
+    """The scopes directly inside each scope."""
     inside: list[list[int]] = [[] for _ in tree.labels]
     for scope in range(1, len(tree.labels)):
         inside[tree.parents[scope]].append(scope)
-    order = [0]
+    return inside
+
+
+def _parents_first(tree: _Tree) -> None:
+    """Renumber the scopes, level by level, so that a parent's row comes before its children's."""
+    inside, order = _inside(tree), [0]
     for scope in order:
         order.extend(inside[scope])  # the list grows while it is read: breadth first
     new = [0] * len(order)
