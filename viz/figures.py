@@ -254,11 +254,8 @@ def simulation(scene: Scene) -> Simulation:
 
 def fed_shapes(scene: Scene) -> Mapping[str, Shape | None]:
     """Tensor that comes from the client -> its shape, None where its rank is unknown."""
-    graph, found = scene.graph, {}
-    for name in scene.step.feeds:
-        node, _, port = name.rpartition(":")
-        found[name] = graph.tensor_shape[int(graph.tensor_ptr[graph.row(node)]) + int(port)]
-    return found
+    graph = scene.graph
+    return {name: graph.tensor_shape[graph.tensor_row(name)] for name in scene.step.feeds}
 
 
 def fallbacks(scene: Scene) -> list[tuple[str, int]]:

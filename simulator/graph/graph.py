@@ -200,6 +200,11 @@ class Graph(GraphColumns, Drawn):
         """ "node:port" of a tensor."""
         return f"{self.names[self.tensor_node[row]]}:{self.tensor_port[row]}"
 
+    def tensor_row(self, name: str) -> int:
+        """Row of a tensor, given its "node:port"; the port is one that the node has."""
+        node, _, port = name.rpartition(":")
+        return int(self.tensor_ptr[self.row(node)]) + int(port)
+
     def in_edges(self, row: int) -> range:
         """The edges into a node, data before control."""
         return range(int(self.in_ptr[row]), int(self.in_ptr[row + 1]))

@@ -256,7 +256,7 @@ def exchange(graph: Graph, step: Step) -> Exchange:
     edges come from the client too. A fed tensor without a reader is left out. A fetch without a port is no tensor: its
     node only has to run.
     """
-    given = [_tensor(graph, name) for name in step.feeds]
+    given = [graph.tensor_row(name) for name in step.feeds]
     by_tensor = positions(given, len(graph.tensor_node) + 1)  # the last row answers for control edges
     by_node = np.full(len(graph), -1)
     for row, tensor in enumerate(given):
@@ -269,7 +269,7 @@ def exchange(graph: Graph, step: Step) -> Exchange:
     return Exchange(
         fed=ids([given[at] for at in read.tolist()]),
         fed_place=ids(read),
-        fetched=ids([_tensor(graph, name) for name in step.fetches if is_tensor(graph, name)]),
+        fetched=ids([graph.tensor_row(name) for name in step.fetches if is_tensor(graph, name)]),
         of_edge=ids(row_of[np.where(alive, place, -1)]),
         edges=ids(np.flatnonzero(alive)),
         replaced=flags(by_node >= 0),
@@ -279,8 +279,3 @@ def exchange(graph: Graph, step: Step) -> Exchange:
 def is_tensor(graph: Graph, fetch: str) -> bool:
     """Tell whether a fetch of a Step is a tensor, "node:port", and no node that only has to run."""
     return ":" in fetch and fetch not in graph.index
-
-
-def _tensor(graph: Graph, name: str) -> int:
-    node, _, port = name.rpartition(":")
-    return int(graph.tensor_ptr[graph.row(node)]) + int(port)

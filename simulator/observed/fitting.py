@@ -116,8 +116,7 @@ def _check_asked(asked: Graph, observed: ObservedStep, batch: int | None, feeds:
         elif outputs:
             seen[tensor] = outputs[0].shape
     for name, shape in sorted(seen.items()):
-        node, _, port = name.rpartition(":")
-        now = asked.tensor_shape[int(asked.tensor_ptr[asked.row(node)]) + int(port)]
+        now = asked.tensor_shape[asked.tensor_row(name)]
         if now is not None and min(now, default=0) >= 0 and now != shape:
             raise GraphError(
                 f"{observed.source} was observed with {name} of the shape {written(shape)}, which would be "

@@ -25,7 +25,7 @@ from simulator.graph.graph import Graph, Shape
 from simulator.graph.graph_def import graph_def
 from simulator.oracle import child
 from simulator.shapes.dims import is_open
-from simulator.shapes.propagation import EDGE
+from simulator.shapes.propagation import edge_tensors
 from simulator.shapes.site import written
 
 _FORM = 1  # of the answers in the cache; raise it when infer's answer to the same question changes
@@ -67,8 +67,7 @@ def compare_shapes(graph: Graph, *, timeout_s: float = 300.0) -> tuple[Compariso
     by itself. Tensors count whose rank it finds out; ours agree where each dimension that it knows is the same. Raises
     OracleError as `infer` does, but for a graph that is refused.
     """
-    first, shapes = graph.tensor_ptr.tolist(), graph.tensor_shape
-    rows = [row for node, op in enumerate(graph.ops) if op in EDGE for row in range(first[node], first[node + 1])]
+    shapes, rows = graph.tensor_shape, edge_tensors(graph)
     feeds = {graph.tensor_name(row): shape for row in rows if (shape := shapes[row]) is not None and not is_open(shape)}
     full = {name if ":" in name else f"{name}:0": shape for name, shape in feeds.items()}
     try:
@@ -99,8 +98,7 @@ def _question(graph: Graph, feeds: Mapping[str, Shape]) -> bytes:
         if node.op == "Const" and len(node.attr["value"].tensor.tensor_content) > _SHAPE_BYTES:
             node.attr["value"].tensor.ClearField("tensor_content")  # then all zeros, of the same shape
     for place, (name, shape) in enumerate(sorted(feeds.items())):
-        node_name, _, port = name.rpartition(":")
-        row = int(graph.tensor_ptr[graph.row(node_name)]) + int(port)
+        row = graph.tensor_row(name)
         source = message.node.add(name=_unused(graph, place), op=_SOURCE)
         source.attr["dtype"].type = base(int(graph.tensor_dtype[row]))
         source.attr["shape"].shape.SetInParent()
@@ -129,8 +127,7 @@ def _columns(graph: Graph, feeds: Mapping[str, Shape], listed: _Listed) -> list[
         shapes = [None if sides is None else tuple(sides) for sides in outputs[:count]]
         columns += shapes + [None] * (count - len(shapes))
     for name, shape in feeds.items():
-        node_name, _, port = name.rpartition(":")
-        columns[int(graph.tensor_ptr[graph.row(node_name)]) + int(port)] = tuple(shape)
+        columns[graph.tensor_row(name)] = tuple(shape)
     return columns
 
 

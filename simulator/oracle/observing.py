@@ -130,9 +130,7 @@ def _handed(graph: Graph) -> Graph:
 
 def _has_value(graph: Graph, tensor: str) -> bool:
     """Whether Python can be handed a tensor; the node of another only has to run."""
-    node, _, port = tensor.rpartition(":")
-    dtype = base(int(graph.tensor_dtype[int(graph.tensor_ptr[graph.row(node)]) + int(port)]))
-    return dtype not in (RESOURCE, VARIANT)
+    return base(int(graph.tensor_dtype[graph.tensor_row(tensor)])) not in (RESOURCE, VARIANT)
 
 
 def _has_channels_first(message: Proto) -> bool:
@@ -155,7 +153,7 @@ def _edge(given: Graph, graph: Graph, step: Step) -> list[int]:
     }
     made_up = []
     for row, op in enumerate(given.ops):
-        outputs = [given.tensor_name(at) for at in range(given.tensor_ptr[row], given.tensor_ptr[row + 1])]
+        outputs = [given.tensor_name(at) for at in given.outputs(row)]
         replaced = op not in PLACEHOLDERS and bool(outputs) and fed.issuperset(outputs)
         waits = op in _WAITING and _runs(graph, step, given.names[row]) and sources[given.in_ptr[row]] not in filled
         if replaced or (waits and op != "Unstage") or (waits and not filled):
@@ -223,7 +221,7 @@ def _keep_apart(message: Any) -> None:
 def _made_up(message: Any, given: Graph, row: int, node: Any) -> None:
     """Let a node pass on placeholders, which are added to the message."""
     controls = [name for name in node.input if name.startswith("^")]
-    types = [base(int(given.tensor_dtype[at])) for at in range(given.tensor_ptr[row], given.tensor_ptr[row + 1])]
+    types = [base(int(given.tensor_dtype[at])) for at in given.outputs(row)]
     del node.input[:]
     node.attr.clear()
     node.op = "IdentityN"
@@ -280,7 +278,7 @@ def _feeds(
     named = {
         given.tensor_name(at): _fed_name(given, row, int(given.tensor_port[at])) + ":0"
         for row in edge
-        for at in range(given.tensor_ptr[row], given.tensor_ptr[row + 1])
+        for at in given.outputs(row)
     }
     named = {**{name: name for name in step.feeds}, **named}
     sparse = _of_sparse(graph, step)
@@ -290,8 +288,7 @@ def _feeds(
     feeds: list[Any] = []
     blobs: list[bytes] = []
     for name, fed in sorted(named.items()):
-        node, _, port = name.rpartition(":")
-        row = int(graph.tensor_ptr[graph.row(node)]) + int(port)
+        row = graph.tensor_row(name)
         shape, dtype = graph.tensor_shape[row], base(int(graph.tensor_dtype[row]))
         if dtype in (0, RESOURCE, VARIANT):
             kind = NAMES[dtype].removeprefix("DT_").lower() if dtype else "tensor of unknown type"

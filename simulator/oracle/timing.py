@@ -66,8 +66,7 @@ def question_of(graph: Graph, step: Step) -> dict[str, Any]:
     """Feeds with types and shapes, fetches, targets, and the nodes that give variables their first values."""
     feeds = []
     for name in step.feeds:
-        node, _, port = name.rpartition(":")
-        row = int(graph.tensor_ptr[graph.row(node)]) + int(port)
+        row = graph.tensor_row(name)
         shape = [1 if size < 0 else size for size in graph.tensor_shape[row] or ()]
         feeds.append((name, base(int(graph.tensor_dtype[row])), shape))
     return {

@@ -21,7 +21,7 @@ from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.op_classes import MERGES, SWITCHES
 from simulator.shapes.dims import SYMBOLS, as_dim
 from simulator.shapes.origins import ELEMENT, ROWS, SINGLE, FileNumber, Origins, form_of
-from simulator.shapes.propagation import EDGE, Inferred, data_inputs, infer
+from simulator.shapes.propagation import EDGE, Inferred, data_inputs, edge_tensors, infer
 from simulator.shapes.rules import PASSING
 from simulator.shapes.sparse import SparsePlaceholders, sparse_placeholders
 from simulator.wording import counted, some
@@ -60,7 +60,7 @@ def batch_change(
     """
     fed = sparse_placeholders(graph, declared)
     of_sparse = {row for one in fed for row in one}
-    brought = [row for row in _edge(graph) if declared[row] not in ((), None)]
+    brought = [row for row in edge_tensors(graph) if declared[row] not in ((), None)]
     edge = [row for row in brought if row not in of_sparse]
     if any((declared[row] or ())[0] < 0 for row in edge if row not in given):
         return ""
@@ -107,13 +107,6 @@ def batch_change(
     if left:
         change = replace(change, note=f"{change.note}; loops that end at {size} still do: {some(left)}")
     return change
-
-
-def _edge(graph: Graph) -> Iterator[int]:
-    """Tensors that bring examples in."""
-    for node, op in enumerate(graph.ops):
-        if op in EDGE:
-            yield from range(graph.tensor_ptr[node], graph.tensor_ptr[node + 1])
 
 
 def _reading(graph: Graph, shapes: Sequence[Shape | None]) -> Iterator[list[int]]:

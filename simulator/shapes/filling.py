@@ -20,7 +20,7 @@ from simulator.graph.op_classes import SWITCHES
 from simulator.graph.tensors import shape_of, tensor_sizes
 from simulator.shapes.batches import batch_change
 from simulator.shapes.dims import Dims, is_open
-from simulator.shapes.propagation import EDGE, LEGACY_PRODUCER, PLACEHOLDERS, Inferred, infer
+from simulator.shapes.propagation import LEGACY_PRODUCER, PLACEHOLDERS, Inferred, edge_tensors, infer
 from simulator.shapes.rules import PASSING, PUTS, TAKES
 from simulator.shapes.sparse import assumed, fed_shapes, rows_of_sparse, sparse_placeholders
 from simulator.shapes.unknown import unsized
@@ -134,9 +134,7 @@ def _declared(graph: Graph) -> list[Shape | None]:
 def _complete(graph: Graph, shapes: Sequence[Shape | None]) -> bool:
     """Whether the size of every tensor that is read or may be fetched is known, and every shape at the graph's edge."""
     sizes, _ = tensor_sizes(graph.tensor_dtype.tolist(), shapes)
-    first = graph.tensor_ptr.tolist()
-    edge = [row for node, op in enumerate(graph.ops) if op in EDGE for row in range(first[node], first[node + 1])]
-    return not unsized(graph, sizes, ends=True).any() and not any(is_open(shapes[row]) for row in edge)
+    return not unsized(graph, sizes, ends=True).any() and not any(is_open(shapes[row]) for row in edge_tensors(graph))
 
 
 def _believed(graph: Graph, declared: Sequence[Shape | None], given: Mapping[int, Shape]) -> list[Shape | None]:

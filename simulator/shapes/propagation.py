@@ -544,3 +544,8 @@ def data_inputs(graph: Graph) -> list[list[int]]:
     for node in controls:
         made[node] = [one for one in made[node] if one >= 0]
     return made
+
+
+def edge_tensors(graph: Graph) -> list[int]:
+    """The tensors at the graph's edge, of ops that bring examples."""
+    return [tensor for row, op in enumerate(graph.ops) if op in EDGE for tensor in graph.outputs(row)]

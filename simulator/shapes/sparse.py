@@ -16,7 +16,7 @@ from simulator.graph.const_values import elements
 from simulator.graph.dtypes import INT64, base
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.tensors import shape_of
-from simulator.shapes.propagation import EDGE, PLACEHOLDERS, data_inputs
+from simulator.shapes.propagation import PLACEHOLDERS, data_inputs, edge_tensors
 from simulator.shapes.rules import PASSING
 from simulator.wording import some
 
@@ -164,9 +164,7 @@ def rows_of_sparse(
     if batch is not None or not fed:
         return default if batch is None else batch
     of_sparse = {row for one in fed for row in one}
-    first = graph.tensor_ptr.tolist()
-    edge = [row for node, op in enumerate(graph.ops) if op in EDGE for row in range(first[node], first[node + 1])]
-    shapes = [given.get(row, declared[row]) for row in edge if row not in of_sparse]
+    shapes = [given.get(row, declared[row]) for row in edge_tensors(graph) if row not in of_sparse]
     sizes = Counter(shape[0] for shape in shapes if shape and shape[0] > 0)
     return sizes.most_common(1)[0][0] if sizes else default
 

@@ -94,7 +94,7 @@ def unsized_of(graph: Graph, step: Step) -> Unsized:
     waiting: dict[int, set[int]] = {}  # tensor -> the first ones on which its size hangs
     roots: Counter[int] = Counter()
     for node in graph.topological.tolist():
-        rows = [row for row in range(graph.tensor_ptr[node], graph.tensor_ptr[node + 1]) if not closed[row]]
+        rows = [row for row in graph.outputs(node) if not closed[row]]
         behind = set().union(*(waiting.get(row, set()) for row in inputs[node]))
         for row in rows:
             waiting[row] = behind or {row}

@@ -122,13 +122,12 @@ def _attributes(scene: Scene, row: int, device: str) -> list[dict[str, str]]:
 def _outputs(scene: Scene, row: int) -> Iterator[dict[str, Any]]:
     """The outputs of a node, each with its type, shape and, where it is known, size."""
     graph = scene.graph
-    first = int(graph.tensor_ptr[row])
-    for tensor in range(first, int(graph.tensor_ptr[row + 1])):
+    for port, tensor in enumerate(graph.outputs(row)):
         said = f"{shown_dtype(int(graph.tensor_dtype[tensor]))} {shown_shape(graph.tensor_shape[tensor])}"
         attributes = [{"key": "tensor_shape", "value": said}]
         if (size := int(graph.tensor_bytes[tensor])) >= 0:
             attributes.append({"key": "bytes", "value": f"{size:,}"})
-        yield {"id": str(tensor - first), "attrs": attributes}
+        yield {"id": str(port), "attrs": attributes}
 
 
 def _edges(scene: Scene) -> Iterator[tuple[int, int, str, str]]:

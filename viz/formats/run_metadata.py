@@ -96,6 +96,6 @@ def _cost_graph(scene: Scene, costs: Proto) -> None:
             else:
                 port = tensor - int(graph.tensor_ptr[source])
                 node.input_info.add(preceding_node=source, preceding_port=port)
-        for tensor in range(graph.tensor_ptr[row], graph.tensor_ptr[row + 1]):
+        for tensor in graph.outputs(row):
             output = node.output_info.add(size=max(int(graph.tensor_bytes[tensor]), 0), alias_input_port=-1)
             _describe(scene, tensor, output)

@@ -102,7 +102,7 @@ def _smaller(whole: Graph, examples: int, fewer: int) -> Graph:
     """The graph with another batch, whether its file fixes one or leaves it open."""
     feeds = {}
     for row in range(len(whole)):
-        span = range(int(whole.tensor_ptr[row]), int(whole.tensor_ptr[row + 1])) if brings_examples(whole, row) else ()
+        span = whole.outputs(row) if brings_examples(whole, row) else ()
         for port, tensor in enumerate(span):
             shape = whole.tensor_shape[tensor]
             if shape and shape[0] == examples and min(shape) < 0:

@@ -140,7 +140,7 @@ def loads(
     kept, held, change = np.zeros(n), np.zeros(n), np.zeros(n + 1)
     for row in division.copied:
         own = found.of[row]
-        for tensor in range(int(graph.tensor_ptr[row]), int(graph.tensor_ptr[row + 1])):
+        for tensor in graph.outputs(row):
             size = max(int(graph.tensor_bytes[tensor]), 0)
             ends = [
                 found.of[int(graph.edge_dst[edge])]

@@ -54,12 +54,8 @@ def batch_of(graph: Graph, step: Step, gradients: Sequence[tuple[int, int]]) -> 
 
 def _fed(graph: Graph, step: Step) -> dict[int, int]:
     """First dimensions of the fed tensors that have one; -1: open."""
-    found = {}
-    for name in step.feeds:
-        node, _, port = name.rpartition(":")
-        tensor = int(graph.tensor_ptr[graph.row(node)]) + int(port)
-        found[tensor] = _first_dimension(graph, tensor)
-    return {tensor: size for tensor, size in found.items() if size is not None}
+    sizes = {tensor: _first_dimension(graph, tensor) for tensor in map(graph.tensor_row, step.feeds)}
+    return {tensor: size for tensor, size in sizes.items() if size is not None}
 
 
 def _size(graph: Graph, fed: Mapping[int, int]) -> int:
