@@ -40,6 +40,8 @@ AUTO = "auto"  # of --microbatches: the best number
 PLAIN = "plain"  # of --against: the step without microbatches
 # An option, what it does, and the options that contradict it, each with a reason where it says none by itself.
 _ALONE: tuple[tuple[str, str, Mapping[str, str]], ...] = (
+    ("--compare", "compares single steps", {"--training": ", or compare two trainings by --against"}),
+    ("--what-if", "is of a single step", {"--training": ", which tries by itself what would relieve it most"}),
     (
         "--compare",
         "runs several algorithms and tells a table",
@@ -112,11 +114,8 @@ class Request:
     observed: ObservedStep | str | None = None  # a step that ran, or its file
     refine: bool = False  # run plans on real processes, and place again by what they took
     against: str | None = None  # another algorithm, cluster, file of costs or earlier result; None: one run is all
-
     limits: Mapping[str, int] = field(default_factory=dict)  # by name, those that are not the usual ones
-    what_if: str | None = (
-        None  # run the step with one change at a time, on the placement that is "kept" or made "again"
-    )
+    what_if: str | None = None  # one change at a time, on the placement that is "kept" or made "again"
 
     @property
     def name(self) -> str:
@@ -139,6 +138,11 @@ class Request:
     def predicts(self) -> bool:
         """Tell whether the placement predicts TensorFlow's own."""
         return self.algorithm in _PREDICTED
+
+    @property
+    def trains(self) -> bool:
+        """Tell whether many steps are run, and the graph not only replicated."""
+        return self.training is not None and self.training.trains
 
 
 def shown(name: str) -> str:
@@ -189,12 +193,6 @@ def _read(asked: argparse.Namespace) -> Request:
 
 def _check_together(asked: argparse.Namespace, training: TrainingRequest | None) -> None:
     """Raise SimvizError for an option that can't be combined with another one."""
-    if training is not None and training.trains and asked.compare is not None:
-        raise SimvizError(
-            "--compare compares single steps; leave out --training, or compare two trainings by --against"
-        )
-    if training is not None and training.trains and asked.what_if is not False:
-        raise SimvizError("--what-if is of a single step; a training tries by itself what would relieve it most")
     given = {
         "-o": bool(asked.output),
         "--against": asked.against is not None,
@@ -206,6 +204,7 @@ def _check_together(asked: argparse.Namespace, training: TrainingRequest | None)
         "--observe and --observation": asked.observe is not False or asked.observation is not None,
         "--pin": bool(asked.pin),
         "--refine": asked.refine,
+        "--training": training is not None and training.trains,
         "--what-if": asked.what_if is not False,
         "options of trainings": training is not None,
     }

@@ -199,7 +199,7 @@ def _without_strings(
 
 
 def _trained(request: Request, given: Ingredients, first: tuple[Assignment, Partitions], say: Say) -> Trained | None:
-    if given.training is None or request.training is None or not request.training.trains:
+    if given.training is None or not request.trains:
         return None
     from viz.command.training_run import trained  # late: most runs train nothing
 
@@ -225,7 +225,7 @@ def _notes(request: Request, given: Ingredients, partitions: Partitions, trace: 
         said.append(f"{cluster.name} is one task, so nothing is sent by {request.protocol} or another protocol.")
     if given.training is None:
         said += input_notes(given.graph, given.step, cluster, given.costs, partitions, trace)
-    elif request.training is not None and not request.training.trains:  # the graph was only replicated
+    elif not request.trains:  # the graph was only replicated
         made, programs = given.training.made, given.training.programs
         said.append(f"{made}; the step of {programs[0].name} is shown, of {counted(len(programs), 'client')}.")
     return tuple(said)
@@ -249,7 +249,7 @@ def _other(request: Request, wanted: str) -> Request | Outline:
     if wanted in TABLE:
         return replace(request, algorithm=wanted)
     if wanted.partition(":")[0] in KINDS:
-        if training is None or not training.trains:
+        if training is None or not request.trains:
             raise SimvizError(f"--against {wanted}: a regime is compared with another; add --training, such as async")
         return replace(request, training=replace(training, regime=read_regime(wanted)))
     if os.path.isfile(wanted):  # a name that is too long is none
@@ -271,7 +271,7 @@ def _from_file(request: Request, path: str) -> Request | Outline:
     if path.endswith(SUFFIX):
         return replace(request, observed=path)
     if is_result(path):
-        if request.training is not None and request.training.trains:
+        if request.trains:
             raise SimvizError(
                 f"--against {path}: an earlier result keeps no steps of a training; name what was different there: "
                 "a regime, an algorithm, a cluster or measured times."
