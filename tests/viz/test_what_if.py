@@ -157,6 +157,21 @@ def test_more_devices_never_make_a_step_slower(algorithm: str, cluster: str) -> 
         assert ("placed again" in row.remark) == (row.placement == AGAIN)
 
 
+@pytest.mark.parametrize(
+    ("how", "cluster", "text"),
+    [("in", "2gpu", "3gpu"), ("between", "ps=2,worker=2x1gpu", "ps=3,worker=2x1gpu"),
+     ("between", "ps=2,worker=2x1gpu", "ps=2,worker=3x1gpu")],
+)  # fmt: skip
+@pytest.mark.parametrize("placement", [KEPT, AGAIN])
+def test_a_model_is_copied_anew_for_other_devices(how: str, cluster: str, text: str, placement: str) -> None:
+    """The first placement is of another graph, unless the copy that is shown stays as it is."""
+    way: dict[str, Any] = {"replicate": how, "ignore_devices": True, "algorithm": "tensorflow"}
+    rows = {cluster.replace(row.before, row.after, 1): row for row in whole(
+        run(EXAMPLE, cluster=cluster, what_if=placement, **way)).rows if row.what == "devices"}  # fmt: skip
+    assert rows[text].makespan_ns == run(EXAMPLE, cluster=text, **way).trace.makespan
+    assert rows[text].placement == (KEPT if placement == KEPT and "worker=3" in text else AGAIN)
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.none() | st.floats(-1, 3)), max_size=12))
 def test_rows_of_one_figure_stand_together_and_the_largest_change_comes_first(

@@ -246,6 +246,10 @@ def _other(request: Request, wanted: str) -> Request | Outline:
         raise SimvizError(f"--against {UNPINNED} is the run without --pin; add --pin, such as layers/dense=GPU:1")
     if wanted == PLAIN and request.microbatches is not None:
         return replace(request, microbatches=None, pipeline=None, stages=None)
+    if wanted == PLAIN:
+        raise SimvizError(
+            f"--against {PLAIN} is the step without --microbatches; add --microbatches, such as 8 or auto"
+        )
     if wanted in TABLE:
         return replace(request, algorithm=wanted)
     if wanted.partition(":")[0] in KINDS:

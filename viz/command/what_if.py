@@ -102,7 +102,7 @@ def _row(change: WhatIfChange, given: Ingredients, scene: Scene) -> WhatIfRow:
             inputs = repriced(request, given, change.cluster)
         request = request.having(given.observed)
         found = _run(request, inputs, kept)
-        if change.again and request.what_if == KEPT and (moved := _moved(scene.assignment, inputs.cluster)) is not None:
+        if change.again and request.what_if == KEPT and (moved := _moved(scene, inputs)) is not None:
             same = _run(request, inputs, moved)
             if _rank(same, inputs) <= _rank(found, inputs):
                 found, row = same, replace(row, placement=KEPT)
@@ -126,12 +126,15 @@ def _rank(found: tuple[Partitions, Trace], inputs: Ingredients) -> tuple[bool, i
     return out_of_memory(trace, partitions, inputs.cluster) is not None, int(trace.makespan)
 
 
-def _moved(assignment: Assignment, cluster: Cluster) -> Assignment | None:
-    """The same assignment on another cluster; None: that lacks one of its devices.
+def _moved(scene: Scene, given: Ingredients) -> Assignment | None:
+    """The same assignment on another cluster; None: that lacks one of its devices, or has copies of its own.
 
     An algorithm may place a step worse on more devices. That is no reason to say that these make it slower.
     """
-    row_of = {device.name: row for row, device in enumerate(cluster.devices)}
+    assignment = scene.assignment
+    if (scene.graph.names, scene.graph.requested) != (given.graph.names, given.graph.requested):
+        return None  # the model is copied for each of other devices, or its variables are on other tasks
+    row_of = {device.name: row for row, device in enumerate(given.cluster.devices)}
     rows = [row_of.get(name, -1) for name in assignment.devices]
     device = ids(np.array(rows)[assignment.device])
     if (device < 0).any():

@@ -80,9 +80,7 @@ def _devices(cluster: Cluster, stages: int | None) -> list[str]:
     if not is_whole(wanted) or wanted < 1:
         raise SimvizError(f"{stages!r} stages are not possible; give a whole number from 1.")
     if wanted > len(known):
-        raise ClusterError(
-            f"{cluster.name!r} has {counted(len(known), 'device')} that trains, too few for {wanted} stages."
-        )
+        raise ClusterError(f"{cluster.name!r} trains on {counted(len(known), 'device')}, too few for {wanted} stages.")
     return known[:wanted]
 
 
