@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import stat
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from simulator.limits import Limit
 from simulator.units import show_bytes
 from simulator.wording import near
 
+STANDARD_INPUT = "-"
 GZIP = b"\x1f\x8b"
 FREE_BYTES = 2**22  # that may unfold whatever the ratio is; text of real graphs has a ratio of 20 to 40
 _PIECE_BYTES = 2**16  # of what is unfolded at once: zlib copies what it leaves
@@ -54,6 +56,17 @@ def read_file(source: str | os.PathLike[str], error: type[SimvizError], limit: L
             f"{label} is larger than {show_bytes(most_bytes)}, as no such file is. Give another; {limit.remedy}."
         )
     return content
+
+
+def is_stream(name: object) -> bool:
+    """Whether a name stands for something that can be read but once: standard input ("-"), a pipe or a device."""
+    if not isinstance(name, str | os.PathLike):
+        return False
+    try:
+        mode = os.stat(name).st_mode
+    except (OSError, ValueError):  # ValueError: a null character in the name
+        return os.fspath(name) == STANDARD_INPUT
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def unzipped(raw: bytes, bound: Limit, *, alone: bool = False) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,7 +79,7 @@ def pinned(
     if not holds[own].any():
         return None
     places = np.unique(assignment.device[holds])
-    shares = _shares(graph, holds, places.tolist(), partitions, trace, trace.critical.tolist())
+    shares = _shares(graph, holds, set(places.tolist()), partitions, trace, trace.critical.tolist())
     if sum(shares.values()) * NOTICEABLE < trace.makespan:
         return None
     ranked = sorted(shares.items(), key=lambda entry: (-entry[1], entry[0]))
@@ -116,7 +116,7 @@ def _beside_gpus(cluster: Cluster) -> Flags:
 def _shares(
     graph: Graph,
     holds: Flags,
-    places: Sequence[int],
+    places: set[int],
     partitions: Partitions,
     trace: Trace,
     path: Iterable[int],
@@ -132,7 +132,7 @@ def _shares(
                 found[category(graph.ops[node])] += nanos
         elif tasks.kind[task] != Kind.REQUEST:  # that is waiting
             row = int(trace.transfers.row[of])
-            if int(partitions.src_device[row]) in places or int(partitions.dst_device[row]) in places:
+            if places.intersection(partitions.device[[partitions.send[row], partitions.recv[row]]].tolist()):
                 found["transfers"] += nanos
     return found
 

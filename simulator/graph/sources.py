@@ -11,14 +11,13 @@ from typing import BinaryIO
 
 from simulator import limits
 from simulator.errors import GraphError
-from simulator.files import GZIP, readable, unzipped
+from simulator.files import GZIP, STANDARD_INPUT, readable, unzipped
 from simulator.limits import Limit
 from simulator.units import show_bytes
 
 # --- fetch -----------------------------------------------------------------------------------------------------------
 
 
-STANDARD_INPUT = "-"
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt", "saved_model.pb.gz", "saved_model.pbtxt.gz")
 
 

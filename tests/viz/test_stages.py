@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.errors import SimvizError
+from tests.fuzzing.materials import profiles
 from tests.viz.scenes import EXAMPLE
 from viz import compare, run
 from viz.command.cli import main
@@ -130,6 +134,36 @@ def test_another_cluster_costs_and_an_earlier_result_are_told_from_their_names(c
     assert slow.difference_ns > 4_000_000
     assert slow.rows[0].subject == "dense/MatMul"
     assert {row.ns[1] for row in slow.rows if row.subject == "dense/MatMul"} == {5_000_000}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"against": "ps=2,worker=1x1gpu"}, {"training": "async", "steps": 3, "workers": (1, 2)},
+     {"microbatches": "auto", "ignore_devices": True}, {"what_if": True}],
+)  # fmt: skip
+def test_what_can_be_read_but_once_serves_each_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    """Standard input and pipes: the graph, measured times, a profile and a cluster."""
+    times = b"node,kind,ns\ndense/MatMul,CPU,123456\ndense/Relu,CPU,500\n"
+    contents = {"costs": times, "profile": profiles()[0]}
+    files, pipes = dict[str, Path](), dict[str, str]()
+    for name, content in contents.items():
+        files[name] = tmp_path / name
+        files[name].write_bytes(content)
+        reading, writing = os.pipe()
+        os.write(writing, content)
+        os.close(writing)
+        pipes[name] = f"/dev/fd/{reading}"
+    given = {"cluster": "ps=2,worker=2", "algorithm": "requested", **options}
+    from_files = run(GRAPH, **files, **given)  # type: ignore[arg-type]  # keywords
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=BytesIO(EXAMPLE.read_bytes())))
+    from_pipes = run("-", **pipes, **given)  # type: ignore[arg-type]  # keywords
+    one, other = from_files.to_json().replace(GRAPH, EXAMPLE.name), from_pipes.to_json()
+    other = other.replace("standard input", EXAMPLE.name)
+    for name, pipe in pipes.items():
+        one, other = one.replace(str(files[name]), name), other.replace(pipe, name)
+    assert json.loads(other) == json.loads(one)
 
 
 def test_an_earlier_result_gives_what_its_run_gives(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from placement.plan import Algorithm
     from simulator.cluster.cluster import Cluster
+    from simulator.costs.measured import MeasuredTimes
     from simulator.costs.profile import Profile
     from simulator.graph.graph import Shape
     from simulator.observed.observed_step import ObservedStep
@@ -94,7 +95,7 @@ class Request:
     feeds: Mapping[str, Shape] = field(default_factory=dict)
     batch: int | None = None
     keep_calls: bool = False
-    costs: tuple[str, ...] = ()  # files of measured times
+    costs: tuple[str | MeasuredTimes, ...] = ()  # files of measured times, or what they hold
     profile: str | os.PathLike[str] | Profile | None = None  # of the machine that the CPUs are
     ignore_devices: bool = False
     soft: bool = True

@@ -30,12 +30,15 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?
 _TEXT_FORMS = {"dev_stats": StepStats, "node": CostGraphDef, "cost": CostGraphDef}  # by the first field
 
 
-def read_measurement(source: str | os.PathLike[str]) -> MeasuredTimes:
-    """Read measured times from a file: the content decides its form, not the name; gzip is unpacked.
+def read_measurement(source: str | os.PathLike[str] | MeasuredTimes) -> MeasuredTimes:
+    """Read measured times from a file: the content decides its form, not the name; gzip is unpacked. Times that were
+    read before are returned unchanged.
 
     Raises ClusterError for a file that cannot be read, has another form or was cut. A time that is not a number, is
     negative, or longer than a day is refused with its node or line, and so is a file in which every op takes no time.
     """
+    if isinstance(source, MeasuredTimes):
+        return source
     if os.path.isdir(source):  # of a graph it could be a SavedModel
         raise ClusterError(f"{os.fspath(source)} is a folder; {_WANTED}")
     try:
