@@ -45,7 +45,7 @@ _ALONE: tuple[tuple[str, str, Mapping[str, str]], ...] = (
     ("--what-if", "is of a single step", {"--training": ", which tries by itself what would relieve it most"}),
     (
         "--compare",
-        "runs several algorithms and tells a table",
+        "runs several algorithms and prints a table",
         {"-o": "", "--against": "", "--observe": "", "--algorithm": "", "--what-if": ""},
     ),
     (
