@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
+from itertools import chain
 
 from google.protobuf import text_format
 
@@ -38,13 +39,17 @@ def graph_def(graph: Graph, *, devices: Sequence[str] | None = None) -> Proto:
     return message
 
 
+def nodes_of(message: Proto) -> Iterator[Proto]:
+    """The nodes of a GraphDef and of its functions."""
+    return chain(message.node, *(function.node_def for function in message.library.function))
+
+
 def _holds(graph: Graph, row: int, said: Proto) -> bool:
     """Tell whether the shapes that a file says of a node's outputs are those of its tensors, as far as both are known.
 
     They are not where the graph has another batch than its file. TensorFlow refuses such a node.
     """
-    first = int(graph.tensor_ptr[row])
-    for tensor, written in zip(range(first, int(graph.tensor_ptr[row + 1])), said.list.shape, strict=False):
+    for tensor, written in zip(graph.outputs(row), said.list.shape, strict=False):
         shape, before = graph.tensor_shape[tensor], shape_of(written)
         if shape is None or before is None:
             continue

@@ -57,8 +57,8 @@ def calibrate(say: Say = silent) -> Profile:
     if len(cores) > 1:
         say("messages between two processes")
         question = child.pack({"cores": cores[:2], "seconds": MESSAGES_S})
-        told, _ = child.unpack(child.run("simulator.oracle.message_times", question, timeout_s=TIMEOUT_S))
-        figures |= {name: _figure(name, told["figures"][name]) for name in FIGURES if name in told["figures"]}
+        reply, _ = child.unpack(child.run("simulator.oracle.message_times", question, timeout_s=TIMEOUT_S))
+        figures |= {name: _figure(name, reply["figures"][name]) for name in FIGURES if name in reply["figures"]}
     return Profile(
         machine=processor(),
         cores=len(cores),
@@ -70,10 +70,10 @@ def calibrate(say: Say = silent) -> Profile:
     )
 
 
-def _figure(name: str, told: list[float]) -> Figure:
+def _figure(name: str, measured: list[float]) -> Figure:
     """The figure within the bounds of a profile: on a busy machine a difference may fall below."""
     low, high = FIGURES[name]
-    return Figure(min(high, max(low, told[0])), told[1])
+    return Figure(min(high, max(low, measured[0])), measured[1])
 
 
 def _kernels(ask: child.Asking, cores: int, dispatch_ns: float, what: str, say: Say) -> list[KernelTime]:
@@ -98,11 +98,11 @@ def _asked(
 ) -> list[KernelTime | None]:
     """The times of some cases, None for those that do not run."""
     question = child.pack({"ask": "time", "cases": asked, "cores": cores})
-    told, (graph_def,) = child.unpack(ask(question, TIMEOUT_S))
+    reply, (graph_def,) = child.unpack(ask(question, TIMEOUT_S))
     graph = load(GraphDef.FromString(graph_def))
     return [
         None if times is None else _kernel(graph, row, cores, dispatch_ns, times)
-        for row, times in enumerate(told["times"])
+        for row, times in enumerate(reply["times"])
     ]
 
 

@@ -14,16 +14,15 @@ answer about placement then holds for the cluster with that task.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from simulator.cluster.master import STANDIN_CLIENT, can_hold_master, with_client
 from simulator.comparison.cut_nodes import FILE_NAMES, LARGE_BYTES, without_value
 from simulator.errors import OracleError
-from simulator.graph.graph_def import graph_def
+from simulator.graph.graph_def import graph_def, nodes_of
 from simulator.graph.inlining.expanding import isolated
 from simulator.graph.messages import GraphDef
 from simulator.graph.step import is_tensor
@@ -163,7 +162,7 @@ def _with_master(cluster: Cluster) -> Cluster:
 
 def without_large_values(message: Any) -> Any:
     """The same GraphDef with large constants all zero: no rule of placing or cutting looks at more than their size."""
-    for node in _nodes(message):
+    for node in nodes_of(message):
         if node.op == "Const" and node.attr["value"].ByteSize() > LARGE_BYTES:
             node.attr["value"].CopyFrom(without_value(node.attr["value"]))
     return message
@@ -171,22 +170,17 @@ def without_large_values(message: Any) -> Any:
 
 def _without_file_names(message: Any) -> Any:
     """The same GraphDef without files: a local session makes the kernels, and a few open a file as they are made."""
-    for node in _nodes(message):
+    for node in nodes_of(message):
         for name in FILE_NAMES.get(node.op, ()):
             if name in node.attr:
                 node.attr[name].s = _NO_FILE
     return message
 
 
-def _nodes(message: Any) -> Iterator[Any]:
-    """The nodes of a GraphDef and of its functions."""
-    return chain(message.node, *(function.node_def for function in message.library.function))
-
-
 def _asked(
     asking: Asking, graph: Graph, message: bytes, facts: dict[str, Any], timeout_s: float
 ) -> dict[str, Any] | None:
-    """The fields of a Observation from TensorFlow's process; None: TensorFlow does not see the GPUs asked for."""
+    """The fields of an Observation from TensorFlow's process; None: TensorFlow does not see the GPUs asked for."""
     reply, blobs = unpack(asking(pack(facts, [message]), timeout_s))
     if not reply["enough"]:
         return None

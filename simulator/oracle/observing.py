@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ import numpy as np
 from simulator.errors import OracleError
 from simulator.graph.attributes import COLOCATION
 from simulator.graph.dtypes import BOOL, INT64, NAMES, RESOURCE, VARIANT, base
-from simulator.graph.graph_def import graph_def
+from simulator.graph.graph_def import graph_def, nodes_of
 from simulator.graph.messages import Proto
 from simulator.graph.purposes import first_values
 from simulator.graph.step import is_tensor
@@ -32,6 +31,7 @@ from simulator.observed.observed_step import ObservedNode, ObservedStep, SeenSha
 from simulator.oracle import child
 from simulator.oracle.machine import processor
 from simulator.oracle.scratch import scratch_folder
+from simulator.oracle.session import MAX_FED
 from simulator.shapes.filling import written
 from simulator.shapes.propagation import data_inputs
 from simulator.shapes.sparse import made_up_entries, sparse_placeholders
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 TIME_S = 120.0
 _GRACE_S = 10.0  # in which the child, whose time is up, says what it waited for
 _SHARE = 0.75  # of the memory that is free, which an observed step may take by default
-MAX_FED = 2**28  # elements of one fed tensor: beyond that a made-up value is not worth its memory
 _VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"})
 _TABLES = frozenset({"InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2"})
 # Ops that wait for what another step or thread brings, and those that bring it.
@@ -135,8 +134,9 @@ def _has_value(graph: Graph, tensor: str) -> bool:
 
 def _has_channels_first(message: Proto) -> bool:
     """Tell whether some op of a GraphDef or of its functions has its channels first."""
-    nodes = chain(message.node, *(function.node_def for function in message.library.function))
-    return any("data_format" in node.attr and node.attr["data_format"].s in _CHANNELS_FIRST for node in nodes)
+    return any(
+        "data_format" in node.attr and node.attr["data_format"].s in _CHANNELS_FIRST for node in nodes_of(message)
+    )
 
 
 # --- the part of the graph that runs ---------------------------------------------------------------------------------

@@ -52,8 +52,8 @@ def be_peer(prepare: Callable[[], None]) -> NoReturn:
         child.read(sys.stdin.buffer)
         with servers.reserved() as kept:
             child.write(out, str(kept.getsockname()[1]).encode())
-            if (told := child.read(sys.stdin.buffer)) is not None:
-                facts, _ = child.unpack(told)
+            if (message := child.read(sys.stdin.buffer)) is not None:
+                facts, _ = child.unpack(message)
                 if facts["core"] is not None:
                     os.sched_setaffinity(0, {facts["core"]})
                 prepare()

@@ -87,10 +87,10 @@ def real_cluster(
             reply, blobs = child.unpack(ask(child.pack(asked, [message]), timeout_s))
             if reply["not_run"] is not None:
                 raise OracleError(f"{graph.source}: TensorFlow did not run the step: {reply['not_run']}")
-            told = from_step_stats(StepStats.FromString(blobs[0]), f"a traced step of {graph.source}")
+            traced = from_step_stats(StepStats.FromString(blobs[0]), f"a traced step of {graph.source}")
             return RealSteps(
                 tuple(reply["steps_ns"]),
-                fitted(told, round(statistics.median(reply["steps_ns"])), max(counts.values())),
+                fitted(traced, round(statistics.median(reply["steps_ns"])), max(counts.values())),
             )
 
         yield run

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulator.oracle import child
-from simulator.oracle.session import configuration, imported, made_up, sentence, step_of
+from simulator.oracle.session import configuration, imported, made_up, sentence, step_of, too_long
 
 _POSITIVE = 0.5  # of made-up biases, scales and variances, of which some are divided by or rooted
 _REPEATED = 8  # a step that takes less than this part of the time runs three times more, for times that are warm
@@ -49,8 +49,8 @@ def answer(payload: bytes) -> bytes:
 
     try:
         seen = _rehearsed(blobs[0], facts, blobs, begun + facts["until_s"])
-    except tf.errors.DeadlineExceededError:  # TensorFlow's own sentence speaks of a notification
-        reason = f"it did not end within {facts['until_s']:g} s; it may wait for a queue that nobody fills"
+    except tf.errors.DeadlineExceededError:
+        reason = too_long(facts["until_s"])
     except tf.errors.ResourceExhaustedError as error:
         reason = f"it needs more memory than it may have ({sentence(error)})"
     except MemoryError:  # of Python itself

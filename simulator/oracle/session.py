@@ -37,6 +37,7 @@ _ENVIRONMENT = {
     "GRPC_FAIL_FAST": "true",  # a worker that is gone is an error, not waited for
     "GRPC_POLL_STRATEGY": "poll",  # by the numbers of descriptors, behind which `servers` exchanges sockets
 }
+MAX_FED = 2**28  # elements of one fed tensor: beyond that a made-up value is not worth its memory
 _SPREAD = 0.1  # standard deviation of made-up values: small, so that nothing overflows
 _TOO_LARGE = "Received message larger than max"  # gRPC's words for a message beyond its bound
 _SEVERAL = re.compile(r"\A\d+ root error\(s\) found\.\s*(\(0\) )?")  # before the first of them
@@ -186,6 +187,11 @@ def step_of(
     options = config_pb2.RunOptions(trace_level=level, timeout_in_ms=max(1, int(1000 * time_s)))
     step = config_pb2.CallableOptions(feed=feeds, fetch=fetches, target=targets, run_options=options)
     return session._make_callable_from_options(step)
+
+
+def too_long(seconds: float) -> str:
+    """The reason why a step of more seconds did not run; TensorFlow's own sentence speaks of a notification."""
+    return f"it did not end within {seconds:g} s; it may wait for a queue that nobody fills"
 
 
 def made_up(name: str, dtype: int, shape: Sequence[int], *, flat: float | None = None, truth: bool = False) -> Any:

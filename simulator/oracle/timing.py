@@ -18,14 +18,13 @@ from simulator.graph.purposes import first_values
 from simulator.graph.step import is_tensor
 from simulator.oracle import child
 from simulator.oracle.scratch import scratch_folder
-from simulator.oracle.session import configuration, made_up, opened, prepare, sentence, step_of
+from simulator.oracle.session import MAX_FED, configuration, made_up, opened, prepare, sentence, step_of, too_long
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Graph
     from simulator.graph.step import Step
 
 WARM_UP = 2  # steps before the one that is timed: a GPU's first ones choose and load kernels
-_MOST_FED = 2**28  # elements of one fed tensor: beyond that a made-up value is not worth its memory
 
 
 def timed(
@@ -47,7 +46,7 @@ def timed(
     """
     question = {**question_of(graph, step), "soft": soft, "step_timeout_s": step_timeout_s, "threads": threads}
     for name, _, shape in question["feeds"]:
-        if math.prod(shape) > _MOST_FED:
+        if math.prod(shape) > MAX_FED:
             return None, f"{name} would be fed {math.prod(shape):,} values"
     try:
         with scratch_folder() as folder:
@@ -114,8 +113,8 @@ def _step(graph_def: bytes, facts: Mapping[str, Any]) -> tuple[bytes | None, str
             step(*values)
         timed = tf.compat.v1.RunMetadata()
         step(*values, run_metadata=timed)
-    except tf.errors.DeadlineExceededError:  # TensorFlow's own sentence speaks of a notification
-        return None, f"it did not end within {facts['step_timeout_s']:g} s; it may wait for a queue that nobody fills"
+    except tf.errors.DeadlineExceededError:
+        return None, too_long(facts["step_timeout_s"])
     except (tf.errors.OpError, ValueError, TypeError) as error:  # the importer and numpy raise ValueError and TypeError
         return None, sentence(error)
     return _slim(timed.step_stats).SerializeToString(deterministic=True), None

@@ -23,7 +23,6 @@ from simulator.graph.op_classes import CASES, IFS, PARTITIONED, WHILES
 from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Value
 from simulator.shapes.site import Handle, either, either_value
 
-MAX_BODY_NODES = 200_000  # that are looked at for all calls of a graph: bodies may call each other twice, and so on
 _ROUNDS = 8  # in which the variables of a While are widened
 
 
