@@ -15,7 +15,7 @@ from simulator.columns import Flags, flags
 from simulator.graph.graph import Graph
 from simulator.graph.messages import Proto
 from simulator.graph.op_classes import functions_of
-from simulator.graph.traversal import all_sources
+from simulator.graph.traversal import all_sources, closure
 
 # Optimizers' update ops (tensorflow/core/ops/training_ops.cc).
 _APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]\w*")
@@ -79,21 +79,15 @@ def first_values(graph: Graph) -> list[int]:
 def _training_functions(library: Mapping[str, Proto]) -> set[str]:
     """The functions with an optimizer's update in their body, or in that of a function that they call."""
     callers: dict[str, list[str]] = {}
-    found = set()
+    updating = set()
     for name, function in library.items():
         for node in function.node_def:
             if _is_apply(node.op):
-                found.add(name)
+                updating.add(name)
             for called in (node.op, *functions_of(node.attr)):
                 if called in library:
                     callers.setdefault(called, []).append(name)
-    pending = sorted(found)
-    while pending:
-        for caller in callers.get(pending.pop(), ()):
-            if caller not in found:
-                found.add(caller)
-                pending.append(caller)
-    return found
+    return closure(updating, lambda name: callers.get(name, ()))
 
 
 def computes(graph: Graph, candidates: list[int]) -> list[int]:

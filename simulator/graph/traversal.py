@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
 from simulator.columns import Flags, flags
 from simulator.graph.graph import Graph
 
+_Key = TypeVar("_Key", bound=Hashable)
 PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
 
 
@@ -52,6 +54,17 @@ def fan_out(graph: Graph, sources: Iterable[int]) -> list[int]:
                 reached.add(target)
                 pending.append(target)
     return sorted(reached)
+
+
+def closure(begin: Iterable[_Key], onward: Callable[[_Key], Iterable[_Key]]) -> set[_Key]:
+    """What is there at the beginning, and all to which `onward` leads from it, step by step."""
+    pending = list(begin)
+    seen = set(pending)
+    while pending:
+        new = [key for key in dict.fromkeys(onward(pending.pop())) if key not in seen]
+        seen.update(new)
+        pending += new
+    return seen
 
 
 def all_sources(graph: Graph) -> list[list[int]]:

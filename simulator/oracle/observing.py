@@ -24,7 +24,7 @@ from simulator.graph.messages import Proto
 from simulator.graph.purposes import first_values
 from simulator.graph.step import is_tensor
 from simulator.graph.tensors import SHAPES, shape_of
-from simulator.graph.traversal import PLACEHOLDERS
+from simulator.graph.traversal import PLACEHOLDERS, closure
 from simulator.limits import free_bytes
 from simulator.observed.fitting import digest
 from simulator.observed.observed_step import ObservedNode, ObservedStep, SeenShape
@@ -168,15 +168,8 @@ def _runs(graph: Graph, step: Step, name: str) -> bool:
 
 def _needed(given: Graph, targets: list[int], edge: set[int]) -> set[int]:
     """The rows in the fan-in of the targets, data inputs of made-up nodes left out."""
-    found, pending = set(targets), list(targets)
-    in_ptr, source, tensor = given.in_ptr.tolist(), given.edge_src.tolist(), given.edge_tensor.tolist()
-    while pending:
-        row = pending.pop()
-        for at in range(in_ptr[row], in_ptr[row + 1]):
-            if source[at] not in found and (tensor[at] < 0 or row not in edge):
-                found.add(source[at])
-                pending.append(source[at])
-    return found
+    source, tensor = given.edge_src.tolist(), given.edge_tensor.tolist()
+    return closure(targets, lambda row: (source[at] for at in given.in_edges(row) if tensor[at] < 0 or row not in edge))
 
 
 def _pruned(given: Graph, graph: Graph, step: Step, edge: list[int]) -> Any:

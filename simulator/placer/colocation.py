@@ -30,6 +30,7 @@ from simulator.graph.inlining.bodies import Body, instantiate
 from simulator.graph.inlining.expanding import isolated
 from simulator.graph.messages import AttrValue
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, PARTITIONED, SWITCHES
+from simulator.graph.traversal import closure
 from simulator.placer import refusals
 
 # InputColocationExemptionRegistry of TensorFlow 2.21: ops that take resources from other devices than their own.
@@ -546,19 +547,15 @@ def _reads_hosted(graph: Graph, node: int, hosted: set[int]) -> bool:
 
 def _hosted(graph: Graph) -> set[int]:
     """The nodes whose variants are declared to live on the host, and the nodes that pass these on."""
-    todo = [node for node, op in enumerate(graph.ops) if _makes_hosted(graph, node, op)]
-    hosted = set(todo)
-    while todo:
-        node = todo.pop()
+
+    def passing_on(node: int) -> Iterator[int]:
         for edge in graph.out_edges(node):
             target = int(graph.edge_dst[edge])
             op = graph.ops[target]
-            if target in hosted or op not in _FORWARDS or graph.edge_tensor[edge] < 0:
-                continue
-            if op == "Merge" or edge == graph.in_ptr[target]:
-                hosted.add(target)
-                todo.append(target)
-    return hosted
+            if op in _FORWARDS and graph.edge_tensor[edge] >= 0 and (op == "Merge" or edge == graph.in_ptr[target]):
+                yield target
+
+    return closure((node for node, op in enumerate(graph.ops) if _makes_hosted(graph, node, op)), passing_on)
 
 
 def _makes_hosted(graph: Graph, node: int, op: str) -> bool:

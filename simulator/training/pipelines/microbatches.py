@@ -22,11 +22,11 @@ from simulator.graph.editor import Endpoint
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.op_classes import CONTROL_FLOW
 from simulator.graph.tensors import SHAPES, shape_message, shape_of, tensor_sizes
-from simulator.graph.traversal import PLACEHOLDERS, fan_out
+from simulator.graph.traversal import PLACEHOLDERS, closure, fan_out
 from simulator.shapes.filling import with_shapes
 from simulator.training.recognition.anatomy import Anatomy, anatomy
 from simulator.training.recognition.clipping import as_computed
-from simulator.training.recognition.dataflow import closure, readers, values_in
+from simulator.training.recognition.dataflow import readers, values_in
 from simulator.training.recognition.parts import Parts, is_write, parts_of
 
 _DIVISIONS = frozenset(("RealDiv", "Div", "DivNoNan"))

@@ -20,9 +20,9 @@ from simulator.graph.graph import Graph
 from simulator.graph.purposes import apply_nodes, computes
 from simulator.graph.set_cover import smallest_cover
 from simulator.graph.step import Step, choose_step
-from simulator.graph.traversal import PLACEHOLDERS, fan_in, fan_out
+from simulator.graph.traversal import PLACEHOLDERS, closure, fan_in, fan_out
 from simulator.training.recognition.batch import batch_of
-from simulator.training.recognition.dataflow import closure, sources_of, values_in, values_out
+from simulator.training.recognition.dataflow import sources_of, values_in, values_out
 from simulator.training.recognition.plain_updates import ADDS, ASSIGNS, SUMS_OF_ROWS, adds_a_constant, plain_updates
 from simulator.training.recognition.variables import VARIABLES, colocated_rows, is_whole, variable_of, variable_shape
 from simulator.wording import some

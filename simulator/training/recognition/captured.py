@@ -20,8 +20,8 @@ from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.op_classes import ENTERS, SWITCHES
 from simulator.graph.tensors import shape_message
-from simulator.graph.traversal import PLACEHOLDERS
-from simulator.training.recognition.dataflow import closure, readers
+from simulator.graph.traversal import PLACEHOLDERS, closure
+from simulator.training.recognition.dataflow import readers
 from simulator.training.recognition.plain_updates import plain_updates
 from simulator.wording import counted, some
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -34,17 +34,6 @@ def sources_of(graph: Graph, row: int) -> list[int]:
 def readers(graph: Graph, row: int) -> list[int]:
     """The nodes that read a node's values, once per edge."""
     return [int(graph.edge_dst[edge]) for edge in values_out(graph, row)]
-
-
-def closure(rows: Iterable[int], onward: Callable[[int], Iterable[int]]) -> set[int]:
-    """These rows, and all rows to which `onward` leads from them, step by step."""
-    pending = list(rows)
-    seen = set(pending)
-    while pending:
-        new = [row for row in dict.fromkeys(onward(pending.pop())) if row not in seen]
-        seen.update(new)
-        pending += new
-    return seen
 
 
 def depending_on(graph: Graph, rows: Iterable[int]) -> Flags:

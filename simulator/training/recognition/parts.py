@@ -19,10 +19,10 @@ from simulator.graph import ops, registry
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, SWITCHES
-from simulator.graph.traversal import PLACEHOLDERS, fan_in, fan_out
+from simulator.graph.traversal import PLACEHOLDERS, closure, fan_in, fan_out
 from simulator.partitioning.partitions import Partitions
 from simulator.training.recognition.anatomy import Anatomy, trained
-from simulator.training.recognition.dataflow import closure, readers, source_of
+from simulator.training.recognition.dataflow import readers, source_of
 from simulator.training.recognition.variables import VARIABLES, variable_of
 
 _READS = frozenset(("Identity", "ReadVariableOp"))
