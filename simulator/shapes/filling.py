@@ -20,7 +20,7 @@ from simulator.graph.op_classes import SWITCHES
 from simulator.graph.tensors import shape_of, tensor_sizes
 from simulator.shapes.batches import batch_change
 from simulator.shapes.dims import Dims, is_open
-from simulator.shapes.propagation import LEGACY_PRODUCER, PLACEHOLDERS, Inferred, edge_tensors, infer
+from simulator.shapes.propagation import ARGUMENTS, LEGACY_PRODUCER, Inferred, edge_tensors, infer
 from simulator.shapes.rules import PASSING, PUTS, TAKES
 from simulator.shapes.sparse import assumed, fed_shapes, rows_of_sparse, sparse_placeholders
 from simulator.shapes.unknown import unsized
@@ -28,7 +28,7 @@ from simulator.units import is_whole
 from simulator.wording import counted, some
 
 BATCH = 1  # where a file leaves it open and nobody asks for another
-_DECLARING = PLACEHOLDERS | {"Variable", "VariableV2", "TemporaryVariable"}
+_DECLARING = ARGUMENTS | {"Variable", "VariableV2", "TemporaryVariable"}
 
 
 def with_shapes(
@@ -267,7 +267,7 @@ def _wanted(graph: Graph, shapes: Sequence[Shape | None]) -> list[str]:
     names = [
         f"{graph.tensor_name(row)} ({written(shapes[row])})"
         for row in np.flatnonzero(unsized(graph, sizes)).tolist()
-        if graph.ops[graph.tensor_node[row]] in PLACEHOLDERS
+        if graph.ops[graph.tensor_node[row]] in ARGUMENTS
     ]
     return (
         [f"the size of {some(names)} is unknown, and so is what depends on it: give the shape as a feed"]

@@ -16,7 +16,7 @@ from simulator.graph.const_values import elements
 from simulator.graph.dtypes import INT64, base
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.tensors import shape_of
-from simulator.shapes.propagation import PLACEHOLDERS, data_inputs, edge_tensors
+from simulator.shapes.propagation import ARGUMENTS, data_inputs, edge_tensors
 from simulator.shapes.rules import PASSING
 from simulator.wording import some
 
@@ -53,7 +53,7 @@ class SparsePlaceholders(NamedTuple):
 
 def sparse_placeholders(graph: Graph, declared: Sequence[Shape | None]) -> list[SparsePlaceholders]:
     """The sparse tensors that are fed, in the order of their indices; each placeholder belongs to one at most."""
-    edge = [int(graph.tensor_ptr[node]) for node, op in enumerate(graph.ops) if op in PLACEHOLDERS]
+    edge = [int(graph.tensor_ptr[node]) for node, op in enumerate(graph.ops) if op in ARGUMENTS]
     if not any(_may_be(graph, declared, row, 0) for row in edge):
         return []
     part_of: dict[int, int] = {}
