@@ -39,7 +39,7 @@ def graph_def(graph: Graph, *, devices: Sequence[str] | None = None) -> Proto:
     return message
 
 
-def nodes_of(message: Proto) -> Iterator[Proto]:
+def all_nodes(message: Proto) -> Iterator[Proto]:
     """The nodes of a GraphDef and of its functions."""
     return chain(message.node, *(function.node_def for function in message.library.function))
 

@@ -1,4 +1,4 @@
-"""Classes of ops of control flow, by TensorFlow's `Node::NodeClass`, and calls of functions.
+"""Classes of ops: control flow, by TensorFlow's `Node::NodeClass`, calls of functions, and variables.
 
 Most flat ops of control flow have a second form for references (tensorflow/core/graph/graph.cc).
 """
@@ -26,6 +26,8 @@ MOVED = SWITCHES | EXITS | NEXT_ITERATIONS | {"Enter"}
 IFS = frozenset({"If", "StatelessIf"})
 CASES = frozenset({"Case", "StatelessCase"})
 WHILES = frozenset({"While", "StatelessWhile"})
+
+VARIABLES = frozenset({"Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"})
 
 PARTITIONED = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _CALLING = PARTITIONED | IFS | CASES | WHILES

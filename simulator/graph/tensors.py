@@ -18,6 +18,7 @@ from simulator.units import show_bytes
 from simulator.wording import counted
 
 MAX_BYTES = 2**55  # 32 PiB: sizes beyond it are nonsense, and a hundred of them still add up within 64 bits
+MAX_RANK = 254  # TensorShape::MaxDimensions, tensorflow/core/framework/tensor_shape.h
 SHAPES = "_output_shapes"
 
 

@@ -57,7 +57,7 @@ def fan_out(graph: Graph, sources: Iterable[int]) -> list[int]:
 
 
 def closure(begin: Iterable[_Key], onward: Callable[[_Key], Iterable[_Key]]) -> set[_Key]:
-    """What is there at the beginning, and all to which `onward` leads from it, step by step."""
+    """The keys at the beginning, and all to which `onward` leads from them, step by step."""
     pending = list(begin)
     seen = set(pending)
     while pending:

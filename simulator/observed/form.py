@@ -15,16 +15,17 @@ from math import prod
 from typing import TypeAlias
 
 from simulator import limits
+from simulator.costs.table import MAX_NS
 from simulator.errors import ClusterError, GraphError
 from simulator.files import GZIP, read_file, unzipped
 from simulator.graph.graph import Shape
 from simulator.graph.tensors import MAX_BYTES as MAX_TENSOR_BYTES
+from simulator.graph.tensors import MAX_RANK
 from simulator.json_text import parse_json
-from simulator.observed.observed_step import MAX_NS, ObservedNode, ObservedStep, SeenShape
+from simulator.observed.observed_step import ObservedNode, ObservedStep, SeenShape
 from simulator.units import DAY_NS, Nanos
 
 FORM = 1
-MAX_RANK = 254  # of TensorFlow's shapes
 MAX_LINE = 200  # characters of a version, a processor or a digest
 _LEAST_NS: Nanos = 1000  # of a step: a session takes longer without any op
 _REMAKE = "observe the graph anew"

@@ -11,8 +11,6 @@ from simulator.graph.graph import Shape
 from simulator.units import Nanos
 from simulator.wording import counted, repr_of
 
-MAX_NS: Nanos = 2**53  # as in `costs.table`: no op takes longer
-
 
 class SeenShape(NamedTuple):
     """A shape that an output had, and in how many runs."""

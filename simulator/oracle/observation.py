@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.cluster.master import STANDIN_CLIENT, can_hold_master, with_client
 from simulator.comparison.cut_nodes import FILE_NAMES, LARGE_BYTES, without_value
 from simulator.errors import OracleError
-from simulator.graph.graph_def import graph_def, nodes_of
+from simulator.graph.graph_def import all_nodes, graph_def
 from simulator.graph.inlining.expanding import isolated
 from simulator.graph.messages import GraphDef
 from simulator.graph.step import is_tensor
@@ -162,7 +162,7 @@ def _with_master(cluster: Cluster) -> Cluster:
 
 def without_large_values(message: Any) -> Any:
     """The same GraphDef with large constants all zero: no rule of placing or cutting looks at more than their size."""
-    for node in nodes_of(message):
+    for node in all_nodes(message):
         if node.op == "Const" and node.attr["value"].ByteSize() > LARGE_BYTES:
             node.attr["value"].CopyFrom(without_value(node.attr["value"]))
     return message
@@ -170,7 +170,7 @@ def without_large_values(message: Any) -> Any:
 
 def _without_file_names(message: Any) -> Any:
     """The same GraphDef without files: a local session makes the kernels, and a few open a file as they are made."""
-    for node in nodes_of(message):
+    for node in all_nodes(message):
         for name in FILE_NAMES.get(node.op, ()):
             if name in node.attr:
                 node.attr[name].s = _NO_FILE

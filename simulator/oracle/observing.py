@@ -19,8 +19,9 @@ import numpy as np
 from simulator.errors import OracleError
 from simulator.graph.attributes import COLOCATION
 from simulator.graph.dtypes import BOOL, INT64, NAMES, RESOURCE, VARIANT, base
-from simulator.graph.graph_def import graph_def, nodes_of
+from simulator.graph.graph_def import all_nodes, graph_def
 from simulator.graph.messages import Proto
+from simulator.graph.op_classes import VARIABLES
 from simulator.graph.purposes import first_values
 from simulator.graph.step import is_tensor
 from simulator.graph.tensors import SHAPES, shape_of
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 TIME_S = 120.0
 _GRACE_S = 10.0  # in which the child, whose time is up, says what it waited for
 _SHARE = 0.75  # of the memory that is free, which an observed step may take by default
-_VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"})
 _TABLES = frozenset({"InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2"})
 # Ops that wait for what another step or thread brings, and those that bring it.
 _WAITING = frozenset(
@@ -135,7 +135,7 @@ def _has_value(graph: Graph, tensor: str) -> bool:
 def _has_channels_first(message: Proto) -> bool:
     """Tell whether some op of a GraphDef or of its functions has its channels first."""
     return any(
-        "data_format" in node.attr and node.attr["data_format"].s in _CHANNELS_FIRST for node in nodes_of(message)
+        "data_format" in node.attr and node.attr["data_format"].s in _CHANNELS_FIRST for node in all_nodes(message)
     )
 
 
@@ -253,7 +253,7 @@ def _variables(given: Graph, names: set[str]) -> list[tuple[str, int, list[int] 
     """The variables among `names`, with type and shape; None where the file does not say the shape."""
     found = []
     for row, (name, op, attrs) in enumerate(zip(given.names, given.ops, given.attrs, strict=True)):
-        if op not in _VARIABLES or name not in names or "dtype" not in attrs:
+        if op not in VARIABLES or name not in names or "dtype" not in attrs:
             continue
         shape = given.tensor_shape[given.tensor_ptr[row]] if "shape" not in attrs else shape_of(attrs["shape"].shape)
         known = shape is not None and min(shape, default=0) >= 0

@@ -33,7 +33,7 @@ from simulator.cluster.devicespec import DeviceSpec, parse
 from simulator.errors import ClusterError, GraphError, OracleError, SimvizError
 from simulator.files import replace_file
 from simulator.graph.dtypes import REF, RESOURCE
-from simulator.graph.graph_def import graph_def, nodes_of
+from simulator.graph.graph_def import all_nodes, graph_def
 from simulator.graph.importer import read_graph
 from simulator.graph.inlining.expanding import inline, lower
 from simulator.graph.messages import GraphDef, StepStats
@@ -169,7 +169,7 @@ def _copy(message: Any) -> Any:
 
 def _localise(message: Any) -> bool:
     """Leave job, replica and task out of all device strings if any names another task than a local session's."""
-    nodes = list(nodes_of(message))
+    nodes = list(all_nodes(message))
     specs = {text: _read(text) for text in {node.device for node in nodes}}
     if not any(_elsewhere(spec) for spec in specs.values() if spec is not None):
         return False

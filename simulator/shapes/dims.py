@@ -16,7 +16,6 @@ Number: TypeAlias = int | float  # a truth value is 0 or 1; at or below SYMBOLS 
 Value: TypeAlias = tuple[Number, ...]  # the elements of a small tensor, in row-major order
 
 SYMBOLS = -(2**64)  # below every number that a tensor of TensorFlow can hold
-MAX_RANK = 254  # TensorShape::MaxDimensions, tensorflow/core/framework/tensor_shape.h
 _TERMS = 8  # a longer polynomial is followed no further
 
 _Term: TypeAlias = tuple[int, ...]  # sorted symbols that are multiplied

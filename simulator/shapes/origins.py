@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from math import gcd
 from typing import NamedTuple
 
-from simulator.shapes.dims import MAX_RANK, SYMBOLS, Algebra
+from simulator.graph.tensors import MAX_RANK
+from simulator.shapes.dims import SYMBOLS, Algebra
 
 ELEMENT = -2  # in the place of a list's index: the number is an element of a constant, or the attribute itself
 ROWS = "rows"  # in the place of an attribute: the rows of a sparse tensor, which no number of the file gives

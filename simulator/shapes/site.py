@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from simulator.graph.dtypes import base
 from simulator.graph.messages import Proto
-from simulator.shapes.dims import MAX_RANK, SYMBOLS, Algebra, Dims, Number, Value, as_dim, known
+from simulator.graph.tensors import MAX_RANK
+from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Number, Value, as_dim, known
 from simulator.shapes.origins import ELEMENT, SINGLE, Origins
 from simulator.wording import counted
 

@@ -14,10 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.costs.table import MAX_NS
 from simulator.errors import ClusterError
+from simulator.graph.tensors import MAX_RANK
 from simulator.limits import raised
-from simulator.observed.form import MAX_RANK, dump, read_observed
-from simulator.observed.observed_step import MAX_NS, ObservedNode, ObservedStep, SeenShape
+from simulator.observed.form import dump, read_observed
+from simulator.observed.observed_step import ObservedNode, ObservedStep, SeenShape
 from simulator.units import DAY_NS
 
 words = st.text(st.characters(categories=("L", "N", "P", "S")), max_size=40)

@@ -16,6 +16,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.graph_def import graph_def
 from simulator.graph.inlining.expanding import inline, lower
 from simulator.graph.messages import GraphDef
+from simulator.graph.op_classes import VARIABLES
 from simulator.graph.step import choose_step
 from simulator.oracle import child
 from simulator.oracle.verification import check
@@ -24,7 +25,6 @@ from simulator.shapes.filling import with_shapes
 from simulator.training.pipelines.building import Pipeline
 from simulator.training.pipelines.orders import Order
 from simulator.training.pipelines.pipelined import pipeline
-from simulator.training.recognition.variables import VARIABLES
 from tests.oracle.pipelined_models import BATCH
 from tests.oracle.test_replicated import near
 

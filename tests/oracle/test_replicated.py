@@ -12,9 +12,9 @@ import pytest
 from simulator import load_cluster
 from simulator.graph.graph import Graph
 from simulator.graph.graph_def import graph_def
+from simulator.graph.op_classes import VARIABLES
 from simulator.oracle import child
 from simulator.training.programs.replicated import replicate
-from simulator.training.recognition.variables import VARIABLES
 from tests.oracle.test_setter import built
 
 pytestmark = pytest.mark.tensorflow

@@ -28,6 +28,7 @@ import numpy as np
 
 from simulator.columns import Flags, Ids, flags, ids, positions
 from simulator.graph.graph import Graph
+from simulator.graph.op_classes import VARIABLES
 from simulator.wording import counted, repr_of
 from viz import figures
 from viz.scene import Scene
@@ -282,7 +283,6 @@ def _hubs(graph: Graph) -> Flags:
 # --- variables in the boxes of their readers -------------------------------------------------------------------------
 
 
-VARIABLES = frozenset(("Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"))
 CONSTANTS = frozenset(("Const", "HostConst", "_EagerConst"))
 READS = frozenset(("ReadVariableOp", "Identity"))
 

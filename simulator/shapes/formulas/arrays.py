@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import ceil
 
-from simulator.shapes.dims import MAX_RANK, SYMBOLS, Dims, as_dim
+from simulator.graph.tensors import MAX_RANK
+from simulator.shapes.dims import SYMBOLS, Dims, as_dim
 from simulator.shapes.formulas.saved import part_of_variable
 from simulator.shapes.site import Handle, Outputs, Rule, ShapeError, Site, written
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from simulator.shapes.dims import MAX_RANK, SYMBOLS, Dims, Value, as_dim, known
+from simulator.graph.tensors import MAX_RANK
+from simulator.shapes.dims import SYMBOLS, Dims, Value, as_dim, known
 from simulator.shapes.site import Outputs, Rule, ShapeError, Site, written
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids, Ints, ids, ints
 from simulator.execution.trace import Trace
+from simulator.graph.op_classes import VARIABLES
 from simulator.training.clients import Client, once_each
-from simulator.training.recognition.variables import VARIABLES
 from simulator.wording import counted, repr_of
 
 _Key: TypeAlias = tuple[object, ...]  # of bytes that are resident once

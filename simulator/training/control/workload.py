@@ -15,6 +15,7 @@ import numpy as np
 from simulator.cluster.master import session_devices
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, SimvizError
+from simulator.graph.op_classes import VARIABLES
 from simulator.training.clients import Client, CombinedTables, Starts, once_each, original
 from simulator.training.control.arrays import Inputs, SyncOps, SyncResources
 from simulator.training.control.clocks import ClockRows
@@ -32,7 +33,6 @@ from simulator.training.recognition.sync_ops import (
     joined,
     moved,
 )
-from simulator.training.recognition.variables import VARIABLES
 from simulator.training.regimes import FREE, NO_RULE, ClockRule
 
 if TYPE_CHECKING:

@@ -32,6 +32,7 @@ from simulator.errors import GraphError
 from simulator.graph.dtypes import SIZE
 from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Graph, Shape
+from simulator.graph.op_classes import VARIABLES
 from simulator.training.programs.edits import TensorOps, copied, dtype_of, redirect, unused_prefix
 from simulator.training.programs.setter import Setter
 from simulator.training.programs.towers import Replica, gathered, gathered_shape, of_each, split_batch, without_gpus
@@ -39,7 +40,7 @@ from simulator.training.recognition.anatomy import Anatomy, Gradient
 from simulator.training.recognition.clipping import as_computed
 from simulator.training.recognition.dataflow import source_of
 from simulator.training.recognition.parts import held_by, is_read, is_shared, is_write
-from simulator.training.recognition.variables import VARIABLES, variable_shape
+from simulator.training.recognition.variables import variable_shape
 from simulator.units import Bytes
 
 

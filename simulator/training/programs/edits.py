@@ -13,9 +13,9 @@ from simulator.graph.dtypes import INT32, NAMES, base
 from simulator.graph.editor import Editor, Endpoint, Output
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, Proto
-from simulator.graph.op_classes import ENTERS
+from simulator.graph.op_classes import ENTERS, VARIABLES
 from simulator.graph.tensors import shape_message
-from simulator.training.recognition.variables import VARIABLES, colocated_with
+from simulator.training.recognition.variables import colocated_with
 
 # DataType -> numpy's name of it; bfloat16 is the upper half of a float32
 _NUMBERS = {1: "<f4", 2: "<f8", 3: "<i4", 8: "<c8", 9: "<i8", 18: "<c16", 19: "<f2"}

@@ -21,8 +21,8 @@ from simulator.cluster.devicespec import ANYWHERE, parse, specialise
 from simulator.errors import GraphError, SimvizError
 from simulator.graph.editor import edited
 from simulator.graph.graph import Graph
+from simulator.graph.op_classes import VARIABLES
 from simulator.training.recognition.variables import (
-    VARIABLES,
     colocated_rows,
     colocated_with,
     variable_bytes,

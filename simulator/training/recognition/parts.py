@@ -18,12 +18,12 @@ from simulator.columns import Ids, ids
 from simulator.graph import ops, registry
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
-from simulator.graph.op_classes import ENTERS, SWITCHES
+from simulator.graph.op_classes import ENTERS, SWITCHES, VARIABLES
 from simulator.graph.traversal import PLACEHOLDERS, closure, fan_in, fan_out
 from simulator.partitioning.partitions import Partitions
 from simulator.training.recognition.anatomy import Anatomy, trained
 from simulator.training.recognition.dataflow import readers, source_of
-from simulator.training.recognition.variables import VARIABLES, variable_of
+from simulator.training.recognition.variables import variable_of
 
 _READS = frozenset(("Identity", "ReadVariableOp"))
 _CHECKS = frozenset(("IsVariableInitialized", "VarIsInitializedOp"))
