@@ -58,6 +58,13 @@ def repr_of(value: object, *facts: str) -> str:
     return f"<{type(value).__name__}: {', '.join(shortened(fact) for fact in facts)}>"
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines with their columns below one another; the last cell of a row may be of any length."""
+    columns = range(max(map(len, rows)) - 1)
+    wide = [max(len(row[column]) for row in rows if column < len(row) - 1) for column in columns]
+    return ["  ".join([*map(str.ljust, row[:-1], wide), row[-1]]).rstrip() for row in rows]
+
+
 def shortened(text: str, most: int = 80) -> str:
     """The text printable and in one line, cut in the middle where it is longer than `most`."""
     shown = printable(text[: 4 * most] + text[-most:] if len(text) > 5 * most else text)

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from simulator.units import Nanos, show_nanos
-from simulator.wording import counted, repr_of, some
+from simulator.wording import aligned, counted, repr_of, some
 
 KEPT, AGAIN = "kept", "again"  # the placement of the run, or a new one by the same algorithm
 LEAST_SHARE = 0.0005  # of the makespan: a row that changes less has no line of its own
-HEAD = ("what", "from", "to", "step", "change")
+HEAD = ("what", "from", "to", "step", "change", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,7 @@ class WhatIf:
         how = "the same placement" if self.placement == KEPT else "placed again each time"
         much = {row.figure for row in self.rows if row.change is None or abs(row.change) >= LEAST_SHARE}
         shown = [row for row in self.rows if verbose or row.figure in much]
-        cells = [HEAD, *(_cells(row) for row in shown if row.makespan_ns is not None)]
-        wide = [max(map(len, column)) for column in zip(*(line[: len(HEAD)] for line in cells), strict=True)]
-        table = ["  ".join([*map(str.ljust, line, wide), *line[len(HEAD) :]]).rstrip() for line in cells]
+        table = aligned([HEAD, *(_cells(row) for row in shown if row.makespan_ns is not None)])
         refused = [f"{row.what} {row.after}: {row.refused.partition('. ')[0]}" for row in shown if row.refused]
         rest = list(dict.fromkeys(row.what for row in self.rows if row not in shown))
         little = [f"Less than {LEAST_SHARE:.2%} changes with {some(rest)}."] if rest else []

@@ -14,7 +14,7 @@ from math import inf, log2
 from statistics import geometric_mean, median
 
 from simulator.units import Nanos
-from simulator.wording import counted, printable
+from simulator.wording import aligned, counted, printable
 from viz.bench.rows import BenchRow
 from viz.palette import HUES
 
@@ -74,9 +74,7 @@ def as_text(rows: Sequence[BenchRow]) -> str:
     said = f"{counted(len(rows), 'row')} on {counted(len(problems), 'problem')}"
     if unknown := len(problems) - len(best):
         said += f", {unknown} of them without any plan that fits"
-    lines = [HEAD, *(_cells(one) for one in standings(rows))]
-    wide = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
-    table = ["  ".join(map(str.ljust, line, wide)).rstrip() for line in lines]
+    table = aligned([HEAD, *(_cells(one) for one in standings(rows))])
     last = [f"{counted(refused, 'row')} refused; the file says why."] if refused else []
     return "\n".join(map(printable, [f"{said}.", *table, *last]))
 

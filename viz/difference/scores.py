@@ -11,7 +11,7 @@ from typing import Any
 from simulator import __version__
 from simulator.execution.memory import out_of_memory
 from simulator.units import Bytes, Nanos, show_bytes, show_nanos
-from simulator.wording import counted, printable
+from simulator.wording import aligned, counted, printable
 from viz import agreement, figures
 from viz.scene import Scene
 
@@ -96,19 +96,11 @@ def as_text(table: ScoreTable, *, verbose: bool = False) -> str:
     """
     entries = table.entries
     fits = [entry.score.makespan_ns for entry in entries if entry.score is not None and not entry.score.full]
-    rows = {row: _cells(entry, min(fits, default=None)) for row, entry in enumerate(entries) if entry.score is not None}
-    checked = any(row[-1] for row in rows.values())
-    lines = [HEAD if checked else HEAD[:-1], *(row if checked else row[:-1] for row in rows.values())]
-    wide = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    wide[0] = max(wide[0], *(len(entry.algorithm) for entry in entries))
-    aligned = ["  ".join(map(str.ljust, line, wide)).rstrip() for line in lines]
-    placed = dict(zip(rows, aligned[1:], strict=True))
+    checked = any(entry.score is not None and entry.score.check is not None for entry in entries)
     said = [
         f"{table.title} on {table.cluster}: one step by {counted(len(entries), 'algorithm')}; * is the fastest.",
-        aligned[0],
+        *aligned([HEAD if checked else HEAD[:-1], *(_cells(entry, min(fits, default=None)) for entry in entries)]),
     ]
-    for row, entry in enumerate(entries):
-        said.append(placed.get(row) or f"{entry.algorithm:<{wide[0]}}  refused: {entry.refused}")
     if verbose:
         said += [line for entry in entries for line in entry.explained]
     return "\n".join(map(printable, said))
@@ -128,7 +120,8 @@ def as_json(table: ScoreTable) -> str:
 
 def _cells(entry: ScoreRow, best: Nanos | None) -> tuple[str, ...]:
     found = entry.score
-    assert found is not None
+    if found is None:
+        return entry.algorithm, f"refused: {entry.refused}"
     name = entry.algorithm if found.used == entry.algorithm else f"{entry.algorithm} ({found.used})"
     over = "OUT OF MEMORY " if found.full else ""
     held = f"{show_bytes(found.fullest.peak_bytes)} of {show_bytes(found.fullest.capacity_bytes)}"
