@@ -30,6 +30,7 @@ from viz.command.options import (
     whole_number,
 )
 from viz.command.request import Request, read_request
+from viz.command.streams import read_once
 
 SUFFIXES = (".pb", ".pbtxt", ".meta")  # of graphs in a folder, with or without .gz
 INSTANCES = ".json"  # of instances; other JSON is passed over
@@ -147,7 +148,7 @@ def read_bench(arguments: Sequence[str]) -> BenchRequest:
     rows, picture, table = _outputs(asked.output)
     template = _template(asked)
     with raised(template.limits):
-        return BenchRequest(_units(asked, template), rows, picture, table, asked.jobs, asked.quiet)
+        return BenchRequest(_units(asked, read_once(template)), rows, picture, table, asked.jobs, asked.quiet)
 
 
 def _units(asked: argparse.Namespace, template: Request) -> tuple[Unit, ...]:

@@ -20,9 +20,7 @@ from simulator.costs.profile import Profile, read_profile, with_messages
 from simulator.costs.table import CostTable
 from simulator.errors import OracleError, SimvizError
 from simulator.execution.preparing import Prepared, prepare
-from simulator.files import is_stream
 from simulator.graph.graph import Graph
-from simulator.graph.importer import read_graph
 from simulator.graph.step import Step, choose_step
 from simulator.instances.instance import Instance
 from simulator.instances.reading import read_instance
@@ -78,21 +76,6 @@ class Programs:
     programs: tuple[Program, ...]
     costs: tuple[CostTable, ...]  # of each
     made: str  # how, in words
-
-
-def read_once(request: Request) -> Request:
-    """The request with the content of files of times and of a pipe: a run with a change needs it again.
-
-    A graph or a cluster in a file keeps its name, by which it is told. Raise SimvizError for what can't be read.
-    """
-    graph, cluster = request.graph, request.cluster
-    return replace(
-        request,
-        graph=read_graph(graph) if is_stream(graph) else graph,
-        cluster=load_cluster(cluster) if cluster is not None and is_stream(cluster) else cluster,
-        costs=tuple([read_measurement(one) for one in request.costs]),
-        profile=None if request.profile is None else read_profile(request.profile),
-    )
 
 
 def read_inputs(request: Request, say: Say) -> Ingredients:

@@ -30,6 +30,7 @@ from viz.command.ingredients import Ingredients, read_inputs, refined_inputs
 from viz.command.one_step import WithoutPriorities, bounded, placed, simulated
 from viz.command.pins import UNPINNED
 from viz.command.request import AUTO, PLAIN, Request, shown
+from viz.command.streams import read_once
 from viz.difference.difference import compare
 from viz.difference.outline import Outline, is_result, read_result
 from viz.difference.scene_outline import outline
@@ -48,7 +49,7 @@ def run(request: Request, say: Say = silent) -> Scene:
     SimvizError if the input or the call is wrong, or where `--against` names nothing that can be run or read.
     """
     with raised(request.limits):
-        return _compared(request, say)
+        return _compared(read_once(request), say)
 
 
 def _compared(request: Request, say: Say) -> Scene:
@@ -98,7 +99,7 @@ def candidates(request: Request, algorithms: tuple[str, ...], say: Say = silent)
     Raise what `run` raises, but for an algorithm that can't place the graph, whose row says why.
     """
     with raised(request.limits):
-        return _table(request, algorithms, say)
+        return _table(read_once(request), algorithms, say)
 
 
 def _table(request: Request, algorithms: tuple[str, ...], say: Say) -> ScoreTable:
@@ -285,10 +286,9 @@ def _from_file(request: Request, path: str) -> Request | Outline:
         load_cluster(path)
     except SimvizError as no_cluster:
         try:
-            read_measurement(path)
+            return replace(request, costs=(read_measurement(path),))
         except SimvizError as no_costs:
             raise SimvizError(
                 f"--against {path}: this file is no cluster ({no_cluster}), and holds no measured times ({no_costs})."
             ) from None
-        return replace(request, costs=(path,))
     return replace(request, cluster=path)

@@ -53,6 +53,16 @@ def timeless(rows: list[BenchRow]) -> list[BenchRow]:
     return [replace(row, placing_s=0.0) for row in rows]
 
 
+def test_measured_times_from_a_pipe_serve_all_graphs(asking: Asking) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"node,kind,ns\ndense/MatMul,GPU,123456\n")
+    os.close(writing)
+    asked = asking("--algorithms", "single", "--costs", f"/dev/fd/{reading}")
+    rows = run_bench(asked)[: len(CLUSTERS)]
+    assert [row.refused for row in rows] == [""] * len(CLUSTERS)
+    assert pickle.loads(pickle.dumps(asked)) == asked  # its units go to other processes
+
+
 def test_each_row_is_that_of_a_run(asking: Asking) -> None:
     rows = run_bench(asking("--algorithms", "single,heft,search", "--budget", "50", "--contention", "fair"))
     assert [row.key.graph for row in rows] == ["more/ps.pbtxt"] * 6 + ["more/torn.pb"] * 6
