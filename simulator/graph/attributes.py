@@ -10,7 +10,7 @@ from simulator.graph.graph import Attrs
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.tensors import SHAPES
 
-COLOCATION = "_class"
+COLOCATION, COLOCATED = "_class", b"loc:@"  # the key, and what stands before each name
 NO_ATTRS: Attrs = MappingProxyType({})
 SCALAR = TensorShapeProto()
 _UNKNOWN = TensorShapeProto(unknown_rank=True)
@@ -70,6 +70,14 @@ def types(values: Sequence[int]) -> Proto:
     made = AttrValue()
     made.list.type.extend(values)
     return made
+
+
+def colocated_with(attrs: Attrs) -> tuple[str, ...]:
+    """The names of the nodes with which a node asks to be colocated (`_class`), in the file's order."""
+    if COLOCATION not in attrs:
+        return ()
+    found = [entry for entry in attrs[COLOCATION].list.s if entry.startswith(COLOCATED)]
+    return tuple(entry[len(COLOCATED) :].decode("utf-8", "backslashreplace") for entry in found)
 
 
 def colocation(names: Sequence[str]) -> Proto:

@@ -8,12 +8,10 @@ from itertools import chain
 from google.protobuf import text_format
 
 from simulator.errors import GraphError
-from simulator.graph.attributes import COLOCATION
+from simulator.graph.attributes import COLOCATED, COLOCATION
 from simulator.graph.graph import Graph
 from simulator.graph.messages import GraphDef, MetaGraphDef, Proto
 from simulator.graph.tensors import SHAPES, shape_of
-
-_COLOCATED = b"loc:@"
 
 
 def graph_def(graph: Graph, *, devices: Sequence[str] | None = None) -> Proto:
@@ -78,7 +76,7 @@ def untie(node: Proto, inside: Set[str]) -> None:
     if COLOCATION not in node.attr:
         return
     tied = node.attr[COLOCATION].list.s
-    kept = [entry for entry in tied if not entry.startswith(_COLOCATED) or _name(entry) in inside]
+    kept = [entry for entry in tied if not entry.startswith(COLOCATED) or _name(entry) in inside]
     if not kept:
         del node.attr[COLOCATION]
     elif len(kept) < len(tied):
@@ -100,7 +98,7 @@ def placed_meta_graph(graph: Graph, devices: Sequence[str]) -> Proto:
 
 
 def _name(entry: bytes) -> str:
-    return entry.removeprefix(_COLOCATED).decode("utf-8", "replace")
+    return entry.removeprefix(COLOCATED).decode("utf-8", "replace")
 
 
 def to_text(message: Proto) -> str:

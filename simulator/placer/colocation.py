@@ -23,6 +23,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, compatible, merge, parse, parse_beginning, specialise
 from simulator.errors import ClusterError, GraphError, InfeasibleError, SimvizError
 from simulator.graph import ops, registry
+from simulator.graph.attributes import colocated_with
 from simulator.graph.dtypes import REF, RESOURCE, STRING, VARIANT
 from simulator.graph.editor import edited
 from simulator.graph.graph import Attrs, Graph
@@ -69,7 +70,6 @@ EXEMPT = frozenset(
     }
 )
 _DATASET = re.compile(r".*Dataset(V[0-9]+)?\Z|DatasetFromGraph\Z", re.DOTALL)
-_PREFIX = b"loc:@"
 
 DeviceTypes: TypeAlias = tuple[tuple[str, int], ...]  # (device type, kernel priority), best first
 
@@ -425,7 +425,7 @@ def _tie_classes(groups: ColocationGroups) -> None:
     have no device type in common. Hard placement raises InfeasibleError for these.
     """
     graph = groups.graph
-    keys = ops.of_each(lambda _, attrs: class_keys(attrs), graph.ops, graph.attrs)
+    keys = ops.of_each(lambda _, attrs: colocated_with(attrs), graph.ops, graph.attrs)
     mentioned = {key for row in keys for key in row}
     if not mentioned:
         return
@@ -440,16 +440,6 @@ def _tie_classes(groups: ColocationGroups) -> None:
                 if not groups.soft:
                     raise
                 groups.dropped.append((node, key))
-
-
-def class_keys(attrs: Attrs) -> tuple[str, ...]:
-    """The names that a node's `_class` lists."""
-    if "_class" not in attrs:
-        return ()
-    value = attrs["_class"]
-    return tuple(
-        item[len(_PREFIX) :].decode("utf-8", "backslashreplace") for item in value.list.s if item.startswith(_PREFIX)
-    )
 
 
 # --- joining two groups ----------------------------------------------------------------------------------------------

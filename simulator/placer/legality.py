@@ -15,7 +15,8 @@ import numpy as np
 from simulator.cluster.devicespec import matches, parse
 from simulator.errors import InfeasibleError
 from simulator.graph import ops
-from simulator.placer.colocation import class_keys, tied_edges
+from simulator.graph.attributes import colocated_with
+from simulator.placer.colocation import tied_edges
 from simulator.placer.constraints import Constraints, constrain
 from simulator.wording import some
 
@@ -94,7 +95,7 @@ def _classed(graph: Graph, assignment: Assignment, members: tuple[int, ...]) -> 
     """Two members of the group that one key joins and that are on different devices."""
     first: dict[str, int] = {}
     for row in members:
-        for key in (graph.names[row], *class_keys(graph.attrs[row])):
+        for key in (graph.names[row], *colocated_with(graph.attrs[row])):
             other = first.setdefault(key, row)
             if assignment.device[other] != assignment.device[row]:
                 return other, row

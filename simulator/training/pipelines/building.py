@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from simulator.cluster.devicespec import parse
-from simulator.graph.attributes import COLOCATION, NO_ATTRS, colocation, number, typed
+from simulator.graph.attributes import COLOCATION, NO_ATTRS, colocated_with, colocation, number, typed
 from simulator.graph.editor import Editor, Endpoint, edited
 from simulator.graph.graph import Graph, Shape
 from simulator.training.pipelines.microbatches import Division, brings_examples
@@ -23,7 +23,7 @@ from simulator.training.programs.edits import TensorOps, copied, dtype_of, outpu
 from simulator.training.programs.towers import Replica, gathered, of_each
 from simulator.training.recognition.anatomy import Gradient
 from simulator.training.recognition.parts import is_shared
-from simulator.training.recognition.variables import colocated_with, variable_of, variable_shape
+from simulator.training.recognition.variables import variable_of, variable_shape
 from simulator.wording import counted, some
 
 _BATCH_NORMS = ("FusedBatchNorm", "BatchNormWithGlobalNormalization")
@@ -109,7 +109,7 @@ class Builder:
         requested, attrs = list(graph.requested), list(graph.attrs)
         for row, at in stage.items():
             requested[row] = self._device(row, at)
-            others = colocated_with(graph, row)
+            others = colocated_with(graph.attrs[row])
             stay = [name for name in others if stage.get(graph.index.get(name, -1), at) == at]
             if len(stay) < len(others):
                 attrs[row] = {key: value for key, value in attrs[row].items() if key != COLOCATION}

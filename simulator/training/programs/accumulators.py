@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from simulator.cluster.devicespec import parse
 from simulator.errors import GraphError
-from simulator.graph.attributes import SCALAR, number, text_value, type_value, typed, types
+from simulator.graph.attributes import SCALAR, colocated_with, number, text_value, type_value, typed, types
 from simulator.graph.dtypes import INT32, base
 from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Attrs, Graph
@@ -28,7 +28,7 @@ from simulator.training.programs.tasks import in_graph_text, of_task
 from simulator.training.recognition.anatomy import Anatomy, Gradient, anatomy
 from simulator.training.recognition.parts import Separated, held_by, separate
 from simulator.training.recognition.sync_replicas import workers_of
-from simulator.training.recognition.variables import colocated_with, variable_shape
+from simulator.training.recognition.variables import variable_shape
 from simulator.training.regimes import Regime, tokens_per_update, with_defaults
 
 INT64 = 9
@@ -131,7 +131,7 @@ def _moved(graph: Graph, update: Sequence[int], program: Program) -> frozenset[i
     """
     here = (of_task(parse("")), of_task(parse(program.task)))
     stays = (row for row in update if of_task(parse(graph.requested[row])) not in here)
-    held = (row for row in update if colocated_with(graph, row) or held_by(graph, row) is not None)
+    held = (row for row in update if colocated_with(graph.attrs[row]) or held_by(graph, row) is not None)
     return frozenset(update).difference(stays, held)
 
 

@@ -8,14 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.errors import UnsupportedError
-from simulator.graph.attributes import COLOCATION, NO_ATTRS, colocation, number, shaped, type_value, typed
+from simulator.graph.attributes import (
+    COLOCATION,
+    NO_ATTRS,
+    colocated_with,
+    colocation,
+    number,
+    shaped,
+    type_value,
+    typed,
+)
 from simulator.graph.dtypes import INT32, NAMES, base
 from simulator.graph.editor import Editor, Endpoint, Output
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, Proto
 from simulator.graph.op_classes import ENTERS, VARIABLES
 from simulator.graph.tensors import shape_message
-from simulator.training.recognition.variables import colocated_with
 
 # DataType -> numpy's name of it; bfloat16 is the upper half of a float32
 _NUMBERS = {1: "<f4", 2: "<f8", 3: "<i4", 8: "<c8", 9: "<i8", 18: "<c16", 19: "<f2"}
@@ -92,7 +100,7 @@ def shape_on(graph: Graph, edge: int) -> Shape | None:
 
 def _copied_attrs(graph: Graph, row: int, prefix: str, mine: Collection[str]) -> Attrs:
     attrs = dict(graph.attrs[row])
-    others = colocated_with(graph, row)
+    others = colocated_with(graph.attrs[row])
     if any(name in mine for name in others):
         attrs[COLOCATION] = colocation([prefix + name if name in mine else name for name in others])
     for key in ("frame_name",) if graph.ops[row] in ENTERS else ("shared_name",) if graph.ops[row] in VARIABLES else ():

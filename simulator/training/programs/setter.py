@@ -19,12 +19,12 @@ import numpy as np
 
 from simulator.cluster.devicespec import ANYWHERE, parse, specialise
 from simulator.errors import GraphError, SimvizError
+from simulator.graph.attributes import colocated_with
 from simulator.graph.editor import edited
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import VARIABLES
 from simulator.training.recognition.variables import (
     colocated_rows,
-    colocated_with,
     variable_bytes,
     variable_of,
 )
@@ -237,7 +237,7 @@ def grouped(graph: Graph, setter: Setter) -> Graph:
     editor = edited(graph, as_made=False)
     scoped = _scopes(graph)
     for row in range(len(graph)):
-        if not _is_group(graph, row) or colocated_with(graph, row):
+        if not _is_group(graph, row) or colocated_with(graph.attrs[row]):
             continue
         own = _members(graph, row, scoped)
         waits: dict[str, list[int]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.graph.attributes import COLOCATION
+from simulator.graph.attributes import colocated_with
 from simulator.graph.dtypes import SIZE, base
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import VARIABLES
@@ -24,18 +24,9 @@ def variable_of(graph: Graph, row: int, slot: int = 0) -> int | None:
     return None
 
 
-def colocated_with(graph: Graph, row: int) -> list[str]:
-    """The names of the nodes with which a node asks to be colocated (`_class`), in the file's order."""
-    listed = graph.attrs[row].get(COLOCATION)
-    if listed is None:
-        return []
-    names = [text.decode("utf-8", "replace") for text in listed.list.s]
-    return [name.removeprefix("loc:@") for name in names if name.startswith("loc:@")]
-
-
 def colocated_rows(graph: Graph, row: int) -> list[int]:
     """The other nodes of the graph with which a node asks to be colocated, in the file's order."""
-    rows = [graph.index.get(name, row) for name in colocated_with(graph, row)]
+    rows = [graph.index.get(name, row) for name in colocated_with(graph.attrs[row])]
     return [other for other in rows if other != row]
 
 
