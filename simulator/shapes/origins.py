@@ -8,6 +8,7 @@ constants repeat.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd
@@ -219,10 +220,7 @@ class Origins:
     def _eliminate(self, terms: Mapping[tuple[int, ...], int], last: frozenset[int]) -> bool:
         """Solve a polynomial that is 0 for an entry; whether that was possible."""
         terms = _reduced(terms)
-        count: dict[int, int] = {}
-        for term in terms:
-            for symbol in set(term):
-                count[symbol] = count.get(symbol, 0) + 1
+        count = Counter(symbol for term in terms for symbol in set(term))
         alone = [term[0] for term, factor in terms.items() if len(term) == 1 and count[term[0]] == 1 and factor**2 == 1]
         rooted = [symbol for symbol in alone if symbol in last]
         free = [symbol for symbol in alone if symbol not in last and (symbol in self.entries or self._rounds(symbol))]
