@@ -124,7 +124,7 @@ def test_several_at_once_find_the_same(asking: Asking, tmp_path: Path, where: st
             found = run_bench(request)
     else:
         with (
-            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
             Client(cluster),
             joblib.parallel_config(backend="dask"),
         ):
