@@ -171,6 +171,8 @@ def own_feeds(case: Case) -> Iterator[str]:
     named = {option.partition("=")[2] or case.call.options[option].partition("=")[0] for option in case.call.options
              if option.startswith("--feed")}  # fmt: skip
     free = [name for name in shapes if name not in named and name.removesuffix(":0") not in named]
+    if scene.graph.copies:
+        raise NothingSaid  # a feed is that of one copy, and a client feeds all of them
     if not free or "--feed" in case.call or any(size is None or size < 0 for size in shapes[free[0]]):
         raise NothingSaid
     shape = ",".join(map(str, shapes[free[0]]))

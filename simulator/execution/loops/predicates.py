@@ -218,6 +218,11 @@ def _requested(
         request = _Request(choice, predicate.names[name], name)
         if found.setdefault(predicate.origin, request)[:2] != request[:2]:
             raise SimvizError(f"{name!r} and another of the names in branches are one predicate; give it once.")
+    for name, (_, predicate) in known.items():  # a choice is that of all copies, but for those with another
+        node, colon, port = name.partition(":")
+        original = f"{flow.graph.copies.get(node, node)}{colon}{port}"
+        if original in branches and not predicate.loop:
+            found.setdefault(predicate.origin, _Request(branches[original], predicate.names[name], name))
     return found
 
 

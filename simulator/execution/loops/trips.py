@@ -71,10 +71,12 @@ def find_trips(
     """The trips of every frame, and the values that were found on the way; `chosen` counts go before all others."""
     requested, seen = options.trips, observed_trips(flow, options.observed)
     check_trips(requested, [frame.name for frame in flow.frames[1:]])
+    originals = _originals(flow)
     count: list[int | None] = [0]
     reason = [Reason.REQUESTED]
     for row, frame in enumerate(flow.frames[1:], start=1):
-        given = chosen.get(frame.name, requested.get(frame.name, requested.get(EVERY)))
+        said = [requested[name] for name in (frame.name, originals.get(row, frame.name), EVERY) if name in requested]
+        given = chosen.get(frame.name, said[0] if said else None)
         is_chosen, is_seen = frame.name in chosen, given is None and row in seen
         count.append(seen[row] if is_seen else None if given is None else int(given))
         asked = Reason.DEFAULT if given is None else Reason.REQUESTED
@@ -100,6 +102,17 @@ def find_trips(
             if course is not None and course.trips == final[row]:
                 walked.update(course.numbers)
     return Trips(final, reason), values
+
+
+def _originals(flow: Flow) -> dict[int, str]:
+    """Frame -> the name of the loop of which replication made a copy."""
+    copies, found = flow.graph.copies, dict[int, str]()
+    for enter, row in flow.child.items():
+        name = flow.graph.names[int(flow.ops.node[enter])]
+        prefix = name.removesuffix(copies.get(name, name))
+        if prefix:
+            found[row] = flow.frames[row].name.removeprefix(prefix)
+    return found
 
 
 def find_conditions(flow: Flow) -> dict[int, Output]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Any
@@ -205,3 +206,17 @@ def rows_of_number(value: int) -> dict[str, Any]:
     attr.tensor.int_val.append(value)
     attr.tensor.tensor_shape.SetInParent()
     return {"dtype": type_attr(INT32), "value": attr, "_output_shapes": scalars(1)}
+
+
+def test_a_way_that_is_asked_for_holds_for_each_copy() -> None:
+    """Replication copies a predicate and what it decides under a prefix; a copy may have a way of its own."""
+    rows = begun()
+    for prefix in ("", "tower_1/"):
+        conditional(rows, f"{prefix}c", "x", predicate(rows, f"{prefix}p"))
+    graph = rows.built()
+    copies = {name: name.removeprefix("tower_1/") for name in graph.names if name.startswith("tower_1/")}
+    graph = replace(graph, copies=copies)
+    for asked, expected in (({"p": False}, (0, 0)), ({"p": False, "tower_1/p": True}, (0, 1)), ({"p:0": True}, (1, 1))):
+        found = live_counts(tables_of(graph, "c/Merge", "tower_1/c/Merge", branches=asked))
+        assert (found["c/true"], found["tower_1/c/true"]) == expected
+        assert (found["c/false"], found["tower_1/c/false"]) == tuple(1 - one for one in expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -250,6 +251,19 @@ def test_a_walk_reads_a_condition_that_a_gpu_hands_to_its_host() -> None:
     assert "_HostRecv" in pieces.graph.ops
     cut, _ = of_partitions(pieces, on, estimate(graph, on))
     assert live_counts(cut)["loop/x/Neg"] == 4
+
+
+def test_trips_that_are_asked_for_hold_for_each_copy() -> None:
+    """Replication copies a loop under a prefix; a copy may have trips of its own."""
+    rows = begun()
+    for prefix in ("", "tower_1/"):
+        counting(rows, f"{prefix}loop", "x", 4)
+    graph = rows.built()
+    copies = {name: name.removeprefix("tower_1/") for name in graph.names if name.startswith("tower_1/")}
+    graph = replace(graph, copies=copies)
+    for asked, expected in (({"loop": 7}, (7, 7)), ({"loop": 7, "tower_1/loop": 2}, (7, 2)), ({"*": 3}, (3, 3))):
+        found = live_counts(tables_of(graph, asked))
+        assert (found["loop/x/Neg"], found["tower_1/loop/x/Neg"]) == expected
 
 
 def test_a_walk_ends_where_nothing_is_known() -> None:
