@@ -87,7 +87,8 @@ def _rebatched(
     graph: Graph, declared: Sequence[Shape | None], given: Mapping[int, Shape], batch: int | None
 ) -> tuple[Graph, list[str]]:
     """The graph with the asked batch in the place of one that it fixes, and what is said of that."""
-    change = "" if batch is None else batch_change(graph, declared, given, batch)
+    other = {row: shape for row, shape in given.items() if not _is_batch(declared[row], shape, batch)}
+    change = "" if batch is None else batch_change(graph, declared, other, batch)
     if isinstance(change, str):
         return graph, [change] * bool(change)
     shapes = list(graph.tensor_shape)
@@ -98,6 +99,11 @@ def _rebatched(
     for row, shape in change.edge.items():
         shapes[row] = shape
     return replace(change.graph, tensor_shape=tuple(shapes)), [change.note]
+
+
+def _is_batch(declared: Shape | None, fed: Shape, batch: int | None) -> bool:
+    """Whether a feed gives what the batch does, in the place of a number of the file."""
+    return bool(declared) and declared is not None and declared[0] > 0 and fed == (batch, *declared[1:])
 
 
 def _with(graph: Graph, shapes: Sequence[Shape | None], notes: Sequence[str]) -> Graph:

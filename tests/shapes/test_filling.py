@@ -201,6 +201,14 @@ def test_a_constant_that_repeats_the_batch_changes_with_it(old: Shape, new: Shap
     assert "batch 3 takes the place of 8, the first dimension of x:0 in the file, and in 1 constant" in got.notes
 
 
+def test_a_feed_that_gives_what_the_batch_gives_changes_nothing() -> None:
+    graph = with_constant(8, 5, 2)
+    one, other = with_shapes(graph, batch=3), with_shapes(graph, batch=3, feeds={"x": (3, 784)})
+    assert (one.tensor_shape, one.notes) == (other.tensor_shape, other.notes)
+    with pytest.raises(GraphError, match="does not fit"):
+        with_shapes(graph, batch=3, feeds={"x": (4, 784)})
+
+
 def test_a_fixed_batch_is_refused_at_the_op_that_holds_it() -> None:
     with pytest.raises(GraphError, match=r"does not fit a batch of 3: 'pairs' \(Reshape\) refuses its inputs"):
         with_shapes(with_constant(4, 20), batch=3)
