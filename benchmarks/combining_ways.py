@@ -20,6 +20,7 @@ from simulator.execution.loops import choices, unrolling
 from simulator.execution.loops.choices import Decided
 from simulator.execution.loops.frames import Flow
 from simulator.execution.options import SimulationOptions
+from simulator.graph.importer import read_graph
 from viz.command.options import parser
 from viz.command.request import read_request
 from viz.command.stages import run
@@ -170,9 +171,12 @@ def batch_by_feeds(case: Case) -> Iterator[str]:
     batch, shapes = case.call.options.get("--batch"), record(scene)["step"]["fed_shapes"]
     if batch is None or not shapes or any(shape is None or -1 in shape or None in shape for shape in shapes.values()):
         raise NothingSaid
-    plain = record(case.scene(case.call.having({}, "--batch")))["step"]["fed_shapes"]
-    if any(plain.get(name) == shape and shape and str(shape[0]) == batch for name, shape in shapes.items()):
-        raise NothingSaid  # the file's own
+    declared = read_graph(case.call.graph)
+    for name in shapes:
+        row = declared.index.get(name.partition(":")[0], -1)
+        shape = declared.tensor_shape[declared.tensor_ptr[row]] if row >= 0 else None
+        if not shape or shape[0] >= 0 or scene.graph.copies:
+            raise NothingSaid  # a batch changes constants, too, and a client feeds all copies
     follow = [
         name
         for name, op in zip(scene.graph.names, scene.graph.ops, strict=True)
