@@ -71,6 +71,11 @@ def shortened(text: str, most: int = 80) -> str:
     return shown if len(shown) <= most else f"{shown[: most - most // 3]}…{shown[-(most // 3 - 1) :]}"
 
 
+def cut_off(text: str, most: int) -> str:
+    """The text, or its beginning with an ellipsis where it is longer than `most`."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def ending(name: str, most: int = 56) -> str:
     """The end of a name that is longer than `most`, where the op is: "...block/MatMul"."""
     return name if len(name) <= most else "..." + name[3 - most :]

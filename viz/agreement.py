@@ -97,10 +97,10 @@ def asked(check: Mapping[str, Any]) -> str:
 
 def refusal(check: Mapping[str, Any]) -> str | None:
     """TensorFlow's sentence if it refuses the graph, with short lists of devices; Any: JSON."""
-    return shortened(check["refused"]) if check.get("refused") else None
+    return with_short_lists(check["refused"]) if check.get("refused") else None
 
 
-def shortened(sentence: str) -> str:
+def with_short_lists(sentence: str) -> str:
     """A sentence of TensorFlow's in which lists of devices end after the first few."""
 
     def short(found: re.Match[str]) -> str:

@@ -96,14 +96,16 @@ def test_a_client_task_that_the_user_chose_was_not_added() -> None:
 @pytest.mark.parametrize("end", [" ]", "]"])
 def test_lists_of_devices_in_a_refusal_are_short(end: str) -> None:
     devices = [f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in range(64)]
-    said = agreement.shortened(f"operation a: {{{{node a}}}} available devices are [ {', '.join(devices)}{end}. [[a]]")
+    said = agreement.with_short_lists(
+        f"operation a: {{{{node a}}}} available devices are [ {', '.join(devices)}{end}. [[a]]"
+    )
     assert said.endswith("/task:7/device:CPU:0 and 56 more ]. [[a]]")
     assert "/task:8/" not in said
 
 
 def test_a_list_of_devices_that_the_sentence_does_not_finish_is_not_counted() -> None:
     devices = ", ".join(f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in range(40))
-    assert agreement.shortened(f"All available devices [{devices}"[:-9]).endswith("/task:7/device:CPU:0, ...")
+    assert agreement.with_short_lists(f"All available devices [{devices}"[:-9]).endswith("/task:7/device:CPU:0, ...")
 
 
 def test_the_summary_tells_a_refusal_with_its_node_and_no_counts() -> None:

@@ -19,7 +19,7 @@ from simulator.execution.laws import check_trace
 from simulator.oracle.observation import STAND_INS
 from simulator.partitioning.cut import partition
 from simulator.wording import counted, some
-from viz.agreement import shortened
+from viz.agreement import with_short_lists
 from viz.command.ingredients import Ingredients
 from viz.command.request import Request
 from viz.scene import Scene
@@ -113,7 +113,7 @@ def refusal(request: Request, given: Ingredients, error: InfeasibleError | Graph
             needs = f"; its master needs the task {longer.client_task} besides" if longer is not cluster else ""
             return f"TensorFlow was not asked: by its own rules the graph can be placed{needs}."
     try:
-        return shortened(oracle.check_refusal(graph, longer, error, step, soft=request.soft).said)
+        return with_short_lists(oracle.check_refusal(graph, longer, error, step, soft=request.soft).said)
     except OracleError as missing:  # the graph is refused with or without TensorFlow's answer
         return f"TensorFlow could not be asked: {missing}"
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from simulator.errors import SimvizError
 from simulator.units import show_bytes, show_nanos
+from simulator.wording import cut_off
 from viz.figures import bytes_by_pair, devices_of_nodes, pair_of_edges, slice_nodes, taking_part
 from viz.page.folding import Folding, fold
 from viz.palette import device_colour, mixed
@@ -118,10 +119,6 @@ def quoted(text: str) -> str:
     return '"' + kept.replace('"', '\\"') + '"'
 
 
-def _cut(label: str) -> str:
-    return label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
-
-
 def _device_times(scene: Scene, folding: Folding) -> list[Counter[int]]:
     """[I] device -> time that ops of an item ran on it; empty where nothing of it runs."""
     scopes, trace = folding.scopes, scene.trace
@@ -203,12 +200,12 @@ def _clustered(scene: Scene, folding: Folding, shown: list[int], times: list[Cou
 
 def _box(scene: Scene, folding: Folding, item: int, times: Counter[int], indent: str) -> str:
     if item < folding.scopes:
-        label = f"{_cut(folding.labels[item])}\n{show_nanos(sum(times.values()))}"
+        label = f"{cut_off(folding.labels[item], MAX_LABEL)}\n{show_nanos(sum(times.values()))}"
     else:
         row = item - folding.scopes
         parts, op = scene.graph.names[row].split("/"), scene.graph.ops[row]
         name = "/".join(parts[-2:])  # no box stands for an opened scope, so its name tells one "weights" from another
-        label = _cut(name) if parts[-1] == op else f"{_cut(name)}\n{_cut(op)}"
+        label = "\n".join(cut_off(text, MAX_LABEL) for text in ((name,) if parts[-1] == op else (name, op)))
     look = f"label={quoted(label)}, fillcolor={quoted(_fill(times))}"
     if item < folding.scopes:
         look += ", penwidth=1.4"

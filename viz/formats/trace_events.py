@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import short_task
+from simulator.wording import cut_off
 from viz.figures import notes
 from viz.scene import Scene, Trained
 from viz.timeline import training_timeline as training_lanes
@@ -93,7 +94,7 @@ def _names(timeline: Timeline, process: dict[str, int], places: Sequence[Place])
 
 def _named(what: str, place: Place, name: str, sort: int) -> Iterator[Event]:
     at: Event = {"ph": "M", "pid": place[0], "tid": place[1]}
-    yield {**at, "name": f"{what}_name", "args": {"name": _shortened(name)}}
+    yield {**at, "name": f"{what}_name", "args": {"name": cut_off(name, MAX_NAME)}}
     yield {**at, "name": f"{what}_sort_index", "args": {"sort_index": sort}}
 
 
@@ -104,7 +105,7 @@ def _slices(timeline: Timeline, places: Sequence[Place]) -> Iterator[Event]:
     for row, (lane, number, start, end) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
         label, place = timeline.labels[number], places[lane]
         what: Event = {
-            "name": _shortened(label.name),
+            "name": cut_off(label.name, MAX_NAME),
             "cat": label.kind,
             "pid": place[0],
             "tid": place[1],
@@ -157,7 +158,3 @@ def _duration(start: int, end: int) -> float:
     while _micros(start) + duration > _micros(end):  # at most the last digit
         duration = math.nextafter(duration, 0.0)
     return duration
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
