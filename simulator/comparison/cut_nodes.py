@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 
@@ -48,7 +49,7 @@ INCARNATION = "send_device_incarnation"  # random in a cluster
 # written by passes that have nothing to do with the cut
 IGNORED = frozenset({INCARNATION, "_XlaHasReferenceVars", "_has_manual_control_dependencies", "_output_shapes"})
 # task, "" for a node of the graph that was cut; name. One counter numbers what is made in a task, so names are unique.
-Key = tuple[str, str]
+Key: TypeAlias = tuple[str, str]
 # field -> how its numbers are stored in a tensor; int_val and half_val hold several types, by their size
 _NUMBERS = {
     "float_val": "<f4",
@@ -226,7 +227,6 @@ _BY_WORKER = re.compile(r"_G\d+\Z")
 _EDGE = re.compile(r"edge_\d+_")
 _FOUR = 4  # numbers of a control pair: Const, Send, Recv, Identity
 
-Place = tuple[str, str]  # task, name
 _Part = tuple[CutNode, int]  # a node of a control pair, and which of the four it is
 
 
@@ -234,9 +234,9 @@ _Part = tuple[CutNode, int]  # a node of a control pair, and which of the four i
 class _Side:
     """One side's nodes by where they are, and the nodes of pairs by whom the pair was made for."""
 
-    nodes: Mapping[Place, CutNode]
+    nodes: Mapping[Key, CutNode]
     ends: Mapping[str, Sequence[CutNode]]  # Sends and Recvs by `_dst`
-    after: Mapping[Place, CutNode]  # the Identity after a Recv, by the Recv
+    after: Mapping[Key, CutNode]  # the Identity after a Recv, by the Recv
 
 
 def replaced(name: str) -> str | None:
@@ -270,8 +270,8 @@ def canonical(
     ends of the edges that TensorFlow made in the order of such a set before it placed the graph.
     """
     side = _side(nodes)
-    names: dict[Place, str] = {}
-    without_id: set[Place] = set()
+    names: dict[Key, str] = {}
+    without_id: set[Key] = set()
     disordered: set[str] = set()  # tasks
     for node in nodes:
         if node.op in SENDS or node.op in RECVS or 2 * _inputs(node) <= ORDERED:
@@ -294,7 +294,7 @@ def canonical(
 
 def _side(nodes: Sequence[CutNode]) -> _Side:
     found: defaultdict[str, list[CutNode]] = defaultdict(list)
-    after: dict[Place, CutNode] = {}
+    after: dict[Key, CutNode] = {}
     for node in nodes:
         if node.op in SENDS or node.op in RECVS:
             found[node.text("_dst")].append(node)
@@ -346,7 +346,7 @@ def _recv(side: _Side, task: str, name: str) -> CutNode | None:
     return node if node is not None and node.op in RECVS else None
 
 
-def _pairs_in_order(side: _Side, node: CutNode) -> dict[Place, str]:
+def _pairs_in_order(side: _Side, node: CutNode) -> dict[Key, str]:
     """New names for the nodes of the control pairs that were made for a node: by the names of the sources."""
     levels: defaultdict[str, defaultdict[tuple[str, str], list[_Part]]] = defaultdict(lambda: defaultdict(list))
     for end in side.ends.get(node.name, ()):
@@ -357,13 +357,13 @@ def _pairs_in_order(side: _Side, node: CutNode) -> dict[Place, str]:
                 pair += [(dummy, 0), (end, 1)]
         elif (identity := side.after.get((end.task, end.name))) is not None and _stem(identity) == _stem(end):
             pair += [(end, 2), (identity, 3)]
-    found: dict[Place, str] = {}
+    found: dict[Key, str] = {}
     for pairs in levels.values():  # a master's counter and a worker's
         found.update(_renumbered({key: parts for key, parts in sorted(pairs.items()) if parts}))
     return found
 
 
-def _renumbered(pairs: Mapping[tuple[str, str], Sequence[_Part]]) -> dict[Place, str]:
+def _renumbered(pairs: Mapping[tuple[str, str], Sequence[_Part]]) -> dict[Key, str]:
     """New names that give the smallest four to the first pair; none if the numbers are not such fours."""
     first = {key: {_number(part) - at for part, at in parts} for key, parts in pairs.items()}
     bases = sorted(number for numbers in first.values() for number in numbers)
@@ -395,7 +395,7 @@ def _without_edge_id(node: CutNode) -> CutNode:
     return replace(node, attrs={**node.attrs, "tensor_name": AttrValue(s=name.encode()).SerializeToString()})
 
 
-def _renamed(node: CutNode, names: Mapping[Place, str]) -> CutNode:
+def _renamed(node: CutNode, names: Mapping[Key, str]) -> CutNode:
     """The node with its own name and those that it reads replaced."""
     task = node.task
     data = tuple(names.get((task, name), name) for name in node.data)
