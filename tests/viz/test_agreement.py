@@ -135,7 +135,7 @@ def test_what_only_our_algorithm_refuses_tensorflow_is_not_asked_about(monkeypat
         if algorithm == "single":
             raise InfeasibleError("does not fit")
 
-    for module in ("stages", "check"):
+    for module in ("one_step", "check"):
         monkeypatch.setattr(f"viz.command.{module}.place", full)
     with pytest.raises(InfeasibleError, match="does not fit\nTensorFlow was not asked: by its own rules"):
         run(Request(str(EXAMPLE), cluster="cpu=2", algorithm="single", check=True))
