@@ -234,7 +234,7 @@ def all_steps(training: Training) -> DrawnSteps:
         if one.start_ns < one.end_ns
     ]
     cut_off = np.array(left, np.int64).reshape(len(left), len(ended)).T
-    return DrawnSteps(*(ints(np.concatenate(both)) for both in zip(ended, cut_off, strict=True)))
+    return DrawnSteps(*map(ints, np.concatenate([np.array(ended, np.int64), cut_off], axis=1)))
 
 
 def _steps(trained: Trained) -> Iterator[_Bar]:
