@@ -224,11 +224,32 @@ _KERNELS: Mapping[str, Callable[[ShapedOp], Kernel | None]] = MappingProxyType(
 )
 
 
+class Passes(NamedTuple):
+    """The kernels of an op that goes over its first input several times."""
+
+    kernels: int
+    tensors: int  # of the first input's size: so many are read or written by all kernels together
+
+
+# A maximum and a sum of each row come before what is made of them, each in a kernel of its own, and what Eigen
+# evaluates in between is written and read (tensorflow/core/kernels: softmax_op_gpu.cu.cc, sparse_xent_op.h, xent_op.h)
+_PASSES: Mapping[str, Passes] = MappingProxyType(
+    {
+        **dict.fromkeys(("Softmax", "LogSoftmax"), Passes(3, 4)),
+        "SparseSoftmaxCrossEntropyWithLogits": Passes(6, 9),
+        "SoftmaxCrossEntropyWithLogits": Passes(7, 11),
+    }
+)
 _NORMALISING = ("FusedBatchNorm", "_FusedBatchNorm")
 _IN_LIBRARIES = (
     "Conv2D", "_FusedConv2D", "Conv3D", "MatMul", "_FusedMatMul", "BatchMatMul", *_NORMALISING, "MaxPool", "AvgPool",
     "LRN", "CudnnRNN",
 )  # fmt: skip
+
+
+def passes_of(instance: ShapedOp) -> Passes | None:
+    """The passes of an op that takes more than one over its first input; None: one reads and writes all."""
+    return _PASSES.get(instance.op)
 
 
 def over_batch(instance: ShapedOp) -> bool:

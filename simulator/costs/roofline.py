@@ -27,7 +27,7 @@ from simulator.cluster.cluster import Device
 from simulator.cluster.peaks import FORMATS, peak
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.formulas.shaped_op import ShapedOp, flag
-from simulator.costs.kernels import Kernel, in_library, kernel_of, launched, over_batch, seconds, speeds_of
+from simulator.costs.kernels import Kernel, in_library, kernel_of, launched, over_batch, passes_of, seconds, speeds_of
 from simulator.costs.rules import CHECKPOINT, ELEMENTWISE, Rule
 from simulator.costs.table import MAX_NS
 from simulator.graph.dtypes import base, number_of
@@ -58,6 +58,8 @@ class OpWork(NamedTuple):
     over_batch: bool  # it takes statistics over a batch
     variant: str  # of a kernel that takes another time at equal counts: "broadcasting", "transposed b"
     library: bool = False  # a kernel of cuDNN or cuBLAS, on a GPU
+    kernels: int = 1  # of a GPU, but for convolutions
+    streamed: int = 0  # bytes that these move, where it is more than `moved`
 
 
 def work_of(rule: Rule, instance: ShapedOp) -> OpWork:
@@ -68,6 +70,8 @@ def work_of(rule: Rule, instance: ShapedOp) -> OpWork:
         kernel = kernel._replace(k=_REAL_PER_COMPLEX * kernel.k)
     exact = (operations, rule.moved(instance), rule.scratch(instance), rule.core_ps(instance))
     flops, moved, scratch, core_ps = (min(max(0, count), MAX_COUNT) for count in exact)
+    passes = passes_of(instance)
+    streamed = 0 if passes is None else min(passes.tensors * max(instance.input_bytes[:1], default=0), MAX_COUNT)
     matrix = on_matrix_units(rule, instance)
     number, assumed = number_format(rule, instance), rule.assumes(instance)
     return OpWork(
@@ -85,6 +89,8 @@ def work_of(rule: Rule, instance: ShapedOp) -> OpWork:
         over_batch(instance),
         variant(rule, instance),
         in_library(instance.op),
+        1 if passes is None else passes.kernels,
+        streamed,
     )
 
 
@@ -105,7 +111,8 @@ def time_of(work: OpWork, device: Device) -> Nanos:
         return DISPATCH_NS
     kernels = 1
     if device.chip is not None:
-        kernels = launched(work.kernel, speeds_of(device, device.chip, work.number, matrix=work.matrix))
+        reached = speeds_of(device, device.chip, work.number, matrix=work.matrix)
+        kernels = max(work.kernels, launched(work.kernel, reached))
     return min(device.op_ns(busy_ns(work, device), kernels, library=work.library), MAX_NS)
 
 
@@ -119,7 +126,9 @@ def busy_ns(work: OpWork, device: Device) -> Nanos:
     else:
         reached = speeds_of(device, device.chip, work.number, matrix=work.matrix)
         computing = work.flops / reached.products if work.kernel is None else seconds(work.kernel, reached)
-        moving = work.moved / min(rate, reached.moved * (reached.statistics if work.over_batch else 1))
+        moving = max(work.moved, work.streamed) / min(
+            rate, reached.moved * (reached.statistics if work.over_batch else 1)
+        )
         busy = min(MAX_NS, ceil(max(computing, moving) * 1e9))
     if device.type == "CPU" or rule.opaque:
         busy = max(busy, -(-work.core_ps // (1000 * min(device.cores, work.parts))))

@@ -13,6 +13,8 @@ from simulator.costs.formulas.matrix import Product
 from simulator.costs.formulas.neural import Convolution, convolution, convolved
 from simulator.costs.formulas.shaped_op import ShapedOp
 from simulator.costs.kernels import Speeds, in_library, kernel_of, launched, seconds, speeds_of
+from simulator.costs.roofline import time_of, work_of
+from simulator.costs.rules import RULES
 from simulator.graph.messages import AttrValue
 from tests.costs.test_estimate import GPU
 
@@ -314,6 +316,26 @@ def test_a_call_of_a_library_takes_the_host_longer(op: str) -> None:
     assert gpu.op_ns(0, library=in_library(op)) == FITTED.dispatch_ns + called * round(
         FITTED.dispatch_ns * FITTED.library
     )
+
+
+@pytest.mark.parametrize(
+    ("op", "kernels", "tensors"),
+    [
+        ("Softmax", 3, 4),
+        ("LogSoftmax", 3, 4),
+        ("SparseSoftmaxCrossEntropyWithLogits", 6, 9),
+        ("SoftmaxCrossEntropyWithLogits", 7, 11),
+        ("Relu", 1, 2),
+    ],
+)
+def test_softmax_goes_over_its_logits_several_times(op: str, kernels: int, tensors: int) -> None:
+    """By TensorFlow's kernels: a maximum of each row, a sum, and what is made of them; Relu reads and writes once."""
+    gpu = replace(GPU, chip=Chip(10))
+    rate = GPU.bytes_per_s * Chip(10).bandwidth
+    for shape, nanos in (((4096, 32_000), tensors * 4 * 4096 * 32_000 / rate * 1e9), ((1, 8), gpu.op_ns(0, kernels))):
+        labels = [] if op in ("Relu", "Softmax", "LogSoftmax") else [shape if op[0:2] == "So" else shape[:1]]
+        work = work_of(RULES[op], instance(op, [shape, *labels], shape))
+        assert time_of(work, gpu) == pytest.approx(nanos, rel=0.03)
 
 
 def test_parts_of_the_peaks_follow_from_the_sheet() -> None:
