@@ -127,7 +127,6 @@ SIBLINGS = {
     "placement.algorithms": "placement.algorithms",  # loaded by their names
     "simulator.costs.formulas": "simulator.costs.rules",
     "simulator.costs.measurements": "simulator.costs.measurements.reading",
-    "simulator.costs.surroundings": "simulator.costs.estimate",
     "simulator.instances": "simulator.instances.reading",
     "simulator.partitioning.passes": "simulator.partitioning.cut",
     "viz.formats": "viz.formats.output",

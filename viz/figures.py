@@ -359,14 +359,15 @@ def pair_of_edges(scene: Scene) -> Ids:
     crossing = np.zeros(len(carried), bool)
     crossing[client.edges] = (source != target)[client.edges]
     found = np.full(len(carried), -1, np.int64)
-    keys = cut.tensor.astype(np.int64) * count + cut.dst_device
+    between = np.flatnonzero(~cut.within)
+    keys = cut.tensor[between].astype(np.int64) * count + cut.dst_device[between]
     if len(keys):
         order = np.argsort(keys, kind="stable")
         wanted = carried * count + target
         at = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
         rows = order[at]
         hit = crossing & (keys[rows] == wanted)
-        found[hit] = rows[hit]
+        found[hit] = between[rows[hit]]
     return found.astype(np.int32)
 
 

@@ -40,6 +40,7 @@ class Ahead(NamedTuple):
     after_ns: Ints  # [D] working memory
     own_bytes: Ints  # [n] that an op holds at any time: buffers of its own, scratch, and what is resident
     sent_bytes: Ints  # [E] that the reader's device holds if the value crosses
+    copied_bytes: Ints  # [E] that it holds if the value stays, and goes to the other memory of a GPU
     other_bytes: Ints  # [D] that a device may hold besides
     held_bytes: Ints  # [D] the result: no less than each device holds at any time
 
@@ -62,6 +63,8 @@ def ahead_of(decisions: Decisions) -> Ahead:
     copied = int(tables.resident_bytes[np.unique(tables.tensor_op[tables.replicable])].sum())  # constants, to CPUs
     gated = int(tables.tensor_bytes[tables.edge_tensor[gate]].sum())
 
+    sent = np.where(tables.stays, 0, tables.tensor_bytes)
+
     def column(values: object) -> Ints:
         return np.array(values, np.int64, order="C").reshape(-1)
 
@@ -79,7 +82,8 @@ def ahead_of(decisions: Decisions) -> Ahead:
         load_ns=np.zeros(devices, np.int64),
         after_ns=np.zeros(devices, np.int64),
         own_bytes=column(own.astype(np.int64) + tables.scratch_bytes + tables.resident_bytes),
-        sent_bytes=column(np.where(tables.stays, 0, tables.tensor_bytes)[tensor[by]]),
+        sent_bytes=column(sent[tensor[by]]),
+        copied_bytes=column(np.where(tables.changes[kept], sent[tensor], 0)[by]),
         other_bytes=column(gated + np.where(problem.cpu, copied, 0)),
         held_bytes=np.zeros(devices, np.int64),
     )
@@ -104,6 +108,8 @@ def look_ahead(ahead: Ahead, device: Ids, limit: int) -> bool:
             if there != here:
                 least += ahead.wire_ns[ahead.size[edge] + ahead.pace[here * devices + there]]
                 ahead.held_bytes[there] += ahead.sent_bytes[edge]
+            else:
+                ahead.held_bytes[there] += ahead.copied_bytes[edge]
             after = max(after, least)
         taken = ahead.run_ns[op * devices + here]
         if taken + after > limit:

@@ -1,8 +1,7 @@
 """Estimates for a graph: the time of each op on each kind of device by a roofline, and the memory that stays.
 
 An op without a kernel start (`Rule.launches`) costs the executor's dispatch on every device. On a GPU so does the
-launch of a kernel that works in host memory alone. A value that goes from a GPU's own memory to that of its host, or
-back, is copied at the cost of the op that makes it (`copies`).
+launch of a kernel that works in host memory alone.
 
 A graph of thousands of nodes has some hundred different ones. Each of these is priced once, by exact integers.
 """
@@ -18,15 +17,14 @@ import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster, Device
 from simulator.columns import Ids, Ints, flags, ids, ints
+from simulator.costs.collectives import all_reduces
 from simulator.costs.formulas.shaped_op import ShapedOp
+from simulator.costs.fusion import fused, reading_ns
 from simulator.costs.profile import Profile
 from simulator.costs.profiled import profile_notes, profiled_prices
 from simulator.costs.roofline import DISPATCH_NS, OpWork, busy_ns, speed_of, time_of, work_of
 from simulator.costs.rules import FALLBACK_RULE, handing_on, rule
-from simulator.costs.surroundings.collectives import all_reduces
-from simulator.costs.surroundings.copies import copies, copying_ns
-from simulator.costs.surroundings.fusion import fused, reading_ns
-from simulator.costs.table import FALLBACK, MAX_NS, PROFILED, STATIC, CostTable
+from simulator.costs.table import FALLBACK, PROFILED, STATIC, CostTable
 from simulator.errors import ClusterError
 from simulator.graph import ops
 from simulator.graph.dtypes import INT32, STRING
@@ -84,14 +82,12 @@ def _run_ns(graph: Graph, cluster: Cluster, models: Sequence[Device], works: Seq
         held = ops.of_each(lambda op, attrs: ops.host_memory(op, attrs, "GPU", graph.library), graph.ops, graph.attrs)
         hosted = launched & _in_host_memory(graph, held, core_ns > 0)
         joined, (summed, summing_ns) = fused(graph), all_reduces(graph, cluster)
-        copied = copies(graph, kernels[:, gpus[0][0]], held)
     for column, model in gpus:
         working_ns = np.array([busy_ns(work, model) for work in works], np.int64)[which]
         run_ns[hosted, column] = DISPATCH_NS + np.maximum(working_ns, core_ns)[hosted]
         run_ns[joined.relus, column] = DISPATCH_NS
         run_ns[joined.additions, column] = DISPATCH_NS + reading_ns(graph, joined.additions, model)
         run_ns[summed, column] = np.maximum(run_ns[summed, column], model.launch_ns + summing_ns)
-        run_ns[:, column] = np.minimum(run_ns[:, column] + copying_ns(copied, model, cluster), MAX_NS)
     run_ns[~kernels] = -1
     run_ns.setflags(write=False)
     return run_ns

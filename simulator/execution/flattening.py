@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ints, flags, ids
+from simulator.cluster.memories import LOOK_NS
+from simulator.columns import Ints, flags, ids, ints
 from simulator.execution.arrays import (
     MAX_NS,
     SAFE_BYTES,
@@ -161,7 +162,8 @@ def _places(tables: Tables, rule: Discipline) -> Places:
         rests=rule.rests,
         posts=flags([(tables.post >= 0).any()]),
         requests=flags([(routes.request_ns > 0).any() or (tables.turn_ns > 0).any()]),
-        works=flags([any((column > 0).any() for column in work)]),
+        works=flags([any((column > 0).any() for column in work) or bool(tables.changes.any())]),
+        look_ns=ints([LOOK_NS]),
         task=ids([]),
         big=ids(big),
         big_ns=_big_ns(sizes, routes.bytes_per_s),

@@ -50,6 +50,7 @@ class Nodes(NamedTuple):
     consumer: Ids  # [E] op
     reader: Ids  # [E] op that is told when the value is there; ~edge where a Merge is told of a data input
     host: Flags  # [E] a GPU reads it in host memory
+    changes: Flags  # [E] the value changes its memory if both ends are on one GPU
     waits: Ids  # [n] inputs that an op needs: of a Merge's data inputs one; 1 where there are none
     roots: Ids  # [R] ops that need none
     instant: Flags  # [n] takes no lane and no time
@@ -71,6 +72,8 @@ class Places(NamedTuple):
     cpu: Flags  # [D]
     kind: Ids  # [D] column of `kind_ns`
     home: Ids  # [D] CPU that stands for a device
+    copy_ns: Ints  # [D] of a GPU's lane for a copy between its two memories; -1: it has one
+    look_ns: Ints  # [1] until the executor learns of the end of such a copy
     route_between: npt.NDArray[np.int32]  # [D, D] -1: none
     pace: Ids  # [W]
     latency_ns: Ints  # [Q]

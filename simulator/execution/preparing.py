@@ -159,7 +159,9 @@ def cut_first(prepared: Prepared, rows: npt.NDArray[np.int32], flavour: str) -> 
     if prepared.options.order == "tensorflow":
         tables = prepared.tables
         source = tables.tensor_op[tables.edge_tensor]
-        found[:] = [(device[source] != device[tables.consumer]).any() for device in map(prepared.devices, rows)]
+        for row, device in enumerate(map(prepared.devices, rows)):
+            target = device[tables.consumer]
+            found[row] = ((device[source] != target) | (tables.changes & (tables.copy_ns[target] >= 0))).any()
         return found
     cluster = prepared.given.cluster
     task = ids(cluster.task_of)

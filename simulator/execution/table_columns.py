@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from simulator import limits
 from simulator.cluster.devicespec import parse
+from simulator.cluster.memories import copy_ns
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.arrays import BY_TIME, CHEAP, DEAR
@@ -106,6 +107,7 @@ class Edges:
     nbytes: Ints  # 0 where unknown
     apart: Flags  # reads a reference output, whose transfers are never shared (graph_partition.cc)
     host: Flags  # the input is in host memory when a GPU reads it
+    made_host: Flags  # the output is in host memory when a GPU makes it
     post: Ids  # op at whose end the reader begins to wait for it, where it crosses devices; -1: when the step begins
     turn_ns: Ints  # as Tables.turn_ns
     back: Flags  # a loop's way back, which is left out or unrolled
@@ -137,7 +139,7 @@ def new_edges(
 ) -> Edges:
     """Edges with nothing special but these columns; what is one number holds of all."""
     every = np.zeros(len(source), np.int64)
-    marks = {name: flags(special.get(name, every)) for name in ("apart", "host", "back", "dead", "stays")}
+    marks = {name: flags(special.get(name, every)) for name in ("apart", "host", "made_host", "back", "dead", "stays")}
     return Edges(
         source=ids(source),
         target=ids(target),
@@ -174,6 +176,7 @@ class Layout:
     consumer_ptr: Ids  # [T+1] first edge of each tensor
     consumer: Ids  # [E] op
     consumer_host: Flags  # [E] a GPU reads it in host memory
+    changes: Flags  # [E] the value changes its memory if both ends are on one GPU
     in_ptr: Ids  # [n+1] where each op's inputs begin in `in_edge`
     in_edge: Ids  # [E] edges sorted by (consumer, tensor)
 
@@ -186,12 +189,13 @@ class ClusterColumns:
     cpu: Flags  # [D]
     kind: Ids  # [D] column of `kind_ns`
     home: Ids  # [D] where constants for a device stand: a CPU itself, a GPU's task's first CPU
+    copy_ns: Ints  # [D] of a GPU's lane for a copy between its two memories; -1: it has one
     lanes: Ids  # [D]
     routes: Routes  # the distinct ones, with their links and protocols
 
 
 def graph_edges(graph: Graph, ops: Ops, edge: Ids, *, host: bool) -> Edges:
-    """The given edges of the graph; with `host`, also which inputs are in host memory on a GPU."""
+    """The given edges of the graph; with `host`, also at which ends a GPU has the value in host memory."""
     tensor = graph.edge_tensor[edge]
     source = graph.edge_src[edge]
     control = tensor < 0
@@ -201,6 +205,7 @@ def graph_edges(graph: Graph, ops: Ops, edge: Ids, *, host: bool) -> Edges:
         padded = np.append(values, otherwise).astype(np.int64)
         return padded[np.where(control, len(values), tensor)]
 
+    made_host, read_host = _in_host_memory(graph, edge) if host else (np.zeros(len(edge)), np.zeros(len(edge)))
     return new_edges(
         ops.row_op[source],
         ops.row_op[graph.edge_dst[edge]],
@@ -208,23 +213,47 @@ def graph_edges(graph: Graph, ops: Ops, edge: Ids, *, host: bool) -> Edges:
         np.where(control, -1 - source, tensor),
         nbytes=np.maximum(of_tensor(graph.tensor_bytes, 0), 0),
         apart=of_tensor(graph.tensor_dtype, 0) > REF,
-        host=_in_host_memory(graph, edge) if host else np.zeros(len(edge)),
+        host=read_host,
+        made_host=made_host,
         back=graph.edge_back[edge],
     )
 
 
-def _in_host_memory(graph: Graph, edge: Ids) -> Flags:
-    """[E] data inputs that a GPU reads in host memory."""
-    target = graph.edge_dst[edge]
-    slots = registry.of_each(
-        lambda op, attrs: registry.host_memory(op, attrs, "GPU", graph.library)[0], graph.ops, graph.attrs
+def edges_across(partitions: Partitions, ops: Ops, post: npt.NDArray[np.integer], turn_ns: Ints | int) -> Edges:
+    """The edges from each Send to its Recv; `post` is the op that posts it."""
+    graph, sends, count = partitions.graph, partitions.send, len(partitions.send)
+    value = np.append(graph.edge_tensor, -1)[graph.in_ptr[sends]] if count else np.zeros(0, np.int64)
+    return new_edges(
+        ops.row_op[sends],
+        ops.row_op[partitions.recv],
+        np.zeros(count, np.int32),
+        np.where(partitions.tensor < 0, -1 - sends, value),
+        nbytes=np.maximum(partitions.nbytes, 0),
+        host=partitions.host,
+        made_host=partitions.within & ~partitions.host,
+        post=post,
+        turn_ns=turn_ns,
     )
-    some = np.fromiter(map(bool, slots), bool, len(slots))
-    asked = np.flatnonzero(some[target] & (graph.edge_tensor[edge] >= 0))
-    position = (edge - graph.in_ptr[target])[asked]
-    found = np.zeros(len(edge), bool)
-    found[asked] = [slot in slots[row] for row, slot in zip(target[asked].tolist(), position.tolist(), strict=True)]
-    return flags(found)
+
+
+def _in_host_memory(graph: Graph, edge: Ids) -> tuple[Flags, Flags]:
+    """[E] values that a GPU makes in host memory, and data inputs that it reads there."""
+    held = registry.of_each(
+        lambda op, attrs: registry.host_memory(op, attrs, "GPU", graph.library), graph.ops, graph.attrs
+    )
+    data = graph.edge_tensor[edge] >= 0
+    port = np.append(graph.tensor_port, 0)[graph.edge_tensor[edge]]
+    position = edge - graph.in_ptr[graph.edge_dst[edge]]
+    found = []
+    for node, at, side in ((graph.edge_src[edge], port, 1), (graph.edge_dst[edge], position, 0)):
+        some = np.fromiter((bool(one[side]) for one in held), bool, len(held))
+        asked = np.flatnonzero(some[node] & data)
+        inside = np.zeros(len(edge), bool)
+        inside[asked] = [
+            slot in held[row][side] for row, slot in zip(node[asked].tolist(), at[asked].tolist(), strict=True)
+        ]
+        found.append(flags(inside))
+    return found[0], found[1]
 
 
 def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:
@@ -251,6 +280,7 @@ def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:
         consumer_ptr=pointers(edge_tensor, len(first)),
         consumer=ids(consumer),
         consumer_host=flags(pairs % 2),
+        changes=flags(edges.made_host[first][edge_tensor] != pairs % 2),
         in_ptr=pointers(consumer, count),
         in_edge=ids(np.argsort(consumer, kind="stable")),
     )
@@ -330,6 +360,7 @@ def _cluster_columns(cluster: Cluster, pairs: Ints | None) -> ClusterColumns:
         cpu=flags([device.type == "CPU" for device in cluster.devices]),
         kind=ids(cluster.kind_of),
         home=cluster.home,
+        copy_ns=copy_ns(cluster),
         lanes=ids([device.lanes for device in cluster.devices]),
         routes=routes_of(cluster, pairs),
     )

@@ -37,6 +37,7 @@ from simulator.execution.table_columns import (
     Layout,
     Ops,
     cluster_columns,
+    edges_across,
     expenses,
     graph_edges,
     join,
@@ -226,35 +227,22 @@ def of_partitions(
         cost_row=ids(partitions.origin[node]),
         **once(kinds),
     )
-    waits = np.diff(graph.in_ptr) > 0
+    own = np.bincount(partitions.recv[partitions.within], minlength=len(graph))  # which waits for its Send
+    waits = np.diff(graph.in_ptr) > own
     if options.order == "tensorflow":
         waits |= np.array([device.type == "CPU" for device in cluster.devices], bool)[partitions.device]
     posted = np.flatnonzero(is_recv & waits)
     posting = np.full(len(graph), -1)  # by graph row
     posting[posted] = np.arange(len(node), len(node) + len(posted))
-    inside = graph_edges(graph, ops, ids(np.arange(len(graph.edge_src))), host=False)
-    moved = posting[graph.edge_dst]
+    edge = ids(np.flatnonzero(~is_send[graph.edge_src]))
+    inside = graph_edges(graph, ops, edge, host=False)
+    moved = posting[graph.edge_dst[edge]]
     inside = replace(inside, target=ids(np.where(moved >= 0, moved, inside.target)))
     turn_ns = turns(partitions, cluster, options.seed) if options.order == "tensorflow" else 0
-    edges = join(inside, _across(partitions, ops, posting[partitions.recv], turn_ns))
+    edges = join(inside, edges_across(partitions, ops, posting[partitions.recv], turn_ns))
     ops = with_posts(ops, row_op[posted])
     tables = _tables(graph, ops, edges, cluster, costs, options, pieces=partitions, ending=ending)
     return tables, ids(partitions.device[tables.node])
-
-
-def _across(partitions: Partitions, ops: Ops, post: npt.NDArray[np.integer], turn_ns: Ints | int) -> Edges:
-    """The edges from each Send to its Recv; `post` is the op that posts it."""
-    graph, sends, count = partitions.graph, partitions.send, len(partitions.send)
-    value = np.append(graph.edge_tensor, -1)[graph.in_ptr[sends]] if count else np.zeros(0, np.int64)
-    return new_edges(
-        ops.row_op[sends],
-        ops.row_op[partitions.recv],
-        np.zeros(count, np.int32),
-        np.where(partitions.tensor < 0, -1 - sends, value),
-        nbytes=np.maximum(partitions.nbytes, 0),
-        post=post,
-        turn_ns=turn_ns,
-    )
 
 
 def _tables(

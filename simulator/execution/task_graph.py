@@ -4,7 +4,8 @@
                         ┆               ▲
                         └▶ next link ───┘
 
-    pack        the processor at the source works; left out where the protocol asks for no work
+    pack        the processor at the source works, for a copy within a GPU its host does; left out where the protocol
+                asks for no work
     links       one task for each serial link of the route, for the time of its bytes there; the next joins its link
                 when the one before it starts. Bytes of a later link that has no bytes to wait for go before all others
     rest        the route has a slower link that is no serial one: what is left of its time after the first link
@@ -150,7 +151,8 @@ def lower(
         at_once = at_once & ~(tables.threaded & tables.cpu[device])
     each = np.arange(len(crossing))
     made.describe(Kind.OP, np.arange(n), run_ns, np.where(at_once, AT_ONCE, device), _NONE)
-    made.describe(Kind.PACK, pack, crossing.pack_ns, tables.home[crossing.source], each)
+    packing = np.where(crossing.source == crossing.target, crossing.source, tables.home[crossing.source])
+    made.describe(Kind.PACK, pack, crossing.pack_ns, packing, each)
     made.describe(Kind.UNPACK, unpack, crossing.unpack_ns, tables.home[crossing.target], each)
     made.describe(Kind.LINK, link, hold.ns, devices + hold.link, owner)
     made.describe(Kind.FLOW, flow, nbytes, devices + len(routes.link_names) + crossing.route, each)

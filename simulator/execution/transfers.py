@@ -3,8 +3,8 @@
 These are the duplicate keys of TensorFlow's cut (tensorflow/core/graph/graph_partition.cc): a CPU always reads in host
 memory; a GPU that reads one tensor in both memories gets it twice; readers of a reference output share nothing. A
 small constant with readers on several CPUs is copied to each instead (replicate_constants_pass.cc), and a GPU takes
-it from the CPU of its task. A value that changes between the two memories of one GPU is no transfer: its copy is in the
-price of the op that makes it (costs/surroundings/copies.py).
+it from the CPU of its task. A value that a GPU makes in its own memory and reads in that of its host, or the reverse,
+is a transfer too, over the links between the two.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from simulator.cluster.memories import LOOK_NS, memory_ends
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, InfeasibleError, SimvizError
 from simulator.execution.arrays import MAX_NS, SAFE_BYTES
@@ -32,8 +33,10 @@ class Transfers:
     host: Flags  # [X] arrives in host memory
     route: Ids  # [X] row of Tables.routes
     wire_ns: Ints  # [X] its bytes at the slowest link, rounded up
-    latency_ns: Ints  # [X] of its route, and what its ends work that takes no lane while no bytes are on the wires
-    pack_ns: Ints  # [X] for which it takes a lane of the processor that stands for the source, 0: none
+    latency_ns: Ints  # [X] of its route or copy, and what its ends work in no lane while no bytes are on the wires
+    pack_ns: (
+        Ints  # [X] for which it takes a lane of the processor that stands for the source, 0: none; a copy the GPU's
+    )
     unpack_ns: Ints  # [X] of the one that stands for the target
     of_edge: Ids  # [E] transfer that brings the tensor to the consumer, -1: it is there when its producer ends
 
@@ -66,18 +69,21 @@ def transfers_of(tables: Tables, device: Ids) -> Transfers:
     tensor, target = tables.edge_tensor, device[tables.consumer]
     source = _sources(tables, device, target)
     host = tables.cpu[target] | tables.consumer_host
-    edge = np.flatnonzero((source != target) & ~tables.stays[tensor])
+    edge = np.flatnonzero(
+        ((source != target) | (tables.changes & (tables.copy_ns[target] >= 0))) & ~tables.stays[tensor]
+    )
     key = _keys(tables, tensor[edge], target[edge], host[edge])
     _, first, which = np.unique(key, return_index=True, return_inverse=True)
     of_edge = np.full(len(tensor), -1)
     of_edge[edge] = which
     chosen = edge[first]
     start, end = ids(source[chosen]), ids(target[chosen])
-    route = _routes(tables, tensor[chosen], start, end)
+    route = _routes(tables, tensor[chosen], *memory_ends(tables.home, start, end, host[chosen]))
     routes, pace, nbytes = tables.routes, tables.routes.pace[route], tables.tensor_bytes[tensor[chosen]]
     packed = _work(routes.send_ns[pace], routes.send_ps_per_byte[pace], nbytes)
     unpacked = _work(routes.receive_ns[pace], routes.receive_ps_per_byte[pace], nbytes)
     pack, unpack = -(-packed // routes.send_cores[pace]), -(-unpacked // routes.receive_cores[pace])
+    within = start == end
     wire = bytes_ns(routes.bytes_per_s[pace], nbytes)
     sends, receives = routes.send_ns[pace], routes.receive_ns[pace]  # as `outside_lanes_ns`
     alone = sends + receives - -(-sends // routes.send_cores[pace]) - -(-receives // routes.receive_cores[pace])
@@ -90,8 +96,8 @@ def transfers_of(tables: Tables, device: Ids) -> Transfers:
         host=flags(host[chosen]),
         route=route,
         wire_ns=wire,
-        latency_ns=ints(routes.latency_ns[pace] + beside),
-        pack_ns=ints(pack),
+        latency_ns=ints(routes.latency_ns[pace] + beside + within * LOOK_NS),
+        pack_ns=ints(np.where(within, tables.copy_ns[start], pack)),
         unpack_ns=ints(unpack),
         of_edge=ids(of_edge),
     )

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from simulator.columns import Ids, Ints, flags, ids, ints
+from simulator.cluster.memories import copy_ns, memory_ends
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.graph.building import without_duplicates
 from simulator.graph.editor import CONTROL
@@ -132,7 +133,7 @@ def _cut(
         devices=names,
         refused=refused,
         notes=notes,
-        **_transfers(graph, client, pieces, names),
+        **_transfers(graph, client, pieces, cluster),
     )
 
 
@@ -211,19 +212,20 @@ def _ready(
 
 
 class _Transfers(TypedDict):
-    """Columns of Partitions with a row per pair that joins two devices."""
+    """Columns of Partitions with a row per pair that joins two memories."""
 
     tensor: Ids
     send: Ids
     recv: Ids
     src_device: Ids
     dst_device: Ids
+    host: Flags
     nbytes: Ints
     key: tuple[str, ...]
 
 
-def _transfers(graph: Graph, client: Exchange, pieces: Pieces, names: tuple[str, ...]) -> _Transfers:
-    pairs = pieces.pairs
+def _transfers(graph: Graph, client: Exchange, pieces: Pieces, cluster: Cluster) -> _Transfers:
+    pairs, names = pieces.pairs, [one.name for one in cluster.devices]
     here, there = pieces.device[pairs.send], pieces.device[pairs.recv]
     control, fed = pairs.port == CONTROL, pairs.fed >= 0
     row = np.where(fed, pairs.fed, graph.tensor_ptr[pairs.node] + pairs.port)
@@ -232,8 +234,9 @@ def _transfers(graph: Graph, client: Exchange, pieces: Pieces, names: tuple[str,
     place_of[client.fed] = np.arange(len(client.fed)) + len(graph)
     place = np.where(fed, place_of[pairs.fed], pairs.node)
     order = np.lexsort((pairs.host, there, np.where(control, LAST, pairs.port), place))
-    order = order[here[order] != there[order]]
-    here, there, row = here[order], there[order], row[order]
+    order = order[(here[order] != there[order]) | (copy_ns(cluster)[there[order]] >= 0)]
+    here, there, row, host = here[order], there[order], row[order], flags(pairs.host[order])
+    lies, arrives = memory_ends(cluster.home, here, there, host)
     known = len(graph.tensor_bytes) > 0
     recv = pairs.recv[order]
     carried = [pieces.graph.attrs[row]["tensor_name"].s.decode() for row in recv.tolist()]
@@ -242,8 +245,9 @@ def _transfers(graph: Graph, client: Exchange, pieces: Pieces, names: tuple[str,
         tensor=ids(row),
         send=ids(pairs.send[order]),
         recv=ids(recv),
-        src_device=ids(here),
-        dst_device=ids(there),
+        src_device=lies,
+        dst_device=arrives,
+        host=host,
         nbytes=ints(np.where(row < 0, 0, graph.tensor_bytes[np.maximum(row, 0)] if known else 0)),
         key=tuple(f"{names[src]};{INCARNATION:016x};{names[dst]};{name};0:0" for src, dst, name in ends),
     )

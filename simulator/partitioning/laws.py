@@ -12,6 +12,7 @@ import numpy as np
 
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.memories import copy_ns
 from simulator.graph.dtypes import REF
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step, is_tensor
@@ -42,7 +43,7 @@ def partition_laws(
         return problems
     return [
         *_wrong_places(graph, assignment, partitions),
-        *_wrong_transfers(graph, partitions, sends),
+        *_wrong_transfers(graph, cluster, partitions, sends),
         *_wrong_wiring(graph, step, partitions, sends),
         *_wrong_client(graph, step, cluster, partitions, sends),
         *_cycles(partitions, sends),
@@ -89,21 +90,24 @@ def _wrong_places(graph: Graph, assignment: Assignment, partitions: Partitions) 
         yield f"the edge from {cut.names[cut.edge_src[edge]]!r} to {cut.names[cut.edge_dst[edge]]!r} crosses devices"
 
 
-def _wrong_transfers(graph: Graph, partitions: Partitions, sends: dict[int, int]) -> Iterator[str]:
-    """The rows of transfers are the pairs between devices, each once, under distinct keys."""
-    device = partitions.device
-    apart = {(send, recv) for recv, send in sends.items() if device[send] != device[recv]}
+def _wrong_transfers(graph: Graph, cluster: Cluster, partitions: Partitions, sends: dict[int, int]) -> Iterator[str]:
+    """The rows of transfers are the pairs between memories that links join, each once, under distinct keys."""
+    device, two = partitions.device, copy_ns(cluster) >= 0
+    apart = {(send, recv) for recv, send in sends.items() if device[send] != device[recv] or two[device[recv]]}
     listed = list(zip(partitions.send.tolist(), partitions.recv.tolist(), strict=True))
     if len(listed) != len(set(listed)) or set(listed) != apart:
-        yield "the transfers are not the pairs between devices"
+        yield "the transfers are not the pairs between memories"
         return
     if len(set(partitions.key)) != len(listed):
         yield "two transfers have the same rendezvous key"
     seen = set()
     for at, (send, recv) in enumerate(listed):
         tensor = int(partitions.tensor[at])
-        if (device[send], device[recv]) != (partitions.src_device[at], partitions.dst_device[at]):
-            yield f"transfer {at} does not say between which devices it is"
+        ends = [int(device[send]), int(device[recv])]
+        if ends[0] == ends[1]:
+            ends[partitions.graph.ops[recv] == "_HostRecv"] = int(cluster.home[ends[0]])
+        if ends != [partitions.src_device[at], partitions.dst_device[at]]:
+            yield f"transfer {at} does not say between which memories it is"
         source, port = _sent(partitions, send)
         origin, made_port = _value(partitions, graph, source, port, sends)
         if tensor != (-1 - origin if made_port < 0 else graph.tensor_ptr[origin] + made_port):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simulator.columns import Flags, Ids, Ints
+from simulator.columns import Flags, Ids, Ints, flags
 from simulator.errors import GraphError
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.graph_def import graph_def, to_text, untie
@@ -33,8 +33,9 @@ class Partitions:
 
     Transfers are sorted by (tensor, a node's control edge after its tensors, destination device, destination memory),
     those of fed tensors last. The simulator uses the same order among transfers that become ready at the same instant.
-    A pair within one device, between a GPU's own memory and host memory, is no transfer. It has no row here, and its
-    Recv waits for its Send by a control edge in the graph.
+    A pair within a GPU is a transfer between its own memory and that of its host: one of its ends here is the CPU that
+    stands for the GPU. In the graph its Recv waits for its Send by a control edge. Where a cluster has no links between
+    the two memories, such a pair has no row.
     """
 
     graph: Graph  # all pieces in one graph; a Send and its Recv on another device are not joined by an edge
@@ -45,8 +46,9 @@ class Partitions:
     tensor: Ids  # [X] tensor of the graph that was cut, -1 - node for a control edge
     send: Ids  # [X] row of graph
     recv: Ids  # [X] row of graph
-    src_device: Ids  # [X]
-    dst_device: Ids  # [X]
+    src_device: Ids  # [X] in whose memory the value lies
+    dst_device: Ids  # [X] in whose memory it arrives
+    host: Flags  # [X] it is read in host memory, as by every CPU
     nbytes: Ints  # [X] -1 unknown
     key: tuple[str, ...]  # [X] rendezvous key
     devices: tuple[str, ...]  # [D] full device names
@@ -54,6 +56,11 @@ class Partitions:
     priority: Ints | None = None  # [N'] that of the node's origin in the assignment; None: it gave none
     refused: str | None = None  # what TensorFlow says instead of cutting this; None: it cuts it
     notes: tuple[str, ...] = ()  # what the reader of the result should know
+
+    @property
+    def within(self) -> Flags:
+        """[X] copies between the two memories of one GPU."""
+        return flags(self.device[self.send] == self.device[self.recv])
 
     def __repr__(self) -> str:
         pieces = counted(len(set(self.device.tolist())), "piece")

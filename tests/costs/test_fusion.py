@@ -3,8 +3,8 @@
 import pytest
 
 from simulator.costs.estimate import estimate
+from simulator.costs.fusion import fused
 from simulator.costs.roofline import DISPATCH_NS
-from simulator.costs.surroundings.fusion import fused
 from simulator.graph.messages import AttrValue
 from tests.costs.test_estimate import BOTH
 from tests.strategies import FLOAT, Rows, shapes_attr, type_attr, typed

@@ -22,7 +22,7 @@ from simulator.execution.options import SimulationOptions
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
-from tests.strategies import Rows, shapes_attr, type_attr
+from tests.strategies import INT32, Rows, shapes_attr, type_attr
 
 Routes = Mapping[tuple[int, int], tuple[int, ...] | None]
 
@@ -233,6 +233,36 @@ def attrs_of(op: str, arity: int = 1, size: int = 1) -> dict[str, Any]:
         attrs["num"] = AttrValue(i=2)
         shapes.append((size,))
     return {**attrs, "_output_shapes": shapes_attr(*shapes)}
+
+
+@st.composite
+def sizes(draw: st.DrawFn, *, fed: bool = False) -> tuple[Graph, Cluster, list[int]]:
+    """Shapes and numbers that GPUs make or read in host memory, and values that they do not; devices of nodes."""
+    made = Rows()
+    made.add("x", "Placeholder" if fed else "Const", **attrs_of("Placeholder" if fed else "Const", 1, 250))
+    reals, numbers = ["x"], list[str]()
+    for at in range(draw(st.integers(1, 14))):
+        kinds = ["Shape", "AddN", *["Reshape", "Cast", "Identity"] * bool(numbers)]
+        name, op = f"n{at}", draw(st.sampled_from(kinds))
+        real = draw(st.sampled_from(reals))
+        number = draw(st.sampled_from(numbers or ["x"]))
+        shape = shapes_attr((draw(st.sampled_from([1, 2, 250])),))
+        if op == "Shape":
+            made.add(name, op, [real], T=type_attr(), out_type=type_attr(INT32), _output_shapes=shape)
+        elif op == "Reshape":
+            made.add(name, op, [real, number], T=type_attr(), Tshape=type_attr(INT32), _output_shapes=shape)
+        elif op == "Cast":
+            made.add(name, op, [number], SrcT=type_attr(INT32), DstT=type_attr(), _output_shapes=shape)
+        elif op == "Identity":
+            made.add(name, op, [number], T=type_attr(INT32), _output_shapes=shape)
+        else:
+            made.add(name, op, [real, real], T=type_attr(), N=AttrValue(i=2), _output_shapes=shape)
+        (numbers if op in ("Shape", "Identity") else reals).append(name)
+    on = cluster(
+        draw(st.sampled_from([["w:0/CPU:0", "w:0/GPU:0"], ["w:0/CPU:0", "w:0/GPU:0", "w:0/GPU:1", "w:1/CPU:0"]]))
+    )
+    graph = made.built()
+    return graph, on, draw(st.lists(st.integers(0, len(on) - 1), min_size=len(graph), max_size=len(graph)))
 
 
 @st.composite

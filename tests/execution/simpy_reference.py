@@ -22,6 +22,7 @@ from simpy.resources.resource import PriorityRequest, Request
 from simulator.cluster.cluster import Cluster, Link
 from simulator.cluster.protocols import Protocol
 from simulator.costs.table import CostTable
+from simulator.graph import ops
 from simulator.graph.graph import Graph
 
 SETTLE = EventPriority(9)  # a SimPy priority: after everything else that happens at an instant
@@ -40,15 +41,16 @@ class Crossing(NamedTuple):
     node: int
     port: int
     target: int
+    host: bool  # into host memory
     value: str  # "a:0", or "^a" where only its end is waited for
 
 
 class Simulated(NamedTuple):
-    """Start and end of every node, and of transfers, by value and target."""
+    """Start and end of every node, and of transfers, by value, target and whether it is read in host memory."""
 
     times: dict[str, Span]
-    sent: dict[tuple[str, int], Sent]
-    holds: dict[tuple[str, int], Holds]
+    sent: dict[tuple[str, int, bool], Sent]
+    holds: dict[tuple[str, int, bool], Holds]
 
 
 class _Job(NamedTuple):
@@ -72,7 +74,7 @@ def simulate(
     """Run the step. All nodes run, placeholders are fed."""
     run = _Run(graph, on, priced, rows, contention, priority)
     run.env.run()
-    return Simulated(run.times, run.sent, {(one.value, one.target): held for one, held in run.began.items()})
+    return Simulated(run.times, run.sent, {(one.value, one.target, one.host): held for one, held in run.began.items()})
 
 
 class _Run:
@@ -93,7 +95,7 @@ class _Run:
         self.links = {row: simpy.Resource(self.env, 1) for row, how in enumerate(self.contention) if how == "serial"}
         self.flows = Flows(self.env, on, self.contention)
         self.times: dict[str, Span] = {}
-        self.sent: dict[tuple[str, int], Sent] = {}
+        self.sent: dict[tuple[str, int, bool], Sent] = {}
         self.readers: dict[str, list[int]] = defaultdict(list)  # of values
         self.missing = [self._needs(i) for i in range(len(graph))]
         self.ready = [i for i in range(len(graph)) if not self.missing[i]]
@@ -167,6 +169,8 @@ class _Run:
     def _work(self, kind: int, crossing: Crossing) -> _Job:
         """What the processor at one end has to do for a transfer: with priorities, before all ops."""
         where = int(self.on.home[self.rows[crossing.node] if kind == PACK else crossing.target])
+        if self._within(crossing):
+            where = crossing.target  # the host of a GPU dispatches a copy as an op
         urgency = (kind, *crossing) if self.priority is None else (kind - UNPACK - 1, *crossing)
 
         def then(_: int) -> None:
@@ -197,9 +201,11 @@ class _Run:
         name, here = self.graph.names[node], self.rows[node]
         ports = range(int(self.graph.tensor_ptr[node + 1] - self.graph.tensor_ptr[node]))
         for port, value in [(port, f"{name}:{port}") for port in ports] + [(99, "^" + name)]:
-            for target in sorted({self.rows[reader] for reader in self.readers[value]}):
-                crossing = Crossing(node, port, target, value)
-                if target == here:
+            for target, host in sorted(
+                {(self.rows[reader], self._host(reader, value)) for reader in self.readers[value]}
+            ):
+                crossing = Crossing(node, port, target, host, value)
+                if target == here and not self._copied(crossing):
                     self._arrive(crossing)
                 elif self._now < self.on.protocol(here, target).request_ns:
                     self.env.process(self._requested(crossing))
@@ -270,7 +276,7 @@ class _Run:
         self._arrived(crossing, start)
 
     def _arrived(self, crossing: Crossing, start: int) -> None:
-        self.sent[crossing.value, crossing.target] = (start, self._now, -1)
+        self.sent[crossing.value, crossing.target, crossing.host] = (start, self._now, -1)
         if self._work_ns(UNPACK, crossing):
             self.working.append((UNPACK, crossing))
         else:
@@ -278,19 +284,39 @@ class _Run:
         self._settle_soon()
 
     def _delivered(self, crossing: Crossing) -> None:
-        key = (crossing.value, crossing.target)
+        key = (crossing.value, crossing.target, crossing.host)
         self.sent[key] = (*self.sent[key][:2], self._now)
         self._arrive(crossing)
 
     def _arrive(self, crossing: Crossing) -> None:
         for reader in self.readers[crossing.value]:
-            if self.rows[reader] == crossing.target:
+            if self.rows[reader] == crossing.target and self._host(reader, crossing.value) == crossing.host:
                 merge = self.graph.ops[reader] == "Merge" and crossing.value[0] != "^"
                 needed = "any" if merge else crossing.value
                 if needed in self.missing[reader]:
                     self.missing[reader].discard(needed)
                     if not self.missing[reader]:
                         self.ready.append(reader)
+
+    def _on_gpu(self, node: int) -> bool:
+        return self.on.devices[self.rows[node]].type == "GPU"
+
+    def _host(self, reader: int, value: str) -> bool:
+        """Whether a node reads a value in host memory."""
+        if not self._on_gpu(reader):
+            return True
+        given = [name if name[0] == "^" or ":" in name else name + ":0" for name in self.graph.inputs_of(reader)]
+        held = ops.host_memory(self.graph.ops[reader], self.graph.attrs[reader], "GPU", self.graph.library)[0]
+        return value[0] != "^" and given.index(value) in held
+
+    def _copied(self, crossing: Crossing) -> bool:
+        """Whether a value that stays on its device goes to the other memory of a GPU."""
+        if crossing.value[0] == "^" or not self._on_gpu(crossing.node):
+            return False
+        made = ops.host_memory(
+            self.graph.ops[crossing.node], self.graph.attrs[crossing.node], "GPU", self.graph.library
+        )[1]
+        return (crossing.port in made) != crossing.host and bool(self._rows(crossing))
 
     def _protocol(self, crossing: Crossing) -> Protocol:
         return self.on.protocol(self.rows[crossing.node], crossing.target)
@@ -300,7 +326,12 @@ class _Run:
             return 0
         return max(int(self.graph.tensor_bytes[self.graph.tensor_ptr[crossing.node] + crossing.port]), 0)
 
+    def _within(self, crossing: Crossing) -> bool:
+        return self.rows[crossing.node] == crossing.target
+
     def _work_ns(self, kind: int, crossing: Crossing) -> int:
+        if self._within(crossing):
+            return self.on.devices[crossing.target].op_ns(0) if kind == PACK else 0
         end = self.rows[crossing.node] if kind == PACK else crossing.target
         cores = self.on.devices[int(self.on.home[end])].cores
         cores = min(cores, self._protocol(crossing).threads or cores)
@@ -317,7 +348,12 @@ class _Run:
         return fixed + math.ceil(Fraction(self._nbytes(crossing) * each, 1000))
 
     def _rows(self, crossing: Crossing) -> tuple[int, ...]:
-        return self.on.routes[self.rows[crossing.node]][crossing.target] or ()
+        source, target = self.rows[crossing.node], crossing.target
+        if source == target and crossing.host:
+            target = int(self.on.home[source])
+        elif source == target:
+            source = int(self.on.home[target])
+        return self.on.routes[source][target] or ()
 
     def _route(self, crossing: Crossing) -> list[Link]:
         return [self.on.links[row] for row in self._rows(crossing)]
@@ -334,6 +370,8 @@ class _Run:
         streamed = max(wire, *(self._whole_ns(kind, crossing) - fixed[kind] for kind in fixed))
         in_lanes = sum(self._work_ns(kind, crossing) for kind in fixed)
         beside = max(aside, sum(fixed.values()) + streamed - wire - in_lanes)
+        if self._within(crossing):
+            return sum(link.latency_ns for link in route) + 10_000  # until somebody looks for its end
         return sum(link.latency_ns for link in route) + protocol.latency_ns + beside
 
     def _lanes_of(self, crossing: Crossing) -> tuple[int, int]:

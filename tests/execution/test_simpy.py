@@ -14,7 +14,7 @@ from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_step
 from simulator.graph.graph import Graph
 from tests.execution import simpy_reference
-from tests.execution.cases import PROTOCOLS, attrs_of, cluster, costs, crowded, dags, runs, whole
+from tests.execution.cases import PROTOCOLS, attrs_of, cluster, costs, crowded, dags, runs, sizes, whole
 from tests.execution.tasks import held
 from tests.strategies import Rows
 
@@ -69,6 +69,16 @@ def agree(
     assert ours.makespan == max(span[-1] for span in [*theirs.values(), *sent.values()])
 
 
+@settings(deadline=None, max_examples=55)
+@given(sizes(), st.data())
+def test_they_agree_where_values_change_their_memory_within_a_gpu(
+    case: tuple[Graph, Cluster, list[int]], data: st.DataObject
+) -> None:
+    graph, on, rows = case
+    times = data.draw(st.lists(st.sampled_from([1, 2, 100, 500]), min_size=len(graph), max_size=len(graph)))
+    agree(graph, on, costs(graph, on, times), rows, data.draw(st.sampled_from(CONTENTIONS)), None)
+
+
 @st.composite
 def fabrics(draw: st.DrawFn) -> Cluster:
     """Four CPUs, each with a port out and a port in, and a switch between two of them and the others."""
@@ -87,23 +97,23 @@ def some_without_contention(on: Cluster) -> Cluster:
     )
 
 
-def transfers(graph: Graph, tables: Tables, outcome: StepRun) -> dict[tuple[str, int], simpy_reference.Sent]:
+def transfers(graph: Graph, tables: Tables, outcome: StepRun) -> dict[tuple[str, int, bool], simpy_reference.Sent]:
     """When each value was on the wire to each device, and when its readers had it."""
     columns = (outcome.stages.sent_ns, outcome.stages.arrived_ns, outcome.stages.unpacked_ns)
     spans = zip(*(column.tolist() for column in columns), strict=True)
     return dict(zip(named(graph, tables, outcome), spans, strict=True))
 
 
-def holds(graph: Graph, tables: Tables, outcome: StepRun) -> dict[tuple[str, int], simpy_reference.Holds]:
+def holds(graph: Graph, tables: Tables, outcome: StepRun) -> dict[tuple[str, int, bool], simpy_reference.Holds]:
     """The links that each value took to each device, and when each began."""
     every = held(outcome.tasks, len(outcome.transfers))
     found = [[(link, begin) for link, begin, _ in rows] for rows in every]
     return dict(zip(named(graph, tables, outcome), found, strict=True))
 
 
-def named(graph: Graph, tables: Tables, outcome: StepRun) -> list[tuple[str, int]]:
-    """What each transfer brings, and to which device."""
+def named(graph: Graph, tables: Tables, outcome: StepRun) -> list[tuple[str, int, bool]]:
+    """What each transfer brings, to which device, and whether into host memory."""
     crossing = outcome.transfers
     rows = tables.tensor_row[crossing.tensor].tolist()
     values = [graph.tensor_name(row) if row >= 0 else "^" + graph.names[-1 - row] for row in rows]
-    return list(zip(values, crossing.target.tolist(), strict=True))
+    return list(zip(values, crossing.target.tolist(), crossing.host.tolist(), strict=True))

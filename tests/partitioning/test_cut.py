@@ -196,7 +196,8 @@ def test_a_gpu_takes_its_own_values_over_from_host_memory() -> None:
     assert listed(pieces)["shape/_0"] == ("_HostSend", 1, ("shape",))
     assert listed(pieces)["shape/_1"] == ("_Recv", 1, ("^shape/_0",))
     assert listed(pieces)["cast"] == ("Cast", 1, ("shape/_1",))
-    assert len(pieces.tensor) == 0
+    assert pieces.within.tolist() == [True]
+    assert (pieces.src_device.tolist(), pieces.dst_device.tolist()) == ([0], [1])  # from the memory of its host
 
 
 def test_a_tensor_that_a_gpu_reads_in_both_memories_crosses_twice() -> None:

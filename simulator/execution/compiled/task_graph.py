@@ -76,6 +76,7 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
     slot, group_ptr, group_edge, edge_tensor = nodes.slot, nodes.group_ptr, nodes.group_edge, nodes.edge_tensor
     consumer, reader, host, kind_ns, kind = nodes.consumer, nodes.reader, nodes.host, nodes.kind_ns, places.kind
     cpu, home, route_between, replicable = places.cpu, places.home, places.route_between, nodes.replicable
+    changes, copy_ns = nodes.changes, places.copy_ns
     bytes_per_s, tensor_bytes = places.bytes_per_s, nodes.tensor_bytes
     successor, length, resource, needs = tasks.successor, tasks.length, tasks.resource, tasks.needs
     next_to = tasks.next_to
@@ -111,7 +112,8 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
             for edge in range(first, last):
                 target = device[consumer[edge]]
                 source = home[target] if copied else here
-                if source == target or nodes.stays[edge_tensor[edge]]:
+                stays = source == target and not (changes[edge] and copy_ns[target] >= 0)
+                if stays or nodes.stays[edge_tensor[edge]]:
                     successor[low] = reader[edge] if reader[edge] >= 0 else ~consumer[edge]
                     low += 1
                     if noting:
@@ -143,6 +145,8 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                         elif group_of[memory] == group:
                             source, found.sent[transfers] = leader[memory], len(tensor_bytes) + brought[memory]
                     path = route_between[source, target]
+                    if source == target:
+                        path = route_between[source, home[target]] if key & 1 else route_between[home[source], target]
                     if path < 0:
                         return REFUSED
                     pace = places.pace[path]
@@ -163,6 +167,10 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                         late += _beside(places, pace, pack, unpack, wire_ns)
                         pack = _share(pack, places.send_cores[pace])
                         unpack = _share(unpack, places.receive_cores[pace])
+                        if source == target:
+                            pack = copy_ns[source]
+                            late += places.look_ns[0]
+                            total += pack
                         found.pack_ns[transfers], found.unpack_ns[transfers] = pack, unpack
                         counts[PACKS] += pack > 0
                         counts[UNPACKS] += unpack > 0
@@ -335,11 +343,13 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
                     own.threads.packs[last] = False
             if found.pack_ns[transfer] > 0:
                 first = _new(at_number, PACKS)
-                length[first], resource[first] = found.pack_ns[transfer], places.home[found.source_of[transfer]]
+                source = found.source_of[transfer]
+                length[first] = found.pack_ns[transfer]
+                resource[first] = source if source == found.target_of[transfer] else places.home[source]
                 needs[first] = 1
                 _follow(tasks, free, first, wire)
                 if order == EXECUTOR:
-                    own.threads.packs[first] = places.cpu[found.source_of[transfer]] and places.send_cores[pace] == 1
+                    own.threads.packs[first] = places.cpu[source] and places.send_cores[pace] == 1
         next_from[last], next_to[last] = low, high
         if requests and poster < 0:
             release_ns[first] = places.request_ns[pace] + nodes.turn_ns[tensor]
