@@ -70,7 +70,6 @@ LONG_FILES: dict[str, str] = {
     "simulator.graph.editor": "one class: nodes, edges in TensorFlow's order, and the graph that they make",
     "simulator.cluster.toml_file": "one file format with all its tables, each value checked where it is read",
     "simulator.cluster.topology": "the links and routes of every kind of wire between two devices",
-    "simulator.costs.estimate": "the one walk that prices nodes, with the memory that they keep",
     "simulator.costs.rules": "it is the cost table, a row for each kind of op",
     "simulator.graph.ops": "questions about an op, answered from one registry through shared caches",
     "simulator.shapes.rules": "it is the table of shapes, a row for each rule",
@@ -125,6 +124,7 @@ LONG_FUNCTIONS: dict[str, str] = {
 # Rooms of siblings, each of which one table or walk reads, by design: room -> its reader.
 SIBLINGS = {
     "placement.algorithms": "placement.algorithms",  # loaded by their names
+    "simulator.costs.estimates": "simulator.costs.estimate",
     "simulator.costs.formulas": "simulator.costs.rules",
     "simulator.costs.measurements": "simulator.costs.measurements.reading",
     "simulator.instances": "simulator.instances.reading",

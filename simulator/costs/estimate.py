@@ -8,7 +8,6 @@ A graph of thousands of nodes has some hundred different ones. Each of these is 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,23 +16,23 @@ import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster, Device
 from simulator.columns import Ids, Ints, flags, ids, ints
-from simulator.costs.collectives import all_reduces
+from simulator.costs.estimates.collectives import all_reduces
+from simulator.costs.estimates.fusion import fused, reading_ns
+from simulator.costs.estimates.notes import assumptions
+from simulator.costs.estimates.residents import resident_bytes
 from simulator.costs.formulas.shaped_op import ShapedOp
-from simulator.costs.fusion import fused, reading_ns
 from simulator.costs.profile import Profile
 from simulator.costs.profiled import profile_notes, profiled_prices
-from simulator.costs.roofline import DISPATCH_NS, OpWork, busy_ns, speed_of, time_of, work_of
+from simulator.costs.roofline import DISPATCH_NS, OpWork, busy_ns, time_of, work_of
 from simulator.costs.rules import FALLBACK_RULE, handing_on, rule
 from simulator.costs.table import FALLBACK, PROFILED, STATIC, CostTable
 from simulator.errors import ClusterError
 from simulator.graph import ops
-from simulator.graph.dtypes import INT32, STRING
+from simulator.graph.dtypes import INT32
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.handing_on import NONE, handed_on
-from simulator.graph.messages import Proto
 from simulator.graph.ops import Slots
-from simulator.graph.tensors import MAX_BYTES, shape_of, size_of
-from simulator.wording import by_count, some
+from simulator.graph.tensors import MAX_RANK
 
 
 def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> CostTable:
@@ -49,7 +48,7 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
     models = _models(cluster)
     column = np.array([work[:3] for work in works], np.int64).reshape(-1, 3)[which]
     fallback = np.array([work.rule is FALLBACK_RULE or work.rule.opaque for work in works], bool)[which]
-    resident, notes = _resident_bytes(graph)
+    resident, notes = resident_bytes(graph)
     run_ns = _run_ns(graph, cluster, models, works, which)
     source, errors = np.where(fallback, FALLBACK, STATIC), None
     if profile is not None:
@@ -64,7 +63,7 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
         source=ids(source),
         flops=ints(column[:, 0]),
         moved_bytes=ints(column[:, 1]),
-        notes=(*_assumptions(graph, models, works, which, run_ns), *notes, *profile_notes(profile, models, source)),
+        notes=(*assumptions(graph, models, works, which, run_ns), *notes, *profile_notes(profile, models, source)),
         errors=errors,
         handed_on=handing,
     )
@@ -179,133 +178,3 @@ def _kernels(graph: Graph, models: Sequence[Device]) -> npt.NDArray[np.bool_]:
 
     exists = ops.of_each(known, graph.ops, graph.attrs)
     return flags(np.array(exists, bool).reshape(len(graph), len(types)))
-
-
-# --- notes -----------------------------------------------------------------------------------------------------------
-
-
-_WORTH_A_NOTE_PS = 1_000_000  # a microsecond: one string, such as the name of a checkpoint, needs no note
-
-
-def _assumptions(
-    graph: Graph, models: Sequence[Device], works: Sequence[OpWork], which: Ints, run_ns: Ints
-) -> tuple[str, ...]:
-    """Notes on the assumptions of a cost table; `which` is the row of each node in `works`."""
-    notes = []
-    missing = ops.of_each(ops.missing_attrs, graph.ops, graph.attrs)
-    lacking = Counter(op for op, names in zip(graph.ops, missing, strict=True) if names)
-    if lacking:
-        notes.append(
-            f"attributes on which kernels depend are missing from {lacking.total()} nodes, which count as having every "
-            f"kernel of their op: {by_count(lacking)}"
-        )
-    unlisted = _nodes([work.rule is FALLBACK_RULE for work in works], which)
-    if unlisted:
-        counts = Counter(graph.ops[node] for node in unlisted)
-        notes.append(
-            f"fallback cost (a launch and the bytes of known tensors) for {counts.total()}: {by_count(counts)}"
-        )
-    opaque = _nodes([work.rule.opaque for work in works], which)
-    if opaque:
-        counts = Counter(graph.ops[node] for node in opaque)
-        names = some([graph.names[node] for node in opaque])
-        notes.append(
-            f"the graph does not hold the code of {by_count(counts)}: only the calls are priced; measured times "
-            f"(--costs) can replace that: {names}"
-        )
-    capped = len(_nodes([work.capped for work in works], which))
-    if capped:
-        notes.append(f"work or bytes of {capped} nodes are beyond 2^60 and were capped: are their shapes right?")
-    notes += _sizes(graph, works, which)
-    notes += _speeds(models, works, which, run_ns)
-    return tuple(notes)
-
-
-def _nodes(chosen: Sequence[bool], which: Ints) -> list[int]:
-    """The nodes whose row is chosen."""
-    return [int(node) for node in np.flatnonzero(np.array(chosen, bool)[which])]
-
-
-def _sizes(graph: Graph, works: Sequence[OpWork], which: Ints) -> list[str]:
-    found: dict[str, Counter[str]] = defaultdict(Counter)
-    for node in _nodes([bool(work.assumed) and work.core_ps > _WORTH_A_NOTE_PS for work in works], which):
-        found[works[which[node]].assumed][graph.ops[node]] += 1
-    return [
-        f"sizes that the graph does not hold: {words} are assumed for {counts.total()}: {by_count(counts)}"
-        for words, counts in sorted(found.items())
-    ]
-
-
-def _speeds(models: Sequence[Device], works: Sequence[OpWork], which: Ints, run_ns: Ints) -> list[str]:
-    """A note for each kind that lacks the speed in a format in which ops compute."""
-    notes = []
-    for column, model in enumerate(models):
-        guessed = _nodes([work.flops > 0 and speed_of(work, model)[1] for work in works], which)
-        counts = Counter(works[which[node]].number for node in guessed if run_ns[node, column] >= 0)
-        if counts:
-            notes.append(
-                f"number formats without a speed of {model.kind}, and the number of nodes that compute in them: "
-                f"{by_count(counts)}; float64 is taken as half as fast as float32, the others as equally fast"
-            )
-    return notes
-
-
-# --- resident memory -------------------------------------------------------------------------------------------------
-
-
-MAX_RANK = 254  # TensorShape::MaxDimensions, tensorflow/core/framework/tensor_shape.h
-_VARIABLES = frozenset(("Variable", "VariableV2", "VarHandleOp"))
-_CONSTANTS = frozenset(("Const", "HostConst", "_EagerConst"))
-_TABLES = ("HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2", "MutableHashTableOfTensors")
-_UNSIZED = frozenset((*_TABLES, "MutableHashTableOfTensorsV2", "MutableDenseHashTable", "MutableDenseHashTableV2"))
-
-
-def _resident_bytes(graph: Graph) -> tuple[Ints, tuple[str, ...]]:
-    """[N] resident bytes per node, 0 for most, and notes on nodes of unknown size.
-
-    An optimizer's slots are variables themselves. A VarHandleOp hands out a handle; its size is in its attributes. The
-    graph does not hold the size of a lookup table, which counts 0 and gets a note.
-    """
-    held = [0] * len(graph)
-    unknown: Counter[str] = Counter()
-    for node, op in enumerate(graph.ops):
-        if op in _VARIABLES:
-            size = _declared_bytes(graph.attrs[node])
-            if size < 0 and op != "VarHandleOp":
-                size = _output_bytes(graph, node)
-        elif op in _CONSTANTS:
-            size = _constant_bytes(graph, node)
-        elif op in _UNSIZED:
-            size = -1
-        else:
-            continue
-        held[node] = size if 0 <= size <= MAX_BYTES else 0
-        if not 0 <= size <= MAX_BYTES:
-            unknown[op] += 1
-    note = f"memory held by {unknown.total()} nodes is unknown and counts 0: {by_count(unknown)}"
-    return ints(held), (note,) if unknown else ()
-
-
-def _declared_bytes(attrs: Attrs) -> int:
-    """Bytes by the attributes `dtype` and `shape`; -1 if they are missing or leave the size open."""
-    return _bytes_of(attrs["dtype"].type, attrs["shape"].shape) if "dtype" in attrs and "shape" in attrs else -1
-
-
-def _output_bytes(graph: Graph, node: int) -> int:
-    first, last = graph.tensor_ptr[node], graph.tensor_ptr[node + 1]
-    return int(graph.tensor_bytes[first]) if last > first else -1
-
-
-def _constant_bytes(graph: Graph, node: int) -> int:
-    """Bytes of a constant; strings by their length in the file."""
-    size = _output_bytes(graph, node)
-    value = graph.attrs[node].get("value")
-    if size >= 0 or value is None:
-        return size
-    held = value.tensor
-    letters = sum(map(len, held.string_val)) or len(held.tensor_content)
-    return letters if held.dtype == STRING else _bytes_of(held.dtype, held.tensor_shape)
-
-
-def _bytes_of(dtype: int, shape: Proto) -> int:
-    return -1 if len(shape.dim) > MAX_RANK else size_of(dtype, shape_of(shape))

@@ -4,8 +4,7 @@
                         ┆               ▲
                         └▶ next link ───┘
 
-    pack        the processor at the source works, for a copy within a GPU its host does; left out where the protocol
-                asks for no work
+    pack        the processor at the source works, or the host of a GPU that copies; left out where there is no work
     links       one task for each serial link of the route, for the time of its bytes there; the next joins its link
                 when the one before it starts. Bytes of a later link that has no bytes to wait for go before all others
     rest        the route has a slower link that is no serial one: what is left of its time after the first link

@@ -3,8 +3,8 @@
 import pytest
 
 from simulator import load_cluster
-from simulator.costs.collectives import Ring, all_reduce_ns, ring_of
 from simulator.costs.estimate import estimate
+from simulator.costs.estimates.collectives import Ring, all_reduce_ns, ring_of
 from simulator.graph.messages import AttrValue
 from tests.strategies import FLOAT, Rows, shapes_attr, type_attr, typed
 

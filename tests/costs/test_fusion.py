@@ -3,7 +3,7 @@
 import pytest
 
 from simulator.costs.estimate import estimate
-from simulator.costs.fusion import fused
+from simulator.costs.estimates.fusion import fused
 from simulator.costs.roofline import DISPATCH_NS
 from simulator.graph.messages import AttrValue
 from tests.costs.test_estimate import BOTH
