@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from simulator.execution.trace import Kind
+from simulator.graph.graph_def import graph_def
+from tests.strategies import INT32, Rows, shapes_attr, type_attr, typed
 from viz import figures, hints
 from viz.command.cli import main
 from viz.command.library import run
@@ -52,6 +55,27 @@ def test_what_strings_cost_is_what_ignoring_them_gains(pinned: str, options: dic
     assert held.devices == ("localhost:0/CPU:0",)
     runs = [text for text, one in zip(scene.graph.requested, scene.step.runs.tolist(), strict=True) if one and text]
     assert held.strings == len(runs)
+
+
+def test_a_copy_within_a_gpu_is_none_of_those_that_strings_hold(tmp_path: Path) -> None:
+    """Though its value comes from the memory of the CPU that holds ops."""
+    draft = Rows()
+    draft.add("x", "Placeholder", **typed("Placeholder", (100, 100)))
+    draft.add("held", "Neg", ["x"], device="/device:CPU:0", **typed("Neg", (100, 100)))
+    draft.add("free", "Neg", ["held"], **typed("Neg", (100, 100)))
+    draft.add("size", "Shape", ["free"], T=type_attr(), out_type=type_attr(INT32), _output_shapes=shapes_attr((2,)))
+    draft.add("real", "Cast", ["size"], SrcT=type_attr(INT32), DstT=type_attr(), _output_shapes=shapes_attr((2,)))
+    (tmp_path / "held.pb").write_bytes(graph_def(draft.built()).SerializeToString())
+    scene = run(tmp_path / "held.pb", cluster="1gpu", algorithm="tensorflow", feeds={"x": (100, 100)})
+    cut, trace = scene.partitions, scene.trace
+    assert trace.critical is not None
+    rows = trace.critical[trace.tasks.kind[trace.critical] != Kind.OP]
+    took = trace.tasks.end_ns[rows] - trace.tasks.start_ns[rows]
+    within = cut.within[trace.transfers.row[trace.tasks.of[rows]]]
+    assert within.any()
+    assert not within.all()
+    assert scene.pinned is not None
+    assert dict(scene.pinned.shares)["transfers"] == took[~within].sum()
 
 
 def test_summary_page_and_json_say_it(pinned: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
