@@ -16,13 +16,16 @@ from simulator.cluster.protocols import Protocol
 from simulator.columns import ids
 from simulator.costs.table import CostTable
 from simulator.execution.engine import makespan
+from simulator.execution.evaluate import evaluate
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
+from simulator.execution.simulate import simulate
 from simulator.execution.tables import of_step
 from simulator.graph.graph import Graph
+from simulator.partitioning.cut import partition
 from simulator.placer.constraints import constrain
-from tests.execution.cases import apart, attrs_of, cluster, costs, dags, steps, whole, worlds
-from tests.strategies import Rows
+from tests.execution.cases import apart, assigned, attrs_of, cluster, costs, dags, sizes, steps, whole, worlds
+from tests.strategies import INT32, Rows, shapes_attr, type_attr, typed
 
 
 def chain(*ops: str) -> Rows:
@@ -209,3 +212,30 @@ def test_the_best_of_all_assignments_of_a_small_graph_is_no_less_than_the_bound(
     best = min(makespan(tables, tables.placed(ids(rows)), options=how) for rows in islice(every, 1024))
     found = bound(graph, on, priced, step=step, prepared=prepared, options=how)
     assert len(on) ** len(graph) > 1024 or found.ns <= best
+
+
+@settings(deadline=None, max_examples=40)
+@given(sizes(), st.integers(1, 1000))
+def test_copies_within_a_gpu_do_not_beat_the_bound(case: tuple[Graph, Cluster, list[int]], run_ns: int) -> None:
+    graph, on, rows = case
+    times = [run_ns * (1 + 30 * (kind == "CPU")) for kind in on.kinds]
+    priced, step = costs(graph, on, [times] * len(graph)), whole(graph)
+    prepared = prepare(graph, step, on, priced, SimulationOptions(contention="none"))
+    every = [rows, *([device] * len(graph) for device in range(len(on)))]
+    every += [[at % len(on) for at in range(first, first + len(graph))] for first in range(len(on))]
+    least = int(evaluate(prepared, every, flavour="local").min())
+    assert bound(graph, on, priced, step=step, prepared=prepared).ns <= least
+
+
+def test_a_chain_through_both_memories_of_a_gpu_takes_its_copies() -> None:
+    on = cluster(["w:0/CPU:0", "w:0/GPU:0"])
+    rows = Rows()
+    rows.add("x", "Const", **typed("Const", (9, 9)))
+    rows.add("size", "Shape", ["x"], T=type_attr(), out_type=type_attr(INT32), _output_shapes=shapes_attr((2,)))
+    rows.add("real", "Cast", ["size"], SrcT=type_attr(INT32), DstT=type_attr(), _output_shapes=shapes_attr((2,)))
+    graph = rows.built()
+    fast = costs(graph, on, [[10**9 * (kind == "CPU") + 1000 for kind in on.kinds]] * 3)
+    step = whole(graph)
+    trace = simulate(partition(graph, assigned(on, [1, 1, 1]), on, step=step), on, fast)
+    assert trace.makespan == 1000 + (1000 + 10_000) + 100 + 8 + 1000
+    assert bound(graph, on, fast, step=step).ns == trace.makespan

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.assignment import Bound as Bound
-from simulator.bounds.classes import NEVER, Classes, apart_ns, changes_ns, classes_of, gates
+from simulator.bounds.classes import NEVER, TO_GPU, TO_HOST, Classes, apart_ns, changes_ns, classes_of, gates
 from simulator.bounds.heads import Predecessors, Room, heads
 from simulator.bounds.loads import Load, link_bound, work_bound
 from simulator.columns import Flags, by_key
@@ -127,11 +127,13 @@ class _Edges(NamedTuple):
 def _edges(classes: Classes) -> _Edges:
     tables, count = classes.tables, len(classes.lanes)
     source, target = tables.tensor_op[tables.edge_tensor].astype(np.int64), tables.consumer.astype(np.int64)
-    sizes, size = np.unique(tables.tensor_bytes[tables.edge_tensor], return_inverse=True)
+    way = np.where(tables.changes, np.where(tables.consumer_host, TO_HOST, TO_GPU), 0)
+    values, size = np.unique([tables.tensor_bytes[tables.edge_tensor], way], axis=1, return_inverse=True)
     free = tables.stays[tables.edge_tensor] | tables.replicable[tables.edge_tensor]
-    changes = np.array(changes_ns(classes, sizes.tolist()), np.int64).reshape(len(sizes), count, count)
+    each = [(int(nbytes), int(one)) for nbytes, one in values.T]
+    changes = np.array(changes_ns(classes, each), np.int64).reshape(len(each), count, count)
     changes = np.concatenate([changes, np.zeros((1, count, count), np.int64)])
-    size = np.where(free, len(sizes), size.reshape(-1))
+    size = np.where(free, len(each), size.reshape(-1))
     return _Edges(source, target, gates(tables), size, changes, _order(len(tables), source, target))
 
 

@@ -2,7 +2,7 @@
 
 Two devices are of one class if they are of one kind and no set of allowed devices holds one of them alone. So a group
 that may use one of them may use both, at equal speed. A value that stays within a class takes no time, for the two
-devices may be the same one.
+devices may be the same one, but where it goes to the other memory of a GPU.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from simulator.cluster.memories import LOOK_NS
 from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints, positions
 from simulator.execution.routes import AT_ONCE, Pace, alone_ns
 from simulator.units import Bytes, Nanos
@@ -115,10 +116,14 @@ def _fewer(
 # --- transfers --------------------------------------------------------------------------------------------------------
 
 
-def changes_ns(classes: Classes, sizes: Sequence[Bytes]) -> list[list[list[Nanos]]]:
-    """[size][to][from] the least time of a value of that size between classes, packed and unpacked.
+TO_HOST, TO_GPU = 1, 2  # ways of a value that changes its memory if it stays on a GPU; 0: it does not
 
-    A master's cut sends a value to one device of a task, which hands it on. So a route by a third class may be faster.
+
+def changes_ns(classes: Classes, values: Sequence[tuple[Bytes, int]]) -> list[list[list[Nanos]]]:
+    """[value][to][from] the least time between classes of a value of that size, packed and unpacked.
+
+    The second number of a value is TO_HOST, TO_GPU or 0. A master's cut sends a value to one device of a task, which
+    hands it on. So a route by a third class may be faster.
     """
     of, known = classes.tables.routes.paces
     rows = range(len(classes.lanes))
@@ -130,13 +135,44 @@ def changes_ns(classes: Classes, sizes: Sequence[Bytes]) -> list[list[list[Nanos
             between[to][source] = (AT_ONCE,) if to == source else joined
     times: dict[tuple[tuple[Pace, ...], Bytes], Nanos] = {}
     changes = []
-    for size in sizes:
+    apart = [_apart(classes, row, of, known) for row in rows]
+    copied = {way: [_copies(classes, row, way) for row in rows] for way in (TO_HOST, TO_GPU)}
+    for size, way in values:
         for paces in {paces for row in between for paces in row}:
             times[paces, size] = min((alone_ns(pace, size) for pace in paces), default=NEVER)
         direct = [[times[paces, size] for paces in row] for row in between]
         through = [[min(direct[to][by] + direct[by][of_] for by in rows) for of_ in rows] for to in rows]
+        for row in rows if way else ():
+            several = (
+                len(np.unique(classes.task[classes.members(row)])) > 1
+            )  # within a task nothing is handed on and back
+            around = [direct[row][by] + direct[by][row] for by in rows if by != row and several]
+            within = [alone_ns(pace, size) for pace in apart[row]]
+            copy = min((took + alone_ns(pace, size) for took, pace in copied[way][row]), default=0)
+            through[row][row] = min([copy, *around, *within])
         changes.append([[min(ns, NEVER) for ns in row] for row in through])
     return changes
+
+
+def _apart(classes: Classes, row: int, of: Ids, known: Sequence[Pace | None]) -> list[Pace]:
+    """The paces between two different devices of a class."""
+    members = classes.members(row)
+    found = of[np.ix_(members, members)][~np.eye(len(members), dtype=bool)]
+    return [pace for one in np.unique(found).tolist() if (pace := known[one]) is not None]
+
+
+def _copies(classes: Classes, row: int, way: int) -> set[tuple[Nanos, Pace]]:
+    """The time of a copy between the two memories of a GPU of a class besides its links, and the pace of these.
+
+    There are none where some device of the class has one memory.
+    """
+    tables, members = classes.tables, classes.members(row)
+    if (tables.copy_ns[members] < 0).any():
+        return set()
+    of, known = tables.routes.paces
+    ends = [(tables.home[one], one) if way == TO_GPU else (one, tables.home[one]) for one in members]
+    found = {(int(tables.copy_ns[one]) + LOOK_NS, known[of[end]]) for one, end in zip(members, ends, strict=True)}
+    return {(took, pace) for took, pace in found if pace is not None}
 
 
 def apart_ns(classes: Classes) -> tuple[Ints, Ints]:
