@@ -23,6 +23,7 @@ _PICOS = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6}  # picoseconds per un
 _QUANTITY = re.compile(r"\s*([0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,3})?)\s*([A-Za-zµ/]*)\s*\Z")
 FIGURES = 4  # digits of a number without a unit
 SECOND_NS: Nanos = 10**9
+PS_PER_NS = 1000
 DAY_NS: Nanos = 24 * 3600 * SECOND_NS  # the longest op or step that is believed
 MAX_QUANTITY = 2**62  # every parsed quantity must fit a signed 64-bit integer with room to add
 

@@ -28,9 +28,8 @@ from placement.scheduling.timetable import (
     settle,
 )
 from simulator.columns import Ints
-from simulator.units import Nanos
+from simulator.units import PS_PER_NS, Nanos
 
-PS_PER_NS = 1000  # means of a few times are rarely whole nanoseconds; whole picoseconds keep ties exact
 _ROOM = 4  # intervals that a lane has room for at first
 
 

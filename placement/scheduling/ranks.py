@@ -18,9 +18,9 @@ import numpy.typing as npt
 from placement.columns import STAYS, Columns
 from placement.problem import NEVER, Problem
 from placement.scheduling.heaps import pop, push
-from placement.scheduling.insertion import PS_PER_NS
 from placement.scheduling.running import MOST_PS, Runner, runner_of
 from simulator.columns import Ints, ints
+from simulator.units import PS_PER_NS
 
 
 def upward_ranks(problem: Problem, runner: Runner | None = None) -> Ints:

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from placement.scheduling.insertion import PS_PER_NS
 from placement.scheduling.ranks import longest_paths
 from placement.search.decisions import Decisions, Vector, fastest, working
 from placement.search.starts import crossing_of, held_by, placed, speeds_of, stretches
+from simulator.units import PS_PER_NS
 
 _LARGE = 100  # weights are large that need such a part of a device's memory
 

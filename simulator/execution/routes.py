@@ -13,13 +13,12 @@ import numpy.typing as npt
 from simulator.cluster.hierarchy import Hierarchy, Route
 from simulator.cluster.protocols import lane_ns, outside_lanes_ns
 from simulator.columns import Flags, Ids, Ints, Lists, flags, ids, in_order, ints, joined, lists
-from simulator.units import Bytes, Nanos
+from simulator.units import PS_PER_NS, Bytes, Nanos
 from simulator.wording import counted, repr_of
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
 
-PS_PER_NS = 1000
 _NO_BOUND = np.iinfo(np.int64).max
 
 

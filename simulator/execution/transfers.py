@@ -19,8 +19,8 @@ from simulator.cluster.memories import LOOK_NS, memory_ends
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, InfeasibleError, SimvizError
 from simulator.execution.arrays import MAX_NS, SAFE_BYTES
-from simulator.execution.routes import PS_PER_NS
 from simulator.execution.tables import Tables
+from simulator.units import PS_PER_NS
 
 
 @dataclass(frozen=True, eq=False)
