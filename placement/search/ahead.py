@@ -38,9 +38,11 @@ class Ahead(NamedTuple):
     tail_ns: Ints  # [n] the result: the least time from the start of each op to the end of the step
     load_ns: Ints  # [D] working memory
     after_ns: Ints  # [D] working memory
-    own_bytes: Ints  # [n] that an op holds at any time: buffers of its own, scratch, and what is resident
+    own_bytes: (
+        Ints  # [n] that an op holds at any time: buffers of its own, scratch, and what is resident; and copies of
+    )
+    # what it reads in the other memory of a GPU
     sent_bytes: Ints  # [E] that the reader's device holds if the value crosses
-    copied_bytes: Ints  # [E] that it holds if the value stays, and goes to the other memory of a GPU
     other_bytes: Ints  # [D] that a device may hold besides
     held_bytes: Ints  # [D] the result: no less than each device holds at any time
 
@@ -60,6 +62,9 @@ def ahead_of(decisions: Decisions) -> Ahead:
     wire = [[0 if one is None else min(alone_ns(one, nbytes), NEVER) for one in paces] for nbytes in sizes.tolist()]
 
     own = np.bincount(tables.tensor_op, np.where(tables.forwards == OWN, tables.tensor_bytes, 0), len(tables))
+    copied_in = np.bincount(
+        tables.consumer, np.where(tables.changes, tables.tensor_bytes[tables.edge_tensor], 0), len(tables)
+    )
     copied = int(tables.resident_bytes[np.unique(tables.tensor_op[tables.replicable])].sum())  # constants, to CPUs
     gated = int(tables.tensor_bytes[tables.edge_tensor[gate]].sum())
 
@@ -81,9 +86,8 @@ def ahead_of(decisions: Decisions) -> Ahead:
         tail_ns=np.zeros(len(tables), np.int64),
         load_ns=np.zeros(devices, np.int64),
         after_ns=np.zeros(devices, np.int64),
-        own_bytes=column(own.astype(np.int64) + tables.scratch_bytes + tables.resident_bytes),
+        own_bytes=column((own + copied_in).astype(np.int64) + tables.scratch_bytes + tables.resident_bytes),
         sent_bytes=column(sent[tensor[by]]),
-        copied_bytes=column(np.where(tables.changes[kept], sent[tensor], 0)[by]),
         other_bytes=column(gated + np.where(problem.cpu, copied, 0)),
         held_bytes=np.zeros(devices, np.int64),
     )
@@ -108,8 +112,6 @@ def look_ahead(ahead: Ahead, device: Ids, limit: int) -> bool:
             if there != here:
                 least += ahead.wire_ns[ahead.size[edge] + ahead.pace[here * devices + there]]
                 ahead.held_bytes[there] += ahead.sent_bytes[edge]
-            else:
-                ahead.held_bytes[there] += ahead.copied_bytes[edge]
             after = max(after, least)
         taken = ahead.run_ns[op * devices + here]
         if taken + after > limit:

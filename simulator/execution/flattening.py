@@ -64,7 +64,7 @@ def _arena(laid: Laid) -> Arena:
     n, edges, devices, links = len(nodes.waits), len(nodes.reader), len(places.lanes), len(shared.capacity)
     serial = np.diff(places.held_ptr)
     chain = np.where(places.flowing, 2, np.maximum(serial, 1) + 2 * ((serial > 1) | ((serial > 0) & ~places.even)))
-    most = int(chain.max(initial=1)) + 2 * int(places.works[0]) + 2 * int(places.posts[0])
+    most = int(chain.max(initial=1)) + 2 * int(places.packs[0]) + 2 * int(places.posts[0])
     jobs = n + most * edges + 1
     lanes = np.where(places.cpu, np.minimum(places.lanes, jobs), 1).astype(np.int64)  # more are never used
     sizes = {
@@ -149,6 +149,7 @@ def _places(tables: Tables, rule: Discipline) -> Places:
     routes = tables.routes
     big = np.flatnonzero(tables.tensor_bytes > SAFE_BYTES)
     work = (routes.send_ns, routes.receive_ns, routes.send_ps_per_byte, routes.receive_ps_per_byte)
+    works = any((column > 0).any() for column in work)
     sizes = tables.tensor_bytes[big].tolist()
     places: Places = _part(
         Places,
@@ -162,7 +163,8 @@ def _places(tables: Tables, rule: Discipline) -> Places:
         rests=rule.rests,
         posts=flags([(tables.post >= 0).any()]),
         requests=flags([(routes.request_ns > 0).any() or (tables.turn_ns > 0).any()]),
-        works=flags([any((column > 0).any() for column in work) or bool(tables.changes.any())]),
+        works=flags([works]),
+        packs=flags([works or bool(tables.changes.any() and (tables.copy_ns >= 0).any())]),
         look_ns=ints([LOOK_NS]),
         task=ids([]),
         big=ids(big),

@@ -94,6 +94,7 @@ class Places(NamedTuple):
     requests: Flags  # [1] some request takes time, or some Recv waits for its turn
     posts: Flags  # [1] some Recv is posted late
     works: Flags  # [1] some protocol keeps processors busy
+    packs: Flags  # [1] some transfer keeps a lane busy, by its protocol or as a copy within a GPU
     task: Ids  # [D] a tensor crosses to the first reader of a task, which hands it on; empty: to each device
     big: Ids  # [B] tensors of more than SAFE_BYTES, in order
     big_ns: npt.NDArray[np.int64]  # [B, Q] their time without latency, -1: more than can be counted

@@ -82,7 +82,8 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
     next_to = tasks.next_to
     counts, across, came_by = found.counts, found.across, found.came_by
     group_of, leader, leads, brought = found.group_of, found.leader, found.leads, found.brought
-    works, noting, task, chained = places.works[0], notes > 0, places.task, len(places.task) > 0
+    works, packs, noting = places.works[0], places.packs[0], notes > 0
+    task, chained = places.task, len(places.task) > 0
     transfers, slowest, total = 0, NEVER, 0.0
     for at in range(KINDS):
         counts[at] = 0
@@ -158,7 +159,10 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                         if wire_ns < 0:
                             return REFUSED
                     late, pack, unpack = places.latency_ns[pace], 0, 0
-                    if works:
+                    if source == target:
+                        pack, late = copy_ns[source], late + places.look_ns[0]
+                        total += pack
+                    elif works:
                         pack = _work_ns(places.send_ns[pace], nbytes, places.send_ps_per_byte[pace])
                         unpack = _work_ns(places.receive_ns[pace], nbytes, places.receive_ps_per_byte[pace])
                         if pack < 0 or unpack < 0:
@@ -167,10 +171,7 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                         late += _beside(places, pace, pack, unpack, wire_ns)
                         pack = _share(pack, places.send_cores[pace])
                         unpack = _share(unpack, places.receive_cores[pace])
-                        if source == target:
-                            pack = copy_ns[source]
-                            late += places.look_ns[0]
-                            total += pack
+                    if packs:
                         found.pack_ns[transfers], found.unpack_ns[transfers] = pack, unpack
                         counts[PACKS] += pack > 0
                         counts[UNPACKS] += unpack > 0
@@ -198,7 +199,7 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                         threaded = order == EXECUTOR and cpu[source] and places.send_cores[pace] == 1
                         counts[ANSWERS] += threaded and pack > 0
                     found.tensor_of[transfers], found.route_of[transfers], found.op_of[transfers] = carried, path, op
-                    if works or noting:
+                    if packs or noting:
                         found.source_of[transfers], found.target_of[transfers] = source, target
                     found.wire_ns[transfers], found.late_ns[transfers] = wire_ns, late
                     found.span_from[transfers] = spot
@@ -333,7 +334,7 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
                     _follow(tasks, free, one, end)
                 before = one
         first, last = wire, end
-        if places.works[0]:
+        if places.packs[0]:
             if found.unpack_ns[transfer] > 0:
                 last = _new(at_number, UNPACKS)
                 length[last], resource[last] = found.unpack_ns[transfer], places.home[found.target_of[transfer]]
@@ -370,7 +371,7 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
         if poster >= 0:
             needs[first] += 1
             pace, source = places.pace[found.route_of[transfer]], found.source_of[transfer]
-            threaded = order == EXECUTOR and places.works[0] and found.pack_ns[transfer] > 0
+            threaded = order == EXECUTOR and places.packs[0] and found.pack_ns[transfer] > 0
             if threaded and places.cpu[source] and places.send_cores[pace] == 1:
                 one = _new(at_number, ANSWERS)
                 length[one], resource[one], needs[one] = 0, places.home[source], 1
