@@ -24,6 +24,7 @@ from simulator.training.regimes import read_regime
 
 WORKERS = 2
 PATIENCE_S = 10
+TRIES = 5  # to find ports that stay free until they are served
 
 
 def dense(tf: Any, resource: Any) -> Any:
@@ -140,7 +141,17 @@ def freely(chief: Any, updates: Any, step: Any, count: Any) -> None:
 
 
 def started(tf: Any) -> Any:
-    """A ps and the workers, on free ports of this machine."""
+    """A ps and the workers, on free ports of this machine: on others where somebody takes one in between."""
+    for _ in range(TRIES - 1):
+        try:
+            return served(tf)
+        except tf.errors.UnknownError:  # could not start gRPC server
+            pass
+    return served(tf)
+
+
+def served(tf: Any) -> Any:
+    """The same, on ports that were free a moment before."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(1 + WORKERS)]
     places = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
     for one in sockets:
