@@ -143,9 +143,7 @@ def changes_ns(classes: Classes, values: Sequence[tuple[Bytes, int]]) -> list[li
         direct = [[times[paces, size] for paces in row] for row in between]
         through = [[min(direct[to][by] + direct[by][of_] for by in rows) for of_ in rows] for to in rows]
         for row in rows if way else ():
-            several = (
-                len(np.unique(classes.task[classes.members(row)])) > 1
-            )  # within a task nothing is handed on and back
+            several = len(np.unique(classes.task[classes.members(row)])) > 1  # within a task nothing comes back
             around = [direct[row][by] + direct[by][row] for by in rows if by != row and several]
             within = [alone_ns(pace, size) for pace in apart[row]]
             copy = min((took + alone_ns(pace, size) for took, pace in copied[way][row]), default=0)

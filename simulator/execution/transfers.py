@@ -34,9 +34,7 @@ class Transfers:
     route: Ids  # [X] row of Tables.routes
     wire_ns: Ints  # [X] its bytes at the slowest link, rounded up
     latency_ns: Ints  # [X] of its route or copy, and what its ends work in no lane while no bytes are on the wires
-    pack_ns: (
-        Ints  # [X] for which it takes a lane of the processor that stands for the source, 0: none; a copy the GPU's
-    )
+    pack_ns: Ints  # [X] for which it takes a lane of the source's processor, or of the GPU that copies; 0: none
     unpack_ns: Ints  # [X] of the one that stands for the target
     of_edge: Ids  # [E] transfer that brings the tensor to the consumer, -1: it is there when its producer ends
 
