@@ -6,8 +6,8 @@ written into `_output_shapes`, sometimes unknown. `rows()` draws the material of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -53,8 +53,10 @@ class Rows:
         self.attrs.append(dict(attrs))
         return name
 
-    def built(self, **rest: Any) -> Graph:
-        return build(self.names, self.ops, self.requested, self.inputs, self.attrs, **rest)
+    def built(self, library: Mapping[str, Any] = {}, source: str = "a graph in memory", **whole: Any) -> Graph:
+        """The graph; `whole` are fields of it as a whole."""
+        made = build(self.names, self.ops, self.requested, self.inputs, self.attrs, library=library, source=source)
+        return replace(made, **whole)
 
 
 def type_attr(dtype: int = FLOAT) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, by_key, flags, ids, positions
 from simulator.errors import GraphError
-from simulator.graph.graph import WHOLE, Attrs, Graph, GraphColumns, Signature
+from simulator.graph.graph import WHOLE, Attrs, Graph, GraphColumns
 from simulator.graph.messages import Proto
 from simulator.graph.op_classes import MERGES, NEXT_ITERATIONS
 from simulator.graph.tensors import EdgeColumns, TensorColumns, tensor_columns
@@ -39,19 +40,13 @@ def build(
     attrs: Sequence[Attrs],
     *,
     library: Mapping[str, Proto] = {},
-    gradients: Mapping[str, str] = {},
-    producer: int = 0,
-    min_consumer: int = 0,
-    signatures: Mapping[str, Signature] = {},
-    train_ops: Sequence[str] = (),
-    queue_runners: Sequence[str] = (),
-    ends: Sequence[str] = (),
-    keeps_calls: bool = False,
-    meta_graph: Proto | None = None,
     source: str = "a graph in memory",
     notes: Sequence[str] = (),
 ) -> Graph:
     """Make a graph from one row per node, inputs written as in a NodeDef: "a", "a:1", "^a".
+
+    `library` has the functions that the nodes may call. What else a file says of its graph as a whole, such as
+    versions and signatures, is added to the result by `replace`.
 
     Raises GraphError for a name that TensorFlow does not allow, for a duplicate name, and for a cycle outside a loop.
     An input is refused that is malformed, comes after a control input, or asks for a node or port that is not there.
@@ -66,15 +61,6 @@ def build(
         attrs=tuple(attrs),
         **vars(columns(names, ops, tensors, edges, source)),
         library=library,
-        gradients=gradients,
-        producer=producer,
-        min_consumer=min_consumer,
-        signatures=signatures,
-        train_ops=tuple(train_ops),
-        queue_runners=tuple(queue_runners),
-        ends=tuple(ends),
-        keeps_calls=keeps_calls,
-        meta_graph=meta_graph,
         source=source,
         notes=(*notes, *tensors.notes),
     )
@@ -334,7 +320,8 @@ def from_networkx(made: networkx.DiGraph) -> Graph:
         entering = inputs[str(target)]
         entering.append((tensor is None, int(facts.get("slot", len(entering))), written))
     facts_of = [made.nodes[name] for name in made.nodes]
-    return build(
+    whole = {key: made.graph[key] for key in WHOLE if key in made.graph}
+    built = build(
         names,
         [
             str(facts.get("op", "Unknown" if name in gives_data else "NoOp"))
@@ -343,5 +330,7 @@ def from_networkx(made: networkx.DiGraph) -> Graph:
         [str(facts.get("requested", "")) for facts in facts_of],
         [[written for _, _, written in sorted(inputs[name], key=lambda entry: entry[:2])] for name in names],
         [facts.get("attrs", {}) for facts in facts_of],
-        **{"source": "a networkx graph", **{key: made.graph[key] for key in WHOLE if key in made.graph}},
+        library=whole.get("library", {}),
+        source=whole.get("source", "a networkx graph"),
     )
+    return replace(built, **whole)

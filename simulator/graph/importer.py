@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from google.protobuf.message import DecodeError, EncodeError, Message
@@ -216,9 +217,8 @@ def _from_meta_graph(meta_graph: Proto, label: str, rows: Rows) -> Graph:
     signatures = {name: _signature(found) for name, found in sorted(meta_graph.signature_def.items())}
     trained = signatures.pop(TRAIN_SIGNATURE, None)
     train_ops = (*_collection(meta_graph, TRAIN_OP), *(trained.outputs.values() if trained else ()))
-    return _built(
-        rows,
-        label,
+    return replace(
+        _built(rows, label),
         signatures=signatures,
         train_ops=tuple(dict.fromkeys(train_ops)),
         queue_runners=_run_in_loops(meta_graph, label),
@@ -269,29 +269,13 @@ def _tensors(arguments: Mapping[str, Proto]) -> dict[str, str]:
     return named
 
 
-def _built(
-    rows: Rows,
-    label: str,
-    *,
-    signatures: Mapping[str, Signature] | None = None,
-    train_ops: tuple[str, ...] = (),
-    queue_runners: tuple[str, ...] = (),
-    meta_graph: Proto | None = None,
-) -> Graph:
+def _built(rows: Rows, label: str) -> Graph:
     rest = rows.rest
-    return build(
-        rows.names,
-        rows.ops,
-        rows.requested,
-        rows.inputs,
-        rows.attrs,
-        library={function.signature.name: function for function in rest.library.function},
+    library = {function.signature.name: function for function in rest.library.function}
+    graph = build(rows.names, rows.ops, rows.requested, rows.inputs, rows.attrs, library=library, source=label)
+    return replace(
+        graph,
         gradients={gradient.function_name: gradient.gradient_func for gradient in rest.library.gradient},
         producer=rest.versions.producer or rest.version,  # `version` is how the first releases wrote it
         min_consumer=rest.versions.min_consumer,
-        signatures=signatures or {},
-        train_ops=train_ops,
-        queue_runners=queue_runners,
-        meta_graph=meta_graph,
-        source=label,
     )

@@ -12,7 +12,6 @@ from simulator.cluster.description import load_cluster
 from simulator.costs.estimate import estimate
 from simulator.errors import SimvizError
 from simulator.graph import ops, registry
-from simulator.graph.building import build
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.shapes.filling import with_shapes
@@ -74,7 +73,7 @@ def hostile(op: str, random: Chance) -> Graph:
     types = ops.outputs(op, attrs, {}) or (FLOAT,)
     for port in range(min(6, len(types))):
         made.add(f"end{port}", "Identity", [f"op:{port}"], T=type_attr(types[port] or FLOAT))
-    return build(made.names, made.ops, made.requested, made.inputs, made.attrs, producer=1882)
+    return made.built(producer=1882)
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))

@@ -1,6 +1,7 @@
 """Graphs with functions for the tests, and two ways to compute them: by calling, and by running the flat graph."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from simulator.graph.building import build
@@ -56,15 +57,15 @@ def graph(
     **rest: Any,
 ) -> Graph:
     """A Graph from (name, op, inputs, attributes[, device])."""
-    return build(
+    made = build(
         [node[0] for node in nodes],
         [node[1] for node in nodes],
         [node[4] if len(node) > 4 else "" for node in nodes],
         [node[2] for node in nodes],
         [node[3] for node in nodes],
-        library={made.signature.name: made for made in functions},
-        **rest,
+        library={function.signature.name: function for function in functions},
     )
+    return replace(made, **rest)
 
 
 T = {"T": type_attr(FLOAT)}
