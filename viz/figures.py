@@ -26,6 +26,7 @@ from simulator.shapes.unknown import Unsized, unsized_of
 from simulator.shapes.unknown import unknown_shapes as shapes_unknown
 from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
+from viz.transfers import DrawnClient, DrawnTransfers, transfers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +105,9 @@ def devices_of_nodes(scene: Scene) -> Ids:
     return ids(device)
 
 
-@dataclass(frozen=True, eq=False)
-class TransferFigures:
-    """The transfers that took place, a row for each of the trace: one in a loop once per iteration. Axis: X."""
-
-    tensor: Ids  # [X] row of the graph, or -1 - node for a control edge
-    src_device: Ids  # [X]
-    dst_device: Ids  # [X]
-    nbytes: Ints  # [X] 0 for a dead one, -1 unknown
-
-
-def transfers(scene: Scene) -> TransferFigures:
-    """The tensor, ends and size of each transfer of the trace."""
-    cut, row = scene.partitions, scene.trace.transfers.row
-    nbytes = ints(np.where(scene.trace.transfers.dead, 0, cut.nbytes[row]))
-    return TransferFigures(ids(cut.tensor[row]), ids(cut.src_device[row]), ids(cut.dst_device[row]), nbytes)
+def transfers(scene: Scene) -> DrawnTransfers:
+    """The tensor, ends and size of each transfer of the step."""
+    return transfers_of(scene.trace, [DrawnClient(scene.title, scene.graph, scene.partitions)])
 
 
 def bytes_by_pair(scene: Scene) -> Ints:
@@ -199,7 +188,7 @@ def longest_transfers(scene: Scene, count: int = 10) -> list[TransferRow]:
     took = trace.stages.crossing_ns + trace.stages.arrived_ns - trace.stages.through_ns
     order = np.lexsort((trace.stages.sent_ns, -took))[:count]
     cut = transfers(scene)
-    columns = (cut.src_device, cut.dst_device, cut.nbytes, took)
+    columns = (cut.source, cut.target, cut.nbytes, took)
     tags = trace.iterations
     return [
         TransferRow(

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from simulator.cluster.chips import Chip
+from simulator.cluster.contention import CONTENTIONS, Contention
 from simulator.cluster.hierarchy import Route, crossed
 from simulator.cluster.peaks import NO_PEAKS, Peaks
 from simulator.cluster.protocols import (
@@ -32,8 +33,6 @@ from simulator.wording import counted, repr_of
 if TYPE_CHECKING:
     import networkx
 
-Contention: TypeAlias = Literal["none", "serial", "fair"]
-CONTENTIONS: tuple[Contention, ...] = ("none", "serial", "fair")
 MAX_RATE = 10**15  # bytes per second; a thousand times the fastest memory of a GPU
 MAX_CORES = 2**12  # of one host; ten times the largest server so far
 

@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from simulator import limits
-from simulator.cluster.cluster import Cluster, Contention, Device, Link
+from simulator.cluster.cluster import Cluster, Device, Link
+from simulator.cluster.contention import Contention
 from simulator.cluster.devicespec import MAX_NUMBER, is_job
 from simulator.cluster.hierarchy import Hierarchy, LevelRoutes, Position, Route
 from simulator.cluster.models import Model

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from simulator.arguments import shown
+from simulator.cluster.contention import CONTENTIONS
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.units import is_whole
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 # How a predicate is decided: it holds or not, with a probability, or the number of a Case's branch.
 Choice: TypeAlias = bool | float | int
 ORDERS = ("auto", "fifo", "priority", "tensorflow")  # how a device chooses among its ready ops
-CONTENTIONS = ("serial", "fair", "none")  # how transfers use a link that does not say it itself
 ENGINES = ("auto", "python", "compiled")  # which event loop runs
 MAX_SEED = 2**64 - 1  # noise draws from 64 bits
 

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.cluster.cluster import CONTENTIONS, MAX_RATE, Cluster, Link, with_protocol
+from simulator.cluster.cluster import MAX_RATE, Cluster, Link, with_protocol
+from simulator.cluster.contention import CONTENTIONS
 from simulator.cluster.description import load_cluster
 from simulator.cluster.master import connected
 from simulator.cluster.protocols import (

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.cluster.cluster import CONTENTIONS, Cluster
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.contention import CONTENTIONS
 from simulator.cluster.models import find_model
 from simulator.cluster.notation import read_notation
 from simulator.cluster.protocols import GRPC, NCCL, RDMA, Protocol
@@ -119,7 +120,7 @@ def test_each_wire_says_how_it_is_shared() -> None:
     [
         ('"rdma"', '"rdam"', 2, "Did you mean 'rdma'"),
         ('"10 Gbit/s"', '"0 Gbit/s"', 7, "bandwidth from 1 to"),
-        ('"2 us", contention = "fair"', '"2 us", contention = "unfair"', 7, "none, serial, fair"),
+        ('"2 us", contention = "fair"', '"2 us", contention = "unfair"', 7, "serial, fair, none"),
         ('duplex = "half" }\n\n[[host]]', 'duplex = "semi" }\n\n[[host]]', 7, "one of full, half"),
         ('"15.75 GB/s"', '"15.75 EB/s"', 13, "unknown unit"),
         ('"15.75 GB/s"', '"15 PB/s"', 13, "bandwidth from 1 to 1,000,000,000,000,000"),

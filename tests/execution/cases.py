@@ -14,7 +14,8 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from simulator.assignment import Assignment
-from simulator.cluster.cluster import CONTENTIONS, Cluster, Device, Link
+from simulator.cluster.cluster import Cluster, Device, Link
+from simulator.cluster.contention import CONTENTIONS
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ids, ints
 from simulator.costs.table import CostTable

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster, Link
+from simulator.cluster.contention import CONTENTIONS
 from simulator.columns import ids, ints
 from simulator.errors import ClusterError, DeadlockError, InfeasibleError, SimvizError
 from simulator.execution import engine
@@ -24,7 +25,7 @@ from simulator.execution.compiled.engine import play
 from simulator.execution.evaluate import BLOCK, OVER, evaluate, evaluate_with_peaks
 from simulator.execution.flattening import laid_out, workspace
 from simulator.execution.lifetimes import allocations, usage
-from simulator.execution.options import CONTENTIONS, SimulationOptions
+from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import Prepared, prepare
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import Tables, of_partitions, of_step

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.cluster.cluster import CONTENTIONS, Cluster, Link
+from simulator.cluster.cluster import Cluster, Link
+from simulator.cluster.contention import CONTENTIONS
 from simulator.execution.evaluate import evaluate_with_peaks
 from simulator.execution.laws import check_trace
 from simulator.execution.options import SimulationOptions

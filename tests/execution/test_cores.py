@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.cluster.cluster import CONTENTIONS, MAX_CORES, Cluster, with_protocol
+from simulator.cluster.cluster import MAX_CORES, Cluster, with_protocol
+from simulator.cluster.contention import CONTENTIONS
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ids
 from simulator.errors import ClusterError

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.cluster.contention import CONTENTIONS
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.execution.arrays import CODES
-from simulator.execution.options import CONTENTIONS, ENGINES, ORDERS, SimulationOptions
+from simulator.execution.options import ENGINES, ORDERS, SimulationOptions
 
 OPTIONS = st.builds(
     SimulationOptions,

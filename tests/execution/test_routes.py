@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.cluster.cluster import CONTENTIONS, Cluster, Contention, Link
+from simulator.cluster.cluster import Cluster, Link
+from simulator.cluster.contention import CONTENTIONS, Contention
 from simulator.cluster.description import load_cluster
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ints

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.cluster.cluster import Cluster, Contention, Link
+from simulator.cluster.cluster import Cluster, Link
+from simulator.cluster.contention import Contention
 from simulator.errors import ClusterError
 from simulator.execution.engine import run
 from simulator.execution.options import SimulationOptions

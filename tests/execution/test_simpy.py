@@ -7,7 +7,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.cluster.cluster import CONTENTIONS, Cluster, Contention, Link
+from simulator.cluster.cluster import Cluster, Link
+from simulator.cluster.contention import CONTENTIONS, Contention
 from simulator.costs.table import CostTable
 from simulator.execution.engine import StepRun, run
 from simulator.execution.options import SimulationOptions

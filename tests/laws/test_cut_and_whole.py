@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.contention import CONTENTIONS
 from simulator.columns import Ids, ids
 from simulator.costs.table import CostTable
 from simulator.execution.engine import run
 from simulator.execution.lifetimes import allocations, usage
-from simulator.execution.options import CONTENTIONS, Choice, SimulationOptions
+from simulator.execution.options import Choice, SimulationOptions
 from simulator.execution.tables import of_partitions, of_step
 from simulator.execution.trace import Stages
 from simulator.graph.graph import Graph

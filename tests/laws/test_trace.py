@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.bounds import lower_bound
+from simulator.cluster.contention import CONTENTIONS
 from simulator.columns import ids, ints
 from simulator.execution.laws import check_trace, task_laws
-from simulator.execution.options import CONTENTIONS, SimulationOptions
+from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Kind, Trace, TraceTasks
 from simulator.partitioning.cut import partition

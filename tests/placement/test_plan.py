@@ -19,9 +19,10 @@ from placement.problem import NEVER
 from placement.scheduling.insertion import by_start
 from placement.scheduling.ranks import upward_ranks
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.contention import CONTENTIONS
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ints
-from simulator.execution.options import CONTENTIONS, ORDERS, SimulationOptions
+from simulator.execution.options import ORDERS, SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.partitioning.cut import partition
 from tests.execution.loops.cases import counting

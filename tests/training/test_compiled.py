@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.cluster.cluster import CONTENTIONS, Cluster
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.contention import CONTENTIONS
 from simulator.cluster.master import short_task
 from simulator.columns import flags, ids, ints
 from simulator.errors import DeadlockError

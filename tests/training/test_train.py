@@ -11,7 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from simulator import load_cluster
-from simulator.cluster.cluster import Cluster, Contention
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.contention import Contention
 from simulator.columns import ints
 from simulator.costs.table import CostTable
 from simulator.errors import ClusterError

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from placement import clients
 from simulator import distributed, estimate_each, load, load_cluster, read_regime, train
-from simulator.cluster.cluster import CONTENTIONS
+from simulator.cluster.contention import CONTENTIONS
 from simulator.execution.options import SimulationOptions
 from simulator.graph.graph import Graph
 from simulator.training.disturbances.disturbance import read_disturbance

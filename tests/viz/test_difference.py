@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from simulator.assignment import Assignment
 from simulator.bounds import Bound
-from simulator.cluster.cluster import CONTENTIONS, Cluster, Link
+from simulator.cluster.cluster import Cluster, Link
+from simulator.cluster.contention import CONTENTIONS
 from simulator.costs.table import CostTable
 from simulator.errors import SimvizError
 from simulator.execution.options import SimulationOptions

@@ -13,8 +13,9 @@ from itertools import takewhile
 from typing import NoReturn
 
 from placement.algorithms import TABLE
+from simulator.cluster.contention import CONTENTIONS
 from simulator.errors import SimvizError
-from simulator.execution.options import CONTENTIONS, ENGINES, ORDERS
+from simulator.execution.options import ENGINES, ORDERS
 from simulator.training.regimes import HELP as REGIMES
 from simulator.wording import choices, meant, near
 from viz.command.terminal import tell

@@ -11,6 +11,7 @@ import numpy as np
 from simulator import limits
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.contention import CONTENTIONS
 from simulator.cluster.notation import is_notation, neighbours
 from simulator.cluster.protocols import PROTOCOLS
 from simulator.cluster.scaling import scaled
@@ -18,7 +19,6 @@ from simulator.columns import ids
 from simulator.costs.table import MEASURED, PROFILED
 from simulator.errors import SimvizError
 from simulator.execution.memory import out_of_memory
-from simulator.execution.options import CONTENTIONS
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.partitioning.partitions import Partitions

@@ -74,7 +74,7 @@ def _crossings(scene: Scene) -> Mapping[str, Crossing]:
 def link_bytes(scene: Scene) -> Mapping[str, Bytes]:
     """Link -> bytes that cross it in a step, in the cluster's order; links without any are left out."""
     moved, cluster = figures.transfers(scene), scene.cluster
-    pairs, pair_of = np.unique(moved.src_device.astype(np.int64) * len(cluster) + moved.dst_device, return_inverse=True)
+    pairs, pair_of = np.unique(moved.source.astype(np.int64) * len(cluster) + moved.target, return_inverse=True)
     sums = np.zeros(len(pairs), np.int64)
     np.add.at(sums, pair_of, np.maximum(moved.nbytes, 0))
     total = [0] * len(cluster.links)
@@ -126,5 +126,5 @@ class _NarrowestLink:
 
     def of(self, transfer: int) -> str:
         links = self._cluster.links
-        route = self._cluster.routes[self._moved.src_device[transfer]][self._moved.dst_device[transfer]]
+        route = self._cluster.routes[self._moved.source[transfer]][self._moved.target[transfer]]
         return min((links[row] for row in route), key=lambda link: link.bytes_per_s).name if route else MEMORY

@@ -111,8 +111,8 @@ def transfers(scene: Scene) -> list[Mapping[str, Any]]:
     return [
         {
             "tensor": figures.tensor_label(scene, int(cut.tensor[row])),
-            "from": devices[int(cut.src_device[row])],
-            "to": devices[int(cut.dst_device[row])],
+            "from": devices[int(cut.source[row])],
+            "to": devices[int(cut.target[row])],
             "bytes": max(0, int(cut.nbytes[row])),
             "iteration": list(trace.iterations[trace.transfers.iteration[row]]),
             "asked_ns": int(trace.stages.asked_ns[row]),

@@ -34,7 +34,7 @@ def step_contents(scene: Scene) -> Mapping[str, Json]:
     """The timeline of a step, with what its slices, transfers and memory stand for."""
     trace, timeline = scene.trace, step_timeline(scene)
     cut = figures.transfers(scene)
-    pairs = set(zip(cut.src_device.tolist(), cut.dst_device.tolist(), strict=True))
+    pairs = set(zip(cut.source.tolist(), cut.target.tolist(), strict=True))
     most = max(MAX_MEMORY_POINTS // max(len(scene.cluster), 1), FEWEST_MEMORY_POINTS)
     curves: list[Json] = []
     for counter in timeline.counters:
@@ -53,8 +53,8 @@ def step_contents(scene: Scene) -> Mapping[str, Json]:
         },
         "transfers": {
             "tensor": cut.tensor.tolist(),
-            "src": cut.src_device.tolist(),
-            "dst": cut.dst_device.tolist(),
+            "src": cut.source.tolist(),
+            "dst": cut.target.tolist(),
             "bytes": cut.nbytes.tolist(),
             "pair": trace.transfers.row.tolist(),
             "iteration": trace.transfers.iteration.tolist(),

@@ -1,4 +1,4 @@
-"""The texts of a timeline's slices, and the ends of its transfers. Texts are made when they are asked for."""
+"""The texts of a timeline's slices, made when they are asked for."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, overload
 
-import numpy as np
-
-from simulator.columns import Ids, Ints, alike, ids, ints
+from simulator.columns import Ids, alike, ids
 from simulator.costs.rules import category
 from simulator.execution.trace import Trace
-from simulator.graph.graph import Graph
-from simulator.partitioning.partitions import Partitions
 from viz.figures import tagged
 from viz.palette import PACKING, UNPACKING
+from viz.transfers import DrawnClient
 
 TRANSFER = "transfer"
 
@@ -25,36 +22,6 @@ class Label(NamedTuple):
     name: str
     op: str  # "" for a transfer and its work
     kind: str  # category of the op; PACKING, UNPACKING, "transfer", "step", ..
-
-
-class DrawnClient(NamedTuple):
-    """A client of a trace, with the names of its graph and the places of its devices."""
-
-    name: str
-    graph: Graph
-    partitions: Partitions
-    devices: Ids | None = None  # [D] the cluster's device for each device of the partitions; None: the same
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnTransfers:
-    """The ends and sizes of the transfers of a trace. Axis: X."""
-
-    source: Ids  # [X] device
-    target: Ids  # [X] device
-    nbytes: Ints  # [X] 0 for a dead one, -1 unknown
-
-
-def transfers_of(trace: Trace, clients: Sequence[DrawnClient]) -> DrawnTransfers:
-    """The ends and the size of each transfer of a trace."""
-    source, target, nbytes = (np.zeros(len(trace.transfers.row), np.int64) for _ in range(3))
-    for number, (_, _, pieces, devices) in enumerate(clients):
-        rows = np.flatnonzero(trace.transfers.client == number)
-        own = trace.transfers.row[rows]
-        place = np.arange(len(pieces.devices)) if devices is None else devices
-        source[rows], target[rows] = place[pieces.src_device[own]], place[pieces.dst_device[own]]
-        nbytes[rows] = pieces.nbytes[own]
-    return DrawnTransfers(ids(source), ids(target), ints(np.where(trace.transfers.dead, 0, nbytes)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ from simulator.assignment import RULES
 from simulator.columns import Ints
 from simulator.costs.table import SOURCES
 from viz.scene import Scene
-from viz.timeline.labels import DrawnClient
 from viz.timeline.timeline import Counter, Facts, Timeline, of_trace
+from viz.transfers import DrawnClient
 
 
 def step_timeline(scene: Scene) -> Timeline:

@@ -21,7 +21,8 @@ from simulator.columns import Flags, Ids, Ints, flags, ids, ints, lists
 from simulator.execution.trace import Kind, Trace
 from simulator.partitioning.partitions import Partitions
 from simulator.units import Nanos
-from viz.timeline.labels import DrawnClient, DrawnTransfers, Label, labels_of, transfers_of
+from viz.timeline.labels import Label, labels_of
+from viz.transfers import DrawnClient, DrawnTransfers, transfers_of
 
 LINKS = "links"  # the process of all links
 MEMORY = -1  # the "link" of a transfer within a process, which is handed over in memory

@@ -21,8 +21,9 @@ from simulator.training.training import CutShort, Training
 from simulator.units import Nanos
 from simulator.wording import counted
 from viz.scene import Trained
-from viz.timeline.labels import DrawnClient, Label
+from viz.timeline.labels import Label
 from viz.timeline.timeline import Arrow, DrawnLane, Facts, Slices, Timeline, joined, of_trace
+from viz.transfers import DrawnClient
 
 WHOLE, BY_END = -2, -1  # of a complete step, and of one that the end of the run cut off
 MOST_STEPS = 200_000  # bars, and as many updates: the first ones

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from placement import clients
 from simulator import estimate_each, load_cluster, read_regime, replicate
-from simulator.cluster.cluster import CONTENTIONS, Cluster
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.contention import CONTENTIONS
 from simulator.cluster.protocols import Protocol
 from simulator.errors import DeadlockError
 from simulator.execution.options import SimulationOptions
