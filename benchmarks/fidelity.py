@@ -34,7 +34,7 @@ from simulator.errors import GraphError, InfeasibleError, OracleError, SimvizErr
 from simulator.graph.graph import Graph
 from simulator.graph.inlining.expanding import isolated, lower
 from simulator.oracle.child import Asking
-from simulator.oracle.observation import STAND_INS, conversation, extended, observe
+from simulator.oracle.dry_runs import STAND_INS, conversation, dry_run, extended
 from simulator.oracle.verification import agreement, compare_refusals, import_refusal
 from simulator.placer.constraints import constrain
 
@@ -116,7 +116,7 @@ def compared(graph: Graph, cluster: Cluster, *, soft: bool, seed: int | None, wh
         error = raised
     pinned = None if seed is None or ours is None else [ours.name_of(node) for node in range(len(graph))]
     seen, row.theirs_s = timed(
-        lambda: observe(graph, cluster, step=step, soft=soft, devices=pinned, timeout_s=TIMEOUT_S, asking=asking)
+        lambda: dry_run(graph, cluster, step=step, soft=soft, devices=pinned, timeout_s=TIMEOUT_S, asking=asking)
     )
     if error is not None:
         refused = compare_refusals(graph, error, seen)

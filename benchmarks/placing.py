@@ -19,7 +19,7 @@ from typing import TypeVar
 from placement import place
 from simulator import choose_step, estimate, load_cluster, partition, read_graph
 from simulator.oracle.child import Asking
-from simulator.oracle.observation import conversation, extended, observe
+from simulator.oracle.dry_runs import conversation, dry_run, extended
 
 T = TypeVar("T")
 REPEATS = 5
@@ -42,7 +42,7 @@ def row(path: Path, asking: Asking) -> tuple[int, int, list[float]]:
         placing, placed = timed(lambda: place(graph, cluster, costs, step=step, algorithm="tensorflow"))
         cut = partial(partition, graph, placed, cluster, step=step)
         cuts = [timed(partial(cut, flavour=flavour))[0] for flavour in ("local", "master")]
-        theirs, seen = timed(lambda: observe(graph, cluster, step=step, asking=asking))
+        theirs, seen = timed(lambda: dry_run(graph, cluster, step=step, asking=asking))
         same = [placed.name_of(node) == seen.placement[name] for node, name in enumerate(graph.names)]
         times.append((placing, *cuts, theirs))
     assert "tensorflow" not in sys.modules

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from simulator.observed.form import read_observed as read_observed
     from simulator.observed.observed_step import ObservedStep as ObservedStep
     from simulator.oracle.calibration import calibrate as calibrate
-    from simulator.oracle.observation import observe as observe
+    from simulator.oracle.dry_runs import dry_run as dry_run
     from simulator.oracle.observing import observe_step as observe_step
     from simulator.partitioning.cut import partition as partition
     from simulator.partitioning.partitions import Partitions as Partitions
@@ -62,10 +62,11 @@ _EXPORTS = {
     "Cluster": "simulator.cluster.cluster",
     "CostTable": "simulator.costs.table",
     "Graph": "simulator.graph.graph",
+    "ObservedStep": "simulator.observed.observed_step",
     "Partitions": "simulator.partitioning.partitions",
     "Pipeline": "simulator.training.pipelines.building",
-    "Profile": "simulator.costs.profile",
     "Prepared": "simulator.execution.preparing",
+    "Profile": "simulator.costs.profile",
     "SimulationOptions": "simulator.execution.options",
     "Step": "simulator.graph.step",
     "Trace": "simulator.execution.trace",
@@ -75,6 +76,7 @@ _EXPORTS = {
     "compare": "simulator.comparison.comparison",
     "default_cluster": "simulator.cluster.device_strings",
     "distributed": "simulator.training.programs.distributed",
+    "dry_run": "simulator.oracle.dry_runs",
     "estimate": "simulator.costs.estimate",
     "estimate_each": "simulator.training.programs.program",
     "evaluate": "simulator.execution.evaluate",
@@ -83,26 +85,24 @@ _EXPORTS = {
     "load": "simulator.loading",
     "load_cluster": "simulator.cluster.description",
     "lower_bound": "simulator.bounds",
-    "ObservedStep": "simulator.observed.observed_step",
-    "observe": "simulator.oracle.observation",
     "observe_step": "simulator.oracle.observing",
-    "read_instance": "simulator.instances.reading",
-    "read_observed": "simulator.observed.form",
     "partition": "simulator.partitioning.cut",
     "pipeline": "simulator.training.pipelines.pipelined",
     "prepare": "simulator.execution.preparing",
+    "raised": "simulator.limits",
     "read_disturbance": "simulator.training.disturbances.disturbance",
     "read_graph": "simulator.graph.importer",
+    "read_instance": "simulator.instances.reading",
+    "read_observed": "simulator.observed.form",
     "read_profile": "simulator.costs.profile",
-    "raised": "simulator.limits",
     "read_regime": "simulator.training.regimes",
     "replicate": "simulator.training.programs.replicated",
     "simulate": "simulator.execution.simulate",
     "train": "simulator.training.train",
-    "without_devices": "simulator.cluster.device_strings",
     "with_measured": "simulator.costs.matching",
     "with_shapes": "simulator.shapes.filling",
     "within_reach": "simulator.placer.reach",
+    "without_devices": "simulator.cluster.device_strings",
 }
 
 __all__ = sorted(_EXPORTS)

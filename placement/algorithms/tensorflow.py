@@ -30,38 +30,38 @@ _UNPLACED = -1
 def tensorflow(problem: Problem) -> Plan:
     """Place every node of the graph, whether it runs or not."""
     graph, group, allowed = problem.graph, problem.constraints.group.tolist(), problem.lawful
-    pinned = [_UNPLACED] * len(allowed)  # [G]
-    device = [_UNPLACED] * len(graph)  # a generator's group may be pinned before the generator itself is placed
+    chosen = [_UNPLACED] * len(allowed)  # [G] device
+    device = [_UNPLACED] * len(graph)  # a generator's group may be placed before the generator itself is placed
     rule = [COLOCATED] * len(graph)
     followed = _followed(graph)
     unordered = _by_chance(graph)
     early, late = placement_order(graph)
     for node in early:
         row = group[node]
-        if pinned[row] == _UNPLACED:
-            pinned[row], rule[node] = allowed[row][0], DEFAULT
+        if chosen[row] == _UNPLACED:
+            chosen[row], rule[node] = allowed[row][0], DEFAULT
             beside = followed.get(node)
             if node in unordered and problem.seen.get(node) in _choices(unordered[node], device, allowed[row]):
-                pinned[row], rule[node] = problem.seen[node], METADATA
+                chosen[row], rule[node] = problem.seen[node], METADATA
             elif beside is not None and device[beside] in allowed[row]:
-                pinned[row] = device[beside]
+                chosen[row] = device[beside]
                 rule[node] = METADATA if graph.ops[node] in _METADATA else PASS_THROUGH
-        device[node] = pinned[row]
+        device[node] = chosen[row]
     readers, first, sink = graph.edge_dst[graph.out_edge], graph.out_ptr.tolist(), graph.creation.sink.tolist()
     for node in late:
         row = group[node]
-        if pinned[row] == _UNPLACED:
-            pinned[row], rule[node] = allowed[row][0], DEFAULT
+        if chosen[row] == _UNPLACED:
+            chosen[row], rule[node] = allowed[row][0], DEFAULT
             where = {device[reader] for reader in readers[first[node] : first[node + 1]].tolist()}
             if sink[node] >= 0:  # TensorFlow's own reader of what nobody reads is on no device
                 where.add(_UNPLACED)
             if len(where) == 1 and (only := where.pop()) in allowed[row]:
-                pinned[row], rule[node] = only, GENERATOR
-        device[node] = pinned[row]
+                chosen[row], rule[node] = only, GENERATOR
+        device[node] = chosen[row]
     notes = (_note(graph, unordered),) if unordered else ()
     # groups that are still open are the client's own
-    pinned = [devices[0] if one == _UNPLACED else one for one, devices in zip(pinned, allowed, strict=True)]
-    return Plan(pinned, [DEFAULT] * len(allowed), why=rule, log_order=[*early, *late], notes=notes)
+    chosen = [devices[0] if one == _UNPLACED else one for one, devices in zip(chosen, allowed, strict=True)]
+    return Plan(chosen, [DEFAULT] * len(allowed), why=rule, log_order=[*early, *late], notes=notes)
 
 
 def _followed(graph: Graph) -> dict[int, int]:

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 from simulator.lazy import exported
 
 if TYPE_CHECKING:
+    from simulator.oracle.dry_runs import DryRun as DryRun
+    from simulator.oracle.dry_runs import conversation as conversation
+    from simulator.oracle.dry_runs import dry_run as dry_run
+    from simulator.oracle.dry_runs import extended as extended
     from simulator.oracle.inference import compare_shapes as compare_shapes
-    from simulator.oracle.observation import Observation as Observation
-    from simulator.oracle.observation import conversation as conversation
-    from simulator.oracle.observation import extended as extended
-    from simulator.oracle.observation import observe as observe
     from simulator.oracle.verification import check as check
     from simulator.oracle.verification import check_refusal as check_refusal
 
 _EXPORTS = {
-    "Observation": "simulator.oracle.observation",
+    "DryRun": "simulator.oracle.dry_runs",
     "check": "simulator.oracle.verification",
     "check_refusal": "simulator.oracle.verification",
     "compare_shapes": "simulator.oracle.inference",
-    "conversation": "simulator.oracle.observation",
-    "extended": "simulator.oracle.observation",
-    "observe": "simulator.oracle.observation",
+    "conversation": "simulator.oracle.dry_runs",
+    "extended": "simulator.oracle.dry_runs",
+    "dry_run": "simulator.oracle.dry_runs",
 }
 __all__ = sorted(_EXPORTS)
 

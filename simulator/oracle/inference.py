@@ -24,6 +24,7 @@ from simulator.graph.dtypes import base
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.graph_def import graph_def
 from simulator.oracle import child
+from simulator.oracle.session import quiet
 from simulator.shapes.dims import is_open
 from simulator.shapes.propagation import edge_tensors
 from simulator.shapes.site import written
@@ -195,8 +196,7 @@ def _remember(path: Path, answer: bytes) -> None:
 
 
 def _work(payload: bytes) -> bytes:
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    quiet()
     from tensorflow.core.framework import graph_pb2
     from tensorflow.python.framework import importer, ops
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from simulator.oracle import child
 from simulator.oracle.kernel_cases import KernelCase, cases
-from simulator.oracle.session import configuration, sentence
+from simulator.oracle.session import configuration, quiet, sentence
 
 ENOUGH_S, LEAST, MOST = 8.0, 5, 15  # of a step of kernels; runs that count
 TICK_NS = 1000.0  # of a clock
@@ -50,8 +50,7 @@ def answer(question: bytes) -> bytes:
 def _begin(cores: Sequence[int]) -> dict[str, Any]:
     """Take the cores, start TensorFlow, and time what comes with every op and every step."""
     os.sched_setaffinity(0, cores)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    quiet()
     import tensorflow as tf
     from tensorflow.python.framework import test_util
 

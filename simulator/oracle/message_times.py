@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulator.oracle import child, peers, servers
-from simulator.oracle.session import configuration, no_proxies
+from simulator.oracle.session import configuration, no_proxies, quiet
 
 TASKS = ("/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1")
 MANY, CHAIN = 100, 30  # messages at once, hops in a row
@@ -46,8 +46,7 @@ def answer(question: bytes) -> bytes:
 
 
 def _prepare() -> None:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    quiet()
     no_proxies()
 
 

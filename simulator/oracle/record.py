@@ -39,8 +39,8 @@ from simulator.graph.inlining.expanding import inline, lower
 from simulator.graph.messages import GraphDef, StepStats
 from simulator.graph.sources import read_source
 from simulator.graph.step import choose_step
+from simulator.oracle.dry_runs import GPUS, LOCALHOST, TIMEOUT_S, DryRun, dry_run, without_large_values
 from simulator.oracle.machine import Machine, machine
-from simulator.oracle.observation import GPUS, LOCALHOST, TIMEOUT_S, Observation, observe, without_large_values
 from simulator.oracle.timing import timed
 from simulator.shapes.filling import with_shapes
 from simulator.units import show_bytes
@@ -74,7 +74,7 @@ class Recording:
     fetches: tuple[str, ...]
     soft: bool
     machine: Machine
-    seen: Observation
+    seen: DryRun
     stats: Any | None = None  # StepStats of one step, without what it says of memory
     not_run: str | None = None  # why there are none
 
@@ -129,7 +129,7 @@ def record(
     graph = lower(read_graph(asked))
     cluster = cluster_of(here.devices)
     again = choose_step(graph, feeds=step.feeds, fetches=step.fetches)
-    seen = observe(graph, load_cluster(cluster), step=again, soft=soft, timeout_s=timeout_s)
+    seen = dry_run(graph, load_cluster(cluster), step=again, soft=soft, timeout_s=timeout_s)
     if here.gpus and seen.oracle != GPUS:
         raise OracleError(f"TensorFlow finds {len(here.gpus)} GPUs, but the answer came from {seen.oracle}")
     stats, not_run = _NOTHING
@@ -277,7 +277,7 @@ def _recording(facts: Mapping[str, Any]) -> Recording:
         fetches=tuple(step["fetches"]),
         soft=facts["soft"],
         machine=Machine(**machine),
-        seen=Observation(**seen),
+        seen=DryRun(**seen),
         stats=None if stats is None else StepStats.FromString(base64.b64decode(stats)),
         not_run=facts["not_run"],
     )

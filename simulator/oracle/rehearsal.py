@@ -19,13 +19,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulator.oracle import child
-from simulator.oracle.session import configuration, imported, made_up, sentence, step_of, too_long
+from simulator.oracle.session import configuration, imported, made_up, quiet, sentence, step_of, too_long
 
 _POSITIVE = 0.5  # of made-up biases, scales and variances, of which some are divided by or rooted
 _REPEATED = 8  # a step that takes less than this part of the time runs three times more, for times that are warm
 _SETUP_S = 2.0  # executors and kernels of two callables
-# before the first import of TensorFlow: it says nothing, sees no GPU, and does not load Keras
-_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "TF_USE_LEGACY_KERAS": "1"}
 
 
 def answer(payload: bytes) -> bytes:
@@ -40,7 +38,7 @@ def answer(payload: bytes) -> bytes:
     """
     begun = time.monotonic()
     facts, blobs = child.unpack(payload)
-    os.environ.update(_QUIET)
+    quiet()
     if facts["channels_first"]:
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     os.chdir(facts["folder"])

@@ -27,8 +27,6 @@ MAX_PRINTED_BYTES = 2**32  # the pieces are printed more than once, and as text
 SENTENCE_CHARACTERS = 2000  # it may list every device of the cluster
 # before the first import of TensorFlow, which reads them once
 _ENVIRONMENT = {
-    "TF_CPP_MIN_LOG_LEVEL": "3",  # nothing between the dumped graphs but fatal errors
-    "TF_USE_LEGACY_KERAS": "1",  # else TensorFlow's import loads Keras, which takes a sixth of its time
     "TF_ENABLE_ONEDNN_OPTS": "0",  # its rewriting of ops is a matter of this machine's CPU
     "TF_DUMP_GRAPH_PREFIX": "-",  # stderr: no file that could be left behind
     "TF_DUMP_GRAPH_NAME_FILTER": "partition",
@@ -48,7 +46,7 @@ _DUMPED = re.compile(r"^node \{$.*?^versions \{$.*?^\}$", re.MULTILINE | re.DOTA
 
 
 def answering() -> Callable[[bytes], bytes]:
-    """The function that answers the questions of `observation`; it keeps the servers of each cluster for the next one.
+    """The function that answers the questions of `dry_runs`; it keeps the servers of each cluster for the next one.
 
     Asked: `counts`, this process's devices per type; `master`, the task that holds the master, or "" for a local
     session; `tasks`, the other tasks, for `servers.serve`; `step`, what is fed, fetched and only run, as the fields of
@@ -83,7 +81,7 @@ def answering() -> Callable[[bytes], bytes]:
             target, taken = known[cluster]
         try:
             try:
-                placement, dumps, refusal = observe(graph_def, config, facts["step"], target)
+                placement, dumps, refusal = place_and_cut(graph_def, config, facts["step"], target)
             finally:
                 sent = taken()  # says so if the stand-ins are gone
         except OracleError:
@@ -109,10 +107,19 @@ def _none() -> list[bytes]:
 
 def prepare(*, gpus: bool) -> None:
     """Set the environment that TensorFlow reads when it is imported."""
+    quiet(gpus=gpus)  # nothing stands between the dumped graphs
     os.environ.update(_ENVIRONMENT)
+    no_proxies()
+
+
+def quiet(*, gpus: bool = False) -> None:
+    """Have TensorFlow print nothing but fatal errors, load no Keras, and see no GPU unless `gpus`.
+
+    It reads these variables when it is imported. Keras takes a sixth of the time of that.
+    """
+    os.environ.update({"TF_CPP_MIN_LOG_LEVEL": "3", "TF_USE_LEGACY_KERAS": "1"})
     if not gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    no_proxies()
 
 
 def no_proxies() -> None:
@@ -132,7 +139,7 @@ def configuration(*, soft: bool, logs: bool = False) -> Any:
     return config
 
 
-def observe(
+def place_and_cut(
     graph_def: bytes, config: Any, step: Mapping[str, Sequence[str]], master: str = ""
 ) -> tuple[list[tuple[str, str, str]], str, str | None]:
     """Have the graph placed and cut: (name, op, device) in the order of the log, the dumped text, and a refusal.

@@ -17,7 +17,7 @@ from simulator.graph.messages import GraphDef, merge_text
 from simulator.graph.op_classes import MOVED
 from simulator.laws import assignment_laws, graph_laws
 from simulator.oracle.child import Asking, pack, unpack
-from simulator.oracle.observation import STAND_INS, TIMEOUT_S, Observation, ask, observe
+from simulator.oracle.dry_runs import STAND_INS, TIMEOUT_S, DryRun, ask, dry_run
 from simulator.partitioning.cut import partition, partition_by_task
 from simulator.partitioning.laws import partition_laws
 
@@ -69,7 +69,7 @@ def check(
     hard = mode == "pin" and not given_up
     # devices can be written into the nodes that there are in the end
     asked = graph if pinned is None else graph.imported()
-    seen = observe(
+    seen = dry_run(
         asked, cluster, step=step, soft=soft and not hard, devices=pinned, timeout_s=timeout_s, asking=asking
     )
     return {
@@ -89,7 +89,7 @@ def check(
     }
 
 
-def _unseen_cuts(cluster: Cluster, partitions: Partitions, seen: Observation) -> list[str]:
+def _unseen_cuts(cluster: Cluster, partitions: Partitions, seen: DryRun) -> list[str]:
     """The tasks that would cut their piece further, between several devices; stand-ins do not.
 
     The master's own task does so, within the real server.
@@ -106,10 +106,10 @@ def agreement(
     cluster: Cluster,
     assignment: Assignment,
     step: Step,
-    seen: Observation,
+    seen: DryRun,
     informed: Informed | None = None,
 ) -> dict[str, Any]:
-    """The agreement of placement, order of the log and partition with an observation: that part of `check`."""
+    """The agreement of placement, order of the log and partition with a dry run: that part of `check`."""
     placement, partition = differences(graph, cluster, assignment, step, seen)
     if informed is not None and seen.refusal is None and placement.differences:
         again = differences(graph, cluster, informed(seen.placement), step, seen)
@@ -126,16 +126,16 @@ def agreement(
 
 
 def differences(
-    graph: Graph, cluster: Cluster, assignment: Assignment, step: Step, seen: Observation
+    graph: Graph, cluster: Cluster, assignment: Assignment, step: Step, seen: DryRun
 ) -> tuple[Comparison, Comparison]:
-    """Placement and partition compared with an observation; all differ, without a list, if TensorFlow refused."""
+    """Placement and partition compared with a dry run; all differ, without a list, if TensorFlow refused."""
     cut = _cuts(graph, cluster, assignment, step, seen)
     if seen.refusal is not None:
         return Comparison(0, len(graph), 0, ()), Comparison(0, cut.of, 0, ())
     return compare(assignment, seen.placement, graph=graph), cut
 
 
-def _cuts(graph: Graph, cluster: Cluster, assignment: Assignment, step: Step, seen: Observation) -> Comparison:
+def _cuts(graph: Graph, cluster: Cluster, assignment: Assignment, step: Step, seen: DryRun) -> Comparison:
     """Our cut compared with TensorFlow's, of the same flavour on the same cluster.
 
     If they differ, control flow is put where TensorFlow moved it, as far as that is by chance, and compared again.
@@ -160,7 +160,7 @@ def _cut(
     cluster: Cluster,
     assignment: Assignment,
     step: Step,
-    seen: Observation,
+    seen: DryRun,
     moved: Mapping[str, str],
 ) -> Comparison:
     """Compare a master's cut: the pieces that it sends to its workers.
@@ -187,7 +187,7 @@ def _cut(
     )
 
 
-def _log_order(graph: Graph, assignment: Assignment, seen: Observation) -> dict[str, int] | None:
+def _log_order(graph: Graph, assignment: Assignment, seen: DryRun) -> dict[str, int] | None:
     """The number of places of TensorFlow's log that hold the predicted node; None: nothing was predicted."""
     if assignment.log_order is None:
         return None
@@ -260,11 +260,11 @@ def check_refusal(
 
     Raises OracleError if TensorFlow is missing or does not answer.
     """
-    seen = observe(graph, cluster, step=step, soft=soft, timeout_s=timeout_s, asking=asking)
+    seen = dry_run(graph, cluster, step=step, soft=soft, timeout_s=timeout_s, asking=asking)
     return compare_refusals(graph, error, seen)
 
 
-def compare_refusals(graph: Graph, error: InfeasibleError | GraphError, seen: Observation) -> Refusal:
+def compare_refusals(graph: Graph, error: InfeasibleError | GraphError, seen: DryRun) -> Refusal:
     """Our refusal beside what was observed."""
     name = f"TensorFlow {seen.tensorflow}"
     if seen.refusal is None or len(seen.placement) >= len(graph):  # later refusals are not the placer's

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from simulator.errors import OracleError
 from simulator.oracle import child
 from simulator.oracle.child import Asking
-from simulator.oracle.observation import Observation, observe
+from simulator.oracle.dry_runs import DryRun, dry_run
 from tests.difference.cases import Case
 from tests.difference.forking import keep_answering
 
@@ -30,13 +30,13 @@ def conversation() -> Iterator[Asking]:
         yield asking
 
 
-def ask(asking: Asking, case: Case) -> Observation | None:
+def ask(asking: Asking, case: Case) -> DryRun | None:
     """What TensorFlow does with a case; None if its importer refuses the graph, so that there is nothing to compare.
 
     Raises OracleError(DIED) if its process dies of the case, or does not come to an end.
     """
     try:
-        return observe(
+        return dry_run(
             case.graph,
             case.cluster,
             step=case.step,

@@ -16,7 +16,7 @@ from simulator.costs.estimate import estimate
 from simulator.errors import GraphError, InfeasibleError
 from simulator.execution.loops.choices import EndlessError
 from simulator.oracle.child import Asking
-from simulator.oracle.observation import Observation, extended
+from simulator.oracle.dry_runs import DryRun, extended
 from simulator.oracle.verification import compare_refusals, complaint, differences
 from simulator.partitioning.cut import partition
 from tests.difference.asking import ask
@@ -60,7 +60,7 @@ def verdict_on(asking: Asking, case: Case) -> Verdict | None:
     return first
 
 
-def judged(case: Case, seen: Observation) -> Verdict:
+def judged(case: Case, seen: DryRun) -> Verdict:
     """Hold our answer against TensorFlow's."""
     cluster = extended(case.cluster)
     whole = seen.refusal is None or len(seen.placement) >= len(case.graph)  # later refusals are not the placer's
@@ -97,12 +97,12 @@ def _placed(case: Case, cluster: Cluster, seen: Mapping[str, str] = NOTHING) -> 
     return place(case.graph, cluster, costs, step=case.step, algorithm="tensorflow", soft=case.soft, seen=seen)
 
 
-def _both_refuse(case: Case, error: InfeasibleError | GraphError, seen: Observation) -> Verdict:
+def _both_refuse(case: Case, error: InfeasibleError | GraphError, seen: DryRun) -> Verdict:
     found = compare_refusals(case.graph, error, seen)
     return Verdict(refused=True) if found.agree else Verdict(REFUSAL, f"{found.said}\n    ours   {error}".rstrip())
 
 
-def _cut(case: Case, placed: Assignment, cluster: Cluster, seen: Observation) -> Verdict:
+def _cut(case: Case, placed: Assignment, cluster: Cluster, seen: DryRun) -> Verdict:
     _, found = differences(case.graph, cluster, placed, case.step, seen)
     levels = [found]
     if case.real_workers:

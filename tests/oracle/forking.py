@@ -179,12 +179,12 @@ def end() -> None:
 
 
 def _be_template(kind: str, asked: socket.socket) -> None:
-    from simulator.oracle import rehearsal, session
+    from simulator.oracle import session
 
     if kind == _PREPARED:
         session.prepare(gpus=False)
     else:
-        os.environ.update(rehearsal._QUIET)
+        session.quiet()
     import tensorflow  # noqa: F401  # once for all forks
 
     for name in [name for name in sys.modules if name.split(".")[0] in ("simulator", "tests")]:

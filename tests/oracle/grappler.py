@@ -20,7 +20,7 @@ from simulator.errors import OracleError
 from simulator.graph.graph_def import graph_def
 from simulator.oracle import child
 from simulator.oracle.child import Asking
-from simulator.oracle.observation import without_large_values
+from simulator.oracle.dry_runs import without_large_values
 from simulator.oracle.session import prepare, sentence
 from simulator.units import Nanos
 

@@ -2,7 +2,7 @@
 
 Where it is no fork (`forking`) it also loads TensorFlow, which takes seconds.
 
-A test whose subject is the process itself takes one of its own, by `child.run` or `observation.ask`.
+A test whose subject is the process itself takes one of its own, by `child.run` or `dry_runs.ask`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def staying(module: str, *args: str) -> Asking:
 
 
 def ask_staying(question: bytes, timeout_s: float) -> bytes:
-    """As `observation.ask`, in the process that stays."""
+    """As `dry_runs.ask`, in the process that stays."""
     return staying("simulator.oracle.session")(question, timeout_s)
 
 

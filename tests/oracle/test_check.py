@@ -21,7 +21,7 @@ from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step
 from simulator.oracle import child
 from simulator.oracle.child import Asking
-from simulator.oracle.observation import STAND_INS, Observation, _logged, ask, extended
+from simulator.oracle.dry_runs import STAND_INS, DryRun, _logged, ask, extended
 from simulator.oracle.verification import _unseen_cuts, agreement, check, check_refusal, complaint
 from simulator.partitioning.cut import partition_by_task
 from tests.difference.examples import EXAMPLES
@@ -104,7 +104,7 @@ def test_what_stand_ins_do_not_cut_is_named() -> None:
     graph, cluster = training(), load_cluster("ps=1,worker=2x2gpu")
     gpu = cluster.index["/job:worker/replica:0/task:0/device:GPU:1"]
     cut = partition(graph, by_hand(graph, cluster, [0, 0, gpu, 0, 0, gpu - 1]), cluster, step=whole(graph), legal=False)
-    seen = Observation(oracle=STAND_INS, tensorflow="2.21.0", placement={}, added_task=STANDIN_CLIENT)
+    seen = DryRun(oracle=STAND_INS, tensorflow="2.21.0", placement={}, added_task=STANDIN_CLIENT)
     assert _unseen_cuts(cluster, cut, seen) == ["/job:worker/replica:0/task:0"]
     assert _unseen_cuts(cluster, cut, replace(seen, added_task=None)) == []  # the real master cuts its own task's piece
     assert _unseen_cuts(cluster, cut, replace(seen, oracle="local session")) == []
@@ -153,7 +153,7 @@ def whole(graph: Graph) -> Step:
     return choose_step(graph, fetches=["update", "step"])
 
 
-def recorded() -> tuple[Graph, Cluster, Assignment, Observation]:
+def recorded() -> tuple[Graph, Cluster, Assignment, DryRun]:
     """A prediction, and an answer that agrees with it."""
     graph, cluster = training(), extended(load_cluster("ps=1,worker=1x1gpu"))
     step = whole(graph)
@@ -164,10 +164,10 @@ def recorded() -> tuple[Graph, Cluster, Assignment, Observation]:
         pieces.setdefault(node.device.rpartition("/")[0], GraphDef()).node.add().CopyFrom(node)
     assert ours.log_order is not None
     logged = {graph.names[row]: ours.name_of(row) for row in ours.log_order.tolist()}
-    return graph, cluster, ours, Observation(STAND_INS, "2.21.0", logged, tuple(pieces.values()))
+    return graph, cluster, ours, DryRun(STAND_INS, "2.21.0", logged, tuple(pieces.values()))
 
 
-def held(graph: Graph, cluster: Cluster, ours: Assignment, seen: Observation) -> dict[str, Any]:
+def held(graph: Graph, cluster: Cluster, ours: Assignment, seen: DryRun) -> dict[str, Any]:
     return agreement(graph, cluster, ours, whole(graph), seen)
 
 
@@ -179,40 +179,40 @@ def test_a_recorded_answer_is_compared_without_tensorflow() -> None:
     assert found["differences"] == []
 
 
-def another_device(seen: Observation) -> Observation:
+def another_device(seen: DryRun) -> DryRun:
     first, *_ = seen.placement
     return replace(seen, placement={**seen.placement, first: "/job:worker/replica:0/task:0/device:CPU:0"})
 
 
-def a_node_less(seen: Observation) -> Observation:
+def a_node_less(seen: DryRun) -> DryRun:
     _, *rest = seen.placement.items()
     return replace(seen, placement=dict(rest))
 
 
-def another_graph(seen: Observation) -> Observation:
+def another_graph(seen: DryRun) -> DryRun:
     return replace(seen, placement={f"{name}_1": device for name, device in seen.placement.items()})
 
 
-def another_order(seen: Observation) -> Observation:
+def another_order(seen: DryRun) -> DryRun:
     return replace(seen, placement=dict(reversed(list(seen.placement.items()))))
 
 
-def a_piece_less(seen: Observation) -> Observation:
+def a_piece_less(seen: DryRun) -> DryRun:
     return replace(seen, partitions=seen.partitions[1:])
 
 
-def a_piece_twice(seen: Observation) -> Observation:
+def a_piece_twice(seen: DryRun) -> DryRun:
     return replace(seen, partitions=(*seen.partitions, seen.partitions[0]))
 
 
-def another_key(seen: Observation) -> Observation:
+def another_key(seen: DryRun) -> DryRun:
     pieces = [GraphDef.FromString(piece.SerializeToString()) for piece in seen.partitions]
     sent = next(node for piece in pieces for node in piece.node if node.op == "_Send")
     sent.attr["tensor_name"].s += b"0"
     return replace(seen, partitions=tuple(pieces))
 
 
-MUTATIONS: dict[Callable[[Observation], Observation], str] = {
+MUTATIONS: dict[Callable[[DryRun], DryRun], str] = {
     another_device: "placement",
     a_node_less: "placement",
     another_graph: "placement",
@@ -224,7 +224,7 @@ MUTATIONS: dict[Callable[[Observation], Observation], str] = {
 
 
 @pytest.mark.parametrize("mutate", MUTATIONS)
-def test_a_stale_or_changed_answer_does_not_agree(mutate: Callable[[Observation], Observation]) -> None:
+def test_a_stale_or_changed_answer_does_not_agree(mutate: Callable[[DryRun], DryRun]) -> None:
     graph, cluster, ours, seen = recorded()
     found = held(graph, cluster, ours, mutate(seen))
     wrong = {what for what in ("placement", "log_order", "partition") if found[what]["agree"] != found[what]["of"]}

@@ -10,7 +10,7 @@ from simulator.cluster.description import load_cluster
 from simulator.errors import InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.oracle.observation import conversation, observe
+from simulator.oracle.dry_runs import conversation, dry_run
 from simulator.placer.constraints import constrain
 from tests.oracle.test_local import runs
 from tests.strategies import Rows, colocation, type_attr, typed
@@ -83,7 +83,7 @@ def answers(questions: Any) -> Any:
     cluster = load_cluster("cpu=4")
     with conversation() as asking:
         seen = [
-            observe(graph, cluster, step=runs(graph, graph.names[-1]), soft=soft, devices=devices, asking=asking)
+            dry_run(graph, cluster, step=runs(graph, graph.names[-1]), soft=soft, devices=devices, asking=asking)
             for graph, soft, devices in questions
         ]
     return [(one.placement, one.refusal) for one in seen]

@@ -12,7 +12,7 @@ from simulator.graph.dtypes import REF
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
-from simulator.oracle.observation import extended, observe
+from simulator.oracle.dry_runs import dry_run, extended
 from simulator.partitioning.cut import partition, partition_by_task
 from tests.execution.cases import assigned
 from tests.oracle.staying import ask_staying
@@ -57,7 +57,7 @@ def random_step(graph: Graph, random: Random) -> Step:
 def differences(graph: Graph, devices: list[int], on: Cluster, step: Step) -> list[str]:
     """The nodes that are not equal as they stand, of all pieces that TensorFlow shows."""
     where = [on.devices[row].name for row in devices]
-    seen = observe(graph, on, step=step, devices=where, asking=ask_staying)
+    seen = dry_run(graph, on, step=step, devices=where, asking=ask_staying)
     assert seen.refusal is None
     cut = partition if on is LOCAL else partition_by_task
     on = extended(on)  # whose client is the task that is added for the master

@@ -15,7 +15,7 @@ from simulator.graph import ops, registry
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue, NodeDef
 from simulator.oracle import child
-from simulator.oracle.observation import conversation, observe
+from simulator.oracle.dry_runs import conversation, dry_run
 from simulator.placer.colocation import EXEMPT
 from tests.graph.inlining.functional import function
 from tests.graph.inlining.functional import graph as functional_graph
@@ -87,7 +87,7 @@ def placed(samples: Sequence[Any]) -> dict[str, str]:
                 while todo:
                     node = todo.pop()
                     graph = apart(node)
-                    seen = observe(graph, cluster, step=runs(graph, "op"), asking=asking)
+                    seen = dry_run(graph, cluster, step=runs(graph, "op"), asking=asking)
                     found[node.op] = seen.placement.get("op", "")[-1:]
         except OracleError as error:
             if "ended without an answer" not in str(error):

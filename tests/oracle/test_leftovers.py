@@ -18,7 +18,7 @@ import pytest
 from simulator.cluster.description import load_cluster
 from simulator.errors import OracleError
 from simulator.oracle.child import Asking
-from simulator.oracle.observation import Observation, conversation, observe
+from simulator.oracle.dry_runs import DryRun, conversation, dry_run
 from tests.oracle.processes import gone, traces
 from tests.oracle.test_local import runs
 from tests.oracle.test_standin import training
@@ -29,7 +29,7 @@ Left = tuple[list[int], dict[str, str]]
 _ASKS_FOR_EVER = """
 import sys
 from tests.oracle.test_leftovers import asked
-from simulator.oracle.observation import conversation
+from simulator.oracle.dry_runs import conversation
 with conversation() as asking:
     asked(asking)
     print("ready", flush=True)
@@ -39,7 +39,7 @@ with conversation() as asking:
 _ASKS_ONCE = """
 import sys
 from tests.oracle.test_leftovers import asked
-from simulator.oracle.observation import ask
+from simulator.oracle.dry_runs import ask
 print(len(asked(ask).placement), file=open(sys.argv[1], "w"))
 """
 # A network of its own, with two ports to be given away.
@@ -52,7 +52,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as lo:
     fcntl.ioctl(lo, SET_FLAGS, struct.pack("16sH14x", b"lo", UP))
 open("/proc/sys/net/ipv4/ip_local_port_range", "w").write("40000 40001")
 from tests.oracle.test_leftovers import asked  # only now, as a process of several threads can't leave its user
-from simulator.oracle.observation import ask
+from simulator.oracle.dry_runs import ask
 asked(ask, "ps=4,worker=4x1gpu")
 """
 # Root may have any number of processes, so it becomes somebody else first.
@@ -66,10 +66,10 @@ child.run("tests.oracle.answering", b"", timeout_s=20, args=["reverse"])
 """
 
 
-def asked(asking: Asking, cluster: str = "ps=1,worker=2x2gpu", timeout_s: float = 60) -> Observation:
+def asked(asking: Asking, cluster: str = "ps=1,worker=2x2gpu", timeout_s: float = 60) -> DryRun:
     graph = training()
     step = runs(graph, "update")
-    return observe(graph, load_cluster(cluster), step=step, asking=asking, timeout_s=timeout_s)
+    return dry_run(graph, load_cluster(cluster), step=step, asking=asking, timeout_s=timeout_s)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from simulator.columns import ids
 from simulator.errors import InfeasibleError, OracleError
 from simulator.graph.graph import Graph
 from simulator.graph.step import choose_step
-from simulator.oracle.observation import conversation, observe
+from simulator.oracle.dry_runs import conversation, dry_run
 from simulator.oracle.verification import complaint
 from simulator.placer.constraints import constrain
 from simulator.placer.legality import require_legal
@@ -52,7 +52,7 @@ def test_we_refuse_what_tensorflow_would_not_run_as_it_stands(described: str) ->
                 ours = str(error)
             pins = [assignment.name_of(row) for row in range(len(graph))]
             try:
-                seen = observe(graph, on, step=choose_step(graph), soft=False, devices=pins, asking=asking)
+                seen = dry_run(graph, on, step=choose_step(graph), soft=False, devices=pins, asking=asking)
             except OracleError:  # what cannot be imported is judged by nobody
                 continue
             if seen.refusal and not seen.placement and complaint(seen.refusal) is None:

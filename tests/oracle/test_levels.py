@@ -13,7 +13,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.graph_def import graph_def
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
-from simulator.oracle.observation import observe
+from simulator.oracle.dry_runs import dry_run
 from simulator.partitioning.cut import partition, partition_by_task
 from simulator.partitioning.partitions import Partitions
 from tests.execution.cases import assigned, cluster
@@ -60,7 +60,7 @@ def nodes_by(places: list[str], pieces: Partitions, rows: list[int]) -> dict[str
 
 def asked(graph: Graph, devices: list[int], on: Cluster, step: Step, **options: Any) -> tuple[Any, Any]:
     """What TensorFlow says, and its placement as ours."""
-    seen = observe(
+    seen = dry_run(
         graph, on, step=step, devices=[on.devices[row].name for row in devices], asking=ask_staying, **options
     )
     assert seen.refusal is None

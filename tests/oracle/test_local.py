@@ -11,7 +11,7 @@ from simulator.errors import OracleError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step
-from simulator.oracle.observation import LOCAL, observe
+from simulator.oracle.dry_runs import LOCAL, dry_run
 from tests.oracle.staying import ask_staying
 from tests.strategies import Rows, colocation, type_attr, typed
 
@@ -58,7 +58,7 @@ def test_a_graph_that_cannot_run_is_placed_and_cut_and_nothing_of_it_is_run(
     monkeypatch.setenv("TMPDIR", str(scratch))
     monkeypatch.chdir(scratch)
     graph = not_runnable(tmp_path / "written")
-    seen = observe(graph, load_cluster("cpu=3"), step=runs(graph, "write"))
+    seen = dry_run(graph, load_cluster("cpu=3"), step=runs(graph, "write"))
     assert seen.oracle == LOCAL
     assert seen.refusal is None
     assert seen.tensorflow.startswith("2.")
@@ -85,7 +85,7 @@ def test_the_log_is_in_tensorflows_order_generators_last() -> None:
     rows.add("v", "VariableV2", **typed("VariableV2"))
     rows.add("d", "Neg", ["c"], **typed("Neg", (4,)))
     graph = rows.built()
-    assert list(observe(graph, load_cluster("cpu=1"), step=runs(graph, "d"), asking=ask_staying).placement) == [
+    assert list(dry_run(graph, load_cluster("cpu=1"), step=runs(graph, "d"), asking=ask_staying).placement) == [
         "v",
         "d",
         "c",
@@ -99,7 +99,7 @@ def test_the_device_strings_are_read_as_they_stand() -> None:
     rows.add("c", "Const", **typed("Const", (4,)))
     rows.add("w", "Neg", ["c"], **typed("Neg", (4,)), _class=colocation("v"), device="/cpu:1")
     graph = rows.built()
-    seen = observe(graph, load_cluster("cpu=2"), step=runs(graph, "w"), asking=ask_staying)
+    seen = dry_run(graph, load_cluster("cpu=2"), step=runs(graph, "w"), asking=ask_staying)
     assert seen.placement["v"] == seen.placement["w"] == f"{LOCALHOST}1"
 
 
@@ -110,7 +110,7 @@ def test_only_what_the_step_needs_is_in_the_pieces() -> None:
     rows.add("a", "Neg", ["fed"], **typed("Neg", (4,)))
     rows.add("b", "Neg", ["a"], **typed("Neg", (4,)))
     graph = rows.built()
-    seen = observe(graph, load_cluster("cpu=1"), step=runs(graph, "a:0", feeds=("fed:0",)))
+    seen = dry_run(graph, load_cluster("cpu=1"), step=runs(graph, "a:0", feeds=("fed:0",)))
     assert sorted(seen.placement) == ["a", "b", "c", "fed"]
     assert sorted(node.op for node in seen.partitions[0].node) == ["Neg", "_Arg", "_Retval"]
 
@@ -119,7 +119,7 @@ def test_what_tensorflow_refuses_is_told_in_its_own_words() -> None:
     rows = Rows()
     rows.add("c", "Const", **typed("Const", (4,)), device="/job:ps/task:0")
     graph = rows.built()
-    seen = observe(graph, load_cluster("cpu=2"), step=runs(graph, "c"), asking=ask_staying)
+    seen = dry_run(graph, load_cluster("cpu=2"), step=runs(graph, "c"), asking=ask_staying)
     assert seen.refusal is not None
     assert "Cannot assign a device for operation c" in seen.refusal
     assert (dict(seen.placement), seen.partitions) == ({}, ())
@@ -129,7 +129,7 @@ def test_what_tensorflow_does_not_import_is_told_in_its_own_words() -> None:
     rows = Rows()
     rows.add("c", "NoSuchOp")
     graph = rows.built()
-    seen = observe(graph, load_cluster("cpu=2"), step=runs(graph, "c"), asking=ask_staying)
+    seen = dry_run(graph, load_cluster("cpu=2"), step=runs(graph, "c"), asking=ask_staying)
     assert seen.refusal is not None
     assert "NoSuchOp" in seen.refusal
 
@@ -147,7 +147,7 @@ def test_large_constants_do_not_travel() -> None:
         rows.add(name, "Const", dtype=type_attr(dtype), value=value)
     rows.add("all", "NoOp", ["^floats", "^strings", "^ints"])
     graph = rows.built()
-    seen = observe(graph, load_cluster("cpu=1"), step=runs(graph, "all"), asking=ask_staying)
+    seen = dry_run(graph, load_cluster("cpu=1"), step=runs(graph, "all"), asking=ask_staying)
     assert seen.refusal is None
     (piece,) = seen.partitions
     assert len(piece.node) == 4
@@ -160,12 +160,12 @@ def test_hard_placement_takes_no_other_device() -> None:
     rows.add("d", "Neg", ["c"], **typed("Neg", (4,)))
     graph = rows.built()
     where = [f"{LOCALHOST}1", f"{LOCALHOST}7"]
-    refused = observe(
+    refused = dry_run(
         graph, load_cluster("cpu=2"), step=runs(graph, "d"), soft=False, devices=where, asking=ask_staying
     )
     assert refused.refusal is not None
     assert "d" not in refused.placement
-    taken = observe(graph, load_cluster("cpu=2"), step=runs(graph, "d"), devices=where, asking=ask_staying)
+    taken = dry_run(graph, load_cluster("cpu=2"), step=runs(graph, "d"), devices=where, asking=ask_staying)
     assert taken.placement == {"c": f"{LOCALHOST}1", "d": f"{LOCALHOST}0"}
 
 
@@ -174,7 +174,7 @@ def test_a_time_limit_is_kept() -> None:
     rows.add("c", "Const", **typed("Const", (4,)))
     graph = rows.built()
     with pytest.raises(OracleError, match=r"did not answer within 0\.001 s"):
-        observe(graph, load_cluster("cpu=2"), step=runs(graph, "c"), timeout_s=0.001)
+        dry_run(graph, load_cluster("cpu=2"), step=runs(graph, "c"), timeout_s=0.001)
 
 
 def test_making_the_kernels_of_a_step_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,6 +188,6 @@ def test_making_the_kernels_of_a_step_writes_no_file(tmp_path: Path, monkeypatch
             name, "DumpTensor", ["x"], T=type_attr(), enabled=AttrValue(b=True), log_dir_path=text_attr(folder), **named
         )
     graph = rows.built()
-    seen = observe(graph, load_cluster("cpu=2"), step=runs(graph, "here", "there"))
+    seen = dry_run(graph, load_cluster("cpu=2"), step=runs(graph, "here", "there"))
     assert (seen.refusal, set(seen.placement)) == (None, {"x", "here", "there"})
     assert list(tmp_path.iterdir()) == []

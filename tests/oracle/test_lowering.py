@@ -17,7 +17,7 @@ from simulator.graph.inlining.expanding import inline, lower
 from simulator.graph.step import choose_step
 from simulator.oracle import child
 from simulator.oracle.child import Asking
-from simulator.oracle.observation import extended
+from simulator.oracle.dry_runs import extended
 from simulator.oracle.verification import check
 from tests.oracle.lowering import KEPT
 

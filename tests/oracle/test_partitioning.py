@@ -15,7 +15,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.graph_def import graph_def
 from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step, choose_step
-from simulator.oracle.observation import Observation, observe
+from simulator.oracle.dry_runs import DryRun, dry_run
 from simulator.oracle.verification import check
 from simulator.partitioning.cut import partition, partition_by_task
 from simulator.partitioning.partitions import Partitions, partition_files
@@ -50,9 +50,9 @@ def many(seeds: range, on: Cluster, *, loops: int, depth: int = 1) -> tuple[Grap
     return graph, devices, step
 
 
-def both(graph: Graph, devices: list[int], on: Cluster, step: Step) -> tuple[Partitions, Observation]:
+def both(graph: Graph, devices: list[int], on: Cluster, step: Step) -> tuple[Partitions, DryRun]:
     """Our cut and TensorFlow's, of the placement that TensorFlow made of these requests."""
-    seen = observe(graph, on, step=step, devices=[on.devices[row].name for row in devices])
+    seen = dry_run(graph, on, step=step, devices=[on.devices[row].name for row in devices])
     assert seen.refusal is None
     placed = assigned(on, [on.index[seen.placement[name]] for name in graph.names])
     return partition(graph, placed, on, step=step), seen
@@ -86,7 +86,7 @@ def test_every_node_is_that_of_tensorflow(seeds: range, depth: int) -> None:
 
 def test_what_a_master_sends_to_tasks_with_gpus_is_ours() -> None:
     graph, devices, step = many(range(30), CROWD, loops=0)
-    seen = observe(graph, CROWD, step=step, devices=[CROWD.devices[row].name for row in devices])
+    seen = dry_run(graph, CROWD, step=step, devices=[CROWD.devices[row].name for row in devices])
     placed = assigned(CROWD, [CROWD.index[seen.placement[name]] for name in graph.names])
     found = compare(partition_by_task(graph, placed, CROWD, step=step), seen.partitions, graph=graph)
     assert found.differences == ()

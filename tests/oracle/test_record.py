@@ -23,9 +23,9 @@ from simulator.graph.importer import read_graph
 from simulator.graph.inlining.expanding import lower
 from simulator.graph.messages import AttrValue, GraphDef
 from simulator.graph.purposes import first_values
-from simulator.oracle import machine, observation, record
+from simulator.oracle import dry_runs, machine, record
+from simulator.oracle.dry_runs import GPUS, LOCAL, STAND_INS, DryRun, dry_run
 from simulator.oracle.machine import Machine
-from simulator.oracle.observation import GPUS, LOCAL, STAND_INS, Observation, observe
 from simulator.oracle.record import Recording, load
 from simulator.oracle.verification import differences
 from tests.oracle.test_local import runs
@@ -79,17 +79,17 @@ def first(message: Any, *ops: str) -> Any:
     return next(node for piece in message for node in piece.node if node.op in ops)
 
 
-def another_device(seen: Observation) -> Observation:
+def another_device(seen: DryRun) -> DryRun:
     name, device = next(iter(seen.placement.items()))
     return replace(seen, placement={**seen.placement, name: device[:-1] + str((int(device[-1]) + 1) % 4)})
 
 
-def a_line_less(seen: Observation) -> Observation:
+def a_line_less(seen: DryRun) -> DryRun:
     return replace(seen, placement=dict(list(seen.placement.items())[1:]))
 
 
-def cut_by(change: Callable[[list[Any]], object]) -> Callable[[Observation], Observation]:
-    def changed(seen: Observation) -> Observation:
+def cut_by(change: Callable[[list[Any]], object]) -> Callable[[DryRun], DryRun]:
+    def changed(seen: DryRun) -> DryRun:
         pieces = [GraphDef.FromString(piece.SerializeToString()) for piece in seen.partitions]
         change(pieces)
         return replace(seen, partitions=tuple(pieces))
@@ -124,7 +124,7 @@ def forget_a_wait(pieces: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("change", [another_device, a_line_less])
-def test_a_record_with_another_placement_fails(told: Recording, change: Callable[[Observation], Observation]) -> None:
+def test_a_record_with_another_placement_fails(told: Recording, change: Callable[[DryRun], DryRun]) -> None:
     placed, cut, _ = replayed(replace(told, seen=change(told.seen)))
     assert (len(placed.differences), len(cut.differences)) == (1, 0)
 
@@ -271,8 +271,8 @@ def test_a_driver_without_a_gpu_counts_as_none_both_for_the_question_and_for_the
     (device_files / "nvidia0").touch()
     cluster = load_cluster("cpu=1,gpu=1")
     assert machine.gpus() == 0
-    assert observation.extended(cluster).tasks == (LOCALHOST, STANDIN_CLIENT)
-    assert observation.extended(load_cluster("cpu=2")).tasks == (LOCALHOST,)
+    assert dry_runs.extended(cluster).tasks == (LOCALHOST, STANDIN_CLIENT)
+    assert dry_runs.extended(load_cluster("cpu=2")).tasks == (LOCALHOST,)
 
 
 @pytest.mark.tensorflow
@@ -281,7 +281,7 @@ def test_gpus_that_are_not_there_are_stood_in_for_and_no_record_says_that_they_w
     rows.add("x", "Placeholder", **typed("Placeholder", (4,)))
     rows.add("y", "Neg", ["x"], **typed("Neg", (4,)))
     graph = rows.built()
-    assert observe(graph, load_cluster("cpu=1,gpu=64"), step=runs(graph, "y")).oracle == STAND_INS
+    assert dry_run(graph, load_cluster("cpu=1,gpu=64"), step=runs(graph, "y")).oracle == STAND_INS
     claimed = replace(SMALL, gpus=("a GPU",) * 64, devices=tuple(session_devices(CPU=1, GPU=64)))
     with pytest.raises(OracleError, match="finds 64 GPUs, but the answer came from stand-in workers"):
         record.record(written(tmp_path / "graph.pb", graph), claimed)

@@ -16,7 +16,7 @@ from simulator.errors import GraphError, InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.inlining.expanding import lower
 from simulator.oracle.child import Asking
-from simulator.oracle.observation import conversation, extended, observe
+from simulator.oracle.dry_runs import conversation, dry_run, extended
 from simulator.oracle.verification import complaint
 from simulator.placer.colocation import inspected
 from simulator.placer.constraints import constrain
@@ -54,7 +54,7 @@ def ours(graph: Graph, cluster: Cluster, soft: bool) -> Any:
 def theirs(graph: Graph, cluster: Cluster, soft: bool, asking: Asking) -> Any:
     """Likewise; a refusal of the importer is a sentence."""
     last = (graph if graph.lowered is None else graph.lowered.given).names[-1]
-    seen = observe(graph, cluster, step=runs(graph, last), soft=soft, asking=asking)
+    seen = dry_run(graph, cluster, step=runs(graph, last), soft=soft, asking=asking)
     if seen.refusal is None:
         return seen.placement
     return complaint(seen.refusal) or seen.refusal
@@ -89,7 +89,7 @@ def test_both_list_the_devices_in_the_same_order(asking: Asking) -> None:
     graph = rows.built()
     with pytest.raises(InfeasibleError) as caught:
         constrain(graph, cluster)
-    seen = observe(graph, cluster, step=runs(graph, "x"), asking=asking)
+    seen = dry_run(graph, cluster, step=runs(graph, "x"), asking=asking)
     mine, other = (re.findall(r"\S+/device:\w+:\d+", text) for text in (str(caught.value), seen.refusal or ""))
     assert mine == other[: len(mine)]
     assert mine[:3] == [f"/job:localhost/replica:0/task:0/device:CPU:{number}" for number in (0, 1, 10)]

@@ -11,7 +11,7 @@ from simulator import choose_step, estimate, load_cluster
 from simulator.cluster.master import connected
 from simulator.graph.graph import Graph
 from simulator.oracle.child import Asking
-from simulator.oracle.observation import conversation, extended, observe
+from simulator.oracle.dry_runs import conversation, dry_run, extended
 from simulator.oracle.verification import differences
 from simulator.training.programs.replicated import replicate
 from simulator.training.regimes import read_regime
@@ -53,7 +53,7 @@ def test_tensorflow_places_and_cuts_a_replicated_graph_as_we_do(
         on = extended(connected(there, program.task))
         step = choose_step(program.graph, feeds=program.feeds, fetches=program.fetches)
         assignment = place(program.graph, on, estimate(program.graph, on), step=step, algorithm="tensorflow")
-        seen = observe(program.graph, on, step=step, asking=ask)
+        seen = dry_run(program.graph, on, step=step, asking=ask)
         assert seen.refusal is None
         placement, cut = differences(program.graph, on, assignment, step, seen)
         assert (placement.agree, cut.agree) == (placement.of, cut.of), (placement.differences, cut.differences)

@@ -10,7 +10,7 @@ from simulator.cluster.description import load_cluster
 from simulator.comparison.comparison import compare
 from simulator.comparison.cut_nodes import nodes_of_messages
 from simulator.oracle.child import Asking
-from simulator.oracle.observation import conversation, observe
+from simulator.oracle.dry_runs import conversation, dry_run
 from tests.partitioning.rules import CASES
 from tests.partitioning.test_rules import cut, placed
 from tests.partitioning.worked import WORKERS, lines, short
@@ -28,7 +28,7 @@ def asking() -> Iterator[Asking]:
 def test_tensorflow_cuts_as_was_worked_out(name: str, asking: Asking) -> None:
     case, on = CASES[name], load_cluster(CASES[name].cluster)
     graph = case.graph()
-    seen = observe(
+    seen = dry_run(
         graph,
         on,
         step=case.step(graph),

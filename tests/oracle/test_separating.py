@@ -13,7 +13,7 @@ from simulator import choose_step, estimate, load_cluster, read_graph
 from simulator.graph.graph import Graph
 from simulator.graph.messages import GraphDef
 from simulator.oracle import child
-from simulator.oracle.observation import observe
+from simulator.oracle.dry_runs import dry_run
 from simulator.training.programs.distributed import distributed
 from simulator.training.programs.program import Program
 from simulator.training.recognition.anatomy import anatomy
@@ -67,7 +67,7 @@ def test_tensorflow_places_what_was_added_as_we_do() -> None:
     cluster = load_cluster("ps=2,worker=2")
     made = distributed(graph, cluster, regime=Regime("sync"))[0].graph
     step = choose_step(made, fetches=["sync_replicas/train", "sync_replicas/tokens"])
-    seen = observe(made, cluster, step=step)
+    seen = dry_run(made, cluster, step=step)
     assert seen.refusal is None
     placed = place(made, cluster, estimate(made, cluster), step=step, algorithm="tensorflow")
     ours = {name: placed.name_of(row) for row, name in enumerate(made.names)}

@@ -11,8 +11,8 @@ from simulator.cluster.description import load_cluster
 from simulator.errors import OracleError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.oracle import child, observation, standin
-from simulator.oracle.observation import STAND_INS, conversation, extended, observe
+from simulator.oracle import child, dry_runs, standin
+from simulator.oracle.dry_runs import STAND_INS, conversation, dry_run, extended
 from tests.oracle.processes import descendants, listening, on_loopback
 from tests.oracle.staying import ask_staying
 from tests.oracle.test_local import runs
@@ -37,7 +37,7 @@ def training() -> Graph:
 def test_a_cluster_with_gpus_is_placed_and_cut_by_task_and_nothing_is_left() -> None:
     graph = training()
     before = descendants(os.getpid())
-    seen = observe(graph, load_cluster("ps=1,worker=1x2gpu"), step=runs(graph, "update"))
+    seen = dry_run(graph, load_cluster("ps=1,worker=1x2gpu"), step=runs(graph, "update"))
     assert descendants(os.getpid()) == before
     assert (seen.oracle, seen.refusal, seen.added_task) == (STAND_INS, None, CLIENT)
     ps, worker = "/job:ps/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:0/device:GPU:1"
@@ -58,7 +58,7 @@ def test_a_cluster_with_gpus_is_placed_and_cut_by_task_and_nothing_is_left() -> 
 def test_a_master_that_has_no_gpu_keeps_its_place_and_shows_its_own_piece() -> None:
     graph = training()
     where = ["/job:ps/task:0"] * 2 + ["/job:worker/task:0"] + [""] * 3
-    seen = observe(graph, load_cluster("ps=1,worker=2"), step=runs(graph, "update"), devices=where, asking=ask_staying)
+    seen = dry_run(graph, load_cluster("ps=1,worker=2"), step=runs(graph, "update"), devices=where, asking=ask_staying)
     assert seen.added_task is None
     assert seen.placement["step"] == "/job:worker/replica:0/task:0/device:CPU:0"
     ops = {node.name: node.op for piece in seen.partitions for node in piece.node}
@@ -70,7 +70,7 @@ DEVICES = ["/job:ps/task:0/cpu:1", "/job:ps/task:0/cpu:0", *["/job:worker/task:1
 
 def test_real_workers_show_how_they_cut_what_the_master_sent_them() -> None:
     graph = training()
-    seen = observe(
+    seen = dry_run(
         graph,
         load_cluster("ps=1x2cpu,worker=2"),
         step=runs(graph, "update"),
@@ -90,7 +90,7 @@ def test_real_workers_show_how_they_cut_what_the_master_sent_them() -> None:
 
 def test_a_task_with_gpus_keeps_its_stand_in() -> None:
     graph = training()
-    seen = observe(
+    seen = dry_run(
         graph, load_cluster("ps=1,worker=1x2gpu"), step=runs(graph, "update"), real_workers=True, asking=ask_staying
     )
     assert len(seen.partitions) == 2
@@ -110,10 +110,10 @@ def test_one_process_answers_about_many_graphs_and_clusters_as_many_would() -> N
         ("ps=1,worker=1x2gpu", {"soft": False}),
     ]
     with conversation() as asking:
-        together = [observe(graph, load_cluster(cluster), step=step, asking=asking, **how) for cluster, how in asked]
-        again = [observe(graph, load_cluster(cluster), step=step, asking=asking, **how) for cluster, how in asked]
+        together = [dry_run(graph, load_cluster(cluster), step=step, asking=asking, **how) for cluster, how in asked]
+        again = [dry_run(graph, load_cluster(cluster), step=step, asking=asking, **how) for cluster, how in asked]
     assert together[3].refusal is not None
-    apart = [observe(graph, load_cluster(cluster), step=step, **how) for cluster, how in asked[:2]]
+    apart = [dry_run(graph, load_cluster(cluster), step=step, **how) for cluster, how in asked[:2]]
     for one, other in [*zip(together, again, strict=True), *zip(apart, together[:2], strict=True)]:
         assert one.placement == other.placement
         assert one.refusal == other.refusal
@@ -130,7 +130,7 @@ def _known(piece: Any) -> bytes:
 
 def test_a_single_task_of_another_name_needs_no_stand_in() -> None:
     graph = replace(training(), requested=("",) * 6)
-    seen = observe(graph, load_cluster("worker=1"), step=runs(graph, "update"), asking=ask_staying)
+    seen = dry_run(graph, load_cluster("worker=1"), step=runs(graph, "update"), asking=ask_staying)
     assert (seen.oracle, seen.refusal, seen.added_task) == (STAND_INS, None, None)
     assert set(seen.placement.values()) == {"/job:worker/replica:0/task:0/device:CPU:0"}
     assert len(seen.partitions) == 1
@@ -141,14 +141,14 @@ def test_replicas_cannot_be_stood_in_for() -> None:
     last = replace(cluster.devices[-1], name="/job:worker/replica:1/task:0/device:CPU:0")
     graph = training()
     with pytest.raises(OracleError, match="/job:worker/replica:1/task:0"):
-        observe(graph, replace(cluster, devices=(*cluster.devices[:-1], last)), step=runs(graph, "update"))
+        dry_run(graph, replace(cluster, devices=(*cluster.devices[:-1], last)), step=runs(graph, "update"))
 
 
 def test_localhost_with_gpus_is_asked_through_a_client_of_its_own() -> None:
     graph = training()
     where = ["/cpu:0", "/cpu:0", "/device:GPU:3", "", "", "/cpu:0"]
     named = ["/job:localhost" + device for device in where]
-    seen = observe(
+    seen = dry_run(
         graph, load_cluster("4gpu"), step=runs(graph, "update"), soft=False, devices=named, asking=ask_staying
     )
     assert (seen.refusal, seen.added_task) == (None, CLIENT)
@@ -156,9 +156,9 @@ def test_localhost_with_gpus_is_asked_through_a_client_of_its_own() -> None:
 
 
 def test_gpus_that_tensorflow_does_not_see_are_stood_in_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observation, "gpus", lambda: 4)
+    monkeypatch.setattr(dry_runs, "gpus", lambda: 4)
     graph = replace(training(), requested=("",) * 6)
-    seen = observe(graph, load_cluster("4gpu"), step=runs(graph, "update"))
+    seen = dry_run(graph, load_cluster("4gpu"), step=runs(graph, "update"))
     assert (seen.oracle, seen.refusal, seen.added_task) == (STAND_INS, None, CLIENT)
     assert seen.placement["grad"] == "/job:localhost/replica:0/task:0/device:GPU:0"
 
@@ -221,13 +221,13 @@ def test_messages_between_master_and_stand_ins_are_bounded(nodes: int, said: str
         rows.add(f"n{number}", "Neg", [f"n{number - 1}"], **typed("Neg"), device=device)
     graph = rows.built()
     with child.conversation("tests.oracle.asking_small") as asking, pytest.raises(OracleError, match=said):
-        observe(graph, load_cluster("ps=1,worker=1x1gpu"), step=runs(graph, graph.names[-1]), asking=asking)
+        dry_run(graph, load_cluster("ps=1,worker=1x1gpu"), step=runs(graph, graph.names[-1]), asking=asking)
 
 
 def test_more_real_workers_than_this_machine_bears_are_refused() -> None:
     graph = training()
     with pytest.raises(OracleError, match=r"35 tasks would need a real worker each, and 32 are the most; ask without"):
-        observe(graph, load_cluster("ps=1,worker=35"), step=runs(graph, "update"), real_workers=True)
+        dry_run(graph, load_cluster("ps=1,worker=35"), step=runs(graph, "update"), real_workers=True)
 
 
 def test_device_attributes_are_written_as_protobuf_would() -> None:

@@ -16,7 +16,7 @@ from simulator.comparison.comparison import compare
 from simulator.comparison.placement_log import Logged, read_log
 from simulator.errors import GraphError, InfeasibleError, OracleError, SimvizError
 from simulator.execution.laws import check_trace
-from simulator.oracle.observation import STAND_INS
+from simulator.oracle.dry_runs import STAND_INS
 from simulator.partitioning.cut import partition
 from simulator.wording import counted, some
 from viz.agreement import with_short_lists

@@ -45,7 +45,7 @@ TIMEOUT_S = 120.0  # TensorFlow's import takes 2 to 10 s, a graph of 20,000 node
 
 
 @dataclass(frozen=True, eq=False)
-class Observation:
+class DryRun:
     """The placement and the partition that TensorFlow made; nothing was run."""
 
     oracle: str  # LOCAL, STAND_INS or GPUS
@@ -55,7 +55,7 @@ class Observation:
     # the master's own task one per device
     partitions: tuple[Any, ...] = ()
     # STAND_INS: one per device, as TensorFlow's own workers cut the pieces that they got: those of the master's task,
-    # and of all tasks to which `observe` gave a real worker
+    # and of all tasks to which `dry_run` gave a real worker
     worker_partitions: tuple[Any, ...] = ()
     refusal: str | None = None  # TensorFlow's own sentence; placement and partitions are then empty or partial
     added_task: str | None = None  # the task that was added to the cluster, to hold the master
@@ -77,14 +77,14 @@ def conversation() -> AbstractContextManager[Asking]:
 
         with conversation() as asking:
             for graph in graphs:
-                seen = observe(graph, cluster, step=choose_step(graph), asking=asking)
+                seen = dry_run(graph, cluster, step=choose_step(graph), asking=asking)
 
     A question that fails (OracleError) leaves the next one a fresh process.
     """
     return child.conversation("simulator.oracle.session")
 
 
-def observe(
+def dry_run(
     graph: Graph,
     cluster: Cluster,
     *,
@@ -95,7 +95,7 @@ def observe(
     recv_scheduling: bool = False,
     timeout_s: float = TIMEOUT_S,
     asking: Asking = ask,
-) -> Observation:
+) -> DryRun:
     """Have TensorFlow place the graph on the cluster and cut the step; nothing of the graph is run.
 
     TensorFlow does not get a graph that was made by `lower`: it gets the original and lowers it by itself.
@@ -103,12 +103,12 @@ def observe(
     in a process of its own, unless the caller has one that it trusts (`conversation`). With `real_workers` each task
     that has CPUs alone gets a real worker, and `worker_partitions` holds its cut of the piece that it got:
 
-        seen = observe(graph, load_cluster("ps=1x2cpu,worker=2x2cpu"), step=step, real_workers=True)
+        seen = dry_run(graph, load_cluster("ps=1x2cpu,worker=2x2cpu"), step=step, real_workers=True)
         seen.partitions          # the master's cut, by task: `_S` names
         seen.worker_partitions   # the workers' cuts, by device: `_G` names
 
     `recv_scheduling` sets the option `enable_recv_scheduling`; TensorFlow dies of it where anything is pruned or
-    copied, or an output is not read. A graph that TensorFlow refuses gives an Observation with `refusal`. Raises
+    copied, or an output is not read. A graph that TensorFlow refuses gives a DryRun with `refusal`. Raises
     OracleError if TensorFlow is missing, fails or takes longer than `timeout_s`. Raises it for `devices` of a graph to
     which TensorFlow would add nodes of its own (`isolated`).
     """
@@ -126,7 +126,7 @@ def observe(
     if here is not None:
         found = _asked(asking, graph, content, {**question, "counts": here}, timeout_s)
         if found is not None:
-            return Observation(oracle=GPUS if here["GPU"] else LOCAL, **found)
+            return DryRun(oracle=GPUS if here["GPU"] else LOCAL, **found)
     cluster = _with_master(cluster)
     master = cluster.client_task
     if odd := [task for task in cluster.tasks if "/replica:0/" not in task]:
@@ -144,7 +144,7 @@ def observe(
     )
     if found is None:
         raise OracleError("TensorFlow could not make the CPU devices that it was asked for; report this as a bug.")
-    return Observation(oracle=STAND_INS, added_task=master if master == STANDIN_CLIENT else None, **found)
+    return DryRun(oracle=STAND_INS, added_task=master if master == STANDIN_CLIENT else None, **found)
 
 
 def extended(cluster: Cluster) -> Cluster:
@@ -180,7 +180,7 @@ def _without_file_names(message: Any) -> Any:
 def _asked(
     asking: Asking, graph: Graph, message: bytes, facts: dict[str, Any], timeout_s: float
 ) -> dict[str, Any] | None:
-    """The fields of an Observation from TensorFlow's process; None: TensorFlow does not see the GPUs asked for."""
+    """The fields of a DryRun from TensorFlow's process; None: TensorFlow does not see the GPUs asked for."""
     reply, blobs = unpack(asking(pack(facts, [message]), timeout_s))
     if not reply["enough"]:
         return None
