@@ -9,4 +9,4 @@ Say: TypeAlias = Callable[[str], None]
 
 
 def silent(said: str) -> None:
-    """Tell nobody."""
+    """Report to nobody."""

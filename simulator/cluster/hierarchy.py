@@ -147,7 +147,7 @@ def crossed(routes: Sequence[Sequence[Route | None]]) -> set[int]:
 
 
 def telling_pairs(routes: Sequence[Sequence[Route | None]]) -> list[tuple[int, int]]:
-    """Pairs of different devices whose routes tell of each link whether one or several devices, or tasks, use it.
+    """Pairs of different devices whose routes show of each link whether one or several devices, or tasks, use it.
 
     Of a table these are all pairs. Of a Hierarchy they are those within a host, and those between each device and a few
     others: of two hosts of its rack, two of another rack and two of a third one. They grow with the devices.

@@ -58,7 +58,7 @@ class State(NamedTuple):
     merged: Annotated[Flags, "n"]  # a data input of this Merge has come
     ready_ns: Annotated[Ints, "J"]  # -1: never
     start_ns: Annotated[Ints, "J"]
-    end_ns: Annotated[Ints, "J"]  # of tasks on shared routes: of all others start, length and lag tell it
+    end_ns: Annotated[Ints, "J"]  # of tasks on shared routes: of all others it follows from start, length and lag
     links_ns: Annotated[Ints, "J"]  # of an arrival: when the links are done with its bytes, as far as is known
     idle: Annotated[Ids, "D"]  # lanes
     left_ns: Annotated[Ints, "D"]  # work of ops that have not begun, where there is one lane, for a run with a limit
@@ -101,7 +101,7 @@ class Threads(NamedTuple):
     lane: Annotated[Ids, "J"]  # of the tasks that have begun, within the device
     unlaunched: Annotated[Ids, "n"]  # inputs that keep an op of a GPU from being launched
     merged: Annotated[Flags, "n"]  # Merges of which a data input counts
-    stack: Annotated[Ids, "n"]  # ops that are launched and whose readers are not told yet
+    stack: Annotated[Ids, "n"]  # ops that are launched and whose readers are not notified yet
     sending: Annotated[Ids, "J"]  # packings that the end of an op made ready
 
 
@@ -170,7 +170,7 @@ class Found(NamedTuple):
     first_of: Annotated[Ids, "X"]  # first task of its chain
     wire_of: Annotated[Ids, "X"]  # first task on the wires
     end_of: Annotated[Ids, "X"]  # its end is the arrival
-    last_of: Annotated[Ids, "X"]  # it tells the readers
+    last_of: Annotated[Ids, "X"]  # it notifies the readers
     sent: Annotated[Ids, "X"]  # copy that it sends, as in `Lives`
     next_led: Annotated[Ids, "X"]  # where in `successor` the next stands that it leads
     group_of: Annotated[Ids, "2D"]  # of each task's host and device memory: the group of tensors that came there last

@@ -159,7 +159,7 @@ def load(loop: CompiledSources = STEP) -> ModuleType:
 
 
 def loads(loop: CompiledSources = STEP) -> bool:
-    """Load the compiled loop, if it can be had; tell whether it can."""
+    """Load the compiled loop, if it can be had; return whether it can."""
     try:
         load(loop)
     except UnsupportedError:  # the caller does without

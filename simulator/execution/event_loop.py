@@ -62,7 +62,7 @@ class Hooks(NamedTuple):
     released: Callable[..., bool]  # (control, task, now): it is left of a step that was cut short
     joins: Callable[
         ..., bool
-    ]  # (control, tasks, state, task, now): a task of a transfer joins; is its start to be told?
+    ]  # (control, tasks, state, task, now): a task of a transfer joins; does its start notify others?
     carries: Callable[..., None]  # (control, task, now): such a task starts
     works: Callable[..., int]  # (control, tasks, task, where, now): a task starts on a device; its duration
     act: Callable[..., int]  # (control, tasks, state, threads, size, now, order, asks): at the end of a round

@@ -72,7 +72,7 @@ def _prepend(task: int, at: int, head: Ids, last: Ids, behind: Ids) -> None:
 def launch(
     threads: Threads, tasks: Tasks, state: State, ready: int, low: int, high: int, turn: int, touches: int
 ) -> int:
-    """Launch ops of GPUs that nothing else keeps, after an arrival told those successors, and all that follows.
+    """Launch ops of GPUs that nothing else keeps, after an arrival notified those successors, and all that follows.
 
     `ready` is one more op that is launched; -1: none.
     """

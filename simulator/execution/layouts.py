@@ -48,7 +48,7 @@ class Nodes(NamedTuple):
     group_edge: Ids  # [G+1] first edge of each group
     edge_tensor: Ids  # [E]
     consumer: Ids  # [E] op
-    reader: Ids  # [E] op that is told when the value is there; ~edge where a Merge is told of a data input
+    reader: Ids  # [E] op that is notified when the value is there; ~edge where it is a Merge and a data input
     host: Flags  # [E] a GPU reads it in host memory
     changes: Flags  # [E] the value changes its memory if both ends are on one GPU
     waits: Ids  # [n] inputs that an op needs: of a Merge's data inputs one; 1 where there are none

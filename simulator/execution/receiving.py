@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.partitioning.partitions import Partitions
 
-MOST_TRIALS = 24  # simulations at most, besides the one that tells the times
+MOST_TRIALS = 24  # simulations at most, besides the one that gives the times
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,7 @@ def simulate(
     keep the processors at both ends busy for a while. A plan that exceeds a device's memory is simulated all the same:
     ask `memory.out_of_memory`.
 
-    Trips and branches that nothing tells are chosen otherwise where something fetched would be dead. `Trace.notes` says
+    Trips and branches that nothing decides are chosen otherwise where a fetch would be dead. `Trace.notes` says
     what was done, and `dead_fetches` what is dead all the same, for which TensorFlow refuses the step.
 
     Raises UnsupportedError for a call whose body is at hand, unless the graph keeps calls on purpose

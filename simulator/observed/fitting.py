@@ -58,7 +58,7 @@ def fitted(graph: Graph, observed: ObservedStep, *, batch: int | None = None, fe
     said += f" (TensorFlow {observed.tensorflow}, {observed.machine})"
     if varied:
         said += f"; {counted(varied, 'of them')} changed from run to run, and counts with its mean size"
-    # the batch was told twice: once for what was asked, once for what was seen
+    # the batch was given twice: once for what was asked, once for what was seen
     return replace(made, notes=(*dict.fromkeys(made.notes), said))
 
 

@@ -37,7 +37,7 @@ def calibrate(say: Say = silent) -> Profile:
     """Measure this machine, in a minute or two; `say` gets a line about the progress.
 
     The machine should do nothing else. Raises OracleError if TensorFlow is missing or fails, and where the system does
-    not tell which cores a process may use (it is Linux that does).
+    not say which cores a process may use (it is Linux that does).
     """
     if not hasattr(os, "sched_getaffinity"):
         raise OracleError("a calibration pins processes to cores, which this system can't; calibrate under Linux")

@@ -31,7 +31,7 @@ class Machine:
     tensorflow: str  # version
     cuda: str | None  # version for which this TensorFlow was built; None: for none
     cudnn: str | None
-    driver: str | None  # version of NVIDIA's driver, as nvidia-smi tells it
+    driver: str | None  # version of NVIDIA's driver, as nvidia-smi prints it
     gpus: tuple[str, ...]  # model and compute capability of each that TensorFlow uses
     processor: str
     cores: int
@@ -106,7 +106,7 @@ def driver() -> str | None:
 
 
 def processor() -> str:
-    """The model of this machine's processor, as the system tells it."""
+    """The model of this machine's processor, as the system names it."""
     described = Path("/proc/cpuinfo")
     for line in described.read_text(encoding="utf-8").splitlines() if described.exists() else ():
         if line.startswith("model name"):

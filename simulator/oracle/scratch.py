@@ -1,7 +1,7 @@
 """A folder in which ops may write, deleted whatever happens to this process.
 
 An exception or Ctrl-C ends the block, and with it the folder. A process that is killed outright ends no block, so a
-second one waits for its end. Nothing tells a process of a kill better than a pipe: its other end closes.
+second one waits for its end. A pipe reports the kill of a process most surely: its other end closes.
 
     this process ── a pipe, nothing written ──▶ sh: read to the end, delete the folder
 """

@@ -1,6 +1,6 @@
 """Verification: the placement and the cut by simviz, or its refusal, compared with those by the real TensorFlow.
 
-Our errors say in substance what TensorFlow says and begin alike, so the same words tell the kind of both.
+Our errors say in substance what TensorFlow says and begin alike, so the same words show the kind of both.
 """
 
 from __future__ import annotations

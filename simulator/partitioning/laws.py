@@ -115,7 +115,7 @@ def _wrong_transfers(graph: Graph, cluster: Cluster, partitions: Partitions, sen
         # a GPU may read a tensor in both of its memories
         host = partitions.graph.ops[recv] == "_HostRecv" and "/device:CPU:" not in partitions.devices[device[recv]]
         # copies of a constant are sent each by itself: what reads one may have been moved to where another goes;
-        # that a node has run may be told twice: by its own end, and by the end of a Recv of its value
+        # that a node has run may be said twice: by its own end, and by the end of a Recv of its value
         made = _through(partitions, source, port, sends)[0] if tensor >= 0 else source
         key = (made, made_port, int(device[recv]), host)
         if key in seen and not (tensor >= 0 and graph.tensor_dtype[tensor] > REF):
@@ -124,7 +124,7 @@ def _wrong_transfers(graph: Graph, cluster: Cluster, partitions: Partitions, sen
 
 
 def _sent(partitions: Partitions, send: int) -> tuple[int, int]:
-    """The node and port whose value a Send tells; port -1: it tells that the node has run."""
+    """The node and port whose value a Send passes on; port -1: it says that the node has run."""
     cut = partitions.graph
     edge = int(cut.in_ptr[send])
     source = int(cut.edge_src[edge])

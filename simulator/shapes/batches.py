@@ -1,7 +1,7 @@
 """Another batch for a file that fixes one: in placeholders and queues, and in all numbers that have to agree with it.
 
 The batch of a file is where examples come in, else where losses, convolutions and products read them. The equations of
-`origins` tell which constants and declared shapes repeat it, alone or multiplied. These numbers are written anew. No
+`origins` show which constants and declared shapes repeat it, alone or multiplied. These numbers are written anew. No
 other number changes, and an op that does not take the new ones is refused by its own rule afterwards.
 """
 

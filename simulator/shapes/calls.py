@@ -93,7 +93,7 @@ class Calls:
             return []
         try:
             body = self._bodies.of(name, attrs)
-        except GraphError:  # a function that no call can make: the cut or the pricing tells of it
+        except GraphError:  # a function that no call can make: the cut or the pricing reports it
             return []
         if len(body.argument_types) != len(given):
             return []

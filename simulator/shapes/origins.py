@@ -2,7 +2,7 @@
 
 An inference with origins takes the way that it takes without, since a `Traced` number is the number itself. Sums,
 products and quotients of such numbers carry their expression along. Where an op asks that two numbers are equal, so are
-their expressions. These equations tell which numbers of the file are one and the same, such as a batch that a dozen
+their expressions. These equations show which numbers of the file are one and the same, such as a batch that a dozen
 constants repeat.
 """
 
@@ -165,7 +165,7 @@ class Origins:
         return not any(self.symbols(form) <= last for form in left)
 
     def _first_ones(self, forms: Sequence[int], last: frozenset[int]) -> list[int]:
-        """Take entries that nothing else tells, which equal the batch and stand first, for the batch of their equation.
+        """Take entries that nothing else says, which equal the batch and stand first, for the batch of their equation.
 
         Such a one may say alone that the batch is a multiple of it, as the rows of a tensor that is laid out anew. One
         is taken at a time, those before other sizes first: of a batch and as many heads only one is the batch.

@@ -287,7 +287,7 @@ class Site:
         return tuple([self.equal(x, y, a, b) for x, y in zip(a, b, strict=True)])
 
     def equal(self, x: int, y: int, a: Dims = None, b: Dims = None) -> int:
-        """The dimension that both are; a number tells more than a symbol."""
+        """The dimension that both are; a number says more than a symbol."""
         if x == y:
             self.equate(x, y)
             return x
@@ -310,7 +310,7 @@ class Site:
 
     def stretched(self, x: int, y: int, a: Dims, b: Dims) -> int:
         """The dimension to which two are stretched, of which one may be 1."""
-        if x == y == 1:  # either may be stretched for another batch: one that comes from elsewhere tells more
+        if x == y == 1:  # either may be stretched for another batch: one that comes from elsewhere says more
             return y if type(x) is int else x
         if x == y or y == 1:
             self.equate(x, y)
@@ -385,7 +385,7 @@ class Contents:
             self.woken += sorted(self.takers.get(key, ()))
 
     def taken(self, key: str, node: int) -> tuple[Dims, ...]:
-        """The contents now; the node is told of changes."""
+        """The contents now; the node is notified of changes."""
         self.takers.setdefault(key, set()).add(node)
         return self.held.get(key, ())
 

@@ -101,7 +101,7 @@ def _agree(declared: Sequence[Shape | None], one: SparsePlaceholders) -> bool:
 
 
 def _as_made(graph: Graph, one: SparsePlaceholders) -> bool:
-    """Whether the file leaves entries open and tells the rank twice: other placeholders beside each other rarely do."""
+    """Whether the file leaves entries open and says the rank twice: other placeholders beside each other rarely do."""
     attrs = [graph.attrs[graph.tensor_node[row]] for row in one]
     indices, values, shape = ((shape_of(of["shape"].shape) or ()) if "shape" in of else () for of in attrs)
     return bool(indices and values and shape) and max(indices[0], values[0]) < 0 < shape[0] and indices[1:] == shape

@@ -82,7 +82,7 @@ def unsized_of(graph: Graph, step: Step) -> Unsized:
     """The tensors of unknown size that a step reads, and the feed for which most of them wait.
 
     A placeholder is preferred, as a feed of anything else replaces what makes it. Ties: the tensor that comes first.
-    Where the size hangs on what the step computes, such as boxes that are left, an observed step tells it.
+    Where the size hangs on what the step computes, such as boxes that are left, an observed step shows it.
     """
     ops = unknown_shapes(graph, step)
     if not ops:

@@ -586,7 +586,7 @@ def reduced_axes(site: Site) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
 
 
 def axes_shapes(site: Site) -> Outputs:
-    """The shapes of BroadcastGradientArgs: vectors, whose lengths only the values tell."""
+    """The shapes of BroadcastGradientArgs: vectors, whose lengths only the values show."""
     found = reduced_axes(site)
     return [site.ranked(1), site.ranked(1)] if found is None else [(len(axes),) for axes in found]
 
@@ -627,7 +627,7 @@ def summed_up(site: Site, out: Outputs) -> Sequence[Value | None]:
 
 
 def differing_shapes(site: Site) -> Outputs:
-    """The shapes of ListDiff: vectors, whose length only the values tell."""
+    """The shapes of ListDiff: vectors, whose length only the values show."""
     found = differing(site, ())[0]
     count = site.fresh() if found is None else len(found)
     return ((count,), (count,))

@@ -158,7 +158,7 @@ def _units(asked: argparse.Namespace, template: Request) -> tuple[Unit, ...]:
     texts = _step_options(asked)
     clusters = tuple(dict.fromkeys(asked.clusters or ["4gpu"]))
     for cluster in clusters:
-        load_cluster(cluster)  # a mistake is told before anything takes long
+        load_cluster(cluster)  # a mistake is reported before anything takes long
     units = []
     for name, path in _graphs(asked.graphs):
         content = _digest(path)
@@ -182,7 +182,7 @@ def _template(asked: argparse.Namespace) -> Request:
             setattr(usual, name, value)
     for budget in asked.budgets or []:
         usual.budget = budget
-        read_request(usual)  # a mistake is told before anything takes long
+        read_request(usual)  # a mistake is reported before anything takes long
     usual.budget = None
     return read_request(usual)
 

@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None, *, begin: Callable[[], None] = 
 
 
 def _ended(work: Callable[[], int], graph: str | None, written: list[str]) -> int:
-    """The exit code of some work: errors are told in a sentence, and a KeyboardInterrupt names what was written."""
+    """The exit code of some work: errors are reported in a sentence, and a KeyboardInterrupt names what was written."""
     try:
         return work()
     except SimvizError as error:
@@ -172,7 +172,7 @@ def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
         check_place(path, folder=suffix in FOLDERS)
         check_loses_nothing(path, asked.graph, asked.json)
     _check_json(asked)
-    read_look(asked.picture)  # a mistake is told before anything takes long
+    read_look(asked.picture)  # a mistake is reported before anything takes long
     return found
 
 
@@ -221,7 +221,7 @@ def _run(asked: argparse.Namespace, written: list[str], begin: Callable[[], None
 
 
 def _compare(request: Request, asked: argparse.Namespace, written: list[str], begin: Callable[[], None]) -> int:
-    """Run all algorithms of --compare and tell the table; 1 if a check fails, or if none gives a plan that fits."""
+    """Run all algorithms of --compare and print the table; 1 if a check fails, or if none gives a plan that fits."""
     _check_json(asked)
     from simulator.execution.choosing import telling
     from viz.command.stages import candidates

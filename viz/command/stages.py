@@ -55,7 +55,7 @@ def run(request: Request, say: Say = silent) -> Scene:
 def _compared(request: Request, say: Say) -> Scene:
     """The run and the one beside it."""
     alone, wanted = replace(request, against=None), request.against
-    other = None if wanted is None else _other(alone, wanted)  # a mistake is told before anything takes long
+    other = None if wanted is None else _other(alone, wanted)  # a mistake is reported before anything takes long
     log = _log(request)
     if alone.microbatches == AUTO:
         from viz.command.pipelining import choose  # late: most runs have no pipeline
@@ -80,7 +80,7 @@ def _compared(request: Request, say: Say) -> Scene:
     other = replace(other, check=False, observe=None)
     if other.observed == alone.observed:
         other = other.having(given.observed)
-    if other.training is not None:  # how the run scales is told of this one alone
+    if other.training is not None:  # how the run scales is said of this one alone
         other = replace(other, training=replace(other.training, workers=()))
     try:
         found = _run(other, say, given if theirs == ours else read_inputs(other, say))

@@ -146,7 +146,7 @@ def _optimum(scene: Scene) -> str:
 def _difference_lines(scene: Scene) -> Iterator[_Line]:
     """The difference from the step that this one is compared with, and the largest reasons, which add up to it.
 
-    Of trainings it is told what differs between these.
+    Of trainings it says what differs between these.
     """
     if (trainings := training_difference(scene)) is not None:
         said = sentences(trainings)

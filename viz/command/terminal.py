@@ -14,7 +14,7 @@ from simulator.wording import printable
 
 
 def complain(message: str) -> None:
-    """Print an error, unless nobody can be told: the exit code says it, too."""
+    """Print an error, unless nobody can read it: the exit code says it, too."""
     try:
         print("simviz:", printable(message), file=sys.stderr, flush=True)
     except OSError:

@@ -72,7 +72,7 @@ class _Setup:
 
     def run(self, steps: int, *, record: int = 0, extend: Extend | None = None, what: str = "") -> Training:
         """Run the steps, and as many more as `extend` of `train` asks for. The trace has the first `record` of each
-        client; progress is told of `what`, if that is anything.
+        client; progress is reported of `what`, if that is anything.
         """
         return train(
             self.clients,

@@ -191,7 +191,7 @@ def _told_apart(a: Outline, b: Outline) -> tuple[str, str]:
 def _unlike(a: Outline, b: Outline) -> Mapping[str, tuple[str, str]]:
     """The circumstances in which two runs differ beside algorithm and cluster, on which order and protocol depend.
 
-    Of one placement the order is told all the same, as it alone makes the difference.
+    Of one placement the order is said all the same, as it alone makes the difference.
     """
     found = {"graph": (a.title, b.title)} if any(name not in b.placement for name in a.placement) else {}
     found |= {key: (text, b.circumstances[key]) for key, text in a.circumstances.items() if key in b.circumstances}

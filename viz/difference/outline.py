@@ -1,6 +1,6 @@
 """The outline of a run: as much of it as a comparison of two runs needs, by names that both share.
 
-The critical path is told by subject. A subject is an op by its node, or a tensor by its name, in all iterations
+The critical path is listed by subject. A subject is an op by its node, or a tensor by its name, in all iterations
 together. The times of all subjects add up to the makespan, because each task on the path ends when the next starts.
 
 A result that `--json` wrote before is read as an outline. What a file says is checked, never trusted.

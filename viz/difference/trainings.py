@@ -1,6 +1,6 @@
 """The difference of two trainings: rates, steps, waits, staleness and use, side by side, and sentences about them.
 
-A training has no critical path (docs/decisions/0046). What can be told exactly is where the time of a worker's step
+A training has no critical path (docs/decisions/0046). What can be said exactly is where the time of a worker's step
 goes, from its start to that of the next. Its ops run or their tensors are under way, it waits for tokens, gradients or
 inputs, or it is between two steps. These parts add up to that time, and their differences to the difference, to the
 nanosecond.
@@ -35,7 +35,7 @@ SAID = {
     INPUT: "waiting for input",
     BETWEEN: "between steps",
 }
-LEAST_CHANGE = 0.02  # of a task's time: smaller changes of its waiting are not told
+LEAST_CHANGE = 0.02  # of a task's time: smaller changes of its waiting are not reported
 
 
 @dataclass(frozen=True, slots=True)

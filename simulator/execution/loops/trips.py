@@ -96,7 +96,7 @@ def find_trips(
             count[row], reason[row] = known, Reason.KNOWN
     final = [1 if one is None else one for one in count]
     values = KnownValues(flow, pops, merged, list(final), walked=walked)
-    for row in [row for row in conditions if reason[row] is Reason.OBSERVED]:  # the order of its branches is told too
+    for row in [row for row in conditions if reason[row] is Reason.OBSERVED]:  # the order of its branches is known too
         if holds_for(values, *conditions[row], exact=True) is None:
             course = _course(values, row, conditions[row])
             if course is not None and course.trips == final[row]:

@@ -217,7 +217,7 @@ def sparse_split(site: Site) -> Outputs:
 
 
 def rows_of_sparse(site: Site) -> Outputs:
-    """SparseFillEmptyRows: entries, one more for each empty row as known indices tell, and a truth value per row."""
+    """SparseFillEmptyRows: entries, one more for each empty row of known indices, and a truth value per row."""
     entries, rank = site.input_of_rank(0, 2)
     dense, indices = site.dims(2), counted(site, 0)
     rows = dense[0] if dense else site.fresh()

@@ -234,9 +234,9 @@ def unique(site: Site) -> Outputs:
 
 
 def counted(site: Site, slot: int) -> Value | None:
-    """The elements of an input whose values tell a size, if all are known.
+    """The elements of an input whose values give a size, if all are known.
 
-    The numbers of a file do not tell how such a size hangs on its batch, so it is unknown while origins are traced.
+    The numbers of a file do not show how such a size hangs on its batch, so it is unknown while origins are traced.
     """
     found = site.value(slot)
     return found if found is not None and known(found) and site.origins is None else None

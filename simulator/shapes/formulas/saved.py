@@ -24,7 +24,7 @@ def part_of_variable(text: bytes) -> Dims:
 
 
 def restored(site: Site) -> Outputs:
-    """RestoreV2 and RestoreSlice: the parts that the third input names; a variable as a whole tells no shape."""
+    """RestoreV2 and RestoreSlice: the parts that the third input names; a variable as a whole shows no shape."""
     handle = site.handle(2, "parts")
     shapes = () if handle is None else handle.shapes
     return (*shapes, *shapes[-1:] * (site.outputs - len(shapes)))  # the last text stands for all that follow

@@ -406,7 +406,7 @@ def list_popped(site: Site) -> Outputs:
 
 
 def list_set(site: Site) -> Outputs:
-    """TensorListSetItem: the list with an element set; it may be told to grow where its index is beyond the end."""
+    """TensorListSetItem: the list with an element set; it may be asked to grow where its index is beyond the end."""
     handle, index = site.handle(0, "list"), site.whole(1)
     length = SYMBOLS if handle is None else handle.length
     if site.flag("resize_if_index_out_of_bounds") and (index is None or index >= length):

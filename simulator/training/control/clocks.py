@@ -1,7 +1,7 @@
 """The clocks of workers, and the rules by which workers wait for the slowest of them.
 
 A worker's clock counts the steps that it has ended. One task keeps all clocks, as a parameter server does (Ho et al.,
-NIPS 2013). A worker tells it that a step has ended. When the slowest clock goes on, the server tells the workers that
+NIPS 2013). A worker reports that a step has ended. When the slowest clock goes on, the server notifies the workers that
 wait for that, in the order in which they asked. Both are messages of no bytes, which hold no link
 (docs/decisions/0019).
 
@@ -58,7 +58,7 @@ def may_begin(rules: ClockRows, clocks: Clocks, client: int) -> bool:
 
 
 def knows_ns(rules: ClockRows, clocks: Clocks, client: int, when: int) -> int:
-    """The moment, `when` or later, at which a client that may begin knows it. The server tells one after the other."""
+    """The moment, `when` or later, at which a client that may begin knows it. The server notifies them in turn."""
     least = needed(rules, clocks, client)
     if least <= 0:
         return when

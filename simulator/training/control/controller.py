@@ -9,7 +9,7 @@ Timers are tasks of the loop: the beginnings of the clients' steps, then synchro
 An op that draws from an input goes on when its elements are there, which is known as soon as it asks.
 
 When a task of the cluster dies, each client with an op or its session there stops. Tasks that have begun, transfers on
-the wires and requests run out and tell nobody; tasks that wait are dropped. Once nothing of the step is left, and the
+the wires and requests run out and notify nobody; tasks that wait are dropped. Once nothing of the step is left, and the
 task is back, the client begins a new step.
 """
 
@@ -174,7 +174,7 @@ def _timer_ends(
     return False
 
 
-# --- what the loop tells ---------------------------------------------------------------------------------------
+# --- what the loop reports -------------------------------------------------------------------------------------
 
 
 def _runs_out(control: Control, task: int, now: int) -> bool:

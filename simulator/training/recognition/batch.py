@@ -81,7 +81,7 @@ def _labels(graph: Graph, step: Step) -> dict[int, int]:
     """First dimensions of the tensors that hold the labels of losses, where a row of the loss is a row of theirs.
 
     Benchmarks make images and labels once, of a size that the file fixes. Labels that are laid out anew on the way, as
-    those of sequences are, do not tell how many examples there are.
+    those of sequences are, do not show how many examples there are.
     """
     found = {}
     for row in np.flatnonzero(step.runs).tolist():

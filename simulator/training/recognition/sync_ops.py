@@ -1,4 +1,4 @@
-"""Synchronising ops: those on accumulators, queues and barriers, as a graph or its pieces tell them.
+"""Synchronising ops: those on accumulators, queues and barriers, as a graph or its pieces describe them.
 
     apply ──▶ accumulator ──▶ take (waits for gradients)          enqueue ──▶ queue ──▶ dequeue (waits for elements)
 
@@ -28,7 +28,7 @@ from simulator.wording import some
 # ask for. COUNT counts an update of the global step when it ends. READ takes the value of a variable that its client
 # trains. DRAW waits for elements of an input.
 APPLY, TAKE, ENQUEUE, DEQUEUE, COUNT, READ, DRAW = range(7)
-UNKNOWN = -1  # what the graph does not tell
+UNKNOWN = -1  # what the graph does not say
 UNBOUNDED = -1  # the capacity of a queue without one, and of an accumulator
 
 _KINDS = (  # tensorflow/core/ops/data_flow_ops.cc
@@ -146,7 +146,7 @@ def joined(clients: Sequence[Synchronising]) -> tuple[Synchronising, ...]:
     """The ops of all clients of a training, without those that wait for somebody who is not simulated.
 
     A queue into which no client enqueues is an input (`inputs.finding`), and one that no client empties lets nobody
-    wait, as a note says. Raises UnsupportedError where a number that matters is not told by the graph.
+    wait, as a note says. Raises UnsupportedError where a number that matters is not in the graph.
     """
     into, out = ({one.key for found in clients for one in found.ops if one.kind == kind} for kind in (ENQUEUE, DEQUEUE))
     return tuple(_joined(one, into & out) for one in clients)
