@@ -110,10 +110,10 @@ class Reader:
                 self.fail(f"unknown key {key!r}{' in ' + section if section else ''}.{hint}", section, nth, key)
         return table
 
-    def tables(self, value: object, name: str) -> list[object]:
-        """The value as the tables of [[name]]."""
+    def tables(self, value: object, name: str, at: At | None = None) -> list[object]:
+        """The value as the tables of [[name]]; `at` is its place, if not a section of that name."""
         if not isinstance(value, list):
-            self.fail(f"write [[{name}]], with two brackets: there may be several", name)
+            self.fail(f"write [[{name}]], with two brackets: there may be several", *(at or (name,)))
         return value
 
     def name(self, value: object, at: At) -> str:
@@ -144,10 +144,14 @@ class Reader:
         return tuple(value)
 
     def groups(self, value: object, limit: int, at: At) -> tuple[tuple[int, ...], ...]:
-        """The value as groups of GPUs."""
+        """The value as groups of GPUs, each of which is in one at most."""
         if not isinstance(value, list):
             self.fail(f"{at[2]} must be lists of GPU numbers, such as [[0, 1], [2, 3]]", *at)
-        return tuple(self.rows(group, limit, at) for group in value)
+        found = tuple(self.rows(group, limit, at) for group in value)
+        for gpu, times in Counter(gpu for group in found for gpu in group).items():
+            if times > 1:
+                self.fail(f"{at[2]} must name GPU {gpu} once", *at)
+        return found
 
 
 # --- connections and the protocol ------------------------------------------------------------------------------------
@@ -220,12 +224,12 @@ def _named(reader: Reader, name: object, at: At) -> Protocol:
 
 def _racks(reader: Reader, tables: Sequence[object], named: Mapping[str, Sequence[str]]) -> list[Rack]:
     """The racks; `named` maps a name to its hosts, several for a [[host]] with a count."""
-    racks: list[Rack] = []
+    racks: dict[str, Rack] = {}
     rack_of: dict[str, str] = {}
     for nth, raw in enumerate(tables):
         table = reader.keys(raw, _RACK, "rack", nth)
         name = reader.name(table.get("name", f"rack{nth}"), ("rack", nth, "name"))
-        if any(rack.name == name for rack in racks):
+        if name in racks:
             reader.fail(f"there is a rack {name!r} already", "rack", nth, "name")
         wire = table.get("uplink", {})
         if not isinstance(wire, dict) or "bandwidth" not in wire:
@@ -235,8 +239,8 @@ def _racks(reader: Reader, tables: Sequence[object], named: Mapping[str, Sequenc
             if host in rack_of:
                 reader.fail(f"host {host!r} is in rack {rack_of[host]!r} already", "rack", nth, "hosts")
             rack_of[host] = name
-        racks.append(Rack(name, members, _wire(reader, wire, UPLINK, ("rack", nth, "uplink"))))
-    return racks
+        racks[name] = Rack(name, members, _wire(reader, wire, UPLINK, ("rack", nth, "uplink")))
+    return list(racks.values())
 
 
 def _members(reader: Reader, wanted: object, named: Mapping[str, Sequence[str]], at: At) -> tuple[str, ...]:
@@ -276,13 +280,15 @@ def read_toml(text: str, source: str, *, name: str | None = None) -> Cluster:
     top = reader.keys(document, _TOP, "")
     own = _models(reader, top.get("model", {}))
     hosts: list[Host] = []
+    nvlinks = 0  # [[host.nvlink]] so far
     named: dict[str, list[str]] = {}  # hosts by the name of their table, and each by its own
     for nth, raw in enumerate(reader.tables(top.get("host", []), "host")):
         table = reader.keys(raw, _HOST, "host", nth)
         if len(str(table.get("name", ""))) > limits.NAME.most:
             reader.fail(f"a name has at most {limits.NAME.most} characters; {limits.NAME.remedy}", "host", nth, "name")
-        made = _hosts(reader, table, nth, own)
+        made = _hosts(reader, table, nth, own, nvlinks)
         hosts += made
+        nvlinks += len(table.get("nvlink", ()))
         if len(hosts) > limits.DEVICES.most:
             reader.fail(
                 f"there are more than the {limits.DEVICES.most:,} hosts that simviz takes; {limits.DEVICES.remedy}",
@@ -355,17 +361,18 @@ def _model(reader: Reader, name: object, type_: str, own: Mapping[str, Model], a
     return model
 
 
-def _hosts(reader: Reader, table: Table, nth: int, own: Mapping[str, Model]) -> list[Host]:
-    """The hosts of one [[host]] table."""
+def _hosts(reader: Reader, table: Table, nth: int, own: Mapping[str, Model], nvlinks_before: int) -> list[Host]:
+    """The hosts of one [[host]] table; `nvlinks_before` is the number of [[host.nvlink]] that stand before it."""
     name = reader.name(table.get("name", f"host{nth}"), ("host", nth, "name"))
     gpus = _gpus(reader, table.get("gpus", ""), nth, own)
     nvlinks: dict[tuple[int, int], Wire] = {}
-    for row, link in enumerate(table.get("nvlink", ()) if isinstance(table.get("nvlink", ()), (list, tuple)) else ()):
-        reader.keys(link, ("between", *WIRE), "host.nvlink", row)
-        ends = reader.rows(link.get("between"), len(gpus), ("host.nvlink", row, "between"))
+    tables = reader.tables(table.get("nvlink", []), "host.nvlink", ("host", nth, "nvlink"))
+    for row, link in enumerate(tables, nvlinks_before):
+        described = reader.keys(link, ("between", *WIRE), "host.nvlink", row)
+        ends = reader.rows(described.get("between"), len(gpus), ("host.nvlink", row, "between"))
         if len(ends) != 2 or ends[0] == ends[1]:
             reader.fail("between must name two different GPUs", "host.nvlink", row, "between")
-        speed = {key: link[key] for key in WIRE if key in link}
+        speed = {key: described[key] for key in WIRE if key in described}
         nvlinks[min(ends), max(ends)] = _wire(reader, speed, PCIE4, ("host.nvlink", row, "bandwidth"))
 
     def wire(key: str, default: Wire) -> Wire:
@@ -374,6 +381,9 @@ def _hosts(reader: Reader, table: Table, nth: int, own: Mapping[str, Model]) -> 
     def groups(key: str) -> tuple[tuple[int, ...], ...]:
         return reader.groups(table.get(key, []), len(gpus), ("host", nth, key))
 
+    for key, other in (("sockets", "between_sockets"), ("between_sockets", "sockets")):
+        if key in table and other not in table:
+            reader.fail(f"{key} needs {other} beside it", "host", nth, key)
     cpu = _model(reader, table.get("cpu", DEFAULT_CPU), "CPU", own, ("host", nth, "cpu"))
     if "cores" in table:
         try:

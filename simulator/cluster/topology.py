@@ -145,16 +145,23 @@ def _assumptions(hosts: Sequence[Host]) -> list[str]:
     """The figures on which a description rests: device models, links inside a host, links between hosts."""
     models = dict.fromkeys([host.cpu for host in hosts] + [gpu for host in hosts for gpu in host.gpus])
     said = [f"{model.type} model {model.name}: {model.title}" for model in models]
-    bare = next((host for host in hosts if host.gpus and host.nvswitch is None and not host.nvlinks), None)
-    if bare is not None:
+    bare = [host for host in hosts if host.nvswitch is None and not host.nvlinks]
+    slots = dict.fromkeys((host.pcie, gpu.pcie) for host in bare for gpu in host.gpus)
+    if wires := dict.fromkeys(wire or PCIE[generation] for wire, generation in slots):
         names = {wire: f"PCIe {generation}.0 x16" for generation, wire in PCIE.items()}
-        wires = dict.fromkeys(bare.pcie_of(gpu) for gpu in range(len(bare.gpus)))
-        kinds = (f"{names.get(wire, 'PCIe')}, {show_rate(wire.bytes_per_s)} each way" for wire in wires)
-        said.append(f"GPUs of a host are joined by {' and '.join(kinds)}")
+        said.append(f"GPUs of a host are joined by {_each_way({wire: names.get(wire, 'PCIe') for wire in wires})}")
     if len(hosts) > 1:
-        kind = "25 Gbit/s Ethernet" if hosts[0].nic == NIC_25GBE else "a network"
-        said.append(f"hosts are joined by {kind}, {show_rate(hosts[0].nic.bytes_per_s)} each way")
+        adapters = dict.fromkeys(host.nic for host in hosts)
+        kinds = {wire: "25 Gbit/s Ethernet" if wire == NIC_25GBE else "a network" for wire in adapters}
+        said.append(f"hosts are joined by {_each_way(kinds)}")
     return said
+
+
+def _each_way(names: Mapping[Wire, str]) -> str:
+    """Wires by their names and speeds."""
+    return " and ".join(
+        dict.fromkeys(f"{name}, {show_rate(wire.bytes_per_s)} each way" for wire, name in names.items())
+    )
 
 
 def check_name(what: str, name: str) -> None:
@@ -194,10 +201,11 @@ def _check(machines: Mapping[str, Host], tasks: Sequence[Task]) -> None:
                 raise ClusterError(
                     f"{task.name} wants GPU {gpu} of host {task.host!r}, which has {len(machines[task.host].gpus)}"
                 )
-            other = owner.setdefault((task.host, gpu), task.name)
-            if other != task.name:
-                raise ClusterError(f"GPU {gpu} of host {task.host!r} belongs to {other} and to {task.name}")
-
+            if (other := owner.get((task.host, gpu))) is not None:
+                raise ClusterError(
+                    f"GPU {gpu} of host {task.host!r} belongs to {other} and to {task.name}; list it once"
+                )
+            owner[task.host, gpu] = task.name
     wired = sum(len(host.gpus) ** 2 for host in machines.values() if _has_wires(host))
     if wired > limits.GPU_PAIRS.most:
         raise ClusterError(
@@ -301,18 +309,14 @@ def _within_hosts(
     shared = {one.host for one in positions if one.task != positions[rows_of[one.host][0]].task}
     for source, (host, gpu) in enumerate(places):
         here = positions[source]
-        wired = gpu is not None and _has_wires(host)
-        if not wired and (here.host not in shared or here.host in loopback):
+        if here.host in shared and here.host not in loopback:
+            loopback[here.host] = links.link(host.name, "loopback", host.loopback)
+        if gpu is None or not _has_wires(host):
             continue
         for target in rows_of[here.host]:
-            there = positions[target]
-            if here.task != there.task:
-                if here.host not in loopback:
-                    loopback[here.host] = links.link(host.name, "loopback", host.loopback)
-                if not wired:
-                    break  # nothing more to find from here
-            elif wired and source != target and places[target][1] is not None:
-                route = _inside(links, host, gpu, places[target][1])
+            there, other = positions[target], places[target][1]
+            if other is not None and other != gpu and here.task == there.task:
+                route = _inside(links, host, gpu, other)
                 if route != here.up.memory + there.down.memory:
                     direct[source, target] = route
     return loopback, direct
@@ -333,10 +337,8 @@ def _rack_port(links: _Links, rack: Rack | None, direction: str, *, alone: bool)
     return () if rack is None or alone else (links.link(rack.name, "uplink", rack.uplink, direction),)
 
 
-def _inside(links: _Links, host: Host, a: int | None, b: int | None) -> Route:
-    """The route between two devices of one process: a hand-over, NVLink, NVSwitch or PCIe."""
-    if a is None or b is None:
-        return (*_to_memory(links, host, a), *_from_memory(links, host, b))
+def _inside(links: _Links, host: Host, a: int, b: int) -> Route:
+    """The route between two GPUs of one process: NVLink, NVSwitch or PCIe."""
     wire = host.nvlinks.get((min(a, b), max(a, b)))
     if wire is not None:
         return (links.between(host.name, "nvlink", a, b, wire),)

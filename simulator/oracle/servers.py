@@ -125,8 +125,8 @@ def reserved() -> socket.socket:
 def start_reserved(task: str, addresses: Mapping[str, str], kept: socket.socket, *, cpus: int = 1) -> Any:
     """TensorFlow's server of a task with so many CPUs, on a `reserved` port, for this machine alone (Linux 5.7).
 
-    Others must know its address before it is made. So its socket can't be exchanged as `servers` does, for the next
-    server of the process would notice. It is bound to the loopback device instead.
+    Others must know its address before it is made. So its socket can't be exchanged as in `_real`, for the next server
+    of the process would notice. It is bound to the loopback device instead.
     """
     port = kept.getsockname()[1]
     kept.close()  # TensorFlow shares no port

@@ -143,6 +143,60 @@ def test_a_wrong_wire_or_rack_is_named_by_its_line(old: str, new: str, line: int
     assert caught.value.line == line
 
 
+TWO = """\
+[[host]]
+name = "a"
+gpus = "2 a100"
+[[host.nvlink]]
+between = [0, 1]
+
+[[host]]
+name = "b"
+gpus = "2 a100"
+nic = { bandwidth = "100 Gbit/s" }
+[[host.nvlink]]
+between = [0, 1]
+
+[[task]]
+job = "worker"
+host = "a"
+
+[[task]]
+job = "worker"
+host = "b"
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ('[[host.nvlink]]\nbetween = [0, 1]\n\n[[host]]', "nvlink = 3\n\n[[host]]", 4, "two brackets"),
+        ('[[host.nvlink]]\nbetween = [0, 1]\n\n[[host]]', "[host.nvlink]\n[[host]]", 4, "two brackets"),
+        ("between = [0, 1]\n\n[[task]]", "between = [0, 5]\n\n[[task]]", 12, "from 0 to 1"),
+        ("nic =", "switches = [[0, 1], [1]]\nnic =", 10, "must name GPU 1 once"),
+        ("nic =", "sockets = [[0], [1]]\nnic =", 10, "needs between_sockets"),
+        ('host = "b"\n', 'host = "b"\ngpus = [1, 1]', None, "GPU 1 of host 'b' belongs to .* list it once"),
+    ],
+)  # fmt: skip
+def test_wires_and_gpus_that_would_count_nothing_or_twice_are_refused(
+    old: str, new: str, line: int | None, words: str
+) -> None:
+    assert TWO.count(old) == 1
+    with pytest.raises(ClusterError, match=words) as caught:
+        read_toml(TWO.replace(old, new), "two.toml")
+    assert caught.value.line == line
+
+
+def test_hosts_of_different_wires_are_all_in_the_notes() -> None:
+    text = TWO.replace("[[host.nvlink]]\nbetween = [0, 1]\n", "").replace(
+        "nic =", 'pcie = { bandwidth = "12 GB/s" }\nnic ='
+    )
+    notes = read_toml(text, "two.toml").notes
+    assert "GPUs of a host are joined by PCIe 4.0 x16, 25 GB/s each way and PCIe, 12 GB/s each way" in notes
+    said = "hosts are joined by 25 Gbit/s Ethernet, 3.12 GB/s each way and a network, 12.5 GB/s each way"
+    assert said in notes
+
+
 def test_a_name_with_a_count_stands_for_all_its_hosts() -> None:
     text = HEAD.replace('["box0", "box1"]', '["box"]').replace('["box2", "box3"]', '["big"]')
     cluster = read_toml(text, "boxes.toml")
