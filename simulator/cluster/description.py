@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from pathlib import Path
 
 from simulator import limits
 from simulator.cluster.cluster import Cluster
@@ -67,9 +66,9 @@ def load_cluster(source: str | os.PathLike[str] | Mapping[str, object] | Cluster
         return read_tf_config(os.environ["TF_CONFIG"], "TF_CONFIG")
     name, at, model = text.rpartition("@")
     if at and os.path.isfile(name):
-        return _read_file(Path(name), model)
+        return description_of(_content(name), name, model)
     if os.path.exists(text):
-        return _read_file(Path(text), None)
+        return description_of(_content(text), text)
     if is_notation(text):
         return read_notation(text)
     if text.lstrip().startswith("{"):
@@ -78,22 +77,34 @@ def load_cluster(source: str | os.PathLike[str] | Mapping[str, object] | Cluster
     raise ClusterError(f"{text!r} is no preset ({some(presets())}), no file, and no cluster; {GRAMMAR}.{hint}")
 
 
-def _read_file(path: Path, model: str | None) -> Cluster:
+def _content(name: str) -> bytes:
+    """The content of a file, or of a pipe; no more than is refused."""
     try:
-        most = limits.FILE_BYTES.most
-        if path.stat().st_size > most:
-            said = f"{path} is larger than {most:,} bytes: not a cluster description; {limits.FILE_BYTES.remedy}"
-            raise ClusterError(said)
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise ClusterError(f"{path} is not text; a cluster is TOML, TF_CONFIG or `nvidia-smi topo -m`") from None
+        with open(name, "rb") as file:
+            return file.read(limits.FILE_BYTES.most + 1)
     except OSError as error:
-        raise ClusterError(f"{path} cannot be read: {error.strerror}") from None
+        raise ClusterError(f"{name} cannot be read: {error.strerror}") from None
+
+
+def description_of(raw: bytes, label: str, model: str | None = None) -> Cluster:
+    """The cluster of the content of a file, TOML, TF_CONFIG or the output of `nvidia-smi topo -m` with that model.
+
+    `label` names the file in messages. Raises ClusterError.
+    """
+    most = limits.FILE_BYTES.most
+    if len(raw) > most:
+        raise ClusterError(
+            f"{label} is larger than {most:,} bytes: not a cluster description; {limits.FILE_BYTES.remedy}"
+        )
+    try:
+        text = raw.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError:
+        raise ClusterError(f"{label} is not text; a cluster is TOML, TF_CONFIG or `nvidia-smi topo -m`") from None
     if is_topology(text):
-        return read_topology(text, str(path), model)
+        return read_topology(text, label, model)
     if model is not None:
-        raise ClusterError(f"{path} is not the output of `nvidia-smi topo -m`, so @{model} has no meaning")
-    return read_tf_config(text, str(path)) if text.lstrip().startswith("{") else read_toml(text, str(path))
+        raise ClusterError(f"{label} is not the output of `nvidia-smi topo -m`, so @{model} has no meaning")
+    return read_tf_config(text, label) if text.lstrip().startswith("{") else read_toml(text, label)
 
 
 # --- TF_CONFIG -------------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ FORM = 1
 MAX_LINE = 200  # characters of a version, a processor or a digest
 _LEAST_NS: Nanos = 1000  # of a step: a session takes longer without any op
 _REMAKE = "observe the graph anew"
+_MARK = b'{"digest": '  # the beginning of what `dump` writes, unfolded
 
 _Json: TypeAlias = "bool | int | float | str | list[_Json] | dict[str, _Json] | None"
 
@@ -76,7 +77,21 @@ def read_observed(source: str | os.PathLike[str]) -> ObservedStep:
     where = os.fspath(source)
     packed = read_file(where, ClusterError, limits.OBSERVED_BYTES, share=4)
     try:
-        facts = _object(parse_json(_unpacked(packed)), "the whole")
+        content = _unpacked(packed)
+    except ValueError as error:
+        raise _damaged(where, error) from None
+    return observed_of(content, where)
+
+
+def is_observed(content: bytes) -> bool:
+    """Tell whether a content without gzip is that of an observed step, by its first characters."""
+    return content.startswith(_MARK)
+
+
+def observed_of(content: bytes, where: str) -> ObservedStep:
+    """The observed step of a file's content without gzip, as `read_observed`; `where` names it in messages."""
+    try:
+        facts = _object(parse_json(content), "the whole")
         form = _of(facts, "form")
         if type(form) is not int or form != FORM:
             raise ClusterError(
@@ -84,7 +99,11 @@ def read_observed(source: str | os.PathLike[str]) -> ObservedStep:
             )
         return _read(facts, where)
     except ValueError as error:
-        raise ClusterError(f"{where} is no observed step, or a damaged one: {error}; {_REMAKE}.") from None
+        raise _damaged(where, error) from None
+
+
+def _damaged(where: str, error: ValueError) -> ClusterError:
+    return ClusterError(f"{where} is no observed step, or a damaged one: {error}; {_REMAKE}.")
 
 
 def _unpacked(packed: bytes) -> bytes:

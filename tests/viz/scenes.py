@@ -1,11 +1,14 @@
 """Scenes for the tests of the window: a real one from the shipped example, and hostile ones made from it."""
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any
 
 from simulator.execution.options import SimulationOptions
@@ -34,6 +37,24 @@ HOSTILE = (
     "x\ud800y",
     "\\\"]}';\n--",
 )
+
+
+@contextmanager
+def piped(content: bytes) -> Iterator[str]:
+    """The name of a pipe that brings this content."""
+    reading, writing = os.pipe()
+
+    def write() -> None:
+        with os.fdopen(writing, "wb") as pipe, suppress(BrokenPipeError):
+            pipe.write(content)
+
+    writer = Thread(target=write)
+    writer.start()
+    try:
+        yield f"/dev/fd/{reading}"
+    finally:
+        os.close(reading)
+        writer.join()
 
 
 @cache

@@ -13,6 +13,7 @@ from simulator import choose_step, load, observe_step
 from simulator.costs.table import MEASURED
 from simulator.observed.form import read_observed
 from tests.oracle.test_observing import made
+from tests.viz.scenes import piped
 from viz import run
 from viz.command.cli import main
 from viz.scene import Scene
@@ -46,6 +47,10 @@ def test_a_step_is_observed_kept_and_read(tmp_path: Path, monkeypatch: pytest.Mo
     assert both.against.trace.makespan == again["makespan_ns"] != both.trace.makespan
     assert both.difference is not None
     assert both.difference.names[0] == "ps_training.observed"
+    with piped((tmp_path / "ps_training.observed").read_bytes()) as name:
+        streamed = run(GRAPH, cluster=CLUSTER[1], against=name)
+    assert isinstance(streamed.against, Scene)
+    assert streamed.against.trace.makespan == again["makespan_ns"]
 
 
 @pytest.mark.tensorflow

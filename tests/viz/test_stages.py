@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from simulator.errors import SimvizError
 from tests.fuzzing.materials import profiles
-from tests.viz.scenes import EXAMPLE
+from tests.viz.scenes import EXAMPLE, piped
 from viz import compare, run
 from viz.command.cli import main
 from viz.difference.outline import is_result, read_result
@@ -166,6 +166,31 @@ def test_what_can_be_read_but_once_serves_each_run(
     assert json.loads(other) == json.loads(one)
 
 
+@pytest.mark.parametrize("kind", ["result", "cluster", "times"])
+def test_the_other_run_comes_from_a_pipe_as_from_a_file(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "other"
+    if kind == "result":
+        path.write_text(run(GRAPH, cluster=CLUSTER, algorithm="heft").to_json(), encoding="utf-8")
+    elif kind == "cluster":
+        jobs = ("ps", "ps", "worker")
+        path.write_text('[[host]]\nname = "box"\n' + "".join(f'[[task]]\njob = "{job}"\n' for job in jobs))
+    else:
+        path.write_text("node,kind,ns\ndense/MatMul,CPU,123456\n")
+    given = {"cluster": "ps=2,worker=1", "algorithm": "requested"}
+    from_file = run(GRAPH, against=str(path), **given).difference  # type: ignore[arg-type]  # keywords
+    with piped(path.read_bytes()) as name:
+        from_pipe = run(GRAPH, against=name, **given).difference  # type: ignore[arg-type]  # keywords
+    assert from_file is not None
+    assert from_pipe is not None
+    for part in ("makespan_ns", "rows", "parts", "crossings", "links", "devices", "nodes", "moved"):
+        assert getattr(from_pipe, part) == getattr(from_file, part)
+
+
+def test_a_pipe_that_holds_nothing_to_compare_with_is_refused() -> None:
+    with piped(b"neither, this nor that") as name, pytest.raises(SimvizError, match=r"no cluster .* no measured times"):
+        run(GRAPH, cluster=CLUSTER, against=name)
+
+
 def test_an_earlier_result_gives_what_its_run_gives(tmp_path: Path) -> None:
     this, other = (run(GRAPH, cluster=CLUSTER, algorithm=name) for name in ("whitepaper", "heft"))
     path = tmp_path / "before.json"
@@ -191,7 +216,7 @@ def test_an_algorithm_without_priorities_has_a_row_that_says_so(call: Call) -> N
         (["--against", "wihtepaper"], "no algorithm (tensorflow"),
         (["--against", "wihtepaper"], "Did you mean 'whitepaper'?"),
         (["--against", "."], "--against .: no algorithm"),
-        (["--against", "neither.txt"], "neither.txt: this file is no cluster"),
+        (["--against", "neither.txt"], "neither.txt: this is no cluster"),
         (["--against", "old.json"], "an older version wrote this result"),
         (["--against", "sync"], "add --training, such as async"),
         (["--compare", "single,heft", "--training", "async"], "--compare compares single steps"),

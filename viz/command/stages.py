@@ -6,33 +6,24 @@ the costs and the cluster once where they share them.
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from pathlib import Path
 
-from placement.algorithms import TABLE
-from placement.plugins import find
 from simulator.assignment import Assignment
-from simulator.cluster.description import load_cluster
 from simulator.cluster.device_strings import without_devices
 from simulator.comparison.placement_log import Logged
-from simulator.costs.measurements.reading import read_measurement
 from simulator.errors import GraphError, InfeasibleError, SimvizError, UnsupportedError
 from simulator.execution.memory import out_of_memory
 from simulator.execution.trace import Trace
 from simulator.limits import raised
-from simulator.observed import SUFFIX
 from simulator.partitioning.partitions import Partitions
 from simulator.progress import Say, silent
-from simulator.training.regimes import KINDS, read_regime
-from simulator.wording import counted, near, some
+from simulator.wording import counted
 from viz.command.ingredients import Ingredients, read_inputs, refined_inputs
 from viz.command.one_step import WithoutPriorities, bounded, placed, simulated
-from viz.command.pins import UNPINNED
-from viz.command.request import AUTO, PLAIN, Request, shown
-from viz.command.streams import read_once
+from viz.command.request import AUTO, Request, shown
+from viz.command.streams import other_run, read_once
 from viz.difference.difference import compare
-from viz.difference.outline import Outline, is_result, read_result
+from viz.difference.outline import Outline
 from viz.difference.scene_outline import outline
 from viz.difference.scores import ScoreRow, ScoreTable, score
 from viz.difference.trainings import names
@@ -55,7 +46,7 @@ def run(request: Request, say: Say = silent) -> Scene:
 def _compared(request: Request, say: Say) -> Scene:
     """The run and the one beside it."""
     alone, wanted = replace(request, against=None), request.against
-    other = None if wanted is None else _other(alone, wanted)  # a mistake is reported before anything takes long
+    other = None if wanted is None else other_run(alone, wanted)  # a mistake is reported before anything takes long
     log = _log(request)
     if alone.microbatches == AUTO:
         from viz.command.pipelining import choose  # late: most runs have no pipeline
@@ -230,65 +221,3 @@ def _notes(request: Request, given: Ingredients, partitions: Partitions, trace: 
         made, programs = given.training.made, given.training.programs
         said.append(f"{made}; the step of {programs[0].name} is shown, of {counted(len(programs), 'client')}.")
     return tuple(said)
-
-
-# --- the run beside it -----------------------------------------------------------------------------------------------
-
-
-def _other(request: Request, wanted: str) -> Request | Outline:
-    """The request of the other run, or its outline if it was run before.
-
-    Raise SimvizError if `wanted` names nothing, or an earlier result beside a training, of which it has no steps.
-    """
-    training = request.training
-    if wanted == UNPINNED and request.pins:
-        return replace(request, pins={})
-    if wanted == UNPINNED:
-        raise SimvizError(f"--against {UNPINNED} is the run without --pin; add --pin, such as layers/dense=GPU:1")
-    if wanted == PLAIN and request.microbatches is not None:
-        return replace(request, microbatches=None, pipeline=None, stages=None)
-    if wanted == PLAIN:
-        raise SimvizError(
-            f"--against {PLAIN} is the step without --microbatches; add --microbatches, such as 8 or auto"
-        )
-    if wanted in TABLE:
-        return replace(request, algorithm=wanted)
-    if wanted.partition(":")[0] in KINDS:
-        if training is None or not request.trains:
-            raise SimvizError(f"--against {wanted}: a regime is compared with another; add --training, such as async")
-        return replace(request, training=replace(training, regime=read_regime(wanted)))
-    if os.path.isfile(wanted):  # a name that is too long is none
-        return _from_file(request, wanted)
-    try:
-        load_cluster(wanted)
-    except SimvizError as error:
-        try:
-            find(wanted, tuple(TABLE))
-        except SimvizError:
-            said = f"--against {wanted}: no algorithm ({some(tuple(TABLE))}), and {error}"
-            raise SimvizError(f"{said}{near(wanted, tuple(TABLE))}") from None
-        return replace(request, algorithm=wanted)
-    return replace(request, cluster=wanted)
-
-
-def _from_file(request: Request, path: str) -> Request | Outline:
-    """A file is an observed step by its name, an earlier result, else a cluster, else measured times."""
-    if path.endswith(SUFFIX):
-        return replace(request, observed=path)
-    if is_result(path):
-        if request.trains:
-            raise SimvizError(
-                f"--against {path}: an earlier result keeps no steps of a training; name what was different there: "
-                "a regime, an algorithm, a cluster or measured times."
-            )
-        return replace(read_result(path), label=shown(Path(path).name))
-    try:
-        load_cluster(path)
-    except SimvizError as no_cluster:
-        try:
-            return replace(request, costs=(read_measurement(path),))
-        except SimvizError as no_costs:
-            raise SimvizError(
-                f"--against {path}: this file is no cluster ({no_cluster}), and holds no measured times ({no_costs})."
-            ) from None
-    return replace(request, cluster=path)

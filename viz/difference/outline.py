@@ -89,7 +89,7 @@ def circumstances(
 # --- an earlier result -----------------------------------------------------------------------------------------------
 
 
-_MARK = b'"simviz"'  # near the beginning of each result
+_MARK, _BEGIN = b'"simviz"', 200  # within the first so many bytes of each result
 MOST = 2**63  # of a figure
 _REMAKE = "write the result again with --json"
 
@@ -98,9 +98,14 @@ def is_result(path: str) -> bool:
     """Tell whether a file is the JSON of a result, by its first characters."""
     try:
         with Path(path).open("rb") as file:
-            begin = file.read(200).lstrip()
+            return begins_result(file.read(_BEGIN))
     except OSError:  # whoever reads it for another purpose says why it can't be read
         return False
+
+
+def begins_result(content: bytes) -> bool:
+    """Tell whether a content is the JSON of a result, by its first characters."""
+    begin = content[:_BEGIN].lstrip()
     return begin.startswith(b"{") and _MARK in begin
 
 
@@ -109,7 +114,11 @@ def read_result(path: str) -> Outline:
 
     Results of versions before the critical path was written have none.
     """
-    content = read_file(path, SimvizError, limits.RESULT_BYTES)
+    return result_of(read_file(path, SimvizError, limits.RESULT_BYTES), path)
+
+
+def result_of(content: bytes, path: str) -> Outline:
+    """The outline of a run from the content of its JSON, as `read_result`; `path` names it in messages."""
     try:
         found = parse_json(content)
     except JsonError as error:

@@ -43,6 +43,14 @@ def read_measurement(source: str | os.PathLike[str] | MeasuredTimes) -> Measured
         raise ClusterError(f"{os.fspath(source)} is a folder; {_WANTED}")
     try:
         raw, label = read_source(source)
+    except GraphError as error:
+        raise ClusterError(str(error)) from None
+    return measurement_of(raw, label)
+
+
+def measurement_of(raw: bytes, label: str) -> MeasuredTimes:
+    """Measured times from the content of a file without gzip, as `read_measurement`; `label` names it in messages."""
+    try:
         text = text_of(raw, label)
     except GraphError as error:
         raise ClusterError(str(error)) from None
