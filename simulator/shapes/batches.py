@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from simulator.graph.const_values import elements, packed
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.op_classes import MERGES, SWITCHES
 from simulator.shapes.dims import SYMBOLS, as_dim
-from simulator.shapes.origins import ELEMENT, ROWS, SINGLE, FileNumber, Origins, form_of
+from simulator.shapes.origins import ELEMENT, ROWS, SINGLE, FileNumber, Origins, Traced, form_of
 from simulator.shapes.propagation import EDGE, Inferred, data_inputs, edge_tensors, infer
 from simulator.shapes.rules import PASSING
 from simulator.shapes.sparse import SparsePlaceholders, sparse_placeholders
@@ -35,6 +36,8 @@ _MOST_ELEMENTS = 2**28  # of a constant that is repeated along the batch: a file
 _JOINING = PASSING | {"LogicalAnd"}
 _INDEXED = frozenset(("TensorArrayReadV3", "TensorArrayWriteV3", "TensorListGetItem", "TensorListSetItem"))
 _LENGTHS = {"TensorArrayV3": 0, "TensorListReserve": 1, "TensorListFromTensor": -1}  # the slot; -1: as many as rows
+_CUTTING = {"SplitV": 3, "Slice": 3, "StridedSlice": 4}  # with the number of inputs
+_TAKING = frozenset((*_CUTTING, "Gather", "GatherV2"))
 _TRIES = 3  # of finding further numbers that hang on the batch
 _PRODUCTS = frozenset(("MatMul", "_FusedMatMul"))
 
@@ -76,13 +79,14 @@ def batch_change(
         rows = [row for row in every if row not in given and (shapes[row] or ())[0] == size]
         if size == batch or not rows:
             return ""
-        also = set[int]()
+        also, loops = set[int](), _Loops(graph, size)
         for _ in range(_TRIES):
             found = infer(graph, given, declared, size=size, also=also, rows={one.shape: size for one in fed})
             origins = found.origins or Origins(found.algebra, size)
-            _tie_loops(graph, found, origins)
+            _tie_loops(loops, found, origins)
+            bounds = _tie_parts(loops, found, origins)
             numbers, fits = _new_numbers(graph, found, origins, rows, fed, batch)
-            odd = () if fits else origins.odd(numbers) - also
+            odd = (bounds if fits else bounds | origins.odd(numbers)) - also
             if not odd:
                 break
             also |= odd
@@ -103,9 +107,10 @@ def batch_change(
         if (number := origins.number(symbol, numbers)) != entry.number and number > 0 and entry.attr != ROWS
     }
     change = _changed(graph, declared, brought, changed, f"batch {batch} takes the place of {size}")
-    left = _limits(graph, size, change.nodes)
-    if left:
+    if left := _limits(loops, size, change.nodes):
         change = replace(change, note=f"{change.note}; loops that end at {size} still do: {some(left)}")
+    if left := _uncut(loops, found, origins, numbers):
+        change = replace(change, note=f"{change.note}; constants still say how many rows these take: {some(left)}")
     return change
 
 
@@ -220,7 +225,8 @@ class _Loops:
     """The loops of a graph: the constants that are the old batch with which their ends are compared, and counters."""
 
     def __init__(self, graph: Graph, size: int) -> None:
-        self.ops, self.attrs = graph.ops, graph.attrs
+        self.names, self.ops, self.attrs = graph.names, graph.ops, graph.attrs
+        self.first: list[int] = graph.tensor_ptr.tolist()
         self.source: list[int] = graph.tensor_node.tolist()
         self.inputs = data_inputs(graph)
         self.limits: dict[int, list[int]] = {}  # LoopCond -> constants
@@ -261,19 +267,18 @@ class _Loops:
         return found
 
 
-def _tie_loops(graph: Graph, found: Inferred, origins: Origins) -> None:
+def _tie_loops(loops: _Loops, found: Inferred, origins: Origins) -> None:
     """Equate the ends of a loop with the length of each array of which its counter is an index.
 
     A counter that comes down begins at the last place of the array, or behind it.
     """
     size = origins.size
-    loops = _Loops(graph, size)
-    for node, op in enumerate(graph.ops):
+    for node, op in enumerate(loops.ops):
         if op not in _INDEXED or not loops.limits:
             continue
         array, index = loops.inputs[node][:2]
         counter, made = loops.counter(index), loops.maker(array, True)
-        slot, loop = _LENGTHS.get(graph.ops[made]), loops.loop_of.get(counter)
+        slot, loop = _LENGTHS.get(loops.ops[made]), loops.loop_of.get(counter)
         if slot is None or loop is None:
             continue
         length = -1
@@ -289,12 +294,99 @@ def _tie_loops(graph: Graph, found: Inferred, origins: Origins) -> None:
                 origins.equate(origins.told(first, "value", ELEMENT, 0, size - less), length - less)
 
 
-def _limits(graph: Graph, size: int, changed: Sequence[int]) -> list[str]:
+def _limits(loops: _Loops, size: int, changed: Sequence[int]) -> list[str]:
     """Constants with which a loop compares its counter, and that equal the old batch: no shape says what they count."""
     if size == 1:
         return []
-    ends = {limit for limits in _Loops(graph, size).limits.values() for limit in limits}
-    return [graph.names[node] for node in sorted(ends) if node not in changed]
+    ends = {limit for limits in loops.limits.values() for limit in limits}
+    return [loops.names[node] for node in sorted(ends) if node not in changed]
+
+
+# ---- parts ----------------------------------------------------------------------------------------------------------
+
+
+class _Part(NamedTuple):
+    """The rows of a tensor that an op takes by constants."""
+
+    low: int
+    high: int
+    bounds: tuple[FileNumber, ...]  # the constants that say so
+
+
+def _tie_parts(loops: _Loops, found: Inferred, origins: Origins) -> set[int]:
+    """Equate the constants by which ops cut the rows of a tensor into equal parts with multiples of a part.
+
+    Parts are equal where the ops take all rows, each once, in as many rows each, and in more than one. Of others
+    nothing says how they grow. Return these constants, which are to be traced.
+    """
+    parts: dict[int, list[_Part]] = {}
+    for node, op in enumerate(loops.ops):
+        inputs = loops.inputs[node]
+        if len(inputs) == _CUTTING.get(op):
+            rows = (found.shapes[inputs[0]] or (0,))[0]
+            if isinstance(rows, Traced) and rows == origins.size:
+                parts.setdefault(inputs[0], []).extend(_parts(loops, node, origins.size))
+    numbers = set[int]()
+    for tensor, taken in parts.items():
+        ranges = sorted({(one.low, one.high) for one in taken})
+        count = len(ranges)
+        part, rest = divmod(origins.size, max(count, 1))
+        if count < 2 or part < 2 or rest or ranges != [(part * at, part * (at + 1)) for at in range(count)]:
+            continue
+        whole = (found.shapes[tensor] or ())[0]
+        for bound in (bound for one in taken for bound in one.bounds if bound.number):
+            entry = origins.told(*bound)
+            origins.equate(entry, whole if bound.number == origins.size else whole // count * (bound.number // part))
+            numbers.add(bound.number)
+    return numbers
+
+
+def _parts(loops: _Loops, node: int, size: int) -> Iterator[_Part]:
+    """The rows of the first input that an op takes by constants; none if it takes no constants, or other steps."""
+    op, attrs, inputs = loops.ops[node], loops.attrs[node], loops.inputs[node]
+    constants = [loops.constant(tensor) for tensor in inputs[1:4]]
+    vectors = [[one for one in whole or () if isinstance(one, int)] for _, whole in constants]
+
+    def bound(slot: int, place: int) -> FileNumber:
+        return FileNumber(constants[slot][0], "value", ELEMENT, place, vectors[slot][place], len(vectors[slot]))
+
+    if not all(vectors):
+        return
+    if op == "SplitV":
+        sizes = [size - sum(vectors[0]) - 1 if one == -1 else one for one in vectors[0]]  # -1: all that is left
+        if vectors[1] == [0]:
+            for place, (low, high) in enumerate(pairwise(accumulate(sizes, initial=0))):
+                yield _Part(low, high, (bound(0, place),) * (vectors[0][place] > 0))
+    elif op == "Slice":
+        low, rows = vectors[0][0], vectors[1][0]
+        if low >= 0 and rows > 0:
+            yield _Part(low, low + rows, (bound(0, 0), bound(1, 0)))
+    elif vectors[2][0] == 1 and not any(_masks(attrs, name) for name in ("ellipsis", "new_axis", "shrink_axis")):
+        open_low, open_high = _masks(attrs, "begin"), _masks(attrs, "end")
+        low, high = 0 if open_low else vectors[0][0], size if open_high else vectors[1][0]
+        if 0 <= low < high:
+            yield _Part(low, high, (bound(0, 0),) * (not open_low) + (bound(1, 0),) * (not open_high))
+
+
+def _masks(attrs: Attrs, name: str) -> bool:
+    """Tell whether a mask of a StridedSlice has the bit of the first dimension."""
+    return f"{name}_mask" in attrs and bool(attrs[f"{name}_mask"].i & 1)
+
+
+def _uncut(loops: _Loops, found: Inferred, origins: Origins, numbers: Mapping[int, int]) -> list[str]:
+    """Ops that take rows of examples, but as many of any batch, by constants of the file."""
+
+    def fixed(rows: int) -> bool:
+        return rows > 1 and not origins.depends(form_of(rows), numbers)
+
+    left = []
+    for node, op in enumerate(loops.ops):
+        whole = found.shapes[loops.inputs[node][0]] if op in _TAKING and loops.inputs[node] else None
+        if whole and whole[0] > 1 and not fixed(whole[0]):
+            taken = found.shapes[loops.first[node] : loops.first[node + 1]]
+            if any(one and len(one) == len(whole) and fixed(one[0]) for one in taken):
+                left.append(loops.names[node])
+    return left
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------

@@ -116,17 +116,19 @@ class Origins:
             self._equations[x, y] = None
 
     def odd(self, roots: Iterable[int]) -> set[int]:
-        """The numbers that some equation ties to the roots though none of the file's that equal them was traced, such
-        as half of the batch, of which each of two towers has one.
-        """
+        """The numbers that an equation ties to the roots though nothing traced them: a tower's half of a batch."""
         last = frozenset(roots)
         return {
             number
             for pair in self._equations
             for number, form in (pair, pair[::-1])
             if 1 < number != self.size and form <= SYMBOLS
-            if not last.isdisjoint(self._within(self.algebra.terms(self.algebra.resolved(form))))
+            if self.depends(form, last)
         }
+
+    def depends(self, form: int, symbols: Collection[int]) -> bool:
+        """Tell whether a form has one of these symbols, or rounds what has one."""
+        return not self._within(self.algebra.terms(self.algebra.resolved(form))).isdisjoint(symbols)
 
     def solve(self, roots: Iterable[int], fed: Collection[int]) -> bool:
         """Express entries by the roots, which are the batch; the algebra's `resolved` then knows. False: no batch fits.
@@ -188,8 +190,7 @@ class Origins:
 
     def symbols(self, form: int) -> set[int]:
         """The symbols that a form depends on."""
-        terms = self.algebra.terms(self.algebra.resolved(form))
-        return {symbol for term in terms for symbol in term}
+        return {symbol for term in self.algebra.terms(self.algebra.resolved(form)) for symbol in term}
 
     def _solved(self, forms: Sequence[int], last: frozenset[int], most: int = 2**31) -> list[int]:
         """Solve what can be solved of equations with at most that many terms beside a number; return what is left."""

@@ -392,6 +392,29 @@ def towers(tf: Any, batch: int) -> None:
     optimizer.apply_gradients([((one[0] + other[0]) / 2, one[1]) for one, other in zip(*found, strict=True)])
 
 
+def _halves(cut: Callable[[Any, Any, int], list[Any]]) -> Callable[[Any, int], Any]:
+    """Two towers, each with the half of the examples that a program cuts off by numbers of its own."""
+
+    def program(tf: Any, batch: int) -> None:
+        v1 = tf.compat.v1
+        x, labels = v1.placeholder(tf.float32, [batch, 4, 6]), v1.placeholder(tf.int32, [batch])
+        kernel, half = _variable(tf, 24, CLASSES), batch // 2
+        losses = [
+            tf.nn.sparse_softmax_cross_entropy_with_logits(
+                logits=tf.matmul(tf.reshape(rows, [half, 24]), kernel), labels=own
+            )
+            for rows, own in zip(cut(tf, x, half), cut(tf, labels, half), strict=True)
+        ]
+        v1.train.MomentumOptimizer(0.1, 0.9).minimize(tf.add_n([tf.reduce_mean(one) for one in losses]))
+
+    return _first(program)
+
+
+def _begun(tf: Any, x: Any, half: int) -> list[Any]:
+    rest = len(x.shape) - 1
+    return [tf.slice(x, [at] + [0] * rest, [half] + [-1] * rest) for at in (0, half)]
+
+
 PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
     "convolving": _of_keras(convolving, (16, 16, 3)),
     "recurrent": _of_keras(recurrent, (5, 3)),
@@ -411,6 +434,11 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
         for program in (words, each_example, by_example)
         for generation, door in ((1, _first), (2, _second))
     },
+    "halves by sizes": _halves(lambda tf, x, half: tf.split(x, [half, half])),
+    "halves by a size": _halves(lambda tf, x, half: tf.split(x, [half, -1])),
+    "halves by slices": _halves(lambda tf, x, half: [x[:half], x[half : 2 * half]]),
+    "halves by open slices": _halves(lambda tf, x, half: [x[:half], x[half:]]),
+    "halves by begins": _halves(_begun),
     "MobileNetV3Small": of_zoo("MobileNetV3Small"),
 }  # fmt: skip
 

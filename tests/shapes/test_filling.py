@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import pytest
@@ -199,6 +200,35 @@ def test_a_constant_that_repeats_the_batch_changes_with_it(old: Shape, new: Shap
     assert shape(got, "pairs") == new
     assert elements(got.node("k").attrs) == list(new)
     assert "batch 3 takes the place of 8, the first dimension of x:0 in the file, and in 1 constant" in got.notes
+
+
+def _in_parts(*ends: int) -> Graph:
+    """12 examples, cut by slices from one of the ends to the next one."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(12, 5))
+    step = made.add("step", "Const", dtype=type_attr(3), value=const(1))
+    places = [made.add(f"at{end}", "Const", dtype=type_attr(3), value=const(end)) for end in ends]
+    for number, (low, high) in enumerate(pairwise(places)):
+        made.add(f"part{number}", "StridedSlice", ["x", low, high, step], T=type_attr(), Index=type_attr(3))
+    return made.built(producer=1882)
+
+
+@pytest.mark.parametrize("batch", [24, 9, 13])
+def test_equal_parts_of_a_batch_stay_equal_and_the_last_one_ends_with_it(batch: int) -> None:
+    got = with_shapes(_in_parts(0, 4, 8, 12), batch=batch)
+    assert [shape(got, f"part{number}") for number in range(3)] == [
+        (batch // 3, 5), (batch // 3, 5), (batch - batch // 3 * 2, 5),
+    ]  # fmt: skip
+    assert not any("how many rows" in note for note in got.notes)
+
+
+@pytest.mark.parametrize("ends", [(0, 4, 12), (0, 4, 8), (4, 8, 12)])
+def test_other_parts_of_a_batch_stay_and_are_named(ends: tuple[int, ...]) -> None:
+    before, got = _in_parts(*ends), with_shapes(_in_parts(*ends), batch=24)
+    for number in range(2):
+        assert shape(got, f"part{number}") == shape(with_shapes(before), f"part{number}")
+    (note,) = got.notes
+    assert note.endswith("constants still say how many rows these take: part0, part1")
 
 
 def test_a_feed_that_gives_what_the_batch_gives_changes_nothing() -> None:
