@@ -27,23 +27,22 @@ def smallest_cover(graph: Graph, rows: list[int], avoid: Callable[[list[int]], l
     """
     reached = _reached_by(graph, rows)
     is_sink = np.diff(graph.out_ptr) == 0
-    candidates = [row for row in reached if is_sink[row]]
-    if _union(reached[row] for row in candidates) != (1 << len(rows)) - 1:
+    sets = {row: bits for row, bits in reached.items() if is_sink[row]}
+    if _union(sets.values()) != (1 << len(rows)) - 1:
         return []
-    preferred = set(avoid(candidates))
-    sizes = {row: int(fan_in(graph, [row]).sum()) for row in candidates} if len(candidates) > 1 else {}
-    ranked = sorted(candidates, key=lambda row: (row not in preferred, sizes.get(row, 0), row))
-    return sorted(cover({row: reached[row] for row in ranked}))
+    chosen, open_bits = _needed(sets)
+    rivals = [row for row, bits in sets.items() if bits & open_bits]  # a fan-in of each takes time
+    if not rivals:
+        return sorted(chosen)
+    preferred = set(avoid(rivals))
+    sizes = {row: int(fan_in(graph, [row]).sum()) for row in rivals}
+    ranked = sorted(rivals, key=lambda row: (row not in preferred, sizes[row], row))
+    return sorted(chosen + cover({row: sets[row] & open_bits for row in ranked}))
 
 
 def cover(sets: Mapping[int, int]) -> list[int]:
     """Keys of the fewest bit sets whose union is the union of all; earlier keys win ties."""
-    seen = twice = 0
-    for bits in sets.values():
-        twice |= seen & bits
-        seen |= bits
-    chosen = [key for key, bits in sets.items() if bits & ~twice]  # the only one that holds some bit
-    open_bits = seen & ~_union(sets[key] for key in chosen)
+    chosen, open_bits = _needed(sets)
     left: dict[int, int] = {}  # distinct remainders, the earliest key of each
     for key, bits in sets.items():
         if bits & open_bits:
@@ -56,6 +55,16 @@ def cover(sets: Mapping[int, int]) -> list[int]:
             if not any(bits != other and bits | other == other for other in rivals.values())
         }
     return chosen + (_exact(rivals, open_bits) if len(rivals) <= MAX_EXACT else _greedy(rivals, open_bits))
+
+
+def _needed(sets: Mapping[int, int]) -> tuple[list[int], int]:
+    """The keys that alone hold some bit, and the bits that none of these holds."""
+    seen = twice = 0
+    for bits in sets.values():
+        twice |= seen & bits
+        seen |= bits
+    chosen = [key for key, bits in sets.items() if bits & ~twice]
+    return chosen, seen & ~_union(sets[key] for key in chosen)
 
 
 def _union(sets: Iterable[int]) -> int:

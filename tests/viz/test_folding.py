@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.columns import Ints
 from simulator.graph.building import build
 from simulator.graph.graph import Graph
+from viz.page import folding
 from viz.page.folding import BLOCK, HUB, MAX_DEPTH, PARALLEL, SERIES, fold, item_order
 
 PARTS = st.sampled_from(["a", "b", "conv", "conv_1", "AddN", "AddN_1", "AddN_2", "x", "grad"])
@@ -24,13 +26,13 @@ def graph(
 
 def tree(names: Sequence[str], **rest: Any) -> dict[tuple[str, ...], list[str]]:
     """scope label path -> the names directly in it."""
-    folding = fold(graph(names, **rest))
+    folded = fold(graph(names, **rest))
     found: dict[tuple[str, ...], list[str]] = {}
-    for row, home in enumerate(folding.parent[folding.scopes :].tolist()):
+    for row, home in enumerate(folded.parent[folded.scopes :].tolist()):
         path: list[str] = []
         while home > 0:
-            path.insert(0, folding.labels[home])
-            home = int(folding.parent[home])
+            path.insert(0, folded.labels[home])
+            home = int(folded.parent[home])
         found.setdefault(tuple(path), []).append(names[row])
     return found
 
@@ -130,6 +132,25 @@ def test_parallel_numbered_scopes_are_one_box_and_layers_are_not() -> None:
         one or ([f"^all_{at // 2 - 1}/reduce/y"] if 1 < at < len(names) - 1 else []) for at, one in enumerate(inputs)
     ]
     assert {path[0] for path in tree(names, inputs=chained) if path} == {f"all_{i}/reduce" for i in range(PARALLEL)}
+
+
+def test_edges_are_looked_at_once_for_all_parallel_scopes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each block has as many branches; those of every second one are chained."""
+    calls: list[int] = []
+    joined = folding._joined
+
+    def counted(graph: Graph, tree: folding._Tree, group: Ints) -> set[int]:
+        calls.append(1)
+        return joined(graph, tree, group)
+
+    monkeypatch.setattr(folding, "_joined", counted)
+    names = [f"block{b}/branch{i}/{part}" for b in "abcd" for i in range(PARALLEL) for part in "xy"]
+    chained = [name[5] in "bd" and "branch0/" not in name for name in names]
+    inputs = [[f"^{names[at - 2]}"] if chained[at] else [] for at in range(len(names))]
+    paths = list(tree(names, inputs=inputs))
+    assert {path[1] for path in paths if path[0] == "blocka"} == {f"branch ×{PARALLEL}"}
+    assert {path[1] for path in paths if path[0] == "blockb"} == {f"branch{i}" for i in range(PARALLEL)}
+    assert len(calls) == 1
 
 
 # --- the order of items ---------------------------------------------------------------------------------------------

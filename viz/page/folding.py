@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simulator.columns import Flags, Ids, flags, ids, positions
+from simulator.columns import Flags, Ids, Ints, flags, ids, positions
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import VARIABLES
 from simulator.wording import counted, repr_of
@@ -170,24 +170,36 @@ def _without_chains(tree: _Tree) -> _Tree:
 
 def _fold_parallel(graph: Graph, tree: _Tree) -> None:
     """Put numbered sibling scopes that no edge joins under one scope. Layers, one after the other, stay as they are."""
+    found: list[tuple[str, int, list[int]]] = []  # label, parent and members of each group
+    group = np.full(len(tree.labels), -1)
     for parent, inner in enumerate(_inside(tree)):
         if len(inner) < PARALLEL:
             continue
         groups, _ = _grouped(inner, lambda scope: _EACH_NUMBERED.sub("", tree.labels[scope]))
         for key, members in groups:
-            if len(members) >= PARALLEL and not _joined(graph, tree, members):
-                _deal(tree, f"{key} ×{len(members)}", parent, members, tree.parents)
+            if len(members) >= PARALLEL:
+                group[members] = len(found)
+                found.append((f"{key} ×{len(members)}", parent, members))
+    joined = _joined(graph, tree, group)
+    for number, (label, parent, members) in enumerate(found):
+        if number not in joined:
+            _deal(tree, label, parent, members, tree.parents)
 
 
-def _joined(graph: Graph, tree: _Tree, members: Sequence[int]) -> bool:
-    """Tell whether an edge leads from one of the scopes into another."""
-    own = set(members)
-    within = [-1] * len(tree.labels)  # the member that a scope is or is in
-    for scope in range(1, len(tree.labels)):
-        within[scope] = scope if scope in own else within[tree.parents[scope]]
-    member = np.array(within)[np.array(tree.homes)]
-    src, dst = member[graph.edge_src], member[graph.edge_dst]
-    return bool(((src != dst) & (src >= 0) & (dst >= 0)).any())
+def _joined(graph: Graph, tree: _Tree, group: Ints) -> set[int]:
+    """The groups of which an edge joins two members: the siblings above its ends, where the ways up from these meet."""
+    parents, homes = np.array(tree.parents), np.array(tree.homes, np.int64)
+    parents[0] = 0
+    depth = np.zeros(len(parents), np.int64)
+    for scope in range(1, len(parents)):  # parents come first
+        depth[scope] = depth[parents[scope]] + 1
+    a, b = np.divmod(np.unique(homes[graph.edge_src] * len(parents) + homes[graph.edge_dst]), len(parents))
+    while (lower := depth[a] != depth[b]).any():
+        deep = depth[a] > depth[b]
+        a, b = np.where(deep, parents[a], a), np.where(lower & ~deep, parents[b], b)
+    while (apart := parents[a] != parents[b]).any():
+        a, b = np.where(apart, parents[a], a), np.where(apart, parents[b], b)
+    return set(group[a[(a != b) & (group[a] == group[b])]].tolist())
 
 
 def _fold_siblings(graph: Graph, tree: _Tree) -> None:
