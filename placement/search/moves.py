@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from placement.search.ahead import Ahead, look_ahead, work_of
+from placement.search.ahead import Ahead, add_up_bytes, look_ahead, work_of
 from simulator.columns import Ids, Ints
 from simulator.execution.arrays import INSTANTS
 from simulator.execution.compiled.engine import play_one
@@ -27,6 +27,8 @@ _NEVER = 2**61
 _AIMED, _NEAR, _PULLED, _ALIKE, _SWAPPED = 600, 600, 300, 800, 100  # chances of moves, in thousandths
 _WHOLE = 550  # a layer moves instead of a stretch
 _LONGER = 750  # chance that a stretch is twice as long
+_TRUSTED = 750  # of so many moves those are refused with which the step likely ends late
+_DOUBT = 6  # late: by more than a 64th of the limit
 
 
 class Groups(NamedTuple):
@@ -59,7 +61,7 @@ class Walk(NamedTuple):
     critical: Ints  # [C]
     until: Ints  # [C] sum of their times on the path so far
     on_path: Ints  # [1] how many there are
-    counts: Ints  # [9]
+    counts: Ints  # [COUNTS]
     random: Ints  # [1] state of the generator
     odds: Ints  # [ODDS] how much slower a move may make the step, in temperatures, each equally likely
 
@@ -202,9 +204,12 @@ def walk_on(
         over, value, makespan, short = 0, _NEVER, -1, 0
         if fits or tight:
             counts[TRIED] += 1
-            counts[SPENT] += (len(device) + len(ahead.reader)) >> 3
-            if look_ahead(ahead, device, limit):
+            counts[SPENT] += (len(device) + len(ahead.reader)) >> 4
+            latest = limit + (limit >> _DOUBT) if below(walk, 1000) < _TRUSTED else _NEVER
+            if look_ahead(ahead, device, limit, latest):
                 counts[PLAYED] += 1
+                if tight:
+                    add_up_bytes(ahead, device)
                 for where in range(devices if tight else 0):
                     short |= ahead.held_bytes[where] > walk.capacity[where]
                 notes = INSTANTS if short else 0

@@ -96,6 +96,7 @@ class Walker:
             odds=np.array([round(-log((at + 0.5) / ODDS) * 2**ODD_BITS) for at in range(ODDS)], np.int64),
         )
         self.ahead = ahead_of(decisions)
+        self.latest_first = self.ahead.order.copy()  # in topological order
         self.device = np.zeros(n, np.int32)
         self.rows = self.device.view().reshape(1, -1)
         self.rows.setflags(write=False)
@@ -170,6 +171,8 @@ class Walker:
         self.walk.on_path[0] = 0
         if judge.makespan[0] < 0:
             return
+        # each after its readers, also where these start with it
+        self.ahead.order[:] = self.latest_first[np.argsort(-judge.start_ns()[self.latest_first], kind="stable")]
         ends = (
             judge.start_ns()
             + judge.work.arena.tasks.length[: len(self.device)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from placement.problem import Problem
 from placement.scheduling.ranks import upward_ranks
-from placement.search.ahead import ahead_of, look_ahead
+from placement.search.ahead import add_up_bytes, ahead_of, look_ahead
 from placement.search.decisions import decisions_of
 from placement.search.walk import _COLD, _COOLING, _HOT, _SHARE_BITS
 from simulator.columns import ids, ints
@@ -37,7 +37,7 @@ def test_no_step_is_faster_than_the_look_ahead_says(problem: Problem, data: st.D
 
     def ends(tail: np.ndarray[tuple[int], np.dtype[np.int64]], limit: int) -> int:
         found = np.zeros(1, np.int64)
-        ranked = ids(np.zeros((0, len(device)), np.int32))
+        ranked = ids(np.arange(len(device)))[None]
         with workspace(problem.tables, problem.options.contention) as own:
             columns = ids(np.arange(len(device)))
             given = (device[None], columns, ids([0]), order, ranked, tail, limit, 0, found, np.zeros((0, 0), np.int64))
@@ -47,10 +47,10 @@ def test_no_step_is_faster_than_the_look_ahead_says(problem: Problem, data: st.D
     took = ends(ints([]), LATER)
     if took < 0:
         return  # it has no route, or hangs
-    least = min(limit for limit in range(took + 1) if look_ahead(ahead, device, limit))
+    least = min(limit for limit in range(took + 1) if look_ahead(ahead, device, limit, LATER))
     assert least <= took
     for limit in {least, (least + took) // 2, max(took - 1, least), took, took + 1}:
-        assert look_ahead(ahead, device, limit)
+        assert look_ahead(ahead, device, limit, LATER)
         assert ends(ints(ahead.tail_ns), limit) == (took if took <= limit else GIVEN_UP)
 
 
@@ -67,7 +67,7 @@ def test_no_device_holds_more_than_the_look_ahead_says(problem: Problem, data: s
         given = (device[None], columns, ids([0]), CODES["fifo"], nobody, ints([]), LATER, INSTANTS, found, peaks)
         own.run(load().play, *given)
     if found[0] >= 0:
-        assert look_ahead(ahead, device, LATER)
+        add_up_bytes(ahead, device)
         assert (ahead.held_bytes >= peaks[0]).all()
 
 
@@ -79,7 +79,7 @@ def test_all_that_a_device_ever_holds_is_added_up() -> None:
     problem = problem_of(tasks(edges, names), on, costs_of(on, [(10, 10)] * 4, [0, 0, 0, 100]))
     made = decisions_of(problem, upward_ranks(problem), 0)
     ahead = ahead_of(made)
-    assert look_ahead(ahead, ids([0, 0, 1, 1]), LATER)
+    add_up_bytes(ahead, ids([0, 0, 1, 1]))
     assert ahead.held_bytes.tolist() == [12, 116]
 
 
@@ -92,8 +92,23 @@ def test_a_busy_device_and_a_long_chain_are_seen() -> None:
     ahead = ahead_of(made)
     for chosen, least in (([0] * 6, 60), ([0, 0, 0, 1, 1, 1], 30), ([0, 1, 0, 1, 1, 1], 40)):
         device = ids(made.spread([*chosen, *[0] * (len(problem.allowed) - 6)]))
-        assert look_ahead(ahead, device, least)
-        assert not look_ahead(ahead, device, least - 1)
+        assert look_ahead(ahead, device, least, LATER)
+        assert not look_ahead(ahead, device, least - 1, LATER)
+
+
+def test_ops_wait_for_a_lane_in_the_order_in_which_they_start() -> None:
+    """Behind y there is a longer chain than behind x, so the step is shorter where y goes first."""
+    names = ["x", "y", "z"]
+    on = cluster_of("gg", latency_ns=1)
+    edges: dict[tuple[str, str], int | None] = {("y", "z"): 0}
+    problem = problem_of(tasks(edges, names), on, costs_of(on, [(10, 10), (10, 10), (50, 50)]))
+    made = decisions_of(problem, upward_ranks(problem), 0)
+    ahead = ahead_of(made)
+    device = ids(made.spread([0, 0, 1, *[0] * (len(problem.allowed) - 3)]))
+    for latest_first, longest in (([2, 1, 0], 71), ([2, 0, 1], 61)):
+        ahead.order[:] = [*latest_first, *ahead.order[ahead.order > 2]]
+        assert look_ahead(ahead, device, 61, longest)
+        assert not look_ahead(ahead, device, 61, longest - 1)
 
 
 def test_no_temperature_depends_on_the_last_bit_of_a_logarithm() -> None:
