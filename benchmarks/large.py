@@ -1,18 +1,20 @@
 """Graphs of up to a million nodes, and the whole command on them: a table for RESULTS.md.
 
-    python benchmarks/large.py FOLDER [NODES ...]      FOLDER holds the graphs; they are made when missing
+    python benchmarks/large.py FOLDER [NODES ...] [--form FORM]     FOLDER holds the graphs; they are made when missing
 
-A graph is the training of an unrolled LSTM of eight layers with about as many nodes as asked: gates, gradients, sums
-over time, and updates of variables. It is written node by node, as TensorFlow would take an hour. Each row is a
-fresh process. Seconds and memory are the system's own account of it.
+By default a graph is the training of an unrolled LSTM of eight layers with about as many nodes as asked: gates,
+gradients, sums over time, and updates of variables. It is written node by node, as TensorFlow would take an hour. Each
+row is a fresh process. Seconds and memory are the system's own account of it. Graphs of other forms show stages that
+grow faster than the graph.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any  # Any: attributes as protobuf takes them
 
@@ -173,6 +175,59 @@ def _backward(
     return below[::-1], (out.sum(f"{at}/kernel", of_kernel), out.sum(f"{at}/bias", of_bias))
 
 
+def branches(nodes: int) -> GraphDef:
+    """Blocks in a row, each of twelve numbered branches of eight ops."""
+    out = Writer()
+    value = out.node("x", "Placeholder", dtype=FLOAT, shape=(8, 8))
+    for block in range(max(1, nodes // 97)):
+        ends = []
+        for branch in range(12):
+            end = value
+            for op in range(8):
+                end = out.unary(f"block{block}x/branch{branch}/op{op}", "Relu", end)
+            ends.append(end)
+        value = out.sum(f"block{block}x/sum", ends)
+    return out.made
+
+
+def updates(nodes: int) -> GraphDef:
+    """Variables, each with a gradient of ten ops, whose updates nothing groups."""
+    out = Writer()
+    rate = out.node("rate", "Placeholder", dtype=FLOAT, shape=())
+    for variable in range(max(1, nodes // 13)):
+        value = out.variable(f"v{variable}", (8, 8))
+        for op in range(10):
+            value = out.unary(f"g{variable}/op{op}", "Relu", value)
+        out.node(f"train/{variable}", "ResourceApplyGradientDescent", (f"v{variable}", rate, value), T=FLOAT)
+    return out.made
+
+
+def chain(nodes: int) -> GraphDef:
+    """Ops in a row."""
+    out = Writer()
+    value = out.node("x", "Placeholder", dtype=FLOAT, shape=(8, 8))
+    for op in range(nodes - 1):
+        value = out.unary(f"op{op}", "Relu", value)
+    return out.made
+
+
+def star(nodes: int) -> GraphDef:
+    """A value that all other ops read, and their sum."""
+    out = Writer()
+    value = out.node("x", "Placeholder", dtype=FLOAT, shape=(8, 8))
+    out.sum("sum", [out.unary(f"op{op}", "Relu", value) for op in range(nodes - 2)])
+    return out.made
+
+
+FORMS: Mapping[str, Callable[[int], GraphDef]] = {
+    "lstm": lstm,
+    "branches": branches,
+    "updates": updates,
+    "chain": chain,
+    "star": star,
+}
+
+
 def row(path: Path, page: Path) -> str:
     """One row of the table."""
     words = [sys.executable, "-m", "viz", str(path), "--cluster", CLUSTER, "--quiet", "-o", str(page)]
@@ -182,21 +237,26 @@ def row(path: Path, page: Path) -> str:
     if status:
         raise SystemExit(f"{' '.join(words)} ended with {status}")
     nodes = len(GraphDef.FromString(path.read_bytes()).node)
-    figures = (time.perf_counter() - began, usage.ru_maxrss / 1024, page.stat().st_size / 2**20)
-    return (
-        f"| {nodes:,} | {path.stat().st_size / 2**20:.0f} | {figures[0]:.1f} | {figures[1]:,.0f} | {figures[2]:.1f} |"
-    )
+    took = f"{time.perf_counter() - began:.1f} | {usage.ru_utime + usage.ru_stime:.1f}"
+    page_mib = page.stat().st_size / 2**20
+    file_mib = path.stat().st_size / 2**20
+    return f"| {nodes:,} | {file_mib:.0f} | {took} | {usage.ru_maxrss / 1024:,.0f} | {page_mib:.1f} |"
 
 
-def main(folder: str, sizes: Sequence[int]) -> None:
-    print("| nodes | file, MiB | whole command, s | MiB | page, MiB |")
-    print("|---|---|---|---|---|")
-    for size in sizes:
-        path = Path(folder, f"lstm_{size}.pb")
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("folder", type=Path)
+    options.add_argument("nodes", type=int, nargs="*", default=SIZES)
+    options.add_argument("--form", choices=FORMS, default="lstm")
+    asked = options.parse_args()
+    print("| nodes | file, MiB | whole command, s | of processors, s | MiB | page, MiB |")
+    print("|---|---|---|---|---|---|")
+    for size in asked.nodes:
+        path = asked.folder / f"{asked.form}_{size}.pb"
         if not path.exists():
-            path.write_bytes(lstm(size).SerializeToString())
-        print(row(path, Path(folder, "page.html")), flush=True)
+            path.write_bytes(FORMS[asked.form](size).SerializeToString())
+        print(row(path, asked.folder / "page.html"), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], [int(size) for size in sys.argv[2:]] or SIZES)
+    main()
