@@ -13,7 +13,7 @@ import numpy as np
 from placement.plan import Plan, Verdict, fits, verdict
 from placement.problem import Problem
 from simulator.assignment import CPU_OF_TASK, DEFAULT, ONLY, SINGLE
-from simulator.columns import Ints
+from simulator.columns import Flags, Ints
 from simulator.errors import InfeasibleError
 from simulator.execution.routes import Routes
 from simulator.units import Nanos, show_bytes
@@ -130,10 +130,11 @@ def _shape(problem: Problem, targets: Sequence[int]) -> object:
     return tuple(number[d] for d in targets), devices, between, carriers
 
 
-def _costs(routes: Routes) -> tuple[Ints, ...]:
+def _costs(routes: Routes) -> tuple[Flags | Ints, ...]:
     """The columns that decide the time of a transfer on a route."""
     work = (routes.send_ns, routes.receive_ns, routes.send_ps_per_byte, routes.receive_ps_per_byte)
-    return routes.latency_ns, routes.bytes_per_s, routes.request_ns, *work, routes.send_cores, routes.receive_cores
+    others = (routes.dispatched, routes.send_cores, routes.receive_cores)
+    return routes.latency_ns, routes.bytes_per_s, routes.request_ns, *work, *others
 
 
 def _too_large(problem: Problem) -> InfeasibleError:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.cluster.memories import LOOK_NS
 from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints, positions
 from simulator.execution.routes import AT_ONCE, Pace, alone_ns
 from simulator.units import Bytes, Nanos
@@ -146,7 +145,7 @@ def changes_ns(classes: Classes, values: Sequence[tuple[Bytes, int]]) -> list[li
             several = len(np.unique(classes.task[classes.members(row)])) > 1  # within a task nothing comes back
             around = [direct[row][by] + direct[by][row] for by in rows if by != row and several]
             within = [alone_ns(pace, size) for pace in apart[row]]
-            copy = min((took + alone_ns(pace, size) for took, pace in copied[way][row]), default=0)
+            copy = min((alone_ns(pace, size) for pace in copied[way][row]), default=0)
             through[row][row] = min([copy, *around, *within])
         changes.append([[min(ns, NEVER) for ns in row] for row in through])
     return changes
@@ -159,18 +158,17 @@ def _apart(classes: Classes, row: int, of: Ids, known: Sequence[Pace | None]) ->
     return [pace for one in np.unique(found).tolist() if (pace := known[one]) is not None]
 
 
-def _copies(classes: Classes, row: int, way: int) -> set[tuple[Nanos, Pace]]:
-    """The time of a copy between the two memories of a GPU of a class besides its links, and the pace of these.
+def _copies(classes: Classes, row: int, way: int) -> set[Pace]:
+    """The paces of copies between the two memories of the GPUs of a class.
 
     There are none where some device of the class has one memory.
     """
     tables, members = classes.tables, classes.members(row)
-    if (tables.copy_ns[members] < 0).any():
+    if not tables.two_memories[members].all():
         return set()
     of, known = tables.routes.paces
     ends = [(tables.home[one], one) if way == TO_GPU else (one, tables.home[one]) for one in members]
-    found = {(int(tables.copy_ns[one]) + LOOK_NS, known[of[end]]) for one, end in zip(members, ends, strict=True)}
-    return {(took, pace) for took, pace in found if pace is not None}
+    return {pace for end in ends if (pace := known[of[end]]) is not None}
 
 
 def apart_ns(classes: Classes) -> tuple[Ints, Ints]:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 MAX_RATE = 10**15  # bytes per second; a thousand times the fastest memory of a GPU
 MAX_CORES = 2**12  # of one host; ten times the largest server so far
+# A GPU copies in the background. The executor learns of the end when it looks for it, and sleeps between two looks
+# (tensorflow/core/protobuf/config.proto, GPUOptions.polling_active_delay_usecs).
+LOOK_NS: Nanos = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,16 @@ class Device:
         """Time of an op whose kernels take that long together: launched, and no less than the host takes for them."""
         took = kernels * self.launch_ns + kernel_ns
         return took if self.chip is None else max(self.chip.host_ns(kernels, library=library), took)
+
+    @property
+    def dispatch_ns(self) -> Nanos:
+        """Time of a GPU's host for a copy from the GPU's memory, that of an op without a kernel; 0: it has no chip."""
+        return 0 if self.chip is None else self.op_ns(0)
+
+    @property
+    def look_ns(self) -> Nanos:
+        """Time until the executor learns of the end of a copy to or from a GPU's memory; 0: it has no chip."""
+        return 0 if self.chip is None else LOOK_NS
 
     @property
     def short(self) -> str:
@@ -225,9 +238,9 @@ class Cluster:
     def latency_ns(self, source: int, target: int, nbytes: Bytes = 0) -> Nanos:
         """Time of a message without that of its bytes on the wires, or the time of a hand-over within a device.
 
-        It has three parts: latency of the wires, latency of the protocol, and work at both ends. Of that work only
-        what is outside the lanes counts, and only while no bytes are on the wires. Raises LookupError if the two
-        devices have no route.
+        It has four parts: latency of the wires, latency of the protocol, copies of GPUs, and work at both ends. Of that
+        work only what is outside the lanes counts, and only while no bytes are on the wires. Raises LookupError if the
+        two devices have no route.
         """
         route = self._route(source, target)
         if not route:
@@ -236,7 +249,8 @@ class Cluster:
         works = protocol.pack_ns(nbytes), protocol.unpack_ns(nbytes)
         fixed, cores = (protocol.send_ns, protocol.receive_ns), self.cores(source, target)
         outside = outside_lanes_ns(fixed, works, cores, self._wire_ns(route, nbytes))
-        return protocol.latency_ns + outside + sum([wires[link] for link in route])
+        copies = copies_ns(protocol, self.devices[source], self.devices[target])
+        return protocol.latency_ns + outside + copies + sum([wires[link] for link in route])
 
     def transfer_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
         """Time of one transfer on free links: its bytes at the slowest link, rounded up, and latency.
@@ -247,8 +261,14 @@ class Cluster:
         return self.latency_ns(source, target, nbytes) + self._wire_ns(self._route(source, target), nbytes)
 
     def pack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
-        """Time of a transfer, before it is sent, in a lane of the CPU that stands for the source, `home[source]`."""
-        return lane_ns(self.protocol(source, target).pack_ns(nbytes), self.cores(source, target)[0])
+        """Time of a transfer, before it is sent, in a lane of the CPU that stands for the source, `home[source]`.
+
+        Where that CPU has no work it is the dispatch of a GPU's copy, in the lane of the GPU.
+        """
+        protocol = self.protocol(source, target)
+        if protocol.staged or not self.routes[source][target]:
+            return lane_ns(protocol.pack_ns(nbytes), self.cores(source, target)[0])
+        return self.devices[source].dispatch_ns
 
     def unpack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
         """Time of a transfer, after it arrived, in a lane of the CPU that stands for the target, `home[target]`."""
@@ -279,6 +299,18 @@ class Cluster:
                     speed = {"latency_ns": self.latency_ns(s, t), "bytes_per_s": rate}
                     drawn.add_edge(self.devices[s].name, self.devices[t].name, links=names, **speed)
         return drawn
+
+
+def copies_ns(protocol: Protocol, source: Device, target: Device) -> Nanos:
+    """Latency of a transfer by copies from and to memories of GPUs: a look for each, and a dispatch outside lanes.
+
+    Through the memories of hosts each GPU has a copy of its own (distributed_runtime/rpc/grpc_worker_service.cc,
+    distributed_runtime/tensor_coding.cc), else both have one (common_runtime/copy_tensor.cc). Where a CPU packs, the
+    lane is that CPU's, and the dispatch before it is a latency.
+    """
+    if protocol.staged:
+        return source.dispatch_ns + source.look_ns + target.look_ns
+    return max(source.look_ns, target.look_ns)
 
 
 def with_protocol(cluster: Cluster, name: str) -> Cluster:

@@ -4,9 +4,7 @@
 
 TensorFlow makes a pair of Send and Recv within a GPU where an output lies in the one memory and a reader wants it in
 the other (tensorflow/core/graph/graph_partition.cc, NeedSameDeviceSendRecv). Such a copy is a transfer over the links
-between the GPU and the CPU that stands for it, where it waits for others. The host dispatches it as any op, which takes
-the lane of the GPU. The executor learns of the copy's end when it looks for it, and it sleeps between two looks
-(tensorflow/core/protobuf/config.proto, GPUOptions.polling_active_delay_usecs).
+between the GPU and the CPU that stands for it, where it waits for others and takes their time (`cluster`).
 """
 
 from __future__ import annotations
@@ -16,24 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, ids, ints
-from simulator.units import Nanos
+from simulator.columns import Flags, Ids, flags, ids
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
 
-LOOK_NS: Nanos = 10_000  # TensorFlow's default sleep
 
-
-def copy_ns(cluster: Cluster) -> Ints:
-    """[D] time of a GPU's lane for a copy between its two memories, that of an op without a kernel.
-
-    It is -1 for what has one memory: a CPU, and a GPU without links to its host and back.
-    """
+def two_memories(cluster: Cluster) -> Flags:
+    """[D] copies from one memory to the other: a GPU with links to its host and back."""
     routes, homes = cluster.routes, cluster.home.tolist()
-    two = [home != row and routes[row][home] and routes[home][row] for row, home in enumerate(homes)]
-    ends = zip(cluster.devices, two, strict=True)
-    return ints([device.op_ns(0) if links else -1 for device, links in ends])
+    return flags([bool(home != row and routes[row][home] and routes[home][row]) for row, home in enumerate(homes)])
 
 
 def memory_ends(

@@ -52,6 +52,11 @@ class Protocol:
                 "there are cores."
             )
 
+    @property
+    def staged(self) -> bool:
+        """Whether processors send the bytes, so that what a GPU sends or gets is first in its host's memory."""
+        return self.send_ns > 0 or self.send_ps_per_byte > 0
+
     def cores(self, cores: int) -> int:
         """The number of a lane's cores that can work on messages at once."""
         return min(cores, self.threads) if self.threads else cores

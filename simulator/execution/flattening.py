@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simulator.cluster.memories import LOOK_NS
-from simulator.columns import Ints, flags, ids, ints
+from simulator.columns import Ints, flags, ids
 from simulator.execution.arrays import (
     MAX_NS,
     SAFE_BYTES,
@@ -64,7 +63,7 @@ def _arena(laid: Laid) -> Arena:
     n, edges, devices, links = len(nodes.waits), len(nodes.reader), len(places.lanes), len(shared.capacity)
     serial = np.diff(places.held_ptr)
     chain = np.where(places.flowing, 2, np.maximum(serial, 1) + 2 * ((serial > 1) | ((serial > 0) & ~places.even)))
-    most = int(chain.max(initial=1)) + 2 * int(places.packs[0]) + 2 * int(places.posts[0])
+    most = int(chain.max(initial=1)) + 2 * int(places.works[0]) + 2 * int(places.posts[0])
     jobs = n + most * edges + 1
     lanes = np.where(places.cpu, np.minimum(places.lanes, jobs), 1).astype(np.int64)  # more are never used
     sizes = {
@@ -164,8 +163,6 @@ def _places(tables: Tables, rule: Discipline) -> Places:
         posts=flags([(tables.post >= 0).any()]),
         requests=flags([(routes.request_ns > 0).any() or (tables.turn_ns > 0).any()]),
         works=flags([works]),
-        packs=flags([works or bool(tables.changes.any() and (tables.copy_ns >= 0).any())]),
-        look_ns=ints([LOOK_NS]),
         task=ids([]),
         big=ids(big),
         big_ns=_big_ns(sizes, routes.bytes_per_s),

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from simulator.cluster.memories import LOOK_NS, copy_ns
 from simulator.columns import Ints
 from simulator.execution.trace import Event, Kind, Trace, TraceTasks
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, TRIGGERS
@@ -117,19 +116,13 @@ def _transfers(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterat
     moments = (
         stages.asked_ns, stages.packed_ns, stages.sent_ns, stages.through_ns, stages.arrived_ns, stages.unpacked_ns
     )  # fmt: skip
-    works, within, copying = _works(trace), partitions.within, copy_ns(cluster)
+    works = _works(trace)
     for at, (row, nbytes) in enumerate(zip(trace.transfers.row.tolist(), _sizes(trace, partitions), strict=True)):
         times, key = [int(column[at]) for column in moments], partitions.key[row]
         _, _, start, through, end, _ = times
         source, target = int(partitions.src_device[row]), int(partitions.dst_device[row])
         least, latency = cluster.transfer_ns(source, target, nbytes), cluster.latency_ns(source, target, nbytes)
         work = [cluster.pack_ns(source, target, nbytes), cluster.unpack_ns(source, target, nbytes)]
-        if within[row]:
-            least, latency, work = (
-                least + LOOK_NS,
-                latency + LOOK_NS,
-                [int(copying[partitions.device[partitions.send[row]]]), 0],
-            )
         route = cluster.routes[source][target] or ()
         kinds = {link: cluster.links[link].contention or trace.contention for link in route}
         if times != sorted(times):

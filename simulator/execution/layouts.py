@@ -72,14 +72,14 @@ class Places(NamedTuple):
     cpu: Flags  # [D]
     kind: Ids  # [D] column of `kind_ns`
     home: Ids  # [D] CPU that stands for a device
-    copy_ns: Ints  # [D] of a GPU's lane for a copy between its two memories; -1: it has one
-    look_ns: Ints  # [1] until the executor learns of the end of such a copy
+    two_memories: Flags  # [D] a GPU that copies between its own memory and its host's
     route_between: npt.NDArray[np.int32]  # [D, D] -1: none
     pace: Ids  # [W]
     latency_ns: Ints  # [Q]
     bytes_per_s: Ints  # [Q] of the slowest link; 0: bytes cost no time
     request_ns: Ints  # [Q] from the posted Recv until the sender knows of it
-    send_ns: Ints  # [Q] work of one core at the sender per transfer
+    send_ns: Ints  # [Q] work of one core at the sender per transfer, or the dispatch of a GPU's copy
+    dispatched: Flags  # [Q] it is that dispatch, in the sender's own lane
     receive_ns: Ints  # [Q] at the receiver
     send_ps_per_byte: Ints  # [Q]
     receive_ps_per_byte: Ints  # [Q]
@@ -93,8 +93,7 @@ class Places(NamedTuple):
     handed: Flags  # [W] a hand-over: no links
     requests: Flags  # [1] some request takes time, or some Recv waits for its turn
     posts: Flags  # [1] some Recv is posted late
-    works: Flags  # [1] some protocol keeps processors busy
-    packs: Flags  # [1] some transfer keeps a lane busy, by its protocol or as a copy within a GPU
+    works: Flags  # [1] some transfer keeps a lane busy
     task: Ids  # [D] a tensor crosses to the first reader of a task, which hands it on; empty: to each device
     big: Ids  # [B] tensors of more than SAFE_BYTES, in order
     big_ns: npt.NDArray[np.int64]  # [B, Q] their time without latency, -1: more than can be counted

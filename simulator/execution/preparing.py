@@ -161,7 +161,7 @@ def cut_first(prepared: Prepared, rows: npt.NDArray[np.int32], flavour: str) -> 
         source = tables.tensor_op[tables.edge_tensor]
         for row, device in enumerate(map(prepared.devices, rows)):
             target = device[tables.consumer]
-            found[row] = ((device[source] != target) | (tables.changes & (tables.copy_ns[target] >= 0))).any()
+            found[row] = ((device[source] != target) | (tables.changes & tables.two_memories[target])).any()
         return found
     cluster = prepared.given.cluster
     task = ids(cluster.task_of)

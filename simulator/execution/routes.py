@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from simulator.cluster.cluster import Cluster, Device, copies_ns
 from simulator.cluster.hierarchy import Hierarchy, Route
-from simulator.cluster.protocols import lane_ns, outside_lanes_ns
+from simulator.cluster.protocols import IN_PROCESS, lane_ns, outside_lanes_ns
 from simulator.columns import Flags, Ids, Ints, Lists, flags, ids, in_order, ints, joined, lists
 from simulator.units import PS_PER_NS, Bytes, Nanos
 from simulator.wording import counted, repr_of
-
-if TYPE_CHECKING:
-    from simulator.cluster.cluster import Cluster
 
 _NO_BOUND = np.iinfo(np.int64).max
 
@@ -54,7 +52,8 @@ class Routes:
     latency_ns: Ints  # [Q] of all its links and the protocol, or of the hand-over
     bytes_per_s: Ints  # [Q] of the slowest link; 0 where bytes cost no time
     request_ns: Ints  # [Q] from the posted Recv until the sender knows of it
-    send_ns: Ints  # [Q] work of one core at the sender per transfer
+    send_ns: Ints  # [Q] work of one core at the sender per transfer, or the dispatch of a GPU's copy
+    dispatched: Flags  # [Q] it is that dispatch, and takes the lane of the sender itself and not of its processor
     receive_ns: Ints  # [Q] at the receiver
     send_ps_per_byte: Ints  # [Q]
     receive_ps_per_byte: Ints  # [Q]
@@ -124,26 +123,40 @@ def routes_of(cluster: Cluster, pairs: Ints | None = None) -> Routes:
     protocol = cluster.between_tasks
     at = [protocol.cores(cluster.devices[home].cores) for home in cluster.home.tolist()]
     one = [1] * len(cluster)
-    ends = (cluster.task_of, at if protocol.pack_ns(1) else one, at if protocol.unpack_ns(1) else one)
-    found = _numbered(cluster.routes, *ends, pairs)
+    copying, model = _different(cluster.devices)
+    apart = _Ends(
+        task=ids(cluster.task_of),
+        sends=ids(at if protocol.staged else one),
+        receives=ids(at if protocol.unpack_ns(1) else one),
+        model=model,
+    )
+    found = _numbered(cluster.routes, apart, pairs)
     links = found.links
     speed = ints([link.bytes_per_s for link in cluster.links])
     latency, rate = np.zeros(len(links), np.int64), np.full(len(links), _NO_BOUND)
     np.add.at(latency, links.of, ints([link.latency_ns for link in cluster.links])[links.item])
     np.minimum.at(rate, links.of, speed[links.item])
-    pace, first = _alike(latency, rate, found.sends, found.receives)
+    pace, first = _alike(latency, rate, found.sends, found.receives, found.source, found.target)
     latency, rate, sends, receives = latency[first], rate[first], found.sends[first], found.receives[first]
     by_protocol, handed_over = sends > 0, links.sizes[first] == 0
+    source, target = ([copying[row] for row in of[first].tolist()] for of in (found.source, found.target))
+    protocols = [protocol if one else IN_PROCESS for one in by_protocol.tolist()]
+    copies = ints([copies_ns(*each) for each in zip(protocols, source, target, strict=True)])
+    ends = zip(protocols, source, handed_over.tolist(), strict=True)
+    dispatch = ints([0 if by.staged or handed else one.dispatch_ns for by, one, handed in ends])
     return Routes(
         devices=len(cluster),
         pairs=pairs,
         route_of=found.of,
         links=links,
         pace=ids(pace),
-        latency_ns=ints(latency + handed_over * cluster.handover_ns + by_protocol * protocol.latency_ns),
+        latency_ns=ints(
+            latency + np.where(handed_over, cluster.handover_ns, copies) + by_protocol * protocol.latency_ns
+        ),
         bytes_per_s=ints(np.where(handed_over, 0, rate)),
         request_ns=ints(by_protocol * protocol.request_ns),
-        send_ns=ints(by_protocol * protocol.send_ns),
+        send_ns=ints(by_protocol * protocol.send_ns + dispatch),
+        dispatched=flags(dispatch > 0),
         receive_ns=ints(by_protocol * protocol.receive_ns),
         send_ps_per_byte=ints(by_protocol * protocol.send_ps_per_byte),
         receive_ps_per_byte=ints(by_protocol * protocol.receive_ps_per_byte),
@@ -184,31 +197,42 @@ class _Numbered:
     links: Lists  # [W]
     sends: Ids  # [W] cores that work on a message of the protocol between tasks, at the sender; 0: no such message
     receives: Ids  # [W] at the receiver
+    source: Ids  # [W] how the sender copies
+    target: Ids  # [W] how the receiver copies
 
 
-def _numbered(
-    routes: Sequence[Sequence[Route | None]],
-    task: Sequence[int],
-    sends: Sequence[int],
-    receives: Sequence[int],
-    pairs: Ints | None,
-) -> _Numbered:
-    """Number the routes between devices of these tasks, [D], whose lanes have so many cores, [D], for messages."""
+@dataclass(frozen=True, eq=False)
+class _Ends:
+    """What tells devices apart as ends of a route besides their links. Axis: D devices."""
+
+    task: Ids  # [D]
+    sends: Ids  # [D] cores of a lane for messages
+    receives: Ids  # [D]
+    model: Ids  # [D] how it copies from and to its memory
+
+
+def _different(devices: Sequence[Device]) -> tuple[list[Device], Ids]:
+    """A device for each way to copy from and to its memory, and [D] the row of each device's."""
+    rows: dict[tuple[Nanos, Nanos], int] = {}
+    found = [rows.setdefault((device.dispatch_ns, device.look_ns), len(rows)) for device in devices]
+    return [devices[found.index(row)] for row in range(len(rows))], ids(found)
+
+
+def _numbered(routes: Sequence[Sequence[Route | None]], ends: _Ends, pairs: Ints | None) -> _Numbered:
+    """Number the routes between devices with these ends."""
     if pairs is None and isinstance(routes, Hierarchy) and not _goes_back(routes):
-        return _of_hierarchy(routes, ids(task), ids(sends), ids(receives))
-    rows = dict[tuple[Route, tuple[int, int]], int]()
+        return _of_hierarchy(routes, ends)
+    task, sends, receives, model = (column.tolist() for column in vars(ends).values())
+    rows = dict[tuple[Route, tuple[int, ...]], int]()
     of = []
     for pair in range(len(task) ** 2) if pairs is None else pairs.tolist():
         source, target = divmod(pair, len(task))
         taken = None if source == target else routes[source][target]
-        ends = (sends[source], receives[target]) if taken and task[source] != task[target] else (0, 0)
-        of.append(-1 if taken is None else rows.setdefault((taken, ends), len(rows)))
-    return _Numbered(
-        of=ids(of),
-        links=lists([taken for taken, _ in rows]),
-        sends=ids([send for _, (send, _) in rows]),
-        receives=ids([receive for _, (_, receive) in rows]),
-    )
+        message = (sends[source], receives[target]) if taken and task[source] != task[target] else (0, 0)
+        copies = (model[source], model[target]) if taken else (0, 0)
+        of.append(-1 if taken is None else rows.setdefault((taken, (*message, *copies)), len(rows)))
+    columns = np.array([numbers for _, numbers in rows], np.int32).reshape(len(rows), 4).T
+    return _Numbered(ids(of), lists([taken for taken, _ in rows]), *map(ids, columns))
 
 
 def _goes_back(routes: Hierarchy) -> bool:
@@ -217,7 +241,7 @@ def _goes_back(routes: Hierarchy) -> bool:
     return any(link in up for one in routes.positions for link in one.down.racks)
 
 
-def _of_hierarchy(routes: Hierarchy, task: Ids, sends: Ids, receives: Ids) -> _Numbered:
+def _of_hierarchy(routes: Hierarchy, ends: _Ends) -> _Numbered:
     """A route is a way up, a loopback, and a way down, or one that a host has for the pair: a number for each part."""
     positions, count = routes.positions, len(routes)
     host, rack = np.array([(one.host, one.rack) for one in positions], np.int32).T
@@ -227,16 +251,18 @@ def _of_hierarchy(routes: Hierarchy, task: Ids, sends: Ids, receives: Ids) -> _N
     down_row, downs = _ways([[*one.down, ()] for one in positions])
     every = np.arange(count)
     up, down = up_row[every[:, None], level], down_row[every, level]
-    apart = task[:, None] != task
+    apart = ends.task[:, None] != ends.task
     loop = np.array([routes.loopback.get(one, -1) for one in host.tolist()], np.int32)[:, None]
     loop = np.where(apart & (level == 0), loop, np.int32(-1))
     crosses = (ups.sizes[up] + downs.sizes[down] + (loop >= 0)) > 0
-    send = np.where(apart & crosses, sends[:, None], np.int32(0))
-    receive = np.where(apart & crosses, receives, np.int32(0))
+    send = np.where(apart & crosses, ends.sends[:, None], np.int32(0))
+    receive = np.where(apart & crosses, ends.receives, np.int32(0))
+    model = ends.model.astype(np.int16)  # of which there are fewer than devices
+    source, target = np.where(crosses, model[:, None], np.int16(0)), np.where(crosses, model, np.int16(0))
     direct, own = _direct(routes)
     ways = (np.where(own < 0, up, np.int32(-1)), loop, np.where(own < 0, down, np.int32(-1)), own)
     key = np.zeros((count, count), np.int64)
-    for part in (*ways, send, receive):
+    for part in (*ways, send, receive, source, target):
         key *= int(part.max()) + 2
         key += part
         key += 1
@@ -249,6 +275,8 @@ def _of_hierarchy(routes: Hierarchy, task: Ids, sends: Ids, receives: Ids) -> _N
         links=joined(*(table.at(way.reshape(-1)[first]) for table, way in zip(tables, ways, strict=True))),
         sends=ids(send.reshape(-1)[first]),
         receives=ids(receive.reshape(-1)[first]),
+        source=ids(source.reshape(-1)[first]),
+        target=ids(target.reshape(-1)[first]),
     )
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from simulator import limits
 from simulator.cluster.devicespec import parse
-from simulator.cluster.memories import copy_ns
+from simulator.cluster.memories import two_memories
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.arrays import BY_TIME, CHEAP, DEAR
@@ -189,7 +189,7 @@ class ClusterColumns:
     cpu: Flags  # [D]
     kind: Ids  # [D] column of `kind_ns`
     home: Ids  # [D] where constants for a device stand: a CPU itself, a GPU's task's first CPU
-    copy_ns: Ints  # [D] of a GPU's lane for a copy between its two memories; -1: it has one
+    two_memories: Flags  # [D] a GPU that copies between its own memory and its host's
     lanes: Ids  # [D]
     routes: Routes  # the distinct ones, with their links and protocols
 
@@ -360,7 +360,7 @@ def _cluster_columns(cluster: Cluster, pairs: Ints | None) -> ClusterColumns:
         cpu=flags([device.type == "CPU" for device in cluster.devices]),
         kind=ids(cluster.kind_of),
         home=cluster.home,
-        copy_ns=copy_ns(cluster),
+        two_memories=two_memories(cluster),
         lanes=ids([device.lanes for device in cluster.devices]),
         routes=routes_of(cluster, pairs),
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from simulator.cluster.memories import LOOK_NS, memory_ends
+from simulator.cluster.memories import memory_ends
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, InfeasibleError, SimvizError
 from simulator.execution.arrays import MAX_NS, SAFE_BYTES
@@ -33,8 +33,9 @@ class Transfers:
     host: Flags  # [X] arrives in host memory
     route: Ids  # [X] row of Tables.routes
     wire_ns: Ints  # [X] its bytes at the slowest link, rounded up
-    latency_ns: Ints  # [X] of its route or copy, and what its ends work in no lane while no bytes are on the wires
-    pack_ns: Ints  # [X] for which it takes a lane of the source's processor, or of the GPU that copies; 0: none
+    latency_ns: Ints  # [X] of its route, and what its ends work in no lane while no bytes are on the wires
+    pack_ns: Ints  # [X] for which it takes a lane of `packer`; 0: none
+    packer: Ids  # [X] device: the source's processor, or the GPU that copies
     unpack_ns: Ints  # [X] of the one that stands for the target
     of_edge: Ids  # [E] transfer that brings the tensor to the consumer, -1: it is there when its producer ends
 
@@ -67,9 +68,7 @@ def transfers_of(tables: Tables, device: Ids) -> Transfers:
     tensor, target = tables.edge_tensor, device[tables.consumer]
     source = _sources(tables, device, target)
     host = tables.cpu[target] | tables.consumer_host
-    edge = np.flatnonzero(
-        ((source != target) | (tables.changes & (tables.copy_ns[target] >= 0))) & ~tables.stays[tensor]
-    )
+    edge = np.flatnonzero(((source != target) | (tables.changes & tables.two_memories[target])) & ~tables.stays[tensor])
     key = _keys(tables, tensor[edge], target[edge], host[edge])
     _, first, which = np.unique(key, return_index=True, return_inverse=True)
     of_edge = np.full(len(tensor), -1)
@@ -81,7 +80,6 @@ def transfers_of(tables: Tables, device: Ids) -> Transfers:
     packed = _work(routes.send_ns[pace], routes.send_ps_per_byte[pace], nbytes)
     unpacked = _work(routes.receive_ns[pace], routes.receive_ps_per_byte[pace], nbytes)
     pack, unpack = -(-packed // routes.send_cores[pace]), -(-unpacked // routes.receive_cores[pace])
-    within = start == end
     wire = bytes_ns(routes.bytes_per_s[pace], nbytes)
     sends, receives = routes.send_ns[pace], routes.receive_ns[pace]  # as `outside_lanes_ns`
     alone = sends + receives - -(-sends // routes.send_cores[pace]) - -(-receives // routes.receive_cores[pace])
@@ -94,8 +92,9 @@ def transfers_of(tables: Tables, device: Ids) -> Transfers:
         host=flags(host[chosen]),
         route=route,
         wire_ns=wire,
-        latency_ns=ints(routes.latency_ns[pace] + beside + within * LOOK_NS),
-        pack_ns=ints(np.where(within, tables.copy_ns[start], pack)),
+        latency_ns=ints(routes.latency_ns[pace] + beside),
+        pack_ns=ints(pack),
+        packer=ids(np.where(routes.dispatched[pace], start, tables.home[start])),
         unpack_ns=ints(unpack),
         of_edge=ids(of_edge),
     )

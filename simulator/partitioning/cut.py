@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from simulator.cluster.memories import copy_ns, memory_ends
+from simulator.cluster.memories import memory_ends, two_memories
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.graph.building import without_duplicates
@@ -234,7 +234,7 @@ def _transfers(graph: Graph, client: Exchange, pieces: Pieces, cluster: Cluster)
     place_of[client.fed] = np.arange(len(client.fed)) + len(graph)
     place = np.where(fed, place_of[pairs.fed], pairs.node)
     order = np.lexsort((pairs.host, there, np.where(control, LAST, pairs.port), place))
-    order = order[(here[order] != there[order]) | (copy_ns(cluster)[there[order]] >= 0)]
+    order = order[(here[order] != there[order]) | two_memories(cluster)[there[order]]]
     here, there, row, host = here[order], there[order], row[order], flags(pairs.host[order])
     lies, arrives = memory_ends(cluster.home, here, there, host)
     known = len(graph.tensor_bytes) > 0

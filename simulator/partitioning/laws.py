@@ -12,7 +12,7 @@ import numpy as np
 
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.memories import copy_ns
+from simulator.cluster.memories import two_memories
 from simulator.graph.dtypes import REF
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step, is_tensor
@@ -92,7 +92,7 @@ def _wrong_places(graph: Graph, assignment: Assignment, partitions: Partitions) 
 
 def _wrong_transfers(graph: Graph, cluster: Cluster, partitions: Partitions, sends: dict[int, int]) -> Iterator[str]:
     """The rows of transfers are the pairs between memories that links join, each once, under distinct keys."""
-    device, two = partitions.device, copy_ns(cluster) >= 0
+    device, two = partitions.device, two_memories(cluster)
     apart = {(send, recv) for recv, send in sends.items() if device[send] != device[recv] or two[device[recv]]}
     listed = list(zip(partitions.send.tolist(), partitions.recv.tolist(), strict=True))
     if len(listed) != len(set(listed)) or set(listed) != apart:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.cluster.cluster import with_protocol
+from simulator.cluster.cluster import LOOK_NS, with_protocol
 from simulator.cluster.description import load_cluster
 from simulator.cluster.notation import read_notation
 from simulator.errors import ClusterError
@@ -110,10 +110,10 @@ def test_transfer_time_adds_latencies_and_takes_the_slowest_link() -> None:
     cluster = read_notation("ps=1,worker=1x1gpu")
     pcie, nic = 5_000, 55_000
     ends = cluster.pack_ns(0, 2, 0) + cluster.unpack_ns(0, 2, 0)
-    assert cluster.transfer_ns(0, 2, 0) + ends == pcie + 2 * nic
+    assert cluster.transfer_ns(0, 2, 0) + ends == pcie + 2 * nic + LOOK_NS
     bare = with_protocol(cluster, "plain")
-    assert bare.transfer_ns(0, 2, 3_125_000_000) == pcie + 2_000 + 10**9
-    assert bare.transfer_ns(0, 2, 1) == pcie + 2_000 + 1, "rounded up"
+    assert bare.transfer_ns(0, 2, 3_125_000_000) == pcie + 2_000 + 10**9 + LOOK_NS
+    assert bare.transfer_ns(0, 2, 1) == pcie + 2_000 + 1 + LOOK_NS, "rounded up"
 
 
 @given(

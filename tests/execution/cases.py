@@ -14,6 +14,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from simulator.assignment import Assignment
+from simulator.cluster.chips import Chip
 from simulator.cluster.cluster import Cluster, Device, Link
 from simulator.cluster.contention import CONTENTIONS
 from simulator.cluster.protocols import Protocol
@@ -140,10 +141,24 @@ CLUSTERS = st.sampled_from(
 )
 
 
+DISPATCH_NS = 1_000
+
+
+def with_chips(on: Cluster, dispatch_ns: Sequence[int] = (DISPATCH_NS,)) -> Cluster:
+    """The cluster whose GPUs have chips, with hosts that take so long for a copy, from the first again for others."""
+    chips = [Chip(1, own_dispatch_ns=dispatch_ns[row % len(dispatch_ns)]) for row in range(len(on))]
+    devices = zip(on.devices, chips, strict=True)
+    return replace(on, devices=tuple(replace(one, chip=chip) if one.type == "GPU" else one for one, chip in devices))
+
+
+_HOSTS = st.lists(st.sampled_from([1, 107, DISPATCH_NS, 5_000]), min_size=1, max_size=3)
+CHIPPED = CLUSTERS | st.builds(with_chips, CLUSTERS, _HOSTS)
+
+
 @st.composite
 def runs(draw: st.DrawFn, graph: Graph, *, ties: bool = True) -> tuple[Cluster, CostTable, list[int]]:
     """A cluster, costs and a device per node; few distinct times and some zeros, so that ties are common."""
-    on = draw(CLUSTERS)
+    on = draw(CHIPPED)
     times = st.sampled_from([0, 1, 2, 100, 107, 1000]) if ties else st.integers(0, 5000)
     per_node = [[draw(times) for _ in on.kinds] for _ in range(len(graph))]
     amounts = st.sampled_from([0, 8, 100])
@@ -262,6 +277,7 @@ def sizes(draw: st.DrawFn, *, fed: bool = False) -> tuple[Graph, Cluster, list[i
     on = cluster(
         draw(st.sampled_from([["w:0/CPU:0", "w:0/GPU:0"], ["w:0/CPU:0", "w:0/GPU:0", "w:0/GPU:1", "w:1/CPU:0"]]))
     )
+    on = with_chips(on) if draw(st.booleans()) else on
     graph = made.built()
     return graph, on, draw(st.lists(st.integers(0, len(on) - 1), min_size=len(graph), max_size=len(graph)))
 

@@ -169,8 +169,8 @@ class _Run:
     def _work(self, kind: int, crossing: Crossing) -> _Job:
         """What the processor at one end has to do for a transfer: with priorities, before all ops."""
         where = int(self.on.home[self.rows[crossing.node] if kind == PACK else crossing.target])
-        if self._within(crossing):
-            where = crossing.target  # the host of a GPU dispatches a copy as an op
+        if kind == PACK and self._dispatch_ns(crossing):
+            where = self.rows[crossing.node]  # the host of a GPU dispatches a copy as an op
         urgency = (kind, *crossing) if self.priority is None else (kind - UNPACK - 1, *crossing)
 
         def then(_: int) -> None:
@@ -326,12 +326,36 @@ class _Run:
             return 0
         return max(int(self.graph.tensor_bytes[self.graph.tensor_ptr[crossing.node] + crossing.port]), 0)
 
-    def _within(self, crossing: Crossing) -> bool:
-        return self.rows[crossing.node] == crossing.target
+    def _ends(self, crossing: Crossing) -> tuple[int, int]:
+        """The devices whose memories the value is in."""
+        source, target = self.rows[crossing.node], crossing.target
+        if source == target and crossing.host:
+            return source, int(self.on.home[source])
+        return (int(self.on.home[target]), target) if source == target else (source, target)
+
+    def _through_hosts(self, crossing: Crossing) -> bool:
+        """A processor sends it, from its own memory."""
+        protocol = self._protocol(crossing)
+        return protocol.send_ns + protocol.send_ps_per_byte > 0
+
+    def _dispatch_ns(self, crossing: Crossing) -> int:
+        """For how long the lane of a GPU is busy with a copy that its host dispatches."""
+        device = self.on.devices[self._ends(crossing)[0]]
+        if device.chip is None or self._through_hosts(crossing) or not self._rows(crossing):
+            return 0
+        return device.op_ns(0)
+
+    def _copies_ns(self, crossing: Crossing) -> int:
+        """Until somebody looks for the end of each copy, and the dispatch before a message."""
+        devices = [self.on.devices[end] for end in self._ends(crossing)]
+        looks = sum(device.chip is not None for device in devices)
+        if not self._through_hosts(crossing):
+            return 10_000 * min(looks, 1)
+        return 10_000 * looks + (devices[0].op_ns(0) if devices[0].chip else 0)
 
     def _work_ns(self, kind: int, crossing: Crossing) -> int:
-        if self._within(crossing):
-            return self.on.devices[crossing.target].op_ns(0) if kind == PACK else 0
+        if kind == PACK and (dispatch := self._dispatch_ns(crossing)):
+            return dispatch
         end = self.rows[crossing.node] if kind == PACK else crossing.target
         cores = self.on.devices[int(self.on.home[end])].cores
         cores = min(cores, self._protocol(crossing).threads or cores)
@@ -348,11 +372,7 @@ class _Run:
         return fixed + math.ceil(Fraction(self._nbytes(crossing) * each, 1000))
 
     def _rows(self, crossing: Crossing) -> tuple[int, ...]:
-        source, target = self.rows[crossing.node], crossing.target
-        if source == target and crossing.host:
-            target = int(self.on.home[source])
-        elif source == target:
-            source = int(self.on.home[target])
+        source, target = self._ends(crossing)
         return self.on.routes[source][target] or ()
 
     def _route(self, crossing: Crossing) -> list[Link]:
@@ -368,11 +388,9 @@ class _Run:
         aside = sum(fixed[kind] - math.ceil(Fraction(fixed[kind], of)) for kind, of in zip(fixed, cores, strict=True))
         wire = self._bytes_ns(crossing, route)
         streamed = max(wire, *(self._whole_ns(kind, crossing) - fixed[kind] for kind in fixed))
-        in_lanes = sum(self._work_ns(kind, crossing) for kind in fixed)
+        in_lanes = sum(self._work_ns(kind, crossing) for kind in fixed) - self._dispatch_ns(crossing)
         beside = max(aside, sum(fixed.values()) + streamed - wire - in_lanes)
-        if self._within(crossing):
-            return sum(link.latency_ns for link in route) + 10_000  # until somebody looks for its end
-        return sum(link.latency_ns for link in route) + protocol.latency_ns + beside
+        return sum(link.latency_ns for link in route) + protocol.latency_ns + beside + self._copies_ns(crossing)
 
     def _lanes_of(self, crossing: Crossing) -> tuple[int, int]:
         """The cores for which the lanes at both ends stand."""

@@ -49,6 +49,7 @@ def test_one_core_works_on_one_message_after_the_other(graph: Graph, data: st.Da
     """As if nobody had ever counted cores: all work is the lane's, and a way has one latency for all sizes."""
     on, priced, rows, _ = data.draw(worlds(graph))
     on = with_cores(on, [1])
+    on = replace(on, devices=tuple(replace(device, chip=None) for device in on.devices))
     tables = of_step(graph, whole(graph), on, priced)
     crossing = transfers_of(tables, ids(rows))
     talk = [on.protocol(s, t) for s, t in zip(crossing.source.tolist(), crossing.target.tolist(), strict=True)]

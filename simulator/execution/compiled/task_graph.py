@@ -76,13 +76,13 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
     slot, group_ptr, group_edge, edge_tensor = nodes.slot, nodes.group_ptr, nodes.group_edge, nodes.edge_tensor
     consumer, reader, host, kind_ns, kind = nodes.consumer, nodes.reader, nodes.host, nodes.kind_ns, places.kind
     cpu, home, route_between, replicable = places.cpu, places.home, places.route_between, nodes.replicable
-    changes, copy_ns = nodes.changes, places.copy_ns
+    changes, two_memories = nodes.changes, places.two_memories
     bytes_per_s, tensor_bytes = places.bytes_per_s, nodes.tensor_bytes
     successor, length, resource, needs = tasks.successor, tasks.length, tasks.resource, tasks.needs
     next_to = tasks.next_to
     counts, across, came_by = found.counts, found.across, found.came_by
     group_of, leader, leads, brought = found.group_of, found.leader, found.leads, found.brought
-    works, packs, noting = places.works[0], places.packs[0], notes > 0
+    works, noting = places.works[0], notes > 0
     task, chained = places.task, len(places.task) > 0
     transfers, slowest, total = 0, NEVER, 0.0
     for at in range(KINDS):
@@ -113,7 +113,7 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
             for edge in range(first, last):
                 target = device[consumer[edge]]
                 source = home[target] if copied else here
-                stays = source == target and not (changes[edge] and copy_ns[target] >= 0)
+                stays = source == target and not (changes[edge] and two_memories[target])
                 if stays or nodes.stays[edge_tensor[edge]]:
                     successor[low] = reader[edge] if reader[edge] >= 0 else ~consumer[edge]
                     low += 1
@@ -159,10 +159,7 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                         if wire_ns < 0:
                             return REFUSED
                     late, pack, unpack = places.latency_ns[pace], 0, 0
-                    if source == target:
-                        pack, late = copy_ns[source], late + places.look_ns[0]
-                        total += pack
-                    elif works:
+                    if works:
                         pack = _work_ns(places.send_ns[pace], nbytes, places.send_ps_per_byte[pace])
                         unpack = _work_ns(places.receive_ns[pace], nbytes, places.receive_ps_per_byte[pace])
                         if pack < 0 or unpack < 0:
@@ -171,7 +168,6 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                         late += _beside(places, pace, pack, unpack, wire_ns)
                         pack = _share(pack, places.send_cores[pace])
                         unpack = _share(unpack, places.receive_cores[pace])
-                    if packs:
                         found.pack_ns[transfers], found.unpack_ns[transfers] = pack, unpack
                         counts[PACKS] += pack > 0
                         counts[UNPACKS] += unpack > 0
@@ -199,7 +195,7 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                         threaded = order == EXECUTOR and cpu[source] and places.send_cores[pace] == 1
                         counts[ANSWERS] += threaded and pack > 0
                     found.tensor_of[transfers], found.route_of[transfers], found.op_of[transfers] = carried, path, op
-                    if packs or noting:
+                    if works or noting:
                         found.source_of[transfers], found.target_of[transfers] = source, target
                     found.wire_ns[transfers], found.late_ns[transfers] = wire_ns, late
                     found.span_from[transfers] = spot
@@ -334,7 +330,7 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
                     _follow(tasks, free, one, end)
                 before = one
         first, last = wire, end
-        if places.packs[0]:
+        if places.works[0]:
             if found.unpack_ns[transfer] > 0:
                 last = _new(at_number, UNPACKS)
                 length[last], resource[last] = found.unpack_ns[transfer], places.home[found.target_of[transfer]]
@@ -346,7 +342,7 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
                 first = _new(at_number, PACKS)
                 source = found.source_of[transfer]
                 length[first] = found.pack_ns[transfer]
-                resource[first] = source if source == found.target_of[transfer] else places.home[source]
+                resource[first] = source if places.dispatched[pace] else places.home[source]
                 needs[first] = 1
                 _follow(tasks, free, first, wire)
                 if order == EXECUTOR:
@@ -371,7 +367,7 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
         if poster >= 0:
             needs[first] += 1
             pace, source = places.pace[found.route_of[transfer]], found.source_of[transfer]
-            threaded = order == EXECUTOR and places.packs[0] and found.pack_ns[transfer] > 0
+            threaded = order == EXECUTOR and places.works[0] and found.pack_ns[transfer] > 0
             if threaded and places.cpu[source] and places.send_cores[pace] == 1:
                 one = _new(at_number, ANSWERS)
                 length[one], resource[one], needs[one] = 0, places.home[source], 1
