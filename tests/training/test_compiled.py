@@ -16,6 +16,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.contention import CONTENTIONS
 from simulator.cluster.master import short_task
 from simulator.columns import flags, ids, ints
+from simulator.costs.table import CostTable
 from simulator.errors import DeadlockError
 from simulator.execution.options import SimulationOptions
 from simulator.execution.trace_tasks import StepTimes
@@ -34,7 +35,7 @@ from simulator.training.programs.program import Program
 from simulator.training.recognition.sync_ops import APPLY, COUNT, DEQUEUE, DRAW, ENQUEUE, READ, TAKE
 from simulator.training.train import train
 from simulator.training.training import Training
-from tests.execution.cases import apart, assigned, costs, crowded, dags, whole, worlds
+from tests.execution.cases import apart, assigned, costs, crowded, dags, sizes, whole, with_chips, worlds
 from tests.training.alike import assert_alike
 from tests.training.control.test_crashes import drawn
 from tests.training.workloads import Priced, chain, pushing, updating, workload
@@ -151,6 +152,13 @@ def assert_noted_alike(plain: Noted | None, other: Noted | None) -> None:
             np.testing.assert_array_equal(getattr(one, name), getattr(two, name), err_msg=name)
 
 
+def anywhere(random: Random, row: int, graph: Graph, on: Cluster, priced: CostTable) -> Priced:
+    """A client whose ops are on any devices."""
+    rows = [random.randrange(len(on)) for _ in graph.names]
+    program = Program(f"worker:{row}", on.tasks[row % len(on.tasks)], graph, ())
+    return Client(program, partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))), priced
+
+
 @settings(max_examples=65)
 @given(st.data(), st.integers(0, 2**32))
 def test_random_clients_with_random_synchronisation_ops(data: st.DataObject, seed: int) -> None:
@@ -187,15 +195,23 @@ def test_lines_before_several_links(crowd: tuple[Graph, Cluster, list[int], list
     random = Random(seed)
     if random.random() < 0.5:
         on = disturb([read_disturbance(f"link:l{random.randrange(2)}=degrade:3")], on).cluster
-    given = []
-    for row in range(random.randrange(1, 4)):
-        rows = [random.randrange(len(on)) for _ in graph.names]
-        program = Program(f"worker:{row}", on.tasks[row], graph, ())
-        pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))
-        given.append((Client(program, pieces), costs(graph, on, times)))
+    given = [anywhere(random, row, graph, on, costs(graph, on, times)) for row in range(random.randrange(1, 4))]
     made, combined = workload(given, on, steps=random.randrange(1, 12))
     made = disturbed(random, made, on) if random.random() < 0.7 else made
     assert_noted_alike(*noted(made, combined, None, SimulationOptions(order), random.randrange(3)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(sizes(), st.integers(0, 2**32), st.sampled_from(["fifo", "tensorflow"]), st.sampled_from(CONTENTIONS))
+def test_copies_within_gpus(case: tuple[Graph, Cluster, list[int]], seed: int, order: str, contention: str) -> None:
+    """Several clients with values that a GPU makes in the one memory and reads in the other."""
+    graph, on, _ = case
+    random, on = Random(seed), with_chips(on)
+    priced = costs(graph, on, random.choice([1, 100, 5000]))
+    given = [anywhere(random, row, graph, on, priced) for row in range(random.randrange(1, 4))]
+    made, combined = workload(given, on, steps=random.randrange(1, 12))
+    made = disturbed(random, made, on) if random.random() < 0.5 else made
+    assert_noted_alike(*noted(made, combined, None, SimulationOptions(order, contention), random.randrange(3)))
 
 
 def test_more_steps_than_are_noted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
