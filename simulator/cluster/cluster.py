@@ -72,12 +72,15 @@ class Device:
 
     @property
     def dispatch_ns(self) -> Nanos:
-        """Time of a GPU's host for a copy from the GPU's memory, that of an op without a kernel; 0: it has no chip."""
+        """Time of a GPU's host for a copy from or to the GPU's memory, that of an op without a kernel.
+
+        It is 0 for a CPU, and for a GPU without a chip.
+        """
         return 0 if self.chip is None else self.op_ns(0)
 
     @property
     def look_ns(self) -> Nanos:
-        """Time until the executor learns of the end of a copy to or from a GPU's memory; 0: it has no chip."""
+        """Time until the executor learns of the end of a copy from or to a GPU's memory; 0 as for `dispatch_ns`."""
         return 0 if self.chip is None else LOOK_NS
 
     @property
@@ -263,12 +266,13 @@ class Cluster:
     def pack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
         """Time of a transfer, before it is sent, in a lane of the CPU that stands for the source, `home[source]`.
 
-        Where that CPU has no work it is the dispatch of a GPU's copy, in the lane of the GPU.
+        Where that CPU has no work it is the dispatch of a GPU's copy, in the lane of that GPU: of the source, else of
+        the target.
         """
         protocol = self.protocol(source, target)
         if protocol.staged or not self.routes[source][target]:
             return lane_ns(protocol.pack_ns(nbytes), self.cores(source, target)[0])
-        return self.devices[source].dispatch_ns
+        return dispatch_ns(self.devices[source], self.devices[target])
 
     def unpack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
         """Time of a transfer, after it arrived, in a lane of the CPU that stands for the target, `home[target]`."""
@@ -301,15 +305,23 @@ class Cluster:
         return drawn
 
 
+# Through the memories of hosts each GPU has a copy of its own (distributed_runtime/rpc/grpc_worker_service.cc,
+# distributed_runtime/tensor_coding.cc), else both have one (common_runtime/copy_tensor.cc). It runs after the kernels
+# that its GPU was given before (common_runtime/gpu/gpu_util.cc, ThenWaitFor), as what has the lane next.
+
+
+def dispatch_ns(source: Device, target: Device) -> Nanos:
+    """Dispatch of the one copy from or to memory of a GPU, in the lane of that GPU; 0: there is none."""
+    return source.dispatch_ns or target.dispatch_ns
+
+
 def copies_ns(protocol: Protocol, source: Device, target: Device) -> Nanos:
     """Latency of a transfer by copies from and to memories of GPUs: a look for each, and a dispatch outside lanes.
 
-    Through the memories of hosts each GPU has a copy of its own (distributed_runtime/rpc/grpc_worker_service.cc,
-    distributed_runtime/tensor_coding.cc), else both have one (common_runtime/copy_tensor.cc). Where a CPU packs, the
-    lane is that CPU's, and the dispatch before it is a latency.
+    Where a CPU packs, the lane is that CPU's, and the dispatches of both copies are a latency.
     """
     if protocol.staged:
-        return source.dispatch_ns + source.look_ns + target.look_ns
+        return sum(end.dispatch_ns + end.look_ns for end in (source, target))
     return max(source.look_ns, target.look_ns)
 
 

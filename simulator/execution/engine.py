@@ -188,13 +188,8 @@ def _threads(tables: Tables, lowered: TaskGraph, tasks: Tasks) -> Threads:
     crossing = lowered.transfers
     count, n, devices = len(tasks.length), len(tables), len(tables.devices)
     lanes = np.where(tables.cpu, tables.lanes, 1).astype(np.int64)
-    own = (
-        tables.cpu[crossing.source]
-        & (tables.routes.send_cores[tables.routes.pace[crossing.route]] == 1)
-        & (lowered.pack >= 0)
-    )
     packs = np.zeros(count, bool)
-    packs[lowered.pack[own]] = True
+    packs[lowered.pack[crossing.by_thread]] = True
     packs[lowered.answer[lowered.answer >= 0]] = True
     threads: Threads = filled(
         Threads,

@@ -132,8 +132,7 @@ def lower(
     request_ns = routes.request_ns[routes.pace[crossing.route]]
     poster = tables.post[crossing.tensor].astype(np.int64)
     request = made.number((poster >= 0) & (request_ns > 0))
-    threaded = order == EXECUTOR and tables.cpu[crossing.source] & (routes.send_cores[routes.pace[crossing.route]] == 1)
-    answer = made.number((poster >= 0) & (pack >= 0) & threaded)
+    answer = made.number((poster >= 0) & crossing.by_thread & (order == EXECUTOR))
     bounds = np.array(op_ptr if len(op_ptr) else [0, n], np.int64)  # of clients
     begin, count = made.count, made.count + len(bounds) - 1
 

@@ -36,6 +36,7 @@ class Transfers:
     latency_ns: Ints  # [X] of its route, and what its ends work in no lane while no bytes are on the wires
     pack_ns: Ints  # [X] for which it takes a lane of `packer`; 0: none
     packer: Ids  # [X] device: the source's processor, or the GPU that copies
+    by_thread: Flags  # [X] a thread of the executor does so, none of gRPC
     unpack_ns: Ints  # [X] of the one that stands for the target
     of_edge: Ids  # [E] transfer that brings the tensor to the consumer, -1: it is there when its producer ends
 
@@ -80,6 +81,7 @@ def transfers_of(tables: Tables, device: Ids) -> Transfers:
     packed = _work(routes.send_ns[pace], routes.send_ps_per_byte[pace], nbytes)
     unpacked = _work(routes.receive_ns[pace], routes.receive_ps_per_byte[pace], nbytes)
     pack, unpack = -(-packed // routes.send_cores[pace]), -(-unpacked // routes.receive_cores[pace])
+    dispatched = routes.dispatched[pace]
     wire = bytes_ns(routes.bytes_per_s[pace], nbytes)
     sends, receives = routes.send_ns[pace], routes.receive_ns[pace]  # as `outside_lanes_ns`
     alone = sends + receives - -(-sends // routes.send_cores[pace]) - -(-receives // routes.receive_cores[pace])
@@ -94,7 +96,8 @@ def transfers_of(tables: Tables, device: Ids) -> Transfers:
         wire_ns=wire,
         latency_ns=ints(routes.latency_ns[pace] + beside),
         pack_ns=ints(pack),
-        packer=ids(np.where(routes.dispatched[pace], start, tables.home[start])),
+        packer=ids(np.where(dispatched, np.where(tables.cpu[start], end, start), tables.home[start])),
+        by_thread=flags((pack > 0) & tables.cpu[start] & ~dispatched & (routes.send_cores[pace] == 1)),
         unpack_ns=ints(unpack),
         of_edge=ids(of_edge),
     )

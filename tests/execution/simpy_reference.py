@@ -170,7 +170,7 @@ class _Run:
         """What the processor at one end has to do for a transfer: with priorities, before all ops."""
         where = int(self.on.home[self.rows[crossing.node] if kind == PACK else crossing.target])
         if kind == PACK and self._dispatch_ns(crossing):
-            where = self.rows[crossing.node]  # the host of a GPU dispatches a copy as an op
+            where = next(end for end in self._ends(crossing) if self.on.devices[end].chip)  # as an op of its own
         urgency = (kind, *crossing) if self.priority is None else (kind - UNPACK - 1, *crossing)
 
         def then(_: int) -> None:
@@ -340,18 +340,17 @@ class _Run:
 
     def _dispatch_ns(self, crossing: Crossing) -> int:
         """For how long the lane of a GPU is busy with a copy that its host dispatches."""
-        device = self.on.devices[self._ends(crossing)[0]]
-        if device.chip is None or self._through_hosts(crossing) or not self._rows(crossing):
+        chips = [self.on.devices[end] for end in self._ends(crossing) if self.on.devices[end].chip]
+        if not chips or self._through_hosts(crossing) or not self._rows(crossing):
             return 0
-        return device.op_ns(0)
+        return chips[0].op_ns(0)
 
     def _copies_ns(self, crossing: Crossing) -> int:
-        """Until somebody looks for the end of each copy, and the dispatch before a message."""
-        devices = [self.on.devices[end] for end in self._ends(crossing)]
-        looks = sum(device.chip is not None for device in devices)
+        """Until somebody looks for the end of each copy, and the dispatches around a message."""
+        chips = [self.on.devices[end] for end in self._ends(crossing) if self.on.devices[end].chip]
         if not self._through_hosts(crossing):
-            return 10_000 * min(looks, 1)
-        return 10_000 * looks + (devices[0].op_ns(0) if devices[0].chip else 0)
+            return 10_000 * min(len(chips), 1)
+        return sum(10_000 + device.op_ns(0) for device in chips)
 
     def _work_ns(self, kind: int, crossing: Crossing) -> int:
         if kind == PACK and (dispatch := self._dispatch_ns(crossing)):

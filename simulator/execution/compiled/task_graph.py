@@ -192,8 +192,7 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                         counts[ARRIVALS] += rest or links > 1
                     if nodes.post[carried] >= 0:
                         counts[REQUESTS] += places.request_ns[pace] > 0
-                        threaded = order == EXECUTOR and cpu[source] and places.send_cores[pace] == 1
-                        counts[ANSWERS] += threaded and pack > 0
+                        counts[ANSWERS] += order == EXECUTOR and pack > 0 and _by_thread(places, source, pace)
                     found.tensor_of[transfers], found.route_of[transfers], found.op_of[transfers] = carried, path, op
                     if works or noting:
                         found.source_of[transfers], found.target_of[transfers] = source, target
@@ -225,6 +224,12 @@ def _lead(own: Arena, task: Ids, group: int, crossing: int, transfers: int) -> i
                 led += 1
             transfers += 1
     return led
+
+
+def _by_thread(places: Places, source: int, pace: int) -> bool:
+    """Whether a thread of the executor packs what leaves that device, and none of gRPC."""
+    found: bool = places.cpu[source] and not places.dispatched[pace] and places.send_cores[pace] == 1
+    return found
 
 
 def add_up_work(laid: Laid, own: Arena, ops: int) -> None:
@@ -341,12 +346,13 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
             if found.pack_ns[transfer] > 0:
                 first = _new(at_number, PACKS)
                 source = found.source_of[transfer]
-                length[first] = found.pack_ns[transfer]
-                resource[first] = source if places.dispatched[pace] else places.home[source]
-                needs[first] = 1
+                length[first], needs[first] = found.pack_ns[transfer], 1
+                resource[first] = places.home[source]
+                if places.dispatched[pace]:
+                    resource[first] = found.target_of[transfer] if places.cpu[source] else source
                 _follow(tasks, free, first, wire)
                 if order == EXECUTOR:
-                    own.threads.packs[first] = places.cpu[source] and places.send_cores[pace] == 1
+                    own.threads.packs[first] = _by_thread(places, source, pace)
         next_from[last], next_to[last] = low, high
         if requests and poster < 0:
             release_ns[first] = places.request_ns[pace] + nodes.turn_ns[tensor]
@@ -368,7 +374,7 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
             needs[first] += 1
             pace, source = places.pace[found.route_of[transfer]], found.source_of[transfer]
             threaded = order == EXECUTOR and places.works[0] and found.pack_ns[transfer] > 0
-            if threaded and places.cpu[source] and places.send_cores[pace] == 1:
+            if threaded and _by_thread(places, source, pace):
                 one = _new(at_number, ANSWERS)
                 length[one], resource[one], needs[one] = 0, places.home[source], 1
                 own.threads.packs[one] = True
