@@ -21,20 +21,20 @@ MAX_MHZ = 10**5
 class Constants:
     """Figures that no data sheet has. benchmarks/published.py fits the marked ones to published steps of all GPUs."""
 
-    clock: float = 0.37  # fitted: the clock of long kernels, as a part of the way from base to boost
+    clock: float = 0.38  # fitted: the clock of long kernels, as a part of the way from base to boost
     bandwidth: float = 0.8  # guessed: part of the memory's bandwidth that a kernel reaches which streams
-    statistics: float = 0.86  # fitted: part of that which normalisation over a batch reaches
+    statistics: float = 0.89  # fitted: part of that which normalisation over a batch reaches
     products: float = 0.9  # guessed: part of the arithmetic that a large product reaches
-    convolutions: float = 0.81  # fitted: the same of a large convolution, done as a product
+    convolutions: float = 0.85  # fitted: the same of a large convolution, done as a product
     matrix_products: float = 0.4  # guessed: the same on tensor cores
-    matrix_convolutions: float = 0.6  # fitted: the same of a convolution on tensor cores, were its numbers there
-    addressing: float = 0.66  # fitted: of a convolution's speed, where integers take the place of floats
-    transformed: float = 0.93  # fitted: speed of Winograd's and Fourier's products beside a whole product's
-    direct: float = 0.048  # fitted: speed of a grouped convolution, all groups in one kernel, beside a whole product's
-    loading: float = 0.3  # fitted: time to load what a tile of 128 x 128 needs, as a part of its arithmetic
-    feeding: float = 0.18  # fitted: the same for tensor cores, if they were no faster than plain ones
-    dispatch_ns: Nanos = 12_500  # fitted: an op's time in executor and driver on the host
-    library: float = 0.88  # fitted: a call of cuDNN or cuBLAS on the host, beside that
+    matrix_convolutions: float = 0.61  # fitted: the same of a convolution on tensor cores, were its numbers there
+    addressing: float = 0.65  # fitted: of a convolution's speed, where integers take the place of floats
+    transformed: float = 0.9  # fitted: speed of Winograd's and Fourier's products beside a whole product's
+    direct: float = 0.049  # fitted: speed of a grouped convolution, all groups in one kernel, beside a whole product's
+    loading: float = 0.31  # fitted: time to load what a tile of 128 x 128 needs, as a part of its arithmetic
+    feeding: float = 0.19  # fitted: the same for tensor cores, if they were no faster than plain ones
+    dispatch_ns: Nanos = 11_700  # fitted: an op's time in executor and driver on the host
+    library: float = 0.91  # fitted: a call of cuDNN or cuBLAS on the host, beside that
     enqueue_ns: Nanos = 5_000  # fitted: the host's time for each further kernel of an op
 
 

@@ -266,13 +266,11 @@ class Cluster:
     def pack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
         """Time of a transfer, before it is sent, in a lane of the CPU that stands for the source, `home[source]`.
 
-        Where that CPU has no work it is the dispatch of a GPU's copy, in the lane of that GPU: of the source, else of
-        the target.
+        Within a task it is the dispatch of a GPU's copy, in the lane of that GPU: of the source, else of the target.
         """
-        protocol = self.protocol(source, target)
-        if protocol.staged or not self.routes[source][target]:
-            return lane_ns(protocol.pack_ns(nbytes), self.cores(source, target)[0])
-        return dispatch_ns(self.devices[source], self.devices[target])
+        if self.task_of[source] == self.task_of[target] and self.routes[source][target]:
+            return dispatch_ns(self.devices[source], self.devices[target])
+        return lane_ns(self.protocol(source, target).pack_ns(nbytes), self.cores(source, target)[0])
 
     def unpack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
         """Time of a transfer, after it arrived, in a lane of the CPU that stands for the target, `home[target]`."""
@@ -311,18 +309,19 @@ class Cluster:
 
 
 def dispatch_ns(source: Device, target: Device) -> Nanos:
-    """Dispatch of the one copy from or to memory of a GPU, in the lane of that GPU; 0: there is none."""
+    """Dispatch of the one copy from or to memory of a GPU within a task, in the lane of that GPU; 0: there is none."""
     return source.dispatch_ns or target.dispatch_ns
 
 
 def copies_ns(protocol: Protocol, source: Device, target: Device) -> Nanos:
-    """Latency of a transfer by copies from and to memories of GPUs: a look for each, and a dispatch outside lanes.
+    """Latency of a transfer by copies from and to memories of GPUs: their looks, and dispatches outside lanes.
 
-    Where a CPU packs, the lane is that CPU's, and the dispatches of both copies are a latency.
+    Between tasks a dispatch is a latency, since the copy follows a message that arrives or comes before one.
     """
     if protocol.staged:
         return sum(end.dispatch_ns + end.look_ns for end in (source, target))
-    return max(source.look_ns, target.look_ns)
+    look = max(source.look_ns, target.look_ns)
+    return look if protocol is IN_PROCESS else look + max(source.dispatch_ns, target.dispatch_ns)
 
 
 def with_protocol(cluster: Cluster, name: str) -> Cluster:

@@ -142,8 +142,7 @@ def routes_of(cluster: Cluster, pairs: Ints | None = None) -> Routes:
     source, target = ([copying[row] for row in of[first].tolist()] for of in (found.source, found.target))
     protocols = [protocol if one else IN_PROCESS for one in by_protocol.tolist()]
     copies = ints([copies_ns(*each) for each in zip(protocols, source, target, strict=True)])
-    ends = zip(protocols, handed_over.tolist(), source, target, strict=True)
-    dispatch = ints([0 if by.staged or handed else dispatch_ns(*both) for by, handed, *both in ends])
+    dispatch = np.where(by_protocol | handed_over, 0, [dispatch_ns(*ends) for ends in zip(source, target, strict=True)])
     return Routes(
         devices=len(cluster),
         pairs=pairs,

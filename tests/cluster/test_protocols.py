@@ -79,7 +79,7 @@ def test_another_protocol_changes_the_hop_and_not_the_wires() -> None:
     direct = with_protocol(TWO, "rdma")
     assert (direct.links, direct.routes) == (TWO.links, TWO.routes)
     assert direct.transfer_ns(0, 2, 0) == 4_000
-    assert with_protocol(TWO, "nccl").transfer_ns(1, 3, 0) == 22_400 + LOOK_NS
+    assert with_protocol(TWO, "nccl").transfer_ns(1, 3, 0) == 22_400 + TWO.devices[1].dispatch_ns + LOOK_NS
     assert with_protocol(TWO, "plain").transfer_ns(0, 2, 0) == 2_000
     assert with_protocol(direct, "grpc").notes == TWO.notes
     assert [note for note in direct.notes if "tasks talk by" in note] == [protocol_note(RDMA)]

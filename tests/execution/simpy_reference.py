@@ -333,24 +333,26 @@ class _Run:
             return source, int(self.on.home[source])
         return (int(self.on.home[target]), target) if source == target else (source, target)
 
-    def _through_hosts(self, crossing: Crossing) -> bool:
-        """A processor sends it, from its own memory."""
-        protocol = self._protocol(crossing)
-        return protocol.send_ns + protocol.send_ps_per_byte > 0
+    def _apart(self, crossing: Crossing) -> bool:
+        """It goes to another task."""
+        source, target = (self.on.devices[end].task for end in self._ends(crossing))
+        return source != target
 
     def _dispatch_ns(self, crossing: Crossing) -> int:
         """For how long the lane of a GPU is busy with a copy that its host dispatches."""
         chips = [self.on.devices[end] for end in self._ends(crossing) if self.on.devices[end].chip]
-        if not chips or self._through_hosts(crossing) or not self._rows(crossing):
+        if not chips or self._apart(crossing) or not self._rows(crossing):
             return 0
         return chips[0].op_ns(0)
 
     def _copies_ns(self, crossing: Crossing) -> int:
         """Until somebody looks for the end of each copy, and the dispatches around a message."""
         chips = [self.on.devices[end] for end in self._ends(crossing) if self.on.devices[end].chip]
-        if not self._through_hosts(crossing):
-            return 10_000 * min(len(chips), 1)
-        return sum(10_000 + device.op_ns(0) for device in chips)
+        protocol = self._protocol(crossing)
+        if protocol.send_ns + protocol.send_ps_per_byte > 0:  # each copies from or to its host's memory
+            return sum(10_000 + device.op_ns(0) for device in chips)
+        dispatch = max((device.op_ns(0) for device in chips), default=0) if self._apart(crossing) else 0
+        return dispatch + 10_000 * min(len(chips), 1)
 
     def _work_ns(self, kind: int, crossing: Crossing) -> int:
         if kind == PACK and (dispatch := self._dispatch_ns(crossing)):
