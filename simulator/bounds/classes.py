@@ -168,7 +168,8 @@ def _copies(classes: Classes, row: int, way: int) -> set[Pace]:
         return set()
     of, known = tables.routes.paces
     ends = [(tables.home[one], one) if way == TO_GPU else (one, tables.home[one]) for one in members]
-    return {pace for end in ends if (pace := known[of[end]]) is not None}
+    copies = [(one, pace) for one, end in zip(members, ends, strict=True) if (pace := known[of[end]]) is not None]
+    return {pace._replace(send_ns=tables.dispatch_ns.item(one)) for one, pace in copies}
 
 
 def apart_ns(classes: Classes) -> tuple[Ints, Ints]:

@@ -72,7 +72,7 @@ class Device:
 
     @property
     def dispatch_ns(self) -> Nanos:
-        """Time of a GPU's host for a copy from or to the GPU's memory, that of an op without a kernel.
+        """Time of a GPU's host for a copy that it dispatches, that of an op without a kernel.
 
         It is 0 for a CPU, and for a GPU without a chip.
         """
@@ -266,10 +266,10 @@ class Cluster:
     def pack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
         """Time of a transfer, before it is sent, in a lane of the CPU that stands for the source, `home[source]`.
 
-        Within a task it is the dispatch of a GPU's copy, in the lane of that GPU: of the source, else of the target.
+        Within a task it is the dispatch of a copy, in the lane of the source.
         """
         if self.task_of[source] == self.task_of[target] and self.routes[source][target]:
-            return dispatch_ns(self.devices[source], self.devices[target])
+            return self.devices[source].dispatch_ns
         return lane_ns(self.protocol(source, target).pack_ns(nbytes), self.cores(source, target)[0])
 
     def unpack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
@@ -304,13 +304,7 @@ class Cluster:
 
 
 # Through the memories of hosts each GPU has a copy of its own (distributed_runtime/rpc/grpc_worker_service.cc,
-# distributed_runtime/tensor_coding.cc), else both have one (common_runtime/copy_tensor.cc). It runs after the kernels
-# that its GPU was given before (common_runtime/gpu/gpu_util.cc, ThenWaitFor), as what has the lane next.
-
-
-def dispatch_ns(source: Device, target: Device) -> Nanos:
-    """Dispatch of the one copy from or to memory of a GPU within a task, in the lane of that GPU; 0: there is none."""
-    return source.dispatch_ns or target.dispatch_ns
+# distributed_runtime/tensor_coding.cc), else both have one (common_runtime/copy_tensor.cc).
 
 
 def copies_ns(protocol: Protocol, source: Device, target: Device) -> Nanos:

@@ -148,7 +148,7 @@ def _places(tables: Tables, rule: Discipline) -> Places:
     routes = tables.routes
     big = np.flatnonzero(tables.tensor_bytes > SAFE_BYTES)
     work = (routes.send_ns, routes.receive_ns, routes.send_ps_per_byte, routes.receive_ps_per_byte)
-    works = any((column > 0).any() for column in work)
+    works = any((column > 0).any() for column in (*work, tables.dispatch_ns))
     sizes = tables.tensor_bytes[big].tolist()
     places: Places = _part(
         Places,

@@ -122,7 +122,9 @@ def _transfers(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterat
         _, _, start, through, end, _ = times
         source, target = int(partitions.src_device[row]), int(partitions.dst_device[row])
         least, latency = cluster.transfer_ns(source, target, nbytes), cluster.latency_ns(source, target, nbytes)
-        work = [cluster.pack_ns(source, target, nbytes), cluster.unpack_ns(source, target, nbytes)]
+        sender = int(partitions.device[partitions.send[row]])  # the GPU itself where it copies between its memories
+        pack_ns = cluster.pack_ns(source, target, nbytes) if sender == source else cluster.devices[sender].dispatch_ns
+        work = [pack_ns, cluster.unpack_ns(source, target, nbytes)]
         route = cluster.routes[source][target] or ()
         kinds = {link: cluster.links[link].contention or trace.contention for link in route}
         if times != sorted(times):

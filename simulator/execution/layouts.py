@@ -72,6 +72,7 @@ class Places(NamedTuple):
     cpu: Flags  # [D]
     kind: Ids  # [D] column of `kind_ns`
     home: Ids  # [D] CPU that stands for a device
+    dispatch_ns: Ints  # [D] for a copy
     two_memories: Flags  # [D] a GPU that copies between its own memory and its host's
     route_between: npt.NDArray[np.int32]  # [D, D] -1: none
     pace: Ids  # [W]
@@ -79,7 +80,7 @@ class Places(NamedTuple):
     bytes_per_s: Ints  # [Q] of the slowest link; 0: bytes cost no time
     request_ns: Ints  # [Q] from the posted Recv until the sender knows of it
     send_ns: Ints  # [Q] work of one core at the sender per transfer, or the dispatch of a GPU's copy
-    dispatched: Flags  # [Q] it is that dispatch, in the lane of the GPU: of the sender, else of the receiver
+    copied: Flags  # [Q] the device of the Send dispatches a copy, in its own lane
     receive_ns: Ints  # [Q] at the receiver
     send_ps_per_byte: Ints  # [Q]
     receive_ps_per_byte: Ints  # [Q]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.cluster.cluster import Cluster, Device, copies_ns, dispatch_ns
+from simulator.cluster.cluster import Cluster, Device, copies_ns
 from simulator.cluster.hierarchy import Hierarchy, Route
 from simulator.cluster.protocols import IN_PROCESS, lane_ns, outside_lanes_ns
 from simulator.columns import Flags, Ids, Ints, Lists, flags, ids, in_order, ints, joined, lists
@@ -53,7 +53,7 @@ class Routes:
     bytes_per_s: Ints  # [Q] of the slowest link; 0 where bytes cost no time
     request_ns: Ints  # [Q] from the posted Recv until the sender knows of it
     send_ns: Ints  # [Q] work of one core at the sender per transfer, or the dispatch of a GPU's copy
-    dispatched: Flags  # [Q] it is that dispatch, and takes the lane of the GPU: of the sender, else of the receiver
+    copied: Flags  # [Q] within a task, over links: the device of the Send dispatches a copy, in its own lane
     receive_ns: Ints  # [Q] at the receiver
     send_ps_per_byte: Ints  # [Q]
     receive_ps_per_byte: Ints  # [Q]
@@ -142,7 +142,7 @@ def routes_of(cluster: Cluster, pairs: Ints | None = None) -> Routes:
     source, target = ([copying[row] for row in of[first].tolist()] for of in (found.source, found.target))
     protocols = [protocol if one else IN_PROCESS for one in by_protocol.tolist()]
     copies = ints([copies_ns(*each) for each in zip(protocols, source, target, strict=True)])
-    dispatch = np.where(by_protocol | handed_over, 0, [dispatch_ns(*ends) for ends in zip(source, target, strict=True)])
+    dispatch = np.where(by_protocol | handed_over, 0, [one.dispatch_ns for one in source])
     return Routes(
         devices=len(cluster),
         pairs=pairs,
@@ -155,7 +155,7 @@ def routes_of(cluster: Cluster, pairs: Ints | None = None) -> Routes:
         bytes_per_s=ints(np.where(handed_over, 0, rate)),
         request_ns=ints(by_protocol * protocol.request_ns),
         send_ns=ints(by_protocol * protocol.send_ns + dispatch),
-        dispatched=flags(dispatch > 0),
+        copied=flags(~by_protocol & ~handed_over),
         receive_ns=ints(by_protocol * protocol.receive_ns),
         send_ps_per_byte=ints(by_protocol * protocol.send_ps_per_byte),
         receive_ps_per_byte=ints(by_protocol * protocol.receive_ps_per_byte),

@@ -189,6 +189,7 @@ class ClusterColumns:
     cpu: Flags  # [D]
     kind: Ids  # [D] column of `kind_ns`
     home: Ids  # [D] where constants for a device stand: a CPU itself, a GPU's task's first CPU
+    dispatch_ns: Ints  # [D] of the GPU's lane for a copy whose Send it runs; 0 of a CPU
     two_memories: Flags  # [D] a GPU that copies between its own memory and its host's
     lanes: Ids  # [D]
     routes: Routes  # the distinct ones, with their links and protocols
@@ -360,6 +361,7 @@ def _cluster_columns(cluster: Cluster, pairs: Ints | None) -> ClusterColumns:
         cpu=flags([device.type == "CPU" for device in cluster.devices]),
         kind=ids(cluster.kind_of),
         home=cluster.home,
+        dispatch_ns=ints([device.dispatch_ns for device in cluster.devices]),
         two_memories=two_memories(cluster),
         lanes=ids([device.lanes for device in cluster.devices]),
         routes=routes_of(cluster, pairs),

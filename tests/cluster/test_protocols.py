@@ -54,7 +54,8 @@ def test_tasks_talk_by_grpc_and_a_process_to_itself() -> None:
         ["in-process", "in-process", "grpc", "grpc"],
         ["in-process", "in-process", "grpc", "grpc"],
     ]
-    assert (TWO.pack_ns(0, 1, 10**9), TWO.unpack_ns(0, 1, 10**9)) == (TWO.devices[1].dispatch_ns, 0)
+    assert (TWO.pack_ns(0, 1, 10**9), TWO.unpack_ns(0, 1, 10**9)) == (0, 0)
+    assert TWO.pack_ns(1, 0, 10**9) == TWO.devices[1].dispatch_ns
     assert (TWO.pack_ns(0, 2, 10**9), TWO.unpack_ns(0, 2, 10**9)) == (31_255_000, 50_005_000), "one of 8 threads"
 
 

@@ -170,7 +170,7 @@ class _Run:
         """What the processor at one end has to do for a transfer: with priorities, before all ops."""
         where = int(self.on.home[self.rows[crossing.node] if kind == PACK else crossing.target])
         if kind == PACK and self._dispatch_ns(crossing):
-            where = next(end for end in self._ends(crossing) if self.on.devices[end].chip)  # as an op of its own
+            where = self.rows[crossing.node]  # the host of a GPU dispatches a copy as an op
         urgency = (kind, *crossing) if self.priority is None else (kind - UNPACK - 1, *crossing)
 
         def then(_: int) -> None:
@@ -340,10 +340,10 @@ class _Run:
 
     def _dispatch_ns(self, crossing: Crossing) -> int:
         """For how long the lane of a GPU is busy with a copy that its host dispatches."""
-        chips = [self.on.devices[end] for end in self._ends(crossing) if self.on.devices[end].chip]
-        if not chips or self._apart(crossing) or not self._rows(crossing):
+        sender = self.on.devices[self.rows[crossing.node]]
+        if not sender.chip or self._apart(crossing) or not self._rows(crossing):
             return 0
-        return chips[0].op_ns(0)
+        return sender.op_ns(0)
 
     def _copies_ns(self, crossing: Crossing) -> int:
         """Until somebody looks for the end of each copy, and the dispatches around a message."""

@@ -161,6 +161,8 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                     late, pack, unpack = places.latency_ns[pace], 0, 0
                     if works:
                         pack = _work_ns(places.send_ns[pace], nbytes, places.send_ps_per_byte[pace])
+                        if places.copied[pace]:
+                            pack = places.dispatch_ns[source]  # a Send within a GPU, too
                         unpack = _work_ns(places.receive_ns[pace], nbytes, places.receive_ps_per_byte[pace])
                         if pack < 0 or unpack < 0:
                             return REFUSED
@@ -192,7 +194,8 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                         counts[ARRIVALS] += rest or links > 1
                     if nodes.post[carried] >= 0:
                         counts[REQUESTS] += places.request_ns[pace] > 0
-                        counts[ANSWERS] += order == EXECUTOR and pack > 0 and _by_thread(places, source, pace)
+                        threaded = order == EXECUTOR and cpu[source] and places.send_cores[pace] == 1
+                        counts[ANSWERS] += threaded and pack > 0
                     found.tensor_of[transfers], found.route_of[transfers], found.op_of[transfers] = carried, path, op
                     if works or noting:
                         found.source_of[transfers], found.target_of[transfers] = source, target
@@ -224,12 +227,6 @@ def _lead(own: Arena, task: Ids, group: int, crossing: int, transfers: int) -> i
                 led += 1
             transfers += 1
     return led
-
-
-def _by_thread(places: Places, source: int, pace: int) -> bool:
-    """Whether a thread of the executor packs what leaves that device, and none of gRPC."""
-    found: bool = places.cpu[source] and not places.dispatched[pace] and places.send_cores[pace] == 1
-    return found
 
 
 def add_up_work(laid: Laid, own: Arena, ops: int) -> None:
@@ -347,12 +344,10 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
                 first = _new(at_number, PACKS)
                 source = found.source_of[transfer]
                 length[first], needs[first] = found.pack_ns[transfer], 1
-                resource[first] = places.home[source]
-                if places.dispatched[pace]:
-                    resource[first] = found.target_of[transfer] if places.cpu[source] else source
+                resource[first] = source if places.copied[pace] else places.home[source]
                 _follow(tasks, free, first, wire)
                 if order == EXECUTOR:
-                    own.threads.packs[first] = _by_thread(places, source, pace)
+                    own.threads.packs[first] = places.cpu[source] and places.send_cores[pace] == 1
         next_from[last], next_to[last] = low, high
         if requests and poster < 0:
             release_ns[first] = places.request_ns[pace] + nodes.turn_ns[tensor]
@@ -374,7 +369,7 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
             needs[first] += 1
             pace, source = places.pace[found.route_of[transfer]], found.source_of[transfer]
             threaded = order == EXECUTOR and places.works[0] and found.pack_ns[transfer] > 0
-            if threaded and _by_thread(places, source, pace):
+            if threaded and places.cpu[source] and places.send_cores[pace] == 1:
                 one = _new(at_number, ANSWERS)
                 length[one], resource[one], needs[one] = 0, places.home[source], 1
                 own.threads.packs[one] = True
