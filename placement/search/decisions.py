@@ -25,6 +25,7 @@ Vector = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 _TREES = 100_000  # groups up to which trees are built: above, few of their cuts would be judged
+_PAIRS_OF_A_TREE = 2**24  # looked at on all of its levels: what thousands of groups read joins with one at a level
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +238,9 @@ def _by_tree(decisions: Decisions, chance: np.random.Generator, *, noise: bool) 
     first = last = np.arange(len(decisions.free))  # leaves of each tree, whose leaves `after` links
     after = np.full(len(decisions.free), -1)
     size, pair, weight = decisions.work_ns + 1.0, decisions.pair, decisions.pair_ns
-    while len(pair):
+    left = _PAIRS_OF_A_TREE
+    while len(pair) and left > 0:
+        left -= len(pair)
         score = weight / np.sqrt(size[pair[:, 0]] * size[pair[:, 1]])
         if noise:
             score = score * (0.25 + chance.random(len(score)))
@@ -267,16 +270,10 @@ def _by_tree(decisions: Decisions, chance: np.random.Generator, *, noise: bool) 
 def _matched(pair: Vector, count: int) -> Vector:
     """[count] the partner of each by going through the pairs and taking each of which neither has one; -1: none.
 
-    A pair that comes first for both is taken whatever else is, so all such pairs are taken at once, again and again.
+    Rounds over whole columns are faster, but for a chain, which has as many rounds as pairs.
     """
-    mate = np.full(count, -1)
-    while len(pair):
-        place = np.arange(len(pair))
-        first = np.full((2, count), len(pair))
-        for end in (0, 1):
-            first[end, pair[::-1, end]] = place[::-1]  # the last that is written stays
-        earliest = first.min(axis=0)
-        one, other = pair[(earliest[pair] == place[:, None]).all(axis=1)].T
-        mate[one], mate[other] = other, one
-        pair = pair[(mate[pair] < 0).all(axis=1)]
-    return mate
+    mate = [-1] * count
+    for one, other in pair.tolist():
+        if mate[one] < 0 > mate[other]:
+            mate[one], mate[other] = other, one
+    return np.array(mate, np.int64)
