@@ -33,7 +33,7 @@ HUES = (
 GREY = 6  # of these
 # (towards, how far) of each further round of the hues
 ROUNDS = (("#ffffff", 0.0), ("#ffffff", 0.45), ("#000000", 0.35), ("#ffffff", 0.7), ("#000000", 0.6))
-PACKING, UNPACKING = "packing", "unpacking"  # the work of CPUs for transfers
+PACKING, UNPACKING = "packing", "unpacking"  # the work of CPUs and hosts of GPUs for transfers
 CATEGORY_COLOURS: Mapping[str, str] = {
     MATRIX: "#4466cc",
     NEURAL: "#00bbcc",

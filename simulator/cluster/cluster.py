@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from simulator.cluster.chips import Chip
 from simulator.cluster.contention import CONTENTIONS, Contention
 from simulator.cluster.hierarchy import Route, crossed
+from simulator.cluster.memories import copies_ns, dispatch_ns
 from simulator.cluster.peaks import NO_PEAKS, Peaks
 from simulator.cluster.protocols import (
     IN_PROCESS,
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
 
 MAX_RATE = 10**15  # bytes per second; a thousand times the fastest memory of a GPU
 MAX_CORES = 2**12  # of one host; ten times the largest server so far
-# A GPU copies in the background. The executor learns of the end when it looks for it, and sleeps between two looks
-# (tensorflow/core/protobuf/config.proto, GPUOptions.polling_active_delay_usecs).
-LOOK_NS: Nanos = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +67,6 @@ class Device:
         """Time of an op whose kernels take that long together: launched, and no less than the host takes for them."""
         took = kernels * self.launch_ns + kernel_ns
         return took if self.chip is None else max(self.chip.host_ns(kernels, library=library), took)
-
-    @property
-    def dispatch_ns(self) -> Nanos:
-        """Time of a GPU's host for a copy that it dispatches, that of an op without a kernel.
-
-        It is 0 for a CPU, and for a GPU without a chip.
-        """
-        return 0 if self.chip is None else self.op_ns(0)
-
-    @property
-    def look_ns(self) -> Nanos:
-        """Time until the executor learns of the end of a copy from or to a GPU's memory; 0 as for `dispatch_ns`."""
-        return 0 if self.chip is None else LOOK_NS
 
     @property
     def short(self) -> str:
@@ -269,7 +254,7 @@ class Cluster:
         Within a task it is the dispatch of a copy, in the lane of the source.
         """
         if self.task_of[source] == self.task_of[target] and self.routes[source][target]:
-            return self.devices[source].dispatch_ns
+            return dispatch_ns(self.devices[source])
         return lane_ns(self.protocol(source, target).pack_ns(nbytes), self.cores(source, target)[0])
 
     def unpack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
@@ -301,21 +286,6 @@ class Cluster:
                     speed = {"latency_ns": self.latency_ns(s, t), "bytes_per_s": rate}
                     drawn.add_edge(self.devices[s].name, self.devices[t].name, links=names, **speed)
         return drawn
-
-
-# Through the memories of hosts each GPU has a copy of its own (distributed_runtime/rpc/grpc_worker_service.cc,
-# distributed_runtime/tensor_coding.cc), else both have one (common_runtime/copy_tensor.cc).
-
-
-def copies_ns(protocol: Protocol, source: Device, target: Device) -> Nanos:
-    """Latency of a transfer by copies from and to memories of GPUs: their looks, and dispatches outside lanes.
-
-    Between tasks a dispatch is a latency, since the copy follows a message that arrives or comes before one.
-    """
-    if protocol.staged:
-        return sum(end.dispatch_ns + end.look_ns for end in (source, target))
-    look = max(source.look_ns, target.look_ns)
-    return look if protocol is IN_PROCESS else look + max(source.dispatch_ns, target.dispatch_ns)
 
 
 def with_protocol(cluster: Cluster, name: str) -> Cluster:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.cluster.cluster import Cluster, Device, copies_ns
+from simulator.cluster.cluster import Cluster, Device
 from simulator.cluster.hierarchy import Hierarchy, Route
+from simulator.cluster.memories import copies_ns, dispatch_ns, look_ns
 from simulator.cluster.protocols import IN_PROCESS, lane_ns, outside_lanes_ns
 from simulator.columns import Flags, Ids, Ints, Lists, flags, ids, in_order, ints, joined, lists
 from simulator.units import PS_PER_NS, Bytes, Nanos
@@ -142,7 +143,7 @@ def routes_of(cluster: Cluster, pairs: Ints | None = None) -> Routes:
     source, target = ([copying[row] for row in of[first].tolist()] for of in (found.source, found.target))
     protocols = [protocol if one else IN_PROCESS for one in by_protocol.tolist()]
     copies = ints([copies_ns(*each) for each in zip(protocols, source, target, strict=True)])
-    dispatch = np.where(by_protocol | handed_over, 0, [one.dispatch_ns for one in source])
+    dispatch = np.where(by_protocol | handed_over, 0, [dispatch_ns(one) for one in source])
     return Routes(
         devices=len(cluster),
         pairs=pairs,
@@ -202,7 +203,7 @@ class _Numbered:
 
 @dataclass(frozen=True, eq=False)
 class _Ends:
-    """What tells devices apart as ends of a route besides their links. Axis: D devices."""
+    """How devices differ as ends of a route, besides their links. Axis: D devices."""
 
     task: Ids  # [D]
     sends: Ids  # [D] cores of a lane for messages
@@ -213,7 +214,7 @@ class _Ends:
 def _different(devices: Sequence[Device]) -> tuple[list[Device], Ids]:
     """A device for each way to copy from and to its memory, and [D] the row of each device's."""
     rows: dict[tuple[Nanos, Nanos], int] = {}
-    found = [rows.setdefault((device.dispatch_ns, device.look_ns), len(rows)) for device in devices]
+    found = [rows.setdefault((dispatch_ns(device), look_ns(device)), len(rows)) for device in devices]
     return [devices[found.index(row)] for row in range(len(rows))], ids(found)
 
 

@@ -69,8 +69,11 @@ def handled(trace: Trace, pieces: Partitions, on: Cluster) -> list[int]:
     worked, tasks = [0] * len(on), trace.tasks
     for row in tasks.rows(Kind.PACK, Kind.UNPACK).tolist():
         pair = trace.transfers.row[tasks.of[row]]
-        end = pieces.src_device[pair] if tasks.kind[row] == Kind.PACK else pieces.dst_device[pair]
-        worked[on.home[end]] += int(tasks.end_ns[row] - tasks.start_ns[row])
+        source, target = int(pieces.src_device[pair]), int(pieces.dst_device[pair])
+        end = int(on.home[source if tasks.kind[row] == Kind.PACK else target])
+        if on.task_of[source] == on.task_of[target]:
+            end = source  # a GPU, whose host dispatches a copy
+        worked[end] += int(tasks.end_ns[row] - tasks.start_ns[row])
     return worked
 
 

@@ -244,6 +244,6 @@ def test_runs_of_different_graphs_are_refused() -> None:
 
 def test_a_difference_is_shown_in_a_line() -> None:
     found = compare(example(), example())
-    assert repr(found) == "<Difference: the first run and the second run, 11.6 ms and 11.6 ms, 0 nodes moved>"
+    assert repr(found) == "<Difference: the first run and the second run, 11.7 ms and 11.7 ms, 0 nodes moved>"
     assert repr(outline(example())).startswith("<Outline: ps_training.pbtxt, requested on ps=2,worker=1x2gpu")
     assert [signed_nanos(value) for value in (3_100_000, -12, 0)] == ["+3.1 ms", "-12 ns", "+0 ns"]

@@ -679,7 +679,7 @@ def test_what_has_no_size_is_said_once_of_all_clients() -> None:
 
 def test_no_backup_is_tried_where_every_worker_makes_several_gradients() -> None:
     """With one gradient less an update needs still more than there are workers: none of them is spare."""
-    straggler = (read_disturbance("worker:1=slow:30"),)
+    straggler = (read_disturbance("worker:1=slow:40"),)
     asked = TrainingRequest(read_regime("sync:aggregate=4"), steps=20, disturbances=straggler)
     cluster = "ps=2,worker=2x1gpu,protocol=rdma"
     found = known(run(Request(str(EXAMPLE), cluster=cluster, algorithm="requested", training=asked)))
