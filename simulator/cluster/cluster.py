@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from simulator.cluster.chips import Chip
 from simulator.cluster.contention import CONTENTIONS, Contention
+from simulator.cluster.copies import copies_ns, dispatch_ns
 from simulator.cluster.hierarchy import Route, crossed
-from simulator.cluster.memories import copies_ns, dispatch_ns
 from simulator.cluster.peaks import NO_PEAKS, Peaks
 from simulator.cluster.protocols import (
     IN_PROCESS,
@@ -237,7 +237,7 @@ class Cluster:
         works = protocol.pack_ns(nbytes), protocol.unpack_ns(nbytes)
         fixed, cores = (protocol.send_ns, protocol.receive_ns), self.cores(source, target)
         outside = outside_lanes_ns(fixed, works, cores, self._wire_ns(route, nbytes))
-        copies = copies_ns(protocol, self.devices[source], self.devices[target])
+        copies = copies_ns(protocol, self.devices[source].chip, self.devices[target].chip)
         return protocol.latency_ns + outside + copies + sum([wires[link] for link in route])
 
     def transfer_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
@@ -254,7 +254,7 @@ class Cluster:
         Within a task it is the dispatch of a copy, in the lane of the source.
         """
         if self.task_of[source] == self.task_of[target] and self.routes[source][target]:
-            return dispatch_ns(self.devices[source])
+            return dispatch_ns(self.devices[source].chip)
         return lane_ns(self.protocol(source, target).pack_ns(nbytes), self.cores(source, target)[0])
 
     def unpack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:

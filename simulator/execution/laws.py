@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from simulator.cluster.memories import dispatch_ns
+from simulator.cluster.copies import dispatch_ns
 from simulator.columns import Ints
 from simulator.execution.trace import Event, Kind, Trace, TraceTasks
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, TRIGGERS
@@ -123,9 +123,10 @@ def _transfers(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterat
         _, _, start, through, end, _ = times
         source, target = int(partitions.src_device[row]), int(partitions.dst_device[row])
         least, latency = cluster.transfer_ns(source, target, nbytes), cluster.latency_ns(source, target, nbytes)
-        sender = int(partitions.device[partitions.send[row]])  # the GPU itself where it copies between its memories
-        pack_ns = cluster.pack_ns(source, target, nbytes) if sender == source else dispatch_ns(cluster.devices[sender])
-        work = [pack_ns, cluster.unpack_ns(source, target, nbytes)]
+        work = [cluster.pack_ns(source, target, nbytes), cluster.unpack_ns(source, target, nbytes)]
+        sender = int(partitions.device[partitions.send[row]])
+        if sender != source:  # a GPU that copies to its own memory
+            work[0] = dispatch_ns(cluster.devices[sender].chip)
         route = cluster.routes[source][target] or ()
         kinds = {link: cluster.links[link].contention or trace.contention for link in route}
         if times != sorted(times):

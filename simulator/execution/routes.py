@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from simulator.cluster.chips import Chip
 from simulator.cluster.cluster import Cluster, Device
+from simulator.cluster.copies import copies_ns, dispatch_ns, look_ns
 from simulator.cluster.hierarchy import Hierarchy, Route
-from simulator.cluster.memories import copies_ns, dispatch_ns, look_ns
 from simulator.cluster.protocols import IN_PROCESS, lane_ns, outside_lanes_ns
 from simulator.columns import Flags, Ids, Ints, Lists, flags, ids, in_order, ints, joined, lists
 from simulator.units import PS_PER_NS, Bytes, Nanos
@@ -211,11 +212,11 @@ class _Ends:
     model: Ids  # [D] how it copies from and to its memory
 
 
-def _different(devices: Sequence[Device]) -> tuple[list[Device], Ids]:
-    """A device for each way to copy from and to its memory, and [D] the row of each device's."""
+def _different(devices: Sequence[Device]) -> tuple[list[Chip | None], Ids]:
+    """A chip for each way to copy from and to its memory, and [D] the row of each device's."""
     rows: dict[tuple[Nanos, Nanos], int] = {}
-    found = [rows.setdefault((dispatch_ns(device), look_ns(device)), len(rows)) for device in devices]
-    return [devices[found.index(row)] for row in range(len(rows))], ids(found)
+    found = [rows.setdefault((dispatch_ns(device.chip), look_ns(device.chip)), len(rows)) for device in devices]
+    return [devices[found.index(row)].chip for row in range(len(rows))], ids(found)
 
 
 def _numbered(routes: Sequence[Sequence[Route | None]], ends: _Ends, pairs: Ints | None) -> _Numbered:

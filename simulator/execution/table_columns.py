@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator import limits
+from simulator.cluster.copies import dispatch_ns
 from simulator.cluster.devicespec import parse
-from simulator.cluster.memories import dispatch_ns, two_memories
+from simulator.cluster.memories import two_memories
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.arrays import BY_TIME, CHEAP, DEAR
@@ -361,7 +362,7 @@ def _cluster_columns(cluster: Cluster, pairs: Ints | None) -> ClusterColumns:
         cpu=flags([device.type == "CPU" for device in cluster.devices]),
         kind=ids(cluster.kind_of),
         home=cluster.home,
-        dispatch_ns=ints([dispatch_ns(device) for device in cluster.devices]),
+        dispatch_ns=ints([dispatch_ns(device.chip) for device in cluster.devices]),
         two_memories=two_memories(cluster),
         lanes=ids([device.lanes for device in cluster.devices]),
         routes=routes_of(cluster, pairs),

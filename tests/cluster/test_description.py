@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.cluster.copies import LOOK_NS
 from simulator.cluster.description import load_cluster, presets
 from simulator.cluster.device_strings import default_cluster, named_cluster
-from simulator.cluster.memories import LOOK_NS
 from simulator.errors import ClusterError
 from simulator.graph.building import build
 from tests.cluster.routes import names, route

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import with_protocol
+from simulator.cluster.copies import LOOK_NS, dispatch_ns
 from simulator.cluster.description import load_cluster
-from simulator.cluster.memories import LOOK_NS, dispatch_ns
 from simulator.cluster.notation import read_notation
 from simulator.errors import ClusterError
 from tests.cluster.routes import names
@@ -111,7 +111,7 @@ def test_transfer_time_adds_latencies_and_takes_the_slowest_link() -> None:
     cluster = read_notation("ps=1,worker=1x1gpu")
     pcie, nic = 5_000, 55_000
     ends = cluster.pack_ns(0, 2, 0) + cluster.unpack_ns(0, 2, 0)
-    copy = dispatch_ns(cluster.devices[2]) + LOOK_NS
+    copy = dispatch_ns(cluster.devices[2].chip) + LOOK_NS
     assert cluster.transfer_ns(0, 2, 0) + ends == pcie + 2 * nic + copy
     bare = with_protocol(cluster, "plain")
     assert bare.transfer_ns(0, 2, 3_125_000_000) == pcie + 2_000 + 10**9 + copy

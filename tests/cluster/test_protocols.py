@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from simulator.cluster.cluster import MAX_RATE, Cluster, Link, with_protocol
 from simulator.cluster.contention import CONTENTIONS
+from simulator.cluster.copies import LOOK_NS, dispatch_ns
 from simulator.cluster.description import load_cluster
 from simulator.cluster.master import connected
-from simulator.cluster.memories import LOOK_NS, dispatch_ns
 from simulator.cluster.protocols import (
     GRPC,
     IN_PROCESS,
@@ -56,7 +56,7 @@ def test_tasks_talk_by_grpc_and_a_process_to_itself() -> None:
         ["in-process", "in-process", "grpc", "grpc"],
     ]
     assert (TWO.pack_ns(0, 1, 10**9), TWO.unpack_ns(0, 1, 10**9)) == (0, 0)
-    assert TWO.pack_ns(1, 0, 10**9) == dispatch_ns(TWO.devices[1])
+    assert TWO.pack_ns(1, 0, 10**9) == dispatch_ns(TWO.devices[1].chip)
     assert (TWO.pack_ns(0, 2, 10**9), TWO.unpack_ns(0, 2, 10**9)) == (31_255_000, 50_005_000), "one of 8 threads"
 
 
@@ -81,7 +81,7 @@ def test_another_protocol_changes_the_hop_and_not_the_wires() -> None:
     direct = with_protocol(TWO, "rdma")
     assert (direct.links, direct.routes) == (TWO.links, TWO.routes)
     assert direct.transfer_ns(0, 2, 0) == 4_000
-    assert with_protocol(TWO, "nccl").transfer_ns(1, 3, 0) == 22_400 + dispatch_ns(TWO.devices[1]) + LOOK_NS
+    assert with_protocol(TWO, "nccl").transfer_ns(1, 3, 0) == 22_400 + dispatch_ns(TWO.devices[1].chip) + LOOK_NS
     assert with_protocol(TWO, "plain").transfer_ns(0, 2, 0) == 2_000
     assert with_protocol(direct, "grpc").notes == TWO.notes
     assert [note for note in direct.notes if "tasks talk by" in note] == [protocol_note(RDMA)]

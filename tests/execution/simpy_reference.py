@@ -343,15 +343,15 @@ class _Run:
         sender = self.on.devices[self.rows[crossing.node]]
         if not sender.chip or self._apart(crossing) or not self._rows(crossing):
             return 0
-        return sender.op_ns(0)
+        return sender.chip.dispatch_ns
 
     def _copies_ns(self, crossing: Crossing) -> int:
         """Until somebody looks for the end of each copy, and the dispatches around a message."""
-        chips = [self.on.devices[end] for end in self._ends(crossing) if self.on.devices[end].chip]
+        chips = [chip for end in self._ends(crossing) if (chip := self.on.devices[end].chip)]
         protocol = self._protocol(crossing)
         if protocol.send_ns + protocol.send_ps_per_byte > 0:  # each copies from or to its host's memory
-            return sum(10_000 + device.op_ns(0) for device in chips)
-        dispatch = max((device.op_ns(0) for device in chips), default=0) if self._apart(crossing) else 0
+            return sum(10_000 + chip.dispatch_ns for chip in chips)
+        dispatch = max((chip.dispatch_ns for chip in chips), default=0) if self._apart(crossing) else 0
         return dispatch + 10_000 * min(len(chips), 1)
 
     def _work_ns(self, kind: int, crossing: Crossing) -> int:
