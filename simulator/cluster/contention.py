@@ -1,4 +1,4 @@
-"""How transfers share a link. This file stands alone, so that the command's help names them without numpy."""
+"""The ways in which transfers share a link. The command's help reads them, so this module imports no numpy."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def routes_of(cluster: Cluster, pairs: Ints | None = None) -> Routes:
     protocol = cluster.between_tasks
     at = [protocol.cores(cluster.devices[home].cores) for home in cluster.home.tolist()]
     one = [1] * len(cluster)
-    copying, model = _different(cluster.devices)
+    copying, model = _ways_to_copy(cluster.devices)
     apart = _Ends(
         task=ids(cluster.task_of),
         sends=ids(at if protocol.staged else one),
@@ -212,7 +212,7 @@ class _Ends:
     model: Ids  # [D] how it copies from and to its memory
 
 
-def _different(devices: Sequence[Device]) -> tuple[list[Chip | None], Ids]:
+def _ways_to_copy(devices: Sequence[Device]) -> tuple[list[Chip | None], Ids]:
     """A chip for each way to copy from and to its memory, and [D] the row of each device's."""
     rows: dict[tuple[Nanos, Nanos], int] = {}
     found = [rows.setdefault((dispatch_ns(device.chip), look_ns(device.chip)), len(rows)) for device in devices]

@@ -87,6 +87,23 @@ def test_another_protocol_changes_the_hop_and_not_the_wires() -> None:
     assert [note for note in direct.notes if "tasks talk by" in note] == [protocol_note(RDMA)]
 
 
+@pytest.mark.parametrize(
+    ("protocol", "ends", "copies"),
+    [
+        ("grpc", (1, 3), 2), ("grpc", (1, 2), 1), ("grpc", (0, 3), 1), ("grpc", (0, 2), 0),
+        ("rdma", (1, 3), 1), ("rdma", (0, 3), 1), ("nccl", (1, 3), 1), ("plain", (1, 2), 1), ("plain", (0, 2), 0),
+    ],
+)  # fmt: skip
+def test_a_message_has_a_copy_for_each_gpu_through_hosts_else_one(
+    protocol: str, ends: tuple[int, int], copies: int
+) -> None:
+    on = with_protocol(TWO, protocol)
+    ideal = replace(on, devices=tuple(replace(device, chip=None) for device in on.devices))
+    copy_ns = dispatch_ns(on.devices[1].chip) + LOOK_NS
+    assert on.transfer_ns(*ends, 4) - ideal.transfer_ns(*ends, 4) == copies * copy_ns
+    assert on.pack_ns(*ends, 4) == ideal.pack_ns(*ends, 4)
+
+
 def test_within_a_task_the_protocol_between_tasks_counts_for_nothing() -> None:
     plain, slow = (
         replace(TWO, between_tasks=how) for how in (PLAIN, Protocol("slow", latency_ns=10**9, send_ns=10**9))

@@ -78,6 +78,13 @@ def test_a_cpu_and_a_gpu_without_links_to_a_host_copy_nothing() -> None:
     assert trace.makespan == 5000
 
 
+def test_a_copy_of_a_gpu_without_a_chip_takes_its_links_alone() -> None:
+    ideal = replace(ON, devices=tuple(replace(device, chip=None) for device in ON.devices))
+    pieces, trace = ran(back_and_forth(), [GPU] * 6, ideal)
+    assert pieces.within.all()
+    assert trace.makespan == 1000 + (8 + 200) + 3000 + (8 + 100) + 1000
+
+
 def test_a_copy_waits_behind_what_else_is_on_its_link() -> None:
     draft = back_and_forth()
     draft.add("large", "AddN", ["x"], **attrs_of("AddN", 1, 25_000))
