@@ -716,6 +716,7 @@ _VALUES: tuple[tuple[ValueRule, str], ...] = (
     (v.const, "Const HostConst"),
     (v.unary, " ".join(v.ONE)),
     (v.binary, " ".join(v.TWO)),
+    (v.added, "AddN"),
     (v.cast, "Cast"),
     (v.reduction, "Prod Sum Max Min Mean All Any"),
     (v.chosen, "Select SelectV2"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from itertools import accumulate
 from typing import Any, TypeAlias
 
@@ -176,27 +177,36 @@ def binary(site: Site, out: Outputs) -> Sequence[Value | None]:
         if pair is None:
             return _NONE
         a, b = pair
-    function, symbolic = _TWO[site.op], _OF_SYMBOLS.get(site.op)
-    made = []
-    for x, y in zip(a, b, strict=True):
-        if x > SYMBOLS and y > SYMBOLS:
-            made.append(_checked(site, function, x, y))
-        elif symbolic is not None and isinstance(x, int) and isinstance(y, int):
-            made.append(symbolic(site.algebra, x, y))
-        else:
-            made.append(_of_unknown(site, x, y))
-    return (tuple(made),)
+    return (tuple([_joined(site, site.op, x, y) for x, y in zip(a, b, strict=True)]),)
 
 
-def _of_unknown(site: Site, x: Number, y: Number) -> Number:
+def added(site: Site, out: Outputs) -> Sequence[Value | None]:
+    """AddN: the sum of all inputs, for each element."""
+    values = [value for value in site.values if value is not None]
+    if len(values) < len(site.values) or len({len(value) for value in values}) != 1:
+        return _NONE
+    sums = [reduce(lambda x, y: _joined(site, "AddV2", x, y), one) for one in zip(*values, strict=True)]
+    return (tuple(sums),)
+
+
+def _joined(site: Site, op: str, x: Number, y: Number) -> Number:
+    """The result of an op of two numbers; of symbols a symbol."""
+    if x > SYMBOLS and y > SYMBOLS:
+        return _checked(site, _TWO[op], x, y)
+    if op in _OF_SYMBOLS and isinstance(x, int) and isinstance(y, int):
+        return _OF_SYMBOLS[op](site.algebra, x, y)
+    return _of_unknown(site, op, x, y)
+
+
+def _of_unknown(site: Site, op: str, x: Number, y: Number) -> Number:
     """Join two numbers of which one is not known: a dimension is neither negative nor another one."""
-    if x == y and site.op in ("Maximum", "Minimum"):
+    if x == y and op in ("Maximum", "Minimum"):
         return x
-    if site.op in ("Equal", "NotEqual") and x == y:
-        return site.op == "Equal"
-    if site.op == "Mul" and 0 in (x, y):
+    if op in ("Equal", "NotEqual") and x == y:
+        return op == "Equal"
+    if op == "Mul" and 0 in (x, y):
         return 0
-    return site.algebra.symbol(site.op, x, y)
+    return site.algebra.symbol(op, x, y)
 
 
 def _checked(site: Site, function: Callable[..., Number], *numbers: Number) -> Number:

@@ -88,6 +88,24 @@ def test_what_was_found_is_a_value_too(op: str, given: AttrValue, shape: Shape) 
     assert shape_of(with_shapes(made.built(producer=1882)), "filled") == shape
 
 
+@pytest.mark.parametrize("summands", [1, 2, 3])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_sum_of_many_sizes_is_a_size(summands: int, known: bool) -> None:
+    """AddN of shapes: of known sides numbers, of unknown ones a symbol, taken for 1 in the end."""
+    made = Rows()
+    for at in range(summands):
+        made.add(f"given/{at}", "Placeholder", dtype=type_attr(), shape=shape_attr(5 if known else -1, 2 + at))
+        made.add(f"shape/{at}", "Shape", [f"given/{at}"], T=type_attr(), out_type=type_attr(INT32))
+    shapes = [f"shape/{at}" for at in range(summands)]
+    made.add("sum", "AddN", shapes, T=type_attr(INT32), N=number(summands))
+    made.add("zero", "Const", dtype=type_attr(FLOAT), value=scalar(0))
+    for name in ("one", "other"):
+        made.add(name, "Fill", ["sum", "zero"], T=type_attr(), index_type=type_attr(INT32))
+    made.add("end", "AddV2", ["one", "other"], T=type_attr())
+    sides = sum(2 + at for at in range(summands))
+    assert shape_of(with_shapes(made.built(producer=1882)), "end") == ((5 if known else 1) * summands, sides)
+
+
 @pytest.mark.parametrize(
     ("said", "shape"),
     [

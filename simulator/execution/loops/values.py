@@ -61,7 +61,7 @@ _ARITHMETIC: Mapping[str, Callable[[Ints, Ints], Ints]] = {
     "FloorDiv": np.floor_divide,
 }
 _DIVISIONS = frozenset({"FloorMod", "FloorDiv"})
-_SUMS = _ARITHMETIC.keys() - _DIVISIONS
+_SUMS = (_ARITHMETIC.keys() - _DIVISIONS) | {"AddN"}
 
 
 class Linear(NamedTuple):
@@ -120,25 +120,27 @@ def _linear(values: KnownValues, op: int, port: int, variable: int, depth: int) 
     if (op, port) in values.pops:
         pushed = linear(values, *values.pops[op, port], -1, depth)
         return pushed if pushed is not None and pushed.step == 0 else None
-    a, b = (
-        None if at is None else linear(values, *at, variable, depth)
-        for at in (flow.value(op), flow.value(op, 1) if kind in _SUMS else None)
-    )
-    if a is None:
+    read = flow.values(op) if kind in _SUMS else islice(flow.values(op), 1)
+    given = [linear(values, *at, variable, depth) for at in read]
+    known = [one for one in given if one is not None]
+    if not known or len(known) < len(given):
         return None
     if kind in PASSED_ON or (kind == "Cast" and _cast_type(flow, op) in (INT32, _INT64)):
-        return a
+        return known[0]
     if kind in ENTERS:
-        return a if a.step == 0 else None  # otherwise it changes from one entry to the next
+        return known[0] if known[0].step == 0 else None  # otherwise it changes from one entry to the next
     if kind in EXITS:
         trips = values.trips[flow.frame[op]]
-        return None if trips is None or variable >= 0 else Linear(a.start + a.step * trips, 0)
-    return None if b is None else _sum(kind, a, b)
+        return None if trips is None or variable >= 0 else Linear(known[0].start + known[0].step * trips, 0)
+    return _sum(kind, known) if kind in _SUMS else None
 
 
-def _sum(kind: str, a: Linear, b: Linear) -> Linear | None:
-    if kind in ("Add", "AddV2"):
-        return Linear(a.start + b.start, a.step + b.step)
+def _sum(kind: str, given: Sequence[Linear]) -> Linear | None:
+    if kind in ("Add", "AddV2", "AddN"):
+        return Linear(sum(one.start for one in given), sum(one.step for one in given))
+    if len(given) != 2:
+        return None
+    a, b = given
     if kind == "Sub":
         return Linear(a.start - b.start, a.step - b.step)
     if kind == "Mul" and not (a.step and b.step):
@@ -395,7 +397,8 @@ def _column(columns: ValueColumns, op: int, port: int, depth: int) -> Ints | Non
         if only is not None:
             return column(columns, *only, depth)
         return _mixed(columns, op, depth) if values.merged.is_mixed(op) else _counter_column(columns, op, depth)
-    a, b = (None if at is None else column(columns, *at, depth) for at in (flow.value(op), flow.value(op, 1)))
+    given = [column(columns, *at, depth) for at in islice(flow.values(op), None if kind == "AddN" else 2)]
+    a, b = [*given, None, None][:2]
     if kind in ("LogicalAnd", "LogicalOr"):
         return _logical(a, b, 0 if kind == "LogicalAnd" else 1)
     if a is None:
@@ -410,10 +413,18 @@ def _column(columns: ValueColumns, op: int, port: int, depth: int) -> Ints | Non
         return (a != 0).astype(np.int64) if _cast_type(flow, op) == BOOL else a
     if kind in PASSED_ON:
         return a if len(a) == space.size else None
-    return None if b is None or len(a) != len(b) else _arithmetic(kind, a, b)
+    return _arithmetic(kind, given)
 
 
-def _arithmetic(kind: str, a: Ints, b: Ints) -> Ints | None:
+def _arithmetic(kind: str, given: Sequence[Ints | None]) -> Ints | None:
+    known = [one for one in given if one is not None]
+    if not known or len(known) < len(given) or len({len(one) for one in known}) > 1:
+        return None
+    if kind == "AddN":
+        return sum(known[1:], known[0]) if sum(int(np.abs(one).max(initial=0)) for one in known) < _MAX_SIZE else None
+    if len(known) != 2:
+        return None
+    a, b = known
     if kind in _COMPARISONS:
         return _COMPARISONS[kind](a, b).astype(np.int64)
     if kind not in _ARITHMETIC or (kind in _DIVISIONS and not b.all()):

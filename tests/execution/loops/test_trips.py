@@ -18,7 +18,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.partitioning.cut import partition
 from tests.execution.cases import apart, assigned, costs, whole
-from tests.execution.loops.cases import begun, counting, live_counts, number, predicate, scalars
+from tests.execution.loops.cases import begun, conditional, counting, live_counts, number, predicate, scalars
 from tests.strategies import BOOL, INT32, Rows, shapes_attr, type_attr, typed
 
 MANY = 60
@@ -226,6 +226,37 @@ def test_a_loop_is_walked_through_its_branches() -> None:
     rows.inputs[rows.names.index("loop/i/Next")] = ["both"]
     found = live_counts(tables_of(rows.built()))
     assert (found["loop/x/Neg"], found["loop/i/Add"], found["seven"]) == (5, 3, 2)
+
+
+@pytest.mark.parametrize("summands", [1, 2, 3])
+def test_sums_of_many_are_followed(summands: int) -> None:
+    """The bound, the counter and the predicate of a branch are sums by AddN."""
+    rows = begun()
+    ints = {"T": type_attr(INT32), "N": AttrValue(i=summands), "_output_shapes": scalars(1)}
+
+    def body(value: str, pivot: str) -> str:
+        limit = [number(rows, f"limit/{at}", 2 * at, pivot) for at in range(1, summands)]
+        rows.add("index", "AddN", ["loop/i/Identity", *limit], **ints)
+        most = number(rows, "most", summands * (summands - 1) + 3, pivot)
+        rows.add("early", "Less", ["index", most], T=type_attr(INT32), _output_shapes=scalars(1))
+        return conditional(rows, "c", value, "early")
+
+    counting(rows, "loop", "x", 0, body)
+    bound = [number(rows, f"part/{at}", 12 // summands) for at in range(summands)]
+    rows.inputs[rows.names.index("loop/bound/Enter")] = [rows.add("bound", "AddN", bound, **ints)]
+    if summands > 1:
+        more = [number(rows, f"more/{at}", 1, "loop/i/Identity") for at in range(1, summands)]
+        row = rows.names.index("loop/i/Add")
+        rows.ops[row], rows.inputs[row], rows.attrs[row] = "AddN", ["loop/i/Identity", *more], ints
+    step = max(1, summands - 1)
+    graph, on = rows.built(), apart(2)
+    pieces = partition(graph, assigned(on, [row % 2 for row in range(len(graph))]), on, step=whole(graph), legal=False)
+    cut, _ = of_partitions(pieces, on, costs(graph, on))
+    for tables in (tables_of(graph), cut):
+        counts = live_counts(tables)
+        assert counts["c/true"] == -(-3 // step)
+        assert counts["c/true"] + counts["c/false"] == 12 // step
+        assert tables.notes[0].startswith("Loops run as their constants say")
 
 
 def test_what_a_walked_loop_leaves_bounds_the_next_one() -> None:
