@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TypedDict
 
 from placement.algorithms import TABLE, load
 from placement.algorithms.single import single
@@ -23,6 +24,16 @@ from simulator.graph.graph import Graph
 from simulator.graph.step import Step
 from simulator.placer.constraints import Constraints, constrain
 from simulator.units import Nanos, show_nanos
+
+
+class PlacementOptions(TypedDict):
+    """Keywords of `place` that are the same for all graphs of a run."""
+
+    algorithm: str | Algorithm
+    soft: bool
+    flavour: str
+    effort: Effort
+
 
 ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({name: load(name) for name in TABLE})
 

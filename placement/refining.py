@@ -98,6 +98,7 @@ def refine(
     step: Step,
     algorithm: str | Algorithm = "whitepaper",
     soft: bool = True,
+    flavour: str = "auto",
     effort: Effort = DEFAULT_EFFORT,
     costs: CostTable | None = None,
     options: SimulationOptions | None = None,
@@ -111,7 +112,7 @@ def refine(
     The cluster's tasks become processes of this machine, with one thread for ops each; it has CPUs alone. `costs` are
     those of the first round, by default the estimate. After each round the measured times of all rounds lie over them.
     The loop ends when another plan promises no more than the noise of the last step, when it has run before, or after
-    so many rounds. `soft` and `effort` are those of `place`. A round runs for about `seconds`, and may take
+    so many rounds. `soft`, `flavour` and `effort` are those of `place`. A round runs for about `seconds`, and may take
     `timeout_s`. Fed tensors get made-up values. The graph is executed: refine only graphs that you trust.
 
     No process and no port outlives the call. Raises OracleError if TensorFlow is missing or does not run the step, and
@@ -125,10 +126,20 @@ def refine(
     measured: list[MeasuredTimes] = []
 
     def placed() -> Assignment:
-        return place(graph, cluster, known, step=step, algorithm=algorithm, soft=soft, options=options, effort=effort)
+        return place(
+            graph,
+            cluster,
+            known,
+            step=step,
+            algorithm=algorithm,
+            soft=soft,
+            options=options,
+            flavour=flavour,
+            effort=effort,
+        )
 
     def predicted(plan: Assignment) -> Nanos:
-        return simulate(partition(graph, plan, cluster, step=step), cluster, known, options).makespan
+        return simulate(partition(graph, plan, cluster, step=step, flavour=flavour), cluster, known, options).makespan
 
     with real_cluster(graph, cluster, step=step, seconds=seconds, timeout_s=timeout_s) as run:  # checks the cluster
         plan = placed()

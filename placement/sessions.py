@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from placement.effort import DEFAULT_EFFORT, Effort
 from placement.placing import place
 from placement.plan import Algorithm
 from simulator.assignment import Assignment
@@ -38,6 +39,7 @@ def clients(
     soft: bool = True,
     options: SimulationOptions = SimulationOptions(),
     flavour: str = "auto",
+    effort: Effort = DEFAULT_EFFORT,
     recv_scheduling: str | None = None,
     first: tuple[Assignment, Partitions] | None = None,
 ) -> tuple[Client, ...]:
@@ -53,6 +55,7 @@ def clients(
     these functions do, and InfeasibleError for a node on a device that the device_filters of its session hide.
     """
     check_equal(programs, costs)
+    options = options.for_training()
     placed: dict[tuple[int, str], Assignment] = {}
     made: list[Client] = []
     choices = SharedChoices(options)
@@ -78,6 +81,7 @@ def clients(
                     algorithm=algorithm,
                     soft=soft,
                     flavour=flavour,
+                    effort=effort,
                     prepared=choices.apply(partial(prepare, program.graph, step, own, priced)),
                 )
             pieces = partition(

@@ -19,6 +19,7 @@ class Entry(NamedTuple):
 
     help: str  # its line in `simviz --help`
     by_cost: bool = True  # it reads costs and memory, so groups that no device has a cost or room for are refused first
+    searches: bool = False  # it goes on for as long as its effort allows
     replaceable: bool = True  # `single` may take its place: where one device is faster, or where it runs out of memory
 
 
@@ -31,8 +32,12 @@ TABLE: Mapping[str, Entry] = MappingProxyType(
         "single": Entry("everything on the best single device, as far as it may", replaceable=False),
         "whitepaper": Entry("by simulated finish time (TensorFlow white paper 2015)"),
         "heft": Entry("by upward rank and simulated finish time (Topcuoglu 2002)"),
-        "search": Entry("the best that a search finds, at least the best of all others", replaceable=False),
-        "exact": Entry("the optimum of a small step, or how far off (CP-SAT; [exact])", replaceable=False),
+        "search": Entry(
+            "the best that a search finds, at least the best of all others", searches=True, replaceable=False
+        ),
+        "exact": Entry(
+            "the optimum of a small step, or how far off (CP-SAT; [exact])", searches=True, replaceable=False
+        ),
         "cpop": Entry("the critical path on one device (Topcuoglu 2002)"),
         "peft": Entry("by an optimistic cost table (Arabnejad 2014)"),
         "etf": Entry("the op that can start first (Hwang 1989)"),
@@ -41,6 +46,11 @@ TABLE: Mapping[str, Entry] = MappingProxyType(
         "m_sct": Entry("as m_etf, near favourite readers (Baechi 2020)"),
     }
 )
+
+
+def searches(algorithm: object) -> bool:
+    """Tell whether an effort may matter to an algorithm: those of other packages and functions may read theirs."""
+    return algorithm not in tuple(TABLE) or TABLE[str(algorithm)].searches
 
 
 def load(name: str) -> Algorithm:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
+from simulator.costs.estimate import estimate
 from simulator.costs.measured import ANYWHERE, MeasuredTimes, Sample
 from simulator.costs.table import MEASURED, CostTable
 from simulator.errors import ClusterError
@@ -94,6 +95,26 @@ def with_measured(
         known[[node for node, _ in times], [column for _, column in times]] = True
         errors = replace(errors, relative=np.where(known, 0.0, errors.relative))
     return replace(costs, run_ns=run_ns, source=ids(source), notes=(*costs.notes, *notes), errors=errors)
+
+
+def for_other_batch(costs: CostTable, graph: Graph, measured: Graph, cluster: Cluster) -> CostTable:
+    """The costs with times that were measured on `measured` brought to the shapes of `graph`, another batch of it.
+
+    A time changes as the estimate of its node does, or of the node of which it is a copy. An op that only one of the
+    two graphs has keeps its time.
+    """
+    here, there = estimate(graph, cluster).run_ns, estimate(measured, cluster).run_ns
+    run_ns = costs.run_ns.copy()
+    for row in np.flatnonzero(costs.source == MEASURED).tolist():
+        name = graph.names[row]
+        at = measured.index.get(graph.copies.get(name, name))
+        if at is None:
+            continue
+        part = np.where((there[at] > 0) & (here[row] >= 0), here[row] / np.maximum(there[at], 1), 1.0)
+        own = run_ns[row] != here[row]  # another kind of device may have kept its estimate
+        run_ns[row] = np.where(own & (run_ns[row] >= 0), np.rint(run_ns[row] * part), run_ns[row])
+    run_ns.setflags(write=False)
+    return replace(costs, run_ns=run_ns)
 
 
 class _Names:

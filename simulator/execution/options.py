@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from simulator.arguments import shown
@@ -27,9 +27,9 @@ class SimulationOptions:
 
     `order` is how a device chooses among ready ops: "fifo" by ready time, "priority" by `Partitions.priority` (smaller
     first; ties go by row), "tensorflow" as its executor does (`executor`), "auto" by priority where the assignment gave
-    one, else "fifo". `contention` is how transfers use a link that does not say it itself: one at a time, in the order
-    in which they come to it, for the time of their bytes ("serial"), at the same time in max-min fair shares ("fair"),
-    or as if each were alone ("none").
+    one, else "fifo"; in a training always "fifo" (`for_training`). `contention` is how transfers use a link that does
+    not say it itself: one at a time, in the order in which they come to it, for the time of their bytes ("serial"), at
+    the same time in max-min fair shares ("fair"), or as if each were alone ("none").
 
     `trips` says how often the body of each loop runs, by the `frame_name` of its Enters, "*" for every loop; without it
     as the graph's constants say, else once. `branches` says which way a branch goes, by the node or tensor of its
@@ -85,6 +85,13 @@ class SimulationOptions:
         if self.order == "priority" and priority is None:
             raise SimvizError('There are no priorities; give them or choose order="fifo" or "tensorflow".')
         return self.order
+
+    def for_training(self) -> SimulationOptions:
+        """The same where steps of several sessions share devices: by "auto" an op runs when it is its turn there.
+
+        Priorities are of one step, and a session knows nothing of the others.
+        """
+        return replace(self, order="fifo") if self.order == "auto" else self
 
     def unrolls_like(self, other: SimulationOptions) -> bool:
         """Tell whether loops and branches run alike under both, so that both have the same tables."""

@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.errors import SimvizError
 from tests.viz.scenes import loop_text
 from viz.command import options
 from viz.command.cli import main
-from viz.command.request import gathered, parse_branch, parse_feed, parse_trips
+from viz.command.options import parser
+from viz.command.request import gathered, parse_branch, parse_feed, parse_trips, read_request
 
 GRAPH = str(Path(__file__).parents[2] / "examples" / "ps_training.pbtxt")
 CLUSTER = ("--cluster", "ps=2,worker=1", "--algorithm", "requested")
@@ -278,3 +280,32 @@ def test_no_text_breaks_the_reading(text: str) -> None:
 def test_a_name_is_given_once() -> None:
     with pytest.raises(ValueError, match="'a' is given twice"):
         gathered(["a=1", "a=2"], parse_trips)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--training", "async"), "whitepaper does not search; leave it out, or choose search"),
+        (("--algorithm", "heft"), "heft does not search"),
+        (("--compare", "heft,single"), "heft, single do not search"),
+        (("--algorithm", "heft", "--against", "single"), "heft, single do not search"),
+    ],
+)
+def test_a_budget_that_no_algorithm_spends_is_refused(arguments: tuple[str, ...], says: str) -> None:
+    """It was taken in silence."""
+    with pytest.raises(SimvizError, match=says):
+        read_request(parser().parse_args(["graph.pbtxt", *arguments, "--budget", "9"]))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--algorithm", "exact"),
+        ("--compare", "heft,search"),
+        ("--algorithm", "heft", "--against", "search"),
+        ("--training", "async", "--algorithm", "search"),
+    ],
+)
+def test_a_budget_that_an_algorithm_may_spend_is_taken(arguments: tuple[str, ...]) -> None:
+    assert read_request(parser().parse_args(["graph.pbtxt", *arguments, "--budget", "9"])).budget == "9"

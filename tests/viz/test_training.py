@@ -27,10 +27,10 @@ from simulator.training.training import WAITING
 from tests.viz.browsing import complaints, opened, settled
 from tests.viz.scenes import EXAMPLE, crashed, trained, training_graph
 from viz.agreement import notes
-from viz.command import options, training_run
+from viz.command import one_step, options, training_run
 from viz.command.cli import main
 from viz.command.options import parser
-from viz.command.request import Request
+from viz.command.request import Request, read_request
 from viz.command.stages import run
 from viz.command.summary import _training as summary_lines
 from viz.command.summary import summarise
@@ -111,6 +111,7 @@ def test_what_makes_no_sense_is_refused(arguments: tuple[str, ...], says: str) -
         (("--cluster", "ps=2,worker=2", "--training", "sync:aggregate=9,tokens=0"), "first update waits for 9"),
         (("--cluster", "ps=2,worker=2", "--training", "sync:total=3"), "total=3"),
         (("--cluster", "worker=2", *DEFAULT), "ps"),
+        (("--cluster", "ps=2,worker=2", *DEFAULT, "--ps-strategy", "bytes"), "names the devices of its variables"),
     ],
 )
 def test_the_command_refuses_and_says_why(
@@ -601,9 +602,9 @@ def test_one_more_backup_worker_is_tried_with_the_first_tokens_that_were_asked_f
     """They were those of the default, so that the relief changed two things."""
     regimes = []
 
-    def noted(request: Request, asked: TrainingRequest, *rest: Any) -> Any:
+    def noted(request: Request, asked: TrainingRequest, *rest: Any, **named: Any) -> Any:
         regimes.append(asked.regime)
-        return make_programs(request, asked, *rest)
+        return make_programs(request, asked, *rest, **named)
 
     monkeypatch.setattr(training_run, "make_programs", noted)
     wanted = TrainingRequest(read_regime(asked), steps=10, disturbances=(read_disturbance("worker:2=slow:900"),))
@@ -658,6 +659,45 @@ def test_variables_are_dealt_out_by_bytes_where_one_server_has_most(tmp_path: Pa
     assert dealt.steps_per_s == pytest.approx(alone.answers.steps_per_s, rel=0.02)
     assert not any(one.relief.by_bytes for one in alone.bottleneck.tried)
     assert not any(one.relief.by_bytes for one in known(trained()).bottleneck.tried)
+    for how, why in (("in", "2gpu has no ps task"), ("allreduce:ring", "each device keeps all variables")):
+        with pytest.raises(SimvizError, match=why):
+            run(Request(str(path), cluster="2gpu", training=replace(better, replicate=how)))
+
+
+def test_a_budget_holds_for_all_clients_of_a_training(tmp_path: Path) -> None:
+    """Clients after the first, rows of --workers and reliefs were searched as long as by default."""
+    path = tmp_path / "uneven.pbtxt"
+    path.write_text(uneven_graph())
+    budgets = []
+
+    def noted(*given: Any, **options: Any) -> Any:
+        budgets.append(options["effort"].judged)
+        return place(*given, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(one_step, "place", noted)
+        patch.setattr(sessions, "place", noted)
+        asked = TrainingRequest(read_regime("sync"), steps=3, workers=(1, 2))
+        run(Request(str(path), cluster="ps=2,worker=2", algorithm="search", budget="3", training=asked))
+    assert len(budgets) > 2
+    assert set(budgets) == {3}
+
+
+@pytest.mark.parametrize("order", ["auto", "priority"])
+def test_sessions_that_share_devices_take_turns_unless_priorities_are_asked_for(order: str) -> None:
+    """Priorities are of one step. Those of several sessions were compared, and this training was a fifth slower."""
+    options = ("--cluster", "ps=2,worker=4", *DEFAULT, "--algorithm", "search", "--budget", "20", "--steps", "5")
+
+    def ran(order: str) -> Scene:
+        return run(read_request(parser().parse_args([str(EXAMPLE), *options, "--order", order])))
+
+    asked, first = ran(order), ran("fifo")
+    trace = known(asked).training.trace
+    assert trace is not None
+    assert trace.order == ("fifo" if order == "auto" else "priority")
+    assert asked.trace.order == trace.order
+    same = known(asked).training.end_ns == known(first).training.end_ns
+    assert same is (order == "auto")
 
 
 def test_what_has_no_size_is_said_once_of_all_clients() -> None:

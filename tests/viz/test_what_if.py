@@ -194,6 +194,21 @@ def test_rows_of_one_figure_stand_together_and_the_largest_change_comes_first(
     assert swings == sorted(swings, reverse=True)
 
 
+def test_measured_times_change_with_the_batch(tmp_path: Path) -> None:
+    """They stayed as they were, so another batch took as long as this one."""
+    options: dict[str, Any] = {"cluster": "1gpu", "ignore_devices": True, "algorithm": "single"}
+    measured = tmp_path / "step.run_metadata.pb"
+    estimated = run(EXAMPLE, what_if=True, **options)
+    estimated.write(measured)
+    found = run(EXAMPLE, what_if=True, costs=measured, **options)
+
+    def batches(result: Result) -> list[tuple[str, int | None]]:
+        return [(row.after, row.makespan_ns) for row in whole(result).rows if row.what == "batch"]
+
+    assert len(batches(found)) == 2
+    assert batches(found) == batches(estimated)
+
+
 def test_a_batch_that_does_not_fit_says_so() -> None:
     small = load_cluster("1gpu")
     devices = [replace(one, memory_bytes=50 * 2**20) if one.type == "GPU" else one for one in small.devices]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
+from placement.algorithms import searches
 from simulator import __version__
 from simulator.errors import SimvizError
 from simulator.graph.sources import SAVED_MODEL_FILES
@@ -166,7 +167,7 @@ def _units(asked: argparse.Namespace, template: Request) -> tuple[Unit, ...]:
             keys = tuple(
                 RowKey(name, content, cluster or _OWN_MACHINES, texts, algorithm, budget, __version__)
                 for algorithm in asked.algorithms
-                for budget in (_budgets(asked) if algorithm == "search" else [""])
+                for budget in (_budgets(asked) if searches(algorithm) else [""])
             )
             units.append(
                 Unit(str(path), cluster or _OWN_MACHINES, replace(template, graph=str(path), cluster=cluster), keys)

@@ -71,8 +71,7 @@ def _shapes(graph: Graph, found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _placed(request: Request, scene: Scene, cluster: Cluster, seen: Mapping[str, str]) -> Assignment:
-    algorithm, soft = request.algorithm, request.soft
-    return place(scene.graph, cluster, scene.costs, step=scene.step, seen=seen, algorithm=algorithm, soft=soft)
+    return place(scene.graph, cluster, scene.costs, step=scene.step, seen=seen, **request.placing())
 
 
 def _for_the_other_session(
@@ -106,7 +105,7 @@ def refusal(request: Request, given: Ingredients, error: InfeasibleError | Graph
     algorithm = request.algorithm if request.predicts else "tensorflow"  # the others obey the same rules
     if longer is not cluster or algorithm != request.algorithm:
         try:
-            place(graph, longer, given.costs, step=step, algorithm=algorithm, soft=request.soft)
+            place(graph, longer, given.costs, step=step, **replace(request, algorithm=algorithm).placing())
         except (InfeasibleError, GraphError) as other:  # compared below with TensorFlow's
             error = other
         else:

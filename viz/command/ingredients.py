@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from placement.effort import Effort, read_effort
 from simulator.cluster.cluster import Cluster, with_protocol
 from simulator.cluster.description import load_cluster
 from simulator.cluster.device_strings import default_cluster
 from simulator.cluster.master import connected
 from simulator.costs.estimate import estimate
-from simulator.costs.matching import with_measured
+from simulator.costs.matching import for_other_batch, with_measured
 from simulator.costs.measured import MeasuredTimes
 from simulator.costs.measurements.reading import read_measurement
 from simulator.costs.profile import Profile, read_profile, with_messages
@@ -127,7 +126,8 @@ def changed_inputs(
 ) -> Ingredients:
     """The ingredients of the same graph for another request, on `cluster` if not on the one that the request names.
 
-    Nothing is read again; with `batch` shapes are found again. Raise SimvizError as `read_inputs` does.
+    Nothing is read again; with `batch` shapes are found again, and measured times change as estimates do. Raise
+    SimvizError as `read_inputs` does.
     """
     profile = None if request.profile is None else read_profile(request.profile)
     request = replace(request.having(given.observed), profile=profile, batch=batch or request.batch)
@@ -137,7 +137,8 @@ def changed_inputs(
     if cluster is None:
         cluster = _cluster(request, graph, profile)
         pinned_devices(request.pins, cluster)  # the graph has their names, but the change may take one away
-    return replace(_read(request, given.source, graph, cluster, silent), observed=given.observed)
+    measured = None if batch is None else given.graph
+    return replace(_read(request, given.source, graph, cluster, silent, measured), observed=given.observed)
 
 
 def repriced(request: Request, given: Ingredients, cluster: Cluster) -> Ingredients:
@@ -162,18 +163,18 @@ def refined_inputs(request: Request, given: Ingredients, say: Say) -> tuple[Ingr
         graph,
         cluster,
         step=step,
-        algorithm=request.algorithm,
-        soft=request.soft,
-        effort=read_effort(request.budget, say) if request.budget is not None else Effort(say=say),
         costs=given.costs,
         options=request.simulation,
         say=say,
+        **request.placing(say),
     )
     prepared = prepare(graph, step, cluster, found.costs, request.simulation)
     return replace(given, costs=found.costs, prepared=prepared), found
 
 
-def _read(request: Request, source: Graph, graph: Graph, cluster: Cluster, say: Say) -> Ingredients:
+def _read(
+    request: Request, source: Graph, graph: Graph, cluster: Cluster, say: Say, measured: Graph | None = None
+) -> Ingredients:
     if request.training is not None:
         return _of_training(request, request.training, source, graph, cluster, say)
     cluster = within_reach(graph, cluster, soft=request.soft)
@@ -187,7 +188,7 @@ def _read(request: Request, source: Graph, graph: Graph, cluster: Cluster, say: 
     say("choosing the step")
     step = choose_step(graph, feeds=tuple(request.feeds), fetches=request.fetches, signature=request.signature)
     say("pricing the ops")
-    return _inputs(request, source, graph, step, cluster, price(request, graph, cluster))
+    return _inputs(request, source, graph, step, cluster, price(request, graph, cluster, measured))
 
 
 def _inputs(
@@ -267,9 +268,10 @@ def _cluster(request: Request, graph: Graph, profile: Profile | None) -> Cluster
     return cluster if request.master is None else connected(cluster, request.master)
 
 
-def price(request: Request, graph: Graph, cluster: Cluster) -> CostTable:
-    """The costs of the graph's ops, estimated or measured."""
-    return _priced(request, graph, cluster, [read_measurement(path) for path in request.costs])
+def price(request: Request, graph: Graph, cluster: Cluster, measured: Graph | None = None) -> CostTable:
+    """The costs of the graph's ops, estimated or measured; the times of files are of `measured`, if not of `graph`."""
+    costs = _priced(request, graph, cluster, [read_measurement(path) for path in request.costs])
+    return costs if measured is None or not request.costs else for_other_batch(costs, graph, measured, cluster)
 
 
 def _priced(

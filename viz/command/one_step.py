@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from placement.effort import Effort, read_effort
 from placement.placing import name_of, place
 from simulator.assignment import Assignment
 from simulator.bounds import Bound, bound
@@ -30,11 +29,8 @@ def placed(request: Request, given: Ingredients, say: Say) -> Assignment:
             given.cluster,
             given.costs,
             step=given.step,
-            algorithm=request.algorithm,
-            soft=request.soft,
             prepared=given.prepared,
-            flavour=request.flavour,
-            effort=read_effort(request.budget, say) if request.budget is not None else Effort(say=say),
+            **request.placing(say),
         )
     except (InfeasibleError, GraphError) as error:
         said = ""

@@ -10,11 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from simulator.cluster.cluster import Cluster
-from simulator.costs.estimate import estimate
-from simulator.costs.table import MEASURED, CostTable
+from simulator.costs.table import CostTable
 from simulator.errors import SimvizError
 from simulator.execution.memory import out_of_memory
 from simulator.graph.graph import Graph
@@ -32,13 +29,12 @@ DEFAULT: Order = "1f1b"  # as fast as the other, and holds fewer microbatches
 
 
 def pipelined(
-    request: Request, graph: Graph, cluster: Cluster, price: Callable[[Request, Graph, Cluster], CostTable]
+    request: Request, graph: Graph, cluster: Cluster, price: Callable[[Request, Graph, Cluster, Graph], CostTable]
 ) -> tuple[Pipeline, CostTable]:
     """The pipeline that a request asks for, of a graph with its shapes, and the costs of its ops."""
 
-    def scaled(other: Graph, cluster: Cluster) -> CostTable:
-        found = price(request, other, cluster)
-        return _scaled(found, other, graph, cluster) if request.costs else found
+    def priced(other: Graph, cluster: Cluster) -> CostTable:
+        return price(request, other, cluster, graph)
 
     assert isinstance(request.microbatches, int)  # `choose` has decided
     made = pipeline(
@@ -49,25 +45,9 @@ def pipelined(
         stages=request.stages,
         batch=request.batch,
         fetch=request.fetches,
-        price=scaled,
+        price=priced,
     )
-    return made, scaled(made.graph, cluster)
-
-
-def _scaled(costs: CostTable, graph: Graph, whole: Graph, cluster: Cluster) -> CostTable:
-    """The costs with the measured times of the whole batch scaled to what each node works on."""
-    one, other = estimate(graph, cluster).run_ns, estimate(whole, cluster).run_ns
-    run_ns = costs.run_ns.copy()
-    for row in np.flatnonzero(costs.source == MEASURED).tolist():
-        name = graph.names[row]
-        at = whole.index.get(graph.copies.get(name, name))
-        if at is None:
-            continue
-        part = np.where((other[at] > 0) & (one[row] >= 0), one[row] / np.maximum(other[at], 1), 1.0)
-        measured = run_ns[row] != one[row]  # another kind of device may have kept its estimate
-        run_ns[row] = np.where(measured & (run_ns[row] >= 0), np.rint(run_ns[row] * part), run_ns[row])
-    run_ns.setflags(write=False)
-    return replace(costs, run_ns=run_ns)
+    return made, priced(made.graph, cluster)
 
 
 def choose(request: Request, run: Callable[[Request], Scene]) -> tuple[Request, Scene]:

@@ -8,17 +8,21 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from placement.algorithms import TABLE, searches
 from simulator import limits
 from simulator.errors import SimvizError
 from simulator.execution.options import SimulationOptions
 from simulator.observed import SUFFIX
+from simulator.progress import Say, silent
 from simulator.units import SECOND_NS, parse_bytes, parse_nanos
+from simulator.wording import some
 from viz.what_if import AGAIN, KEPT
 
 if TYPE_CHECKING:
     import argparse
     import os
 
+    from placement.placing import PlacementOptions
     from placement.plan import Algorithm
     from simulator.cluster.cluster import Cluster
     from simulator.costs.measured import MeasuredTimes
@@ -125,6 +129,17 @@ class Request:
             return fspath(self.graph)
         return str(getattr(self.graph, "source", "a graph in memory"))
 
+    def placing(self, say: Say = silent) -> PlacementOptions:
+        """The keywords of `place`; `say` gets the progress of a search."""
+        from placement.effort import Effort, read_effort  # late, as little else is needed to read the options
+
+        return {
+            "algorithm": self.algorithm,
+            "soft": self.soft,
+            "flavour": self.flavour,
+            "effort": Effort(say=say) if self.budget is None else read_effort(self.budget, say),
+        }
+
     def having(self, observed: ObservedStep | None) -> Request:
         """The same request after its step was observed or read: nothing is run or read again."""
         simulation = replace(self.simulation, observed=observed)
@@ -163,22 +178,25 @@ def _read(asked: argparse.Namespace) -> Request:
         raise SimvizError(f"--batch {asked.batch}: a batch is a number from 1 to {_count()}")
     training = _training(asked)
     _check_together(asked, training)
+    trains = training is not None and training.trains
+    algorithm = asked.algorithm or (IN_TRAINING if trains else SEARCH)
+    simulation = SimulationOptions(
+        order="tensorflow" if asked.refine and asked.order == "auto" else asked.order,
+        contention=asked.contention,
+        trips=_named("--trips", asked.trips, parse_trips),
+        branches=_named("--branch", asked.branch, parse_branch),
+        seed=asked.seed,
+        engine=asked.engine,
+    )
     return Request(
         **{name: getattr(asked, name) for name in _UNCHANGED},
-        algorithm=asked.algorithm or (IN_TRAINING if training is not None and training.trains else SEARCH),
-        budget=_budget(asked.budget),
+        algorithm=algorithm,
+        budget=_budget(asked, algorithm),
         fetches=tuple(asked.fetch) if asked.fetch else None,
         feeds=_named("--feed", asked.feed, parse_feed),
         pins=_pins(asked),
         costs=tuple(asked.costs),
-        simulation=SimulationOptions(
-            order="tensorflow" if asked.refine and asked.order == "auto" else asked.order,
-            contention=asked.contention,
-            trips=_named("--trips", asked.trips, parse_trips),
-            branches=_named("--branch", asked.branch, parse_branch),
-            seed=asked.seed,
-            engine=asked.engine,
-        ),
+        simulation=simulation.for_training() if trains else simulation,
         training=training,
         microbatches=_microbatches(asked),
         pipeline=asked.pipeline,
@@ -273,15 +291,21 @@ def _observe(asked: argparse.Namespace) -> ObserveRequest | None:
     return ObserveRequest(path, None if time_ns is None else time_ns / SECOND_NS, memory_bytes)
 
 
-def _budget(text: str | None) -> str | None:
-    """The text, if it is a budget."""
+def _budget(asked: argparse.Namespace, algorithm: str | Algorithm) -> str | None:
+    """The text of --budget. Raise SimvizError if it is none, or if no algorithm of the runs searches."""
     from placement.effort import read_effort  # only now, as little else is needed to read the options
 
+    text: str | None = asked.budget
+    if text is None:
+        return None
     try:
-        if text is not None:
-            read_effort(text)
+        read_effort(text)
     except SimvizError as error:
         raise SimvizError(f"--budget: {error}") from None
+    runs = [*(asked.compare or [algorithm]), *([asked.against] if asked.against in TABLE else [])]
+    if not any(searches(one) for one in runs):
+        one, does = (runs[0], "does") if len(runs) == 1 else (some(runs, 3), "do")
+        raise SimvizError(f"--budget bounds a search, and {one} {does} not search; leave it out, or choose {SEARCH}")
     return text
 
 

@@ -17,6 +17,7 @@ from simulator.training.programs.distributed import distributed, names_jobs
 from simulator.training.programs.filters import filtered
 from simulator.training.programs.program import Program
 from simulator.training.programs.replicated import replicate
+from simulator.training.programs.setter import PsStrategy
 from simulator.training.programs.tasks import computing, ps_tasks, worker_tasks
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
@@ -41,18 +42,26 @@ _WORKER_PART = re.compile(r"(?<![A-Za-z0-9_])worker=[0-9]+")
 
 
 def make_programs(
-    request: Request, wanted: TrainingRequest, graph: Graph, cluster: Cluster
+    request: Request,
+    wanted: TrainingRequest,
+    graph: Graph,
+    cluster: Cluster,
+    *,
+    strategy: PsStrategy | None = None,
 ) -> tuple[tuple[Program, ...], str]:
     """The programs, and a phrase on how they were made. Raise as `replicate` and `distributed` do.
 
-    A graph that divides its own work is not copied by default. Raise SimvizError for --workers if the graph always has
-    one client.
+    A graph that divides its own work is not copied by default. A `strategy` replaces the one of the options, and needs
+    no variables that it could place. Raise SimvizError for --workers if the graph always has one client, and for
+    --ps-strategy where no variable goes to a ps task by it.
     """
     named = names_jobs(graph)
     held = None if named or wanted.replicate == "none" else _divided(graph, request)
     how = wanted.replicate or _suggested(cluster, named=named, divided=bool(held))
     said = "" if wanted.replicate else " (by default)"
     said += f": it {held}" if held else ""
+    if wanted.ps_strategy is not None and (why := _fixed(how, cluster, named=named)):
+        raise SimvizError(f"--ps-strategy says which ps task keeps a variable, but {why}; leave it out")
     if how == "none" or (how == "between" and named):
         if wanted.workers and not named:
             raise SimvizError(
@@ -65,7 +74,7 @@ def make_programs(
         graph,
         cluster,
         how=how,  # type: ignore[arg-type]  # one of the option's choices
-        ps_strategy=wanted.ps_strategy,  # type: ignore[arg-type]  # likewise
+        ps_strategy=strategy or wanted.ps_strategy or "round_robin",
         regime=wanted.regime,
         seed=request.simulation.seed,
         fetch=request.fetches,
@@ -76,6 +85,17 @@ def make_programs(
     if held:
         said = said.replace(": it", "; each copy is the whole graph, which", 1)
     return _ready(made, wanted, cluster), _REPLICATIONS[how].format(kind="GPU" if on_gpus else "CPU") + said
+
+
+def _fixed(how: str, cluster: Cluster, *, named: bool) -> str:
+    """Why no strategy says where a variable is; "": one does."""
+    if named and how in ("none", "between"):
+        return "the graph names the devices of its variables"
+    if how == "none":
+        return "one client runs this graph unchanged"
+    if how.startswith("allreduce"):
+        return "each device keeps all variables in an all-reduce"
+    return "" if ps_tasks(cluster) else f"{cluster.name} has no ps task"
 
 
 def _divided(graph: Graph, request: Request) -> OwnDivision | None:

@@ -13,6 +13,7 @@ from simulator.training.answers.scaling import read_workers
 from simulator.training.disturbances.disturbance import MAX_TIME, Disturbance, read_disturbance
 from simulator.training.inputs.pipeline import Rate, read_rate
 from simulator.training.programs.filters import Filters, read_filters
+from simulator.training.programs.setter import PsStrategy
 from simulator.training.regimes import Regime, read_regime
 from simulator.units import SECOND_NS, Nanos, parse_bytes, parse_nanos
 from simulator.wording import counted, repr_of
@@ -32,7 +33,7 @@ class TrainingRequest:
     regime: Regime | None  # None: the graph's own, or consecutive steps
     trains: bool = True  # False: the graph is replicated, and one step of its first program is shown
     replicate: str | None = None  # "none", "in", "between", ..; None: as the graph and the cluster suggest
-    ps_strategy: str = "round_robin"
+    ps_strategy: PsStrategy | None = None  # None: round robin, where variables go to ps tasks
     fuse: int = 0  # bytes of a bucket of gradients in an all-reduce; 0: each gradient alone
     filters: tuple[Filters, ...] = ()  # device_filters of the sessions; none: each sees all tasks
     disturbances: tuple[Disturbance, ...] = ()
@@ -64,7 +65,7 @@ def read_wanted(asked: argparse.Namespace) -> TrainingRequest | None:
         regime=regime,
         trains=trains,
         replicate=asked.replicate,
-        ps_strategy=asked.ps_strategy or "round_robin",
+        ps_strategy=asked.ps_strategy,
         fuse=0 if asked.fuse is None else _read("--fuse", _bucket, asked.fuse),
         filters=tuple(_read("--device-filters", read_filters, text) for text in asked.device_filters),
         disturbances=tuple(_read("--disturb", read_disturbance, text) for text in asked.disturb),

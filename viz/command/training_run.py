@@ -31,6 +31,7 @@ from simulator.training.disturbances.disturbed import disturb, present
 from simulator.training.inputs.finding import inputs_of
 from simulator.training.inputs.pipeline import InputPipelines, faster
 from simulator.training.programs.program import Program
+from simulator.training.programs.setter import PsStrategy
 from simulator.training.recognition.sync_replicas import regime_of, sync_replicas
 from simulator.training.regimes import Regime
 from simulator.training.train import train
@@ -47,6 +48,7 @@ Extend: TypeAlias = Callable[[Training, int], int]  # `extend` of `train`
 TRIED_IN_STEP = 8  # reliefs that are tried of a synchronous run, so that a backup worker is among them
 RECORDED = 2  # steps of each client that are kept op by op
 SHORT = 10  # steps of a run that is only compared, at least
+_BY_BYTES: PsStrategy = "bytes"
 FEW_OPS = 500_000  # of a run that is only compared, at most, if it has more steps than that
 
 
@@ -117,12 +119,10 @@ def _setup(
         programs,
         cluster,
         costs,
-        algorithm=request.algorithm,
-        soft=request.soft,
         options=request.simulation,
-        flavour=request.flavour,
         recv_scheduling=request.recv_scheduling,
         first=first,
+        **request.placing(say),
     )
     inputs = inputs_of(made, cluster, costs, rates=wanted.inputs)
     return _Setup(request, source, say, cluster, regime, made, costs, inputs, wanted.disturbances)
@@ -219,9 +219,8 @@ def _remade(setup: _Setup, relief: Relief) -> _Setup | None:
         if fewer is None:
             return None
         wanted = replace(wanted, regime=fewer)
-    if relief.by_bytes:
-        wanted = replace(wanted, ps_strategy="bytes")
-    programs, _ = make_programs(replace(setup.request, training=wanted), wanted, setup.source, setup.cluster)
+    request, strategy = replace(setup.request, training=wanted), _BY_BYTES if relief.by_bytes else None
+    programs, _ = make_programs(request, wanted, setup.source, setup.cluster, strategy=strategy)
     asked = [client.program.graph.requested for client in setup.clients[: len(programs)]]
     if not relief.backups and asked == [program.graph.requested for program in programs]:
         return None
