@@ -8,7 +8,7 @@ drawn for one law, with the options that it wants. Graphs are the shipped exampl
 the files that are named. A case runs once, then further times as some of the laws ask: with the other event loop, from
 its own files, on the same cluster described in another way, as a longer training. A law says what must be equal, or
 what bounds what. It is counted as tried where it says something about that case. A case on which a law is broken is
-written into FOLDER. Laws are in `combining_laws.py`, `_meeting.py`, `_copies.py`, `_processes.py` and `_ways.py`.
+written into FOLDER. Laws are in `combining_*.py`.
 
 `pairwise.py` judges single runs with each pair of options, `fuzz.py` hostile ones.
 """

@@ -23,7 +23,7 @@ from simulator.costs.estimates.residents import resident_bytes
 from simulator.costs.formulas.shaped_op import ShapedOp
 from simulator.costs.profile import Profile
 from simulator.costs.profiled import profile_notes, profiled_prices
-from simulator.costs.roofline import DISPATCH_NS, OpWork, busy_ns, time_of, work_of
+from simulator.costs.roofline import EXECUTOR_NS, OpWork, busy_ns, time_of, work_of
 from simulator.costs.rules import FALLBACK_RULE, handing_on, rule
 from simulator.costs.table import FALLBACK, PROFILED, STATIC, CostTable
 from simulator.errors import ClusterError
@@ -83,9 +83,9 @@ def _run_ns(graph: Graph, cluster: Cluster, models: Sequence[Device], works: Seq
         joined, (summed, summing_ns) = fused(graph), all_reduces(graph, cluster)
     for column, model in gpus:
         working_ns = np.array([busy_ns(work, model) for work in works], np.int64)[which]
-        run_ns[hosted, column] = DISPATCH_NS + np.maximum(working_ns, core_ns)[hosted]
-        run_ns[joined.relus, column] = DISPATCH_NS
-        run_ns[joined.additions, column] = DISPATCH_NS + reading_ns(graph, joined.additions, model)
+        run_ns[hosted, column] = EXECUTOR_NS + np.maximum(working_ns, core_ns)[hosted]
+        run_ns[joined.relus, column] = EXECUTOR_NS
+        run_ns[joined.additions, column] = EXECUTOR_NS + reading_ns(graph, joined.additions, model)
         run_ns[summed, column] = np.maximum(run_ns[summed, column], model.launch_ns + summing_ns)
     run_ns[~kernels] = -1
     run_ns.setflags(write=False)

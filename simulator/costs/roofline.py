@@ -36,7 +36,7 @@ from simulator.units import Nanos
 # --- work ------------------------------------------------------------------------------------------------------------
 
 
-DISPATCH_NS: Nanos = 130  # the executor's own time per op: TensorFlow 2.21 on one x86 core, measured 2026
+EXECUTOR_NS: Nanos = 130  # the executor's own time per op: TensorFlow 2.21 on one x86 core, measured 2026
 STORAGE_BYTES_PER_S = 500_000_000  # a guess for checkpoints: a disk on SATA, 6 Gbit/s
 MAX_COUNT = 2**60  # larger counts are capped: one such op takes days anywhere
 
@@ -108,7 +108,7 @@ _FLIPS = (("a", ("transpose_a", "adj_x")), ("b", ("transpose_b", "adj_y")))
 def time_of(work: OpWork, device: Device) -> Nanos:
     """Time of the work on a device, launch included, even where TensorFlow has no kernel for it."""
     if not work.rule.launches:
-        return DISPATCH_NS
+        return EXECUTOR_NS
     kernels = 1
     if device.chip is not None:
         reached = speeds_of(device, device.chip, work.number, matrix=work.matrix)

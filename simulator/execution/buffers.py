@@ -12,7 +12,7 @@ from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.execution.table_columns import pointers
 from simulator.graph.dtypes import REF
 from simulator.graph.handing_on import NONE
-from simulator.graph.op_classes import CONTROL_FLOW, MERGES
+from simulator.graph.op_classes import CONSTANTS, CONTROL_FLOW, MERGES, VARIABLES
 from simulator.partitioning.passes.replication import is_small
 
 if TYPE_CHECKING:
@@ -45,19 +45,7 @@ _FORWARDS = CONTROL_FLOW | {
     "_HostRecv",
 }
 _FORWARDS_EACH = frozenset({"IdentityN"})  # output i is input i
-_RESIDENT = frozenset(
-    (
-        "Const",
-        "HostConst",
-        "Variable",
-        "VariableV2",
-        "TemporaryVariable",
-        "VarHandleOp",
-        "AutoReloadVariable",
-        "_VarHandlesOp",
-        "ImmutableConst",
-    )
-)
+_RESIDENT = CONSTANTS | VARIABLES | {"TemporaryVariable", "_VarHandlesOp", "ImmutableConst"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +140,7 @@ def _passes(kind: str, port: int) -> bool:
 def _replicable(
     graph: Graph, ops: Ops, edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.bool_]:
-    """[T] constants that the cut may copy to their readers (partitioning/replication.py), and that wait for nothing.
+    """[T] constants that the cut may copy to their readers (partitioning/passes/replication.py); they wait for nothing.
 
     Those with control inputs are left out here: their copies would wait for them at each place where they are read.
     """

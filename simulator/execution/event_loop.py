@@ -403,10 +403,7 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                     else:
                         while idle[where] > 0 and head[where] >= 0:
                             task = head[where]
-                            if fifo:
-                                head[where] = behind[task]
-                            else:
-                                head[where] = meld(behind[task], beside[task], behind, beside, rank)
+                            head[where] = meld(behind[task], beside[task], behind, beside, rank)
                             idle[where] -= 1
                             starting[starts] = task
                             starts += 1

@@ -2,8 +2,8 @@
 
 A Recv without inputs is posted when the step begins, and its copy takes memory from the moment at which the value can
 be had, however late it is read. The paper delays such Recvs by control edges, found by ASAP and ALAP times. Here the
-times come from a simulation and are walked back from its end (slack.py). A Recv waits for that op on its device which
-ended last of those that have ended, at their latest, when the transfer must be asked for.
+times come from a simulation and are walked back from its end (`critical.latest_ends`). A Recv waits for that op on its
+device which ended last of those that have ended, at their latest, when the transfer must be asked for.
 
 No cycle can arise. Latest times never fall along an edge of the pieces, and rise along an added one, since a transfer
 takes time. They may fall into a Merge only; so no Recv waits for an op behind a Merge, nor for one behind a Switch or
@@ -15,8 +15,8 @@ the pieces are simulated again. The new edges stay if the step takes no longer, 
 are held no longer, all in all. If not, each half of them is tried by itself, and so on, in a bounded number of
 simulations. Larger parts and those that gain more come first.
 
-TensorFlow's own `enable_recv_scheduling` (partitioning/scheduling.py) is another thing: it measures nothing, counts
-each op as a microsecond, and lets every Recv begin six hundredths of that step before its turn.
+TensorFlow's own `enable_recv_scheduling` (partitioning/passes/scheduling.py) is another thing: it measures nothing,
+counts each op as a microsecond, and lets every Recv begin six hundredths of that step before its turn.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def new_edges(
 
 
 def forward(edges: Edges) -> Edges:
-    """Without the routes back of loops."""
+    """Without the back edges of loops."""
     rows = ~edges.back
     return edges if rows.all() else edges.take(rows)
 
@@ -189,7 +189,7 @@ class ClusterColumns:
     devices: tuple[str, ...]  # [D] full names
     cpu: Flags  # [D]
     kind: Ids  # [D] column of `kind_ns`
-    home: Ids  # [D] where constants for a device stand: a CPU itself, a GPU's task's first CPU
+    home: Ids  # [D] CPU that stands for a device: a CPU itself, else CPU:0 of its task, or the first
     dispatch_ns: Ints  # [D] of the GPU's lane for a copy whose Send it runs; 0 of a CPU
     two_memories: Flags  # [D] a GPU that copies between its own memory and its host's
     lanes: Ids  # [D]
@@ -372,7 +372,7 @@ def _cluster_columns(cluster: Cluster, pairs: Ints | None) -> ClusterColumns:
 def posting_references(ops: Ops, edges: Edges) -> tuple[Ops, Edges]:
     """Add an op for the moment at which a Recv of a reference is posted: when the reader's other inputs are there.
 
-    The cut lets such a Recv wait for them (partitioning/pairs.py; graph_partition.cc, "ref_recvs").
+    The cut lets such a Recv wait for them (partitioning/passes/pairs.py; graph_partition.cc, "ref_recvs").
     """
     has_others = np.zeros(len(ops.node), bool)
     has_others[edges.target[~edges.apart]] = True

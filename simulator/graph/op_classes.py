@@ -1,4 +1,4 @@
-"""Classes of ops: control flow, by TensorFlow's `Node::NodeClass`, calls of functions, and variables.
+"""Classes of ops: control flow, by TensorFlow's `Node::NodeClass`, calls of functions, variables, constants, losses.
 
 Most flat ops of control flow have a second form for references (tensorflow/core/graph/graph.cc).
 """
@@ -28,6 +28,10 @@ CASES = frozenset({"Case", "StatelessCase"})
 WHILES = frozenset({"While", "StatelessWhile"})
 
 VARIABLES = frozenset({"Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"})
+
+CONSTANTS = frozenset({"Const", "HostConst", "_EagerConst"})
+
+LOSSES = frozenset({"SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits"})
 
 PARTITIONED = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _CALLING = PARTITIONED | IFS | CASES | WHILES

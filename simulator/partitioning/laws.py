@@ -15,12 +15,10 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.memories import two_memories
 from simulator.graph.dtypes import REF
 from simulator.graph.graph import Graph
+from simulator.graph.op_classes import MOVED
 from simulator.graph.step import Step, is_tensor
 from simulator.laws import graph_laws
 from simulator.partitioning.partitions import RECVS, SENDS, Partitions
-
-# ops that the partitioner moves next to their values, whatever they asked for
-_MOVED = frozenset({"Switch", "RefSwitch", "_SwitchN", "Exit", "RefExit", "Enter", "NextIteration", "RefNextIteration"})
 
 
 def partition_laws(
@@ -83,7 +81,7 @@ def _wrong_places(graph: Graph, assignment: Assignment, partitions: Partitions) 
             yield f"{cut.names[row]!r} stands for {graph.names[origin]!r}"
         if cut.ops[row] != graph.ops[origin]:
             yield f"{cut.names[row]!r} has become a {cut.ops[row]}"
-        if partitions.device[row] != assignment.device[origin] and graph.ops[origin] not in _MOVED:
+        if partitions.device[row] != assignment.device[origin] and graph.ops[origin] not in MOVED:
             yield f"{cut.names[row]!r} is not on the device that it was assigned"
     away = partitions.device[cut.edge_src] != partitions.device[cut.edge_dst]
     for edge in np.flatnonzero(away).tolist():

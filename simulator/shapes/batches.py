@@ -19,7 +19,7 @@ import numpy as np
 from simulator.errors import GraphError
 from simulator.graph.const_values import elements, packed
 from simulator.graph.graph import Attrs, Graph, Shape
-from simulator.graph.op_classes import MERGES, SWITCHES
+from simulator.graph.op_classes import LOSSES, MERGES, SWITCHES
 from simulator.shapes.dims import SYMBOLS, as_dim
 from simulator.shapes.origins import ELEMENT, ROWS, SINGLE, FileNumber, Origins, Traced, form_of
 from simulator.shapes.propagation import EDGE, Inferred, data_inputs, edge_tensors, infer
@@ -27,7 +27,6 @@ from simulator.shapes.rules import PASSING
 from simulator.shapes.sparse import SparsePlaceholders, sparse_placeholders
 from simulator.wording import counted, some
 
-_LOSSES = frozenset(("SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits"))
 _MANY = frozenset(("QueueDequeueMany", "QueueDequeueManyV2", "ParseExample", "ParseExampleV2"))
 _IMAGES = frozenset(("Conv2D", "Conv3D", "DepthwiseConv2dNative", "MaxPool", "AvgPool", "_FusedConv2D"))
 _RANDOM = ("Random", "TruncatedNormal", "StatelessRandom", "StatelessTruncated")
@@ -121,7 +120,7 @@ def _reading(graph: Graph, shapes: Sequence[Shape | None]) -> Iterator[list[int]
     first = graph.tensor_ptr.tolist()
     many = [row for node, op in nodes if op in _MANY for row in range(first[node], first[node + 1])]
     yield [row for row in many if _begins(shapes[row])]
-    for ops in (_LOSSES, _IMAGES, _PRODUCTS):
+    for ops in (LOSSES, _IMAGES, _PRODUCTS):
         read = [inputs[node][0] for node, op in nodes if op in ops and inputs[node] and not _transposed(graph, node)]
         yield [row for row in read if _begins(shapes[row])]
 
@@ -138,7 +137,7 @@ def _transposed(graph: Graph, node: int) -> bool:
 def _lost(graph: Graph, found: Inferred, origins: Origins, numbers: Mapping[int, int]) -> bool:
     """Whether the rows of a loss are multiples of these symbols."""
     inputs = data_inputs(graph)
-    rows = [found.shapes[inputs[node][0]] for node, op in enumerate(graph.ops) if op in _LOSSES and inputs[node]]
+    rows = [found.shapes[inputs[node][0]] for node, op in enumerate(graph.ops) if op in LOSSES and inputs[node]]
     return any(not origins.symbols(form_of(shape[0])).isdisjoint(numbers) for shape in rows if shape)
 
 

@@ -10,7 +10,7 @@ from simulator.cluster.cluster import Cluster, Device
 from simulator.cluster.peaks import NO_PEAKS, Peaks, peak
 from simulator.costs.estimate import estimate
 from simulator.costs.formulas.shaped_op import ShapedOp
-from simulator.costs.roofline import DISPATCH_NS, MAX_COUNT, number_format, real_operations
+from simulator.costs.roofline import EXECUTOR_NS, MAX_COUNT, number_format, real_operations
 from simulator.costs.rules import FALLBACK_RULE, rule
 from simulator.costs.table import FALLBACK, MAX_NS
 from simulator.errors import ClusterError
@@ -85,7 +85,7 @@ def test_what_starts_no_kernel_costs_the_dispatch_on_every_device() -> None:
     made.add("a", "Placeholder", **typed("Placeholder", (1000, 1000)))
     made.add("b", "Identity", ["a"], **typed("Identity", (1000, 1000)))
     made.add("c", "NoOp")
-    assert estimate(made.built(), BOTH).run_ns.tolist() == [[DISPATCH_NS] * 2] * 3
+    assert estimate(made.built(), BOTH).run_ns.tolist() == [[EXECUTOR_NS] * 2] * 3
 
 
 def test_shapes_are_computed_on_the_host_also_on_a_gpu() -> None:
@@ -95,7 +95,7 @@ def test_shapes_are_computed_on_the_host_also_on_a_gpu() -> None:
         made.add(name + name, "AddV2", [name, name], T=type_attr(dtype), _output_shapes=shapes_attr((4,)))
     costs = estimate(made.built(), BOTH)
     assert costs.run_ns[1].tolist() == [1001, 5001]
-    assert costs.run_ns[3].tolist() == [1001, DISPATCH_NS + 1]
+    assert costs.run_ns[3].tolist() == [1001, EXECUTOR_NS + 1]
 
 
 def test_no_kernel_no_time() -> None:
@@ -219,7 +219,7 @@ def test_each_node_costs_what_it_costs_alone(graph: Graph) -> None:
             traffic = -(-costs.moved_bytes[node] * 10**9 // place.bytes_per_s)
             core_ps = priced.core_ps(instance) if place.type == "CPU" else 0
             core = -(-core_ps // (1000 * min(place.cores, max(1, priced.parts(instance)))))
-            busy = place.launch_ns + max(work, traffic, core) if priced.launches else DISPATCH_NS
+            busy = place.launch_ns + max(work, traffic, core) if priced.launches else EXECUTOR_NS
             assert costs.run_ns[node, column] == (busy if place.type in kinds else -1)
 
 
@@ -229,7 +229,7 @@ def test_a_faster_device_is_never_slower(graph: Graph, times: int) -> None:
     faster = replace(CPU, flop_per_s=CPU.flop_per_s * times, bytes_per_s=CPU.bytes_per_s * times)
     quick = estimate(graph, cluster(faster)).run_ns
     assert (quick <= slow).all()
-    assert ((slow - CPU.launch_ns) <= (quick - CPU.launch_ns) * times).all() or (slow <= DISPATCH_NS).any()
+    assert ((slow - CPU.launch_ns) <= (quick - CPU.launch_ns) * times).all() or (slow <= EXECUTOR_NS).any()
 
 
 @given(st.integers(1, 500), st.integers(1, 500), st.integers(1, 64))

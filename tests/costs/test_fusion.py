@@ -4,7 +4,7 @@ import pytest
 
 from simulator.costs.estimate import estimate
 from simulator.costs.estimates.fusion import fused
-from simulator.costs.roofline import DISPATCH_NS
+from simulator.costs.roofline import EXECUTOR_NS
 from simulator.graph.messages import AttrValue
 from tests.costs.test_estimate import BOTH
 from tests.strategies import FLOAT, Rows, shapes_attr, type_attr, typed
@@ -47,5 +47,5 @@ def test_a_kernel_that_takes_part_costs_what_it_reads_besides() -> None:
     apart = estimate(block(training=True).built(), BOTH)
     add, relu = graph.index["add"], graph.index["relu"]
     nbytes = 4 * 8 * 8 * 8 * 16
-    assert costs.run_ns[relu].tolist() == [apart.run_ns[relu, 0], DISPATCH_NS]
-    assert costs.run_ns[add].tolist() == [apart.run_ns[add, 0], DISPATCH_NS - -nbytes // 1000]  # at 1 TB/s
+    assert costs.run_ns[relu].tolist() == [apart.run_ns[relu, 0], EXECUTOR_NS]
+    assert costs.run_ns[add].tolist() == [apart.run_ns[add, 0], EXECUTOR_NS - -nbytes // 1000]  # at 1 TB/s

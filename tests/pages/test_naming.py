@@ -10,6 +10,7 @@ from tests.pages.reading import PAGES, ROOT, links, paths
 from viz.command.options import parser
 from viz.formats.output import SUFFIXES
 
+SOURCES = ("simulator", "placement", "viz", "benchmarks")
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 DECISIONS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "decisions").glob("*.md"))
 FIGURES = "benchmarks/RESULTS.md"
@@ -57,6 +58,19 @@ def test_files_that_are_named_are_there(page: str) -> None:
     assert (
         sorted(name for name in named if not (list(ROOT.glob(name)) if "*" in name else (ROOT / name).exists())) == []
     )
+
+
+def test_modules_that_docstrings_and_comments_name_are_there() -> None:
+    """A path begins with a folder of ours, in full or from some room on; TensorFlow's begin with others."""
+    modules = [f"/{path.relative_to(ROOT).as_posix()}" for top in SOURCES for path in (ROOT / top).rglob("*.py")]
+    rooms = {part for module in modules for part in module.split("/")[1:-1]}
+    wrong = []
+    for module in modules:
+        for named in re.findall(r"[\w/]*\w/\w+\.py\b", (ROOT / module[1:]).read_text(encoding="utf-8")):
+            known = any(other.endswith(f"/{named.lstrip('/')}") for other in modules)
+            if named.strip("/").split("/")[0] in rooms and not known:
+                wrong.append(f"{module[1:]}: {named}")
+    assert wrong == []
 
 
 def test_each_option_and_each_format_has_its_line() -> None:

@@ -28,7 +28,7 @@ import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, positions
 from simulator.graph.graph import Graph
-from simulator.graph.op_classes import VARIABLES
+from simulator.graph.op_classes import CONSTANTS, VARIABLES
 from simulator.wording import counted, repr_of
 from viz import figures
 from viz.scene import Scene
@@ -295,7 +295,6 @@ def _hubs(graph: Graph) -> Flags:
 # --- variables in the boxes of their readers -------------------------------------------------------------------------
 
 
-CONSTANTS = frozenset(("Const", "HostConst", "_EagerConst"))
 READS = frozenset(("ReadVariableOp", "Identity"))
 
 

@@ -8,11 +8,10 @@ from simulator.columns import Ints, ints
 from simulator.graph.dtypes import STRING
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.messages import Proto
+from simulator.graph.op_classes import CONSTANTS, VARIABLES
 from simulator.graph.tensors import MAX_BYTES, MAX_RANK, shape_of, size_of
 from simulator.wording import by_count
 
-_VARIABLES = frozenset(("Variable", "VariableV2", "VarHandleOp"))
-_CONSTANTS = frozenset(("Const", "HostConst", "_EagerConst"))
 _TABLES = ("HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2", "MutableHashTableOfTensors")
 _UNSIZED = frozenset((*_TABLES, "MutableHashTableOfTensorsV2", "MutableDenseHashTable", "MutableDenseHashTableV2"))
 
@@ -26,11 +25,11 @@ def resident_bytes(graph: Graph) -> tuple[Ints, tuple[str, ...]]:
     held = [0] * len(graph)
     unknown: Counter[str] = Counter()
     for node, op in enumerate(graph.ops):
-        if op in _VARIABLES:
+        if op in VARIABLES:
             size = _declared_bytes(graph.attrs[node])
             if size < 0 and op != "VarHandleOp":
                 size = _output_bytes(graph, node)
-        elif op in _CONSTANTS:
+        elif op in CONSTANTS:
             size = _constant_bytes(graph, node)
         elif op in _UNSIZED:
             size = -1

@@ -125,7 +125,7 @@ def slowed(costs: CostTable, slower: Slower) -> CostTable:
         if old not in costs.kinds:
             raise ClusterError(f"The cost table has no column for {old!r}; estimate costs for this cluster.")
         own = costs.run_ns[:, costs.kinds.index(old)]
-        exact = -(-own.astype(object) * factor.numerator // factor.denominator)  # may exceed 64 bits on its route
+        exact = -(-own.astype(object) * factor.numerator // factor.denominator)  # may exceed 64 bits on the way
         columns.append(np.where(own < 0, own, np.minimum(exact, MAX_NS).astype(np.int64))[:, None])
     run_ns = np.concatenate(columns, axis=1)
     run_ns.setflags(write=False)

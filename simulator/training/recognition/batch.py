@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from simulator.graph.graph import Graph, Shape
+from simulator.graph.op_classes import LOSSES
 from simulator.graph.step import Step
 from simulator.graph.tensors import shape_of
 from simulator.training.recognition.dataflow import values_in
 from simulator.training.recognition.variables import variable_shape
 
 SUMS = frozenset(("AddN", "Add", "AddV2", "AccumulateNV2", "ConcatV2", "Pack"))  # or lie side by side to be summed
-_LOSSES = frozenset(("SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits"))
 _HANDING = frozenset(("Identity", "Cast", "OneHot", "Reshape", "StopGradient"))  # each row comes of one row
 _HANDLES = frozenset(("VarHandleOp",))
 _HELD = ("Random", "StatelessRandom", "Const", "Variable", "ReadVariableOp", "Split")  # where labels come from
@@ -85,7 +85,7 @@ def _labels(graph: Graph, step: Step) -> dict[int, int]:
     """
     found = {}
     for row in np.flatnonzero(step.runs).tolist():
-        if graph.ops[row] in _LOSSES and len(values := values_in(graph, row)) > 1:
+        if graph.ops[row] in LOSSES and len(values := values_in(graph, row)) > 1:
             tensor = int(graph.edge_tensor[values[1]])
             size = _first_dimension(graph, tensor) or 0
             while graph.ops[node := int(graph.tensor_node[tensor])] in _HANDING:
