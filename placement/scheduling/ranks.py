@@ -84,8 +84,10 @@ def by_rank(problem: Problem, runner: Runner, rank: npt.ArrayLike) -> Ints:
 
 
 def optimistic_costs(problem: Problem, runner: Runner | None = None) -> Ints:
-    """[n * D] the time from an op's end on a device to the end of the step, in picoseconds, if all that follows gets
-    the device that suits it best; 0 for an op that nobody reads (Arabnejad and Barbosa 2014, equation 3).
+    """[n * D] the time from an op's end on a device to the end of the step, in picoseconds.
+
+    All that follows gets the device that suits it best. It is 0 for an op that nobody reads (Arabnejad and Barbosa
+    2014, equation 3).
     """
     runner, count = runner or runner_of(problem, rank_by_device), len(problem.group)
     table, tail = (runner.new(count * len(problem.capacity)) for _ in range(2))

@@ -156,8 +156,8 @@ def _name(op: str, variant: str) -> str:
 class _Surface:
     """Nanoseconds per operation of products, over the logarithms of their sides: a Gaussian process.
 
-    Its kernel is a plane and a bell; the bell's width and height, and the noise, are those that predict each point best
-    from all others (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, section 5.4.2). The errors
+    Its kernel is a plane and a bell. The bell's width and height, and the noise, predict each point best from all
+    others (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, section 5.4.2). The errors
     that it expects are stretched until nine of ten of these predictions keep theirs.
     """
 

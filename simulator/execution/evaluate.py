@@ -70,15 +70,14 @@ def evaluate(
 
     It is that of `simulate` for the pieces of the same assignment, where no loop leads across devices. `flavour` is
     that of `partition`. A master's cut that hands a tensor on within a task is made for each such assignment, which
-    takes many times as long; flavour="local" has every device fetch for itself and needs no cut. In the order
+    takes many times as long. With flavour="local" every device fetches for itself, and no cut is needed. In the order
     "tensorflow" each assignment with a transfer is cut. `priorities` are [N], or [B, N]; the order has to make use of
     them. `threads`: by default one per processor. With `stop`, an assignment that takes longer than the best of the
     earlier blocks of BLOCK assignments is given up as soon as that is sure: its makespan is OVER. The engine "auto" is
     the compiled one wherever it can be had, compiled first if it must be: a search comes back.
 
-    Raises SimvizError for assignments of a wrong shape or with an unknown device, InfeasibleError and ClusterError as
-    `engine.run`, UnsupportedError for an engine that cannot be had, all before anything runs; DeadlockError where ops
-    wait for each other.
+    Raises SimvizError for assignments of a wrong shape or with an unknown device, and UnsupportedError for an engine
+    that cannot be had. Raises InfeasibleError, ClusterError and DeadlockError as `engine.run`.
     """
     return _evaluated(prepared, assignments, priorities, flavour, threads, stop=stop, peaks=False).makespan_ns
 

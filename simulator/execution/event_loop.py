@@ -110,7 +110,7 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
     ) -> int:
         """Run a step of so many tasks: its makespan, or why there is none. With hooks it runs until these stop it.
 
-        `tail` is empty or says for each op how long the step takes at least from its start; a run that can't end by
+        `tail` is empty or says for each op how long the step takes at least from its start. A run that can't end by
         `limit` is given up, also where a device with one lane has too much left to do. `notes`: what is noted of each
         task, the sum of TIMES and INSTANTS or 0.
 

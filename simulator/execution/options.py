@@ -26,17 +26,19 @@ class SimulationOptions:
     """Options by which a step is simulated.
 
     `order` is how a device chooses among ready ops: "fifo" by ready time, "priority" by `Partitions.priority` (smaller
-    first; ties go by row), "tensorflow" as its executor does (`executor`), "auto" by priority where the assignment gave
-    one, else "fifo"; in a training always "fifo" (`for_training`). `contention` is how transfers use a link that does
-    not say it itself: one at a time, in the order in which they come to it, for the time of their bytes ("serial"), at
-    the same time in max-min fair shares ("fair"), or as if each were alone ("none").
+    first; ties go by row), "tensorflow" as its executor does (`executor`). By "auto" it is "priority" where the
+    assignment gave one, else "fifo"; in a training always "fifo" (`for_training`).
+
+    `contention` is how transfers use a link that does not say it itself. By "serial" they use it one at a time, in the
+    order in which they come to it, for the time of their bytes. By "fair" they use it at the same time, in max-min fair
+    shares, and by "none" as if each were alone.
 
     `trips` says how often the body of each loop runs, by the `frame_name` of its Enters, "*" for every loop; without it
     as the graph's constants say, else once. `branches` says which way a branch goes, by the node or tensor of its
-    predicate: True, False or a probability, drawn anew in every iteration from `seed`; the number of the branch for a
-    Case. Without it as constants and counters say, else it holds (of a Case, branch 0). Both are copied. `seed` is also
-    that of the noise of a training. `observed` is a step that really ran: loops and branches that are not asked for
-    run as they did then.
+    predicate. A way is True, False or a probability, drawn anew in every iteration from `seed`; for a Case it is the
+    number of the branch. Without it as constants and counters say, else it holds (of a Case, branch 0). Both are
+    copied. `seed` is also that of the noise of a training. `observed` is a step that really ran: loops and branches
+    that are not asked for run as they did then.
 
     `engine` is "python", "compiled" or, by "auto", the faster of them (`choosing.choose`); both give the same result.
 

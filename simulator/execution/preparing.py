@@ -190,8 +190,8 @@ def _references(prepared: Prepared) -> tuple[Ids, Ids]:
 def _waits_otherwise(tables: Tables, device: Ids, task: Ids, source: Ids, target: Ids) -> bool:
     """A reader of another device's reference has inputs from another task and from its own task's devices.
 
-    The Recv of a reference waits for its reader's other inputs (§5.6): a master's for those that its task has or gets,
-    wherever there, a worker's also for references that came from another task and so are values now.
+    The Recv of a reference waits for its reader's other inputs (§5.6). A master's waits for those that its task has or
+    gets, wherever there. A worker's waits also for references that came from another task and so are values now.
     """
     readers = np.unique(target[device[source] != device[target]])
     if not len(readers):

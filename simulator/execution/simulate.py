@@ -41,7 +41,7 @@ def simulate(
         trace = simulate(pieces, cluster, costs)
         shared = simulate(pieces, cluster, costs, SimulationOptions(contention="fair"))
 
-    A transfer starts when its value is there, its Recv was posted and the request for it has arrived; its protocol may
+    A transfer starts when its value is there, its Recv was posted and the request for it has arrived. Its protocol may
     keep the processors at both ends busy for a while. A plan that exceeds a device's memory is simulated all the same:
     ask `memory.out_of_memory`.
 
@@ -51,8 +51,8 @@ def simulate(
     Raises UnsupportedError for a call whose body is at hand, unless the graph keeps calls on purpose
     (`load(..., keep_calls=True)`), and for a compiled engine that cannot be had. Raises SimvizError where priorities
     are asked for and there are none, for an unknown loop or predicate, for one that kills a fetch and for more trips
-    than can be unrolled, ClusterError where two devices have no route, InfeasibleError where a device has no kernel,
-    DeadlockError where nodes wait for each other.
+    than can be unrolled. Raises ClusterError where two devices have no route, InfeasibleError where a device has no
+    kernel, and DeadlockError where nodes wait for each other.
     """
     order = options.order_for(partitions.priority)
     tables, device = of_partitions(partitions, cluster, costs, options)

@@ -84,8 +84,8 @@ def observe_step(
     The step runs in a folder of its own, which is deleted. It has `time_s` seconds, and `memory_bytes` of memory, by
     default three quarters of what is free. Observe only graphs that you trust: their ops are executed.
 
-    Raises OracleError that says why a step cannot be observed: TensorFlow is missing, does not know an op or has no
-    CPU kernel for it; a file is missing; the size of an input is unknown; time or memory run out.
+    Raises OracleError that says why a step cannot be observed. TensorFlow is missing, does not know an op or has no
+    CPU kernel for it. Or a file is missing, the size of an input is unknown, or time or memory run out.
     """
     given = _handed(graph)
     edge = _edge(given, graph, step)

@@ -29,12 +29,19 @@ _SETUP_S = 2.0  # executors and kernels of two callables
 def answer(payload: bytes) -> bytes:
     """Answer a question of `observing`: one step of a GraphDef, run and described.
 
-    Asked: `feeds` as (tensor, DataType, shape, place of a given value among the blobs or None); `fetches`; `targets`;
-    `first`, nodes that give first values; `variables` as (node, DataType, shape or None); `until_s`, the seconds that
-    are left; `memory_bytes`; `channels_first`, whether some op has them first; the `folder` to run in. Reply:
-    `not_run`, the reason why it did not run, or None; `tensorflow`, its version; `synthetic`, variables whose values
-    were made up; `step_ns` and `traced_ns`, the time of a step without and with tracing, 0 where it ran once; `nodes`,
-    as `_described` gives them.
+    Asked:
+
+    - `feeds` as (tensor, DataType, shape, place of a given value among the blobs or None), `fetches`, `targets`
+    - `first`, nodes that give first values, and `variables` as (node, DataType, shape or None)
+    - `until_s`, the seconds that are left, and `memory_bytes`
+    - `channels_first`, whether some op has them first, and the `folder` to run in
+
+    Reply:
+
+    - `not_run`, the reason why it did not run, or None, and `tensorflow`, its version
+    - `synthetic`, variables whose values were made up
+    - `step_ns` and `traced_ns`, the time of a step without and with tracing, 0 where it ran once
+    - `nodes`, as `_described` gives them
     """
     begun = time.monotonic()
     facts, blobs = child.unpack(payload)

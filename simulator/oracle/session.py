@@ -48,12 +48,21 @@ _DUMPED = re.compile(r"^node \{$.*?^versions \{$.*?^\}$", re.MULTILINE | re.DOTA
 def answering() -> Callable[[bytes], bytes]:
     """The function that answers the questions of `dry_runs`; it keeps the servers of each cluster for the next one.
 
-    Asked: `counts`, this process's devices per type; `master`, the task that holds the master, or "" for a local
-    session; `tasks`, the other tasks, for `servers.serve`; `step`, what is fed, fetched and only run, as the fields of
-    TensorFlow's CallableOptions; `soft`, `recv_scheduling`; a GraphDef as blob.
-    Reply: `enough`, whether this process has the GPUs; `placement`, (name, op, device) in the order of the log;
-    `refusal`; `tensorflow`, its version; as blobs `sent` graphs that the master sent to workers, then those that
-    workers of this process, or the local session, cut for their devices.
+    Asked:
+
+    - `counts`, this process's devices per type
+    - `master`, the task that holds the master, or "" for a local session
+    - `tasks`, the other tasks, for `servers.serve`
+    - `step`, what is fed, fetched and only run, as the fields of TensorFlow's CallableOptions
+    - `soft`, `recv_scheduling`, and a GraphDef as blob
+
+    Reply:
+
+    - `enough`, whether this process has the GPUs
+    - `placement`, (name, op, device) in the order of the log
+    - `refusal`, and `tensorflow`, its version
+    - as blobs `sent` graphs that the master sent to workers, then those that workers of this process, or the local
+      session, cut for their devices
     """
     known: dict[str, tuple[str, servers.Taken]] = {}
     gpus_seen: list[bool] = []  # whether TensorFlow, once started, sees this machine's GPUs

@@ -47,8 +47,8 @@ def with_shapes(
     their rows: they count before all rules. Notes list the assumptions, and ops whose inputs do not fit together in
     the file itself.
 
-    Raises GraphError for an unknown node or port, for another rank than the file's, for a negative dimension or a
-    batch below 1, and where an op's inputs do not fit together because of the feeds or the batch: it names the op.
+    Raises GraphError for an unknown node or port, for another rank than the file's, for a negative dimension and for a
+    batch below 1. It also raises it, with the op, where inputs do not fit together because of the feeds or the batch.
     """
     if batch is not None and (not is_whole(batch) or batch < 1):
         raise GraphError(f"a batch of {batch!r} is not possible; give a whole number from 1")

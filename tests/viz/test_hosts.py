@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from simulator.graph.graph import Graph
-from simulator.graph.op_classes import VARIABLES
+from simulator.graph.op_classes import CONSTANTS, VARIABLES
 from tests.viz.scenes import example
 from viz.command.request import Request
 from viz.command.stages import run
 from viz.figures import fed_nodes, pair_of_edges, taking_part
-from viz.page.folding import CONSTANTS, READS, hosts
+from viz.page.folding import READS, hosts
 
 GRAPH = """
 node { name: "w" op: "VariableV2" DEVICE attr { key: "dtype" value { type: DT_FLOAT } }

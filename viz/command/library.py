@@ -133,10 +133,10 @@ def run(
     """Do what the command does and return all values. Nothing is printed or written.
 
     The keywords are the command's options (`simviz --help`), with a plural where an option may be repeated, and take
-    their texts. `feeds`, `limits`, `pins`, `trips`, `branches` and `inputs` also take mappings (tensor name -> shape,
-    limit -> number, scope -> device, frame -> number of times, predicate -> way, queue or iterator -> examples per
-    second); `fetches`, `costs`, `disturb` and `device_filters` lists, `workers` numbers, `fuse` bytes, `until_ci` a
-    share, `check` True or the path of a log. A tensor or an operation stands for its name. `graph` is whatever
+    their texts. Some also take mappings: `feeds` tensor name -> shape, `limits` limit -> number, `pins` scope ->
+    device, `trips` frame -> number of times, `branches` predicate -> way, `inputs` queue or iterator -> examples per
+    second. `fetches`, `costs`, `disturb` and `device_filters` take lists, `workers` numbers, `fuse` bytes, `until_ci`
+    a share, `check` True or the path of a log. A tensor or an operation stands for its name. `graph` is whatever
     `simulator.load` takes, `cluster` whatever `load_cluster` takes, `algorithm` a name or a function
     (docs/algorithms.md), `profile` a file or a Profile.
     With `observe` the step is run once (docs/observing.md). `result.write("step.observed")` keeps it; `observation`

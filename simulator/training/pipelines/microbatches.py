@@ -55,8 +55,8 @@ def divide(whole: Graph, count: int, *, batch: int | None = None, fetch: Sequenc
     """Divide the batch of a training graph by `count`.
 
     `batch` is the number of examples of a step, where the graph does not say. Raises GraphError for a graph without
-    gradients; for a batch that is unknown or no multiple of `count`; for loops, branches and arrays in the part that
-    would be copied; and for a loss that is no mean over the batch.
+    gradients, and for a batch that is unknown or no multiple of `count`. So it does for loops, branches and arrays in
+    the part that would be copied, and for a loss that is no mean over the batch.
     """
     examples = anatomy(whole, fetches=fetch).batch or batch or 0
     if not examples:

@@ -54,9 +54,10 @@ def pipeline(
     summaries and fetched values see the first microbatch. Fed tensors, queues and iterators hand out the whole batch,
     which is split.
 
-    Raises GraphError for a graph without gradients, one that names jobs or several devices of a type, a batch that is
-    unknown or no multiple of `microbatches`, loops and branches over the examples, and a loss that is no mean. Raises
-    ClusterError for a cluster with fewer devices than `stages`, SimvizError for an order or a number that is none.
+    Raises GraphError for a graph without gradients, one that names jobs or several devices of a type, and a batch that
+    is unknown or no multiple of `microbatches`. So it does for loops and branches over the examples, and for a loss
+    that is no mean. Raises ClusterError for a cluster with fewer devices than `stages`, and SimvizError for an order or
+    a number that is none.
     """
     known = get_args(Order)
     if order not in known:

@@ -60,14 +60,14 @@ def replicate(
 
     `how` is one of
 
-    - "between": a client and a graph for each worker task, variables on ps tasks; in a synchronous `regime` gradients
-      go through accumulators there, and the first worker's task has a second client that makes the updates;
-    - "in": one client and a tower on each GPU of the worker tasks (on their CPUs where none has one); the gradients
-      are averaged and applied once; under a `regime` in which replicas do not wait for each other each tower applies
-      its own, and is a program;
-    - "both": as "between", with a tower on each GPU of a worker; their gradients are averaged on its CPU;
-    - "allreduce:ring", "allreduce:tree" or "allreduce:hierarchical": one client and no ps; each GPU (or CPU) has
-      variables of its own and gets the mean of all gradients by that all-reduce; the rows of sparse ones are gathered.
+    - "between": a client and a graph for each worker task, variables on ps tasks. In a synchronous `regime` gradients
+      go through accumulators there, and the first worker's task has a second client that makes the updates.
+    - "in": one client and a tower on each GPU of the worker tasks (on their CPUs where none has one). The gradients
+      are averaged and applied once. Under a `regime` in which replicas do not wait for each other each tower applies
+      its own, and is a program.
+    - "both": as "between", with a tower on each GPU of a worker. Their gradients are averaged on its CPU.
+    - "allreduce:ring", "allreduce:tree" or "allreduce:hierarchical": one client and no ps. Each GPU (or CPU) has
+      variables of its own and gets the mean of all gradients by that all-reduce. The rows of sparse ones are gathered.
       Dense ones are fused into buckets of up to `fuse` bytes; 0: each is reduced alone.
 
     `ps_strategy` spreads variables over the ps tasks; `seed` is that of the strategy "random". In-graph, `variables`
@@ -80,10 +80,12 @@ def replicate(
     replications give devices anew, so they refuse such a graph.
 
     Initialisers, savers, queues, iterators, tables and summaries exist once, on the client's CPU or each worker's task;
-    summaries see the first tower. Raises GraphError for a graph without gradients and for one that already names jobs,
-    or several devices of one type; ClusterError for a cluster without the needed tasks; SimvizError for an unknown
-    `how` or strategy, and for a regime that one client's steps can't follow: an all-reduce in which replicas do not
-    wait, or gradients that are counted where all are averaged.
+    summaries see the first tower.
+
+    Raises GraphError for a graph without gradients and for one that already names jobs, or several devices of one type.
+    Raises ClusterError for a cluster without the needed tasks. Raises SimvizError for an unknown `how` or strategy, and
+    for a regime that one client's steps can't follow: an all-reduce in which replicas do not wait, or gradients that
+    are counted where all are averaged.
     """
     known = get_args(Replication)
     if how not in known:
