@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from placement.plan import Plan as Plan
     from placement.plan import verdict as verdict
     from placement.problem import Problem as Problem
-    from placement.problem import topological as topological
     from placement.refining import Refinement as Refinement
     from placement.refining import refine as refine
     from placement.sessions import clients as clients
@@ -25,7 +24,6 @@ _EXPORTS = {
     "clients": "placement.sessions",
     "place": "placement.placing",
     "refine": "placement.refining",
-    "topological": "placement.problem",
     "verdict": "placement.plan",
 }
 

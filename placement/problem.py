@@ -14,6 +14,7 @@ from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
+import numpy.typing as npt
 
 from placement.columns import Columns, columns_of
 from placement.effort import DEFAULT_EFFORT, Effort
@@ -50,15 +51,11 @@ class Problem:
     allowed: list[tuple[int, ...]]  # [G] those of them that have a cost for every member, and room
     resident: list[Bytes]  # [G]
     run: list[list[Nanos]]  # [n][D] -1 no kernel
-    merge: list[bool]  # [n]
     instant: list[bool]  # [n]
     inputs: list[list[int]]  # [n] tensors, each once
     outputs: list[range]  # [n] tensors
     consumers: list[list[int]]  # [T] ops, each once
-    control: list[bool]  # [T]
     nbytes: list[Bytes]  # [T]
-    stays: list[bool]  # [T] a signal that every device has at once
-    replicable: list[bool]  # [T] a small constant: CPUs get copies of it instead of transfers
     capacity: list[Bytes]  # [D]
     cpu: list[bool]  # [D]
     home: list[int]  # [D] CPU of the device's task
@@ -89,6 +86,26 @@ class Problem:
                     if not pending[consumer]:
                         heappush(ready, consumer)
         return ints(order)
+
+    @cached_property
+    def merge(self) -> list[bool]:
+        """[n] whether an op starts at the first of its data inputs, as a Merge does."""
+        return _listed(self.tables.merge)
+
+    @cached_property
+    def control(self) -> list[bool]:
+        """[T] whether it is a control edge, which moves no bytes."""
+        return _listed(self.tables.tensor_row < 0)
+
+    @cached_property
+    def stays(self) -> list[bool]:
+        """[T] whether it is a signal that every device has at once."""
+        return _listed(self.tables.stays)
+
+    @cached_property
+    def replicable(self) -> list[bool]:
+        """[T] whether it is a small constant: CPUs get copies of it instead of transfers."""
+        return _listed(self.tables.replicable)
 
     @cached_property
     def columns(self) -> Columns:
@@ -181,15 +198,11 @@ def pose(
         allowed=_usable(tables, lawful, ops, resident, capacity),
         resident=resident,
         run=run,
-        merge=tables.merge.tolist(),
         instant=tables.instant.tolist(),
         inputs=_rows(tables.in_tensor.tolist(), tables.in_ptr.tolist()),
         outputs=[tensors[a:b] for a, b in pairwise(tables.tensor_ptr.tolist())],
         consumers=_rows(tables.consumer.tolist(), tables.consumer_ptr.tolist()),
-        control=(tables.tensor_row < 0).tolist(),
         nbytes=tables.tensor_bytes.tolist(),
-        stays=tables.stays.tolist(),
-        replicable=tables.replicable.tolist(),
         capacity=capacity,
         cpu=tables.cpu.tolist(),
         home=tables.home.tolist(),
@@ -262,9 +275,6 @@ def _rows(values: list[int], pointers: list[int]) -> list[list[int]]:
     return [row if len(row) < 2 or len(set(row)) == len(row) else list(dict.fromkeys(row)) for row in rows]
 
 
-# --- orders of the ops -----------------------------------------------------------------------------------------------
-
-
-def topological(problem: Problem) -> list[int]:
-    """[n] the ops, each after its predecessors; among ready ones the smaller row first."""
-    return problem.topological.tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type
+def _listed(column: npt.NDArray[np.bool_]) -> list[bool]:
+    found: list[bool] = column.tolist()
+    return found

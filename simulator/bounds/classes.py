@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints, positions
-from simulator.execution.routes import AT_ONCE, Pace, alone_ns
+from simulator.execution.routes import SAME_DEVICE, Pace, alone_ns
 from simulator.units import Bytes, Nanos
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def changes_ns(classes: Classes, values: Sequence[tuple[Bytes, int]]) -> list[li
         for source in rows:
             found = np.unique(of[np.ix_(classes.members(source), classes.members(to))]).tolist()
             joined = tuple(pace for row in found if (pace := known[row]) is not None)
-            between[to][source] = (AT_ONCE,) if to == source else joined
+            between[to][source] = (SAME_DEVICE,) if to == source else joined
     times: dict[tuple[tuple[Pace, ...], Bytes], Nanos] = {}
     changes = []
     apart = [_apart(classes, row, of, known) for row in rows]

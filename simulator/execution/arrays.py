@@ -40,7 +40,7 @@ class Tasks(NamedTuple):
     resource: Annotated[Ids, "J"]  # or NOWHERE, AT_ONCE, ASKS
     lag_ns: Annotated[Ints, "J"]  # of a link's task, from the moment at which it leaves the link until its end
     release_ns: Annotated[Ints, "J"]  # it is not ready before
-    needs: Annotated[Ids, "J"]  # events that it waits for
+    needs: Annotated[Ids, "J"]  # in-degree: events, mostly ends of its predecessors, that it waits for
     onward: Annotated[Ids, "J"]  # the task for which its start is an event, -1: none
     arrival: Annotated[Ids, "J"]  # the delay that waits for links alone and hears early of this task's end; -1: none
     next_from: Annotated[Ids, "J"]  # its successors, for which its end is an event, stand from here

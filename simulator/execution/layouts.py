@@ -80,7 +80,7 @@ class Places(NamedTuple):
     bytes_per_s: Ints  # [Q] of the slowest link; 0: bytes cost no time
     request_ns: Ints  # [Q] from the posted Recv until the sender knows of it
     send_ns: Ints  # [Q] work of one core at the sender per transfer, or the dispatch of a GPU's copy
-    copied: Flags  # [Q] the device of the Send dispatches a copy, in its own lane
+    dispatched: Flags  # [Q] the device of the Send dispatches a copy, in its own lane
     receive_ns: Ints  # [Q] at the receiver
     send_ps_per_byte: Ints  # [Q]
     receive_ps_per_byte: Ints  # [Q]

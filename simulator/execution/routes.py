@@ -35,7 +35,7 @@ class Pace(NamedTuple):
     receive_cores: int
 
 
-AT_ONCE = Pace(0, 0, 0, 0, 0, 0, 1, 1)  # from a device to itself
+SAME_DEVICE = Pace(0, 0, 0, 0, 0, 0, 1, 1)  # from a device to itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Routes:
     bytes_per_s: Ints  # [Q] of the slowest link; 0 where bytes cost no time
     request_ns: Ints  # [Q] from the posted Recv until the sender knows of it
     send_ns: Ints  # [Q] work of one core at the sender per transfer, or the dispatch of a GPU's copy
-    copied: Flags  # [Q] within a task, over links: the device of the Send dispatches a copy, in its own lane
+    dispatched: Flags  # [Q] within a task, over links: the device of the Send dispatches a copy, in its own lane
     receive_ns: Ints  # [Q] at the receiver
     send_ps_per_byte: Ints  # [Q]
     receive_ps_per_byte: Ints  # [Q]
@@ -99,7 +99,7 @@ class Routes:
         different = np.stack(columns, axis=1).tolist()
         of = np.append(self.pace, np.int32(len(different)))[self.of]  # the last is that of -1
         np.fill_diagonal(of, len(different) + 1)
-        return ids(of), (*(Pace(*row) for row in different), None, AT_ONCE)
+        return ids(of), (*(Pace(*row) for row in different), None, SAME_DEVICE)
 
 
 def alone_ns(pace: Pace, nbytes: Bytes) -> Nanos:
@@ -157,7 +157,7 @@ def routes_of(cluster: Cluster, pairs: Ints | None = None) -> Routes:
         bytes_per_s=ints(np.where(handed_over, 0, rate)),
         request_ns=ints(by_protocol * protocol.request_ns),
         send_ns=ints(by_protocol * protocol.send_ns + dispatch),
-        copied=flags(~by_protocol & ~handed_over),
+        dispatched=flags(~by_protocol & ~handed_over),
         receive_ns=ints(by_protocol * protocol.receive_ns),
         send_ps_per_byte=ints(by_protocol * protocol.send_ps_per_byte),
         receive_ps_per_byte=ints(by_protocol * protocol.receive_ps_per_byte),

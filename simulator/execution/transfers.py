@@ -81,7 +81,7 @@ def transfers_of(tables: Tables, device: Ids) -> Transfers:
     packed = _work(routes.send_ns[pace], routes.send_ps_per_byte[pace], nbytes)
     unpacked = _work(routes.receive_ns[pace], routes.receive_ps_per_byte[pace], nbytes)
     pack, unpack = -(-packed // routes.send_cores[pace]), -(-unpacked // routes.receive_cores[pace])
-    pack = np.where(routes.copied[pace], tables.dispatch_ns[start], pack)  # a Send within a GPU, too
+    pack = np.where(routes.dispatched[pace], tables.dispatch_ns[start], pack)  # a Send within a GPU, too
     wire = bytes_ns(routes.bytes_per_s[pace], nbytes)
     sends, receives = routes.send_ns[pace], routes.receive_ns[pace]  # as `outside_lanes_ns`
     alone = sends + receives - -(-sends // routes.send_cores[pace]) - -(-receives // routes.receive_cores[pace])
@@ -96,7 +96,7 @@ def transfers_of(tables: Tables, device: Ids) -> Transfers:
         wire_ns=wire,
         latency_ns=ints(routes.latency_ns[pace] + beside),
         pack_ns=ints(pack),
-        packer=ids(np.where(routes.copied[pace], start, tables.home[start])),
+        packer=ids(np.where(routes.dispatched[pace], start, tables.home[start])),
         by_thread=flags((pack > 0) & tables.cpu[start] & (routes.send_cores[pace] == 1)),
         unpack_ns=ints(unpack),
         of_edge=ids(of_edge),

@@ -16,7 +16,7 @@ from simulator.cluster.protocols import Protocol
 from simulator.columns import ints
 from simulator.errors import ClusterError
 from simulator.execution.discipline import discipline
-from simulator.execution.routes import AT_ONCE, alone_ns, routes_of
+from simulator.execution.routes import SAME_DEVICE, alone_ns, routes_of
 from tests.execution.cases import apart, cluster, with_cores
 
 OWN = Protocol("own", 5, 30, 40, 500, 1250, latency_ns=7)
@@ -46,7 +46,7 @@ def test_the_columns_of_a_route_are_those_of_its_pair(on: Cluster) -> None:
             route, pace = int(routes.of[source, target]), paces[kind[source, target]]
             if taken is None or source == target:
                 assert route == -1
-                assert pace == (None if taken is None else AT_ONCE)
+                assert pace == (None if taken is None else SAME_DEVICE)
                 continue
             seen.append(route)
             protocol = on.protocol(source, target)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placement import Plan, Problem, place, topological, verdict
+from placement import Plan, Problem, place, verdict
 from placement.placing import ALGORITHMS
 from placement.problem import NEVER
 from simulator import Assignment, choose_step, estimate, load, load_cluster, partition, simulate
@@ -67,7 +67,7 @@ def test_the_verdict_is_what_the_step_takes() -> None:
         full, makespan = verdict(problem, plan)
         seen.append(makespan)
         assert not full
-        assert sorted(topological(problem)) == list(range(len(problem.group)))
+        assert sorted(problem.topological.tolist()) == list(range(len(problem.group)))
         assert problem.transfer_ns(0, 0, 100) == 0 < problem.transfer_ns(0, 1, 100) < NEVER
         return plan
 

@@ -161,7 +161,7 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                     late, pack, unpack = places.latency_ns[pace], 0, 0
                     if works:
                         pack = _work_ns(places.send_ns[pace], nbytes, places.send_ps_per_byte[pace])
-                        if places.copied[pace]:
+                        if places.dispatched[pace]:
                             pack = places.dispatch_ns[source]  # a Send within a GPU, too
                         unpack = _work_ns(places.receive_ns[pace], nbytes, places.receive_ps_per_byte[pace])
                         if pack < 0 or unpack < 0:
@@ -344,7 +344,7 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
                 first = _new(at_number, PACKS)
                 source = found.source_of[transfer]
                 length[first], needs[first] = found.pack_ns[transfer], 1
-                resource[first] = source if places.copied[pace] else places.home[source]
+                resource[first] = source if places.dispatched[pace] else places.home[source]
                 _follow(tasks, free, first, wire)
                 if order == EXECUTOR:
                     own.threads.packs[first] = places.cpu[source] and places.send_cores[pace] == 1
