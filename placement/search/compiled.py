@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from placement.search.ahead import Ahead
+from placement.search.critical import find_critical
 from placement.search.layers import Joined, Nets, join
-from placement.search.moves import Groups, Walk, find_critical, walk_on
+from placement.search.moves import Groups, Walk, walk_on
 from placement.search.schedules import Jobs, ScheduleState, list_schedule
 from simulator.execution.choosing import STEP, CompiledSources
 from simulator.execution.compiled.engine import ARENA, LAID
@@ -19,7 +20,12 @@ WALK = CompiledSources(
     "walk_on",
     (*STEP.parts, f"{_HERE}/moves.py", f"{_HERE}/ahead.py"),
 )
-CRITICAL = WALK._replace(what="The critical path of the search", seconds=1, name="find_critical")
+CRITICAL = WALK._replace(
+    what="The critical path of the search",
+    seconds=1,
+    name="find_critical",
+    parts=(*WALK.parts, f"{_HERE}/critical.py"),
+)
 SCHEDULE = CompiledSources(
     "The list schedule",
     1,
@@ -31,13 +37,12 @@ LAYERED = SCHEDULE._replace(
     what="Layers of ops", name="join", parts=("execution/compiled", "execution/arrays.py", f"{_HERE}/layers.py")
 )
 
-_NUMBER, _LINE, _COLUMN = Parameter(INT), Parameter(Array("int32", 1), (Array,)), Parameter(Array("int64", 1))
-_GROUPS, _WALK = Parameter(Table(Groups)), Parameter(Table(Walk), (Walk,))
+_NUMBER, _COLUMN = Parameter(INT), Parameter(Array("int64", 1))
+_WALK = Parameter(Table(Walk), (Walk,))
 _AHEAD = Parameter(Table(Ahead), (Ahead,))
-_OVER = [_GROUPS, _WALK, _LINE, _NUMBER, _LINE, _LINE, _AHEAD]
 
-walk = made(walk_on, [LAID, ARENA, *_OVER, *[_NUMBER] * 5], WALK)
-critical = made(find_critical, [LAID, ARENA, Parameter(Array("int32", 1)), _COLUMN, _COLUMN, _COLUMN, _WALK], CRITICAL)
+walk = made(walk_on, [LAID, ARENA, _WALK, Parameter(Table(Groups)), _AHEAD, _NUMBER], WALK)
+critical = made(find_critical, [LAID, ARENA, _WALK, _COLUMN, _COLUMN, _COLUMN], CRITICAL)
 schedule = made(
     list_schedule, [Parameter(Table(Jobs)), Parameter(Table(ScheduleState), (ScheduleState,)), _NUMBER], SCHEDULE
 )

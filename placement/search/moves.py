@@ -1,4 +1,4 @@
-"""The walk over placements: its moves, the rule by which they are taken, and where they aim.
+"""The walk over placements: its moves, and the rule by which they are taken.
 
 These functions are plain Python over arrays and are compiled with the event loop (`compiled`), so that a move and its
 simulation cost no Python. All numbers are whole: chances are drawn in thousandths.
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 # places in `Walk.counts`
 TRIED, ACCEPTED, IMPROVED, CURRENT, BEST, BEST_OVER, PLAYED, SPENT, COUNTS = range(9)
+ORDER, TIGHT, HEAT, PER_BYTE, SHIFTING, RULES = range(6)  # places in `Walk.rules`
 ODDS = 1024  # entries of `Walk.odds`
 ODD_BITS, HEAT_BITS, OVER_BITS = 12, 8, 20  # of fractions: of `Walk.odds`, of a temperature, of the price of a byte
-SPREAD = 48  # bits between the ends of ops of two devices, as `find_critical` reads them
 _NEVER = 2**61
 _AIMED, _NEAR, _PULLED, _ALIKE, _SWAPPED = 600, 600, 300, 800, 100  # chances of moves, in thousandths
 _WHOLE = 550  # a layer moves instead of a stretch
@@ -51,9 +51,15 @@ class Groups(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """The state of the walk. Axes: M groups, D devices, C groups on the critical path, some more than once."""
+    """The state of the walk, and what it goes by.
 
-    device: Ints  # [M]
+    Axes: n ops, M groups, D devices, C groups on the critical path, some more than once.
+    """
+
+    device: Ids  # [n] as the loop reads it
+    ops: Ids  # [n] in order of priority; empty where the order is another
+    best_ops: Ids  # [n] of the best that was found
+    chosen: Ints  # [M] device
     best: Ints  # [M] the best that was found
     used: Ints  # [D] resident bytes
     capacity: Ints  # [D]
@@ -62,6 +68,8 @@ class Walk(NamedTuple):
     until: Ints  # [C] sum of their times on the path so far
     on_path: Ints  # [1] how many there are
     counts: Ints  # [COUNTS]
+    rules: Ints  # [RULES] HEAT is a temperature in ns, with HEAT_BITS; PER_BYTE is in ns, with OVER_BITS; of a thousand
+    # moves SHIFTING change the order
     random: Ints  # [1] state of the generator
     odds: Ints  # [ODDS] how much slower a move may make the step, in temperatures, each equally likely
 
@@ -80,7 +88,7 @@ def _pick(walk: Walk) -> int:
     """A group: from the critical path, in proportion to its time there, or any."""
     count = walk.on_path[0]
     if count == 0 or below(walk, 1000) >= _AIMED:
-        return below(walk, len(walk.device))
+        return below(walk, len(walk.chosen))
     wanted = (below(walk, 1 << 20) * (walk.until[count - 1] >> 10)) >> 10
     low, high = 0, count - 1
     while low < high:
@@ -92,27 +100,27 @@ def _pick(walk: Walk) -> int:
     return walk.critical[low]
 
 
-def put(groups: Groups, walk: Walk, device: Ids, group: int, target: int) -> None:
+def put(groups: Groups, walk: Walk, group: int, target: int) -> None:
     """Set a group, and all its ops, on a device."""
-    walk.used[walk.device[group]] -= groups.resident[group]
+    walk.used[walk.chosen[group]] -= groups.resident[group]
     walk.used[target] += groups.resident[group]
-    walk.device[group] = target
+    walk.chosen[group] = target
     for at in range(groups.first[group], groups.first[group + 1]):
-        device[groups.ops[at]] = target
+        walk.device[groups.ops[at]] = target
 
 
-def move(groups: Groups, walk: Walk, device: Ids) -> int:
+def move(groups: Groups, walk: Walk) -> int:
     """Move a layer, or a stretch of an order around some group, to another device: how many groups moved.
 
     Mostly only those move that were on the group's device. At times those of the other device come in their place.
     """
-    devices, many = len(walk.capacity), len(walk.device)
+    devices, many = len(walk.capacity), len(walk.chosen)
     group = _pick(walk)
-    here, there = walk.device[group], below(walk, devices)
+    here, there = walk.chosen[group], below(walk, devices)
     low, high = groups.near_first[group], groups.near_first[group + 1]
     if high > low and below(walk, 1000) < _NEAR:
         other = groups.near[low + below(walk, high - low)]
-        there = walk.device[other]
+        there = walk.chosen[other]
         if below(walk, 1000) < _PULLED:  # the neighbour comes here instead
             group, here, there = other, there, here
     if here == there or groups.allowed[group * devices + there] == 0:
@@ -134,7 +142,7 @@ def move(groups: Groups, walk: Walk, device: Ids) -> int:
     count = 0
     for at in range(begin, until):
         one = groups.member[order + at] if whole else groups.order[order + at]
-        was = walk.device[one]
+        was = walk.chosen[one]
         back = swaps and was == there
         target = here if back else there
         if alike and was != here and not back:
@@ -143,7 +151,7 @@ def move(groups: Groups, walk: Walk, device: Ids) -> int:
             continue
         walk.changed[2 * count], walk.changed[2 * count + 1] = one, was
         count += 1
-        put(groups, walk, device, one, target)
+        put(groups, walk, one, target)
     return count
 
 
@@ -158,135 +166,86 @@ def shift(ops: Ids, first: int, last: int) -> None:
     ops[last] = held
 
 
-def walk_on(
-    laid: Laid,
-    own: Arena,
-    groups: Groups,
-    walk: Walk,
-    device: Ids,
-    order: int,
-    ops: Ids,
-    best_ops: Ids,
-    ahead: Ahead,
-    tight: int,
-    heat: int,
-    per_byte: int,
-    shifting: int,
-    steps: int,
-) -> None:
-    """Try so many moves by Metropolis's rule at one temperature, `heat` in ns with HEAT_BITS of a fraction.
+def change(walk: Walk, groups: Groups) -> tuple[int, int, int]:
+    """Change the placement, or the order of ops: how many groups moved, else from where to where an op was shifted."""
+    shifting = walk.rules[SHIFTING]
+    if shifting == 0 or below(walk, 1000) >= shifting:
+        return move(groups, walk), 0, 0
+    first = below(walk, len(walk.ops))
+    last = first + 1 + below(walk, 1 << below(walk, 10))
+    if last >= len(walk.ops):
+        return 0, 0, 0
+    if below(walk, 2) == 0:
+        first, last = last, first
+    shift(walk.ops, first, last)
+    return 0, first, last
 
-    The loop reads `device` and `ops`, which are written here. Where it is `tight`, memory counts: what a device lacks
-    costs `per_byte` ns, with OVER_BITS of a fraction, and what is best is kept by what it lacks first. In `shifting` of
-    a thousand moves the order of ops changes instead of a device.
+
+def change_back(walk: Walk, groups: Groups, moved: int, first: int, last: int) -> None:
+    """Undo what `change` did."""
+    if moved == 0:
+        shift(walk.ops, last, first)
+    for at in range(moved):
+        put(groups, walk, walk.changed[2 * at], walk.changed[2 * at + 1])
+
+
+def judge(laid: Laid, own: Arena, walk: Walk, ahead: Ahead, limit: int) -> tuple[int, int, int]:
+    """Simulate the placement: what it costs in ns, its makespan, and the bytes that it lacks.
+
+    A step that passes the limit costs `_NEVER`. Where it is TIGHT, memory counts: what a device lacks costs PER_BYTE.
+    Else a placement must fit.
     """
-    counts, devices = walk.counts, len(walk.capacity)
-    ranked = ops if len(ops) > 0 else device  # device: it is not read
+    counts, rules, device, tight = walk.counts, walk.rules, walk.device, walk.rules[TIGHT] > 0
+    devices, short = len(walk.capacity), 0
+    for where in range(devices):
+        short |= walk.used[where] > walk.capacity[where]
+    if short and not tight:
+        return _NEVER, -1, 0
+    counts[TRIED] += 1
+    counts[SPENT] += (len(device) + len(ahead.reader)) >> 4
+    latest = limit + (limit >> _DOUBT) if below(walk, 1000) < _TRUSTED else _NEVER
+    if not look_ahead(ahead, device, limit, latest):
+        return _NEVER, -1, 0
+    counts[PLAYED] += 1
+    if tight:
+        add_up_bytes(ahead, device)
+    short = 0
+    for where in range(devices if tight else 0):
+        short |= ahead.held_bytes[where] > walk.capacity[where]
+    ranked = walk.ops if len(walk.ops) > 0 else device  # device: it is not read
+    makespan = play_one(laid, own, device, rules[ORDER], ranked, ahead.tail_ns, limit, INSTANTS if short else 0)
+    counts[SPENT] += work_of(len(device), len(ahead.reader), own.found.counts)
+    if makespan < 0:
+        return _NEVER, -1, 0
+    over = 0
+    for where in range(devices if short else 0):
+        over += max(own.lives.peak[where] - walk.capacity[where], 0)
+    return makespan + ((over * rules[PER_BYTE]) >> OVER_BITS), makespan, over
+
+
+def keep(walk: Walk) -> None:
+    """Keep the placement and its order as the best."""
+    walk.counts[IMPROVED] += 1
+    for group in range(len(walk.chosen)):
+        walk.best[group] = walk.chosen[group]
+    for at in range(len(walk.ops)):
+        walk.best_ops[at] = walk.ops[at]
+
+
+def walk_on(laid: Laid, own: Arena, walk: Walk, groups: Groups, ahead: Ahead, steps: int) -> None:
+    """Try so many moves by Metropolis's rule at one temperature. What is best is kept by what it lacks first."""
+    counts = walk.counts
     for _ in range(steps):
-        moved, first, last = 0, 0, 0
-        if shifting > 0 and below(walk, 1000) < shifting:
-            first = below(walk, len(ops))
-            last = first + 1 + below(walk, 1 << below(walk, 10))
-            if last >= len(ops):
-                continue
-            if below(walk, 2) == 0:
-                first, last = last, first
-            shift(ops, first, last)
-        else:
-            moved = move(groups, walk, device)
-            if moved == 0:
-                continue
-        fits = True
-        for where in range(devices):
-            if walk.used[where] > walk.capacity[where]:
-                fits = False
-        limit = counts[CURRENT] + ((heat * walk.odds[below(walk, ODDS)]) >> (ODD_BITS + HEAT_BITS))
-        over, value, makespan, short = 0, _NEVER, -1, 0
-        if fits or tight:
-            counts[TRIED] += 1
-            counts[SPENT] += (len(device) + len(ahead.reader)) >> 4
-            latest = limit + (limit >> _DOUBT) if below(walk, 1000) < _TRUSTED else _NEVER
-            if look_ahead(ahead, device, limit, latest):
-                counts[PLAYED] += 1
-                if tight:
-                    add_up_bytes(ahead, device)
-                for where in range(devices if tight else 0):
-                    short |= ahead.held_bytes[where] > walk.capacity[where]
-                notes = INSTANTS if short else 0
-                makespan = play_one(laid, own, device, order, ranked, ahead.tail_ns, limit, notes)
-                counts[SPENT] += work_of(len(device), len(ahead.reader), own.found.counts)
-            if makespan >= 0:
-                value = makespan
-                for where in range(devices if short else 0):
-                    over += max(own.lives.peak[where] - walk.capacity[where], 0)
-                value += (over * per_byte) >> OVER_BITS
-        if value <= limit:
-            counts[ACCEPTED] += 1
-            counts[CURRENT] = value
-            if over < counts[BEST_OVER] or (over == counts[BEST_OVER] and makespan < counts[BEST]):
-                counts[BEST], counts[BEST_OVER] = makespan, over
-                counts[IMPROVED] += 1
-                for group in range(len(walk.device)):
-                    walk.best[group] = walk.device[group]
-                for at in range(len(best_ops)):
-                    best_ops[at] = ops[at]
-        elif moved == 0:
-            shift(ops, last, first)
-        else:
-            for at in range(moved):
-                put(groups, walk, device, walk.changed[2 * at], walk.changed[2 * at + 1])
-
-
-def find_critical(laid: Laid, own: Arena, device: Ids, by_end: Ints, ends: Ints, group_of: Ints, walk: Walk) -> None:
-    """Fill in `critical` after a run, from its last op backwards, with the time of each on the path.
-
-    `by_end` [n] are the ops in order of (device, end), and `ends` [n] their ends, 2**SPREAD apart between devices. A
-    transfer counts for the groups at both its ends. `group_of` [n] is the group of each op that can be moved, or -1.
-    """
-    nodes, places, held, tasks, state, found = laid.nodes, laid.places, laid.held, own.tasks, own.state, own.found
-    start, ready, length, resource = state.start_ns, state.ready_ns, tasks.length, tasks.resource
-    op, latest = -1, -1
-    for one in range(len(device)):
-        if start[one] + length[one] > latest:
-            op, latest = one, start[one] + length[one]
-    count, total = 0, 0
-    for _ in range(2 * len(device)):
-        if op < 0 or count + 2 > len(walk.critical):
-            break
-        if group_of[op] >= 0:
-            total += start[op] + length[op] - ready[op] + 1
-            walk.critical[count], walk.until[count] = group_of[op], total
-            count += 1
-        before = -1
-        if start[op] > ready[op]:  # who had the lane until then
-            wanted = (device[op] << SPREAD) + start[op]
-            low, high = 0, len(ends)
-            while low < high:
-                middle = (low + high) >> 1
-                if ends[middle] < wanted:
-                    low = middle + 1
-                else:
-                    high = middle
-            while low < len(ends) and ends[low] == wanted:
-                if length[by_end[low]] > 0:
-                    before = by_end[low]
-                low += 1
-        else:
-            by, came = -1, -1
-            for at in range(held.in_ptr[op], held.in_ptr[op + 1]):
-                edge = held.in_edge[at]
-                source, transfer = held.tensor_op[nodes.edge_tensor[edge]], found.came_by[edge]
-                task = source if transfer < 0 else found.last_of[transfer]
-                end = start[task] + length[task]
-                if resource[task] >= len(places.lanes) + len(state.free_ns):
-                    end = state.end_ns[task]
-                elif resource[task] >= len(places.lanes):
-                    end += tasks.lag_ns[task]
-                if came < end <= ready[op]:
-                    before, by, came = source, transfer, end
-            if by >= 0 and group_of[before] >= 0:
-                total += came - start[before] - length[before] + 1
-                walk.critical[count], walk.until[count] = group_of[before], total
-                count += 1
-        op = before
-    walk.on_path[0] = count
+        moved, first, last = change(walk, groups)
+        if moved == 0 and first == last:
+            continue
+        limit = counts[CURRENT] + ((walk.rules[HEAT] * walk.odds[below(walk, ODDS)]) >> (ODD_BITS + HEAT_BITS))
+        value, makespan, over = judge(laid, own, walk, ahead, limit)
+        if value > limit:
+            change_back(walk, groups, moved, first, last)
+            continue
+        counts[ACCEPTED] += 1
+        counts[CURRENT] = value
+        if over < counts[BEST_OVER] or (over == counts[BEST_OVER] and makespan < counts[BEST]):
+            counts[BEST], counts[BEST_OVER] = makespan, over
+            keep(walk)

@@ -24,6 +24,7 @@ import numpy as np
 from placement.problem import NEVER
 from placement.scheduling.ranks import ranks_on
 from placement.search.ahead import ahead_of
+from placement.search.critical import SPREAD
 from placement.search.decisions import Decisions, Vector
 from placement.search.gathering import sizes
 from placement.search.judge import Candidate, Judge, as_ops
@@ -59,7 +60,7 @@ class Walker:
     """The arrays that machine code walks over."""
 
     def __init__(self, judge: Judge, group_of: Vector, seed: int, layer: Vector | None = None) -> None:
-        from placement.search.moves import COUNTS, ODD_BITS, ODDS, Groups, Walk  # late: it loads LLVM
+        from placement.search.moves import COUNTS, ODD_BITS, ODDS, RULES, Groups, Walk  # late: it loads LLVM
 
         decisions, devices = judge.decisions, len(judge.capacity)
         moved, n = len(decisions.free), len(decisions.group)
@@ -83,7 +84,10 @@ class Walker:
             near=near,
         )
         self.walk = Walk(
-            device=np.zeros(moved, np.int64),
+            device=np.zeros(n, np.int32),
+            ops=np.zeros(0, np.int32),
+            best_ops=np.zeros(0, np.int32),
+            chosen=np.zeros(moved, np.int64),
             best=np.zeros(moved, np.int64),
             used=np.zeros(devices, np.int64),
             capacity=judge.capacity,
@@ -92,13 +96,13 @@ class Walker:
             until=np.zeros(4 * n + 4, np.int64),
             on_path=np.zeros(1, np.int64),
             counts=np.zeros(COUNTS, np.int64),
+            rules=np.zeros(RULES, np.int64),
             random=np.array([(seed * 2654435761 + 88172645463325252) % 2**63], np.int64),
             odds=np.array([round(-log((at + 0.5) / ODDS) * 2**ODD_BITS) for at in range(ODDS)], np.int64),
         )
         self.ahead = ahead_of(decisions)
         self.latest_first = self.ahead.order.copy()  # in topological order
-        self.device = np.zeros(n, np.int32)
-        self.rows = self.device.view().reshape(1, -1)
+        self.rows = self.walk.device.view().reshape(1, -1)
         self.rows.setflags(write=False)
         self.resident = np.array(decisions.problem.resident, np.int64)
         tables = decisions.problem.tables
@@ -110,76 +114,83 @@ class Walker:
 
         Temperatures are so many tenths of `_COOLING`.
         """
-        from placement.search import moves as at
-        from placement.search.compiled import walk as go  # late: it loads LLVM
-        from placement.search.moves import HEAT_BITS, OVER_BITS
+        from placement.search.moves import ACCEPTED, HEAT, HEAT_BITS, IMPROVED, PLAYED
 
-        judge, walk, count = self.judge, self.walk, self.walk.counts
-        walk.device[:] = start.device[self.decisions.free]
-        walk.best[:] = walk.device
-        self.device[:] = self.decisions.spread(start.device)
-        walk.used[:] = np.bincount(start.device, self.resident, len(judge.capacity)).astype(np.int64)
-        ops = np.zeros(0, np.int32) if start.ops is None else np.array(start.ops, np.int32)
-        ranked = ops.view().reshape(min(len(ops), 1), -1) if len(ops) else np.zeros((0, len(self.device)), np.int32)
-        ranked.setflags(write=False)
-        best_ops = ops.copy()
-        order = judge.code(start.ops)
-        shifting = _SHIFTED if order == PRIORITY and not self.looped else 0
-        over = 2**61 // max(self.bytes_, 1)  # so that 64 bits hold what all bytes cost
-        per_byte = min(int(10 * start.ns / max(int(judge.capacity.max()), 1) * 2**OVER_BITS), over)
-        count[:] = 0
-        count[at.CURRENT], count[at.BEST], count[at.BEST_OVER] = (
-            start.ns + (per_byte * start.over >> OVER_BITS),
-            start.ns,
-            start.over,
-        )
-        done, slice_, best = 0, judge.steps(_SLICE), start
-        while done < length and (left := judge.left()):
-            self._aim(order, ranked)
-            heat = min((start.ns * _COOLING[64 * done // length] >> _SHARE_BITS - HEAT_BITS) * tenths // 10, 2**46)
-            before, seen, paid = int(count[at.TRIED]), int(count[at.IMPROVED]), int(count[at.SPENT])
-            judge.work.run(
-                go, self.groups, walk, self.device, order, ops, best_ops, self.ahead,
-                int(judge.tight), heat, per_byte, shifting, min(slice_, left),
-            )  # fmt: skip
-            tried = int(count[at.TRIED]) - before
-            judge.judged += tried
-            judge.spent += int(count[at.SPENT]) - paid
-            done += max(tried, 1)
-            if count[at.IMPROVED] > seen:
-                best = self._best(start, best_ops)
+        judge, count = self.judge, self.walk.counts
+        self._begin(start)
+        done, best = 0, start
+        while done < length and judge.left():
+            share = _COOLING[64 * done // length]
+            self.walk.rules[HEAT] = min((start.ns * share >> _SHARE_BITS - HEAT_BITS) * tenths // 10, 2**46)
+            seen = int(count[IMPROVED])
+            done += self._slice()
+            if count[IMPROVED] > seen:
+                best = self._best(start)
                 judge.consider(best, "annealing")
-        progress.accepted += int(count[at.ACCEPTED])
-        progress.played += int(count[at.PLAYED])
+        progress.accepted += int(count[ACCEPTED])
+        progress.played += int(count[PLAYED])
         return best
 
-    def _best(self, start: Candidate, ops: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Candidate:
+    def _begin(self, start: Candidate) -> None:
+        """Set the walk on a start."""
         from placement.search import moves as at  # late: it loads LLVM
+
+        judge, count, rules = self.judge, self.walk.counts, self.walk.rules
+        ops = np.zeros(0, np.int32) if start.ops is None else np.array(start.ops, np.int32)
+        self.walk = walk = self.walk._replace(ops=ops, best_ops=ops.copy())
+        walk.chosen[:] = start.device[self.decisions.free]
+        walk.best[:] = walk.chosen
+        walk.device[:] = self.decisions.spread(start.device)
+        walk.used[:] = np.bincount(start.device, self.resident, len(judge.capacity)).astype(np.int64)
+        most = 2**61 // max(self.bytes_, 1)  # so that 64 bits hold what all bytes cost
+        rules[at.ORDER], rules[at.TIGHT] = judge.code(start.ops), judge.tight
+        rules[at.PER_BYTE] = min(int(10 * start.ns / max(int(judge.capacity.max()), 1) * 2**at.OVER_BITS), most)
+        rules[at.SHIFTING] = _SHIFTED if rules[at.ORDER] == PRIORITY and not self.looped else 0
+        count[:] = 0
+        count[at.CURRENT] = start.ns + (int(rules[at.PER_BYTE]) * start.over >> at.OVER_BITS)
+        count[at.BEST], count[at.BEST_OVER] = start.ns, start.over
+
+    def _slice(self) -> int:
+        """Walk some way at one temperature, along the critical path of the placement: how many judgements at least."""
+        from placement.search.compiled import walk as go  # late: it loads LLVM
+        from placement.search.moves import SPENT, TRIED
+
+        judge, count = self.judge, self.walk.counts
+        left = judge.left()
+        self._aim()
+        tried, spent = int(count[TRIED]), int(count[SPENT])
+        judge.work.run(go, self.walk, self.groups, self.ahead, min(judge.steps(_SLICE), left))
+        tried = int(count[TRIED]) - tried
+        judge.judged += tried
+        judge.spent += int(count[SPENT]) - spent
+        return max(tried, 1)
+
+    def _best(self, start: Candidate) -> Candidate:
+        from placement.search.moves import BEST, BEST_OVER  # late: it loads LLVM
 
         device = start.device.copy()
         device[self.decisions.free] = self.walk.best
-        count = self.walk.counts
-        return Candidate(device, as_ops(ops) if len(ops) else None, int(count[at.BEST]), int(count[at.BEST_OVER]))
+        ops, count = self.walk.best_ops, self.walk.counts
+        return Candidate(device, as_ops(ops) if len(ops) else None, int(count[BEST]), int(count[BEST_OVER]))
 
-    def _aim(self, order: int, ranked: np.ndarray[tuple[int, int], np.dtype[np.int32]]) -> None:
+    def _aim(self) -> None:
         """Find the critical path of the current placement, along which most moves are tried."""
         from placement.search.compiled import critical  # late: it loads LLVM
-        from placement.search.moves import SPREAD
+        from placement.search.moves import ORDER
 
-        judge = self.judge
-        judge.run(self.rows, order, ranked)
-        self.walk.on_path[0] = 0
+        judge, walk = self.judge, self.walk
+        ranked = walk.ops.view().reshape(min(len(walk.ops), 1), len(walk.device))
+        ranked.setflags(write=False)
+        judge.run(self.rows, int(walk.rules[ORDER]), ranked)
+        walk.on_path[0] = 0
         if judge.makespan[0] < 0:
             return
         # each after its readers, also where these start with it
         self.ahead.order[:] = self.latest_first[np.argsort(-judge.start_ns()[self.latest_first], kind="stable")]
-        ends = (
-            judge.start_ns()
-            + judge.work.arena.tasks.length[: len(self.device)]
-            + (self.device.astype(np.int64) << SPREAD)
-        )
+        lengths = judge.work.arena.tasks.length[: len(walk.device)]
+        ends = judge.start_ns() + lengths + (walk.device.astype(np.int64) << SPREAD)
         by_end = np.argsort(ends, kind="stable")
-        judge.work.run(critical, self.device, by_end, ends[by_end], self.group_of, self.walk)
+        judge.work.run(critical, walk, by_end, ends[by_end], self.group_of)
 
 
 def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> list[Candidate]:
