@@ -133,7 +133,7 @@ def _shape(problem: Problem, targets: Sequence[int]) -> object:
 def _costs(routes: Routes) -> tuple[Flags | Ints, ...]:
     """The columns that decide the time of a transfer on a route."""
     work = (routes.send_ns, routes.receive_ns, routes.send_ps_per_byte, routes.receive_ps_per_byte)
-    others = (routes.dispatched, routes.send_cores, routes.receive_cores)
+    others = (routes.staging_ps_per_byte, routes.dispatched, routes.send_cores, routes.receive_cores)
     return routes.latency_ns, routes.bytes_per_s, routes.request_ns, *work, *others
 
 

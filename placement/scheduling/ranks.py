@@ -212,7 +212,8 @@ def _mean_transfer(problem: Problem) -> Ints:
         return np.zeros(len(problem.nbytes), np.int64)
     rate = routes.bytes_per_s[rows].astype(np.float64)
     wire = np.divide(1e9, rate, out=np.zeros(len(rate)), where=rate > 0)
-    work = (routes.send_ps_per_byte[rows] + routes.receive_ps_per_byte[rows]) / PS_PER_NS
+    per_byte = (routes.send_ps_per_byte, routes.receive_ps_per_byte, routes.staging_ps_per_byte)
+    work = sum(column[rows] for column in per_byte) / PS_PER_NS
     fixed = routes.latency_ns[rows] + routes.send_ns[rows] + routes.receive_ns[rows]
     mean = float(fixed.mean()) + problem.columns.nbytes.astype(np.float64) * (wire + work).mean()
     mean[problem.columns.spread == STAYS] = 0

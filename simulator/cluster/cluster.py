@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from simulator.cluster.chips import Chip
 from simulator.cluster.contention import CONTENTIONS, Contention
-from simulator.cluster.copies import copies_ns, dispatch_ns
+from simulator.cluster.copies import CopyLinks, copies_ns, copy_links, dispatch_ns, staging_ps_per_byte
 from simulator.cluster.hierarchy import Route, crossed
 from simulator.cluster.peaks import NO_PEAKS, Peaks
 from simulator.cluster.protocols import (
@@ -28,7 +28,7 @@ from simulator.cluster.protocols import (
 )
 from simulator.columns import Ids, ids
 from simulator.errors import ClusterError
-from simulator.units import SECOND_NS, Bytes, Nanos, is_whole, show_bytes
+from simulator.units import PS_PER_NS, SECOND_NS, Bytes, Nanos, is_whole, show_bytes
 from simulator.wording import counted, repr_of
 
 if TYPE_CHECKING:
@@ -227,8 +227,8 @@ class Cluster:
         """Time of a message without that of its bytes on the wires, or the time of a hand-over within a device.
 
         It has four parts: latency of the wires, latency of the protocol, copies of GPUs, and work at both ends. Of that
-        work only what is outside the lanes counts, and only while no bytes are on the wires. Raises LookupError if the
-        two devices have no route.
+        work only what is outside the lanes counts, and only while no bytes are on the wires. Of the copies all counts
+        that is not the slowest part. Raises LookupError if the two devices have no route.
         """
         route = self._route(source, target)
         if not route:
@@ -238,7 +238,8 @@ class Cluster:
         fixed, cores = (protocol.send_ns, protocol.receive_ns), self.cores(source, target)
         outside = outside_lanes_ns(fixed, works, cores, self._wire_ns(route, nbytes))
         copies = copies_ns(protocol, self.devices[source].chip, self.devices[target].chip)
-        return protocol.latency_ns + outside + copies + sum([wires[link] for link in route])
+        staging = self._staging_ns(source, target, nbytes) if protocol.staged else 0
+        return protocol.latency_ns + outside + copies + staging + sum([wires[link] for link in route])
 
     def transfer_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
         """Time of one transfer on free links: its bytes at the slowest link, rounded up, and latency.
@@ -260,6 +261,18 @@ class Cluster:
     def unpack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
         """Time of a transfer, after it arrived, in a lane of the CPU that stands for the target, `home[target]`."""
         return lane_ns(self.protocol(source, target).unpack_ns(nbytes), self.cores(source, target)[1])
+
+    @cached_property
+    def copy_links(self) -> CopyLinks:
+        """The links between the memories of GPUs and of their hosts."""
+        rates = [link.bytes_per_s for link in self.links]
+        return copy_links([device.chip for device in self.devices], self.home.tolist(), self.routes, rates)
+
+    def _staging_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
+        own, rates = self.copy_links, {link: self.links[link].bytes_per_s for link in self._route(source, target)}
+        network = [rate for link, rate in rates.items() if link not in own.links]
+        copies = own.from_gpu[source], own.to_gpu[target]
+        return -(-nbytes * staging_ps_per_byte(copies, min(network, default=0), min(rates.values())) // PS_PER_NS)
 
     def _wire_ns(self, route: Route, nbytes: Bytes) -> Nanos:
         rate = min((self.links[link].bytes_per_s for link in route), default=None)

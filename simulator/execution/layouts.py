@@ -84,6 +84,7 @@ class Places(NamedTuple):
     receive_ns: Ints  # [Q] at the receiver
     send_ps_per_byte: Ints  # [Q]
     receive_ps_per_byte: Ints  # [Q]
+    staging_ps_per_byte: Ints  # [Q] of whole copies of GPUs
     send_cores: Ints  # [Q] for which a lane of the sender's processor stands
     receive_cores: Ints  # [Q] of the receiver's
     flowing: Flags  # [W] what has bytes shares links

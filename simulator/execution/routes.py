@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.cluster.chips import Chip
-from simulator.cluster.cluster import Cluster, Device
-from simulator.cluster.copies import copies_ns, dispatch_ns, look_ns
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.copies import copies_ns, dispatch_ns, look_ns, staging_ps_per_byte
 from simulator.cluster.hierarchy import Hierarchy, Route
 from simulator.cluster.protocols import IN_PROCESS, lane_ns, outside_lanes_ns
 from simulator.columns import Flags, Ids, Ints, Lists, flags, ids, in_order, ints, joined, lists
@@ -31,11 +31,12 @@ class Pace(NamedTuple):
     receive_ns: Nanos
     send_ps_per_byte: int
     receive_ps_per_byte: int
+    staging_ps_per_byte: int  # of whole copies before and after, besides the slowest of them and the wires
     send_cores: int  # of the lane
     receive_cores: int
 
 
-SAME_DEVICE = Pace(0, 0, 0, 0, 0, 0, 1, 1)  # from a device to itself
+SAME_DEVICE = Pace(0, 0, 0, 0, 0, 0, 0, 1, 1)  # from a device to itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +60,7 @@ class Routes:
     receive_ns: Ints  # [Q] at the receiver
     send_ps_per_byte: Ints  # [Q]
     receive_ps_per_byte: Ints  # [Q]
+    staging_ps_per_byte: Ints  # [Q] of whole copies of GPUs before and after a message, besides its slowest stretch
     send_cores: Ints  # [Q] of the lane of the sender's processor that can work on messages at once; 1 where none does
     receive_cores: Ints  # [Q]
     link_names: tuple[str, ...]  # [L]
@@ -94,8 +96,9 @@ class Routes:
     @cached_property
     def paces(self) -> tuple[Ids, tuple[Pace | None, ...]]:
         """[D, D] the row of the pace between two devices, and the different paces, which are few; None: no route."""
-        work = (self.send_ns, self.receive_ns, self.send_ps_per_byte, self.receive_ps_per_byte)
-        columns = (self.latency_ns, self.bytes_per_s, *work, self.send_cores, self.receive_cores)
+        fixed, per_byte = (self.send_ns, self.receive_ns), (self.send_ps_per_byte, self.receive_ps_per_byte)
+        cores = (self.send_cores, self.receive_cores)
+        columns = (self.latency_ns, self.bytes_per_s, *fixed, *per_byte, self.staging_ps_per_byte, *cores)
         different = np.stack(columns, axis=1).tolist()
         of = np.append(self.pace, np.int32(len(different)))[self.of]  # the last is that of -1
         np.fill_diagonal(of, len(different) + 1)
@@ -114,7 +117,8 @@ def alone_ns(pace: Pace, nbytes: Bytes) -> Nanos:
         pace.receive_ns - (-nbytes * pace.receive_ps_per_byte // PS_PER_NS),
     )
     lanes = lane_ns(works[0], cores[0]) + lane_ns(works[1], cores[1])
-    return pace.latency_ns + wire + lanes + outside_lanes_ns(fixed, works, cores, wire)
+    staging = -(-nbytes * pace.staging_ps_per_byte // PS_PER_NS)
+    return pace.latency_ns + wire + lanes + staging + outside_lanes_ns(fixed, works, cores, wire)
 
 
 def routes_of(cluster: Cluster, pairs: Ints | None = None) -> Routes:
@@ -125,7 +129,7 @@ def routes_of(cluster: Cluster, pairs: Ints | None = None) -> Routes:
     protocol = cluster.between_tasks
     at = [protocol.cores(cluster.devices[home].cores) for home in cluster.home.tolist()]
     one = [1] * len(cluster)
-    copying, model = _ways_to_copy(cluster.devices)
+    copying, model = _ways_to_copy(cluster)
     apart = _Ends(
         task=ids(cluster.task_of),
         sends=ids(at if protocol.staged else one),
@@ -135,16 +139,22 @@ def routes_of(cluster: Cluster, pairs: Ints | None = None) -> Routes:
     found = _numbered(cluster.routes, apart, pairs)
     links = found.links
     speed = ints([link.bytes_per_s for link in cluster.links])
-    latency, rate = np.zeros(len(links), np.int64), np.full(len(links), _NO_BOUND)
+    latency = np.zeros(len(links), np.int64)
     np.add.at(latency, links.of, ints([link.latency_ns for link in cluster.links])[links.item])
-    np.minimum.at(rate, links.of, speed[links.item])
-    pace, first = _alike(latency, rate, found.sends, found.receives, found.source, found.target)
+    apart_from = ints([link not in cluster.copy_links.links for link in range(len(speed))]).astype(bool)
+    rate, network = (_slowest(links, speed, of) for of in (np.ones(len(speed), bool), apart_from))
+    pace, first = _alike(latency, rate, network, found.sends, found.receives, found.source, found.target)
     latency, rate, sends, receives = latency[first], rate[first], found.sends[first], found.receives[first]
     by_protocol, handed_over = sends > 0, links.sizes[first] == 0
     source, target = ([copying[row] for row in of[first].tolist()] for of in (found.source, found.target))
     protocols = [protocol if one else IN_PROCESS for one in by_protocol.tolist()]
-    copies = ints([copies_ns(*each) for each in zip(protocols, source, target, strict=True)])
-    dispatch = np.where(by_protocol | handed_over, 0, [dispatch_ns(one) for one in source])
+    copies = ints([copies_ns(of, a.chip, b.chip) for of, a, b in zip(protocols, source, target, strict=True)])
+    dispatch = np.where(by_protocol | handed_over, 0, [dispatch_ns(one.chip) for one in source])
+    network = np.where(network == _NO_BOUND, 0, network)[first]
+    ends = zip(protocols, source, target, network.tolist(), rate.tolist(), strict=True)
+    staging = [
+        staging_ps_per_byte((a.from_gpu, b.to_gpu), wires, least) if of.staged else 0 for of, a, b, wires, least in ends
+    ]
     return Routes(
         devices=len(cluster),
         pairs=pairs,
@@ -161,12 +171,20 @@ def routes_of(cluster: Cluster, pairs: Ints | None = None) -> Routes:
         receive_ns=ints(by_protocol * protocol.receive_ns),
         send_ps_per_byte=ints(by_protocol * protocol.send_ps_per_byte),
         receive_ps_per_byte=ints(by_protocol * protocol.receive_ps_per_byte),
+        staging_ps_per_byte=ints(staging),
         send_cores=ints(np.maximum(sends, 1)),
         receive_cores=ints(np.maximum(receives, 1)),
         link_names=tuple(link.name for link in cluster.links),
         link_bytes_per_s=speed,
         link_contention=tuple(link.contention for link in cluster.links),
     )
+
+
+def _slowest(links: Lists, speed: Ints, counts: npt.NDArray[np.bool_]) -> Ints:
+    """[W] the rate of the slowest link of each route, of those that count; _NO_BOUND where none does."""
+    rate = np.full(len(links), _NO_BOUND)
+    np.minimum.at(rate, links.of, np.where(counts, speed, _NO_BOUND)[links.item])
+    return rate
 
 
 def pairs_of(source: npt.NDArray[np.integer], target: npt.NDArray[np.integer], devices: int) -> Ints:
@@ -184,10 +202,32 @@ def _alike(*columns: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
     return key, first
 
 
+class _Copier(NamedTuple):
+    """The way in which a device copies from and to its memory."""
+
+    chip: Chip | None
+    from_gpu: int  # bytes per second, 0: none
+    to_gpu: int
+
+
+def _ways_to_copy(cluster: Cluster) -> tuple[list[_Copier], Ids]:
+    """One device for each way to copy from and to its memory, and [D] the row of each device's."""
+    rows: dict[tuple[Nanos, Nanos, int, int], int] = {}
+    ways: list[_Copier] = []
+    found = []
+    own = cluster.copy_links
+    for device, out, back in zip(cluster.devices, own.from_gpu, own.to_gpu, strict=True):
+        key = (dispatch_ns(device.chip), look_ns(device.chip), out, back)
+        if rows.setdefault(key, len(rows)) == len(ways):
+            ways.append(_Copier(device.chip, out, back))
+        found.append(rows[key])
+    return ways, ids(found)
+
+
 # ---- numbers of routes ---------------------------------------------------------------------------------------------
-# Two pairs of devices have one route where links, protocol and cores are the same. Routes of GPUs nearly all differ.
-# A step that is cut needs those of its transfers. One that is placed may need all: those of a thousand devices are a
-# million, so those of a Hierarchy are numbered by whole columns.
+# Two pairs of devices have one route where links, protocol, cores and ways to copy are the same. Routes of GPUs nearly
+# all differ. A step that is cut needs those of its transfers. One that is placed may need all: those of a thousand
+# devices are a million, so those of a Hierarchy are numbered by whole columns.
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,13 +250,6 @@ class _Ends:
     sends: Ids  # [D] cores of a lane for messages
     receives: Ids  # [D]
     model: Ids  # [D] how it copies from and to its memory
-
-
-def _ways_to_copy(devices: Sequence[Device]) -> tuple[list[Chip | None], Ids]:
-    """A chip for each way to copy from and to its memory, and [D] the row of each device's."""
-    rows: dict[tuple[Nanos, Nanos], int] = {}
-    found = [rows.setdefault((dispatch_ns(device.chip), look_ns(device.chip)), len(rows)) for device in devices]
-    return [devices[found.index(row)].chip for row in range(len(rows))], ids(found)
 
 
 def _numbered(routes: Sequence[Sequence[Route | None]], ends: _Ends, pairs: Ints | None) -> _Numbered:

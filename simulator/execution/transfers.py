@@ -33,7 +33,7 @@ class Transfers:
     host: Flags  # [X] arrives in host memory
     route: Ids  # [X] row of Tables.routes
     wire_ns: Ints  # [X] its bytes at the slowest link, rounded up
-    latency_ns: Ints  # [X] of its route, and what its ends work in no lane while no bytes are on the wires
+    latency_ns: Ints  # [X] of its route, what its ends work in no lane while no bytes are on the wires, and copies
     pack_ns: Ints  # [X] for which it takes a lane of `packer`; 0: none
     packer: Ids  # [X] device: the source's processor, or the GPU that copies
     by_thread: Flags  # [X] a thread of the executor does so, none of gRPC
@@ -87,6 +87,7 @@ def transfers_of(tables: Tables, device: Ids) -> Transfers:
     alone = sends + receives - -(-sends // routes.send_cores[pace]) - -(-receives // routes.receive_cores[pace])
     stream = np.maximum(np.maximum(packed - sends, unpacked - receives), wire)
     beside = np.maximum(alone, sends + receives + stream - wire - pack - unpack)
+    beside += _work(0 * sends, routes.staging_ps_per_byte[pace], nbytes)
     return Transfers(
         tensor=ids(tensor[chosen]),
         source=start,

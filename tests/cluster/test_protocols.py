@@ -100,8 +100,40 @@ def test_a_message_has_a_copy_for_each_gpu_through_hosts_else_one(
     on = with_protocol(TWO, protocol)
     ideal = replace(on, devices=tuple(replace(device, chip=None) for device in on.devices))
     copy_ns = dispatch_ns(on.devices[1].chip) + LOOK_NS
-    assert on.transfer_ns(*ends, 4) - ideal.transfer_ns(*ends, 4) == copies * copy_ns
+    assert on.transfer_ns(*ends, 4) - ideal.transfer_ns(*ends, 4) == copies * copy_ns + (
+        protocol == "grpc" and copies > 0
+    )
     assert on.pack_ns(*ends, 4) == ideal.pack_ns(*ends, 4)
+
+
+@pytest.mark.parametrize("network", [3.125e9, 12.5e9, 100e9, None])
+@pytest.mark.parametrize(
+    ("protocol", "ends", "copies"),
+    [("grpc", (1, 3), 2), ("grpc", (0, 3), 1), ("grpc", (1, 2), 1), ("grpc", (0, 2), 0), ("rdma", (1, 3), 0)],
+)
+def test_a_message_through_hosts_is_copied_whole_before_it_leaves_and_after_it_came(
+    protocol: str, ends: tuple[int, int], copies: int, network: float | None
+) -> None:
+    """PCIe, wires and PCIe come one after the other, whichever is the slowest; None: the tasks share a host."""
+    on, nbytes = with_protocol(TWO, protocol), 10**8
+    nics = [row for row, link in enumerate(on.links) if "nic" in link.name]
+    if network is None:
+        routes = [[way and tuple(link for link in way if link not in nics) for way in row] for row in on.routes]
+        on = replace(on, routes=tuple(map(tuple, routes)))
+    else:
+        rated = [replace(link, bytes_per_s=int(network)) if row in nics else link for row, link in enumerate(on.links)]
+        on = replace(on, links=tuple(rated))
+    if on.routes[ends[0]][ends[1]] == ():
+        return  # two processors of a host hand it over
+    stretches = ends[0] % 2 + ends[1] % 2
+    wires = [nbytes / 25e9] * stretches + ([] if network is None else [nbytes / network])
+    one_after_the_other = sum(wires) if copies else max(wires)
+    alone = on.transfer_ns(*ends, nbytes) + on.pack_ns(*ends, nbytes) + on.unpack_ns(*ends, nbytes)
+    empty = on.transfer_ns(*ends, 0) + on.pack_ns(*ends, 0) + on.unpack_ns(*ends, 0)
+    work = 0.4e-9 * nbytes if protocol == "grpc" else 0  # of a core at the receiver, while bytes are on the wires
+    # what lanes do of the work per message is within the bytes' time, hence the tolerance
+    longest = max(one_after_the_other, one_after_the_other - max(wires) + work)
+    assert (alone - empty) / 1e9 == pytest.approx(longest, rel=0.01)
 
 
 def test_within_a_task_the_protocol_between_tasks_counts_for_nothing() -> None:

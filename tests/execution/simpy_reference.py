@@ -391,7 +391,28 @@ class _Run:
         streamed = max(wire, *(self._whole_ns(kind, crossing) - fixed[kind] for kind in fixed))
         in_lanes = sum(self._work_ns(kind, crossing) for kind in fixed) - self._dispatch_ns(crossing)
         beside = max(aside, sum(fixed.values()) + streamed - wire - in_lanes)
-        return sum(link.latency_ns for link in route) + protocol.latency_ns + beside + self._copies_ns(crossing)
+        late = protocol.latency_ns + beside + self._copies_ns(crossing) + self._staging_ns(crossing)
+        return sum(link.latency_ns for link in route) + late
+
+    def _staging_ns(self, crossing: Crossing) -> int:
+        """Of the copy out, the wires and the copy in, one after the other, all but the slowest link of the way."""
+        protocol, (source, target) = self._protocol(crossing), self._ends(crossing)
+        if protocol.send_ns + protocol.send_ps_per_byte == 0:
+            return 0
+        home, devices = self.on.home.tolist(), self.on.devices
+        apart = [row for row, device in enumerate(devices) if device.chip is not None and home[row] != row]
+        ways = {row: (self.on.routes[row][home[row]] or (), self.on.routes[home[row]][row] or ()) for row in apart}
+        copies = {link for both in ways.values() for way in both for link in way}
+        own = [ways[source][0]] if source in ways else []
+        own += [ways[target][1]] if target in ways else []
+        rates = [min(self.on.links[link].bytes_per_s for link in way) for way in own if way]
+        if not rates:
+            return 0
+        between = [self.on.links[link].bytes_per_s for link in self._rows(crossing) if link not in copies]
+        rates += [min(between)] if between else []
+        slowest = min(link.bytes_per_s for link in self._route(crossing))
+        each = round(10**12 * (sum(Fraction(1, rate) for rate in rates) - Fraction(1, slowest)))
+        return math.ceil(Fraction(self._nbytes(crossing) * each, 1000))
 
     def _lanes_of(self, crossing: Crossing) -> tuple[int, int]:
         """The cores for which the lanes at both ends stand."""

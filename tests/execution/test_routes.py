@@ -80,6 +80,7 @@ def test_the_routes_of_some_pairs_are_those_of_all(on: Cluster, data: st.DataObj
                 "request_ns",
                 "send_ns",
                 "receive_ns",
+                "staging_ps_per_byte",
                 "send_cores",
                 "receive_cores",
             ):

@@ -164,10 +164,11 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                         if places.dispatched[pace]:
                             pack = places.dispatch_ns[source]  # a Send within a GPU, too
                         unpack = _work_ns(places.receive_ns[pace], nbytes, places.receive_ps_per_byte[pace])
-                        if pack < 0 or unpack < 0:
+                        staging = _work_ns(0, nbytes, places.staging_ps_per_byte[pace])
+                        if pack < 0 or unpack < 0 or staging < 0:
                             return REFUSED
                         total += pack + unpack
-                        late += _beside(places, pace, pack, unpack, wire_ns)
+                        late += staging + _beside(places, pace, pack, unpack, wire_ns)
                         pack = _share(pack, places.send_cores[pace])
                         unpack = _share(unpack, places.receive_cores[pace])
                         found.pack_ns[transfers], found.unpack_ns[transfers] = pack, unpack
