@@ -200,7 +200,10 @@ def test_what_leaves_the_path_and_what_comes_in_its_place_is_one_sentence() -> N
 
 def test_an_explanation_ends_with_all_else() -> None:
     found = compare(
-        *(run(EXAMPLE, cluster="ps=2,worker=1x2gpu", algorithm=name) for name in ("whitepaper", "tensorflow"))
+        *(
+            run(EXAMPLE, cluster="ps=2,worker=1x2gpu,protocol=rdma", algorithm=name)
+            for name in ("whitepaper", "tensorflow")
+        )
     )
     assert len(found.parts) > 3
     *first, rest = found.explanation(3)
@@ -244,6 +247,6 @@ def test_runs_of_different_graphs_are_refused() -> None:
 
 def test_a_difference_is_shown_in_a_line() -> None:
     found = compare(example(), example())
-    assert repr(found) == "<Difference: the first run and the second run, 11.7 ms and 11.7 ms, 0 nodes moved>"
+    assert repr(found) == "<Difference: the first run and the second run, 12.7 ms and 12.7 ms, 0 nodes moved>"
     assert repr(outline(example())).startswith("<Outline: ps_training.pbtxt, requested on ps=2,worker=1x2gpu")
     assert [signed_nanos(value) for value in (3_100_000, -12, 0)] == ["+3.1 ms", "-12 ns", "+0 ns"]
