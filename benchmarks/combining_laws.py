@@ -34,8 +34,8 @@ from viz.command.options import parser
 from viz.command.request import read_request
 from viz.command.stages import candidates, run
 from viz.command.summary import summarise
+from viz.formats.drawing import draw
 from viz.formats.json_object import record, to_json
-from viz.formats.output import draw
 from viz.formats.tables import to_tables
 from viz.page.report import contents
 

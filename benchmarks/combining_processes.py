@@ -12,8 +12,8 @@ from pathlib import Path
 from combining_running import ROOT, Case, NothingSaid, equal
 
 from viz.command.summary import summarise
+from viz.formats.drawing import draw
 from viz.formats.json_object import record, to_json
-from viz.formats.output import draw
 
 HASH_SEEDS = ("1", "7", "4242", "4294967295")
 TIMEOUT_S = 240

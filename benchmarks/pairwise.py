@@ -43,8 +43,8 @@ from tests.oracle.sundry import written
 from viz.command.options import parser
 from viz.command.request import read_request
 from viz.command.stages import run
+from viz.formats.drawing import draw
 from viz.formats.json_object import to_json
-from viz.formats.output import draw
 from viz.scene import Scene
 
 Pair: TypeAlias = tuple[tuple[str, str | None], tuple[str, str | None]]  # (option, value) twice, in the space's order

@@ -131,8 +131,8 @@ SIBLINGS = {
     "simulator.costs.measurements": "simulator.costs.measurements.reading",
     "simulator.instances": "simulator.instances.reading",
     "simulator.partitioning.passes": "simulator.partitioning.cut",
-    "viz.formats": "viz.formats.output",
-    "viz.pictures": "viz.formats.output",
+    "viz.formats": "viz.formats.drawing",
+    "viz.pictures": "viz.formats.drawing",
     "simulator.shapes.formulas": "simulator.shapes.rules",
 }
 # what they show is used by others, too

@@ -69,7 +69,7 @@ def copy_links(
 def staging_ps_per_byte(copies: Sequence[int], network: int, slowest: int) -> int:
     """Time of a byte of a staged message besides that on its slowest link: it is on no two of its stretches at once.
 
-    `copies` are the rates of the copies from a GPU and to one, in bytes per second, `network` is that of the links in
+    `copies` are the rates of the copies from a GPU and to one, in bytes per second. `network` is that of the links in
     between, 0 where there are none, and `slowest` that of all its links.
     """
     stretches = [rate for rate in (*copies, network) if rate]

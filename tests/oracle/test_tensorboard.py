@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.viz.scenes import example
-from viz.formats.output import draw, write
+from viz.formats.drawing import draw
+from viz.formats.output import write
 
 pytestmark = pytest.mark.tensorflow
 SCRIPT = """

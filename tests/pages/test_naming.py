@@ -8,7 +8,7 @@ import pytest
 
 from tests.pages.reading import PAGES, ROOT, links, paths
 from viz.command.options import parser
-from viz.formats.output import SUFFIXES
+from viz.formats.drawing import SUFFIXES
 
 SOURCES = ("simulator", "placement", "viz", "benchmarks")
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]

@@ -19,12 +19,12 @@ from viz.scene import Scene
 from viz.timeline.step_timeline import step_timeline
 
 pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore::ResourceWarning")]
-CLUSTER = "ps=2,worker=1x2gpu"
+CLUSTER = "ps=2,worker=1x2gpu,protocol=rdma"
 
 
 @cache
-def compared(against: str = "single") -> Scene:
-    return run(Request(str(EXAMPLE), cluster=CLUSTER, algorithm="whitepaper", against=against))
+def compared(against: str = "single", cluster: str = CLUSTER) -> Scene:
+    return run(Request(str(EXAMPLE), cluster=cluster, algorithm="whitepaper", against=against))
 
 
 def other(scene: Scene) -> Scene:
@@ -182,7 +182,7 @@ def test_a_run_alone_has_nothing_of_a_comparison(browser: WebDriver, tmp_path: P
 
 def test_clusters_with_long_names_are_told_apart_in_narrow_windows(browser: WebDriver, tmp_path: Path) -> None:
     """Both were cut to "ps=2,wor…", and the buttons behind them were out of sight."""
-    page = opened(browser, tmp_path, compared("ps=2,worker=2x4gpu"))
+    page = opened(browser, tmp_path, compared("ps=2,worker=2x4gpu", "ps=2,worker=1x2gpu"))
     assert {width: found for width in (1400, 800, 500) if (found := beyond(browser, width, 900))} == {}
     widths = "[...document.querySelectorAll('#runs .tail')].map((one) => one.scrollWidth <= one.clientWidth)"
     assert page(widths) == [True, True]

@@ -7,8 +7,8 @@ import networkx
 from tests.viz.scenes import example, hostile
 from viz import to_networkx
 from viz.figures import moved_bytes
+from viz.formats.drawing import draw
 from viz.formats.graphml import draw_graphml
-from viz.formats.output import draw
 
 
 def test_what_networkx_reads_is_what_was_written() -> None:

@@ -14,7 +14,8 @@ import pytest
 
 from tests.viz.scenes import example, hostile, trained
 from viz.figures import devices_of_nodes, pair_of_edges, taking_part
-from viz.formats.output import draw, write
+from viz.formats.drawing import draw
+from viz.formats.output import write
 from viz.palette import device_colours
 from viz.scene import Scene
 

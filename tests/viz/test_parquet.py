@@ -14,7 +14,8 @@ from simulator.errors import SimvizError
 from tests.viz.scenes import EXAMPLE, example, hostile, trained
 from viz import run, to_tables
 from viz.command.cli import main
-from viz.formats.output import draw, write
+from viz.formats.drawing import draw
+from viz.formats.output import write
 from viz.formats.parquet import parquet_of
 from viz.scene import Scene
 
@@ -35,7 +36,7 @@ def folder(scene: Scene) -> dict[str, bytes]:
 def test_what_is_read_back_is_what_the_tables_hold(of: str, tmp_path: Path) -> None:
     scene = trained()
     if of == "a comparison":
-        scene = run(EXAMPLE, cluster="ps=2,worker=1x2gpu", algorithm="tensorflow", against="heft")
+        scene = run(EXAMPLE, cluster="ps=2,worker=1x2gpu,protocol=rdma", algorithm="tensorflow", against="heft")
     tables, target = to_tables(scene), tmp_path / "a.parquet"
     for _ in range(2):  # a folder that simviz wrote is replaced
         write(str(target), folder(scene))

@@ -100,7 +100,7 @@ def packed_scene(scene: Scene) -> dict[str, Any]:
 
 def runs() -> list[Scene]:
     """A step, two steps, one of them with a loop, and a comparison with an earlier result."""
-    again = Request(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", algorithm="whitepaper", against="single")
+    again = Request(str(EXAMPLE), cluster="ps=2,worker=1x2gpu,protocol=rdma", algorithm="whitepaper", against="single")
     compared = run(again)
     other = compared.against
     assert isinstance(other, Scene)

@@ -12,7 +12,8 @@ from simulator.graph.messages import Event, GraphDef, RunMetadata
 from tests.viz.scenes import example, loop
 from viz import run
 from viz.figures import slice_nodes
-from viz.formats.output import draw, write
+from viz.formats.drawing import draw
+from viz.formats.output import write
 from viz.formats.run_metadata import run_metadata
 from viz.formats.tensorboard import _crc32c, event_file
 from viz.scene import Scene

@@ -8,13 +8,16 @@ import pytest
 
 from tests.viz.scenes import example, hostile
 from viz import run, to_tables
-from viz.formats.output import draw, write
+from viz.formats.drawing import draw
+from viz.formats.output import write
 from viz.formats.tables import _csv
 from viz.scene import Scene
 
 
 def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
-    scene = run("examples/ps_training.pbtxt", cluster="ps=2,worker=1x2gpu", algorithm="tensorflow", against="heft")
+    scene = run(
+        "examples/ps_training.pbtxt", cluster="ps=2,worker=1x2gpu,protocol=rdma", algorithm="tensorflow", against="heft"
+    )
     tables, folder = to_tables(scene), tmp_path / "a.tables"
     assert set(tables) == {
         "nodes",

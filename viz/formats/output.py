@@ -6,63 +6,20 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from google.protobuf.message import EncodeError
-
-from simulator.errors import GraphError, SimvizError
+from simulator.errors import SimvizError
 from simulator.files import mode, replace_file
-from simulator.graph.graph_def import placed_graph_def, placed_meta_graph, to_text
-from simulator.graph.messages import Proto
 from simulator.graph.sources import SAVED_MODEL_FILES
-from simulator.observed import SUFFIX
-from simulator.observed.form import dump
 from simulator.wording import counted
-from viz.formats.parquet import check_pyarrow, parquet_files
-from viz.pictures.look import Look
+from viz.formats.drawing import FOLDERS, PARQUET, PLACED, SUFFIXES
+from viz.formats.parquet import check_pyarrow
 from viz.scene import Scene
 
-PLACED = (".pb", ".pbtxt", ".meta")  # the placed graph as a GraphDef, binary or text, or as a MetaGraphDef
-OBSERVED = SUFFIX  # a step that really ran, for later runs
-SPLIT = ".placement.json"  # the placement of an instance, in the form of its file
-# pictures of times, whose endings come before those of the graph's
-TIMES = (".timeline.svg", ".timeline.pdf", ".memory.svg", ".memory.pdf", ".comparison.svg", ".comparison.pdf")
-STEP = (".run_metadata.pb", ".run_metadata.pbtxt")  # the step as a traced session reports it
-TENSORBOARD = ".tensorboard"  # a folder for TensorBoard
-TABLES = ".tables"  # a folder of CSV files
-PARQUET = ".parquet"  # a folder of Parquet files
-MODEL_EXPLORER = ".model_explorer"  # a folder of JSON files for Model Explorer
-# and the suffix of the files in them
-FOLDERS = {
-    ".partitions": ".pbtxt",
-    TENSORBOARD: ".simviz",
-    TABLES: ".csv",
-    PARQUET: ".parquet",
-    MODEL_EXPLORER: ".json",
-}
 _TRIES = 20  # to put a folder where other runs put theirs at the same moment
 _MOVED = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)  # another run has moved its folder away, or here
-SUFFIXES = (
-    ".html",
-    *TIMES,
-    *STEP,
-    TENSORBOARD,
-    TABLES,
-    PARQUET,
-    MODEL_EXPLORER,
-    ".svg",
-    ".png",
-    ".pdf",
-    ".dot",
-    ".graphml",
-    ".trace.json",
-    SPLIT,
-    ".partitions",
-    OBSERVED,
-    *PLACED,
-)
 
 
 def check_suffix(path: str) -> str:
@@ -115,79 +72,6 @@ def check_loses_nothing(path: str, source: object, result: str | None = None) ->
     for read in (Path(source), *(Path(source) / name for name in SAVED_MODEL_FILES)):
         if read.exists() and os.path.samefile(path, read):
             raise SimvizError(f"{path}: the graph is read from it; choose another name")
-
-
-def draw(scene: Scene, suffix: str, look: Look | None = None) -> bytes | Mapping[str, bytes]:
-    """The content of a file with that suffix: bytes, or file names with their content for a folder.
-
-    Raises SimvizError where the run lacks what the format shows.
-    """
-    look = look or Look()
-    if suffix == OBSERVED:
-        if scene.observed is None:
-            raise SimvizError(
-                f"No step was observed, so there is none to write; add --observe. {scene.unobserved or ''}"
-            )
-        return dump(scene.observed)
-    if suffix == SPLIT:
-        if scene.instance is None:
-            raise SimvizError(
-                f"{SPLIT} is the placement of an instance in the form of its file; {scene.title} is a graph, so write "
-                f"{' or '.join(PLACED)}"
-            )
-        return scene.instance.written(scene.assignment).encode("utf-8")
-    if suffix == ".html":
-        from viz.page.report import draw_report
-
-        return draw_report(scene).encode("utf-8")
-    if suffix == ".trace.json" and scene.training is not None:
-        from viz.formats.trace_events import draw_training
-
-        return draw_training(scene, scene.training).encode("utf-8")
-    if suffix == ".trace.json":
-        from viz.formats.trace_events import draw_timeline
-
-        return draw_timeline(scene).encode("utf-8")
-    if suffix == ".graphml":
-        from viz.formats.graphml import draw_graphml
-
-        return draw_graphml(scene).encode("utf-8")
-    if suffix in FOLDERS:
-        return _draw_folder(scene, suffix)
-    if suffix in STEP:
-        from viz.formats.run_metadata import run_metadata
-
-        return _written(run_metadata(scene), "the step is", text=suffix.endswith("txt"))
-    if suffix in PLACED:
-        return _draw_placed(scene, suffix)
-    if suffix in TIMES:
-        return _draw_times(scene, suffix, look)
-    from viz.formats.dot import draw_graph, render
-
-    source = draw_graph(scene, max_nodes=look.boxes, max_depth=look.depth, width_mm=look.width_mm)
-    return source.encode("utf-8") if suffix == ".dot" else render(source, suffix[1:], shapes=look.shapes)
-
-
-def _draw_folder(scene: Scene, suffix: str) -> Mapping[str, bytes]:
-    if suffix == ".partitions":
-        from simulator.partitioning.partitions import partition_files
-
-        return {name: text.encode("utf-8") for name, text in partition_files(scene.partitions).items()}
-    if suffix == TABLES:
-        from viz.formats.tables import table_files
-
-        return table_files(scene)
-    if suffix == PARQUET:
-        from viz.formats.tables import to_tables
-
-        return parquet_files(to_tables(scene))
-    if suffix == MODEL_EXPLORER:
-        from viz.formats.model_explorer import model_explorer_files
-
-        return model_explorer_files(scene)
-    from viz.formats.tensorboard import FILE, event_file
-
-    return {FILE: _whole(lambda: event_file(scene), "the graph and its step are")}
 
 
 def write(path: str, content: bytes | Mapping[str, bytes]) -> None:
@@ -244,42 +128,6 @@ def _refuse_foreign(folder: Path) -> None:
     foreign = sorted(entry.name for entry in folder.iterdir() if entry.suffix != FOLDERS.get(folder.suffix))
     if foreign:
         raise SimvizError(f"{folder} holds {foreign[0]!r}, which simviz did not write; choose another name")
-
-
-def _draw_times(scene: Scene, suffix: str, look: Look) -> bytes:
-    from viz.pictures.comparison import comparison_picture
-    from viz.pictures.memory import memory_picture
-    from viz.pictures.timeline import timeline_picture
-
-    _, what, format = suffix.split(".")
-    drawers = {"timeline": timeline_picture, "memory": memory_picture, "comparison": comparison_picture}
-    return drawers[what](scene, look).drawn(format, f"{scene.title}: {what}", shapes=look.shapes)
-
-
-def _draw_placed(scene: Scene, suffix: str) -> bytes:
-    """The graph with the device of every node written into it, for a TensorFlow program to import and run.
-
-    It is the user's own graph if the placer sees that, else the graph with expanded calls or lowered control flow:
-    nodes of functions have no devices of their own. Raise GraphError for a MetaGraph where there is none, and
-    for a graph that is larger than a message may be.
-    """
-    devices = [scene.assignment.name_of(row) for row in range(len(scene.graph))]
-    message = (placed_meta_graph if suffix == ".meta" else placed_graph_def)(scene.graph, devices)
-    return _written(message, "the placed graph is", text=suffix == ".pbtxt")
-
-
-def _written(message: Proto, what: str, *, text: bool) -> bytes:
-    """A message as text or binary. Raise GraphError where it is too large to be binary."""
-    if text:
-        return to_text(message).encode("utf-8")
-    return _whole(lambda: bytes(message.SerializeToString(deterministic=True)), what)
-
-
-def _whole(made: Callable[[], bytes], what: str) -> bytes:
-    try:
-        return made()
-    except (EncodeError, ValueError) as error:
-        raise GraphError(f"{what} larger than a message may be ({error}); a .pbtxt has no such bound") from None
 
 
 def _remark_on_placed(path: str, scene: Scene) -> str:
