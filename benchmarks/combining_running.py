@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any  # Any: JSON
 
+from placement.algorithms import TABLE, searches
 from simulator.graph.messages import GraphDef, MetaGraphDef, Proto
 from simulator.graph.text_format import parse
 from viz.command.again import command_again
@@ -43,9 +44,12 @@ class Call:
         return parser().read(self.words())
 
     def having(self, options: Mapping[str, str] = {}, *without: str, graph: Path | str | None = None) -> Call:
-        """The call with other options or another graph."""
-        kept = {name: value for name, value in self.options.items() if name not in without}
-        return Call(self.graph if graph is None else str(graph), {**kept, **options})
+        """The call with other options or another graph; without a budget that its algorithms would not spend."""
+        made = {name: value for name, value in self.options.items() if name not in without} | dict(options)
+        asked = [*made.get("--compare", made.get("--algorithm", "search")).split(","), made.get("--against", "heft")]
+        if not any(searches(one) for one in asked if one in TABLE):
+            made.pop("--budget", None)
+        return Call(self.graph if graph is None else str(graph), made)
 
     def __contains__(self, option: str) -> bool:
         return option in self.options

@@ -153,7 +153,7 @@ def by_its_name(case: Case) -> Iterator[str]:
              "--ps-strategy": "round_robin", "--pipeline": "1f1b", "--microbatches": "", "--engine": "auto",
              "--order": "auto", "--flavour": "auto", "--training": ""}  # fmt: skip
     given = {name: value for name, value in given.items() if name not in case.call and value}
-    if not case.trains or "--replicate" in case.call:
+    if case.call.options.get("--replicate") not in ("between", "both") or "ps" not in given.get("--cluster", ""):
         given.pop("--ps-strategy", None)
     if "--microbatches" not in case.call:
         given.pop("--pipeline", None)
