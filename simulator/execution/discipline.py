@@ -37,7 +37,7 @@ class Discipline:
         return self._none(self._faster != 0)
 
     @cached_property
-    def rests(self) -> Flags:
+    def slower(self) -> Flags:
         """[W] no held link is as slow as the route."""
         return self._none(self._faster <= 0)
 

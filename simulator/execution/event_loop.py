@@ -103,14 +103,14 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
         shared: SharedLinks,
         order: int,
         count: int,
-        tail: Ints,
+        rest_ns: Ints,
         limit: int,
         notes: int,
         control: Any,  # Any: the arrays of the hooks
     ) -> int:
         """Run a step of so many tasks: its makespan, or why there is none. With hooks it runs until these stop it.
 
-        `tail` is empty or says for each op how long the step takes at least from its start. A run that can't end by
+        `rest_ns` is empty or says for each op how long the step takes at least from its start. A run that can't end by
         `limit` is given up, also where a device with one lane has too much left to do. `notes`: what is noted of each
         task, the sum of TIMES and INSTANTS or 0.
 
@@ -133,7 +133,7 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
         began_in, ended_in, left_ns = state.began_in, state.ended_in, state.left_ns
         events, ops, ends_ns = events_of(state), len(merged), state.end_ns
         devices, routes, twice = len(idle), len(idle) + len(free_ns), 2 * count
-        fifo, ranked, executor, bounded = order == FIFO, order == PRIORITY, order == EXECUTOR, len(tail) > 0
+        fifo, ranked, executor, bounded = order == FIFO, order == PRIORITY, order == EXECUTOR, len(rest_ns) > 0
         released, sharing = tasks.released[0], tasks.shares[0]
         timing, noting = notes & TIMES > 0, notes & INSTANTS > 0
         now, size, turn, instant, left, news, waiting = 0, 0, 0, 0, count - 1, 1, 0
@@ -171,7 +171,7 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                                     starts += 1
                                 else:
                                     if bounded and other < ops:
-                                        if now + tail[other] > limit or now + left_ns[where] > limit:
+                                        if now + rest_ns[other] > limit or now + left_ns[where] > limit:
                                             return GIVEN_UP
                                         left_ns[where] -= length[other]
                                     if timing:
@@ -412,7 +412,7 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                     task = starting[at]
                     if bounded and task < ops:
                         where = resource[task]
-                        if now + tail[task] > limit or now + left_ns[where] > limit:
+                        if now + rest_ns[task] > limit or now + left_ns[where] > limit:
                             return GIVEN_UP
                         left_ns[where] -= length[task]
                     if timing:

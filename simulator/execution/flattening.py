@@ -159,7 +159,7 @@ def _places(tables: Tables, rule: Discipline) -> Places:
         held_ptr=rule.held.ptr,
         held=rule.held.item,
         even=rule.even,
-        rests=rule.rests,
+        slower=rule.slower,
         posts=flags([(tables.post >= 0).any()]),
         requests=flags([(routes.request_ns > 0).any() or (tables.turn_ns > 0).any()]),
         works=flags([works]),

@@ -91,7 +91,7 @@ class Places(NamedTuple):
     held_ptr: Ids  # [W+1]
     held: Ids  # [P] serial links, in order of the route: a transfer has one after the other to itself
     even: Flags  # [W] no link of `held` is faster than the slowest of the route: each is held as long as bytes take
-    rests: Flags  # [W] the slowest link of the route is none of `held`
+    slower: Flags  # [W] the slowest link of the route is none of `held`
     handed: Flags  # [W] a hand-over: no links
     requests: Flags  # [1] some request takes time, or some Recv waits for its turn
     posts: Flags  # [1] some Recv is posted late

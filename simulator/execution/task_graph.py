@@ -7,7 +7,7 @@
     pack        the processor at the source works, or the host of a GPU that copies; left out where there is no work
     links       one task for each serial link of the route, for the time of its bytes there; the next joins its link
                 when the one before it starts. Bytes of a later link that has no bytes to wait for go before all others
-    rest        the route has a slower link that is no serial one: what is left of its time after the first link
+    slower      the route has a slower link that is no serial one: what is left of its time after the first link
     arrive      the latency, once all links have had their time; with one link alone it is the `lag_ns` of its task
     latency     before bytes share links; a delay alone where the route has no serial link
     flow        bytes on shared links
@@ -18,8 +18,8 @@ posted when the step begins, its turn and the request are the time before which 
 
 Under TensorFlow's executor a thread at the source answers the request, which takes it no time but its turn.
 
-Tasks are numbered: ops, packs, unpacks, later links without bytes, links, flows, rests, arrivals, latencies, requests,
-answers, each in order of transfers; and the beginning of the step.
+Tasks are numbered: ops, packs, unpacks, later links without bytes, links, flows, slower ones, arrivals, latencies,
+requests, answers, each in order of transfers; and the beginning of the step.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class TaskGraph:
     arrive: Ids  # [X] its end is the arrival
     kind: Ids  # [J] `Kind` of each task; of the beginnings, which come last, that of an op
     transfer: Ids  # [J] of each task; -1: it is none of a transfer
-    tail_ns: Ints  # [J] latency with which its time ends, after its bytes
+    late_ns: Ints  # [J] latency with which its time ends, after its bytes
 
 
 class _Chains:
@@ -125,8 +125,8 @@ def lower(
     passing, held = made.number(early), made.number(~early)
     link = np.where(early, passing, held)
     flow = made.number(flows)
-    rest = made.number((links > 0) & (crossing.wire_ns > longest))
-    alone = (links == 1) & (rest < 0)
+    slower = made.number((links > 0) & (crossing.wire_ns > longest))
+    alone = (links == 1) & (slower < 0)
     arrive = made.number(~alone & ~flows & (links > 0))
     delay = made.number(((links == 0) & ~flows) | (flows & (crossing.latency_ns > 0)))
     request_ns = routes.request_ns[routes.pace[crossing.route]]
@@ -153,7 +153,7 @@ def lower(
     made.describe(Kind.UNPACK, unpack, crossing.unpack_ns, tables.home[crossing.target], each)
     made.describe(Kind.LINK, link, hold.ns, devices + hold.link, owner)
     made.describe(Kind.FLOW, flow, nbytes, devices + len(routes.link_names) + crossing.route, each)
-    made.describe(Kind.FLOW, rest, crossing.wire_ns - head, NOWHERE, each)
+    made.describe(Kind.FLOW, slower, crossing.wire_ns - head, NOWHERE, each)
     made.describe(Kind.LATENCY, arrive, crossing.latency_ns, NOWHERE, each)
     made.describe(Kind.LATENCY, np.where(flows, delay, _NONE), crossing.latency_ns, NOWHERE, each)
     made.describe(Kind.FLOW, np.where(flows, _NONE, delay), crossing.latency_ns + crossing.wire_ns, NOWHERE, each)
@@ -172,9 +172,9 @@ def lower(
     made.follow(answer, first)
     made.follow(pack, wire)
     made.follow(np.where(flows, delay, _NONE), flow)
-    last = np.where(place_on == 0, np.where(rest >= 0, rest, arrive)[owner], arrive[owner])
+    last = np.where(place_on == 0, np.where(slower >= 0, slower, arrive)[owner], arrive[owner])
     made.follow(link, np.where(alone[owner], _NONE, last))
-    made.follow(rest, arrive)
+    made.follow(slower, arrive)
     made.follow(end, unpack)
     made.edges.append((out[crossing.of_edge[crosses]], reader[crosses]))
 
@@ -184,15 +184,13 @@ def lower(
         length[task], resource[task], transfer[task] = columns
     onward = np.full(count, _NONE, np.int64)
     lag[first_link[alone]] = crossing.latency_ns[alone]
-    tail, lately = (
-        lag.copy(),
-        (links == 0) & ~flows & (routes.bytes_per_s[routes.pace[crossing.route]] > 0),
-    )  # not handed over
-    tail[delay[lately]] = crossing.latency_ns[lately]
+    late = lag.copy()
+    delayed = (links == 0) & ~flows & (routes.bytes_per_s[routes.pace[crossing.route]] > 0)  # not handed over
+    late[delay[delayed]] = crossing.latency_ns[delayed]
     release[first] = np.where(poster < 0, request_ns + tables.turn_ns[crossing.tensor], 0)
     onward[link[np.flatnonzero(place_on > 0) - 1]] = link[place_on > 0]
     arrival = np.full(count, _NONE, np.int64)
-    arrival[link] = np.where(rest < 0, arrive, _NONE)[owner]
+    arrival[link] = np.where(slower < 0, arrive, _NONE)[owner]
 
     source, target = (np.concatenate(column) for column in zip(*made.edges, strict=True))
     needs = np.bincount(target[target >= 0], minlength=count)
@@ -236,7 +234,7 @@ def lower(
         arrive=ids(end),
         kind=ids(kinds),
         transfer=ids(transfer),
-        tail_ns=ints(tail),
+        late_ns=ints(late),
     )
 
 

@@ -61,15 +61,15 @@ def trace_tasks(lowered: TaskGraph, tables: Tables, steps: Sequence[StepTimes]) 
     """The tasks of these steps with times, lanes and needs: those of the loop first, then those it does without."""
     tasks, (own, _, is_op, key, transfers) = lowered.tasks, _gathered(lowered, tables, steps)
     devices, links, count = len(tables.devices), len(tables.routes.link_names), len(own)
-    tail, asked = np.flatnonzero(lowered.tail_ns[own] > 0), np.flatnonzero(tasks.release_ns[own] > 0)
-    more = len(tail) + len(asked)
-    through = _joined([step.end_ns for step in steps]) - lowered.tail_ns[own]
+    late, asked = np.flatnonzero(lowered.late_ns[own] > 0), np.flatnonzero(tasks.release_ns[own] > 0)
+    more = len(late) + len(asked)
+    through = _joined([step.end_ns for step in steps]) - lowered.late_ns[own]
     released = _joined([step.release_ns for step in steps])[asked]
     posted = released - tasks.release_ns[own[asked]]
-    ready = np.concatenate([*(step.ready_ns for step in steps), through[tail], posted])
-    start = np.concatenate([*(step.start_ns for step in steps), through[tail], posted])
-    end = np.concatenate([through, through[tail] + lowered.tail_ns[own[tail]], released])
-    kind = np.concatenate([lowered.kind[own], np.repeat([Kind.LATENCY, Kind.REQUEST], [len(tail), len(asked)])])
+    ready = np.concatenate([*(step.ready_ns for step in steps), through[late], posted])
+    start = np.concatenate([*(step.start_ns for step in steps), through[late], posted])
+    end = np.concatenate([through, through[late] + lowered.late_ns[own[late]], released])
+    kind = np.concatenate([lowered.kind[own], np.repeat([Kind.LATENCY, Kind.REQUEST], [len(late), len(asked)])])
     of = np.where(is_op, np.cumsum(is_op) - 1, np.searchsorted(transfers, key))
     where, nothing = tasks.resource[own], np.full(more, -1)
     resource = np.where(where < devices + links, np.maximum(where, -1), -1)
@@ -80,11 +80,11 @@ def trace_tasks(lowered: TaskGraph, tables: Tables, steps: Sequence[StepTimes]) 
         lane = np.where((where >= 0) & (where < devices), given, lane)
     else:
         lane += pack_lanes(resource, start[:count], end[:count], lane >= 0, tables.lanes)
-    source, target, event = _needs(lowered, steps, own, tail, asked)
+    source, target, event = _needs(lowered, steps, own, late, asked)
     by_target = stable_order(target)
     return TraceTasks(
         kind=ids(kind),
-        of=ids(np.concatenate([of, of[tail], of[asked]])),
+        of=ids(np.concatenate([of, of[late], of[asked]])),
         resource=ids(np.concatenate([resource, nothing])),
         lane=ids(np.concatenate([lane, nothing])),
         ready_ns=ints(ready),
@@ -98,16 +98,16 @@ def trace_tasks(lowered: TaskGraph, tables: Tables, steps: Sequence[StepTimes]) 
 
 
 def _needs(
-    lowered: TaskGraph, steps: Sequence[StepTimes], own: Rows, tail: Rows, asked: Rows
+    lowered: TaskGraph, steps: Sequence[StepTimes], own: Rows, late: Rows, asked: Rows
 ) -> tuple[Rows, Rows, Rows]:
     """[E] rows of tasks, rows that need their events, and these events."""
     tasks, count, sizes = lowered.tasks, len(own), np.array([len(step.tasks) for step in steps], np.int64)
     begin = np.repeat(np.cumsum(sizes) - sizes, sizes)  # row with which the step of each begins
     place = np.full(len(lowered.kind), -1)  # of each task in its step
     place[own] = np.arange(count) - begin
-    latency, request = count + np.arange(len(tail)), count + len(tail) + np.arange(len(asked))
+    latency, request = count + np.arange(len(late)), count + len(late) + np.arange(len(asked))
     ended = np.arange(count)  # the row whose end is that of the task
-    ended[tail] = latency
+    ended[late] = latency
     told = tasks.next_to[own] - tasks.next_from[own]
     at = np.repeat(tasks.next_from[own] - np.cumsum(told) + told, told) + np.arange(told.sum())
     by, successor = np.repeat(np.arange(count), told), tasks.successor[at]
@@ -116,9 +116,9 @@ def _needs(
     by, reader, event = by[inside], reader[inside], np.where(successor[inside] < 0, Event.FIRST, Event.END)
     on = np.flatnonzero(tasks.onward[own] >= 0)
     return (
-        np.concatenate([ended[by], on, tail, request]),
+        np.concatenate([ended[by], on, late, request]),
         np.concatenate([begin[by] + reader, begin[on] + place[tasks.onward[own[on]]], latency, asked]),
-        np.concatenate([event, np.full(len(on), Event.START), np.full(len(tail) + len(asked), Event.END)]),
+        np.concatenate([event, np.full(len(on), Event.START), np.full(len(late) + len(asked), Event.END)]),
     )
 
 

@@ -72,7 +72,9 @@ def _clear(laid: Laid, own: Arena, order: int) -> None:
             threads.unlaunched[op], threads.merged[op] = tasks.needs[op], False
 
 
-def play_one(laid: Laid, own: Arena, device: Ids, order: int, ranked: Ids, tail: Ints, limit: int, notes: int) -> int:
+def play_one(
+    laid: Laid, own: Arena, device: Ids, order: int, ranked: Ids, rest_ns: Ints, limit: int, notes: int
+) -> int:
     """Run the step with its ops on these devices [n]: its makespan, or why there is none (see `event_loop`).
 
     `ranked` [n] are ops in order of priority; the order PRIORITY alone reads it. If INSTANTS are noted, `Lives.peak`
@@ -86,12 +88,12 @@ def play_one(laid: Laid, own: Arena, device: Ids, order: int, ranked: Ids, tail:
     if order == EXECUTOR:
         for op in range(len(device)):
             threads.device[op] = device[op]
-    add_up_work(laid, own, len(tail))
+    add_up_work(laid, own, len(rest_ns))
     _clear(laid, own, order)
     if order == FIFO and notes == 0:
-        makespan: int = _makespan_loop(tasks, state, threads, flows, shared, FIFO, count, tail, limit, 0, ())
+        makespan: int = _makespan_loop(tasks, state, threads, flows, shared, FIFO, count, rest_ns, limit, 0, ())
     else:
-        makespan = _loop(tasks, state, threads, flows, shared, order, count, tail, limit, notes, ())
+        makespan = _loop(tasks, state, threads, flows, shared, order, count, rest_ns, limit, notes, ())
     if notes & INSTANTS and makespan >= 0:
         _measure(laid, own, device, transfers)
     return makespan
@@ -105,7 +107,7 @@ def _play(
     chosen: Ids,
     order: int,
     ops: Rows,
-    tail: Ints,
+    rest_ns: Ints,
     limit: int,
     notes: int,
     makespans: Ints,
@@ -131,7 +133,7 @@ def _play(
         if makespans[run] < 0:
             continue
         ranked = ops[min(run, len(ops) - 1)] if order == PRIORITY else device
-        makespans[run] = play_one(laid, own, device, order, ranked, tail, limit, notes)
+        makespans[run] = play_one(laid, own, device, order, ranked, rest_ns, limit, notes)
         if notes & INSTANTS and makespans[run] >= 0:
             for where in range(devices):
                 peaks[run, where] = own.lives.peak[where]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _COUNTABLE_NS = 2.0**61 * 0.999  # a sum of times above this is left to the specification, which is exact
 _LOW = 0xFFFFFFFF
 # places in `Found.counts`: tasks of each kind, in the order of their numbers
-PACKS, UNPACKS, PASSING, LINKS, FLOWS, RESTS, ARRIVALS, DELAYS, REQUESTS, ANSWERS, KINDS = range(11)
+PACKS, UNPACKS, PASSING, LINKS, FLOWS, SLOWER, ARRIVALS, DELAYS, REQUESTS, ANSWERS, KINDS = range(11)
 
 
 def bytes_ns(nbytes: int, rate: int) -> int:
@@ -190,9 +190,11 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                     else:
                         counts[PASSING if nbytes == 0 else LINKS] += links - 1
                         counts[LINKS] += 1
-                        rest = places.rests[path] and wire_ns > _longest(places, shared, carried, nbytes, path, wire_ns)
-                        counts[RESTS] += rest
-                        counts[ARRIVALS] += rest or links > 1
+                        slower = places.slower[path] and wire_ns > _longest(
+                            places, shared, carried, nbytes, path, wire_ns
+                        )
+                        counts[SLOWER] += slower
+                        counts[ARRIVALS] += slower or links > 1
                     if nodes.post[carried] >= 0:
                         counts[REQUESTS] += places.request_ns[pace] > 0
                         threaded = order == EXECUTOR and cpu[source] and places.send_cores[pace] == 1
@@ -304,14 +306,14 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
             lag_ns[end], onward[end], arrival[end] = late, -1, -1
             wire = end
         else:
-            rest = -1
-            if places.rests[path] and wire_ns > _longest(places, shared, tensor, nbytes, path, wire_ns):
-                rest = _new(at_number, RESTS)
-            if rest >= 0 or links > 1:
+            slower = -1
+            if places.slower[path] and wire_ns > _longest(places, shared, tensor, nbytes, path, wire_ns):
+                slower = _new(at_number, SLOWER)
+            if slower >= 0 or links > 1:
                 end = _new(at_number, ARRIVALS)
                 length[end], resource[end], needs[end] = late, NOWHERE, links
                 own.state.links_ns[end] = 0
-            arriving = -1 if rest >= 0 else end
+            arriving = -1 if slower >= 0 else end
             before = -1
             for place in range(from_place, to_place):
                 one = _new(at_number, PASSING if place > from_place and nbytes == 0 else LINKS)
@@ -325,10 +327,10 @@ def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: i
                 if end < 0:
                     lag_ns[one] = late
                     end = one
-                elif before < 0 and rest >= 0:
-                    length[rest], resource[rest], needs[rest] = wire_ns - length[one], NOWHERE, 1
-                    _follow(tasks, free, one, rest)
-                    _follow(tasks, free, rest, end)
+                elif before < 0 and slower >= 0:
+                    length[slower], resource[slower], needs[slower] = wire_ns - length[one], NOWHERE, 1
+                    _follow(tasks, free, one, slower)
+                    _follow(tasks, free, slower, end)
                 elif arriving < 0:
                     _follow(tasks, free, one, end)
                 before = one

@@ -40,12 +40,12 @@ def _go_on(
     shared: SharedLinks,
     control: Control,
     order: int,
-    tail: Ints,
+    rest_ns: Ints,
     why: Ints,
 ) -> None:
     """Go on with the run without Python's lock; `why` [1]: the reason for which it stopped."""
     notes = TIMES if control.rules.numbers[RECORDED] > 0 else 0
-    why[0] = _loop(tasks, state, threads, flows, shared, order, len(tasks.length), tail, LATEST, notes, control)
+    why[0] = _loop(tasks, state, threads, flows, shared, order, len(tasks.length), rest_ns, LATEST, notes, control)
 
 
 _LOOPS = [Parameter(Table(kind), (kind,)) for kind in (Tasks, State, Threads, Flows, SharedLinks)]
