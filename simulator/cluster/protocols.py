@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from simulator.errors import ClusterError
-from simulator.units import Bytes, Nanos, is_whole, show_nanos
+from simulator.units import PS_PER_NS, Bytes, Nanos, is_whole, show_nanos
 from simulator.wording import choices
 
 MAX_LATENCY_NS: Nanos = 10**15  # 11 days; the sum over any route stays far from 2^63
@@ -44,7 +44,7 @@ class Protocol:
             if field.name not in ("name", "source", "threads") and not (is_whole(value) and 0 <= value <= most):
                 raise ClusterError(
                     f"Protocol {self.name!r} has {field.name} {value}; give whole numbers from 0 to {most:,} {unit}, "
-                    f"that is {show_nanos(most // 1000 if unit == 'ps' else most)}."
+                    f"that is {show_nanos(most // PS_PER_NS if unit == 'ps' else most)}."
                 )
         if not (is_whole(self.threads) and 0 <= self.threads <= MAX_THREADS):
             raise ClusterError(
@@ -63,11 +63,11 @@ class Protocol:
 
     def pack_ns(self, nbytes: Bytes) -> Nanos:
         """Work at the sender for a message of that size, rounded up."""
-        return self.send_ns + -(-nbytes * self.send_ps_per_byte // 1000)
+        return self.send_ns + -(-nbytes * self.send_ps_per_byte // PS_PER_NS)
 
     def unpack_ns(self, nbytes: Bytes) -> Nanos:
         """Work at the receiver for a message of that size, rounded up."""
-        return self.receive_ns + -(-nbytes * self.receive_ps_per_byte // 1000)
+        return self.receive_ns + -(-nbytes * self.receive_ps_per_byte // PS_PER_NS)
 
 
 def lane_ns(work_ns: Nanos, cores: int) -> Nanos:
