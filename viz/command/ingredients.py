@@ -80,7 +80,7 @@ class Programs:
 def read_inputs(request: Request, say: Say) -> Ingredients:
     """Load what the request names. Raise SimvizError if a file, a name or a figure of it is wrong."""
     say("loading the graph")
-    profile = None if request.profile is None else read_profile(request.profile)  # before anything takes long
+    profile = _profile(request)  # before anything takes long
     instance = read_instance(request.graph)
     if instance is not None:
         return _of_instance(request, instance, say)
@@ -129,7 +129,7 @@ def changed_inputs(
     Nothing is read again; with `batch` shapes are found again, and measured times change as estimates do. Raise
     SimvizError as `read_inputs` does.
     """
-    profile = None if request.profile is None else read_profile(request.profile)
+    profile = _profile(request)
     request = replace(request.having(given.observed), profile=profile, batch=batch or request.batch)
     graph = given.graph if given.training is None else given.training.source
     if batch is not None:
@@ -146,7 +146,7 @@ def repriced(request: Request, given: Ingredients, cluster: Cluster) -> Ingredie
 
     Raise SimvizError as `read_inputs` does.
     """
-    profile = None if request.profile is None else read_profile(request.profile)
+    profile = _profile(request)
     request, training = replace(request.having(given.observed), profile=profile), given.training
     if training is None:
         return replace(given, cluster=cluster, costs=price(request, given.graph, cluster))
@@ -258,6 +258,10 @@ def _observe(request: Request, bounds: ObserveRequest, graph: Graph, feeds: tupl
     return observe_step(graph, step=step, time_s=time_s, memory_bytes=bounds.memory_bytes)
 
 
+def _profile(request: Request) -> Profile | None:
+    return None if request.profile is None else read_profile(request.profile)
+
+
 def _cluster(request: Request, graph: Graph, profile: Profile | None) -> Cluster:
     named = request.cluster
     cluster = default_cluster(graph, ignored=request.ignore_devices) if named is None else load_cluster(named)
@@ -282,7 +286,7 @@ def _priced(
     described: Cluster | None = None,
 ) -> CostTable:
     """The estimate; over it the times of an observed step, and over these those of files, which the user chose."""
-    costs = estimate(graph, cluster, None if request.profile is None else read_profile(request.profile))
+    costs = estimate(graph, cluster, _profile(request))
     if request.simulation.observed is not None:
         costs = with_observed_costs(costs, request.simulation.observed, graph, cluster)
     return with_measured(costs, measured, graph, cluster, described=described) if measured else costs
