@@ -27,10 +27,9 @@ from simulator.execution.routes import Pace, alone_ns
 from simulator.execution.tables import Tables
 from simulator.graph.graph import Graph
 from simulator.placer.constraints import Constraints
+from simulator.units import NEVER as NEVER
 from simulator.units import Bytes, Nanos, show_bytes
 from simulator.wording import counted, repr_of, some
-
-NEVER: Nanos = 2**61  # arrival where there is no route: later than everything, and safe to add to
 
 
 @dataclass(frozen=True, eq=False)

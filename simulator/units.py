@@ -24,6 +24,7 @@ _QUANTITY = re.compile(r"\s*([0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,3}
 FIGURES = 4  # digits of a number without a unit
 SECOND_NS: Nanos = 10**9
 PS_PER_NS = 1000
+NEVER: Nanos = 2**61  # where no route leads: later than any other time, and safe to add to
 DAY_NS: Nanos = 24 * 3600 * SECOND_NS  # the longest op or step that is believed
 MAX_QUANTITY = 2**62  # every parsed quantity must fit a signed 64-bit integer with room to add
 

@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.assignment import Bound as Bound
-from simulator.bounds.classes import NEVER, TO_GPU, TO_HOST, Classes, apart_ns, changes_ns, classes_of, gates
+from simulator.bounds.classes import TO_GPU, TO_HOST, Classes, apart_ns, changes_ns, classes_of, gates
 from simulator.bounds.heads import Predecessors, Room, heads
 from simulator.bounds.loads import Load, link_bound, work_bound
 from simulator.columns import Flags, by_key
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
-from simulator.units import Nanos
+from simulator.units import NEVER, Nanos
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints, positions
 from simulator.execution.routes import SAME_DEVICE, Pace, alone_ns
-from simulator.units import Bytes, Nanos
+from simulator.units import NEVER, Bytes, Nanos
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from simulator.execution.tables import Tables
     from simulator.placer.constraints import Constraints
 
-NEVER: Nanos = 2**61  # later than any other time, and far from overflow
 _MOST = 12  # classes; the time of a path grows with their square
 
 Matrix = npt.NDArray[np.int64]

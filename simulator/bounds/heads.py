@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from simulator.bounds.classes import NEVER
 from simulator.columns import Ints
+from simulator.units import NEVER
 
 
 class Predecessors(NamedTuple):

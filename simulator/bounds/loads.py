@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.bounds.classes import NEVER
 from simulator.columns import alike
 from simulator.execution.discipline import discipline
-from simulator.units import Nanos
+from simulator.units import NEVER, Nanos
 
 if TYPE_CHECKING:
     from simulator.bounds.classes import Classes

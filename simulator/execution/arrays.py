@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints
 
-NEVER = 2**62
+INFINITE = 2**62  # no limit, or no instant
 SAFE_BYTES = 2**33  # up to here bytes times 10**9 fit a signed 64-bit integer
 MAX_NS = 2**61  # no sum of times may pass this: twice it still fits a signed 64-bit integer
 # resources of a delay, of a task that ends when it is ready, and of one about which a controller is asked then
@@ -140,7 +140,7 @@ class Flows(NamedTuple):
     users: Annotated[Ids, "L"]  # how many
     many: Annotated[Ids, "L"]  # flows of all of them
     load: Annotated[Ints, "L"]  # bytes per second of all of them; of thousands of links of MAX_RATE 64 bits hold it
-    level: Annotated[Ints, "L"]  # share at which it fixes the rate of flows; NEVER: of none
+    level: Annotated[Ints, "L"]  # share at which it fixes the rate of flows; INFINITE: of none
     least: Annotated[Ints, "L"]  # share that it can give at least
     link_seen: Annotated[Ids, "L"]  # round in which it is filled anew
     span: Annotated[Ids, "L"]  # links that are filled anew

@@ -16,7 +16,7 @@ from simulator.errors import DeadlockError
 from simulator.execution.arrays import (
     CODES,
     EXECUTOR,
-    NEVER,
+    INFINITE,
     PRIORITY,
     STUCK,
     TIMES,
@@ -141,7 +141,7 @@ def _played(tables: Tables, lowered: TaskGraph, contention: str, order: int) -> 
     """Run the plain loop: the makespan, or STUCK, and the state that remains."""
     tasks = lowered.tasks
     parts = [listed(part) for part in (tasks, *parts_of(tables, lowered, tasks, contention, order))]
-    found = _play(*parts, order, len(tasks.length), [], NEVER, TIMES, ())
+    found = _play(*parts, order, len(tasks.length), [], INFINITE, TIMES, ())
     return found, parts[1], parts[2]
 
 
@@ -214,7 +214,7 @@ def _sharing(tables: Tables, tasks: Tasks, contention: str) -> tuple[SharedLinks
     route = tasks.resource[tasks.resource >= len(tables.devices) + links] - len(tables.devices) - links
     base = np.append(0, np.cumsum(np.bincount(route, minlength=routes)))[:-1]
     sizes = {"W": routes, "L": links, "U": len(shared.link), "F": len(route), "2": 2}
-    return shared, filled(Flows, sizes, base=base, rank=np.full(routes, -1), level=np.full(links, NEVER))
+    return shared, filled(Flows, sizes, base=base, rank=np.full(routes, -1), level=np.full(links, INFINITE))
 
 
 def deadlock(tables: Tables, ready: Column) -> DeadlockError:

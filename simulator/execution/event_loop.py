@@ -35,8 +35,8 @@ from simulator.execution.arrays import (
     EXECUTOR,
     FIFO,
     GIVEN_UP,
+    INFINITE,
     INSTANTS,
-    NEVER,
     PRIORITY,
     STUCK,
     TIMES,
@@ -430,7 +430,7 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
             if waiting > 0:
                 for at in range(waiting):
                     fresh[at] = later[at]
-            upcoming = NEVER
+            upcoming = INFINITE
             if size > 0:
                 upcoming = first(events)[0]
             if sharing:
@@ -444,10 +444,10 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                     progress[0], progress[1], progress[2], progress[5] = now, size, turn, news
                     stopped: int = progress[4]
                     return stopped
-                if upcoming == NEVER:
+                if upcoming == INFINITE:
                     progress[0], progress[1] = now, size
                     return STUCK
-            if upcoming == NEVER:
+            if upcoming == INFINITE:
                 break
             if upcoming > now:
                 instant += 1

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simulator.execution.arrays import NEVER
+from simulator.execution.arrays import INFINITE
 
 if TYPE_CHECKING:
     from simulator.columns import Ids
@@ -122,7 +122,7 @@ def finish(flows: Flows, now: int, turn: int, ended: Ids, ending: int) -> int:
         while flows.active[route] > 0 and flows.key[flows.base[route]] <= flows.served[route]:
             ended[ending] = _leave(flows, route)
             ending += 1
-        next_ns[route] = NEVER
+        next_ns[route] = INFINITE
         _put(route, 0, flows, sizes[0])
     return ending
 
@@ -168,7 +168,7 @@ def _limit(flows: Flows, shared: SharedLinks, routes: int, turn: int) -> None:
     """Find how much caps, and links that are not filled anew, let each route have; and where in the order."""
     for at in range(routes):
         route = flows.part[at]
-        most, by = NEVER, 0
+        most, by = INFINITE, 0
         if shared.cap[route] > 0:
             most, by = shared.cap[route], route - len(shared.cap)
         for place in range(shared.link_ptr[route], shared.link_ptr[route + 1]):
@@ -197,16 +197,16 @@ def _pour(flows: Flows, shared: SharedLinks, links: int) -> None:
     trial, trial_by = flows.trial, flows.trial_by
     for at in range(links):
         one = span[at]
-        level[one], least[one] = NEVER, NEVER
+        level[one], least[one] = INFINITE, INFINITE
         if many[one] > 0:
             least[one] = shared.capacity[one] // many[one]
     while links > 0:
-        low, one, where = NEVER, 0, 0
+        low, one, where = INFINITE, 0, 0
         for at in range(links):
             other = span[at]
             if least[other] < low or (least[other] == low and other < one):
                 low, one, where = least[other], other, at
-        if low == NEVER:
+        if low == INFINITE:
             return
         left, waiting, first = shared.capacity[one], 0, shared.user_ptr[one]
         for place in range(first, first + flows.users[one]):
@@ -244,7 +244,7 @@ def _reach(flows: Flows, shared: SharedLinks, routes: int, links: int, turn: int
         for place in range(shared.link_ptr[route], shared.link_ptr[route + 1]):
             one = shared.link[place]
             flows.load[one] += more
-            if flows.level[one] < NEVER or flows.load[one] + flows.many[one] > shared.capacity[one]:
+            if flows.level[one] < INFINITE or flows.load[one] + flows.many[one] > shared.capacity[one]:
                 links = _add(flows, one, links, turn)
     return links
 
@@ -274,7 +274,7 @@ def _fill(flows: Flows, shared: SharedLinks, turn: int) -> int:
 
 
 def settle(flows: Flows, shared: SharedLinks, now: int, turn: int) -> int:
-    """Give flows that a change reaches their max-min rates: when the first of all flows ends; NEVER: none does."""
+    """Give flows that a change reaches their max-min rates: when the first of all flows ends; INFINITE: none does."""
     next_ns, rate, share, sizes = flows.next_ns, flows.rate, flows.share, flows.sizes
     if sizes[1] > 0:
         for at in range(_fill(flows, shared, turn)):
@@ -297,4 +297,4 @@ def settle(flows: Flows, shared: SharedLinks, now: int, turn: int) -> int:
                     sizes[0] += 1
                 _put(route, flows.rank[route], flows, sizes[0])
         sizes[1] = 0
-    return next_ns[flows.soonest[0]] if sizes[0] > 0 else NEVER
+    return next_ns[flows.soonest[0]] if sizes[0] > 0 else INFINITE

@@ -20,7 +20,7 @@ from simulator.cluster.contention import CONTENTIONS
 from simulator.columns import ids, ints
 from simulator.errors import ClusterError, DeadlockError, InfeasibleError, SimvizError
 from simulator.execution import engine
-from simulator.execution.arrays import NEVER, SAFE_BYTES
+from simulator.execution.arrays import INFINITE, SAFE_BYTES
 from simulator.execution.compiled.engine import play
 from simulator.execution.evaluate import BLOCK, OVER, evaluate, evaluate_with_peaks
 from simulator.execution.flattening import laid_out, workspace
@@ -346,7 +346,7 @@ def test_arrays_for_which_the_loop_is_not_compiled_are_refused() -> None:
     tables, _ = network(20)
     rows, nothing = ids(np.zeros((1, 20))), ids(np.zeros((0, 20)))
     makespan, peaks = np.zeros(1, np.int64), np.zeros((0, 0), np.int64)
-    given = (rows, ids(range(20)), ids([0]), 0, nothing, ints([]), NEVER, 0, makespan, peaks)
+    given = (rows, ids(range(20)), ids([0]), 0, nothing, ints([]), INFINITE, 0, makespan, peaks)
     with workspace(tables, "serial") as work:
         laid, own, waits = work.laid, work.arena, work.laid.nodes.waits
         play(laid, own, *given)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.execution.arrays import NEVER, Flows, SharedLinks, filled, listed
+from simulator.execution.arrays import INFINITE, Flows, SharedLinks, filled, listed
 from simulator.execution.sharing import finish, join, settle
 from tests.execution.reference_shares import shares
 
@@ -39,14 +39,16 @@ def begin_and_end_flows(chance: random.Random) -> tuple[int, int]:
     )
     axes = {"W": routes, "L": links, "U": len(link), "F": ROOM * routes, "2": 2}
     base = np.arange(routes) * ROOM
-    flows: Flows = listed(filled(Flows, axes, base=base, rank=np.full(routes, -1), level=np.full(links, NEVER)))
+    flows: Flows = listed(filled(Flows, axes, base=base, rank=np.full(routes, -1), level=np.full(links, INFINITE)))
     known = looked_at = now = 0
     active = [0] * routes
     of_task = dict[int, int]()
     ended: Any = [0] * (ROOM * routes)  # Any: a list in the place of an array
-    upcoming = NEVER
+    upcoming = INFINITE
     for turn in range(1, 60):
-        now = upcoming if upcoming < NEVER and chance.random() < 0.6 else min(now + chance.randrange(10**6), upcoming)
+        now = (
+            upcoming if upcoming < INFINITE and chance.random() < 0.6 else min(now + chance.randrange(10**6), upcoming)
+        )
         for at in range(finish(flows, now, turn, ended, 0)):
             active[of_task.pop(ended[at])] -= 1
         for _ in range(chance.choice([0, 1, 1, 2, 5])):

@@ -160,13 +160,7 @@ def refined_inputs(request: Request, given: Ingredients, say: Say) -> tuple[Ingr
 
     graph, step, cluster = given.graph, given.step, given.cluster
     found = refine(
-        graph,
-        cluster,
-        step=step,
-        costs=given.costs,
-        options=request.simulation,
-        say=say,
-        **request.placing(say),
+        graph, cluster, step=step, costs=given.costs, options=request.simulation, say=say, **request.placing(say)
     )
     prepared = prepare(graph, step, cluster, found.costs, request.simulation)
     return replace(given, costs=found.costs, prepared=prepared), found

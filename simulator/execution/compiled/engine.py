@@ -11,8 +11,8 @@ from simulator.columns import ids, ints
 from simulator.execution.arrays import (
     EXECUTOR,
     FIFO,
+    INFINITE,
     INSTANTS,
-    NEVER,
     PRIORITY,
     REFUSED,
     TIMES,
@@ -61,7 +61,7 @@ def _clear(laid: Laid, own: Arena, order: int) -> None:
             base += own.found.flows[route]
         for link in range(len(flows.users)):
             flows.users[link], flows.many[link], flows.load[link] = 0, 0, 0
-            flows.level[link], flows.link_seen[link] = NEVER, 0
+            flows.level[link], flows.link_seen[link] = INFINITE, 0
         flows.sizes[0], flows.sizes[1] = 0, 0
     if order == EXECUTOR:
         for lane in range(len(threads.free)):
@@ -290,7 +290,7 @@ def run_one(
     if order == PRIORITY:
         ranked = np.argsort(tasks.rank[: len(tables)])[None].astype(np.int32)
     column, first = ids(np.arange(len(tables))), ids([0])
-    given = (ids(lowered.device[None]), column, first, order, ids(ranked), ints([]), NEVER, TIMES)
+    given = (ids(lowered.device[None]), column, first, order, ids(ranked), ints([]), INFINITE, TIMES)
     with workspace(tables, contention) as own:
         own.run(play, *given, makespan, np.zeros((0, 0), np.int64))
         if makespan[0] < 0:

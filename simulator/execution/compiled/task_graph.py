@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.execution.arrays import AT_ONCE, EXECUTOR, NEVER, NOWHERE, PRIORITY, REFUSED, SAFE_BYTES
+from simulator.execution.arrays import AT_ONCE, EXECUTOR, INFINITE, NOWHERE, PRIORITY, REFUSED, SAFE_BYTES
 from simulator.execution.event_queue import sort
 from simulator.execution.layouts import Arena, Laid, Places
 from simulator.execution.sharing import MAX_FLOW_BYTES
@@ -84,7 +84,7 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
     group_of, leader, leads, brought = found.group_of, found.leader, found.leads, found.brought
     works, noting = places.works[0], notes > 0
     task, chained = places.task, len(places.task) > 0
-    transfers, slowest, total = 0, NEVER, 0.0
+    transfers, slowest, total = 0, INFINITE, 0.0
     for at in range(KINDS):
         counts[at] = 0
     for path in range(len(found.flows) if len(laid.shared.link) > 0 else 0):
