@@ -24,9 +24,10 @@ from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import decisions_of
 from placement.search.filling import filled
 from placement.search.judge import Candidate, Judge, as_ops, fewest
+from placement.search.ordering import orders
 from placement.search.starts import Listed, apart, ask, cuts, fitting, layers, lists
 from placement.search.tidying import tidied
-from placement.search.walk import NEAR, Progress, Walker, orders
+from placement.search.walk import NEAR, Progress, Walker
 from placement.search.walks import side_by_side
 from simulator.assignment import SearchRecord
 from simulator.columns import Ids, Ints
@@ -77,7 +78,7 @@ def search(problem: Problem) -> Plan:
             for start in fewest(found, _ORDERED):
                 found += [
                     judge.judge(f"order by {name}", start.device, ops)
-                    for name, ops in orders(walker, start)
+                    for name, ops in orders(judge, start)
                     if judge.left()
                 ]
             found, progress = side_by_side(walker, fewest(found, _WALKED))

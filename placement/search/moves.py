@@ -20,12 +20,11 @@ if TYPE_CHECKING:
 
 # places in `Walk.counts`
 TRIED, ACCEPTED, IMPROVED, CURRENT, BEST, BEST_OVER, PLAYED, SPENT, COUNTS = range(9)
-ORDER, TIGHT, HEAT, PER_BYTE, SHIFTING, RULES = range(6)  # places in `Walk.rules`
+ORDER, TIGHT, HEAT, PER_BYTE, SHIFTING, WHOLE, SIZES, RULES = range(8)  # places in `Walk.rules`
 ODDS = 1024  # entries of `Walk.odds`
 ODD_BITS, HEAT_BITS, OVER_BITS = 12, 8, 20  # of fractions: of `Walk.odds`, of a temperature, of the price of a byte
 _NEVER = 2**61
 _AIMED, _NEAR, _PULLED, _ALIKE, _SWAPPED = 600, 600, 300, 800, 100  # chances of moves, in thousandths
-_WHOLE = 550  # a layer moves instead of a stretch
 _LONGER = 750  # chance that a stretch is twice as long
 _TRUSTED = 750  # of so many moves those are refused with which the step likely ends late
 _DOUBT = 6  # late: by more than a 64th of the limit
@@ -69,7 +68,7 @@ class Walk(NamedTuple):
     on_path: Ints  # [1] how many there are
     counts: Ints  # [COUNTS]
     rules: Ints  # [RULES] HEAT is a temperature in ns, with HEAT_BITS; PER_BYTE is in ns, with OVER_BITS; of a thousand
-    # moves SHIFTING change the order
+    # moves SHIFTING change the order, and of as many others WHOLE set a layer of one of the first SIZES elsewhere
     random: Ints  # [1] state of the generator
     odds: Ints  # [ODDS] how much slower a move may make the step, in temperatures, each equally likely
 
@@ -125,9 +124,9 @@ def move(groups: Groups, walk: Walk) -> int:
             group, here, there = other, there, here
     if here == there or groups.allowed[group * devices + there] == 0:
         return 0
-    whole = below(walk, 1000) < _WHOLE
+    whole = below(walk, 1000) < walk.rules[WHOLE]
     if whole:
-        order = below(walk, len(groups.member) // many) * many
+        order = below(walk, min(walk.rules[SIZES], len(groups.member) // many)) * many
         begin, until = groups.begin[order + group], groups.until[order + group]
     else:
         order = below(walk, len(groups.order) // many) * many

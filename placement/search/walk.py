@@ -10,6 +10,9 @@ change the order of ops where it was that of ready times. The path is looked for
 budget is given, idle cycles end the walk. Any walk ends that has judged `limits.PATIENCE` times as many as its best
 took.
 
+A race of eight short cycles goes before. These are three times as hot, and large layers alone move: which of them are
+together on a device is seldom changed later. Of what they find the best is the first start.
+
 All numbers in the walk are whole, so that it is the same on every machine.
 """
 
@@ -18,19 +21,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
+from typing import NamedTuple
 
 import numpy as np
 
-from placement.problem import NEVER
-from placement.scheduling.ranks import ranks_on
 from placement.search.ahead import ahead_of
 from placement.search.critical import SPREAD
 from placement.search.decisions import Decisions, Vector
 from placement.search.gathering import sizes
 from placement.search.judge import Candidate, Judge, as_ops
+from placement.search.ordering import by_start, orders
 from placement.search.tidying import tidied
 from simulator import limits
-from simulator.columns import Ids, by_key
+from simulator.columns import by_key
 from simulator.execution.arrays import PRIORITY
 
 _HOT, _COLD = 0.003, 1e-5  # temperatures, as shares of the makespan
@@ -38,8 +41,21 @@ _SHARE_BITS = 40  # of fractions of these
 _COOLING = [round(_HOT * (_COLD / _HOT) ** (at / 64) * 2**_SHARE_BITS) for at in range(65)]  # within a cycle
 NEAR = 103  # a start that takes more than so many hundredths of the best is not walked from
 _GROWTH = 1.5
-_WARM, _COOL = 10, 1  # temperatures of cycles in turn, in tenths of the hottest one above
-_REHEATED = (10, 30, 100)  # after idle cycles, by their number
+
+
+class Pace(NamedTuple):
+    """How a cycle goes."""
+
+    tenths: int  # temperatures, in tenths of those above
+    whole: int = 550  # of a thousand moves so many set a layer elsewhere, the others a stretch
+    sizes: int = 2**31  # of layers that move, the largest first
+
+
+_WARM, _COOL = Pace(10), Pace(1)  # of cycles in turn
+_REHEATED = (_WARM, Pace(30), Pace(100))  # after idle cycles, by their number
+_RACING = Pace(30, whole=1000, sizes=4)
+_RACES, _RACE = 8, 4  # so many cycles race, each for so great a part of the first one's length
+_RACED = 3_000  # ops: in larger steps a race would take half of the judgements that are made by default
 _SHIFTED = 200  # of a thousand moves change the order of ops
 _FIRST, _SLICE = 0.25, 0.02  # the most that the first cycle and a slice take, in `Judge.steps`'s seconds
 _TURNS = 16  # the first cycle tries each group on each device so often at most
@@ -107,21 +123,19 @@ class Walker:
         self.resident = np.array(decisions.problem.resident, np.int64)
         tables = decisions.problem.tables
         self.bytes_ = 3 * int(tables.tensor_bytes.sum() + tables.resident_bytes.sum() + tables.scratch_bytes.sum())
+        self.first = min(judge.steps(_FIRST), _TURNS * len(self.groups.allowed))  # judgements of a walk's first cycle
         self.looped = len(np.unique(decisions.problem.tables.node)) < n  # some node is several ops, of one priority
 
-    def cycle(self, start: Candidate, length: int, tenths: int, progress: Progress) -> Candidate:
-        """Walk from a start for so many judgements, cooling: the best that was found, or the start.
-
-        Temperatures are so many tenths of `_COOLING`.
-        """
+    def cycle(self, start: Candidate, length: int, pace: Pace, progress: Progress) -> Candidate:
+        """Walk from a start for so many judgements, cooling: the best that was found, or the start."""
         from placement.search.moves import ACCEPTED, HEAT, HEAT_BITS, IMPROVED, PLAYED
 
         judge, count = self.judge, self.walk.counts
-        self._begin(start)
+        self._begin(start, pace)
         done, best = 0, start
         while done < length and judge.left():
             share = _COOLING[64 * done // length]
-            self.walk.rules[HEAT] = min((start.ns * share >> _SHARE_BITS - HEAT_BITS) * tenths // 10, 2**46)
+            self.walk.rules[HEAT] = min((start.ns * share >> _SHARE_BITS - HEAT_BITS) * pace.tenths // 10, 2**46)
             seen = int(count[IMPROVED])
             done += self._slice()
             if count[IMPROVED] > seen:
@@ -131,7 +145,7 @@ class Walker:
         progress.played += int(count[PLAYED])
         return best
 
-    def _begin(self, start: Candidate) -> None:
+    def _begin(self, start: Candidate, pace: Pace) -> None:
         """Set the walk on a start."""
         from placement.search import moves as at  # late: it loads LLVM
 
@@ -145,6 +159,7 @@ class Walker:
         most = 2**61 // max(self.bytes_, 1)  # so that 64 bits hold what all bytes cost
         rules[at.ORDER], rules[at.TIGHT] = judge.code(start.ops), judge.tight
         rules[at.PER_BYTE] = min(int(10 * start.ns / max(int(judge.capacity.max()), 1) * 2**at.OVER_BITS), most)
+        rules[at.WHOLE], rules[at.SIZES] = pace.whole, pace.sizes
         rules[at.SHIFTING] = _SHIFTED if rules[at.ORDER] == PRIORITY and not self.looped else 0
         count[:] = 0
         count[at.CURRENT] = start.ns + (int(rules[at.PER_BYTE]) * start.over >> at.OVER_BITS)
@@ -195,8 +210,8 @@ class Walker:
 
 def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> list[Candidate]:
     """Walk until the budget ends: first from each start, then from the best. The best of each cycle, best first."""
-    judge, idle = walker.judge, 0
-    length = min(judge.steps(_FIRST), _TURNS * len(walker.groups.allowed))
+    judge, idle, length = walker.judge, 0, walker.first
+    starts = raced(walker, starts, progress)
     best, found = starts[0], list(starts)
     first = judge.judged + length
     while judge.left() and (judge.effort.limited or idle < _IDLE):
@@ -209,17 +224,17 @@ def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> l
             start = starts[turn // 2]
         known = best
         if idle:
-            start, tenths = by_start(walker, start), _REHEATED[idle % len(_REHEATED)]
+            start, pace = by_start(judge, start, looped=walker.looped), _REHEATED[idle % len(_REHEATED)]
         else:
-            tenths = _WARM if turn % 2 == 0 else _COOL
-        one = walker.cycle(start, length, tenths, progress)
+            pace = _WARM if turn % 2 == 0 else _COOL
+        one = walker.cycle(start, length, pace, progress)
         if judge.left():
             one = tidied(judge, one)
         found.append(one)
         progress.cycles += 1
         if one.rank < best.rank:
             best = one
-        for name, ops in orders(walker, best):
+        for name, ops in orders(judge, best):
             if judge.left():
                 other = judge.judge(name, best.device, ops)
                 found.append(other)
@@ -230,36 +245,14 @@ def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> l
     return sorted(found, key=lambda one: one.rank)
 
 
-def by_start(walker: Walker, of: Candidate) -> Candidate:
-    """The same placement with its ops in the order in which they start: the same times, but moves may change the order.
-
-    Where ops of a loop have one priority, or the options say the order, it is given back as it is.
-    """
-    judge = walker.judge
-    if of.ops is not None or walker.looped or not judge.orders or of.ns >= NEVER or judge.left() < 2:
-        return of
-    judge.judge("annealing", of.device)
-    return judge.judge("annealing", of.device, as_ops(np.argsort(judge.start_ns(), kind="stable")))
-
-
-def orders(walker: Walker, of: Candidate) -> list[tuple[str, Ids | None]]:
-    """Orders of ops to try with a placement: by ready time, and by rank with the transfers that it has."""
-    if not walker.judge.orders or of.ns >= NEVER or not walker.judge.left():
-        return []
-    return [("ready times", None), ("ranks", ranked_ops(walker.decisions, of.device))]
-
-
-def ranked_ops(decisions: Decisions, device: Vector) -> Ids:
-    """[n] the ops by falling rank under a placement: the longest path to the end of the step with its transfers.
-
-    A node in a loop has the place of its first iteration, as a plan has one priority for all of them.
-    """
-    tables = decisions.problem.tables
-    rank = ranks_on(decisions.problem, decisions.spread(device), decisions.wire_ns)
-    order = np.lexsort((np.arange(len(rank)), -rank))
-    place = np.full(int(tables.node.max(initial=0)) + 1, len(rank))
-    np.minimum.at(place, tables.node[order], np.arange(len(rank)))
-    return as_ops(np.lexsort((np.arange(len(rank)), place[tables.node])))
+def raced(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> list[Candidate]:
+    """Walk some times from the first start, with large layers alone: the best that was found, then the starts."""
+    random = walker.walk.random.copy()
+    count = _RACES if len(walker.decisions.group) <= _RACED else 0
+    length = max(walker.first // _RACE, 1)
+    found = [walker.cycle(starts[0], length, _RACING, progress) for _ in range(count) if walker.judge.left()]
+    walker.walk.random[:] = random  # so a race that brings nothing changes nothing, but takes its time
+    return list(dict.fromkeys([min([starts[0], *found], key=lambda one: one.rank), *starts]))
 
 
 def _neighbours(decisions: Decisions) -> tuple[Vector, Vector]:
