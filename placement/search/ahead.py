@@ -40,10 +40,10 @@ class Ahead(NamedTuple):
     kind: Ids  # [D]
     lane: Ids  # [D] 1: one op runs at a time
     instant: Ids  # [n] 1: it takes no lane
-    tail_ns: Ints  # [n] the result: the least time from the start of each op to the end of the step
+    rest_ns: Ints  # [n] the result: the least time from the start of each op to the end of the step
     load_ns: Ints  # [D] working memory
     after_ns: Ints  # [D] working memory
-    likely_ns: Ints  # [n] working memory: as `tail_ns`, where ops wait for lanes in their order
+    likely_ns: Ints  # [n] working memory: as `rest_ns`, where ops wait for lanes in their order
     lane_ns: Ints  # [D] working memory: the likely time from the start of the last op that was seen on the lane
     own_bytes: (
         Ints  # [n] that an op holds at any time: buffers of its own, scratch, and what is resident; and copies of
@@ -94,7 +94,7 @@ def ahead_of(decisions: Decisions) -> Ahead:
         kind=narrow(tables.kind),
         lane=narrow(tables.lanes == 1),
         instant=narrow(tables.instant),
-        tail_ns=np.zeros(len(tables), np.int64),
+        rest_ns=np.zeros(len(tables), np.int64),
         load_ns=np.zeros(devices, np.int64),
         after_ns=np.zeros(devices, np.int64),
         likely_ns=np.zeros(len(tables), np.int64),
@@ -107,7 +107,7 @@ def ahead_of(decisions: Decisions) -> Ahead:
 
 
 def look_ahead(ahead: Ahead, device: Ids, limit: int, latest: int) -> bool:
-    """Tell whether the step may end by the limit, and in its order by the latest moment. If so, `tail_ns` says how long
+    """Tell whether the step may end by the limit, and in its order by the latest moment. If so, `rest_ns` says how long
     it takes from each op's start, and `held_bytes` what devices hold at most.
     """
     devices = len(ahead.lane)
@@ -122,7 +122,7 @@ def look_ahead(ahead: Ahead, device: Ids, limit: int, latest: int) -> bool:
             reader = ahead.reader[edge]
             there = device[reader]
             way = ahead.wire_ns[ahead.size[edge] + ahead.pace[here * devices + there]]
-            after = max(after, ahead.tail_ns[reader] + way)
+            after = max(after, ahead.rest_ns[reader] + way)
             likely = max(likely, ahead.likely_ns[reader] + way)
         taken = ahead.run_ns[op * kinds + ahead.kind[here]]
         if ahead.lane[here] > 0 and ahead.instant[op] == 0:
@@ -132,7 +132,7 @@ def look_ahead(ahead: Ahead, device: Ids, limit: int, latest: int) -> bool:
             ahead.after_ns[here] = min(ahead.after_ns[here], after)
         if taken + after > limit or taken + likely > latest:
             return False
-        ahead.tail_ns[op], ahead.likely_ns[op] = taken + after, taken + likely
+        ahead.rest_ns[op], ahead.likely_ns[op] = taken + after, taken + likely
     for where in range(devices):
         if ahead.load_ns[where] > 0 and ahead.load_ns[where] + ahead.after_ns[where] > limit:
             return False

@@ -212,7 +212,7 @@ def judge(laid: Laid, own: Arena, walk: Walk, ahead: Ahead, limit: int) -> tuple
     for where in range(devices if tight else 0):
         short |= ahead.held_bytes[where] > walk.capacity[where]
     ranked = walk.ops if len(walk.ops) > 0 else device  # device: it is not read
-    makespan = play_one(laid, own, device, rules[ORDER], ranked, ahead.tail_ns, limit, INSTANTS if short else 0)
+    makespan = play_one(laid, own, device, rules[ORDER], ranked, ahead.rest_ns, limit, INSTANTS if short else 0)
     counts[SPENT] += work_of(len(device), len(ahead.reader), own.found.counts)
     if makespan < 0:
         return _NEVER, -1, 0

@@ -43,17 +43,17 @@ NEAR = 103  # a start that takes more than so many hundredths of the best is not
 _GROWTH = 1.5
 
 
-class Pace(NamedTuple):
-    """How a cycle goes."""
+class CycleKind(NamedTuple):
+    """Temperatures and moves of a cycle."""
 
     tenths: int  # temperatures, in tenths of those above
     whole: int = 550  # of a thousand moves so many set a layer elsewhere, the others a stretch
     sizes: int = 2**31  # of layers that move, the largest first
 
 
-_WARM, _COOL = Pace(10), Pace(1)  # of cycles in turn
-_REHEATED = (_WARM, Pace(30), Pace(100))  # after idle cycles, by their number
-_RACING = Pace(30, whole=1000, sizes=4)
+_WARM, _COOL = CycleKind(10), CycleKind(1)  # of cycles in turn
+_REHEATED = (_WARM, CycleKind(30), CycleKind(100))  # after idle cycles, by their number
+_RACING = CycleKind(30, whole=1000, sizes=4)
 _RACES, _RACE = 8, 4  # so many cycles race, each for so great a part of the first one's length
 _RACED = 3_000  # ops: in larger steps a race would take half of the judgements that are made by default
 _SHIFTED = 200  # of a thousand moves change the order of ops
@@ -126,16 +126,16 @@ class Walker:
         self.first = min(judge.steps(_FIRST), _TURNS * len(self.groups.allowed))  # judgements of a walk's first cycle
         self.looped = len(np.unique(decisions.problem.tables.node)) < n  # some node is several ops, of one priority
 
-    def cycle(self, start: Candidate, length: int, pace: Pace, progress: Progress) -> Candidate:
+    def cycle(self, start: Candidate, length: int, kind: CycleKind, progress: Progress) -> Candidate:
         """Walk from a start for so many judgements, cooling: the best that was found, or the start."""
         from placement.search.moves import ACCEPTED, HEAT, HEAT_BITS, IMPROVED, PLAYED
 
         judge, count = self.judge, self.walk.counts
-        self._begin(start, pace)
+        self._begin(start, kind)
         done, best = 0, start
         while done < length and judge.left():
             share = _COOLING[64 * done // length]
-            self.walk.rules[HEAT] = min((start.ns * share >> _SHARE_BITS - HEAT_BITS) * pace.tenths // 10, 2**46)
+            self.walk.rules[HEAT] = min((start.ns * share >> _SHARE_BITS - HEAT_BITS) * kind.tenths // 10, 2**46)
             seen = int(count[IMPROVED])
             done += self._slice()
             if count[IMPROVED] > seen:
@@ -145,7 +145,7 @@ class Walker:
         progress.played += int(count[PLAYED])
         return best
 
-    def _begin(self, start: Candidate, pace: Pace) -> None:
+    def _begin(self, start: Candidate, kind: CycleKind) -> None:
         """Set the walk on a start."""
         from placement.search import moves as at  # late: it loads LLVM
 
@@ -159,7 +159,7 @@ class Walker:
         most = 2**61 // max(self.bytes_, 1)  # so that 64 bits hold what all bytes cost
         rules[at.ORDER], rules[at.TIGHT] = judge.code(start.ops), judge.tight
         rules[at.PER_BYTE] = min(int(10 * start.ns / max(int(judge.capacity.max()), 1) * 2**at.OVER_BITS), most)
-        rules[at.WHOLE], rules[at.SIZES] = pace.whole, pace.sizes
+        rules[at.WHOLE], rules[at.SIZES] = kind.whole, kind.sizes
         rules[at.SHIFTING] = _SHIFTED if rules[at.ORDER] == PRIORITY and not self.looped else 0
         count[:] = 0
         count[at.CURRENT] = start.ns + (int(rules[at.PER_BYTE]) * start.over >> at.OVER_BITS)
@@ -224,10 +224,10 @@ def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> l
             start = starts[turn // 2]
         known = best
         if idle:
-            start, pace = by_start(judge, start, looped=walker.looped), _REHEATED[idle % len(_REHEATED)]
+            start, kind = by_start(judge, start, looped=walker.looped), _REHEATED[idle % len(_REHEATED)]
         else:
-            pace = _WARM if turn % 2 == 0 else _COOL
-        one = walker.cycle(start, length, pace, progress)
+            kind = _WARM if turn % 2 == 0 else _COOL
+        one = walker.cycle(start, length, kind, progress)
         if judge.left():
             one = tidied(judge, one)
         found.append(one)

@@ -51,7 +51,7 @@ def test_no_step_is_faster_than_the_look_ahead_says(problem: Problem, data: st.D
     assert least <= took
     for limit in {least, (least + took) // 2, max(took - 1, least), took, took + 1}:
         assert look_ahead(ahead, device, limit, LATER)
-        assert ends(ints(ahead.tail_ns), limit) == (took if took <= limit else GIVEN_UP)
+        assert ends(ints(ahead.rest_ns), limit) == (took if took <= limit else GIVEN_UP)
 
 
 @settings(deadline=None, max_examples=40)

@@ -7,7 +7,7 @@ from placement.problem import Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import decisions_of
 from placement.search.judge import Judge
-from placement.search.walk import Pace, Progress, Walker, raced
+from placement.search.walk import CycleKind, Progress, Walker, raced
 from simulator.execution.choosing import load
 from simulator.execution.flattening import workspace
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
@@ -49,7 +49,7 @@ def test_races_set_layers_better_than_cycles_of_as_many_moves() -> None:
             best, *starts = raced(walker, [start], Progress())
             assert starts == [start]
             raced_ns += best.ns
-            walked_ns += walker.cycle(start, judge.judged - before, Pace(10), Progress()).ns
+            walked_ns += walker.cycle(start, judge.judged - before, CycleKind(10), Progress()).ns
     assert raced_ns < 0.98 * walked_ns
 
 
@@ -59,7 +59,7 @@ def test_layers_of_one_size_stay_together_where_whole_layers_move() -> None:
     with workspace(problem.tables, problem.options.contention, task=problem.handing) as own:
         judge = Judge(made, own, load().play, Effort(judged=10**6))
         walker, start = Walker(judge, made.row[made.group], 0), judge.judge("one device", [0] * len(problem.ops))
-        found = walker.cycle(start, 1000, Pace(30, whole=1000, sizes=1), Progress())
+        found = walker.cycle(start, 1000, CycleKind(30, whole=1000, sizes=1), Progress())
     on = found.device[made.free]
     assert found.ns < start.ns
     assert (on == on[walker.layer[0]]).all()
