@@ -145,7 +145,7 @@ def test_values_are_drawn_in_a_notebook(browser: WebDriver, tmp_path: Path) -> N
         until(lambda: browser.execute_script("return document.documentElement.dataset.ready"), "the frame")
         assert browser.execute_script("return simviz.model." + asked)
         drawn = "document.getElementById('graph').clientHeight > 150 || simviz.model.training !== null"
-        assert browser.execute_script("return " + drawn)
+        until(lambda: browser.execute_script("return " + drawn), "the picture")  # noqa: B023  # called at once
         browser.execute_script("simviz.state.select({kind: 'node', id: 3})")
         browser.switch_to.default_content()
     assert complaints(browser) == []

@@ -16,7 +16,7 @@ from tests.viz.scenes import training_graph
 
 def held(regime: str, count: int | None = None) -> tuple[MemoryBounds, Cluster, list[Trace]]:
     """Of the first so many of three workers' clients, and the steps that were asked for."""
-    cluster = load_cluster("ps=2,worker=3x1gpu")
+    cluster = load_cluster("ps=2,worker=3x1gpu,protocol=rdma")
     programs = replicate(training_graph(), cluster, regime=read_regime(regime))
     costs = estimate_each(programs, cluster)
     made = clients(programs, cluster, costs)
