@@ -105,3 +105,9 @@ class OracleError(SimvizError):
     def __init__(self, message: str, *, refusal: str | None = None) -> None:
         super().__init__(message)
         self.refusal = refusal
+
+
+def raise_interrupt(error: ImportError) -> None:
+    """Raise the KeyboardInterrupt of which C code made that error: a library that was loading is not missing."""
+    if isinstance(error.__cause__, KeyboardInterrupt):
+        raise error.__cause__

@@ -27,7 +27,7 @@ from placement.search.decisions import effective_groups
 from simulator import limits
 from simulator.assignment import Bound
 from simulator.bounds.classes import gates
-from simulator.errors import InfeasibleError, UnsupportedError
+from simulator.errors import InfeasibleError, UnsupportedError, raise_interrupt
 from simulator.execution.discipline import discipline
 from simulator.units import SECOND_NS, Nanos, show_nanos
 
@@ -67,7 +67,8 @@ def exact(problem: Problem) -> Plan:
 def _solver() -> Any:
     try:
         return import_module("ortools.sat.python.cp_model")
-    except ImportError:
+    except ImportError as error:
+        raise_interrupt(error)
         raise UnsupportedError("exact needs OR-Tools: pip install 'simviz[exact]'.") from None
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from placement.columns import Columns
 from placement.problem import NEVER, Problem
 from simulator.columns import Ints
+from simulator.errors import raise_interrupt
 from simulator.execution.choosing import CompiledSources, is_warm
 
 _WORTH_LOADING, _WORTH_COMPILING = 2_000, 50_000  # ops times devices: lists take some 5 and 150 ms for an algorithm
@@ -71,7 +72,8 @@ def pays(size: int, function: Callable[..., None]) -> bool:
         return False
     try:
         import simulator.execution.compiled.kernel  # noqa: F401  # late: it loads LLVM
-    except ImportError:  # lists do without
+    except ImportError as error:  # lists do without
+        raise_interrupt(error)
         return False
     return True
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from simulator.errors import UnsupportedError
+from simulator.errors import UnsupportedError, raise_interrupt
 
 _WORTH_LOADING, _WORTH_COMPILING = 50_000, 1_000_000  # events
 _HEARS: ContextVar[Callable[[str], None] | None] = ContextVar("_HEARS", default=None)
@@ -155,6 +155,7 @@ def load(loop: CompiledSources = STEP) -> ModuleType:
             say(f"running {what}, which is compiled now")
         return module
     except ImportError as error:
+        raise_interrupt(error)
         raise UnsupportedError(f"The compiled engine needs llvmlite, which cannot be loaded: {error}") from None
 
 

@@ -7,10 +7,12 @@ import pwd
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
+import placement.algorithms.exact as exact
 from simulator.columns import Ints
 from simulator.errors import UnsupportedError
 from simulator.execution import choosing, engine
@@ -80,6 +82,20 @@ def test_without_llvm_only_the_compiled_engine_is_refused(monkeypatch: pytest.Mo
 
 def _missing(loop: choosing.CompiledSources) -> None:
     raise UnsupportedError("The compiled engine needs llvmlite, which cannot be loaded: there is none")
+
+
+@pytest.mark.parametrize(("module", "load"), [(choosing, "load"), (exact, "_solver")])
+def test_an_interrupt_while_a_library_loads_does_not_make_it_missing(
+    module: ModuleType, load: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C code makes an ImportError of one. The run went on without the library, or said that it must be installed."""
+
+    def interrupted(name: str) -> None:
+        raise ImportError("initialization failed") from KeyboardInterrupt()
+
+    monkeypatch.setattr(module, "import_module", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        getattr(module, load)()
 
 
 def test_where_nothing_can_be_written_it_is_compiled_without_being_kept(
