@@ -55,7 +55,7 @@ def clients(
     these functions do, and InfeasibleError for a node on a device that the device_filters of its session hide.
     """
     check_equal(programs, costs)
-    options = options.for_training()
+    options = options.for_sessions(len(programs))
     placed: dict[tuple[int, str], Assignment] = {}
     made: list[Client] = []
     choices = SharedChoices(options)

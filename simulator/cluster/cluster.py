@@ -226,9 +226,9 @@ class Cluster:
     def latency_ns(self, source: int, target: int, nbytes: Bytes = 0) -> Nanos:
         """Time of a message without that of its bytes on the wires, or the time of a hand-over within a device.
 
-        It has four parts: latency of the wires, latency of the protocol, copies of GPUs, and work at both ends. Of that
-        work only what is outside the lanes counts, and only while no bytes are on the wires. Of the copies all counts
-        that is not the slowest part. Raises LookupError if the two devices have no route.
+        It has five parts: latency of the wires, latency of the protocol, dispatches and looks of GPUs' copies, bytes of
+        copies before and after a staged message, and work at both ends. Of that work only what is outside the lanes
+        counts, and only while no bytes are on the wires. Raises LookupError if the two devices have no route.
         """
         route = self._route(source, target)
         if not route:

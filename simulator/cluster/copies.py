@@ -17,7 +17,6 @@ from simulator.cluster.protocols import IN_PROCESS, Protocol
 from simulator.units import Nanos
 
 _PS_PER_S = 10**12
-
 LOOK_NS: Nanos = 10_000  # tensorflow/core/protobuf/config.proto, GPUOptions.polling_active_delay_usecs
 
 
@@ -67,12 +66,14 @@ def copy_links(
 
 
 def staging_ps_per_byte(copies: Sequence[int], network: int, slowest: int) -> int:
-    """Time of a byte of a staged message besides that on its slowest link: it is on no two of its stretches at once.
+    """Time of a byte of a staged message besides that on its slowest link, as its stretches come one after the other.
 
     `copies` are the rates of the copies from a GPU and to one, in bytes per second. `network` is that of the links in
     between, 0 where there are none, and `slowest` that of all its links.
     """
-    stretches = [rate for rate in (*copies, network) if rate]
     if not any(copies):
         return 0
-    return round(_PS_PER_S * (sum(Fraction(1, rate) for rate in stretches) - Fraction(1, slowest)))
+    stretches = sum(Fraction(1, rate) for rate in (*copies, network) if rate)
+    return max(
+        0, round(_PS_PER_S * (stretches - Fraction(1, slowest)))
+    )  # a file's route may go another way than copies

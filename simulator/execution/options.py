@@ -27,7 +27,7 @@ class SimulationOptions:
 
     `order` is how a device chooses among ready ops: "fifo" by ready time, "priority" by `Partitions.priority` (smaller
     first; ties go by row), "tensorflow" as its executor does (`executor`). By "auto" it is "priority" where the
-    assignment gave one, else "fifo"; in a training always "fifo" (`for_training`).
+    assignment gave one, else "fifo"; it is "fifo" where several sessions train (`for_sessions`).
 
     `contention` is how transfers use a link that does not say it itself. By "serial" they use it one at a time, in the
     order in which they come to it, for the time of their bytes. By "fair" they use it at the same time, in max-min fair
@@ -88,12 +88,12 @@ class SimulationOptions:
             raise SimvizError('There are no priorities; give them or choose order="fifo" or "tensorflow".')
         return self.order
 
-    def for_training(self) -> SimulationOptions:
-        """The same where steps of several sessions share devices: by "auto" an op runs when it is its turn there.
+    def for_sessions(self, count: int) -> SimulationOptions:
+        """The same for the steps of so many sessions; of several, "auto" is "fifo".
 
-        Priorities are of one step, and a session knows nothing of the others.
+        Priorities are of one step of one session, and sessions that share a device know nothing of each other.
         """
-        return replace(self, order="fifo") if self.order == "auto" else self
+        return replace(self, order="fifo") if count > 1 and self.order == "auto" else self
 
     def unrolls_like(self, other: SimulationOptions) -> bool:
         """Tell whether loops and branches run alike under both, so that both have the same tables."""

@@ -141,8 +141,8 @@ def routes_of(cluster: Cluster, pairs: Ints | None = None) -> Routes:
     speed = ints([link.bytes_per_s for link in cluster.links])
     latency = np.zeros(len(links), np.int64)
     np.add.at(latency, links.of, ints([link.latency_ns for link in cluster.links])[links.item])
-    apart_from = ints([link not in cluster.copy_links.links for link in range(len(speed))]).astype(bool)
-    rate, network = (_slowest(links, speed, of) for of in (np.ones(len(speed), bool), apart_from))
+    between_hosts = flags([link not in cluster.copy_links.links for link in range(len(speed))])
+    rate, network = (_slowest(links, speed, of) for of in (np.ones(len(speed), bool), between_hosts))
     pace, first = _alike(latency, rate, network, found.sends, found.receives, found.source, found.target)
     latency, rate, sends, receives = latency[first], rate[first], found.sends[first], found.receives[first]
     by_protocol, handed_over = sends > 0, links.sizes[first] == 0

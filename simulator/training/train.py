@@ -68,8 +68,8 @@ def train(
 
     `inputs` are what the clients take their examples from, and how fast these are (`inputs_of`); None: as estimated.
 
-    `options` are those of `simulate`, ties included, and by "auto" ops run first come, first served. With "priority"
-    those of all sessions are compared. The seed is also that of the noise. The same call gives the same
+    `options` are those of `simulate`, ties included. By "auto" ops of several clients run first come, first served; by
+    "priority" those of all clients are compared. The seed is also that of the noise. The same call gives the same
     result, to the nanosecond. `record` is how many steps of each client, the first ones, stand op by op in
     `Training.trace`.
 
@@ -81,7 +81,7 @@ def train(
     ClusterError for a disturbance of what the cluster lacks, and DeadlockError where clients wait for ever.
     """
     check_equal(clients, costs)
-    options = options.for_training()
+    options = options.for_sessions(len(clients))
     if not 0 < steps <= _MOST_STEPS or not 0 <= most <= _MOST_STEPS or not 0 <= record <= _MOST_STEPS:
         raise SimvizError(f"steps are from 1, most and record from 0 to {_MOST_STEPS:,}; give such numbers.")
     inputs = inputs_of(clients, cluster, costs) if inputs is None else inputs
@@ -103,7 +103,7 @@ def train(
         inputs=slower_inputs(inputs, cluster, disturbed.slower),
         seed=options.seed,
     )
-    priority = _priority(clients, combined) if options.order == "priority" else None
+    priority = None if options.order == "fifo" else _priority(clients, combined)
     given = prepare(combined, priority, options)
     each = workload.limit // max(steps, most)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from simulator.cluster.cluster import MAX_RATE, Cluster, Link, with_protocol
 from simulator.cluster.contention import CONTENTIONS
-from simulator.cluster.copies import LOOK_NS, dispatch_ns
+from simulator.cluster.copies import LOOK_NS, dispatch_ns, staging_ps_per_byte
 from simulator.cluster.description import load_cluster
 from simulator.cluster.master import connected
 from simulator.cluster.protocols import (
@@ -254,3 +254,11 @@ def test_a_route_that_no_table_of_links_has_is_refused() -> None:
         made(routes[:1])
     with pytest.raises(ClusterError, match="hands over in -1 ns"):
         made(routes, handover_ns=-1)
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=2, max_size=2), st.integers(0, 10**12), st.integers(1, 10**12))
+def test_whole_copies_never_make_a_message_quicker(copies: list[int], network: int, slowest: int) -> None:
+    """Also where a file's route between tasks has a slower link than the copies take."""
+    found = staging_ps_per_byte(copies, network, slowest)
+    assert found >= 0
+    assert found == 0 or any(copies)

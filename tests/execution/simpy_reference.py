@@ -411,7 +411,7 @@ class _Run:
         between = [self.on.links[link].bytes_per_s for link in self._rows(crossing) if link not in copies]
         rates += [min(between)] if between else []
         slowest = min(link.bytes_per_s for link in self._route(crossing))
-        each = round(10**12 * (sum(Fraction(1, rate) for rate in rates) - Fraction(1, slowest)))
+        each = max(0, round(10**12 * (sum(Fraction(1, rate) for rate in rates) - Fraction(1, slowest))))
         return math.ceil(Fraction(self._nbytes(crossing) * each, 1000))
 
     def _lanes_of(self, crossing: Crossing) -> tuple[int, int]:

@@ -704,6 +704,30 @@ def test_sessions_that_share_devices_take_turns_unless_priorities_are_asked_for(
     assert same is (order == "auto")
 
 
+@pytest.mark.parametrize("order", ["auto", "fifo"])
+def test_a_session_that_has_its_devices_alone_runs_by_the_priorities_of_its_plan(order: str) -> None:
+    options = (
+        "--cluster",
+        "2gpu",
+        "--training",
+        "sync",
+        "--replicate",
+        "in",
+        "--algorithm",
+        "search",
+        "--budget",
+        "20",
+    )
+    made = training_graph()
+    request = read_request(parser().parse_args(["graph.pbtxt", *options, "--steps", "3", "--order", order]))
+    found = run(replace(request, graph=made))
+    trace = known(found).training.trace
+    assert trace is not None
+    assert len(known(found).clients) == 1
+    assert trace.order == ("fifo" if order == "fifo" or found.assignment.priority is None else "priority")
+    assert order == "fifo" or found.assignment.priority is not None
+
+
 def test_what_has_no_size_is_said_once_of_all_clients() -> None:
     """It was said of the step of the first client, too."""
     scene = trained()

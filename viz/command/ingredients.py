@@ -218,6 +218,8 @@ def _of_training(
     first = programs[0]
     step = choose_step(first.graph, feeds=first.feeds, fetches=first.fetches)
     training = Programs(graph, programs, costs, made)
+    if wanted.trains:
+        request = replace(request, simulation=request.simulation.for_sessions(len(programs)))
     return _inputs(request, source, first.graph, step, connected(cluster, first.task), costs[0], training)
 
 

@@ -180,14 +180,6 @@ def _read(asked: argparse.Namespace) -> Request:
     _check_together(asked, training)
     trains = training is not None and training.trains
     algorithm = asked.algorithm or (IN_TRAINING if trains else SEARCH)
-    simulation = SimulationOptions(
-        order="tensorflow" if asked.refine and asked.order == "auto" else asked.order,
-        contention=asked.contention,
-        trips=_named("--trips", asked.trips, parse_trips),
-        branches=_named("--branch", asked.branch, parse_branch),
-        seed=asked.seed,
-        engine=asked.engine,
-    )
     return Request(
         **{name: getattr(asked, name) for name in _UNCHANGED},
         algorithm=algorithm,
@@ -196,7 +188,14 @@ def _read(asked: argparse.Namespace) -> Request:
         feeds=_named("--feed", asked.feed, parse_feed),
         pins=_pins(asked),
         costs=tuple(asked.costs),
-        simulation=simulation.for_training() if trains else simulation,
+        simulation=SimulationOptions(
+            order="tensorflow" if asked.refine and asked.order == "auto" else asked.order,
+            contention=asked.contention,
+            trips=_named("--trips", asked.trips, parse_trips),
+            branches=_named("--branch", asked.branch, parse_branch),
+            seed=asked.seed,
+            engine=asked.engine,
+        ),
         training=training,
         microbatches=_microbatches(asked),
         pipeline=asked.pipeline,
@@ -294,6 +293,7 @@ def _observe(asked: argparse.Namespace) -> ObserveRequest | None:
 def _budget(asked: argparse.Namespace, algorithm: str | Algorithm) -> str | None:
     """The text of --budget. Raise SimvizError if it is none, or if no algorithm of the runs searches."""
     from placement.effort import read_effort  # only now, as little else is needed to read the options
+    from placement.plugins import offered
 
     text: str | None = asked.budget
     if text is None:
@@ -302,7 +302,7 @@ def _budget(asked: argparse.Namespace, algorithm: str | Algorithm) -> str | None
         read_effort(text)
     except SimvizError as error:
         raise SimvizError(f"--budget: {error}") from None
-    runs = [*(asked.compare or [algorithm]), *([asked.against] if asked.against in TABLE else [])]
+    runs = [*(asked.compare or [algorithm]), *([asked.against] if asked.against in {*TABLE, *offered()} else [])]
     if not any(searches(one) for one in runs):
         one, does = (runs[0], "does") if len(runs) == 1 else (some(runs, 3), "do")
         raise SimvizError(f"--budget bounds a search, and {one} {does} not search; leave it out, or choose {SEARCH}")
