@@ -11,6 +11,7 @@ import numpy.typing as npt
 from simulator.columns import Ints
 from simulator.execution.routes import alone_ns
 from simulator.execution.tables import Tables
+from simulator.units import NEVER, Nanos
 
 CROSSES, STAYS, COPIED = 0, 1, 2  # a value; a signal that every device has at once; a small constant, copied to CPUs
 
@@ -44,16 +45,14 @@ class Columns(NamedTuple):
 
 
 def columns_of(
-    tables: Tables, group: Sequence[int], allowed: Sequence[tuple[int, ...]], resident: Sequence[int], never: int
+    tables: Tables, group: Sequence[int], allowed: Sequence[tuple[int, ...]], resident: Sequence[int]
 ) -> Columns:
-    """The columns of a step. `never` is the time of a transfer where no route leads."""
+    """The columns of a step."""
     sets: dict[tuple[int, ...], int] = {}
     of_group = [sets.setdefault(devices, len(sets)) for devices in allowed]
     first, tensor = _once(tables.in_ptr, tables.in_tensor, len(tables.tensor_op))
     reader_first, reader = _once(tables.consumer_ptr, tables.consumer, len(tables))
-    pace, paces = tables.routes.paces
-    sizes, size = np.unique(tables.tensor_bytes, return_inverse=True)
-    wire = [[never if one is None else min(alone_ns(one, nbytes), never) for one in paces] for nbytes in sizes.tolist()]
+    size, wire = alone_of_sizes(tables, NEVER)
     return Columns(
         group=_column(group),
         first=first,
@@ -65,9 +64,9 @@ def columns_of(
         control=_column(tables.tensor_row < 0),
         spread=_column(np.where(tables.stays, STAYS, np.where(tables.replicable, COPIED, CROSSES))),
         nbytes=_column(tables.tensor_bytes),
-        size=_column(size.reshape(-1) * len(paces)),
+        size=_column(size * wire.shape[1]),
         wire_ns=_column(wire),
-        pace=_column(pace),
+        pace=_column(tables.routes.paces[0]),
         run_ns=_column(tables.run_ns),
         instant=_column(tables.instant),
         merge=_column(tables.merge),
@@ -79,6 +78,16 @@ def columns_of(
         cpu=_column(tables.cpu),
         home=_column(tables.home),
     )
+
+
+def alone_of_sizes(tables: Tables, no_route: Nanos) -> tuple[Ints, Ints]:
+    """[T] the row of each tensor's size, and [Z, P] the time of a transfer that waits for nothing, by size and pace."""
+    paces = tables.routes.paces[1]
+    sizes, size = np.unique(tables.tensor_bytes, return_inverse=True)
+    times = [
+        [no_route if pace is None else min(alone_ns(pace, one), NEVER) for pace in paces] for one in sizes.tolist()
+    ]
+    return size.reshape(-1), np.array(times, np.int64).reshape(len(sizes), len(paces))
 
 
 def _column(values: npt.ArrayLike) -> Ints:

@@ -109,7 +109,7 @@ class Problem:
     @cached_property
     def columns(self) -> Columns:
         """The same as columns of whole numbers."""
-        return columns_of(self.tables, self.group, self.allowed, self.resident, NEVER)
+        return columns_of(self.tables, self.group, self.allowed, self.resident)
 
     @property
     def size(self) -> int:

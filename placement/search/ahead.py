@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from placement.problem import NEVER
+from placement.columns import alone_of_sizes
 from simulator.columns import Ids, Ints
 from simulator.execution.buffers import OWN
-from simulator.execution.routes import alone_ns
+from simulator.units import NEVER
 
 if TYPE_CHECKING:
     from placement.search.decisions import Decisions
@@ -63,10 +63,9 @@ def ahead_of(decisions: Decisions) -> Ahead:
     tensor = tables.edge_tensor[kept]
     maker = tables.tensor_op[tensor]
     by = np.argsort(maker, kind="stable")
-    sizes, size = np.unique(tables.tensor_bytes, return_inverse=True)
-    size = np.where(tables.stays | tables.replicable, len(sizes), size.reshape(-1))
-    pace, paces = tables.routes.paces
-    wire = [[0 if one is None else min(alone_ns(one, nbytes), NEVER) for one in paces] for nbytes in sizes.tolist()]
+    size, wire = alone_of_sizes(tables, no_route=0)  # the simulation refuses a transfer that has none
+    sizes, paces = wire.shape
+    size = np.where(tables.stays | tables.replicable, sizes, size)
 
     own = np.bincount(tables.tensor_op, np.where(tables.forwards == OWN, tables.tensor_bytes, 0), len(tables))
     copied_in = np.bincount(
@@ -87,9 +86,9 @@ def ahead_of(decisions: Decisions) -> Ahead:
         order=narrow(problem.topological[::-1]),
         first=narrow(np.searchsorted(maker[by], np.arange(len(tables) + 1))),
         reader=narrow(tables.consumer[kept][by]),
-        size=narrow(size[tensor[by]] * len(paces)),
-        pace=narrow(pace),
-        wire_ns=column([*wire, [0] * len(paces)]),
+        size=narrow(size[tensor[by]] * paces),
+        pace=narrow(tables.routes.paces[0]),
+        wire_ns=column([*wire, [0] * paces]),
         run_ns=column(np.maximum(tables.kind_ns, 0)),
         kind=narrow(tables.kind),
         lane=narrow(tables.lanes == 1),

@@ -14,6 +14,7 @@ from placement.search.ahead import Ahead, add_up_bytes, look_ahead, work_of
 from simulator.columns import Ids, Ints
 from simulator.execution.arrays import INSTANTS
 from simulator.execution.compiled.engine import play_one
+from simulator.units import NEVER
 
 if TYPE_CHECKING:
     from simulator.execution.layouts import Arena, Laid
@@ -23,7 +24,6 @@ TRIED, ACCEPTED, IMPROVED, CURRENT, BEST, BEST_OVER, PLAYED, SPENT, COUNTS = ran
 ORDER, TIGHT, HEAT, PER_BYTE, SHIFTING, WHOLE, SIZES, RULES = range(8)  # places in `Walk.rules`
 ODDS = 1024  # entries of `Walk.odds`
 ODD_BITS, HEAT_BITS, OVER_BITS = 12, 8, 20  # of fractions: of `Walk.odds`, of a temperature, of the price of a byte
-_NEVER = 2**61
 _AIMED, _NEAR, _PULLED, _ALIKE, _SWAPPED = 600, 600, 300, 800, 100  # chances of moves, in thousandths
 _LONGER = 750  # chance that a stretch is twice as long
 _TRUSTED = 750  # of so many moves those are refused with which the step likely ends late
@@ -191,7 +191,7 @@ def change_back(walk: Walk, groups: Groups, moved: int, first: int, last: int) -
 def judge(laid: Laid, own: Arena, walk: Walk, ahead: Ahead, limit: int) -> tuple[int, int, int]:
     """Simulate the placement: what it costs in ns, its makespan, and the bytes that it lacks.
 
-    A step that passes the limit costs `_NEVER`. Where it is TIGHT, memory counts: what a device lacks costs PER_BYTE.
+    A step that passes the limit costs `NEVER`. Where it is TIGHT, memory counts: what a device lacks costs PER_BYTE.
     Else a placement must fit.
     """
     counts, rules, device, tight = walk.counts, walk.rules, walk.device, walk.rules[TIGHT] > 0
@@ -199,12 +199,12 @@ def judge(laid: Laid, own: Arena, walk: Walk, ahead: Ahead, limit: int) -> tuple
     for where in range(devices):
         short |= walk.used[where] > walk.capacity[where]
     if short and not tight:
-        return _NEVER, -1, 0
+        return NEVER, -1, 0
     counts[TRIED] += 1
     counts[SPENT] += (len(device) + len(ahead.reader)) >> 4
-    latest = limit + (limit >> _DOUBT) if below(walk, 1000) < _TRUSTED else _NEVER
+    latest = limit + (limit >> _DOUBT) if below(walk, 1000) < _TRUSTED else NEVER
     if not look_ahead(ahead, device, limit, latest):
-        return _NEVER, -1, 0
+        return NEVER, -1, 0
     counts[PLAYED] += 1
     if tight:
         add_up_bytes(ahead, device)
@@ -215,7 +215,7 @@ def judge(laid: Laid, own: Arena, walk: Walk, ahead: Ahead, limit: int) -> tuple
     makespan = play_one(laid, own, device, rules[ORDER], ranked, ahead.rest_ns, limit, INSTANTS if short else 0)
     counts[SPENT] += work_of(len(device), len(ahead.reader), own.found.counts)
     if makespan < 0:
-        return _NEVER, -1, 0
+        return NEVER, -1, 0
     over = 0
     for where in range(devices if short else 0):
         over += max(own.lives.peak[where] - walk.capacity[where], 0)

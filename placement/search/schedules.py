@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from simulator.columns import Ints
+from simulator.units import NEVER
 
 RATE_BITS = 20  # of fractions of ns per byte
-_NEVER = 2**61
 
 
 class Jobs(NamedTuple):
@@ -58,7 +58,7 @@ def _sent(jobs: Jobs, state: ScheduleState, tensor: int, to: int, trial: int, aw
         return known
     route = jobs.route[source * devices + to]
     if route < 0:
-        return _NEVER
+        return NEVER
     begin, nbytes = state.end_ns[maker], jobs.nbytes[tensor]
     low = jobs.held_first[route]
     high = jobs.held_first[route + 1] if aware else low
@@ -98,7 +98,7 @@ def list_schedule(jobs: Jobs, state: ScheduleState, aware: int) -> None:
         group = jobs.group[op]
         if jobs.instant[op] and jobs.first[op] == jobs.first[op + 1] and state.device[group] < 0:
             continue  # a constant: its first reader decides
-        best, chosen, lane = 2 * _NEVER, -1, 0
+        best, chosen, lane = 2 * NEVER, -1, 0
         for to in range(devices):
             length = jobs.run_ns[op * devices + to]
             if state.device[group] >= 0:
@@ -109,7 +109,7 @@ def list_schedule(jobs: Jobs, state: ScheduleState, aware: int) -> None:
             if length < 0:
                 continue
             trial += 1
-            ready, soonest, which = 0, _NEVER, 0
+            ready, soonest, which = 0, NEVER, 0
             for at in range(jobs.first[op], jobs.first[op + 1]):
                 ready = max(ready, _sent(jobs, state, jobs.tensor[at], to, trial, aware))
             for one in range(jobs.lanes[to]):
