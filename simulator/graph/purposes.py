@@ -15,7 +15,7 @@ from simulator.columns import Flags, flags
 from simulator.graph.graph import Graph
 from simulator.graph.messages import Proto
 from simulator.graph.op_classes import functions_of
-from simulator.graph.traversal import all_sources, closure
+from simulator.graph.traversal import all_sources, closure, fan_in
 
 # Optimizers' update ops (tensorflow/core/ops/training_ops.cc).
 _APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]\w*")
@@ -31,6 +31,7 @@ _SIDE = re.compile(
     r"|InitializeTable\w*|LookupTableImport(V2)?|MakeIterator|DestroyResourceOp"
 )
 _ASSIGN = re.compile(r"Assign(VariableOp)?")
+_WRITE = re.compile(r"Assign(Add|Sub)?(VariableOp)?|(Resource)?Scatter(Nd)?(Add|Div|Max|Min|Mul|Sub|Update)")
 _LIVE = re.compile(r"Placeholder(V2|WithDefault)?|\w*Dequeue\w*|Iterator\w*GetNext\w*|Reader(Read|ReadUpTo)(V2)?|_Arg")
 # Ops that compute nothing by themselves: a sink of this kind is a leftover.
 _IDLE = re.compile(
@@ -39,6 +40,7 @@ _IDLE = re.compile(
 
 _GROUP = re.compile(r"NoOp|Identity|IdentityN|ReadVariableOp")
 Sources: TypeAlias = list[list[int]]  # as of `all_sources`
+_GROUPS = 8  # sets of control inputs that are compared
 MAX_INITIAL_VALUE = 5000  # nodes; a value that needs more is computed, not given
 
 
@@ -94,6 +96,25 @@ def computes(graph: Graph, candidates: list[int]) -> list[int]:
     """The nodes that are not initialisers, savers, readiness checks, queue runners, summaries or leftovers."""
     side = _side_work(graph)
     return [row for row in candidates if not side[row]]
+
+
+def returned_after_updates(graph: Graph, ends: list[int]) -> list[int]:
+    """The values among these sinks that wait for all updates of variables; [] where some update is waited for by none.
+
+    A traced function returns an Identity of each result, with a control input for all that changes state
+    (tensorflow/python/framework/auto_control_deps.py). Other sinks of its body never run.
+    """
+    side = _side_work(graph)
+    updates = [row for row in np.flatnonzero(_kinds(graph, _WRITE)).tolist() if not side[row]]
+    waiting: dict[tuple[int, ...], list[int]] = {}
+    for row in ends:
+        edges = range(graph.in_ptr[row], graph.in_ptr[row + 1])
+        control = tuple(int(graph.edge_src[edge]) for edge in edges if graph.edge_tensor[edge] < 0)
+        if graph.ops[row] == "Identity" and control:
+            waiting.setdefault(control, []).append(row)
+    if not updates or len(waiting) > _GROUPS:
+        return []
+    return sorted(row for rows in waiting.values() if fan_in(graph, rows[:1])[updates].all() for row in rows)
 
 
 def _kinds(graph: Graph, pattern: re.Pattern[str]) -> Flags:

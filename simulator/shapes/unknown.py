@@ -60,7 +60,9 @@ def _unsized(graph: Graph, sizes: Ints, taken: Ids) -> Flags:
 
 
 # ops whose size is to be said: they bring what comes from outside, also a variable that a function captures
-_FED = EDGE | {"ReadVariableOp"}
+_CAPTURED = "ReadVariableOp"
+_FED = EDGE | {_CAPTURED}
+_WITH_SHAPES = "a file that has them: write it from as_graph_def(add_shapes=True)"
 
 # --- what would make them known --------------------------------------------------------------------------------------
 
@@ -70,7 +72,7 @@ class Unsized:
     """The tensors of a step whose size is unknown: they count 0 bytes, and what computes on them too little."""
 
     ops: Mapping[str, int]  # op -> number of its tensors, most first, ties by name
-    remedy: str  # the option that makes most of them known, "?" for what to fill in; "" if all sizes are known
+    remedy: str  # the option or file that makes most of them known, "?" for what to fill in; "" if all sizes are known
 
     @property
     def tensors(self) -> int:
@@ -82,7 +84,8 @@ def unsized_of(graph: Graph, step: Step) -> Unsized:
     """The tensors of unknown size that a step reads, and the feed for which most of them wait.
 
     A placeholder is preferred, as a feed of anything else replaces what makes it. Ties: the tensor that comes first.
-    Where the size hangs on what the step computes, such as boxes that are left, an observed step shows it.
+    Where the size hangs on what the step computes, such as boxes that are left, an observed step shows it. Sizes of
+    several variables that a traced function captures are too many to be fed, but TensorFlow writes them if asked to.
     """
     ops = unknown_shapes(graph, step)
     if not ops:
@@ -106,6 +109,8 @@ def unsized_of(graph: Graph, step: Step) -> Unsized:
     row = min(fed or roots, key=lambda row: (-roots[row], row))
     if (op := graph.ops[source[row]]) in RULES and op not in _FED:
         return Unsized(ops, "--observe")
+    if op == _CAPTURED and sum(graph.ops[source[other]] == _CAPTURED for other in roots) > 1:
+        return Unsized(ops, _WITH_SHAPES)
     shape = graph.tensor_shape[row]
     asked = "SHAPE" if shape is None else ",".join("?" if side < 0 else str(side) for side in shape)
     return Unsized(ops, f"--feed {graph.tensor_name(row)}={asked}")

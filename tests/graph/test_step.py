@@ -318,3 +318,38 @@ def test_the_read_that_comes_along_with_an_assignment_is_not_the_train_op() -> N
     made.add("read", "ReadVariableOp", ["power", "^assign", "^update"], dtype=type_attr())
     made.add("train", "AssignAddVariableOp", ["step", "grad", "^update", "^assign"], dtype=type_attr())
     assert choose_step(made.built()).fetches == ("train",)
+
+
+def traced(*, returns: int = 2, behind: tuple[str, ...] = ("^update", "^count")) -> Rows:
+    """The body of a traced function that trains by plain ops, with what a tape leaves behind; it returns so many."""
+    made = Rows()
+    for name in ("w", "steps"):
+        made.add(name, "Placeholder", dtype=type_attr(20))
+    float_node(made, "x", "Placeholder")
+    made.add("read", "ReadVariableOp", ["w"], dtype=type_attr())
+    float_node(made, "loss", "Mul", ["read", "x"])
+    float_node(made, "taped", "Identity", ["loss"])
+    float_node(made, "one", "Const")
+    made.add("update", "AssignSubVariableOp", ["w", "loss"], dtype=type_attr())
+    made.add("count", "AssignAddVariableOp", ["steps", "one"], dtype=type_attr())
+    made.add("group_deps", "NoOp", list(behind))
+    for number in range(returns):
+        float_node(made, f"out{number}", "Identity", ["loss", "^group_deps"])
+    return made
+
+
+def test_what_a_traced_function_returns_after_its_updates_is_the_step() -> None:
+    """Keras's optimizers assign by plain ops, and a tape leaves sinks behind that TensorFlow would not run."""
+    graph = traced().built()
+    step = choose_step(graph)
+    assert step.fetches == ("out0:0", "out1:0")
+    assert ran(graph, step) == set(graph.names) - {"taped", "w", "steps", "x"}
+    assert step.rule.startswith("no train op: what waits for all updates of variables")
+
+
+@pytest.mark.parametrize(("returns", "behind"), [(0, ("^update", "^count")), (1, ("^count",)), (9, ("^update",))])
+def test_all_sinks_are_the_step_where_an_update_would_be_left_out(returns: int, behind: tuple[str, ...]) -> None:
+    graph = traced(returns=returns, behind=behind).built()
+    step = choose_step(graph)
+    assert "taped:0" in step.fetches
+    assert {"update", "count"} < ran(graph, step)

@@ -49,6 +49,21 @@ def test_what_no_placeholder_explains_is_fed_itself() -> None:
     assert unsized_of(graph, choose_step(graph, fetches="other")).remedy == "--feed own:0=SHAPE"
 
 
+def test_variables_that_a_traced_function_captures_need_a_file_with_shapes() -> None:
+    """A network has hundreds, and the feed of one makes few sizes known; a single one is fed."""
+    made = Rows()
+    made.add("image", "Placeholder", dtype=type_attr(), shape=shape_attr(1, 8))
+    value = "image"
+    for name in ("v", "w"):
+        made.add(name, "Placeholder", dtype=type_attr(20))
+        made.add(f"{name}/read", "ReadVariableOp", [name], dtype=type_attr())
+        value = made.add(f"{name}/product", "MatMul", [value, f"{name}/read"], T=type_attr())
+        made.add(f"{name}/end", "Neg", [value], T=type_attr())
+    graph = with_shapes(made.built(producer=1882))
+    assert unsized_of(graph, choose_step(graph, fetches="w/end")).remedy.endswith("as_graph_def(add_shapes=True)")
+    assert unsized_of(graph, choose_step(graph, fetches="v/end")).remedy == "--feed v/read:0=8,?"
+
+
 def test_the_headline_says_that_the_time_is_a_lower_bound() -> None:
     scene = run(images(), fetches=("end",))
     said = scene.summary().splitlines()
