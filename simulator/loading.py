@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from simulator.cluster.device_strings import without_devices
+from simulator.graph.captured import fed_shapes, own_variables
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.importer import read_graph
 from simulator.graph.inlining.expanding import inline, lower
@@ -32,13 +33,15 @@ def load(
     Calls are expanded, and functional control flow is lowered, as by `inline` and `lower`. With `keep_calls` a call
     stays a single node, as for TensorFlow's placer, and its body takes no time. `ignore_devices` drops the graph's
     device strings first, as by `without_devices`. `batch` and `feeds` (tensor name -> shape) give the sizes of tensors,
-    as in `with_shapes`; the others follow from these by the rules of their ops. `observed` is a step of this graph that
+    as in `with_shapes`; the others follow from these by the rules of their ops. Variables that a function captures, of
+    known shape or with one in `feeds`, become its own (`own_variables`). `observed` is a step of this graph that
     really ran (`observe_step`, `read_observed`): its tensors have the shapes that they had then.
 
     A Graph that was loaded before keeps the shapes that it has. Raises GraphError as `read_graph`, `inline` and
     `with_shapes` do, and for an observed step of another graph or batch.
     """
     graph = flat(source, keep_calls=keep_calls, ignore_devices=ignore_devices)
+    graph, feeds = own_variables(graph, feeds), fed_shapes(graph, feeds)
     if observed is not None:
         return fitted(graph, observed, batch=batch, feeds=feeds)
     return with_shapes(graph, batch=batch, feeds=feeds)

@@ -19,6 +19,7 @@ from simulator.costs.profile import Profile, read_profile, with_messages
 from simulator.costs.table import CostTable
 from simulator.errors import OracleError, SimvizError
 from simulator.execution.preparing import Prepared, prepare
+from simulator.graph.captured import fed_shapes, own_variables
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step, choose_step
 from simulator.instances.instance import Instance
@@ -34,7 +35,7 @@ from simulator.training.disturbances.disturbed import disturb
 from simulator.training.pipelines.building import Pipeline
 from simulator.training.programs.filters import check_filters
 from simulator.training.programs.program import Program, estimate_each
-from simulator.training.recognition.captured import captured, with_variables
+from simulator.training.recognition.captured import with_variables
 from viz.command.pins import pinned_devices, with_pins
 from viz.command.request import ObserveRequest, Request
 from viz.command.training_request import TrainingRequest
@@ -171,16 +172,16 @@ def _read(
 ) -> Ingredients:
     if request.training is not None:
         return _of_training(request, request.training, source, graph, cluster, say)
-    cluster = within_reach(graph, cluster, soft=request.soft)
+    cluster, feeds = within_reach(graph, cluster, soft=request.soft), tuple(fed_shapes(source, request.feeds))
     if request.microbatches is not None:
         from viz.command.pipelining import pipelined  # late: most runs have no pipeline
 
         say("splitting the step into microbatches")
         made, costs = pipelined(request, graph, cluster, price)
-        step = choose_step(made.graph, feeds=tuple(request.feeds), fetches=made.fetches)
+        step = choose_step(made.graph, feeds=feeds, fetches=made.fetches)
         return replace(_inputs(request, source, made.graph, step, cluster, costs), pipeline=made)
     say("choosing the step")
-    step = choose_step(graph, feeds=tuple(request.feeds), fetches=request.fetches, signature=request.signature)
+    step = choose_step(graph, feeds=feeds, fetches=request.fetches, signature=request.signature)
     say("pricing the ops")
     return _inputs(request, source, graph, step, cluster, price(request, graph, cluster, measured))
 
@@ -225,12 +226,8 @@ def _of_training(
 
 def _graph(request: Request, graph: Graph, say: Say) -> tuple[Graph, ObservedStep | None, str | None]:
     """The graph with its shapes, and the observed step if one is asked for, or why it could not be observed."""
-    feeds = request.feeds
-    if request.training is not None:
-        # a function's captured value is fed to a single step; the steps of a training share it
-        held = {graph.names[row] for row in captured(graph)}
-        feeds = {name: shape for name, shape in feeds.items() if name.removesuffix(":0") not in held}
-        graph = with_variables(graph, request.feeds)
+    feeds, own = fed_shapes(graph, request.feeds), own_variables if request.training is None else with_variables
+    graph = own(graph, request.feeds)
     if request.observe is None:
         observed = read_observed(request.observed) if isinstance(request.observed, str | PathLike) else request.observed
         if observed is None:

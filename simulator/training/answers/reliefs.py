@@ -17,12 +17,12 @@ from simulator.cluster.master import short_task
 from simulator.cluster.protocols import GRPC, PLAIN, RDMA, Protocol
 from simulator.columns import Flags, Ints, flags
 from simulator.costs.table import CostTable
+from simulator.graph.dataflow import readers
 from simulator.graph.traversal import closure
 from simulator.training.answers.answers import Answers
 from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbed import disturb, singled_out, slowed, slower_devices
 from simulator.training.inputs.pipeline import FEED
-from simulator.training.recognition.dataflow import readers
 from simulator.training.recognition.sync_ops import ResourceKey
 from simulator.training.regimes import read_regime
 from simulator.training.training import SENDING, ResourceUsage, Training

@@ -32,12 +32,12 @@ from simulator.costs.table import MEASURED
 from simulator.errors import SimvizError
 from simulator.graph import ops
 from simulator.graph.const_values import elements
+from simulator.graph.dataflow import sources_of
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.inlining.bodies import Body, instantiate
 from simulator.graph.tensors import shape_of
 from simulator.graph.traversal import PLACEHOLDERS, fan_in
 from simulator.shapes.filling import with_shapes
-from simulator.training.recognition.dataflow import sources_of
 from simulator.training.recognition.sync_ops import DEQUEUE, ENQUEUE, UNKNOWN, SyncOp, operations
 from simulator.units import SECOND_NS, Nanos
 

@@ -18,6 +18,7 @@ import numpy as np
 from simulator.errors import GraphError
 from simulator.graph.attributes import shaped
 from simulator.graph.const_values import elements, packed
+from simulator.graph.dataflow import readers, values_in
 from simulator.graph.editor import Endpoint
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.op_classes import CONTROL_FLOW
@@ -26,7 +27,6 @@ from simulator.graph.traversal import PLACEHOLDERS, closure, fan_out
 from simulator.shapes.filling import with_shapes
 from simulator.training.recognition.anatomy import Anatomy, anatomy
 from simulator.training.recognition.clipping import as_computed
-from simulator.training.recognition.dataflow import readers, values_in
 from simulator.training.recognition.parts import Parts, is_write, parts_of
 
 _DIVISIONS = frozenset(("RealDiv", "Div", "DivNoNan"))

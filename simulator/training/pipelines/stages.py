@@ -21,9 +21,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from simulator.graph.dataflow import readers, values_out
 from simulator.graph.traversal import closure
 from simulator.training.pipelines.microbatches import Division
-from simulator.training.recognition.dataflow import readers, values_out
 from simulator.training.recognition.parts import is_shared
 
 Floats: TypeAlias = npt.NDArray[np.float64]

@@ -29,6 +29,7 @@ import numpy as np
 
 from simulator.cluster.devicespec import parse
 from simulator.errors import GraphError
+from simulator.graph.dataflow import source_of
 from simulator.graph.dtypes import SIZE
 from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Graph, Shape
@@ -38,7 +39,6 @@ from simulator.training.programs.setter import Setter
 from simulator.training.programs.towers import Replica, gathered, gathered_shape, of_each, split_batch, without_gpus
 from simulator.training.recognition.anatomy import Anatomy, Gradient
 from simulator.training.recognition.clipping import as_computed
-from simulator.training.recognition.dataflow import source_of
 from simulator.training.recognition.parts import held_by, is_read, is_shared, is_write
 from simulator.training.recognition.variables import variable_shape
 from simulator.units import Bytes

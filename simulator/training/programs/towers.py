@@ -18,6 +18,7 @@ import numpy as np
 from simulator.cluster.device_strings import with_devices
 from simulator.cluster.devicespec import parse
 from simulator.graph.attributes import number, typed
+from simulator.graph.dataflow import values_out
 from simulator.graph.editor import Editor, Endpoint, edited
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue
@@ -35,7 +36,6 @@ from simulator.training.programs.edits import (
 from simulator.training.programs.setter import Setter
 from simulator.training.recognition.anatomy import Anatomy, Gradient
 from simulator.training.recognition.clipping import as_computed
-from simulator.training.recognition.dataflow import values_out
 from simulator.training.recognition.parts import Parts, held_by, is_shared, parts_of
 from simulator.training.recognition.variables import variable_shape
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from simulator.errors import GraphError
 from simulator.graph import registry
+from simulator.graph.dataflow import sources_of, values_in, values_out
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import VARIABLES
 from simulator.graph.purposes import apply_nodes, computes
@@ -23,7 +24,6 @@ from simulator.graph.set_cover import smallest_cover
 from simulator.graph.step import Step, choose_step
 from simulator.graph.traversal import PLACEHOLDERS, closure, fan_in, fan_out
 from simulator.training.recognition.batch import batch_of
-from simulator.training.recognition.dataflow import sources_of, values_in, values_out
 from simulator.training.recognition.plain_updates import ADDS, ASSIGNS, SUMS_OF_ROWS, adds_a_constant, plain_updates
 from simulator.training.recognition.variables import colocated_rows, is_whole, variable_of, variable_shape
 from simulator.wording import some

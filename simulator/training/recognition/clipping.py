@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from simulator.columns import Flags
+from simulator.graph.dataflow import depending_on, values_in, values_out
 from simulator.graph.graph import Graph
 from simulator.graph.traversal import PLACEHOLDERS, closure
 from simulator.training.recognition.anatomy import Anatomy, Gradient
-from simulator.training.recognition.dataflow import depending_on, values_in, values_out
 from simulator.training.recognition.plain_updates import origins_of_examples
 
 _SCALES = frozenset(("Mul", "MulNoNan", "RealDiv", "Div", "DivNoNan"))  # linear where the other input is a constant

@@ -19,12 +19,12 @@ import numpy as np
 
 from simulator.cluster.devicespec import DeviceSpec, parse
 from simulator.columns import Flags, flags
+from simulator.graph.dataflow import depending_on, sources_of
 from simulator.graph.graph import Graph
 from simulator.graph.traversal import closure, fan_in
 from simulator.training.recognition.anatomy import Anatomy
 from simulator.training.recognition.batch import SUMS
 from simulator.training.recognition.clipping import as_computed
-from simulator.training.recognition.dataflow import depending_on, sources_of
 from simulator.training.recognition.plain_updates import on_examples
 from simulator.wording import counted, some
 

@@ -16,13 +16,13 @@ import numpy as np
 
 from simulator.columns import Ids, ids
 from simulator.graph import ops, registry
+from simulator.graph.dataflow import readers, source_of
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, SWITCHES, VARIABLES
 from simulator.graph.traversal import PLACEHOLDERS, closure, fan_in, fan_out
 from simulator.partitioning.partitions import Partitions
 from simulator.training.recognition.anatomy import Anatomy, trained
-from simulator.training.recognition.dataflow import readers, source_of
 from simulator.training.recognition.variables import variable_of
 
 _READS = frozenset(("Identity", "ReadVariableOp"))

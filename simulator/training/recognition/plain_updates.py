@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simulator.columns import Flags
+from simulator.graph.dataflow import depending_on, source_of
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, SWITCHES, VARIABLES
 from simulator.graph.purposes import SAVES
 from simulator.graph.traversal import closure
 from simulator.partitioning.partitions import SENDS
-from simulator.training.recognition.dataflow import depending_on, source_of
 from simulator.training.recognition.variables import is_whole, variable_of
 
 ADDS = frozenset(("AssignAdd", "AssignAddVariableOp"))

@@ -18,10 +18,10 @@ import numpy as np
 from simulator.columns import Ids
 from simulator.errors import GraphError, UnsupportedError
 from simulator.graph.const_values import elements
+from simulator.graph.dataflow import source_of
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS, Partitions
-from simulator.training.recognition.dataflow import source_of
 from simulator.wording import some
 
 # The kinds of synchronisation ops. Four use accumulators and queues. TAKE and DEQUEUE block until they get what they

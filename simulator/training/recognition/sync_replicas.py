@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from simulator.errors import DeadlockError, GraphError, SimvizError, UnsupportedError
+from simulator.graph.dataflow import readers
 from simulator.graph.graph import Graph
 from simulator.graph.traversal import fan_in, fan_out
 from simulator.training.programs.program import Program
-from simulator.training.recognition.dataflow import readers
 from simulator.training.recognition.plain_updates import ASSIGNS
 from simulator.training.recognition.sync_ops import APPLY, DEQUEUE, ENQUEUE, TAKE, UNKNOWN, SyncOp, operations
 from simulator.training.regimes import KINDS, Regime, with_defaults

@@ -6,10 +6,11 @@ import pytest
 
 from simulator import load_cluster
 from simulator.errors import GraphError
+from simulator.graph.captured import captured
 from simulator.graph.graph import Graph
 from simulator.training.programs.replicated import replicate
 from simulator.training.recognition.anatomy import anatomy
-from simulator.training.recognition.captured import captured, with_variables
+from simulator.training.recognition.captured import with_variables
 from simulator.training.recognition.variables import variable_shape
 from simulator.training.regimes import read_regime
 from tests.strategies import Rows, shape_attr, shapes_attr, type_attr, typed, types_attr

@@ -1,0 +1,111 @@
+"""Captured variables: the graph of a `tf.function`, whose variables come in as handles, gets an op for each variable.
+
+    Placeholder (resource) ─▶ ReadVariableOp        becomes        VarHandleOp ─▶ ReadVariableOp
+
+A function is handed the handles when it is called, so no client sends them, and the variables lie on devices. The
+placeholder does not say what its handle holds; the ops that read and assign it do
+(tensorflow/python/framework/func_graph.py, `capture`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from simulator.graph.attributes import shaped
+from simulator.graph.dataflow import readers
+from simulator.graph.dtypes import RESOURCE
+from simulator.graph.graph import Attrs, Graph, Shape
+from simulator.graph.messages import AttrValue, TensorShapeProto
+from simulator.graph.op_classes import ENTERS, SWITCHES
+from simulator.graph.tensors import shape_message
+from simulator.graph.traversal import PLACEHOLDERS, closure
+from simulator.wording import counted
+
+# Ops on the handle of a variable (tensorflow/core/ops/resource_variable_ops.cc, training_ops.cc).
+_WHOLE = re.compile(r"ReadVariableOp|Assign(Add|Sub)?VariableOp")  # these take or give all of its value
+_OF_VARIABLE = re.compile(
+    r"ReadVariableOp|Assign(Add|Sub)?VariableOp|VarIsInitializedOp|VariableShape|Resource(Gather|Scatter|Strided"
+    r"SliceAssign|(Sparse)?Apply)\w*"
+)
+_MARK = "_captured"  # attribute of a variable that a function captured
+_HANDING_ON = ENTERS | SWITCHES | {"Identity"}
+
+
+def captured(graph: Graph) -> dict[int, list[int]]:
+    """The placeholders that are handles of variables, and the ops that use each; rows of nodes."""
+    found = {}
+    for row, op in enumerate(graph.ops):
+        first = int(graph.tensor_ptr[row])
+        if op in PLACEHOLDERS and first < graph.tensor_ptr[row + 1] and graph.tensor_dtype[first] == RESOURCE:
+            users = _users(graph, row)
+            if users:
+                found[row] = users
+    return found
+
+
+def own_variables(graph: Graph, shapes: Mapping[str, Shape] = {}) -> Graph:
+    """The graph with a VarHandleOp in place of each placeholder that is a variable's handle; a note says how many.
+
+    `shapes` gives the shapes of some variables; the others' are those of the ops that read or assign them. One whose
+    shape nothing says stays a placeholder.
+    """
+    ops, attrs, made = list(graph.ops), list(graph.attrs), 0
+    for row, users in captured(graph).items():
+        name = graph.names[row]
+        shape = shapes.get(name, shapes.get(f"{name}:0", _shape(graph, users)))
+        if shape is not None and -1 not in shape:
+            ops[row], attrs[row] = "VarHandleOp", _handle(graph, row, users, shape)
+            made += 1
+    if not made:
+        return graph
+    note = f"{counted(made, 'variable')} that a function captured, handed in as resources, are taken as its own"
+    return replace(graph, ops=tuple(ops), attrs=tuple(attrs)).with_notes(note)
+
+
+def captures(graph: Graph) -> bool:
+    """Tell whether the graph is that of a function that captures variables, also where they are its own already."""
+    return any(_MARK in attrs for attrs in graph.attrs) or bool(captured(graph))
+
+
+def fed_shapes(graph: Graph, feeds: Mapping[str, Shape]) -> Mapping[str, Shape]:
+    """The feeds of a graph, as the file has it, without those that say how large captured variables are."""
+    held = {graph.names[row] for row in captured(graph)}
+    return {name: shape for name, shape in feeds.items() if name.removesuffix(":0") not in held}
+
+
+def _users(graph: Graph, row: int) -> list[int]:
+    """The ops on a handle, if they are those of a variable; in ascending order."""
+    inside = closure([row], lambda at: [one for one in readers(graph, at) if graph.ops[one] in _HANDING_ON])
+    reached = {one for at in inside for one in readers(graph, at)}
+    return sorted(at for at in reached if _OF_VARIABLE.fullmatch(graph.ops[at]))
+
+
+def _shape(graph: Graph, users: list[int]) -> Shape | None:
+    """The shape of a variable by the ops that read it whole or assign to it; None: none says it."""
+    for row in users:
+        if not _WHOLE.fullmatch(graph.ops[row]):
+            continue
+        edge = int(graph.in_ptr[row]) + 1
+        reads = graph.ops[row] == "ReadVariableOp"
+        shape: Shape | None = graph.tensor_shape[int(graph.tensor_ptr[row] if reads else graph.edge_tensor[edge])]
+        if shape is not None and -1 not in shape:
+            return shape
+    return None
+
+
+def _handle(graph: Graph, row: int, users: list[int], shape: Shape) -> Attrs:
+    types = (
+        attrs[key] for attrs in (graph.attrs[at] for at in users) for key in ("dtype", "T", "Tparams") if key in attrs
+    )
+    kept = {key: value for key, value in graph.attrs[row].items() if key.startswith("_")}
+    return {
+        **kept,
+        **shaped([TensorShapeProto()]),
+        "dtype": next(types, AttrValue(type=1)),
+        "shape": AttrValue(shape=shape_message(shape)),
+        "shared_name": AttrValue(s=graph.names[row].encode()),
+        "container": AttrValue(s=b""),
+        _MARK: AttrValue(b=True),
+    }

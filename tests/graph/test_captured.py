@@ -1,0 +1,53 @@
+"""Variables that a traced function captures become variables of its graph."""
+
+from __future__ import annotations
+
+from simulator import load
+from simulator.graph.captured import captured, captures, fed_shapes, own_variables
+from simulator.graph.graph import Graph
+from tests.strategies import Rows, shape_attr, shapes_attr, type_attr
+from viz import run
+
+RESOURCE = 20
+
+
+def body(*, said: tuple[str, ...] = ("w", "v")) -> Graph:
+    """x * w * v; files say the shapes of those alone that are `said`, and a third handle is a table's."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 8), _output_shapes=shapes_attr((4, 8)))
+    for name in ("w", "v", "table"):
+        made.add(name, "Placeholder", dtype=type_attr(RESOURCE), shape=shape_attr())
+    value = "x"
+    for name in ("w", "v"):
+        sizes = {"_output_shapes": shapes_attr((8, 8))} if name in said else {}
+        made.add(f"{name}/read", "ReadVariableOp", [name], dtype=type_attr(), **sizes)
+        value = made.add(f"{name}/product", "MatMul", [value, f"{name}/read"], T=type_attr())
+    made.add("rows", "LookupTableSizeV2", ["table"])
+    return made.built(producer=1882)
+
+
+def test_a_captured_variable_is_the_graphs_own_and_a_table_stays() -> None:
+    graph = own_variables(body())
+    assert [graph.ops[graph.row(name)] for name in ("w", "v", "table")] == ["VarHandleOp", "VarHandleOp", "Placeholder"]
+    assert graph.notes[-1].startswith("2 variables that a function captured")
+    assert (captured(graph), captures(graph), captures(body())) == ({}, True, True)
+    assert own_variables(graph) is graph
+
+
+def test_one_of_unknown_shape_stays_fed_until_a_feed_says_its_shape() -> None:
+    source = body(said=("w",))
+    graph = own_variables(source)
+    assert [graph.ops[graph.row(name)] for name in ("w", "v")] == ["VarHandleOp", "Placeholder"]
+    told = {"v:0": (8, 8), "x:0": (4, 8)}
+    assert graph.names[graph.row("v")] in {source.names[row] for row in captured(graph)}
+    assert captured(own_variables(source, told)) == {}
+    assert dict(fed_shapes(source, told)) == {"x:0": (4, 8)}
+    assert load(source, feeds=told).ops == own_variables(source, told).ops
+
+
+def test_weights_of_a_single_step_take_memory_and_nobody_feeds_them() -> None:
+    scene = run(body(), fetches="v/product", cluster="1gpu")
+    assert scene.step.feeds == ("x:0",)
+    assert scene.trace.resident_bytes.sum() == 2 * 8 * 8 * 4
+    unknown = run(body(said=()), fetches="v/product", cluster="1gpu", feeds={"w": (8, 8), "v": (8, 8)})
+    assert unknown.trace.makespan == scene.trace.makespan
