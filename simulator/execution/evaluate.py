@@ -68,13 +68,13 @@ def evaluate(
 ) -> Ints:
     """[B] the makespan of each assignment [B, N], a device per node of the graph, by the options of `prepared`.
 
-    It is that of `simulate` for the pieces of the same assignment, where no loop leads across devices. `flavour` is
-    that of `partition`. A master's cut that hands a tensor on within a task is made for each such assignment, which
-    takes many times as long. With flavour="local" every device fetches for itself, and no cut is needed. In the order
-    "tensorflow" each assignment with a transfer is cut. `priorities` are [N], or [B, N]; the order has to make use of
-    them. `threads`: by default one per processor. With `stop`, an assignment that takes longer than the best of the
-    earlier blocks of BLOCK assignments is given up as soon as that is sure: its makespan is OVER. The engine "auto" is
-    the compiled one wherever it can be had, compiled first if it must be: a search comes back.
+    It is that of `simulate` for the pieces of the same assignment. `flavour` is that of `partition`. A master's cut
+    that hands a tensor on within a task is made for each such assignment, which takes many times as long. With
+    flavour="local" every device fetches for itself, and no such cut is needed. An assignment with a loop across devices
+    is cut, too, and in the order "tensorflow" each with a transfer. `priorities` are [N], or [B, N]; the order has to
+    make use of them. `threads`: by default one per processor. With `stop`, an assignment that takes longer than the
+    best of the earlier blocks of BLOCK assignments is given up as soon as that is sure: its makespan is OVER. The
+    engine "auto" is the compiled one wherever it can be had, compiled first if it must be: a search comes back.
 
     Raises SimvizError for assignments of a wrong shape or with an unknown device, and UnsupportedError for an engine
     that cannot be had. Raises InfeasibleError, ClusterError and DeadlockError as `engine.run`.

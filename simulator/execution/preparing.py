@@ -2,8 +2,9 @@
 
 Some assignments are cut before they are judged, as a master and its workers cut them otherwise than one session. A
 master's cut sends a tensor to a task once, and the worker there hands it on to its other devices. Recvs of references
-may wait for less or for more than where one cut does all. In the order of TensorFlow's executor Recvs have turns. The
-tables of a step know none of these, so such a plan takes as long as its pieces.
+may wait for less or for more than where one cut does all. A loop across devices has a control loop on each, for whose
+predicate its Recvs wait. In the order of TensorFlow's executor Recvs have turns. The tables of a step know none of
+these, so such a plan takes as long as its pieces.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.execution.transfers import hands_on
 from simulator.graph.dtypes import REF
+from simulator.graph.op_classes import ENTERS
 from simulator.partitioning.cut import partition
 from simulator.partitioning.levels import flavour_of
 from simulator.partitioning.passes.control_flow import moves_of_step
@@ -149,29 +151,42 @@ def may_hand_on(cluster: Cluster, flavour: str) -> bool:
 
 
 def cut_first(prepared: Prepared, rows: npt.NDArray[np.int32], flavour: str) -> npt.NDArray[np.bool_]:
-    """[B] the assignments, of [B, N], that have to be cut: their cuts hand a tensor on or wait otherwise.
+    """[B] the assignments, of [B, N], that have to be cut: their cuts hand a tensor on, add loops or wait otherwise.
 
     In the order of TensorFlow's executor these are all with a transfer: turns of Recvs are known to pieces alone.
     """
     found = np.zeros(len(rows), bool)
     if prepared.given is None:
         return found
+    tables, cluster = prepared.tables, prepared.given.cluster
+    source = tables.tensor_op[tables.edge_tensor]
     if prepared.options.order == "tensorflow":
-        tables = prepared.tables
-        source = tables.tensor_op[tables.edge_tensor]
         for row, device in enumerate(map(prepared.devices, rows)):
             target = device[tables.consumer]
             found[row] = ((device[source] != target) | (tables.changes & tables.two_memories[target])).any()
         return found
-    cluster = prepared.given.cluster
-    task = ids(cluster.task_of)
-    if may_hand_on(cluster, flavour):
-        source, target = _references(prepared)
-        found[:] = [
-            hands_on(prepared.tables, device, task) or _waits_otherwise(prepared.tables, device, task, source, target)
-            for device in map(prepared.devices, rows)
-        ]
+    looped = _inside_loops(prepared, source)
+    handing = may_hand_on(cluster, flavour)
+    if not handing and not len(looped):
+        return found
+    task, (giver, reader) = ids(cluster.task_of), _references(prepared) if handing else (ids([]), ids([]))
+    for row, device in enumerate(map(prepared.devices, rows)):
+        found[row] = (device[source[looped]] != device[tables.consumer[looped]]).any()
+        if handing and not found[row]:
+            found[row] = hands_on(tables, device, task) or _waits_otherwise(tables, device, task, giver, reader)
     return found
+
+
+def _inside_loops(prepared: Prepared, source: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
+    """The edges within a loop, with those of the values that enter it: a device of its own at one end needs a loop."""
+    given, tables = prepared.given, prepared.tables
+    assert given is not None
+    if len(tables.iterations) == 1:
+        return np.flatnonzero(np.zeros(0, bool))
+    ops = given.graph.ops
+    inside = tables.iteration > 0
+    entering = np.array([row < len(ops) and ops[row] in ENTERS for row in tables.node.tolist()], bool)
+    return np.flatnonzero((inside | entering)[source] & inside[tables.consumer])
 
 
 def _references(prepared: Prepared) -> tuple[Ids, Ids]:

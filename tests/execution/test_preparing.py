@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 from placement.placing import place
-from simulator import choose_step, estimate, load, load_cluster, partition
+from simulator import choose_step, estimate, load, load_cluster, partition, simulate
+from simulator.execution.evaluate import evaluate
+from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.execution.tables import of_partitions
+from tests.execution.cases import assigned, costs
+from tests.strategies import Rows, loop, typed
 
 SMALL = """
 node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
@@ -27,6 +31,24 @@ def test_a_cluster_may_have_more_devices_than_the_graph_has_nodes(cluster: str, 
     assert (prepared.column < 0).any()  # what the client feeds and fetches
     assert set(prepared.devices(np.asarray(assignment.device)).tolist()) <= set(range(len(on.devices)))
     assert len(of_partitions(pieces, on, costs)) >= len(graph)
+
+
+@pytest.mark.parametrize("moved", [("while/Neg",), ("while/Merge",), ("while/Enter", "while/limit"), ("x",), ()])
+def test_a_loop_across_devices_takes_as_long_as_its_pieces(moved: tuple[str, ...]) -> None:
+    """Each Recv in an iteration waits for the control loop of its device, which the tables do not know."""
+    made = Rows()
+    made.add("x", "Neg", ["begin"], **typed("Neg"))
+    made.add("begin", "Const", **typed("Const"))
+    loop(made, start="x")
+    graph = made.built()
+    on = load_cluster("worker=2")  # gRPC works for each message, that of a predicate included
+    priced, step = costs(graph, on), choose_step(graph)
+    options = SimulationOptions(trips={"while": 5})
+    rows = [int(name in moved) for name in graph.names]
+    pieces = partition(graph, assigned(on, rows), on, step=step)
+    takes_ns = simulate(pieces, on, priced, options).makespan
+    prepared = prepare(graph, step, on, priced, options)
+    assert evaluate(prepared, [rows]).tolist() == [takes_ns]
 
 
 def _written(folder: object) -> str:
