@@ -1,7 +1,7 @@
 """Estimates for a graph: the time of each op on each kind of device by a roofline, and the memory that stays.
 
-An op without a kernel start (`Rule.launches`) costs the executor's dispatch on every device. On a GPU so does the
-launch of a kernel that works in host memory alone.
+An op without a kernel start (`Rule.launches`) costs the executor's dispatch on every device. A kernel of a GPU that
+works in host memory alone runs on the CPU that stands for the GPU, and costs what the op costs there.
 
 A graph of thousands of nodes has some hundred different ones. Each of these is priced once, by exact integers.
 """
@@ -23,7 +23,7 @@ from simulator.costs.estimates.residents import resident_bytes
 from simulator.costs.formulas.shaped_op import ShapedOp
 from simulator.costs.profile import Profile
 from simulator.costs.profiled import profile_notes, profiled_prices
-from simulator.costs.roofline import EXECUTOR_NS, OpWork, busy_ns, time_of, work_of
+from simulator.costs.roofline import EXECUTOR_NS, OpWork, time_of, work_of
 from simulator.costs.rules import FALLBACK_RULE, handing_on, rule
 from simulator.costs.table import FALLBACK, PROFILED, STATIC, CostTable
 from simulator.errors import ClusterError
@@ -49,12 +49,16 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
     column = np.array([work[:3] for work in works], np.int64).reshape(-1, 3)[which]
     fallback = np.array([work.rule is FALLBACK_RULE or work.rule.opaque for work in works], bool)[which]
     resident, notes = resident_bytes(graph)
-    run_ns = _run_ns(graph, cluster, models, works, which)
+    run_ns = np.array([[time_of(work, model) for model in models] for work in works], np.int64)
+    run_ns = run_ns.reshape(-1, len(models))[which]
     source, errors = np.where(fallback, FALLBACK, STATIC), None
     if profile is not None:
         by_profile, errors = profiled_prices(graph, models, works, which, profile)
-        run_ns = ints(np.where((by_profile >= 0) & (run_ns >= 0), by_profile, run_ns))
+        run_ns = np.where(by_profile >= 0, by_profile, run_ns)
         source = np.where((by_profile >= 0).any(1), PROFILED, source)
+    _price_on_gpus(run_ns, graph, cluster, models, works, which)
+    run_ns[~_kernels(graph, models)] = -1
+    run_ns.setflags(write=False)
     return CostTable(
         kinds=cluster.kinds,
         run_ns=run_ns,
@@ -69,27 +73,30 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
     )
 
 
-def _run_ns(graph: Graph, cluster: Cluster, models: Sequence[Device], works: Sequence[OpWork], which: Ints) -> Ints:
-    """[N, K] time per node and kind, -1 without a kernel."""
-    times = [[time_of(work, model) for model in models] for work in works]
-    run_ns = np.array(times, np.int64).reshape(-1, len(models))[which]
-    core_ns = np.array([-(-work.core_ps // 1000) for work in works], np.int64)[which]
-    launched = np.array([work.rule.launches for work in works], bool)[which]
+def _price_on_gpus(
+    run_ns: npt.NDArray[np.int64],
+    graph: Graph,
+    cluster: Cluster,
+    models: Sequence[Device],
+    works: Sequence[OpWork],
+    which: Ints,
+) -> None:
+    """Change times on GPUs, [N, K], where the host works, kernels are one, or all GPUs wait for each other."""
     gpus = [(column, model) for column, model in enumerate(models) if model.type == "GPU"]
-    kernels = _kernels(graph, models)
-    if gpus:
-        held = ops.of_each(lambda op, attrs: ops.host_memory(op, attrs, "GPU", graph.library), graph.ops, graph.attrs)
-        hosted = launched & _in_host_memory(graph, held, core_ns > 0)
-        joined, (summed, summing_ns) = fused(graph), all_reduces(graph, cluster)
+    if not gpus:
+        return
+    launched = np.array([work.rule.launches for work in works], bool)[which]
+    scalar = np.array([work.core_ps > 0 for work in works], bool)[which]
+    held = ops.of_each(lambda op, attrs: ops.host_memory(op, attrs, "GPU", graph.library), graph.ops, graph.attrs)
+    hosted = launched & _in_host_memory(graph, held, scalar)
+    joined, (summed, summing_ns) = fused(graph), all_reduces(graph, cluster)
+    hosts = {(kind, cluster.kind_of[home]) for kind, home in zip(cluster.kind_of, cluster.home.tolist(), strict=True)}
     for column, model in gpus:
-        working_ns = np.array([busy_ns(work, model) for work in works], np.int64)[which]
-        run_ns[hosted, column] = EXECUTOR_NS + np.maximum(working_ns, core_ns)[hosted]
+        slowest = run_ns[:, [host for kind, host in hosts if kind == column]].max(1)  # of all hosts of such GPUs
+        run_ns[hosted, column] = slowest[hosted]
         run_ns[joined.relus, column] = EXECUTOR_NS
         run_ns[joined.additions, column] = EXECUTOR_NS + reading_ns(graph, joined.additions, model)
         run_ns[summed, column] = np.maximum(run_ns[summed, column], model.launch_ns + summing_ns)
-    run_ns[~kernels] = -1
-    run_ns.setflags(write=False)
-    return run_ns
 
 
 def works_of(graph: Graph, handing: Ids) -> tuple[list[OpWork], Ints]:

@@ -95,7 +95,18 @@ def test_shapes_are_computed_on_the_host_also_on_a_gpu() -> None:
         made.add(name + name, "AddV2", [name, name], T=type_attr(dtype), _output_shapes=shapes_attr((4,)))
     costs = estimate(made.built(), BOTH)
     assert costs.run_ns[1].tolist() == [1001, 5001]
-    assert costs.run_ns[3].tolist() == [1001, EXECUTOR_NS + 1]
+    assert costs.run_ns[3].tolist() == [1001, 1001]
+
+
+def test_a_kernel_in_host_memory_costs_what_it_costs_on_the_slowest_host_of_such_gpus() -> None:
+    made = Rows()
+    made.add("i", "Placeholder", dtype=type_attr(3), _output_shapes=shapes_attr((1000, 1000)))
+    made.add("ii", "AddV2", ["i", "i"], T=type_attr(3), _output_shapes=shapes_attr((1000, 1000)))
+    slow = replace(CPU, kind="slow", bytes_per_s=CPU.bytes_per_s // 10, name=CPU.name.replace("task:0", "task:1"))
+    away = replace(GPU, name=GPU.name.replace("task:0", "task:1"))
+    assert len(set(estimate(made.built(), BOTH).run_ns[1].tolist())) == 1
+    on_cpu, on_gpu, on_slow = estimate(made.built(), cluster(CPU, GPU, slow, away)).run_ns[1].tolist()
+    assert on_cpu < on_gpu == on_slow
 
 
 def test_no_kernel_no_time() -> None:
