@@ -20,6 +20,7 @@ from simulator.graph.op_classes import SWITCHES
 from simulator.graph.tensors import shape_of, tensor_sizes
 from simulator.shapes.batches import batch_change
 from simulator.shapes.dims import Dims, is_open
+from simulator.shapes.iterators import handed_out
 from simulator.shapes.propagation import ARGUMENTS, LEGACY_PRODUCER, Inferred, edge_tensors, infer
 from simulator.shapes.rules import PASSING, PUTS, TAKES
 from simulator.shapes.sparse import assumed, fed_shapes, rows_of_sparse, sparse_placeholders
@@ -41,11 +42,11 @@ def with_shapes(
     """The same graph with the shapes of its tensors for that batch and these feeds.
 
     `feeds` gives the shape of a tensor, "node:port" or "node". The unknown first dimension of every other placeholder,
-    dequeue and iterator is `batch`, by default 1. Where a file fixes that dimension, a batch that is asked for takes
-    its place. All other shapes follow from these by the rules of the ops. A shape that the file gives counts, unless it
-    hangs on a tensor whose shape is another than the file's. `observed` has the shapes that tensors really had, by
-    their rows: they count before all rules. Notes list the assumptions, and ops whose inputs do not fit together in
-    the file itself.
+    dequeue and iterator is `batch`. By default an iterator has the batch of its dataset, all else that of all datasets
+    if they agree, else 1. Where a file fixes that dimension, a batch that is asked for takes its place. All other
+    shapes follow from these by the rules of the ops. A shape that the file gives counts, unless it hangs on a tensor
+    whose shape is another than the file's. `observed` has the shapes that tensors really had, by their rows: they count
+    before all rules. Notes list the assumptions, and ops whose inputs do not fit together in the file itself.
 
     Raises GraphError for an unknown node or port, for another rank than the file's, for a negative dimension and for a
     batch below 1. It also raises it, with the op, where inputs do not fit together because of the feeds or the batch.
@@ -62,8 +63,13 @@ def with_shapes(
     graph, changed = _rebatched(graph, declared, given, batch)
     declared = _declared(graph)
     believed = _believed(graph, declared, given)
+    handed, common = handed_out(graph, believed, {*given, *observed}) if batch is None else ({}, None)
+    for row, shape in handed.items():
+        believed[row] = shape
+    default = common or BATCH
+    asked = default if batch is None else batch
     fed = sparse_placeholders(graph, declared)
-    rows = rows_of_sparse(graph, declared, given, fed, batch, BATCH)
+    rows = rows_of_sparse(graph, declared, given, fed, batch, default)
     for one in fed:
         for row, shape in fed_shapes(one, believed, given, rows).items():
             believed[row] = shape
@@ -71,15 +77,13 @@ def with_shapes(
         believed[row] = shape
     if not given and not observed and _complete(graph, declared):
         return _with(graph, declared, changed)
-    found = infer(
-        graph, given, believed, batch=BATCH if batch is None else batch, rows={one.shape: rows for one in fed}
-    )
+    found = infer(graph, given, believed, batch=asked, rows={one.shape: rows for one in fed})
     if found.clashes and not observed:  # what really ran fits together
         _blame(before, found, given, batch)
     shapes = [_numbers(shape) for shape in found.shapes]
     for row, shape in observed.items():
         shapes[row] = shape
-    notes = [*_noted(graph, found, shapes, batch), *assumed(graph, declared, given, fed, rows)]
+    notes = [*_noted(graph, found, shapes, asked, handed), *assumed(graph, declared, given, fed, rows)]
     return _with(graph, shapes, [*notes, *changed])
 
 
@@ -251,11 +255,16 @@ def _blame(graph: Graph, found: Inferred, given: Mapping[int, Shape], batch: int
     )
 
 
-def _noted(graph: Graph, found: Inferred, shapes: Sequence[Shape | None], batch: int | None) -> list[str]:
+def _noted(
+    graph: Graph, found: Inferred, shapes: Sequence[Shape | None], batch: int, handed: Mapping[int, Shape]
+) -> list[str]:
     notes = []
+    for size in sorted({shape[0] for shape in handed.values()}):
+        names = [graph.tensor_name(row) for row, shape in handed.items() if shape[0] == size]
+        notes.append(f"batch {size}, as the dataset makes it, is the unknown first dimension of {some(names)}")
     if found.batched:
         names = [graph.tensor_name(row) for row in found.batched]
-        notes.append(f"batch {BATCH if batch is None else batch} is the unknown first dimension of {some(names)}")
+        notes.append(f"batch {batch} is the unknown first dimension of {some(names)}")
     if found.clashes:
         first = found.clashes[0]
         name, op = graph.names[first.node], graph.ops[first.node]

@@ -35,8 +35,8 @@ from simulator.shapes.site import (
 )
 
 ARGUMENTS = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "_Arg"))  # of a graph or a function
-_ITERATORS = frozenset(("IteratorGetNext", "IteratorGetNextSync"))
-EDGE = ARGUMENTS | _ITERATORS | {"QueueDequeue", "QueueDequeueV2", "QueueDequeueUpTo", "QueueDequeueUpToV2"}
+ITERATORS = frozenset(("IteratorGetNext", "IteratorGetNextSync"))
+EDGE = ARGUMENTS | ITERATORS | {"QueueDequeue", "QueueDequeueV2", "QueueDequeueUpTo", "QueueDequeueUpToV2"}
 """Ops that bring examples into a graph, a row each; no other node says how many."""
 
 LEGACY_PRODUCER = 21  # until then a placeholder's scalar shape says "unknown" (tensorflow/core/ops/array_ops.cc)

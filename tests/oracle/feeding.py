@@ -98,6 +98,51 @@ def by_pipeline(tf: Any, case: dict[str, Any]) -> Any:
     return make(data).get_next()
 
 
+def of_batches(tf: Any, case: dict[str, Any]) -> Any:
+    """A dataset that makes batches in this case's way; the last one may be smaller unless the case drops it."""
+    data_of, batch, drop = tf.compat.v1.data.Dataset, case["batch"], case["drop"]
+    weights = tf.ones([WIDTH, WIDTH])
+
+    def product(one: Any) -> Any:
+        return tf.matmul(tf.ones([64, 64]), tf.ones([64, 64]))[0, :WIDTH] + one
+
+    def weighed(many: Any) -> Any:
+        return tf.matmul(many, tf.ones([WIDTH, WIDTH]))
+
+    def made(rows: int) -> Any:
+        data = data_of.from_tensors([0.0] * WIDTH).repeat(1000).map(product, num_parallel_calls=2)
+        return data.batch(rows, drop_remainder=drop)
+
+    def at_once(data: Any) -> Any:
+        return data.apply(tf.data.experimental.map_and_batch(product, batch, num_parallel_calls=2, drop_remainder=drop))
+
+    data = {
+        "plain": lambda: made(batch),
+        "weighed": lambda: made(batch).map(weighed, num_parallel_calls=1),
+        "captured": lambda: made(batch).map(lambda many: tf.matmul(many, weights), num_parallel_calls=1),
+        "nested": lambda: made(3).map(weighed).batch(batch, drop_remainder=drop).map(lambda many: many[:, 0]),
+        "apart": lambda: made(5).map(weighed).unbatch().batch(batch, drop_remainder=drop),
+        "padded": lambda: made(2).unbatch().padded_batch(batch, [WIDTH], drop_remainder=drop).map(weighed),
+        "at once": lambda: at_once(data_of.from_tensors([0.0] * WIDTH).repeat(1000)),
+        "parallel": lambda: made(1).unbatch().batch(batch, drop_remainder=drop, num_parallel_calls=2).prefetch(3),
+        "zipped": lambda: data_of.zip((made(batch), made(batch))).map(tf.add),
+        "interleaved": lambda: data_of.range(4).interleave(lambda _: made(batch), cycle_length=2),
+        "halves": lambda: made(2 * batch).map(lambda many: tf.reshape(many, [-1, 2 * WIDTH])[:, :WIDTH]),
+        "cast": lambda: data_of.from_tensors(tf.zeros([batch, WIDTH])).repeat(1000).map(weighed),
+        "filled": lambda: data_of.range(1000).map(lambda _: tf.ones([batch, WIDTH])),
+        "windows": lambda: (
+            data_of.from_tensors([0.0] * WIDTH)
+            .repeat(1000)
+            .window(batch)
+            .flat_map(lambda window: window.batch(batch, drop_remainder=drop))
+        ),
+    }[case["way"]]()
+    make = (
+        tf.compat.v1.data.make_one_shot_iterator if case["one_shot"] else tf.compat.v1.data.make_initializable_iterator
+    )
+    return make(data).get_next()
+
+
 WAYS = {
     "queue": by_queue,
     "shuffled": by_queue,
@@ -105,6 +150,7 @@ WAYS = {
     "dataset": by_dataset,
     "mapped": by_dataset,
     "stages": by_pipeline,
+    "batches": of_batches,
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from simulator import load
 from simulator.graph.graph import Graph
 from simulator.training.inputs.pipeline import InputPipeline, InputPipelines
 from simulator.training.inputs.producers import CALL_NS, ELEMENT_NS, RUN_NS
@@ -102,3 +103,60 @@ def test_stages_of_datasets(graphs: dict[str, Graph]) -> None:
     assert known["two calls"] == pytest.approx(alone / 2, abs=few)
     assert known["all cores"] <= alone / 2
     assert known["the same"] == pytest.approx(alone, abs=few)
+
+
+# ---- batches ---------------------------------------------------------------------------------------------------------
+
+BATCH, OTHER = 4, 12
+KNOWN = ("plain", "weighed", "captured", "nested", "apart", "padded", "at once", "parallel", "zipped", "interleaved")
+BATCHED = (*KNOWN, "halves", "cast", "filled", "windows")
+KINDS = {"dropped": (True, False), "kept": (False, False), "one shot": (False, True)}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, int], str]:
+    """The file of each way to make batches, whether the last one is dropped or not, and a size."""
+    folder: Path = tmp_path_factory.mktemp("batches")
+    keys = [
+        (way, kind, size)
+        for way in BATCHED
+        for kind in KINDS
+        for size in (BATCH, OTHER)
+        if (way, kind) != ("captured", "one shot")  # TensorFlow refuses it
+    ]
+    cases = [
+        {**SLEEPS, "kind": "batches", "way": way, "batch": size, "drop": KINDS[kind][0], "one_shot": KINDS[kind][1]}
+        for way, kind, size in keys
+    ]
+    asked(cases, folder, 0)
+    return {key: str(folder / f"{row}.meta") for row, key in enumerate(keys)}
+
+
+def pipeline(graph: Graph) -> tuple[int, int]:
+    """The time of an element, and the examples in it."""
+    (one,) = simulated(SLEEPS, graph, steps=5)[1].pipelines
+    return one.producer.period_ns, one.examples
+
+
+@pytest.mark.parametrize("way", [*KNOWN, "halves", "cast"])
+def test_a_dataset_makes_the_batch_that_is_asked_for(files: dict[tuple[str, str, int], str], way: str) -> None:
+    """A file with another batch is as one with the batch that is asked for; without a word its own counts."""
+    told = set()
+    for kind in KINDS:
+        if (way, kind, BATCH) in files:
+            small, large = files[way, kind, BATCH], files[way, kind, OTHER]
+            assert pipeline(load(small, batch=OTHER)) == pipeline(load(large)) == pipeline(load(large, batch=OTHER))
+            assert pipeline(load(large, batch=BATCH)) == pipeline(load(small))
+            told.add((pipeline(load(small)), pipeline(load(large))))
+    ((small_made, large_made),) = told
+    assert (small_made[1], large_made[1]) == (BATCH, OTHER)
+    assert large_made[0] / small_made[0] == pytest.approx(1 if way == "cast" else OTHER / BATCH, rel=0.05)
+
+
+def test_batches_of_unknown_making_are_told(files: dict[tuple[str, str, int], str]) -> None:
+    """A function that fills a batch by a number of its own, and windows."""
+    for way, why in (("filled", "an element of its dataset has 4 examples"), ("windows", "is a _Arg")):
+        found = simulated(SLEEPS, load(files[way, "dropped", BATCH], batch=OTHER), steps=5)[1]
+        assert not found.pipelines
+        assert why in found.notes[0]
+    assert pipeline(load(files["filled", "dropped", BATCH]))[1] == BATCH

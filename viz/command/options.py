@@ -231,7 +231,7 @@ def add_sizes(group: argparse._ArgumentGroup) -> None:
         type=whole_number,
         metavar="N",
         help="number of examples: the first dimension of placeholders, dequeues and iterators (default: what the file "
-        "fixes, and 1 where it is unknown)",
+        "fixes, else what its datasets make, else 1)",
     )
     add("--keep-calls", action="store_true", help="keep each function call as a single node")
     add(

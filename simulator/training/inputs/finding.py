@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from simulator.errors import SimvizError
+from simulator.errors import GraphError, SimvizError
+from simulator.graph.graph import Shape
+from simulator.shapes.iterators import dataset_of
 from simulator.training.clients import Client, once_each, original
 from simulator.training.inputs.pipeline import FEED, Draw, InputPipeline, InputPipelines, Rate
 from simulator.training.inputs.producers import (
@@ -36,7 +38,7 @@ from simulator.training.recognition.sync_ops import (
     origins,
     sends_of_recvs,
 )
-from simulator.wording import near, some
+from simulator.wording import counted, near, some
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -58,6 +60,7 @@ class _Found:
     names: set[str]  # by which its rate may be given
     clients: list[int] = field(default_factory=list)
     amount: int = 0  # elements that a step of the first of these takes
+    shapes: tuple[Shape | None, ...] = ()  # of what it takes at once
 
 
 _Drawn: TypeAlias = list[tuple[int, ResourceKey, int]]  # node of the pieces, input, elements
@@ -93,6 +96,12 @@ def inputs_of(
     row = {key: at for at, key in enumerate(made)}
     draws = tuple(tuple(Draw(node, row[key], amount) for node, key, amount in one if key in row) for one in drawn)
     notes = [
+        f"{key.family} {key.name}: it may be slower, as the functions of {some(one.producer.vague)} have tensors of "
+        "unknown size"
+        for key, one in made.items()
+        if one.producer.vague
+    ]
+    notes += [
         f"{key.family} {key.name}: its rate is unknown ({why}), so it never runs dry. Give its rate by --input "
         f"{key.name}=1000/s."
         for key, why in unknown.items()
@@ -124,7 +133,10 @@ class _InputSearch:
                 one = self.found.setdefault(op.key, _Found(op.key, op.owner, op.device, known_as))
                 if c not in one.clients:
                     one.clients.append(c)
-                one.amount += max(1, op.amount) * (c == one.clients[0])
+                if c == one.clients[0]:
+                    pieces = self.clients[c].partitions.graph
+                    one.amount += max(1, op.amount)
+                    one.shapes = tuple([pieces.tensor_shape[tensor] for tensor in pieces.outputs(op.row)])
             drawn.append([(op.row, op.key, max(1, op.amount)) for op in taken])
         return drawn
 
@@ -220,9 +232,28 @@ class _InputSearch:
         first = self.clients[one.clients[0]]
         graph = original(first, self.clients).program.graph
         row = graph.index.get(first.partitions.graph.names[one.owner], -1)
-        if row < 0 or "Iterator" not in graph.ops[row]:
+        try:
+            found = dataset_of(graph, row) if row >= 0 and "Iterator" in graph.ops[row] else None
+        except GraphError as error:
+            raise UnknownRateError(str(error)) from None
+        if found is None:
             raise UnknownRateError("its dataset is not in the graph")
-        return Datasets(graph, processor(self.cluster, first.program.task)).producer(row)
+        elements, made = found
+        examples = first.program.examples // one.amount
+        taken = one.shapes if any(one.shapes) else ((examples,),) * (examples > 0)
+        fitting = elements.making(made, taken)
+        producer = Datasets(fitting or elements, processor(self.cluster, first.program.task)).producer(made)
+        if fitting is None:
+            raise UnknownRateError(_other_batch(elements.firsts(made), taken))
+        return producer
+
+
+def _other_batch(made: Sequence[int], taken: Sequence[Shape | None]) -> str:
+    """The reason for an unknown rate: nothing shows how elements would have the first dimensions of those `taken`."""
+    pairs = [(first, shape[0]) for first, shape in zip(made, taken, strict=False) if shape]
+    first, wanted = next((first, one) for first, one in pairs if first != one >= 0)
+    size = "an unknown number of examples" if first < 0 else counted(first, "example")
+    return f"an element of its dataset has {size}, and nothing shows how it would have the {wanted:,} that a step takes"
 
 
 def _operations(client: Client) -> tuple[SyncOp, ...]:

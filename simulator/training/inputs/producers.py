@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -34,16 +34,16 @@ from simulator.graph import ops
 from simulator.graph.const_values import elements
 from simulator.graph.dataflow import sources_of
 from simulator.graph.graph import Graph, Shape
-from simulator.graph.inlining.bodies import Body, instantiate
-from simulator.graph.tensors import shape_of
 from simulator.graph.traversal import PLACEHOLDERS, fan_in
+from simulator.shapes import datasets
+from simulator.shapes.datasets import Elements, Function
 from simulator.shapes.filling import with_shapes
+from simulator.shapes.unknown import unsized
 from simulator.training.recognition.sync_ops import DEQUEUE, ENQUEUE, UNKNOWN, SyncOp, operations
 from simulator.units import SECOND_NS, Nanos
 
 if TYPE_CHECKING:
     from simulator.costs.table import CostTable
-    from simulator.graph.messages import Proto
 
 
 class UnknownRateError(Exception):
@@ -59,6 +59,7 @@ class Producer:
     item: int = 1
     work: Mapping[str, Nanos] | None = None  # op -> its time for an item on one core; None: the rate was given
     stage: str = ""  # the slowest queue or dataset, where it is not the one that is read
+    vague: tuple[str, ...] = ()  # datasets whose functions have tensors of unknown size, which count no work
 
     @property
     def elements_per_s(self) -> float:
@@ -255,6 +256,7 @@ class _Flow:
     ahead_ns: Nanos  # between two elements of the slowest threads that work ahead
     buffer: int  # elements that these have room for; 0: no thread works ahead
     taken: Counter[str]  # op -> work of one core
+    vague: tuple[str, ...] = ()  # datasets whose functions have tensors of unknown size
 
 
 _NO_TIME = _Flow(0, 0, 0, Counter())
@@ -262,30 +264,24 @@ _NO_TIME = _Flow(0, 0, 0, Counter())
 
 @dataclass(frozen=True)
 class Datasets:
-    """The datasets of a client's graph."""
+    """The datasets of a client's graph, or of one of its functions."""
 
-    graph: Graph
+    elements: Elements
     where: Processor
 
-    def producer(self, iterator: int) -> tuple[Producer, int]:
-        """The threads that make the elements of the iterator of that row, and the elements that it has room for.
+    @property
+    def graph(self) -> Graph:
+        """The graph in which these datasets are."""
+        return self.elements.graph
 
-        Of several datasets that are made into it in turn the first counts. Raises UnknownRateError.
+    def producer(self, row: int) -> tuple[Producer, int]:
+        """The threads that make the elements of the dataset of that row, and the elements that it has room for.
+
+        Raises UnknownRateError.
         """
-        graph = self.graph
-        factory = graph.attrs[iterator].get("dataset_factory")
-        if factory is not None:
-            body = self._body(factory.func, [])
-            flow = self._inside(body).flow(body.results[0][0])
-        else:
-            made = [
-                row for row, op in enumerate(graph.ops) if op == "MakeIterator" and iterator in sources_of(graph, row)
-            ]
-            if not made:
-                raise UnknownRateError("its dataset is not in the graph")
-            flow = self.flow(sources_of(graph, made[0])[0])
+        flow = self.flow(row)
         period_ns = max(flow.ahead_ns, flow.asker_ns)
-        return Producer(1, period_ns, 1, flow.taken), flow.buffer or AUTOTUNED_BUFFER
+        return Producer(1, period_ns, 1, flow.taken, vague=flow.vague), flow.buffer or AUTOTUNED_BUFFER
 
     def flow(self, row: int) -> _Flow:
         """The time of an element of the dataset of that row. Raises UnknownRateError."""
@@ -300,11 +296,10 @@ class Datasets:
         return self.flow(sources_of(self.graph, row)[0])
 
     def _map(self, row: int) -> _Flow:
-        body = self._body(self.graph.attrs[row]["f"].func, self._arguments(row))
-        if not any(ops.is_stateful(op) for op in body.graph.ops if op not in _ENDS):
+        if not any(ops.is_stateful(op) for op in self._function(row).graph.ops if op not in _ENDS):
             return self._in_parallel(row, self.where.cores)
         called = self._called(row)
-        return _plus(self._before(row), called, called.total())
+        return _vaguer(_plus(self._before(row), called.taken, called.asker_ns), called.vague)
 
     def _sleep(self, row: int) -> _Flow:
         nanos = 1000 * self._number(row, 1, least=0)
@@ -313,25 +308,26 @@ class Datasets:
     def _in_parallel(self, row: int, calls: int) -> _Flow:
         called = self._called(row)
         made = _ahead(self._before(row), calls)
-        return replace(
-            made,
-            ahead_ns=max(made.ahead_ns, -(-called.total() // min(calls, self.where.cores))),
-            taken=made.taken + called,
-        )
+        ahead_ns = max(made.ahead_ns, -(-called.asker_ns // min(calls, self.where.cores)))
+        return _vaguer(replace(made, ahead_ns=ahead_ns, taken=made.taken + called.taken), called.vague)
 
     def _parallel_map(self, row: int) -> _Flow:
         return self._in_parallel(row, self._calls(row, -1))
 
     def _map_and_batch(self, row: int) -> _Flow:
-        batch, calls = self._number(row, -3), self._calls(row, -2)
-        return _times(self._in_parallel(row, calls * batch), batch)
+        """Calls are those of the function, each for one element of a batch."""
+        batch, calls = self._size(row), self._calls(row, -2)
+        return replace(_times(self._in_parallel(row, calls), batch), buffer=-(-calls // batch))
 
-    def _several(self, row: int) -> _Flow:
+    def _shard(self, row: int) -> _Flow:
         """One element of so many before."""
         return _times(self._before(row), self._number(row, 1))
 
+    def _batch(self, row: int) -> _Flow:
+        return _times(self._before(row), self._size(row))
+
     def _parallel_batch(self, row: int) -> _Flow:
-        return _ahead(self._several(row), AUTOTUNED_BUFFER)
+        return _ahead(self._batch(row), AUTOTUNED_BUFFER)
 
     def _prefetch(self, row: int) -> _Flow:
         buffer, before = self._number(row, 1, least=AUTOTUNE), self._before(row)
@@ -339,14 +335,14 @@ class Datasets:
 
     def _inner(self, row: int) -> _Flow:
         """Elements of the datasets that a function makes; the time of making a dataset is left out."""
-        body = self._body(self.graph.attrs[row]["f"].func, self._arguments(row))
-        return self._inside(body).flow(body.results[0][0])
+        inner, made = _read(lambda: self.elements.inside(self.graph.attrs[row]["f"].func))
+        return replace(self, elements=inner).flow(made)
 
     def _parallel_inner(self, row: int) -> _Flow:
         calls = self._calls(row, -1) if self.graph.ops[row].endswith(("V2", "V3", "V4")) else self._number(row, -5)
         made = self._inner(row)
         each = -(-max(made.asker_ns, made.ahead_ns) // min(calls, self.where.cores))
-        return _Flow(0, each, calls, made.taken)
+        return replace(made, asker_ns=0, ahead_ns=each, buffer=calls)
 
     def _zip(self, row: int) -> _Flow:
         found = [self.flow(source) for source in sources_of(self.graph, row)]
@@ -357,16 +353,17 @@ class Datasets:
             max(one.ahead_ns for one in found),
             min(one.buffer for one in found),
             sum([one.taken for one in found], Counter()),
+            tuple([name for one in found for name in one.vague]),
         )
 
     def _unbatch(self, row: int) -> _Flow:
-        shapes = self.graph.attrs[sources_of(self.graph, row)[0]]["output_shapes"].list.shape
-        shape = shape_of(shapes[0]) if len(shapes) else None
-        if not shape or shape[0] < 1:
+        shapes = self.elements.shapes(sources_of(self.graph, row)[0])
+        size = shapes[0][0] if shapes and shapes[0] else -1
+        if size < 1:
             raise UnknownRateError(f"{self.graph.names[row]!r} takes batches of unknown size apart")
-        before, size = self._before(row), shape[0]
+        before = self._before(row)
         taken = Counter({op: nanos // size for op, nanos in before.taken.items()})
-        return _Flow(before.asker_ns // size, before.ahead_ns // size, before.buffer * size, taken)
+        return _Flow(before.asker_ns // size, before.ahead_ns // size, before.buffer * size, taken, before.vague)
 
     # ---- inputs and functions of a dataset --------------------------------------------------------------------------
 
@@ -376,63 +373,72 @@ class Datasets:
         source = sources[slot] if -len(sources) <= slot < len(sources) else None
         found = elements(self.graph.attrs[source]) if source is not None and self.graph.ops[source] == "Const" else None
         if found is None or len(found) != 1 or found[0] < least:
-            raise UnknownRateError(f"a number that {self.graph.names[row]!r} is given is not in the graph")
+            raise self._missing(row)
         return int(found[0])
+
+    def _size(self, row: int) -> int:
+        """The number of elements in a batch. Raises UnknownRateError."""
+        size = self.elements.size(row)
+        if size is None:
+            raise self._missing(row)
+        return size
+
+    def _missing(self, row: int) -> UnknownRateError:
+        return UnknownRateError(f"a number that {self.graph.names[row]!r} is given is not in the graph")
 
     def _calls(self, row: int, slot: int) -> int:
         """The number of calls that run at once; all cores where TensorFlow tunes that."""
         calls = self._number(row, slot, least=AUTOTUNE)
         return calls if calls > 0 else self.where.cores
 
-    def _arguments(self, row: int) -> list[Shape | None]:
-        """The shapes of an element of the dataset before, the first arguments of a function."""
-        attrs = self.graph.attrs[sources_of(self.graph, row)[0]]
-        return [shape_of(one) for one in attrs["output_shapes"].list.shape] if "output_shapes" in attrs else []
+    def _function(self, row: int) -> Function:
+        """The function of a dataset. Raises UnknownRateError."""
+        return _read(lambda: self.elements.functions.of(self.graph.attrs[row]["f"].func))
 
-    def _called(self, row: int) -> Counter[str]:
-        """The time of a call of a dataset's function on one core, by op."""
-        body = self._body(self.graph.attrs[row]["f"].func, self._arguments(row))
-        rows = range(len(body.graph))
-        _check_shown(body.graph, rows)
-        taken = _work(body.graph, core_ns(body.graph, self.where), rows)
+    def _called(self, row: int) -> _Flow:
+        """The time of a call of a dataset's function on one core, in the thread that asks for it."""
+        graph = self._shaped(row)
+        rows = range(len(graph))
+        _check_shown(graph, rows)
+        taken = _work(graph, core_ns(graph, self.where), rows)
         taken[TF_DATA] += CALL_NS
-        return taken
+        vague = unsized(graph, graph.tensor_bytes).any()
+        return _Flow(taken.total(), 0, 0, taken, (self.graph.names[row],) * bool(vague))
 
-    def _body(self, function: Proto, shapes: Sequence[Shape | None]) -> Body:
-        from simulator.graph.inlining.expanding import inline
+    def _shaped(self, row: int) -> Graph:
+        """The graph of a dataset's function, with shapes for the elements that it is called with."""
+        function = self._function(row)
+        graph = function.graph
+        shapes: list[Shape | None] = [None] * len(graph.tensor_node) if self.elements.sizes else [*graph.tensor_shape]
+        for at, shape in zip(function.arguments, self.elements.arguments(row), strict=False):
+            shapes[graph.tensor_ptr[at]] = shape if shape is not None and (not shape or shape[0] >= 0) else None
+        return _read(lambda: with_shapes(replace(graph, tensor_shape=tuple(shapes))))
 
-        if function.name not in self.graph.library:
-            raise UnknownRateError(f"the function {function.name!r} is not in the graph")
-        attrs: Mapping[str, Proto] = dict(function.attr)
-        try:
-            body = instantiate(self.graph.library[function.name], attrs, self.graph.library, self.graph.source)
-            kept = {body.graph.names[row] for row, _ in body.results}
-            graph = inline(body.graph)
-            given = {
-                f"{body.graph.names[at]}:0": shape
-                for at, shape in enumerate(shapes[: len(body.argument_types)])
-                if shape is not None and all(size >= 0 for size in shape)
-            }
-            graph = with_shapes(graph, feeds=given)
-        except SimvizError as error:
-            raise UnknownRateError(f"the function {function.name!r} can't be read: {error}") from None
-        if not kept <= set(graph.index):
-            raise UnknownRateError(f"the function {function.name!r} can't be followed")
-        results = tuple((graph.index[body.graph.names[row]], port) for row, port in body.results)
-        return replace(body, graph=graph, results=results)
 
-    def _inside(self, body: Body) -> Datasets:
-        return replace(self, graph=body.graph)
+_T = TypeVar("_T")
+
+
+def _read(reading: Callable[[], _T]) -> _T:
+    """A function's reading. Raises UnknownRateError where it can't be read."""
+    try:
+        return reading()
+    except SimvizError as error:
+        raise UnknownRateError(str(error)) from None
 
 
 def _plus(flow: _Flow, called: Counter[str], nanos: Nanos) -> _Flow:
     return replace(flow, asker_ns=flow.asker_ns + nanos, taken=flow.taken + called)
 
 
+def _vaguer(flow: _Flow, names: tuple[str, ...]) -> _Flow:
+    """The flow through further datasets whose functions have tensors of unknown size."""
+    return replace(flow, vague=(*flow.vague, *names))
+
+
 def _times(flow: _Flow, count: int) -> _Flow:
     """The time of so many elements together."""
     taken = Counter({op: count * nanos for op, nanos in flow.taken.items()})
-    return _Flow(count * flow.asker_ns, count * flow.ahead_ns, flow.buffer // count, taken)
+    return _Flow(count * flow.asker_ns, count * flow.ahead_ns, flow.buffer // count, taken, flow.vague)
 
 
 def _ahead(flow: _Flow, buffer: int) -> _Flow:
@@ -444,31 +450,21 @@ def _ahead(flow: _Flow, buffer: int) -> _Flow:
 _DATASETS: tuple[tuple[re.Pattern[str], Callable[[Datasets, int], _Flow], Nanos], ...] = tuple(
     (re.compile(pattern), takes, handed)
     for pattern, takes, handed in (
-        ("Identity(N)?", Datasets._before, 0),
-        (
-            r"(Tensor(Slice)?|SparseTensorSlice|Range|TFRecord|TextLine|FixedLengthRecord|CSV)Dataset(V[0-9])?",
-            lambda self, row: _NO_TIME,
-            ELEMENT_NS,
-        ),
-        (
-            # an element of theirs is one of the dataset before them
-            r"(Shuffle(AndRepeat)?|Repeat|Take|Skip|Options|Model|Optimize|AssertCardinality|AssertNext|"
-            r"PrivateThreadPool|MaxIntraOpParallelism|IgnoreErrors|LatencyStats|BytesProducedStats|SetStatsAggregator|"
-            r"NonSerializable|Finalize\w*|Random\w*|Filter(ByLastComponent)?|TakeWhile|Global\w*)Dataset(V[0-9])?",
-            Datasets._before,
-            ELEMENT_NS,
-        ),
-        (r"CacheDataset(V[0-9])?", lambda self, row: _NO_TIME, ELEMENT_NS),  # after the first epoch
-        (r"(Experimental)?MapDataset", Datasets._map, ELEMENT_NS),
-        (r"(Experimental)?SleepDataset", Datasets._sleep, ELEMENT_NS),
-        (r"ParallelMapDataset(V2)?", Datasets._parallel_map, ELEMENT_NS),
-        (r"(Experimental)?MapAndBatchDataset", Datasets._map_and_batch, ELEMENT_NS),
-        (r"(Padded)?BatchDataset(V2)?|ShardDataset", Datasets._several, ELEMENT_NS),
-        (r"ParallelBatchDataset", Datasets._parallel_batch, ELEMENT_NS),
-        (r"PrefetchDataset", Datasets._prefetch, ELEMENT_NS),
-        (r"(FlatMap|Interleave)Dataset", Datasets._inner, ELEMENT_NS),
-        (r"(Legacy|Experimental)?ParallelInterleaveDataset(V[234])?", Datasets._parallel_inner, ELEMENT_NS),
-        (r"(Zip|Concatenate)Dataset", Datasets._zip, ELEMENT_NS),
-        (r"(Experimental)?UnbatchDataset", Datasets._unbatch, ELEMENT_NS),
+        (datasets.HANDED_ON, Datasets._before, 0),
+        (datasets.SOURCES, lambda self, row: _NO_TIME, ELEMENT_NS),
+        (datasets.SAME, Datasets._before, ELEMENT_NS),
+        (datasets.CACHE, lambda self, row: _NO_TIME, ELEMENT_NS),  # after the first epoch
+        (datasets.MAP, Datasets._map, ELEMENT_NS),
+        (datasets.SLEEP, Datasets._sleep, ELEMENT_NS),
+        (datasets.PARALLEL_MAP, Datasets._parallel_map, ELEMENT_NS),
+        (datasets.MAP_AND_BATCH, Datasets._map_and_batch, ELEMENT_NS),
+        (datasets.BATCH, Datasets._batch, ELEMENT_NS),
+        (datasets.SHARD, Datasets._shard, ELEMENT_NS),
+        (datasets.PARALLEL_BATCH, Datasets._parallel_batch, ELEMENT_NS),
+        (datasets.PREFETCH, Datasets._prefetch, ELEMENT_NS),
+        (datasets.INNER, Datasets._inner, ELEMENT_NS),
+        (datasets.PARALLEL_INNER, Datasets._parallel_inner, ELEMENT_NS),
+        (f"{datasets.ZIP}|{datasets.CONCATENATE}", Datasets._zip, ELEMENT_NS),
+        (datasets.UNBATCH, Datasets._unbatch, ELEMENT_NS),
     )
 )

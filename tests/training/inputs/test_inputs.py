@@ -15,19 +15,22 @@ from simulator.costs.estimate import estimate
 from simulator.costs.table import MEASURED, STATIC
 from simulator.errors import SimvizError
 from simulator.execution.options import SimulationOptions
+from simulator.shapes.filling import with_shapes
 from simulator.training.answers.answers import answers
 from simulator.training.answers.bottleneck import bottleneck
 from simulator.training.answers.reliefs import FASTER
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.inputs.finding import inputs_of
 from simulator.training.inputs.pipeline import InputPipeline, InputPipelines, faster, read_rate
-from simulator.training.inputs.producers import RUN_NS, core_ns, processor
+from simulator.training.inputs.producers import ELEMENT_NS, RUN_NS, core_ns, processor
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, attrs_of
+from tests.shapes import datasets
 from tests.strategies import Rows, shapes_attr, type_attr, types_attr
 from tests.training.inputs.graphs import client, dequeue, enqueue, example, iterating, reading
 from tests.training.queues import INT64, number, queue, text
+from tests.training.queues import const as number_of
 from tests.training.workloads import Priced
 
 MAKES_NS = 1_000_000
@@ -195,6 +198,62 @@ def test_a_rate_is_of_examples() -> None:
 def test_what_is_no_rate_is_refused(wrong: str) -> None:
     with pytest.raises(SimvizError, match=r"is no rate|names no input"):
         read_rate(wrong)
+
+
+# ---- batches of datasets ---------------------------------------------------------------------------------------------
+
+
+def slow(*, micros: int = 1000, shape: Sequence[int] = (-1, datasets.WIDTH)) -> Rows:
+    """A step that takes batches of 4 elements, each of which takes so many microseconds."""
+    rows = Rows()
+    made = datasets.batch(rows, datasets.sleeping(rows, datasets.source(rows), micros), 4, shape=shape)
+    rows.add("work", "Identity", [datasets.iterated(rows, made, shape=shape)], T=type_attr())
+    return rows
+
+
+@pytest.mark.parametrize("first", [-1, 4])
+@pytest.mark.parametrize("batch", [None, 1, 4, 256])
+def test_a_dataset_makes_as_many_examples_per_second_whatever_the_batch(first: int, batch: int | None) -> None:
+    on, size = apart(1), batch or 4
+    graph = with_shapes(slow(shape=(first, datasets.WIDTH)).built(), batch=batch)
+    one = only([client(on, graph, {}, examples=size)], on)
+    assert one.examples == size
+    assert one.producer.period_ns == pytest.approx(size * 10**6, rel=0.01, abs=3 * ELEMENT_NS)
+
+
+def test_a_dataset_that_shows_no_other_batch_has_no_rate() -> None:
+    on, rows = apart(1), Rows()
+    datasets.iterated(rows, datasets.mapped(rows, datasets.source(rows, shape=()), "f", shape=(4, 8)), shape=(4, 8))
+    rows.add("work", "Identity", ["next"], T=type_attr())
+    graph = rows.built({"f": datasets.filled("f", 4, 8)})
+    assert only([client(on, with_shapes(graph), {})], on).producer.period_ns > 0
+    (note,) = found([client(on, with_shapes(graph, batch=6), {}, examples=6)], on).notes
+    assert "an element of its dataset has 4 examples, and nothing shows how it would have the 6 that a step" in note
+
+
+def test_a_function_of_unknown_size_is_told() -> None:
+    """It counts too little; the batch of a pipeline is known, also where the file leaves it open."""
+    on = apart(1)
+    for shape, told in (((-1, datasets.WIDTH), False), ((-1, -1), True)):
+        rows = Rows()
+        made = datasets.batch(rows, datasets.source(rows, shape=shape[1:]), 1 << 20, shape=shape)
+        datasets.iterated(rows, datasets.mapped(rows, made, "f", shape=shape), shape=shape)
+        rows.add("work", "Identity", ["next"], T=type_attr())
+        inputs = found([client(on, with_shapes(rows.built({"f": datasets.squared("f")})), {})], on)
+        work = inputs.pipelines[0].producer.work or {}
+        assert (work["Square"] > MAKES_NS // 2) is not told
+        assert [note for note in inputs.notes if "the functions of map have tensors of unknown size" in note] == [
+            note for note in inputs.notes if told
+        ]
+
+
+def test_random_numbers_come_from_nowhere() -> None:
+    on, rows = apart(1), Rows()
+    for seed in ("seed", "seed2"):
+        number_of(rows, seed, 1, device="", dtype=INT64)
+    random = rows.add("random", "RandomDataset", ["seed", "seed2"], **datasets.outputs(()))
+    rows.add("work", "Identity", [datasets.iterated(rows, random, shape=())], T=type_attr())
+    assert only([client(on, rows.built(), {})], on).producer.period_ns == ELEMENT_NS
 
 
 # ---- what a step waits -----------------------------------------------------------------------------------------------
