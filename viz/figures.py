@@ -20,7 +20,7 @@ from simulator.execution.receiving import copies_held
 from simulator.execution.trace import Kind
 from simulator.graph import ops
 from simulator.graph.graph import Shape
-from simulator.graph.op_classes import calling
+from simulator.graph.op_classes import COLLECTIVES, calling
 from simulator.graph.step import exchange
 from simulator.shapes.unknown import Unsized, unsized_of
 from simulator.shapes.unknown import unknown_shapes as shapes_unknown
@@ -262,6 +262,11 @@ def unknown_shapes(scene: Scene) -> list[tuple[str, int]]:
 def unsized(scene: Scene) -> Unsized:
     """The tensors of the step whose size is unknown; the makespan is a lower bound then."""
     return unsized_of(scene.graph, scene.step)
+
+
+def collectives(scene: Scene) -> int:
+    """Ops of the step that exchange tensors with others of their group, for which they do not wait here."""
+    return sum(scene.graph.ops[row] in COLLECTIVES for row in np.flatnonzero(scene.step.runs).tolist())
 
 
 def notes(scene: Scene) -> list[str]:

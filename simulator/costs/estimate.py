@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster, Device
 from simulator.columns import Ids, Ints, flags, ids, ints
-from simulator.costs.estimates.collectives import all_reduces
+from simulator.costs.estimates.collectives import all_reduces, price_collectives
 from simulator.costs.estimates.fusion import fused, reading_ns
 from simulator.costs.estimates.notes import assumptions
 from simulator.costs.estimates.residents import resident_bytes
@@ -57,6 +57,7 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
         run_ns = np.where(by_profile >= 0, by_profile, run_ns)
         source = np.where((by_profile >= 0).any(1), PROFILED, source)
     _price_on_gpus(run_ns, graph, cluster, models, works, which)
+    exchanged = price_collectives(run_ns, graph, cluster)
     run_ns[~_kernels(graph, models)] = -1
     run_ns.setflags(write=False)
     return CostTable(
@@ -67,7 +68,12 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
         source=ids(source),
         flops=ints(column[:, 0]),
         moved_bytes=ints(column[:, 1]),
-        notes=(*assumptions(graph, models, works, which, run_ns), *notes, *profile_notes(profile, models, source)),
+        notes=(
+            *assumptions(graph, models, works, which, run_ns),
+            *exchanged,
+            *notes,
+            *profile_notes(profile, models, source),
+        ),
         errors=errors,
         handed_on=handing,
     )

@@ -5,7 +5,8 @@ Most flat ops of control flow have a second form for references (tensorflow/core
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from simulator.errors import UnsupportedError
 from simulator.graph.graph import Attrs, Graph
@@ -32,6 +33,22 @@ VARIABLES = frozenset({"Variable", "VariableV2", "AutoReloadVariable", "VarHandl
 CONSTANTS = frozenset({"Const", "HostConst", "_EagerConst"})
 
 LOSSES = frozenset({"SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits"})
+
+# Ops by which a group of devices exchanges tensors without an edge, and the input that has the size of the group. The
+# next one has its key. None: attributes have both. A third form reads a communicator instead, which is no constant.
+COLLECTIVES: Mapping[str, int | None] = MappingProxyType(
+    {
+        **dict.fromkeys(("CollectiveReduce", "CollectiveGather", "CollectiveBcastSend", "CollectiveBcastRecv")),
+        "CollectiveBcastRecvV2": 0,
+        "CollectiveBcastSendV2": 1,
+        "CollectiveReduceV2": 1,
+        "CollectiveReduceScatterV2": 1,
+        "CollectiveGatherV2": 1,
+        "CollectiveAllToAllV2": 1,
+        "CollectiveReduceV3": 1,
+        "CollectiveAllToAllV3": 1,
+    }
+)
 
 PARTITIONED = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _CALLING = PARTITIONED | IFS | CASES | WHILES

@@ -1,12 +1,17 @@
-"""All-reduce over a ring of GPUs: worked by hand, and on meshes."""
+"""Ops that exchange tensors without an edge: worked by hand, and on meshes."""
+
+from typing import Any
 
 import pytest
 
 from simulator import load_cluster
 from simulator.costs.estimate import estimate
 from simulator.costs.estimates.collectives import Ring, all_reduce_ns, ring_of
+from simulator.graph.dtypes import INT32
+from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from tests.strategies import FLOAT, Rows, shapes_attr, type_attr, typed
+from viz import run
 
 
 def test_a_ring_by_hand() -> None:
@@ -47,3 +52,85 @@ def test_a_sum_over_gpus_takes_the_time_of_its_ring() -> None:
     column, ring = costs.kinds.index("p100"), ring_of(cluster, 8)
     assert ring is not None
     assert costs.run_ns[1, column] == 4000 + all_reduce_ns(4 * 10**6, 8, ring)
+
+
+# ---- collectives ----------------------------------------------------------------------------------------------------
+
+SIDE = 4096  # 64 MiB of float32
+NIC = 3_125_000_000  # bytes per second of a default host
+HOP_NS = 110_000  # gRPC: work of 40 us at each end, 28 us, and 2 us of the wires
+
+
+def grouped(op: str, members: int, size: int, *, v2: bool = True, key: bool = True) -> Graph:
+    """So many members of a group of that size, each on a task of its own."""
+    made = Rows()
+    tensor = {"T": type_attr(FLOAT), "_output_shapes": shapes_attr((SIDE, SIDE))}
+    for task in range(members):
+        device = f"/job:worker/task:{task}"
+        made.add(f"x{task}", "Placeholder", device=device, **typed("Placeholder", (SIDE, SIDE)))
+        numbers = {"group_size": size, "group_key": 3, "instance_key": 7}
+        if not v2:
+            of = {name: AttrValue(i=value) for name, value in numbers.items()}
+            made.add(f"red{task}", op, [f"x{task}"], device=device, **tensor, **of)
+            continue
+        for name, value in numbers.items():
+            if key or name != "group_key":
+                made.add(f"{name}{task}", "Const", device=device, dtype=type_attr(INT32), value=_number(value))
+            else:
+                made.add(f"{name}{task}", "Placeholder", device=device, dtype=type_attr(INT32))
+        inputs = [f"x{task}", *(f"{name}{task}" for name in numbers)]
+        made.add(f"red{task}", op, inputs, device=device, **tensor, Nordering_token=AttrValue(i=0))
+    return made.built()
+
+
+def _number(value: int) -> Any:
+    made = AttrValue()
+    made.tensor.dtype = INT32
+    made.tensor.tensor_shape.SetInParent()
+    made.tensor.int_val.append(value)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("op", "v2", "members", "size", "shares", "rounds"),
+    [
+        ("CollectiveReduceV2", True, 2, 2, (2, 2), 2),
+        ("CollectiveReduce", False, 2, 2, (2, 2), 2),
+        ("CollectiveReduceV2", True, 1, 2, (2, 2), 2),  # the other member is in another worker's graph
+        ("CollectiveReduceV2", True, 4, 4, (6, 4), 6),
+        ("CollectiveAllToAllV2", True, 4, 4, (3, 4), 3),
+        ("CollectiveBcastSendV2", True, 1, 4, (2, 1), 2),  # two levels of a tree
+    ],
+)
+def test_a_collective_takes_the_time_of_its_ring(
+    op: str, v2: bool, members: int, size: int, shares: tuple[int, int], rounds: int
+) -> None:
+    graph, cluster = grouped(op, members, size, v2=v2), load_cluster("worker=4")
+    costs = estimate(graph, cluster)
+    sent = shares[0] * 4 * SIDE * SIDE / shares[1]
+    for task in range(members):
+        took = costs.run_ns[graph.index[f"red{task}"], 0]
+        assert took == pytest.approx(sent / NIC * 1e9 + rounds * HOP_NS, abs=2 * rounds)
+    assert any("they wait for no other member here" in note and op in note for note in costs.notes)
+
+
+@pytest.mark.parametrize(("key", "size"), [(False, 2), (True, 9)])
+def test_a_collective_of_an_unknown_group_says_so(key: bool, size: int) -> None:
+    """Nothing says the key; or the cluster has no such ring."""
+    graph, cluster = grouped("CollectiveReduceV2", 2, size, key=key), load_cluster("worker=2")
+    costs = estimate(graph, cluster)
+    assert costs.run_ns[graph.index["red0"], 0] < 2_000_000
+    assert any("so the step takes longer: CollectiveReduceV2 2" in note for note in costs.notes)
+
+
+def test_a_group_of_one_exchanges_nothing() -> None:
+    graph = grouped("CollectiveReduceV2", 1, 1)
+    costs = estimate(graph, load_cluster("worker=2"))
+    assert costs.run_ns[graph.index["red0"], 0] < 2_000_000
+    assert not any("collectives" in note for note in costs.notes)
+
+
+def test_a_step_with_collectives_claims_no_optimum() -> None:
+    scene = run(grouped("CollectiveReduceV2", 2, 2), cluster="worker=2", fetches=["red0", "red1"])
+    assert "optimum" not in scene.summary()
+    assert "without the waits of 2 members of collectives for each other" in scene.summary()

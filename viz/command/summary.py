@@ -134,6 +134,8 @@ def _unsized_line(scene: Scene) -> str:
 
 def _optimum(scene: Scene) -> str:
     """The distance that the makespan can have from the optimum, and its proof; rounded up, so that it stays true."""
+    if members := figures.collectives(scene):
+        return f"without the waits of {counted(members, 'member')} of collectives for each other"
     of = scene.bounded
     if not scene.bound.ns or scene.trace.makespan <= scene.bound.ns:
         return f"the optimum{of}"

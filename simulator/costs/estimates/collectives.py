@@ -1,24 +1,38 @@
-"""All-reduce by NCCL over the GPUs of one task: a ring, in which each GPU sends to the next one.
+"""Ops in which several devices exchange a tensor without an edge: NCCL's all-reduce, and TensorFlow's collectives.
 
-Each of n GPUs sends 2 (n - 1) / n of the tensor's bytes, in 2 (n - 1) rounds (Patarasuk and Yuan, "Bandwidth Optimal
-All-reduce Algorithms for Clusters of Workstations", 2009). The slowest hop sets the pace, so NCCL searches the ring
-whose slowest hop is the fastest (NCCL, src/graph/search.cc). Here it has one ring, as NCCL had in 2017.
+Each of n devices in a ring sends 2 (n - 1) / n of the tensor's bytes, in 2 (n - 1) rounds (Patarasuk and Yuan,
+"Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations", 2009). The slowest hop sets the pace, so NCCL
+searches the ring whose slowest hop is the fastest (NCCL, src/graph/search.cc). Here it has one ring, as NCCL had in
+2017. It joins the GPUs of one task.
+
+The members of a collective are devices of any tasks. Their ring goes from task to task (ring_alg.cc). To gather, to
+scatter or to exchange takes half of an all-reduce (ring_gatherer.cc). A broadcast goes down a binary tree
+(hierarchical_tree_broadcaster.cc). A member takes this time from its own start, as it waits for no other member here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.devicespec import matches, parse
 from simulator.columns import Ints
 from simulator.costs.table import MAX_NS
+from simulator.errors import SimvizError
+from simulator.graph.const_values import elements
 from simulator.graph.graph import Graph
-from simulator.units import Nanos
+from simulator.graph.op_classes import COLLECTIVES, CONSTANTS
+from simulator.units import PS_PER_NS, Bytes, Nanos
+from simulator.wording import by_count
 
 MAX_TRIES = 20_000  # steps of the search for a ring; NVLink meshes of 16 GPUs take some hundred
+
+_NS_PER_S = 10**9
 
 
 class Ring(NamedTuple):
@@ -48,7 +62,7 @@ def all_reduces(graph: Graph, cluster: Cluster) -> tuple[list[int], Ints]:
 
 def all_reduce_ns(nbytes: int, gpus: int, ring: Ring) -> Nanos:
     """Time of the sum of so many bytes over a ring of GPUs."""
-    sent = -(-2 * (gpus - 1) * nbytes * 10**9 // (gpus * ring.bytes_per_s))
+    sent = -(-2 * (gpus - 1) * nbytes * _NS_PER_S // (gpus * ring.bytes_per_s))
     return sent + 2 * (gpus - 1) * ring.latency_ns
 
 
@@ -92,3 +106,126 @@ def _closed(rows: Sequence[int], joined: set[tuple[int, int]]) -> list[int]:
             continue
         paths += [[*path, row] for row in reversed(rows) if row not in path and (path[-1], row) in joined]
     return []
+
+
+# ---- collectives of any devices -------------------------------------------------------------------------------------
+
+_HALF = frozenset(op for op in COLLECTIVES if any(word in op for word in ("Gather", "Scatter", "AllToAll")))
+_DOWN = frozenset(op for op in COLLECTIVES if "Bcast" in op)
+
+
+class Group(NamedTuple):
+    """The devices that exchange: how many, and the key that they share."""
+
+    size: int
+    key: int
+
+
+def price_collectives(run_ns: npt.NDArray[np.int64], graph: Graph, cluster: Cluster) -> list[str]:
+    """Raise the times [N, K] of collectives to those of their rings; notes say what this leaves out.
+
+    Members stand where the graph's device strings put them. Those without a string, or in another graph, stand on
+    other devices of the kind, on other tasks first. A collective of unknown group or links keeps its time.
+    """
+    groups = {node: _group_of(graph, node) for node, op in enumerate(graph.ops) if op in COLLECTIVES}
+    asked: dict[Group, dict[str, None]] = defaultdict(dict)
+    for node, group in groups.items():
+        if group is not None:
+            asked[group][graph.requested[node]] = None
+    rings = {group: [ring_among(cluster, kind, group.size, asked[group]) for kind in cluster.kinds] for group in asked}
+    priced: list[str] = []
+    bare: list[str] = []
+    for node, group in groups.items():
+        if group is not None and group.size < 2:
+            continue
+        found = [] if group is None else rings[group]
+        (priced if any(found) else bare).append(graph.ops[node])
+        for column, ring in enumerate(found):
+            if ring is not None and group is not None:
+                took = collective_ns(graph.ops[node], _whole_bytes(graph, node), group.size, ring)
+                run_ns[node, column] = max(run_ns[node, column], min(MAX_NS, took))
+    return _notes_on(priced, bare)
+
+
+def collective_ns(op: str, nbytes: Bytes, members: int, ring: Ring) -> Nanos:
+    """Time of a collective of so many members; the bytes are those of its largest tensor, all that is exchanged."""
+    if op in _DOWN:
+        return (members - 1).bit_length() * (-(-nbytes * _NS_PER_S // ring.bytes_per_s) + ring.latency_ns)
+    took = all_reduce_ns(nbytes, members, ring)
+    return -(-took // 2) if op in _HALF else took
+
+
+def ring_among(cluster: Cluster, kind: str, size: int, asked: Iterable[str]) -> Ring | None:
+    """The slowest hop of the ring over so many devices of the kind, those asked for first; None: there is none."""
+    names = {row: parse(device.name) for row, device in enumerate(cluster.devices) if device.kind == kind}
+    taken: list[int] = []
+    for text in filter(None, asked):
+        try:
+            spec = parse(text)
+        except SimvizError:  # reported with the node's name when it is placed
+            return None
+        found = next((row for row, name in names.items() if row not in taken and matches(spec, name)), None)
+        if found is None:
+            return None
+        taken.append(found)
+    tasks = {cluster.devices[row].task for row in taken}
+    others = sorted(names.keys() - {*taken}, key=lambda row: (cluster.devices[row].task in tasks, row))
+    members = sorted([*taken, *others[: max(0, size - len(taken))]])
+    if not 1 < size == len(members):
+        return None
+    hops = [_message(cluster, a, b) for a, b in zip(members, [*members[1:], members[0]], strict=True)]
+    known = [hop for hop in hops if hop is not None]
+    if len(known) < size:
+        return None
+    return Ring(min(hop.bytes_per_s for hop in known), max(hop.latency_ns for hop in known))
+
+
+def _message(cluster: Cluster, a: int, b: int) -> Ring | None:
+    """A hop with the protocol between tasks: bytes are packed, sent and unpacked in a stream."""
+    source, target = cluster.devices[a], cluster.devices[b]
+    if cluster.routes[a][b] == ():  # CPUs of one task read each other's memory
+        return Ring(source.bytes_per_s, cluster.handover_ns)
+    wires = _hop(cluster, a, b)
+    if wires is None or source.task == target.task:
+        return wires
+    by = cluster.between_tasks
+    rates = [wires.bytes_per_s]
+    for row, ps_per_byte in ((a, by.send_ps_per_byte), (b, by.receive_ps_per_byte)):
+        if ps_per_byte:
+            cores = by.cores(cluster.devices[int(cluster.home[row])].cores)
+            rates.append(cores * PS_PER_NS * _NS_PER_S // ps_per_byte)
+    return Ring(min(rates), wires.latency_ns + by.latency_ns + by.send_ns + by.receive_ns)
+
+
+def _group_of(graph: Graph, node: int) -> Group | None:
+    """By attributes, or by the constants that a V2 op reads; None: nothing says it."""
+    attrs, slot = graph.attrs[node], COLLECTIVES[graph.ops[node]]
+    if slot is None:
+        known = "group_size" in attrs and "group_key" in attrs
+        return Group(int(attrs["group_size"].i), int(attrs["group_key"].i)) if known else None
+    sources = graph.edge_src[graph.in_ptr[node] : graph.in_ptr[node + 1]].tolist()[slot : slot + 2]
+    read = [elements(graph.attrs[row], 1) if graph.ops[row] in CONSTANTS else None for row in sources]
+    numbers = [int(one[0]) for one in read if one]
+    return Group(*numbers) if len(numbers) == len(Group._fields) else None
+
+
+def _whole_bytes(graph: Graph, node: int) -> Bytes:
+    """The largest of its tensors: all that is gathered, scattered, reduced or broadcast."""
+    tensors = graph.edge_tensor[graph.in_ptr[node] : graph.in_ptr[node + 1]].tolist()
+    tensors += range(int(graph.tensor_ptr[node]), int(graph.tensor_ptr[node + 1]))
+    return max((int(graph.tensor_bytes[tensor]) for tensor in tensors if tensor >= 0), default=0)
+
+
+def _notes_on(priced: Sequence[str], bare: Sequence[str]) -> list[str]:
+    notes = []
+    if priced:
+        notes.append(
+            "collectives take as long as a ring over the links of their members; they wait for no other member here, "
+            f"and their bytes take no link from transfers: {by_count(Counter(priced))}"
+        )
+    if bare:
+        notes.append(
+            "collectives of which nothing says the group or its links move nothing here and wait for nobody, so the "
+            f"step takes longer: {by_count(Counter(bare))}"
+        )
+    return notes
