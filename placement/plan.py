@@ -118,7 +118,7 @@ def largest_alone(problem: Problem) -> tuple[int, Bytes, int] | None:
     np.add.at(held, tables.tensor_op[own], tables.tensor_bytes[own])
     buffer = np.arange(len(own))
     while (passed := np.flatnonzero(tables.forwards[buffer] >= 0)).size:
-        buffer[passed] = tables.forwards[buffer[passed]]
+        buffer[passed] = tables.edge_tensor[tables.forwards[buffer[passed]]]
     tensor, reader = tables.edge_tensor, tables.consumer
     counted_ = own[buffer[tensor]] & ~(tables.consumer_host | tables.stays[tensor] | tables.replicable[tensor])
     counted_ &= ~tables.merge[reader]

@@ -130,6 +130,7 @@ SIBLINGS = {
     "simulator.costs.estimates": "simulator.costs.estimate",
     "simulator.costs.formulas": "simulator.costs.rules",
     "simulator.costs.measurements": "simulator.costs.measurements.reading",
+    "simulator.execution.compiled": "simulator.execution.compiled.engine",  # lowering, and memory
     "simulator.instances": "simulator.instances.reading",
     "simulator.partitioning.passes": "simulator.partitioning.cut",
     "viz.formats": "viz.formats.drawing",
@@ -148,7 +149,6 @@ ALONE: dict[str, str] = {
     "viz.bench.table": "the figures of a bench, tested by themselves on rows that are made up",
     # compiled: never loaded by an import of the product
     "simulator.bounds.compiled": "loads the compiler, so only where it is wanted",
-    "simulator.execution.compiled.task_graph": "the lowering over arrays, compared with the plain one by tests",
     "simulator.training.control.compiled": "loads the compiler, so only where it is wanted",
     # forms of files, each tested by itself
     "simulator.cluster.toml_file": "one form of a cluster's file, with all its tables",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.execution.stored import stored
 from simulator.execution.table_columns import pointers
 from simulator.graph.dtypes import REF
 from simulator.graph.handing_on import NONE
@@ -50,11 +51,13 @@ _RESIDENT = CONSTANTS | VARIABLES | {"TemporaryVariable", "_VarHandlesOp", "Immu
 
 @dataclass(frozen=True, eq=False)
 class Buffers:
-    """The memory that the step takes; part of `Tables`. Axes: n ops, T tensors."""
+    """The memory that the step takes; part of `Tables`. Axes: n ops, T tensors, K pairs of a list and what it keeps."""
 
     scratch_bytes: Ints  # [n] held while the op runs, outputs that nobody reads included
     resident_bytes: Ints  # [n] held all the time on the op's device
-    forwards: Ids  # [T] the input tensor whose buffer it passes on, else OWN or RESIDENT
+    forwards: Ids  # [T] edge by which the buffer came that it passes on, to its op or to one that stored it; or OWN, ..
+    keeper: Ids  # [K] list or array that keeps what came by an edge: an older one, or a value; ascending
+    kept: Ids  # [K] the edge
     replicable: Flags  # [T] a small constant that is copied to the CPUs where it is read instead of sent
 
 
@@ -72,17 +75,53 @@ def buffers(
     kept = np.full(len(ops.kind), NONE, np.int64)
     if costs.handed_on is not None:
         kept[~ops.inserted] = costs.handed_on[ops.cost_row[~ops.inserted]]
-    forwards = _forwards(graph, ops, edges, columns, tensor_of, kept)
+    passed = _forwards(graph, ops, edges, columns, tensor_of, kept)
+    keeping = stored(graph, ops, edges, columns, tensor_of, passed)
+    number = _numbers(edges, columns, tensor_of, len(ops.kind))
+    forwards = number.of_input(passed)
+    forwards = np.where((forwards == OWN) & (keeping.view >= 0), number.of_given(keeping.view), forwards)
     reference = np.zeros(len(forwards), bool)
     reference[tensor_of[edges.apart]] = True
     forwards[held[columns.tensor_op] | reference] = RESIDENT
     scratch = costs.scratch_bytes[ops.cost_row] + np.where(held, 0, _unread(graph, ops, columns, kept))
+    older, added = np.flatnonzero(keeping.older >= 0), np.flatnonzero(keeping.added >= 0)
+    by = np.argsort(np.concatenate([older, added]), kind="stable")
     return Buffers(
         scratch_bytes=ints(np.where(ops.inserted | ops.silent, 0, scratch)),
         resident_bytes=ints(resident),
         forwards=ids(forwards),
+        keeper=ids(np.concatenate([older, added])[by]),
+        kept=ids(number.of_given(np.concatenate([keeping.older[older], keeping.added[added]])[by])),
         replicable=flags(_replicable(graph, ops, edges, columns, tensor_of)),
     )
+
+
+class _Numbers(NamedTuple):
+    """The edges of the layout by their tensor and reader."""
+
+    pairs: npt.NDArray[np.int64]  # [E] tensor * ops + reader, ascending
+    given: npt.NDArray[np.int64]  # the same of each given edge
+    tensor_op: Ids  # [T]
+    ops: int
+
+    def of_given(self, edge: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The edges that given edges became; those less than 0 stay."""
+        found: npt.NDArray[np.int64] = edge.copy()
+        real = edge >= 0
+        found[real] = np.searchsorted(self.pairs, self.given[edge[real]])
+        return found
+
+    def of_input(self, tensor: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """[T] the edges by which tensors came to the op of each tensor; those less than 0 stay."""
+        found: npt.NDArray[np.int64] = tensor.copy()
+        real = np.flatnonzero(tensor >= 0)
+        found[real] = np.searchsorted(self.pairs, tensor[real] * self.ops + self.tensor_op[real])
+        return found
+
+
+def _numbers(edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64], count: int) -> _Numbers:
+    tensor = np.repeat(np.arange(len(columns.tensor_op)), np.diff(columns.consumer_ptr))
+    return _Numbers(tensor * count + columns.consumer, tensor_of * count + edges.target, columns.tensor_op, count)
 
 
 def _repeated(ops: Ops, held: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:

@@ -172,12 +172,8 @@ def _places(tables: Tables, rule: Discipline) -> Places:
 
 
 def _held(tables: Tables) -> Held:
-    passes = tables.forwards.astype(np.int64)
-    passing = np.flatnonzero(passes >= 0)
-    passes[passing] = tables.edge_of(passes[passing], tables.tensor_op[passing])
-    held: Held = _part(
-        Held, tables, tensor_edge=tables.consumer_ptr, passes=ids(passes), bound=flags(tables.bound >= 0)
-    )
+    bound = flags(tables.bound >= 0)
+    held: Held = _part(Held, tables, tensor_edge=tables.consumer_ptr, passes=tables.forwards, bound=bound)
     return held
 
 

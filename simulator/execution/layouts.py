@@ -30,6 +30,8 @@ class Held(NamedTuple):
     tensor_op: Ids  # [T]
     tensor_edge: Ids  # [T+1] first edge of each tensor
     passes: Ids  # [T] edge whose copy it passes on unless another woke the Merge; OWN; RESIDENT
+    keeper: Ids  # [K] list
+    kept: Ids  # [K] edge by which what it keeps came
     bound: Flags  # [n] the client gets it: it keeps what it reads
     scratch_bytes: Ints  # [n]
     resident_bytes: Ints  # [n]

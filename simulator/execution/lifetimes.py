@@ -8,9 +8,9 @@
     scratch          while the op runs; likewise outputs that nobody reads
 
 Ops that pass a buffer on (Identity, Reshape, Merge, ReadVariableOp, ...) only lengthen its life, and so does a hand-
-over between CPU devices of one process. What packs and unpacks a transfer holds nothing of its own. What ends at an
-instant is freed before what begins there. Outputs of a GPU that live in host memory (shapes, counters) count on the
-GPU.
+over between CPU devices of one process. So do lists, stacks and arrays that keep it (`stored`). What packs and unpacks
+a transfer holds nothing of its own. What ends at an instant is freed before what begins there. Outputs of a GPU that
+live in host memory (shapes, counters) count on the GPU.
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ def allocations(tables: Tables, ran: StepRun) -> Allocations:
     client = tables.bound[tables.consumer] >= 0  # what it gets is kept until the step ends
     np.maximum.at(end, owner[copy], np.where(client, ran.makespan, ran.end_ns[tables.consumer]))
     np.maximum.at(end, owner[crossing.tensor], ran.stages.arrived_ns)
+    _lengthen(tables, end, owner, copy)
     device = np.concatenate([ran.device[tables.tensor_op], crossing.target])
     tensor = np.concatenate([np.arange(count), crossing.tensor])
     transfer = np.concatenate([np.full(count, -1), np.arange(len(crossing))])
@@ -110,6 +111,23 @@ def allocations(tables: Tables, ran: StepRun) -> Allocations:
     )
 
 
+def _lengthen(
+    tables: Tables,
+    end: npt.NDArray[np.int64],
+    owner: npt.NDArray[np.int64],
+    copy: npt.NDArray[np.int64],
+) -> None:
+    """Lengthen what lists and arrays keep to their own life: the newest first, again where an older one was later."""
+    keepers, kept = owner[tables.keeper[::-1]].tolist(), owner[copy[tables.kept[::-1]]].tolist()
+    changed = bool(keepers)
+    while changed:
+        changed = False
+        for keeper, one in zip(keepers, kept, strict=True):
+            if end[one] < end[keeper]:
+                end[one] = end[keeper]
+                changed = True
+
+
 def _copies(tables: Tables, ran: StepRun) -> npt.NDArray[np.int64]:
     """[E] which copy each consumer reads: the tensor itself, or T + the transfer that brought it."""
     arrived = ran.transfers.of_edge.astype(np.int64)
@@ -124,6 +142,9 @@ def _owners(tables: Tables, ran: StepRun, copy: npt.NDArray[np.int64]) -> npt.ND
     handed = tables.routes.handed[crossing.route]
     owner[count:][handed] = crossing.tensor[handed]
     passing = np.flatnonzero(tables.forwards >= 0)
+    edge = tables.forwards[passing]
+    here = ran.device[tables.consumer[edge]] == ran.device[tables.tensor_op[passing]]
+    passing = passing[here]  # what comes out of a list of another device is a copy
     owner[passing] = _views(tables, ran, copy, passing)
     while True:  # follow chains of views; their length halves each time
         further = owner[owner]
@@ -136,9 +157,7 @@ def _views(
     tables: Tables, ran: StepRun, copy: npt.NDArray[np.int64], passing: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.int64]:
     """The copy that each of these tensors is a view of; a Merge passes on the input that woke it."""
-    op = tables.tensor_op[passing]
-    edge = tables.edge_of(tables.forwards[passing], op)
-    first = woken_by(tables, ran)[op]
+    edge, first = tables.forwards[passing], woken_by(tables, ran)[tables.tensor_op[passing]]
     found: npt.NDArray[np.int64] = copy[np.where(first >= 0, first, edge)]
     return found
 

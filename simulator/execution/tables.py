@@ -109,11 +109,6 @@ class Tables(Layout, Buffers, ClusterColumns):
         """[E] data inputs of Merges, of which the first alone counts."""
         return flags(self.merge[self.consumer] & (self.tensor_row[self.edge_tensor] >= 0))
 
-    def edge_of(self, tensor: npt.NDArray[np.integer], op: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
-        """The edge from each of these tensors to the op beside it."""
-        pairs = self.edge_tensor.astype(np.int64) * len(self) + self.consumer  # sorted
-        return np.searchsorted(pairs, tensor.astype(np.int64) * len(self) + op)
-
     @cached_property
     def in_tensor(self) -> Ids:
         """[E] input tensors of each op, where `in_ptr` says."""

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from simulator.execution.loops.frames import Flow, Output
+from simulator.execution.stored import LIST_POP, LIST_PUSH, STACK_POPS, STACK_PUSHES
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
 
@@ -27,9 +28,6 @@ SAME_VALUE = frozenset(
 OPTIONAL = frozenset({"OptionalFromValue", "OptionalGetValue"})  # around the values of a branch that its gradient reads
 NOTHING = frozenset({"FakeParam", "OptionalNone"})  # in the place of a value of a branch that was not taken
 PASSED_ON = SAME_VALUE | OPTIONAL | {"LoopCond"} | SENDS | RECVS | SWITCHES  # outputs are the input in slot 0
-
-STACK_POPS, STACK_PUSHES = frozenset({"StackPop", "StackPopV2"}), frozenset({"StackPush", "StackPushV2"})
-LIST_POP, LIST_PUSH = "TensorListPopBack", "TensorListPushBack"
 
 
 def origin(flow: Flow, at: Output | None, kinds: Collection[str]) -> Output | None:

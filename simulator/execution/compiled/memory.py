@@ -1,0 +1,173 @@
+"""The memory of a run in machine code, by the rules of `lifetimes`: the life of each buffer, and peaks.
+
+Instants are numbered, so each has a list of what begins there and one of what ends there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simulator.execution.arrays import Lives
+from simulator.execution.buffers import RESIDENT
+from simulator.execution.layouts import Arena, Laid
+
+if TYPE_CHECKING:
+    from simulator.columns import Ids
+
+
+def measure(laid: Laid, own: Arena, device: Ids, transfers: int) -> None:
+    """Fill in `Lives.peak`, for a run whose instants were noted."""
+    nodes, places, held, state, found, lives = laid.nodes, laid.places, laid.held, own.state, own.found, own.lives
+    began_in, ended_in = state.began_in, state.ended_in
+    owner, since, until, at, nbytes = lives.owner, lives.since, lives.until, lives.at, lives.nbytes
+    consumer, edge_tensor, tensor_op, came_by = nodes.consumer, nodes.edge_tensor, held.tensor_op, found.came_by
+    tensors, n, final = len(nodes.tensor_bytes), len(device), state.noted[0]
+    copies = tensors + transfers
+    _keep_residents(laid, lives, device)
+    for tensor in range(tensors):
+        op = tensor_op[tensor]
+        owner[tensor], nbytes[tensor], at[tensor] = tensor, nodes.tensor_bytes[tensor], device[op]
+        since[tensor], until[tensor] = 0 if held.bound[op] else began_in[op], ended_in[op]
+        if held.passes[tensor] == RESIDENT:
+            owner[tensor] = -1
+        elif held.passes[tensor] >= 0:
+            edge = _passed_on(laid, own, op, held.passes[tensor])
+            if device[consumer[edge]] == device[op]:  # what comes out of a list of another device is a copy
+                owner[tensor] = edge_tensor[edge] if came_by[edge] < 0 else tensors + came_by[edge]
+    for transfer in range(transfers):
+        copy, tensor = tensors + transfer, found.tensor_of[transfer]
+        handed = places.handed[found.route_of[transfer]]
+        owner[copy], nbytes[copy] = found.sent[transfer] if handed else copy, nodes.tensor_bytes[tensor]
+        at[copy] = found.target_of[transfer]
+        since[copy], until[copy] = began_in[found.wire_of[transfer]], ended_in[found.last_of[transfer]]
+    for copy in range(copies):
+        _lengthen(lives, copy, until[copy])
+    for transfer in range(transfers):
+        _lengthen(lives, found.sent[transfer], ended_in[found.end_of[transfer]])
+    for edge in range(len(consumer)):
+        op = consumer[edge]
+        copy = edge_tensor[edge] if came_by[edge] < 0 else tensors + came_by[edge]
+        _lengthen(lives, copy, final if held.bound[op] else ended_in[op])
+    changed = len(held.keeper) > 0
+    while changed:
+        changed = False
+        for pair in range(len(held.keeper) - 1, -1, -1):
+            changed = _keep(laid, own, held.keeper[pair], held.kept[pair]) or changed
+    for instant in range(final + 1):
+        lives.begin_head[instant], lives.end_head[instant] = -1, -1
+    for copy in range(copies):
+        if owner[copy] == copy and nbytes[copy] > 0:
+            _enter(lives, copy)
+    for op in range(n):
+        if held.scratch_bytes[op] > 0:
+            one = copies + op
+            since[one], until[one], at[one] = began_in[op], ended_in[op], device[op]
+            nbytes[one] = held.scratch_bytes[op]
+            _enter(lives, one)
+    _add_up(lives, final)
+
+
+def _passed_on(laid: Laid, own: Arena, op: int, edge: int) -> int:
+    """The edge whose buffer an op passes on: of a Merge the data input that came first; of several the lowest."""
+    nodes, held, found = laid.nodes, laid.held, own.found
+    if not nodes.merges[0]:
+        return edge
+    best, when = edge, -1
+    for place in range(held.in_ptr[op], held.in_ptr[op + 1]):
+        one = held.in_edge[place]
+        if nodes.reader[one] < 0:  # a data input of a Merge
+            by = found.came_by[one]
+            came = own.state.ended_in[held.tensor_op[nodes.edge_tensor[one]] if by < 0 else found.last_of[by]]
+            if when < 0 or came < when or (came == when and one < best):
+                best, when = one, came
+    return best
+
+
+def _keep(laid: Laid, own: Arena, tensor: int, edge: int) -> bool:
+    """Lengthen the life of what came by an edge to that of the list which keeps it; tell whether it was shorter."""
+    lives, by = own.lives, own.found.came_by[edge]
+    list_, kept = _owner(lives, tensor), laid.nodes.edge_tensor[edge]
+    if by >= 0:
+        kept = len(laid.nodes.tensor_bytes) + by
+    kept = _owner(lives, kept)
+    if list_ < 0 or kept < 0 or lives.until[kept] >= lives.until[list_]:
+        return False
+    lives.until[kept] = lives.until[list_]
+    return True
+
+
+def _owner(lives: Lives, copy: int) -> int:
+    """The buffer of a tensor or copy; -1: it is resident."""
+    while copy >= 0 and lives.owner[copy] != copy:
+        copy = lives.owner[copy]
+    return copy
+
+
+def _lengthen(lives: Lives, copy: int, until: int) -> None:
+    """A buffer is needed until then at least."""
+    owner = lives.owner
+    last = copy
+    while last >= 0 and owner[last] != last:
+        last = owner[last]
+    while copy >= 0 and owner[copy] != last:  # so that the way is short next time
+        after = owner[copy]
+        owner[copy] = last
+        copy = after
+    if last >= 0 and lives.until[last] < until:
+        lives.until[last] = until
+
+
+def _enter(lives: Lives, one: int) -> None:
+    """Note a buffer at the instants at which it is allocated and freed."""
+    since, until = lives.since[one], lives.until[one]
+    lives.begin_next[one], lives.begin_head[since] = lives.begin_head[since], one
+    lives.end_next[one], lives.end_head[until] = lives.end_head[until], one
+
+
+def _add_up(lives: Lives, final: int) -> None:
+    """Go through the instants: of each, first all that lived before ends, then what begins, then what was brief."""
+    level, peak, since = lives.level, lives.peak, lives.since
+    for instant in range(final + 1):
+        one = lives.end_head[instant]
+        while one >= 0:
+            if since[one] < instant:
+                level[lives.at[one]] -= lives.nbytes[one]
+            one = lives.end_next[one]
+        one = lives.begin_head[instant]
+        while one >= 0:
+            where = lives.at[one]
+            level[where] += lives.nbytes[one]
+            peak[where] = max(peak[where], level[where])
+            one = lives.begin_next[one]
+        one = lives.end_head[instant]
+        while one >= 0:
+            if since[one] == instant:
+                level[lives.at[one]] -= lives.nbytes[one]
+            one = lives.end_next[one]
+
+
+def _keep_residents(laid: Laid, lives: Lives, device: Ids) -> None:
+    """Begin with what each device holds all the time; every CPU that keeps a copy of a constant holds it."""
+    nodes, places, held = laid.nodes, laid.places, laid.held
+    cpu, home, tensor_ptr, tensor_edge = places.cpu, places.home, held.tensor_ptr, held.tensor_edge
+    consumer, resident_bytes, level, peak = nodes.consumer, held.resident_bytes, lives.level, lives.peak
+    for where in range(len(level)):
+        level[where] = 0
+        peak[where] = -1
+    for op in range(len(device)):
+        if resident_bytes[op] == 0:
+            continue
+        copied = False
+        for tensor in range(tensor_ptr[op], tensor_ptr[op + 1] if cpu[device[op]] else 0):
+            first, last = tensor_edge[tensor], tensor_edge[tensor + 1] if nodes.replicable[tensor] else 0
+            for edge in range(first, last):
+                copied |= home[device[consumer[edge]]] != home[device[consumer[first]]]
+            for edge in range(first, last if copied else 0):
+                where = home[device[consumer[edge]]]
+                if peak[where] != op:  # used as a stamp
+                    peak[where] = op
+                    level[where] += resident_bytes[op]
+        if not copied:
+            level[device[op]] += resident_bytes[op]
+    for where in range(len(level)):
+        peak[where] = level[where]

@@ -1,0 +1,184 @@
+"""Values that stacks, lists and arrays keep: in a loop with gradients these are most of its memory.
+
+    forward    e ─▶ Push ─▶ list ─▶ Push ─▶ list ...        a value lives from its maker
+    backward         ... list ─▶ Pop ─▶ list ─▶ Pop ─▶ e    until the last reader of what is popped
+
+A list is a value: each push makes a list that also keeps the older one, and a pop hands out the older list and the
+newest value (tensorflow/core/kernels/list_kernels.h). A stack is a resource: pushes and pops are matched by their
+iterations, the last first (stack.cc). An array is handed on as its flow; what is written lives as long as that
+(tensor_array_ops.cc). Nobody looks at the place at which a list or an array is read. So what is read counts as a view
+of the value that was added last, and all values live until the last read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from simulator.execution.table_columns import Edges, Layout, Ops
+    from simulator.graph.graph import Graph
+
+STACK_POPS, STACK_PUSHES = frozenset({"StackPop", "StackPopV2"}), frozenset({"StackPush", "StackPushV2"})
+LIST_POP, LIST_PUSH = "TensorListPopBack", "TensorListPushBack"
+
+# op -> the slots of the list, or of the flow of an array, and of the value that is added; -1: there is none
+_ADDS = {
+    "EmptyTensorList": (-1, -1),
+    "TensorListReserve": (-1, -1),
+    "TensorListFromTensor": (-1, 0),
+    LIST_PUSH: (0, 1),
+    "TensorListSetItem": (0, 2),
+    "TensorListResize": (0, -1),
+    "TensorArrayV3": (-1, -1),
+    "TensorArrayGradV3": (-1, -1),
+    "TensorArrayWriteV3": (3, 2),
+    "TensorArrayScatterV3": (3, 2),
+    "TensorArraySplitV3": (3, 1),
+}
+_READS = {"TensorListGetItem": 0, "TensorArrayReadV3": 2}  # op -> the slot of the list or flow of which it reads a part
+_NONE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """Given edges by which buffers came. Axis: T tensors; -1: none."""
+
+    view: npt.NDArray[np.int64]  # [T] of which buffer it is a view, beside those that ops hand on
+    older: npt.NDArray[np.int64]  # [T] the list to which something was added: this one keeps it
+    added: npt.NDArray[np.int64]  # [T] the value that was added
+
+
+def stored(
+    graph: Graph,
+    ops: Ops,
+    edges: Edges,
+    columns: Layout,
+    tensor_of: npt.NDArray[np.int64],
+    forwards: npt.NDArray[np.int64],
+) -> Stored:
+    """The values that lists, stacks and arrays keep. `tensor_of` is the tensor of each given edge; `forwards` [T] the
+    input tensor whose buffer each tensor passes on, less than 0: none.
+    """
+    nothing = np.full(len(columns.tensor_op), _NONE, np.int64)
+    found = Stored(nothing, nothing.copy(), nothing.copy())
+    storing = _ADDS.keys() | _READS.keys() | {LIST_POP} | STACK_PUSHES | STACK_POPS
+    rows = [op for op, kind in enumerate(ops.kind) if kind in storing and not ops.silent[op]]
+    if rows:
+        _Storing(graph, ops, edges, columns, tensor_of, forwards, rows, found).fill_in()
+    return found
+
+
+class _Storing:
+    """Workings: the ops that store, with their inputs and outputs."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        ops: Ops,
+        edges: Edges,
+        columns: Layout,
+        tensor_of: npt.NDArray[np.int64],
+        forwards: npt.NDArray[np.int64],
+        rows: list[int],
+        found: Stored,
+    ) -> None:
+        self.ops, self.tensor_of, self.forwards, self.rows, self.found = ops, tensor_of, forwards, rows, found
+        self.tensor_op = columns.tensor_op
+        wanted = np.zeros(len(ops.kind), bool)
+        wanted[rows] = True
+        self.inputs: dict[int, list[int]] = {op: [] for op in rows}  # data edges by slot
+        for edge in np.flatnonzero(wanted[edges.target] & (edges.row >= 0) & ~edges.dead).tolist():
+            self.inputs[int(edges.target[edge])].append(edge)
+        self.outputs: dict[tuple[int, int], int] = {}
+        made = np.flatnonzero(wanted[columns.tensor_op] & (columns.tensor_row >= 0))
+        for tensor in made.tolist():
+            port = int(graph.tensor_port[columns.tensor_row[tensor]])
+            self.outputs.setdefault((int(columns.tensor_op[tensor]), port), tensor)
+        self.port = {tensor: port for (_, port), tensor in self.outputs.items()}
+        self.roots: dict[int, int] = {}  # list -> the tensor that a storing op, or its maker, put out for it
+
+    def fill_in(self) -> None:
+        """Fill in what was found."""
+        pushed: dict[int, list[int]] = {}  # stack -> pushes
+        popped: dict[int, list[int]] = {}
+        for op in self.rows:
+            kind, given = self.ops.kind[op], self.inputs[op]
+            if kind in _ADDS:
+                for column, slot in zip((self.found.older, self.found.added), _ADDS[kind], strict=True):
+                    if 0 <= slot < len(given) and (op, 0) in self.outputs:
+                        column[self.outputs[op, 0]] = given[slot]
+            elif kind in STACK_PUSHES | STACK_POPS and given:
+                stack = self._passed(int(self.tensor_of[given[0]]))
+                (pushed if kind in STACK_PUSHES else popped).setdefault(stack, []).append(op)
+        for op in self.rows:
+            kind, given = self.ops.kind[op], self.inputs[op]
+            if kind == LIST_POP and given:
+                self._pop(op)
+            elif kind in _READS and len(given) > _READS[kind]:
+                newest = self._newest(int(self.tensor_of[given[_READS[kind]]]))
+                if newest >= 0:
+                    self._see(op, 0, newest)
+        for stack, pushes in pushed.items():
+            last_first = sorted((push for push in pushes if len(self.inputs[push]) > 1), key=self._when, reverse=True)
+            for push in last_first:
+                self._see(push, 0, self.inputs[push][1])
+            for pop, push in zip(sorted(popped.get(stack, ()), key=self._when), last_first, strict=False):
+                self._see(pop, 0, self.inputs[push][1])
+
+    def _see(self, op: int, port: int, edge: int) -> None:
+        """An output is a view of what came by that edge."""
+        if (op, port) in self.outputs:
+            self.found.view[self.outputs[op, port]] = edge
+
+    def _when(self, op: int) -> tuple[int, ...]:
+        return self.ops.iterations[self.ops.iteration[op]]
+
+    def _passed(self, tensor: int) -> int:
+        """The tensor whose buffer it is, as ops pass it on."""
+        while self.forwards[tensor] >= 0:
+            tensor = int(self.forwards[tensor])
+        return tensor
+
+    def _root(self, tensor: int) -> int:
+        """The list that a tensor is, as a push or another maker put it out: a pop's older list is that of a push."""
+        pending = [self._passed(tensor)]
+        while pending:
+            one = pending[-1]
+            op = int(self.tensor_op[one])
+            if one in self.roots:
+                pending.pop()
+            elif self.port.get(one) or self.ops.kind[op] != LIST_POP or not self.inputs[op]:
+                self.roots[pending.pop()] = one
+            elif (given := self._passed(int(self.tensor_of[self.inputs[op][0]]))) not in self.roots:
+                pending.append(given)
+            else:
+                newest = int(self.found.older[self.roots[given]])
+                if newest < 0:  # nothing is known to be in it
+                    self.roots[pending.pop()] = one
+                elif (older := self._passed(int(self.tensor_of[newest]))) in self.roots:
+                    self.roots[pending.pop()] = self.roots[older]
+                else:
+                    pending.append(older)
+        return self.roots[self._passed(tensor)]
+
+    def _newest(self, tensor: int) -> int:
+        """The edge of the value that was added last to a list or array; -1: nobody knows of one."""
+        root = self._root(tensor)
+        while self.found.added[root] < 0 <= self.found.older[root]:
+            root = self._root(int(self.tensor_of[self.found.older[root]]))
+        return int(self.found.added[root])
+
+    def _pop(self, op: int) -> None:
+        """Note the outputs of a pop as views of what was pushed; of an unknown list the older one is a view of it."""
+        given = self.inputs[op][0]
+        root = self._root(int(self.tensor_of[given]))
+        if self.ops.kind[int(self.tensor_op[root])] != LIST_PUSH:
+            self._see(op, 0, given)
+            return
+        for port, column in enumerate((self.found.older, self.found.added)):
+            if column[root] >= 0:
+                self._see(op, port, int(column[root]))
