@@ -260,7 +260,7 @@ def unknown_shapes(scene: Scene) -> list[tuple[str, int]]:
 
 
 def unsized(scene: Scene) -> Unsized:
-    """The tensors of the step whose size is unknown; the makespan is a lower bound then."""
+    """The tensors of the step whose size is unknown; times and sizes are lower bounds then."""
     return unsized_of(scene.graph, scene.step)
 
 

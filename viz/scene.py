@@ -18,6 +18,7 @@ from simulator.instances.instance import Instance
 from simulator.notebook import Drawn
 from simulator.observed.observed_step import ObservedStep
 from simulator.partitioning.partitions import Partitions
+from simulator.shapes.unknown import SIZED, Unsized, unsized_of
 from simulator.training.answers.answers import Answers
 from simulator.training.answers.bottleneck import Bottleneck
 from simulator.training.answers.memory_bounds import MemoryBounds
@@ -55,10 +56,11 @@ class Trained(Drawn):
     steps: int  # simulated steps
     narrow: bool | None = None  # the confidence interval is as narrow as requested; None: none was requested
     scaling: tuple[ScalingRow, ...] = ()
+    unsized: Unsized = SIZED  # of the client's step that has most of them; rates are upper bounds where there are some
 
     def __repr__(self) -> str:
         rate = self.answers.steps_per_s
-        said = "no rate" if rate is None else f"{show_figure(rate)} steps/s"
+        said = "no rate" if rate is None else f"{self.unsized.most}{show_figure(rate)} steps/s"
         return repr_of(self, self.training.regime, counted(self.workers, "worker"), said)
 
     @property
@@ -96,7 +98,7 @@ class Scene(Drawn):
     label: str = ""  # a name of the run for sentences; "": by algorithm and cluster
 
     def __repr__(self) -> str:
-        took = f"a step takes {show_nanos(self.trace.makespan)}"
+        took = f"a step takes {unsized_of(self.graph, self.step).least}{show_nanos(self.trace.makespan)}"
         return repr_of(self, self.title, f"on {self.cluster.name}", f"placed by {self.assignment.used}", took)
 
     @property

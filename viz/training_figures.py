@@ -68,8 +68,8 @@ def sure(found: Answers) -> str:
 
 def quantiles(trained: Trained) -> str:
     """Quantiles of the times of training steps."""
-    times = trained.answers.step_ns
-    return ", ".join(f"p{q} {show_nanos(times[q])}" for q in times) or "none ended"
+    times, least = trained.answers.step_ns, trained.unsized.least
+    return ", ".join(f"p{q} {least}{show_nanos(times[q])}" for q in times) or "none ended"
 
 
 def waiting_tasks(trained: Trained) -> list[str]:
@@ -123,6 +123,12 @@ def filters(trained: Trained) -> str:
     return "; ".join(f"{one.job or 'sessions'}: {', '.join(one.texts)}" for one in trained.wanted.filters)
 
 
+def held(trained: Trained) -> str:
+    """The bottleneck as a sentence; tensors of unknown size may be another one."""
+    said = trained.bottleneck.sentence
+    return f"As far as sizes are known: {said[0].lower()}{said[1:]}" if trained.unsized.tensors else said
+
+
 def memory_rows(trained: Trained) -> Sequence[tuple[int, int, int]]:
     """Device, resident bytes and bytes at most, of the devices that clients share, the fullest first."""
     held = trained.memory
@@ -135,11 +141,12 @@ def memory(trained: Trained) -> str:
     rows = memory_rows(trained)
     if not rows:
         return ""
-    device, resident, most = rows[0]
+    device, resident, most_bytes = rows[0]
     task, _, place = trained.training.devices[device].partition("/device:")
     count = int(trained.memory.clients[device])
     who = "both clients at their peak" if count == 2 else f"all {count} clients at their peak"
-    return f"{short_task(task)}/{place}: {show_bytes(resident)} resident, at most {show_bytes(most)} ({who})"
+    most = f"{show_bytes(most_bytes)}{' besides tensors of unknown size' if trained.unsized.tensors else ''}"
+    return f"{short_task(task)}/{place}: {show_bytes(resident)} resident, at most {most} ({who})"
 
 
 def notes(trained: Trained) -> list[str]:

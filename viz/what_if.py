@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from simulator.shapes.unknown import SIZED, Unsized
 from simulator.units import Nanos, show_nanos
 from simulator.wording import aligned, counted, repr_of, some
 
@@ -57,9 +58,11 @@ class WhatIf:
     placement: str  # KEPT or AGAIN, where the devices stay the same
     rows: tuple[WhatIfRow, ...]
     notes: tuple[str, ...] = ()
+    unsized: Unsized = SIZED  # of the step; all times are lower bounds where there are some
 
     def __repr__(self) -> str:
-        return repr_of(self, show_nanos(self.makespan_ns), counted(len(self.rows), "change"), *self.lines()[2:3])
+        took = f"{self.unsized.least}{show_nanos(self.makespan_ns)}"
+        return repr_of(self, took, counted(len(self.rows), "change"), *self.lines()[2:3])
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -69,29 +72,45 @@ class WhatIf:
         how = "the same placement" if self.placement == KEPT else "placed again each time"
         much = {row.figure for row in self.rows if row.change is None or abs(row.change) >= LEAST_SHARE}
         shown = [row for row in self.rows if verbose or row.figure in much]
-        table = aligned([HEAD, *(_cells(row) for row in shown if row.makespan_ns is not None)])
+        table = aligned([HEAD, *(_cells(row, self.unsized) for row in shown if row.makespan_ns is not None)])
         refused = [f"{row.what} {row.after}: {row.refused.partition('. ')[0]}" for row in shown if row.refused]
         rest = list(dict.fromkeys(row.what for row in self.rows if row not in shown))
-        little = [f"Less than {LEAST_SHARE:.2%} changes with {some(rest)}."] if rest else []
-        return [f"What if? One change at a time, {how}:", *table, *refused, *little, *self.notes]
+        known = ", as far as sizes are known" if self.unsized.tensors else ""
+        little = [f"Less than {LEAST_SHARE:.2%} changes with {some(rest)}{known}."] if rest else []
+        sizes = [f"{self.unsized.sentences}."] if self.unsized.tensors else []
+        return [f"What if? One change at a time, {how}:", *table, *refused, *little, *sizes, *self.notes]
 
 
-def ranked(makespan_ns: Nanos, placement: str, rows: Sequence[WhatIfRow], notes: Sequence[str] = ()) -> WhatIf:
+def ranked(
+    makespan_ns: Nanos,
+    placement: str,
+    rows: Sequence[WhatIfRow],
+    notes: Sequence[str] = (),
+    unsized: Unsized = SIZED,
+) -> WhatIf:
     """The value of these rows: figures by the largest change of any of their rows, ties in the order given."""
     swing: dict[tuple[str, str], float] = {}
     for row in rows:
         swing[row.figure] = max(swing.get(row.figure, -1.0), -1.0 if row.change is None else abs(row.change))
     first = {figure: place for place, figure in enumerate(swing)}
     order = sorted(rows, key=lambda row: (-swing[row.figure], first[row.figure]))
-    return WhatIf(makespan_ns, placement, tuple(order), tuple(notes))
+    return WhatIf(makespan_ns, placement, tuple(order), tuple(notes), unsized)
 
 
 def as_json(found: WhatIf) -> Mapping[str, Any]:
     """The value as docs/json.md describes it. Any: JSON."""
-    return asdict(found) | {"rows": [asdict(row) for row in found.rows], "notes": list(found.notes)}
+    return {
+        "makespan_ns": found.makespan_ns,
+        "makespan_is_lower_bound": found.unsized.tensors > 0,
+        **found.unsized.facts(),
+        "placement": found.placement,
+        "rows": [asdict(row) for row in found.rows],
+        "notes": list(found.notes),
+    }
 
 
-def _cells(row: WhatIfRow) -> tuple[str, ...]:
+def _cells(row: WhatIfRow, unsized: Unsized) -> tuple[str, ...]:
     assert row.makespan_ns is not None
     assert row.change is not None
-    return (row.what, row.before, row.after, show_nanos(row.makespan_ns), f"{row.change:+.1%}", row.remark)
+    took = f"{unsized.least}{show_nanos(row.makespan_ns)}"
+    return (row.what, row.before, row.after, took, f"{row.change:+.1%}", row.remark)

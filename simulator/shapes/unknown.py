@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from simulator.graph.step import Step, exchange
 from simulator.graph.traversal import PLACEHOLDERS
 from simulator.shapes.propagation import EDGE, data_inputs
 from simulator.shapes.rules import RULES
+from simulator.wording import counted
 
 OPAQUE = frozenset((("FusedBatchNormV3", 5), ("CudnnRNN", 3), ("CudnnRNNV2", 3), ("CudnnRNNV3", 3)))
 """Workspace that cuDNN passes from forward to backward, by op and port: TensorFlow does not know its size."""
@@ -79,6 +81,44 @@ class Unsized:
         """How many there are."""
         return sum(self.ops.values())
 
+    @property
+    def least(self) -> str:
+        """The mark of a time or a size, which these tensors would make larger; "" if all sizes are known."""
+        return "≥ " if self.tensors else ""
+
+    @property
+    def most(self) -> str:
+        """The mark of a rate, which these tensors would make smaller; "" if all sizes are known."""
+        return "≤ " if self.tensors else ""
+
+    @property
+    def words(self) -> str:
+        """How many there are, as a phrase; "" if all sizes are known."""
+        return f"{counted(self.tensors, 'tensor')} of unknown size" if self.tensors else ""
+
+    @property
+    def cure(self) -> str:
+        """The remedy, as a sentence that follows `words`, without its full stop; "" if there is none."""
+        many = self.tensors > 1
+        said = "They count nothing; most become known by" if many else "It counts nothing; it becomes known by"
+        return f"{said} {self.remedy}" if self.remedy else ""
+
+    @property
+    def sentences(self) -> str:
+        """`words` and `cure`, without the last full stop."""
+        return ". ".join(filter(None, (self.words, self.cure)))
+
+    def facts(self) -> Mapping[str, Any]:
+        """The keys of docs/json.md that say so. Any: JSON."""
+        return {
+            "unsized_tensors": self.tensors,
+            "unsized_ops": dict(self.ops),
+            "unsized_remedy": self.remedy or None,
+        }
+
+
+SIZED = Unsized({}, "")  # all sizes are known
+
 
 def unsized_of(graph: Graph, step: Step) -> Unsized:
     """The tensors of unknown size that a step reads, and the feed for which most of them wait.
@@ -89,7 +129,7 @@ def unsized_of(graph: Graph, step: Step) -> Unsized:
     """
     ops = unknown_shapes(graph, step)
     if not ops:
-        return Unsized(ops, "")
+        return SIZED
     sized = graph.tensor_bytes >= 0
     closed = sized | (graph.tensor_dtype % REF == STRING)
     inputs = [[row for row in one if not closed[row]] for one in data_inputs(graph)]

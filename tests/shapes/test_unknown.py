@@ -1,11 +1,20 @@
 """What is said of tensors of unknown size."""
 
+import re
+from pathlib import Path
+
 from simulator.graph.graph import Graph
 from simulator.graph.step import choose_step
 from simulator.shapes.filling import with_shapes
 from simulator.shapes.unknown import unsized_of
 from tests.strategies import Rows, shape_attr, type_attr
 from viz import run
+from viz.command.request import Request
+from viz.command.stages import candidates
+from viz.difference.scores import as_json as table_json
+from viz.difference.scores import as_text
+from viz.formats.json_object import record
+from viz.what_if import as_json
 
 
 def images(*, sides: tuple[int, ...] = (-1, -1, -1, 3)) -> Graph:
@@ -18,6 +27,18 @@ def images(*, sides: tuple[int, ...] = (-1, -1, -1, 3)) -> Graph:
     made.add("own", "OpOfMyOwn", ["vector"])
     made.add("end", "Neg", ["dark"], T=type_attr())
     made.add("other", "Neg", ["own"], T=type_attr())
+    return made.built(producer=1882)
+
+
+def a_training(gradient: str = "OpOfMyOwn") -> Graph:
+    """A variable on a parameter server, with a gradient by this op, whose rule says its size if it has one."""
+    made = Rows()
+    made.add("v", "VarHandleOp", device="/job:ps/task:0", dtype=type_attr(), shape=shape_attr(64))
+    made.add("read", "ReadVariableOp", ["v"], dtype=type_attr())
+    made.add("image", "Placeholder", dtype=type_attr(), shape=shape_attr(-1))
+    made.add("gradient", gradient, ["read", "image"], T=type_attr())
+    made.add("rate", "Placeholder", dtype=type_attr(), shape=shape_attr())
+    made.add("train", "ResourceApplyGradientDescent", ["v", "rate", "gradient"], T=type_attr())
     return made.built(producer=1882)
 
 
@@ -69,17 +90,77 @@ def test_the_headline_says_that_the_time_is_a_lower_bound() -> None:
     said = scene.summary().splitlines()
     assert any("takes ≥ " in line and line.endswith("3 tensors of unknown size.") for line in said)
     assert "They count nothing; most become known by --feed image:0=1,?,?,3" in said
-    assert "3 tensors of unknown size; most become known by --feed image:0=1,?,?,3" in scene.summary(verbose=True)
+    cure = "They count nothing; most become known by --feed image:0=1,?,?,3"
+    assert f"3 tensors of unknown size. {cure}" in scene.summary(verbose=True)
     known = run(images(), fetches=("end",), feeds={"image": (1, 64, 64, 3)})
     assert "≥" not in known.summary()
     assert known.trace.makespan > scene.trace.makespan
 
 
 def test_the_json_says_it_too() -> None:
-    from viz.formats.json_object import record
-
     found = record(run(images(), fetches=("end",)))
     assert found["makespan_is_lower_bound"] is True
     assert found["unsized_tensors"] == 3
     assert found["unsized_ops"] == {"Add": 1, "Neg": 1, "Placeholder": 1}
     assert record(run(images(sides=(2, 8, 8, 3)), fetches=("end",)))["makespan_is_lower_bound"] is False
+
+
+CLUSTER = "ps=1,worker=2"
+ONE = "1 tensor of unknown size. It counts nothing; it becomes known by --feed gradient:0=SHAPE"
+
+
+def test_rates_of_a_training_are_upper_bounds() -> None:
+    """They were exact and called deterministic."""
+    scene = run(a_training(), cluster=CLUSTER, training="async", steps=4, workers=(1, 2), against="sync")
+    said = scene.summary()
+    assert re.search(r"^≤ [\d,]+ steps/s, ≤ [\d,]+ examples/s: 1 tensor of unknown size;", said, re.MULTILINE)
+    assert ONE.partition(". ")[2] in said.splitlines()
+    assert re.search(r"^Steps/s by number of workers: ≤ [\d,.]+ with 1, ≤ [\d,.]+ with 2\.$", said, re.MULTILINE)
+    assert re.search(r"^Against sync: ≤ [\d,.]+ examples/s instead of ≤ [\d,.]+ ", said, re.MULTILINE)
+    assert re.search(r"^A worker begins a step every ≥ [\d.]+ us instead of ≥ ", said, re.MULTILINE)
+    facts = scene.summary(verbose=True)
+    assert f"  sizes    {ONE}\n" in facts
+    assert re.search(r"^  step     p50 ≥ .*, p99 ≥ ", facts, re.MULTILINE)
+    assert re.search(r"^     1 worker   ≤ [\d,.]+ steps/s, ≤ [\d,.]+ examples/s", facts, re.MULTILINE)
+    assert re.search(r"^  memory .* at most [\d.]+ B besides tensors of unknown size", facts, re.MULTILINE)
+    assert "  held by  As far as sizes are known: the bottleneck is" in facts
+    assert "≤ " in repr(scene.training)
+
+
+def test_the_json_of_a_training_says_so() -> None:
+    scene = run(a_training(), cluster=CLUSTER, training="async", steps=4, against="sync")
+    found = record(scene)["training"]
+    assert found["rates_are_upper_bounds"] is True
+    assert found["unsized_ops"] == {"OpOfMyOwn": 1}
+    assert found["against"]["rates_are_upper_bounds"] == {"other": True, "this": True}
+    known = run(a_training("Mul"), cluster=CLUSTER, training="async", steps=4, batch=64)
+    assert record(known)["training"]["rates_are_upper_bounds"] is False
+    assert "≤" not in known.summary(verbose=True)
+    assert "≥" not in known.summary(verbose=True)
+
+
+def test_what_if_and_compare_and_against_say_so() -> None:
+    scene = run(images(), fetches=("end",), cluster="1gpu", what_if=True, against="single")
+    assert scene.what_if is not None
+    lines = scene.what_if.lines(verbose=True)
+    assert all("≥ " in line for line in lines[2:4])
+    assert lines[-1].startswith("3 tensors of unknown size. They count nothing; most become known by --feed image")
+    assert any(line.endswith(", as far as sizes are known.") for line in scene.what_if.lines())
+    assert as_json(scene.what_if)["makespan_is_lower_bound"] is True
+    assert scene.difference is not None
+    assert "≥ " in str(scene.difference).splitlines()[0]
+    assert record(scene)["against"]["makespan_is_lower_bound"] == {"other": True, "this": True}
+    table = candidates(Request(images(), fetches=("end",), cluster="1gpu"), ("single", "heft"))
+    said = as_text(table).splitlines()
+    assert all(line.count("≥ ") == 4 for line in said[2:4])  # step, x bound, moved, memory
+    assert said[-1].startswith("3 tensors of unknown size. They count nothing;")
+    assert '"makespan_is_lower_bound": true' in table_json(table)
+
+
+def test_an_earlier_result_says_whether_its_step_is_a_bound(tmp_path: Path) -> None:
+    earlier = tmp_path / "earlier.json"
+    earlier.write_text(run(images(), fetches=("end",), cluster="1gpu").to_json(), "utf-8")
+    found = run(images(sides=(2, 8, 8, 3)), fetches=("end",), cluster="1gpu", against=str(earlier)).difference
+    assert found is not None
+    assert [one.tensors for one in found.unsized] == [3, 0]
+    assert "longer than its ≥ " in str(found)

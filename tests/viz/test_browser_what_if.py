@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from selenium.webdriver.chrome.webdriver import WebDriver
 
+from tests.shapes.test_unknown import a_training
 from tests.viz.browsing import complaints, opened
 from tests.viz.scenes import EXAMPLE, example, renamed
 from viz import run as library_run
@@ -70,3 +71,23 @@ def test_a_scope_has_the_command_that_runs_it_elsewhere(browser: WebDriver, tmp_
     page(f"simviz.state.select({{kind: 'node', id: simviz.model.nodes.names.indexOf({json.dumps(name)})}})")
     assert shlex.split(page(shown))[2].startswith(f"--pin={name}=")
     assert complaints(browser) == []
+
+
+def test_bounds_are_marked_where_sizes_are_unknown(browser: WebDriver, tmp_path: Path) -> None:
+    """The step had its mark, the rates of a training and what moves had none."""
+    figures = "[...document.querySelectorAll('#figures dd')].map((one) => one.textContent)"
+    title = "document.querySelector('#figures > div').title"
+    cure = "It counts nothing; it becomes known by --feed gradient:0=SHAPE"
+    page = opened(browser, tmp_path, library_run(a_training(), cluster="ps=1,worker=2", what_if=True))
+    makespan, _, moved, memory = page(figures)
+    assert [one[:2] for one in (makespan, moved, memory)] == ["≥ "] * 3
+    assert page(title).endswith(f"last end. {cure}")
+    assert cure in page("document.getElementById('panel').textContent")
+    trained = library_run(a_training(), cluster="ps=1,worker=2", training="async", steps=4, workers=(1, 2))
+    page = opened(browser, tmp_path, trained)
+    steps, examples, median, *_ = page(figures)
+    assert [one[:2] for one in (steps, examples, median)] == ["≤ ", "≤ ", "≥ "]
+    assert page(title).endswith(f"after the warm-up. {cure}")
+    rows = "[...document.querySelectorAll('#training-charts td:nth-child(2)')].map((one) => one.textContent)"
+    assert sum(one.startswith("≤ ") for one in page(rows)) == 2
+    assert not complaints(browser)

@@ -164,7 +164,7 @@ function wireRuns(root, shown, state, changed) {
   if (!other) return;
   const models = [other, own];
   const buttons = models.map((model, at) => {
-    const button = element("button", "", element("span", "tail", isolated(shown.against.names[at])), element("small", "", showNanos(model.summary.makespan_ns)));
+    const button = element("button", "", element("span", "tail", isolated(shown.against.names[at])), element("small", "", model.summary.unsized.least + showNanos(model.summary.makespan_ns)));
     button.type = "button";
     button.title = `Show the graph as ${shown.against.names[at]} places it`;
     button.addEventListener("click", () => show(models[at]));

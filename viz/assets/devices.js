@@ -4,12 +4,13 @@ const PEAKS_SHOWN = 8; // devices: the fullest, when there are more
 
 function devicesCard(model) {
   const { devices, colours } = model.cluster;
+  const { least } = model.summary.unsized;
   const named = model.tables.devices.filter((row) => model.namesIdle || !model.idleDevices.has(row.device));
   const rows = named.map((row) => {
     const over = row.peak_bytes > row.capacity_bytes;
     const busy = element("span", "", showShare(row.busy_share), meter(row.busy_share, colours[row.device]));
-    const memory = element("span", over ? "over" : "", showBytes(row.peak_bytes), meter(row.peak_bytes / Math.max(1, row.capacity_bytes), colours[row.device]));
-    const title = `${devices[row.device].name}\n${devices[row.device].kind}, ${plural(row.ops, "op")}, busy ${showNanos(row.busy_ns)}\npeak ${showBytes(row.peak_bytes)} of ${showBytes(row.capacity_bytes)}`;
+    const memory = element("span", over ? "over" : "", least + showBytes(row.peak_bytes), meter(row.peak_bytes / Math.max(1, row.capacity_bytes), colours[row.device]));
+    const title = `${devices[row.device].name}\n${devices[row.device].kind}, ${plural(row.ops, "op")}, busy ${showNanos(row.busy_ns)}\npeak ${least}${showBytes(row.peak_bytes)} of ${showBytes(row.capacity_bytes)}`;
     return [[deviceName(model, row.device), showCount(row.ops), busy, memory], null, title];
   });
   return card(
@@ -36,7 +37,7 @@ function peakOf(model, state, row) {
   return element(
     "details",
     "peak",
-    element("summary", "", deviceName(model, row.device), " ", showBytes(row.peak_bytes), element("small", "", caused)),
+    element("summary", "", deviceName(model, row.device), " ", model.summary.unsized.least + showBytes(row.peak_bytes), element("small", "", caused)),
     element("p", "more", kinds),
     table(["", "kind#", "size#"], [], lines),
     row.rest ? element("p", "more", `and ${showCount(row.rest)} more, together ${showBytes(row.rest_bytes)}`) : null,

@@ -34,25 +34,26 @@ function writeHeader(model, training = false) {
   byId("figures").replaceChildren();
   if (training) return writeTrainingHeader(model);
   const { summary, cluster } = model;
+  const { unsized } = summary;
   byId("title").textContent = model.title;
   const algorithm = summary.used === summary.asked ? summary.used : `${summary.used} (asked: ${summary.asked})`;
   byId("subtitle").replaceChildren(`${showCount(summary.running)} of ${plural(summary.nodes, "node")} run · `, isolated(cluster.name), `, ${plural(cluster.devices.length, "device")} · placed by `, isolated(algorithm));
-  const ratio = summary.lower_bound_ns > 0 ? `${(summary.makespan_ns / summary.lower_bound_ns).toFixed(2)}×` : null;
-  const [unsized, remedy] = summary.unsized;
-  const sizes = unsized ? `${plural(unsized, "tensor")} of unknown size` : null;
-  const why = unsized ? `. Tensors of unknown size count nothing; most become known by ${remedy}` : "";
+  const ratio = summary.lower_bound_ns > 0 ? `${unsized.least}${(summary.makespan_ns / summary.lower_bound_ns).toFixed(2)}×` : null;
   const [was, is] = model.against?.makespan_ns ?? [];
   const compared = !model.against ? null : is === was ? `as long as ${model.against.names[0]}` : `${signedNanos(is - was)}${signedShare(is, was)} against ${model.against.names[0]}`;
   const peaks = model.tables.devices;
   const fullest = peaks.reduce((most, row) => (row.peak_bytes / row.capacity_bytes > most.peak_bytes / most.capacity_bytes ? row : most), peaks[0]);
   const over = peaks.some((row) => row.peak_bytes > row.capacity_bytes);
   byId("figures").append(
-    figure("makespan", `${unsized ? "≥ " : ""}${showNanos(summary.makespan_ns)}`, [compared, sizes].filter(Boolean).join(", ") || null, "", `From the start of the step to its last end${why}`),
+    figure("makespan", unsized.least + showNanos(summary.makespan_ns), [compared, unsized.words].filter(Boolean).join(", ") || null, "", sizedOr("From the start of the step to its last end", unsized)),
     figure("lower bound", showNanos(summary.lower_bound_ns), ratio, "", `No placement on this cluster can be faster, by ${summary.lower_bound_by}. The makespan is this many times the bound`),
-    figure("moved", showBytes(summary.moved_bytes), plural(summary.transfers, "transfer"), "", "Bytes that move between devices in one step"),
-    fullest && figure("peak memory", showBytes(fullest.peak_bytes), `of ${showBytes(fullest.capacity_bytes)}`, over ? "over" : "", `Of ${cluster.devices[fullest.device].name}, the fullest device`),
+    figure("moved", unsized.least + showBytes(summary.moved_bytes), plural(summary.transfers, "transfer"), "", "Bytes that move between devices in one step"),
+    fullest && figure("peak memory", unsized.least + showBytes(fullest.peak_bytes), `of ${showBytes(fullest.capacity_bytes)}`, over ? "over" : "", `Of ${cluster.devices[fullest.device].name}, the fullest device`),
   );
 }
+
+// What a figure is, and of a bound what would make it exact.
+const sizedOr = (what, unsized) => [what, unsized.cure].filter(Boolean).join(". ");
 
 function figure(term, value, small, className, title) {
   const group = element("div", "", element("dt", "", term), element("dd", className, value, small && element("small", "", small)));
@@ -66,15 +67,16 @@ function writeTrainingHeader(model) {
   const idle = training.tasks.map(([task, ...shares]) => ({ task, share: shares.pop(), used: shares.some((share) => share > 0) }));
   const used = idle.filter((row) => row.used); // others are idle all the time
   const waits = used.reduce((most, row) => (row.share > most.share ? row : most), used[0] ?? idle[0]);
-  const rate = (value) => (value === null ? "?" : showFigure(value));
+  const { unsized } = training;
+  const rate = (value) => (value === null ? "?" : unsized.most + showFigure(value));
   byId("title").textContent = model.title;
   byId("subtitle").replaceChildren(`${training.regime} · ${training.size} · `, isolated(cluster.name));
   const [, , before, after] = model.training_against?.figures.find(([what]) => what === "examples/s") ?? [];
   const compared = before && after !== null ? `${signedPercent(after / before - 1)} against ${model.training_against.names[0]}` : null;
   byId("figures").append(
-    figure("steps/s", rate(training.steps_per_s), training.sure, "", "Updates of the global step per second, after the warm-up"),
+    figure("steps/s", rate(training.steps_per_s), unsized.words || training.sure, "", sizedOr("Updates of the global step per second, after the warm-up", unsized)),
     figure("examples/s", rate(training.examples_per_s), compared, "", "Examples whose gradients were applied"),
-    ...(median ? [figure("median step", showNanos(median[1]), null, "", "Median time of a worker's step after the warm-up")] : []),
+    ...(median ? [figure("median step", unsized.least + showNanos(median[1]), null, "", "Median time of a worker's step after the warm-up")] : []),
     ...(waits.share >= 0.005 ? [figure("waits most", showShare(waits.share), waits.task, "", "The task that spends the largest share of the time without computing, handling a message or sending")] : []),
   );
 }
@@ -226,7 +228,7 @@ function stepTimelines(model, runs, state, tip) {
     const theirs = runs.other ? stateOfRun(state, () => (model.compared.at === run.compared.at ? run : shown.find(([one]) => one !== run)[0]), run, name) : state;
     const label = byId(`${name}-run`);
     label.hidden = byId(name).hidden = false;
-    if (runs.other) label.replaceChildren(element("b", "", run.compared.names[run.compared.at]), ` ${showNanos(run.summary.makespan_ns)}`);
+    if (runs.other) label.replaceChildren(element("b", "", run.compared.names[run.compared.at]), ` ${run.summary.unsized.least}${showNanos(run.summary.makespan_ns)}`);
     else label.hidden = true;
     const view = stepTimeline(byId(name), run, theirs, tip, (from, to) => {
       byId("timeline-range").textContent = showSpan(Math.round(Math.max(0, from)), Math.round(Math.min(to, clock)));

@@ -4,14 +4,16 @@
 function rateCard(training) {
   const sure = training.half_width ? `${training.sure}, half of a 95 % confidence interval` : training.sure;
   const unmet = training.narrow === false ? `; not within the requested ${showShare(training.until_ci)}` : "";
-  const rate = (value) => (value === null ? "unknown" : showFigure(value));
+  const { unsized } = training;
+  const rate = (value) => (value === null ? "unknown" : unsized.most + showFigure(value));
   return card(
     "Rates",
     facts(
       ["steps/s", rate(training.steps_per_s), sure + unmet],
       training.between_upsets_per_s === null ? null : ["undisturbed", rate(training.between_upsets_per_s), "without the disturbances that come once"],
       ["examples/s", rate(training.examples_per_s), "whose gradients were applied"],
-      ...training.quantiles.map(([q, nanos]) => [`p${q} step`, showNanos(nanos), q === 50 ? "of the workers' steps after the warm-up" : null]),
+      unsized.words ? ["sizes", unsized.words, unsized.cure] : null,
+      ...training.quantiles.map(([q, nanos]) => [`p${q} step`, unsized.least + showNanos(nanos), q === 50 ? "of the workers' steps after the warm-up" : null]),
       training.gate_share ? ["for tokens", showShare(training.gate_share), "of a worker's step"] : null,
       training.input_share ? ["for input", showShare(training.input_share), "of a worker's step"] : null,
       ...training.inputs.map((said) => ["input", said]),
@@ -36,7 +38,7 @@ function regimeCard(training) {
 function heldCard(training) {
   const { sentence, tried } = training.bottleneck;
   const rows = tried.map(([what, change, before, after, gain]) => [
-    [element("span", "", asWritten(what), element("small", "", asWritten(change))), showFigure(before), showFigure(after), `${Number(gain.toPrecision(2))}×`], null, `${what}, ${change}`,
+    [element("span", "", asWritten(what), element("small", "", asWritten(change))), training.unsized.most + showFigure(before), training.unsized.most + showFigure(after), `${Number(gain.toPrecision(2))}×`], null, `${what}, ${change}`,
   ]);
   return card(
     "Bottleneck",
@@ -63,7 +65,7 @@ function tasksCard(model) {
 function linksCard(training) {
   const { rows, more } = training.links;
   if (!rows.length) return null;
-  const lines = rows.map(([name, share, bytes]) => [[name, element("span", "", showShare(share), meter(share, "var(--accent)")), showBytes(bytes)], null, name]);
+  const lines = rows.map(([name, share, bytes]) => [[name, element("span", "", showShare(share), meter(share, "var(--accent)")), training.unsized.least + showBytes(bytes)], null, name]);
   return card("Busiest links", table(["link", "busy#", "bytes#"], [], lines), more ? element("p", "more", `and ${plural(more, "link")} less busy`) : null);
 }
 
@@ -76,7 +78,7 @@ function sharedMemoryCard(training) {
   return card(
     "Memory of devices that clients share",
     table(["device", "resident#", "at most#", "of#"], [], lines),
-    element("p", "more", "At most: the peaks of one step of each client, added up. The steps overlap differently each time, so this is a bound."),
+    element("p", "more", "At most: the peaks of one step of each client, added up. The steps overlap differently each time, so this is a bound" + (training.unsized.words ? ", but for tensors of unknown size, which count nothing." : ".")),
   );
 }
 
@@ -97,7 +99,7 @@ function scalingCard(training) {
   if (!training.scaling.length) return null;
   const examples = training.scaling.every((row) => row[3] !== null);
   const rows = training.scaling.map(([workers, rate, half, per_s]) => ({ workers, rate: examples ? per_s : rate, half }));
-  const number = (value) => (value === null ? "?" : showFigure(value));
+  const number = (value) => (value === null ? "?" : training.unsized.most + showFigure(value));
   const lines = training.scaling.map(([workers, rate, half, per_s, efficiency, link, share]) => [
     [String(workers), number(rate), number(per_s), efficiency === null ? "?" : showShare(efficiency), link ? `${link} ${showShare(share)}` : ""], null,
     `${plural(workers, "worker")}${half === null ? "" : `, ± ${showShare(half)}`}${link ? `; busiest link ${link}` : ""}`,

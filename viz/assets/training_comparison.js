@@ -15,7 +15,8 @@ const otherTraining = (model) => (model.training_against ? { training: model.tra
 function trainingsCards(model) {
   const { training_against: against } = model;
   if (!against) return [];
-  return [figuresOfBoth(against), partsOfStep(against)];
+  const unsized = [against.training.unsized, model.training.unsized];
+  return [figuresOfBoth(against, unsized), partsOfStep(against, unsized)];
 }
 function trainingsCharts(model) {
   const { training_against: against } = model;
@@ -23,12 +24,14 @@ function trainingsCharts(model) {
   return [tasksOfBoth(model, against), stalenessOfBoth(model, against), useOfBoth("Devices: busy share", "device", against.devices, against.names), useOfBoth("Links: busy share", "link", against.links, against.names)];
 }
 
-function figuresOfBoth({ names, sentences, figures }) {
+const marked = { per_s: "most", ns: "least" }; // units whose figures are bounds where sizes are unknown
+
+function figuresOfBoth({ names, sentences, figures }, unsized) {
   const rows = figures.map(([what, unit, was, is]) => {
     const [show, change] = shownAs[unit];
-    const side = (value) => (value === null ? "?" : show(value));
+    const side = (value, at) => (value === null ? "?" : (unsized[at][marked[unit]] ?? "") + show(value));
     const moved = was === null || is === null || (unit === "per_s" && !was) ? "" : was === is ? "=" : change(was, is);
-    return [[what, side(was), side(is), moved], null, what, [what, was ?? -1, is ?? -1, (is ?? 0) - (was ?? 0)]];
+    return [[what, side(was, 0), side(is, 1), moved], null, what, [what, was ?? -1, is ?? -1, (is ?? 0) - (was ?? 0)]];
   });
   const [first, ...others] = sentences.map(asWritten);
   return card(
@@ -40,14 +43,14 @@ function figuresOfBoth({ names, sentences, figures }) {
 }
 
 // The time from the start of a worker's step to that of the next: two bars on one scale, and the parts, which add up.
-function partsOfStep({ names, parts }) {
+function partsOfStep({ names, parts }, unsized) {
   if (!parts.length) return null;
   const shades = parts.map((_, rank) => `color-mix(in srgb, var(--ink) ${Math.round(74 * 0.55 ** rank)}%, var(--paper))`);
   const whole = [1, 2].map((at) => parts.reduce((sum, part) => sum + part[at], 0));
   const bars = whole.map((total, at) => {
     const bar = stack(parts.map((part, rank) => [shades[rank], part[1 + at]]));
     bar.style.width = `${(100 * total) / Math.max(...whole, 1)}%`;
-    return element("div", "both", element("span", "", names[at]), element("div", "", bar), element("span", "n", showNanos(total)));
+    return element("div", "both", element("span", "", names[at]), element("div", "", bar), element("span", "n", unsized[at].least + showNanos(total)));
   });
   const rows = [...parts, ["in all", ...whole]].map(([what, was, is], rank) => {
     const said = rank < parts.length ? element("span", "", chip(shades[rank]), what) : element("b", "", what);
@@ -119,7 +122,7 @@ function trainingTimelines(model, tip, onRange) {
     const label = byId(`${name}-run`);
     byId(name).hidden = false;
     label.hidden = !other;
-    if (other) label.replaceChildren(element("b", "", model.training_against.names[at]), ` ${run.training.steps_per_s === null ? "?" : showFigure(run.training.steps_per_s)} steps/s`);
+    if (other) label.replaceChildren(element("b", "", model.training_against.names[at]), ` ${run.training.steps_per_s === null ? "?" : run.training.unsized.most + showFigure(run.training.steps_per_s)} steps/s`);
     const view = trainingTimeline(byId(name), run, tip, (from, to) => {
       onRange(from, to, clock);
       for (const one of views) if (one.name !== name) one.follow(from, to);

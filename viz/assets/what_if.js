@@ -7,8 +7,9 @@ const signedPercent = (share) => (Math.abs(share) < 0.0005 ? "±0 %" : `${share 
 function whatIfCard(model) {
   const found = model.what_if;
   if (!found) return null;
+  const { unsized } = model.summary;
   const again = found.placement === "again";
-  const said = `One change at a time, ${again ? "placed again each time" : "on the same placement"}; without any, the step takes ${showNanos(found.makespan_ns)}.`;
+  const said = `One change at a time, ${again ? "placed again each time" : "on the same placement"}; without any, the step takes ${unsized.least}${showNanos(found.makespan_ns)}${unsized.words && `: ${unsized.words}. ${unsized.cure}`}.`;
   const rows = found.rows.map((row) => {
     const perExample = row.change_per_example !== row.change ? `${signedPercent(row.change_per_example)} per example` : "";
     const remarks = [perExample, row.other_devices && row.placement === "again" ? "placed again" : "", row.out_of_memory, row.refused].filter(Boolean);
@@ -16,7 +17,7 @@ function whatIfCard(model) {
     const title = [`${row.what}: ${before} → ${after}`, ...remarks].join("\n");
     const name = element("span", "", row.what, element("small", "", ` ${before} → ${after}`));
     const change = row.change === null ? "refused" : element("span", row.out_of_memory ? "over" : "", signedPercent(row.change));
-    return [[name, row.makespan_ns === null ? "–" : showNanos(row.makespan_ns), change], null, title, [row.what + row.after, row.makespan_ns ?? Infinity, row.change ?? Infinity]];
+    return [[name, row.makespan_ns === null ? "–" : unsized.least + showNanos(row.makespan_ns), change], null, title, [row.what + row.after, row.makespan_ns ?? Infinity, row.change ?? Infinity]];
   });
   const lines = table(["change", "step#", "by#"], [], rows);
   lines.className = "wrapping";

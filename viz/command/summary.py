@@ -71,7 +71,7 @@ def _lines(scene: Scene, written: Sequence[str]) -> Iterator[_Line]:
     yield _Line(3 if trained is None else 10, _step_line(scene))
     yield _Line(4 if trained is None else 10, _cluster_line(scene))
     yield _Line(1 if trained is None else 9, _makespan_line(scene))
-    yield _Line(2 if trained is None else 9, _unsized_line(scene))
+    yield _Line(2, figures.unsized(scene).cure if trained is None else "")
     yield from _difference_lines(scene)
     yield _Line(2, "" if scene.refined is None else scene.refined.sentence())
     yield _Line(2, "" if scene.pipelined is None else f"Pipeline: {scene.pipelined.sentence()}.")
@@ -112,11 +112,9 @@ def _makespan_line(scene: Scene) -> str:
     kept = counts(scene)["kept_calls"]
     calls = f", without the bodies of {counted(kept, 'call')}" if kept else ""
     whose = "One step" if scene.training is None else f"One step of {_client(scene.training)} alone"
-    unsized = figures.unsized(scene).tensors
-    if unsized:
-        return (
-            f"{whose} takes ≥ {show_nanos(scene.trace.makespan)}{calls}: {counted(unsized, 'tensor')} of unknown size."
-        )
+    unsized = figures.unsized(scene)
+    if unsized.tensors:
+        return f"{whose} takes {unsized.least}{show_nanos(scene.trace.makespan)}{calls}: {unsized.words}."
     return f"{whose} takes {show_nanos(scene.trace.makespan)}{_interval(scene)}{calls}, {_optimum(scene)}."
 
 
@@ -124,12 +122,6 @@ def _interval(scene: Scene) -> str:
     """By a profile: from when to when."""
     found = interval(scene.trace, scene.partitions, scene.cluster, scene.costs)
     return "" if found is None else f" ({show_nanos(found[0])} to {show_nanos(found[1])} by the profile)"
-
-
-def _unsized_line(scene: Scene) -> str:
-    unsized = figures.unsized(scene)
-    said = "They count nothing; most become" if unsized.tensors > 1 else "It counts nothing; it becomes"
-    return f"{said} known by {unsized.remedy}" if unsized.remedy else ""
 
 
 def _optimum(scene: Scene) -> str:
@@ -198,8 +190,10 @@ def _memory_line(scene: Scene) -> str:
         return ""
     row = max(rows, key=lambda row: row.fullness)  # the first of equals
     full = "Out of memory" if row.peak_bytes > row.capacity_bytes else "Fullest memory"
-    held = f"{show_bytes(row.peak_bytes)} of {show_bytes(row.capacity_bytes)}"
-    return f"{full}: {scene.cluster.devices[row.device].short} holds at most {held}."
+    unsized = figures.unsized(scene)
+    held = f"{unsized.least or 'at most '}{show_bytes(row.peak_bytes)} of {show_bytes(row.capacity_bytes)}"
+    peak = " at its peak" if unsized.tensors else ""
+    return f"{full}: {scene.cluster.devices[row.device].short} holds {held}{peak}."
 
 
 def _transfers_line(scene: Scene) -> str:
@@ -208,8 +202,16 @@ def _transfers_line(scene: Scene) -> str:
         return "No tensor moves between devices."
     (row,) = figures.longest_transfers(scene, 1)
     name = ending(figures.tagged(figures.tensor_label(scene, row.tensor), row.iteration), 40)
-    longest = f"the longest, {name}, takes {show_nanos(row.took_ns)} for {show_bytes(max(0, row.nbytes))}"
-    return f"{counted(count, 'transfer')} move {show_bytes(figures.moved_bytes(scene))}; {longest}."
+    longest = f"the longest, {name}, takes {show_nanos(row.took_ns)} for {_size(row.nbytes)}"
+    return f"{counted(count, 'transfer')} move {_moved_bytes(scene)}; {longest}."
+
+
+def _moved_bytes(scene: Scene) -> str:
+    return f"{figures.unsized(scene).least}{show_bytes(figures.moved_bytes(scene))}"
+
+
+def _size(nbytes: int) -> str:
+    return "an unknown size" if nbytes < 0 else show_bytes(nbytes)
 
 
 def _late_line(scene: Scene) -> str:
@@ -260,6 +262,7 @@ def _training_lines(scene: Scene, trained: Trained) -> Iterator[_Line]:
     what = f"training {training_figures.regime(trained)}, {training_figures.size(trained)}"
     yield _Line(0, f"{scene.title} on {scene.cluster.name}: {what}; {trained.replication}.")
     yield _Line(0, _rate_line(trained))
+    yield _Line(1, trained.unsized.cure)
     yield _Line(4, f"Step times: {training_figures.quantiles(trained)}.")
     yield _Line(1, _bottleneck_line(trained))
     waits = training_figures.waiting_tasks(trained)[:3]
@@ -272,7 +275,7 @@ def _training_lines(scene: Scene, trained: Trained) -> Iterator[_Line]:
     yield _Line(5, f"Disturbed by {some(disturbed, 3)}." if disturbed else "")
     memory = training_figures.memory(trained)
     yield _Line(8, f"Shared memory: {memory}." if memory else "")
-    rates = [f"{_figure(row.steps_per_s)} with {row.workers}" for row in trained.scaling]
+    rates = [f"{_rate_figure(trained, row.steps_per_s)} with {row.workers}" for row in trained.scaling]
     yield _Line(3, f"Steps/s by number of workers: {', '.join(rates)}." if rates else "")
 
 
@@ -280,16 +283,19 @@ def _rate_line(trained: Trained) -> str:
     found = trained.answers
     if found.steps_per_s is None:
         return "Nothing takes time."
-    examples = "" if found.examples_per_s is None else f", {show_figure(found.examples_per_s)} examples/s"
+    examples = "" if found.examples_per_s is None else f", {_rate_figure(trained, found.examples_per_s)} examples/s"
+    sizes = f": {trained.unsized.words}" if trained.unsized.tensors else ""
+    sure = "" if sizes else training_figures.sure(found)  # of a bound
     warm_up = f"; the first {found.cut:,} of {counted(found.updates, 'update')} are warm-up" if found.cut else ""
     short = "" if found.settled else "; the run may be too short"
-    return f"{show_figure(found.steps_per_s)} steps/s{training_figures.sure(found)}{examples}{warm_up}{short}."
+    rate = f"{_rate_figure(trained, found.steps_per_s)} steps/s"
+    return f"{rate}{sure}{examples}{sizes}{warm_up}{short}."
 
 
 def _bottleneck_line(trained: Trained) -> str:
     held = trained.bottleneck
     if held.relief is None:
-        return held.sentence
+        return training_figures.held(trained)
     gain = f"{held.relief.change} the rate is {held.gain:.2g} times as high."
     name = held.relief.bottleneck.partition(", busy")[0]
     return f"Bottleneck: {_clipped(name, max(40, WIDTH - 15 - len(gain)))}; {gain}"
@@ -408,27 +414,24 @@ def _simulation(scene: Scene) -> str:
 
 def _time(scene: Scene) -> str:
     unsized = figures.unsized(scene)
-    bound = f", {_optimum(scene)}"
-    if unsized.tensors:
-        bound = f": {counted(unsized.tensors, 'tensor')} of unknown size; most become known by {unsized.remedy}"
+    bound = f": {unsized.sentences}" if unsized.tensors else f", {_optimum(scene)}"
     trained = scene.training
     whose = "" if trained is None else f"; the lines up to the training are one step of {_client(trained)} alone"
     kept = counts(scene)["kept_calls"]
     without = f"; without the bodies of {counted(kept, 'call')}, single nodes here" if kept else ""
-    least = "≥ " if unsized.tensors else ""
-    return f"makespan   {least}{show_nanos(scene.trace.makespan)}{without}{bound}{whose}"
+    return f"makespan   {unsized.least}{show_nanos(scene.trace.makespan)}{without}{bound}{whose}"
 
 
 def _devices(scene: Scene) -> list[str]:
     """A line for each device that runs or holds something, the busiest if there are many."""
-    cluster = scene.cluster
+    cluster, least = scene.cluster, figures.unsized(scene).least
     used = [row for row in figures.devices(scene) if row.busy_ns or row.peak_bytes]
     shown = sorted(used, key=lambda row: (-row.busy_ns, row.device))[:MOST_DEVICES]
     width = max((len(cluster.devices[row.device].short) for row in shown), default=0)
     lines = []
     for row in sorted(shown, key=lambda row: row.device):
         over = "  OUT OF MEMORY" if row.peak_bytes > row.capacity_bytes else ""
-        memory = f"peak {show_bytes(row.peak_bytes)} of {show_bytes(row.capacity_bytes)}{over}"
+        memory = f"peak {least}{show_bytes(row.peak_bytes)} of {show_bytes(row.capacity_bytes)}{over}"
         lines.append(f"  {cluster.devices[row.device].short:<{width}}  busy {row.busy_share:6.1%}  {memory}")
     if len(used) > len(shown):
         lines.append(f"  and {len(used) - len(shown)} more that are less busy")
@@ -472,10 +475,10 @@ def _moved(scene: Scene) -> str:
         return "moved      no tensor moves between devices"
     shown = ", ".join(
         f"{ending(figures.tagged(figures.tensor_label(scene, row.tensor), row.iteration))} "
-        f"({show_bytes(max(0, row.nbytes))}, {show_nanos(row.took_ns)})"
+        f"({_size(row.nbytes)}, {show_nanos(row.took_ns)})"
         for row in figures.longest_transfers(scene, 3)
     )
-    return f"moved      {show_bytes(figures.moved_bytes(scene))} in {counted(count, 'transfer')}; longest: {shown}"
+    return f"moved      {_moved_bytes(scene)} in {counted(count, 'transfer')}; longest: {shown}"
 
 
 def _counted(scene: Scene) -> list[str]:
@@ -523,19 +526,22 @@ def _training(trained: Trained) -> Iterator[str]:
     if late := training_figures.late_sessions(trained):
         yield f"  starts   {late}"
     yield f"  rate     {_rate(trained)}"
+    yield f"  sizes    {trained.unsized.sentences}" if trained.unsized.tensors else ""
     yield f"  step     {training_figures.quantiles(trained)}"
     yield f"  waiting  {_waiting(trained)}"
     yield from (f"  input    {said}" for said in training_figures.inputs(trained))
     dropped = f"{counted(found.dropped, 'gradient')} dropped{' (one per variable counts)' if found.dropped else ''}"
     staleness = training_figures.staleness(found)
     yield f"  updates  {found.updates:,}, staleness {staleness}; {dropped}{training_figures.lost(trained)}"
-    yield f"  held by  {trained.bottleneck.sentence}"
+    yield f"  held by  {training_figures.held(trained)}"
     if shared := training_figures.memory(trained):
         yield f"  memory   {shared}"
     for row in trained.scaling:
         efficiency = "unknown" if row.efficiency is None else f"{row.efficiency:.0%}"
         link = f", busiest link {row.link} {row.link_share:.0%}" if row.link else ""
-        rates = f"{_figure(row.steps_per_s)} steps/s, {_figure(row.examples_per_s)} examples/s"
+        rates = (
+            f"{_rate_figure(trained, row.steps_per_s)} steps/s, {_rate_figure(trained, row.examples_per_s)} examples/s"
+        )
         yield f"  {row.workers:>4} worker{'s' if row.workers > 1 else ' '}  {rates}, efficiency {efficiency}{link}"
     yield from (f"  note     {note}" for note in training_figures.notes(trained))
 
@@ -545,12 +551,16 @@ def _rate(trained: Trained) -> str:
     found = trained.answers
     if found.steps_per_s is None:
         return f"nothing takes time; {found.warm_up}"
-    examples = "examples unknown" if found.examples_per_s is None else f"{show_figure(found.examples_per_s)} examples/s"
+    known = found.examples_per_s is not None
+    examples = f"{_rate_figure(trained, found.examples_per_s)} examples/s" if known else "examples unknown"
     wanted, between = trained.wanted.until_ci, found.between_upsets_per_s
     reached = "" if trained.narrow is not False else f"; not within the requested {wanted:.2%}"
-    without = "" if between is None else f"; {show_figure(between)} steps/s without the disturbances that come once"
+    without = (
+        "" if between is None else f"; {_rate_figure(trained, between)} steps/s without the disturbances that come once"
+    )
     precise = training_figures.sure(found)
-    return f"{show_figure(found.steps_per_s)} steps/s{precise}, {examples}; {found.warm_up}{reached}{without}"
+    rate = f"{_rate_figure(trained, found.steps_per_s)} steps/s"
+    return f"{rate}{precise}, {examples}; {found.warm_up}{reached}{without}"
 
 
 def _waiting(trained: Trained) -> str:
@@ -562,5 +572,6 @@ def _waiting(trained: Trained) -> str:
     return f"{', '.join(said)}{more}{gates}{dry}"
 
 
-def _figure(value: float | None) -> str:
-    return "?" if value is None else show_figure(value)
+def _rate_figure(trained: Trained, value: float | None) -> str:
+    """A rate of the training, marked where it is a bound."""
+    return "?" if value is None else f"{trained.unsized.most}{show_figure(value)}"

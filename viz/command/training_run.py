@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
@@ -17,8 +17,10 @@ from simulator.execution.loops import SharedChoices
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
+from simulator.graph.step import choose_step
 from simulator.partitioning.partitions import Partitions
 from simulator.progress import Say
+from simulator.shapes.unknown import Unsized, unsized_of
 from simulator.training.answers.answers import answers, until_ci
 from simulator.training.answers.bottleneck import MOST_TRIED, bottleneck
 from simulator.training.answers.memory_bounds import MemoryBounds, memory_bounds
@@ -165,7 +167,18 @@ def trained(
         steps=steps,
         narrow=narrow,
         scaling=scale(setup.wanted.workers, lambda count: _with_workers(setup, count, steps, training)),
+        unsized=_unsized(given.programs),
     )
+
+
+def _unsized(programs: Sequence[Program]) -> Unsized:
+    """The tensors of unknown size in a step of the program that has most of them, the first of equals."""
+    steps = (
+        (one.graph, choose_step(one.graph, feeds=one.feeds, fetches=one.fetches))
+        for one in programs
+        if one.like is None
+    )
+    return max((unsized_of(graph, step) for graph, step in steps), key=lambda found: found.tensors)
 
 
 def _run(setup: _Setup) -> tuple[Training, int, bool | None]:

@@ -12,10 +12,11 @@ from typing import Any, TypeAlias, TypeVar
 
 from simulator.errors import SimvizError
 from simulator.notebook import Drawn
+from simulator.shapes.unknown import Unsized
 from simulator.units import show_nanos
 from simulator.wording import counted, repr_of, some
 from viz.difference.explanation import Part, PathRow, parts_of, shortest
-from viz.difference.outline import OP, Crossing, DeviceUse, Outline, PathPart
+from viz.difference.outline import OP, Crossing, DeviceUse, Outline, PathPart, names_of, unlike
 from viz.difference.scene_outline import outline
 from viz.scene import Scene
 
@@ -85,10 +86,16 @@ class Difference(Drawn):
     rows: tuple[PathRow, ...]  # what is on a critical path, the largest change first; they add up to the difference
     parts: tuple[Part, ...]  # the rows in groups, the largest change first; they add up to the difference
     runs: tuple[Scene | Outline, Scene | Outline]  # what was compared
+    unsized: tuple[Unsized, Unsized]  # tensors of both steps; a makespan is a lower bound where there are some
 
     def __repr__(self) -> str:
-        times = " and ".join(show_nanos(ns) for ns in self.makespan_ns)
+        times = " and ".join(self.times)
         return repr_of(self, " and ".join(self.names), times, f"{counted(len(self.moved), 'node')} moved")
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """Both makespans, each marked where it is a lower bound."""
+        return tuple(f"{one.least}{show_nanos(ns)}" for one, ns in zip(self.unsized, self.makespan_ns, strict=True))
 
     @property
     def difference_ns(self) -> int:
@@ -106,7 +113,8 @@ class Difference(Drawn):
 
     def __str__(self) -> str:
         """The headline and the explanation, a line for each."""
-        return "\n".join([headline(self), *(f"  {part}" for part in self.explanation())])
+        sizes = dict.fromkeys(f"{one.sentences}." for one in self.unsized if one.tensors)
+        return "\n".join([headline(self), *(f"  {part}" for part in self.explanation()), *sizes])
 
 
 def compare(a: Scene | Outline, b: Scene | Outline, *, names: tuple[str, str] | None = None) -> Difference:
@@ -123,12 +131,12 @@ def compare(a: Scene | Outline, b: Scene | Outline, *, names: tuple[str, str] | 
         raise SimvizError(f"{first.title} and {second.title} have no node in common; compare two runs of one graph.")
     rows = _rows(first, second)
     return Difference(
-        names=_names(first, second) if names is None else names,
+        names=names_of(first, second) if names is None else names,
         title=second.title,
         makespan_ns=(first.makespan_ns, second.makespan_ns),
         nodes=len(shared),
         alone=(len(first.placement) - len(shared), len(second.placement) - len(shared)),
-        unlike=_unlike(first, second),
+        unlike=unlike(first, second),
         moved=_moved(first, second, shared),
         crossings=_crossings(first, second),
         links=tuple(
@@ -139,6 +147,7 @@ def compare(a: Scene | Outline, b: Scene | Outline, *, names: tuple[str, str] | 
         rows=rows,
         parts=parts_of(rows),
         runs=(a, b),
+        unsized=(first.unsized, second.unsized),
     )
 
 
@@ -159,10 +168,10 @@ def difference(scene: Scene) -> Difference | None:
 
 def headline(found: Difference) -> str:
     """A sentence: by how much the second step is longer, and how much moved."""
-    (name, _), (before, after), change = found.names, found.makespan_ns, found.difference_ns
-    took = f"{show_nanos(abs(change))} {'longer' if change > 0 else 'shorter'} than its {show_nanos(before)}"
+    (name, _), (before, after), change = found.names, found.times, found.difference_ns
+    took = f"{show_nanos(abs(change))} {'longer' if change > 0 else 'shorter'} than its {before}"
     if not change:
-        took = f"as long, {show_nanos(after)}"
+        took = f"as long, {after}"
     running, said = sum(one.runs for one in found.moved), [took]
     idle = f" ({running:,} {'runs' if running == 1 else 'run'})" if running != len(found.moved) else ""
     said.append(f"{counted(len(found.moved), 'node')} moved{idle}" if found.moved else "no node moved")
@@ -171,32 +180,8 @@ def headline(found: Difference) -> str:
         first = f"{counted(began, 'tensor')} began to cross" if began else ""
         then = f"{ceased:,} ceased" if began else f"{counted(ceased, 'tensor')} ceased to cross"
         said.append(", ".join(filter(None, (first, then if ceased else ""))))
-    unlike = [f"{key} {other}" for key, (other, _) in found.unlike.items()]
-    return f"Against {name}{f' ({some(unlike)})' if unlike else ''}: {'; '.join(said)}."
-
-
-def _names(a: Outline, b: Outline) -> tuple[str, str]:
-    first, second = _told_apart(a, b)
-    return a.label or first, b.label or second
-
-
-def _told_apart(a: Outline, b: Outline) -> tuple[str, str]:
-    if a.algorithm != b.algorithm and a.cluster != b.cluster:
-        return f"{a.algorithm} on {a.cluster}", f"{b.algorithm} on {b.cluster}"
-    if a.algorithm != b.algorithm:
-        return a.algorithm, b.algorithm
-    return (a.cluster, b.cluster) if a.cluster != b.cluster else ("the first run", "the second run")
-
-
-def _unlike(a: Outline, b: Outline) -> Mapping[str, tuple[str, str]]:
-    """The circumstances in which two runs differ beside algorithm and cluster, on which order and protocol depend.
-
-    Of one placement the order is said all the same, as it alone makes the difference.
-    """
-    found = {"graph": (a.title, b.title)} if any(name not in b.placement for name in a.placement) else {}
-    found |= {key: (text, b.circumstances[key]) for key, text in a.circumstances.items() if key in b.circumstances}
-    implied = {"order": a.algorithm != b.algorithm and a.placement != b.placement, "protocol": a.cluster != b.cluster}
-    return {key: pair for key, pair in found.items() if pair[0] != pair[1] and not implied.get(key)}
+    others = [f"{key} {other}" for key, (other, _) in found.unlike.items()]
+    return f"Against {name}{f' ({some(others)})' if others else ''}: {'; '.join(said)}."
 
 
 def _moved(a: Outline, b: Outline, shared: list[str]) -> tuple[MovedNode, ...]:
@@ -256,6 +241,7 @@ def as_json(found: Difference) -> Mapping[str, Any]:
     return {
         "name": found.names[0],
         "makespan_ns": by_run(found.makespan_ns),
+        "makespan_is_lower_bound": by_run([one.tensors > 0 for one in found.unsized]),
         "nodes": found.nodes,
         "nodes_alone": by_run(found.alone),
         "unlike": {key: by_run(pair) for key, pair in found.unlike.items()},

@@ -19,6 +19,7 @@ from simulator.files import read_file
 from simulator.graph.graph import Shape
 from simulator.json_text import JsonError, parse_json
 from simulator.shapes.filling import written
+from simulator.shapes.unknown import SIZED, Unsized
 from simulator.units import Bytes, Nanos, is_whole, show_nanos
 from simulator.wording import repr_of, some
 
@@ -71,9 +72,15 @@ class Outline:
     taking_part: frozenset[str] | None = None  # nodes of the step; None: unknown
     label: str = ""  # what sentences call the run; "": by algorithm and cluster
     circumstances: Mapping[str, str] = field(default_factory=dict)  # what else a run may differ in, as far as known
+    unsized: Unsized = SIZED  # tensors of the step; the makespan is a lower bound where there are some
 
     def __repr__(self) -> str:
-        return repr_of(self, self.title, f"{self.algorithm} on {self.cluster}", show_nanos(self.makespan_ns))
+        return repr_of(
+            self,
+            self.title,
+            f"{self.algorithm} on {self.cluster}",
+            f"{self.unsized.least}{show_nanos(self.makespan_ns)}",
+        )
 
 
 def circumstances(
@@ -84,6 +91,31 @@ def circumstances(
     found |= {f"{name} fed": written(shape) for name, shape in fed.items() if shape is not None}
     found |= {key: simulation.get(key) for key in SIMULATED}
     return {key: text for key, text in found.items() if isinstance(text, str) and text}
+
+
+def names_of(a: Outline, b: Outline) -> tuple[str, str]:
+    """The names of two runs in sentences: their labels, else algorithm and cluster, as far as these differ."""
+    first, second = _told_apart(a, b)
+    return a.label or first, b.label or second
+
+
+def _told_apart(a: Outline, b: Outline) -> tuple[str, str]:
+    if a.algorithm != b.algorithm and a.cluster != b.cluster:
+        return f"{a.algorithm} on {a.cluster}", f"{b.algorithm} on {b.cluster}"
+    if a.algorithm != b.algorithm:
+        return a.algorithm, b.algorithm
+    return (a.cluster, b.cluster) if a.cluster != b.cluster else ("the first run", "the second run")
+
+
+def unlike(a: Outline, b: Outline) -> Mapping[str, tuple[str, str]]:
+    """The circumstances in which two runs differ beside algorithm and cluster, on which order and protocol depend.
+
+    Of one placement the order is said all the same, as it alone makes the difference.
+    """
+    found = {"graph": (a.title, b.title)} if any(name not in b.placement for name in a.placement) else {}
+    found |= {key: (text, b.circumstances[key]) for key, text in a.circumstances.items() if key in b.circumstances}
+    implied = {"order": a.algorithm != b.algorithm and a.placement != b.placement, "protocol": a.cluster != b.cluster}
+    return {key: pair for key, pair in found.items() if pair[0] != pair[1] and not implied.get(key)}
 
 
 # --- an earlier result -----------------------------------------------------------------------------------------------
@@ -157,6 +189,7 @@ class _Reader:
             devices=self._devices(top),
             path=path,
             circumstances=self._circumstances(top),
+            unsized=self._unsized(top),
         )
 
     def _part(self, found: Any) -> PathPart:
@@ -176,6 +209,12 @@ class _Reader:
             name: tuple(shape) for name, shape in fed.items() if isinstance(shape, list) and all(map(is_whole, shape))
         }
         return circumstances(fetches, shapes, self._table(top.get("simulation", {}), "simulation"))
+
+    def _unsized(self, top: Mapping[str, Any]) -> Unsized:
+        """The file's tensors of unknown size; older versions do not say the op."""
+        ops = self._table(top.get("unsized_ops", {}), "unsized_ops")
+        remedy = None if top.get("unsized_remedy") is None else self._text(top, "unsized_remedy")
+        return Unsized({op: self._number(ops, op) for op in ops}, remedy or "")
 
     def _crossings(self, top: Mapping[str, Any]) -> Mapping[str, Crossing]:
         total: dict[str, Crossing] = {}

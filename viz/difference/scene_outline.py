@@ -58,6 +58,7 @@ def outline(scene: Scene) -> Outline:
         path=path_parts(scene),
         label=scene.label,
         circumstances=circumstances(scene.step.fetches, figures.fed_shapes(scene), asdict(figures.simulation(scene))),
+        unsized=figures.unsized(scene),
         taking_part=frozenset(graph.names[row] for row in np.flatnonzero(figures.taking_part(scene)).tolist()),
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from simulator import __version__
 from simulator.execution.memory import out_of_memory
+from simulator.shapes.unknown import Unsized
 from simulator.units import Bytes, Nanos, show_bytes, show_nanos
 from simulator.wording import aligned, counted, printable
 from viz import agreement, figures
@@ -34,6 +35,7 @@ class Score:
     shown: tuple[str, str]  # their short names
     full: str  # the first moment at which a device holds more than it has, as a sentence; "": none
     check: Mapping[str, Any] | None  # as in Scene; Any: the JSON object of --check
+    unsized: Unsized  # of the step; its times and sizes are lower bounds where there are some
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ def score(scene: Scene) -> Score:
         shown=(both[0].short, both[1].short),
         full="" if full is None else str(full),
         check=scene.check,
+        unsized=figures.unsized(scene),
     )
 
 
@@ -101,6 +104,8 @@ def as_text(table: ScoreTable, *, verbose: bool = False) -> str:
         f"{table.title} on {table.cluster}: one step by {counted(len(entries), 'algorithm')}; * is the fastest.",
         *aligned([HEAD if checked else HEAD[:-1], *(_cells(entry, min(fits, default=None)) for entry in entries)]),
     ]
+    sizes = dict.fromkeys(entry.score.unsized.sentences for entry in entries if entry.score is not None)
+    said += [f"{one}." for one in sizes if one]
     if verbose:
         said += [line for entry in entries for line in entry.explained]
     return "\n".join(map(printable, said))
@@ -123,13 +128,13 @@ def _cells(entry: ScoreRow, best: Nanos | None) -> tuple[str, ...]:
     if found is None:
         return entry.algorithm, f"refused: {entry.refused}"
     name = entry.algorithm if found.used == entry.algorithm else f"{entry.algorithm} ({found.used})"
-    over = "OUT OF MEMORY " if found.full else ""
-    held = f"{show_bytes(found.fullest.peak_bytes)} of {show_bytes(found.fullest.capacity_bytes)}"
+    over, least = "OUT OF MEMORY " if found.full else "", found.unsized.least
+    held = f"{least}{show_bytes(found.fullest.peak_bytes)} of {show_bytes(found.fullest.capacity_bytes)}"
     return (
         name,
-        f"{show_nanos(found.makespan_ns)}{' *' if found.makespan_ns == best and not found.full else ''}",
+        f"{least}{show_nanos(found.makespan_ns)}{' *' if found.makespan_ns == best and not found.full else ''}",
         _over_bound(found),
-        show_bytes(found.moved_bytes),
+        f"{least}{show_bytes(found.moved_bytes)}",
         f"{over}{found.shown[0]} {held}",
         f"{found.shown[1]} {found.busiest.busy_share:.1%}",
         _checked(entry),
@@ -140,7 +145,7 @@ def _over_bound(found: Score) -> str:
     """The makespan as a multiple of the lower bound, rounded up, so that it stays true."""
     if not found.lower_bound_ns:
         return "-"
-    return f"{ceil(found.makespan_ns / found.lower_bound_ns * 1000) / 1000:.3f}"
+    return f"{found.unsized.least}{ceil(found.makespan_ns / found.lower_bound_ns * 1000) / 1000:.3f}"
 
 
 def _checked(entry: ScoreRow) -> str:
@@ -166,6 +171,8 @@ def _record(entry: ScoreRow) -> Mapping[str, Any]:
         "used": found.used,
         "refused": None,
         "makespan_ns": found.makespan_ns,
+        "makespan_is_lower_bound": found.unsized.tensors > 0,
+        **found.unsized.facts(),
         "lower_bound_ns": found.lower_bound_ns,
         "moved_bytes": found.moved_bytes,
         "transfers": found.transfers,

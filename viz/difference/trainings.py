@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from simulator.cluster.master import short_task
 from simulator.notebook import Drawn
+from simulator.shapes.unknown import Unsized
 from simulator.training.training import WAITING
 from simulator.units import Nanos, show_figure, show_nanos
 from simulator.wording import counted, repr_of
@@ -91,6 +92,7 @@ class TrainingDifference(Drawn):
     links: tuple[Busy, ...]  # that carry something in either run
     bottlenecks: tuple[str, str]  # what holds each back; "": nothing that was tried
     runs: tuple[Scene, Scene]  # what was compared
+    unsized: tuple[Unsized, Unsized]  # of both; rates are upper bounds where there are such tensors
 
     def __repr__(self) -> str:
         return repr_of(self, " and ".join(self.names), _rates(self))
@@ -132,6 +134,7 @@ def compare_trainings(a: Scene, b: Scene) -> TrainingDifference:
         links=_busy(*((one.training.links, one.answers.link_share) for one in (first, second))),
         bottlenecks=(_held(first), _held(second)),
         runs=(a, b),
+        unsized=(first.unsized, second.unsized),
     )
 
 
@@ -227,7 +230,8 @@ def sentences(found: TrainingDifference) -> list[str]:
     if before != after:
         changed = sorted(found.parts, key=lambda part: (-abs(part.difference_ns), list(SAID).index(part.what)))
         said = [str(part) for part in changed if part.difference_ns]
-        took = f"{show_nanos(after)} instead of {show_nanos(before)}"
+        that, this = (one.least for one in found.unsized)
+        took = f"{this}{show_nanos(after)} instead of {that}{show_nanos(before)}"
         lines.append(f"A worker begins a step every {took}: {', '.join(said)}.")
     was, now = found.values.get("mean staleness", (0, 0))
     if was != now:
@@ -246,6 +250,7 @@ def sentences(found: TrainingDifference) -> list[str]:
 def _rates(found: TrainingDifference) -> str:
     """Examples per second, and steps where their ratio is another one."""
     rates = {one.what: one.values for one in found.figures if one.unit == "per_s"}
+    that, this = (one.most for one in found.unsized)
     said = []
     ratios = set[str]()
     for what, (was, now) in rates.items():
@@ -254,7 +259,8 @@ def _rates(found: TrainingDifference) -> str:
         ratio = f" ({now / was - 1:+.1%})" if was else ""
         if ratio not in ratios:
             equal = show_figure(now) == show_figure(was)
-            said.append(f"{show_figure(now)} {what} {'as well' if equal else f'instead of {show_figure(was)}{ratio}'}")
+            other = "as well" if equal and that == this else f"instead of {that}{show_figure(was)}{ratio}"
+            said.append(f"{this}{show_figure(now)} {what} {other}")
         ratios.add(ratio)
     return ", ".join(said) or "no rate is known"
 
@@ -277,6 +283,7 @@ def as_json(found: TrainingDifference) -> Mapping[str, Any]:
     return {
         "name": found.names[0],
         "sentences": sentences(found),
+        "rates_are_upper_bounds": by_run([one.tensors > 0 for one in found.unsized]),
         "figures": {one.what: by_run(one.values) for one in found.figures},
         "step_ns": {part.what: by_run(part.ns) for part in found.parts},
         "tasks": {

@@ -61,9 +61,7 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "makespan_ns": int(scene.trace.makespan),
         "makespan_interval_ns": interval(scene.trace, scene.partitions, scene.cluster, scene.costs),
         "makespan_is_lower_bound": unsized.tensors > 0,
-        "unsized_tensors": unsized.tensors,
-        "unsized_ops": dict(unsized.ops),
-        "unsized_remedy": unsized.remedy or None,
+        **unsized.facts(),
         "lower_bound_ns": scene.bound.ns,
         "lower_bound_by": scene.bound.why,
         "critical": [asdict(part) for part in path_parts(scene)],
@@ -220,6 +218,8 @@ def training_record(trained: Trained, against: TrainingDifference | None = None)
         "cycle": None if found.cycle is None else {"updates": found.cycle.updates, "ns": found.cycle.ns},
         "steps_per_s_between_upsets": found.between_upsets_per_s,
         "examples_per_s": found.examples_per_s,
+        "rates_are_upper_bounds": trained.unsized.tensors > 0,
+        **trained.unsized.facts(),
         "step_ns": {f"p{q}": nanos for q, nanos in found.step_ns.items()},
         "staleness": {str(late): count for late, count in found.staleness.items()},
         "dropped_gradients": found.dropped,
@@ -244,7 +244,7 @@ def training_record(trained: Trained, against: TrainingDifference | None = None)
         "warm_up": {"updates": found.cut, "until_ns": found.cut_ns, "settled": found.settled, "words": found.warm_up},
         "end_ns": training.end_ns,
         "disturbances": [one.text for one in trained.wanted.disturbances],
-        "bottleneck": trained.bottleneck.sentence,
+        "bottleneck": training_figures.held(trained),
         "tried": [
             {"what": one.relief.bottleneck, "change": one.relief.change, "gain": one.gain}
             for one in trained.bottleneck.tried

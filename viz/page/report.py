@@ -36,6 +36,7 @@ from simulator.execution.memory import out_of_memory
 from simulator.graph.graph import Attrs
 from simulator.graph.ops import of_each
 from simulator.graph.tensors import SHAPES
+from simulator.shapes.unknown import Unsized
 from simulator.training.disturbances.disturbance import Disturbance
 from viz import agreement, figures, training_figures
 from viz.attributes import shown_dtype, shown_shape, shown_value
@@ -291,7 +292,7 @@ def _summary(scene: Scene) -> Json:
     step = scene.step
     return {
         "makespan_ns": scene.trace.makespan,
-        "unsized": [figures.unsized(scene).tensors, figures.unsized(scene).remedy],
+        "unsized": _unsized(figures.unsized(scene)),
         "lower_bound_ns": scene.bound.ns,
         "lower_bound_by": scene.bound.why + scene.bounded,
         "moved_bytes": figures.moved_bytes(scene),
@@ -305,6 +306,11 @@ def _summary(scene: Scene) -> Json:
         "used": scene.assignment.used,
         "simulation": asdict(figures.simulation(scene)),
     }
+
+
+def _unsized(found: Unsized) -> Json:
+    """The marks of times and rates that are bounds, and why; the texts are empty if all sizes are known."""
+    return {"least": found.least, "most": found.most, "words": found.words, "cure": found.cure}
 
 
 def _cluster(scene: Scene, colours: Sequence[str]) -> Json:
@@ -476,6 +482,7 @@ def training_contents(trained: Trained, cluster: Cluster) -> Json:
             [cluster.devices[row].short, always, most, cluster.devices[row].memory_bytes]
             for row, always, most in training_figures.memory_rows(trained)[:MOST_LINKS]
         ],
+        "unsized": _unsized(trained.unsized),
         "steps_per_s": found.steps_per_s,
         "half_width": found.half_width,
         "sure": training_figures.sure(found).removeprefix(",").strip().replace("+-", "±"),
@@ -515,7 +522,7 @@ def _meaning(one: Disturbance) -> str:
 def _bottleneck(trained: Trained) -> Json:
     held = trained.bottleneck
     return {
-        "sentence": held.sentence,
+        "sentence": training_figures.held(trained),
         "tried": [
             [one.relief.bottleneck, one.relief.change, one.before_per_s, one.steps_per_s, one.gain]
             for one in held.tried
