@@ -3,7 +3,7 @@
     starter ── port_of ──▶ peer     it keeps a free port
             ── begin ────▶          it learns its task and all addresses, and serves until its stdin ends
 
-A peer stays in the process group of its starter, and ends with it.
+A peer stays in the process group of its starter, and ends with it, whether the starter still refers to it or not.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from typing import Any, NoReturn
 from simulator.oracle import child, servers
 
 ARGUMENT = "--peer"  # with it a module calls `be_peer`
+_STARTED: list[subprocess.Popen[bytes]] = []  # of one that nobody refers to the pipes are closed, at which it ends
 
 
 def start(module: str) -> subprocess.Popen[bytes]:
     """Start a peer in the module's name. Raises OracleError as `child.start`."""
-    return child.start(module, [ARGUMENT])
+    _STARTED.append(child.start(module, [ARGUMENT]))
+    return _STARTED[-1]
 
 
 def port_of(peer: subprocess.Popen[bytes]) -> int:

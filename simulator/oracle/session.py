@@ -38,6 +38,8 @@ _ENVIRONMENT = {
 MAX_FED = 2**28  # elements of one fed tensor: beyond that a made-up value is not worth its memory
 _SPREAD = 0.1  # standard deviation of made-up values: small, so that nothing overflows
 _TOO_LARGE = "Received message larger than max"  # gRPC's words for a message beyond its bound
+# What Python's session puts before an error: where the nodes were made, if it is about nodes (error_interpolation.py).
+_HEADED = re.compile(r"\AGraph execution error:\s*(Detected at .*?(\nNode: [^\n]*)+\n)?", re.DOTALL)
 _SEVERAL = re.compile(r"\A\d+ root error\(s\) found\.\s*(\(0\) )?")  # before the first of them
 _ATTACHED = re.compile(r"\[\[\{\{node [^}]+\}\}\]\]")
 _LOG_LINE = re.compile(r"^(\S+): \((\S+)\): (/job:\S+)$", re.MULTILINE)
@@ -183,11 +185,12 @@ def place_and_cut(
 
 
 def sentence(error: Exception) -> str:
-    """The first line of an error of TensorFlow's: kernels, members of groups and stack traces follow it.
+    """The first line of an error of TensorFlow's, without its head: kernels, members of groups and traces follow it.
 
     If that line names no node, the node at the end of the message is added.
     """
-    message = _SEVERAL.sub("", str(getattr(error, "message", error)))
+    whole = str(getattr(error, "message", error))
+    message = _SEVERAL.sub("", _HEADED.sub("", whole) or whole)
     first = message.strip().partition("\n")[0][:SENTENCE_CHARACTERS].strip()
     attached = _ATTACHED.search(message)
     return f"{first} {attached[0]}" if attached and "node " not in first else first
