@@ -144,3 +144,11 @@ def test_what_was_pushed_last_is_freed_first() -> None:
     born, freed = trace.allocations.start_ns[mine], trace.allocations.end_ns[mine]
     assert len(mine) == 9
     assert np.argsort(born).tolist() == np.argsort(-freed).tolist()
+
+
+def test_a_list_that_crosses_is_told() -> None:
+    graph, on = with_list().built(), apart(2)
+    rows = [int(name in ("out", "d")) for name in graph.names]
+    pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))
+    notes = simulate(pieces, on, costs(graph, on, 10)).notes
+    assert "1 transfer of lists, counted without what they hold." in notes
