@@ -25,8 +25,10 @@ from simulator.costs.formulas.matrix import (
     fourier,
     least_squares,
     matmul,
+    matrices_in,
     qr,
     self_adjoint_eigen,
+    singular_values,
     solve,
     sparse_dense_matmul,
     svd,
@@ -520,6 +522,23 @@ HANDED_OVER: tuple[tuple[str, str], ...] = (
 # kernels follow pointers, hash, compare or call a codec, far from the peaks of a processor, so the times hold for every
 # CPU (docs/decisions, 0025). A kernel that a comment likens to another one was not measured itself.
 HOST: tuple[CoreRow, ...] = (
+    # linear algebra: per operation of the row in ARITHMETIC, in float32. The figures lie between those of one matrix of
+    # 300 and of 600 rows, by the processor time of a session with one thread (2026-11-27), and within 40 % of either.
+    # A smaller matrix takes longer per operation, of 100 rows up to 4 times.
+    (of_core(500, (12, svd), (95, singular_values)), matrices_in, sized, "Svd BatchSvd"),
+    (of_core(500, (17, self_adjoint_eigen), (62, cubic(4, 3))), matrices_in, sized,
+     "SelfAdjointEig SelfAdjointEigV2 BatchSelfAdjointEig BatchSelfAdjointEigV2"),
+    (of_core(500, (90, eigen)), matrices_in, sized, "Eig"),
+    (of_core(500, (45, qr)), matrices_in, sized, "Qr"),
+    (of_core(500, (37, cubic(2))), matrices_in, sized, "MatrixInverse BatchMatrixInverse"),
+    (of_core(500, (19, cubic(2))), matrices_in, sized, "CholeskyGrad BatchCholeskyGrad"),
+    (of_core(500, (41, cubic(2, 3))), matrices_in, sized,
+     "MatrixDeterminant BatchMatrixDeterminant LogMatrixDeterminant Lu"),
+    (of_core(500, (54, cubic(1, 3))), matrices_in, sized, "Cholesky BatchCholesky"),
+    (of_core(500, (28, solve)), matrices_in, sized, "MatrixSolve BatchMatrixSolve"),
+    (of_core(500, (19, least_squares)), matrices_in, sized, "MatrixSolveLs BatchMatrixSolveLs"),
+    (of_core(500, (200, cubic(28))), matrices_in, sized, "MatrixSquareRoot MatrixLogarithm"),  # the latter as the first
+    (of_core(500, (19, cubic(16))), matrices_in, sized, "MatrixExponential"),  # as products: not measured
     # images: per sample; a file of ImageNet's has 0.6 bytes per pixel
     (of_core(13_000, (2_500, decoded)), alone, unsized_output, "DecodeJpeg DecodeAndCropJpeg DecodeImage"),
     (of_core(10_000, (6_900, decoded)), alone, unsized_output, "DecodePng DecodeGif DecodeWebP"),  # Gif, WebP: as Png

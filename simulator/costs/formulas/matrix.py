@@ -117,6 +117,11 @@ def least_squares(instance: ShapedOp) -> int:
     return batch * (factor + 4 * m * n * dims(at(instance.inputs, 1), 2)[1])
 
 
+def matrices_in(instance: ShapedOp) -> int:
+    """Parts: the matrices of the first input, of which each is the work of one thread (linalg_ops_common.cc)."""
+    return matrices(at(instance.inputs, 0))[0]
+
+
 def qr(instance: ShapedOp) -> int:
     """Householder factors, 2 n^2 (m - n/3), and as much again to form Q; all of Q: 4 (m^2 n - m n^2 + n^3/3)."""
     batch, m, n = _tall(at(instance.inputs, 0))
@@ -133,9 +138,15 @@ def svd(instance: ShapedOp) -> int:
     """
     batch, m, n = _tall(at(instance.inputs, 0))
     if not flag(instance, "compute_uv", True):
-        return batch * 4 * (3 * m * n * n - n**3) // 3
+        return singular_values(instance)
     full = flag(instance, "full_matrices")
     return batch * (4 * m * m * n + 8 * m * n * n + 9 * n**3 if full else 14 * m * n * n + 8 * n**3)
+
+
+def singular_values(instance: ShapedOp) -> int:
+    """4 m n^2 - 4/3 n^3, as of `svd`, whether vectors are asked for or not."""
+    batch, m, n = _tall(at(instance.inputs, 0))
+    return batch * 4 * (3 * m * n * n - n**3) // 3
 
 
 def self_adjoint_eigen(instance: ShapedOp) -> int:
