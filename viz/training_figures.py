@@ -55,15 +55,21 @@ def size(trained: Trained) -> str:
     return counted(trained.workers, "worker" if trained.workers > 1 else "client")
 
 
-def sure(found: Answers) -> str:
+def sure(trained: Trained) -> str:
     """The precision of the rate, to follow it in a sentence."""
+    found, drawn = trained.answers, one_draw(trained)
     if found.cycle is not None:
         many = f"each {found.cycle.updates} updates repeat" if found.cycle.updates > 1 else "all updates are equal"
-        return f", deterministic ({many})"
+        return f", deterministic{drawn} ({many})"
     if found.half_width is None:
         return " (too short a run for an interval)"
     shown = f"{found.half_width:.1%}" if found.half_width >= LEAST_SHOWN else f"less than {LEAST_SHOWN:.1%}"
-    return f" +- {shown}"
+    return f" +- {shown}{drawn}"
+
+
+def one_draw(trained: Trained) -> str:
+    """The condition of all rates where branches were drawn once, to follow a rate; "": they were not."""
+    return " for one draw of branches" if trained.training.drawn else ""
 
 
 def quantiles(trained: Trained) -> str:

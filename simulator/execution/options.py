@@ -35,10 +35,10 @@ class SimulationOptions:
 
     `trips` says how often the body of each loop runs, by the `frame_name` of its Enters, "*" for every loop; without it
     as the graph's constants say, else once. `branches` says which way a branch goes, by the node or tensor of its
-    predicate. A way is True, False or a probability, drawn anew in every iteration from `seed`; for a Case it is the
-    number of the branch. Without it as constants and counters say, else it holds (of a Case, branch 0). Both are
-    copied. `seed` is also that of the noise of a training. `observed` is a step that really ran: loops and branches
-    that are not asked for run as they did then.
+    predicate. A way is True, False or a probability, drawn anew in every iteration from `seed`, but once for all steps
+    of a training; for a Case it is the number of the branch. Without it as constants and counters say, else it holds
+    (of a Case, branch 0). Both are copied. `seed` is also that of the noise of a training. `observed` is a step that
+    really ran: loops and branches that are not asked for run as they did then.
 
     `engine` is "python", "compiled" or, by "auto", the faster of them (`choosing.choose`); both give the same result.
 
@@ -76,6 +76,11 @@ class SimulationOptions:
         for name, count in self.trips.items():
             if not is_whole(count) or count < 0:
                 raise SimvizError(f"A loop runs a whole number of times, 0 or more; trips[{name!r}] is {shown(count)}.")
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """The predicates of which only a probability is given, in order."""
+        return tuple(name for name, way in self.branches.items() if isinstance(way, float) and 0 < way < 1)
 
     def order_for(self, priority: object | None) -> str:
         """The order in which ops with these priorities run; None: they have none.

@@ -26,7 +26,7 @@ from simulator.training.inputs.pipeline import slowed as slower_inputs
 from simulator.training.recognition.sync_replicas import regime_of
 from simulator.training.regimes import NO_RULE, Regime
 from simulator.training.training import Training
-from simulator.wording import counted
+from simulator.wording import counted, some
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from simulator.training.disturbances.disturbance import Disturbance
 
 _MOST_STEPS = 2**31 - 1
+_NAMED = 3  # predicates that a note names
 _EVENT, _FLOW = 3, 170  # what an event of a training, and a flow, cost the plain loop; 1 is an event of a single step
 
 
@@ -135,7 +136,8 @@ def train(
         trace=recorded_trace(training, recorded, clients, given, how),
         partitions=pieces,
         inputs=inputs.pipelines,
-        notes=(*workload.notes, *inputs.notes, *others.notes, *_notes(pieces)),
+        notes=(*workload.notes, *inputs.notes, *others.notes, *_notes(pieces, options)),
+        drawn=options.drawn,
     )
 
 
@@ -148,12 +150,17 @@ def _effort(given: LoweredClients) -> int:
     return _EVENT * events + _FLOW * int(given.on_shared.sum())
 
 
-def _notes(pieces: Sequence[Partitions]) -> tuple[str, ...]:
+def _notes(pieces: Sequence[Partitions], options: SimulationOptions) -> tuple[str, ...]:
     """Assumptions about these pieces, one of each client."""
-    unknown = sum(int((one.nbytes < 0).sum()) for one in pieces)
-    if not unknown:
-        return ()
-    return (f"{counted(unknown, 'transfer')} of unknown size in a step of all clients, counted as 0 bytes.",)
+    said = list[str]()
+    if options.drawn:
+        said.append(
+            f"Predicates given as probabilities are drawn once, for all steps of all clients (seed {options.seed}): "
+            f"{some(options.drawn, _NAMED)}. All rates are those of this draw; another --seed may draw other ways."
+        )
+    if unknown := sum(int((one.nbytes < 0).sum()) for one in pieces):
+        said.append(f"{counted(unknown, 'transfer')} of unknown size in a step of all clients, counted as 0 bytes.")
+    return tuple(said)
 
 
 def _priority(clients: Sequence[Client], combined: CombinedTables) -> Ints | None:

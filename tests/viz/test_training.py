@@ -20,10 +20,13 @@ from simulator.columns import ints
 from simulator.errors import SimvizError
 from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import unsized_transfers
+from simulator.graph.graph import Graph
+from simulator.graph.messages import AttrValue
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.programs.replicated import Replication
 from simulator.training.programs.setter import PsStrategy
 from simulator.training.training import WAITING
+from tests.strategies import BOOL, Rows, shape_attr, type_attr
 from tests.viz.browsing import complaints, opened, settled
 from tests.viz.scenes import EXAMPLE, crashed, trained, training_graph
 from viz.agreement import notes
@@ -791,3 +794,36 @@ def test_one_client_is_explained_by_what_its_copies_do(how: str, said: str, tmp_
 def test_the_check_says_for_whom_it_stands() -> None:
     checked = {"mode": "predict", "differences": []}
     assert notes(replace(trained(), check=checked)) == ["worker:0 was checked and stands for worker:1, worker:2"]
+
+
+def a_branch() -> Graph:
+    """A variable whose gradient takes one of two ways: by a product of matrices or straight."""
+    made = Rows()
+    made.add("v", "VarHandleOp", dtype=type_attr(), shape=shape_attr(512, 512))
+    made.add("p", "Placeholder", dtype=type_attr(BOOL), shape=shape_attr())
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(512, 512))
+    made.add("rate", "Placeholder", dtype=type_attr(), shape=shape_attr())
+    made.add("switch", "Switch", ["x", "p"], T=type_attr())
+    made.add("product", "MatMul", ["switch:1", "switch:1"], T=type_attr())
+    made.add("merge", "Merge", ["switch:0", "product"], T=type_attr(), N=AttrValue(i=2))
+    made.add("train", "ResourceApplyGradientDescent", ["v", "rate", "merge"], T=type_attr())
+    return made.built(producer=1882)
+
+
+def test_a_training_says_that_a_branch_is_drawn_once_for_all_steps() -> None:
+    """Its rate is that of one draw, and was called deterministic."""
+    rates = set[float | None]()
+    for seed in range(4):
+        found = viz.run(a_branch(), cluster="1cpu", training="async", steps=3, branches={"p": 0.5}, seed=seed)
+        assert found.training is not None
+        rates.add(found.training.answers.steps_per_s)
+        assert "deterministic for one draw of branches (" in found.summary()
+        facts = found.summary(verbose=True)
+        assert f"drawn once, for all steps of all clients (seed {seed}): p. All rates are those of this draw" in facts
+        assert record(found.training)["drawn_once"] == ["p"]
+    assert len(rates) == 2
+    for way in (True, False, 1.0, 0.0):
+        found = viz.run(a_branch(), cluster="1cpu", training="async", steps=3, branches={"p": way})
+        assert found.training is not None
+        assert ", deterministic (all" in found.summary()
+        assert record(found.training)["drawn_once"] == []

@@ -285,7 +285,7 @@ def _rate_line(trained: Trained) -> str:
         return "Nothing takes time."
     examples = "" if found.examples_per_s is None else f", {_rate_figure(trained, found.examples_per_s)} examples/s"
     sizes = f": {trained.unsized.words}" if trained.unsized.tensors else ""
-    sure = "" if sizes else training_figures.sure(found)  # of a bound
+    sure = training_figures.one_draw(trained) if sizes else training_figures.sure(trained)
     warm_up = f"; the first {found.cut:,} of {counted(found.updates, 'update')} are warm-up" if found.cut else ""
     short = "" if found.settled else "; the run may be too short"
     rate = f"{_rate_figure(trained, found.steps_per_s)} steps/s"
@@ -558,7 +558,7 @@ def _rate(trained: Trained) -> str:
     without = (
         "" if between is None else f"; {_rate_figure(trained, between)} steps/s without the disturbances that come once"
     )
-    precise = training_figures.sure(found)
+    precise = training_figures.sure(trained)
     rate = f"{_rate_figure(trained, found.steps_per_s)} steps/s"
     return f"{rate}{precise}, {examples}; {found.warm_up}{reached}{without}"
 

@@ -249,21 +249,27 @@ def training_record(trained: Trained, against: TrainingDifference | None = None)
             {"what": one.relief.bottleneck, "change": one.relief.change, "gain": one.gain}
             for one in trained.bottleneck.tried
         ],
-        "scaling": [
-            {
-                "workers": row.workers,
-                "steps_per_s": row.steps_per_s,
-                "steps_per_s_ci95": row.half_width,
-                "examples_per_s": row.examples_per_s,
-                "efficiency": row.efficiency,
-                "busiest_link": row.link or None,
-                "link_share": row.link_share,
-            }
-            for row in trained.scaling
-        ],
+        "scaling": _scaling(trained),
+        "drawn_once": list(training.drawn),
         "notes": training_figures.notes(trained),
         "against": None if against is None else trainings.as_json(against),
     }
+
+
+def _scaling(trained: Trained) -> list[Mapping[str, Any]]:
+    """A row for each number of workers. Any: JSON."""
+    return [
+        {
+            "workers": row.workers,
+            "steps_per_s": row.steps_per_s,
+            "steps_per_s_ci95": row.half_width,
+            "examples_per_s": row.examples_per_s,
+            "efficiency": row.efficiency,
+            "busiest_link": row.link or None,
+            "link_share": row.link_share,
+        }
+        for row in trained.scaling
+    ]
 
 
 def _inputs(trained: Trained) -> list[Mapping[str, Any]]:

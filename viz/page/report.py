@@ -485,7 +485,7 @@ def training_contents(trained: Trained, cluster: Cluster) -> Json:
         "unsized": _unsized(trained.unsized),
         "steps_per_s": found.steps_per_s,
         "half_width": found.half_width,
-        "sure": training_figures.sure(found).removeprefix(",").strip().replace("+-", "±"),
+        "sure": training_figures.sure(trained).removeprefix(",").strip().replace("+-", "±"),
         "between_upsets_per_s": found.between_upsets_per_s,
         "examples_per_s": found.examples_per_s,
         "warm_up": found.warm_up,
