@@ -140,6 +140,7 @@ def _gained(relief: Relief, training: Training, again: Training, cut: int, once:
     count = min(before_it if not relief.without and min(before_it) >= LEAST_UPDATES else counts)
     if once < MAX_TIME:
         cut = min(cut, count // 10)  # a warm-up may end after a single event
+        cut -= cut % max(1, len(np.unique(training.update_client)))  # of a round at one moment a part takes no time
     before, after = rate(training.update_ns, count, cut), rate(again.update_ns, count, cut)
     if before is None or after is None:
         return None

@@ -17,7 +17,7 @@ from simulator.columns import flags, ids, ints
 from simulator.costs.table import CostTable
 from simulator.training.answers.bottleneck import MOST_TOGETHER, MOST_TRIED, bottleneck
 from simulator.training.answers.reliefs import Relief, candidates, relieve
-from simulator.training.disturbances.disturbance import read_disturbance
+from simulator.training.disturbances.disturbance import Upsets, read_disturbance
 from simulator.training.disturbances.disturbed import disturb, upsets_of
 from simulator.training.training import Training
 from tests.training.runs import costs_of, made
@@ -107,6 +107,25 @@ def test_the_slowest_resource_is_found_whatever_it_is(names: list[str], others: 
     assert found.sentence.startswith(f"The bottleneck is {found.relief.bottleneck}")
     assert "2 times as many steps per second, 2,000,000 instead of 1,000,000" in found.sentence
     assert len(pace.asked) <= MOST_TRIED
+
+
+def test_a_short_warm_up_ends_with_a_round() -> None:
+    """Two workers update at nearly one moment: of a cut between them the second update alone takes no time."""
+
+    def in_rounds(run: Training) -> Training:
+        ends = ints((run.update_ns.reshape(-1, 2)[:, 1:] + np.arange(2)).ravel())
+        client = ids([0, 1] * (len(ends) // 2))
+        once = Upsets(once_ns=((int(ends[29]) + 100, int(ends[29]) + 200),))
+        return replace(run, update_ns=ends, step_end_ns=ends, update_client=client, step_client=client, upsets=once)
+
+    pace = Pace({"worker:0/GPU:0": 10**6}, rest_ns=0)
+
+    def rerun(relief: Relief) -> Training | None:
+        made_again = pace.rerun(relief)
+        return None if made_again is None else in_rounds(made_again)
+
+    found = bottleneck(in_rounds(pace.training()), CLUSTER, rerun)
+    assert found.tried[0].before_per_s == pytest.approx(1000, rel=1e-5)
 
 
 @given(st.lists(st.integers(1, 1000), min_size=5, max_size=5), st.integers(1, 2000))
