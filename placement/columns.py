@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ints
-from simulator.execution.routes import alone_ns
+from simulator.execution.routes import Pace, alone_ns
 from simulator.execution.tables import Tables
 from simulator.units import NEVER, Nanos
 
@@ -52,7 +52,7 @@ def columns_of(
     of_group = [sets.setdefault(devices, len(sets)) for devices in allowed]
     first, tensor = _once(tables.in_ptr, tables.in_tensor, len(tables.tensor_op))
     reader_first, reader = _once(tables.consumer_ptr, tables.consumer, len(tables))
-    size, wire = alone_of_sizes(tables, NEVER)
+    size, wire = alone_of_sizes(tables, tables.routes.paces[1], NEVER)
     return Columns(
         group=_column(group),
         first=first,
@@ -80,9 +80,8 @@ def columns_of(
     )
 
 
-def alone_of_sizes(tables: Tables, no_route: Nanos) -> tuple[Ints, Ints]:
+def alone_of_sizes(tables: Tables, paces: Sequence[Pace | None], no_route: Nanos) -> tuple[Ints, Ints]:
     """[T] the row of each tensor's size, and [Z, P] the time of a transfer that waits for nothing, by size and pace."""
-    paces = tables.routes.paces[1]
     sizes, size = np.unique(tables.tensor_bytes, return_inverse=True)
     times = [
         [no_route if pace is None else min(alone_ns(pace, one), NEVER) for pace in paces] for one in sizes.tolist()

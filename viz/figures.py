@@ -354,7 +354,7 @@ def pair_of_edges(scene: Scene) -> Ids:
     crossing[client.edges] = (source != target)[client.edges]
     found = np.full(len(carried), -1, np.int64)
     between = np.flatnonzero(~cut.within)
-    keys = cut.tensor[between].astype(np.int64) * count + cut.dst_device[between]
+    keys = cut.tensor[between].astype(np.int64) * count + cut.ends[1][between]
     if len(keys):
         order = np.argsort(keys, kind="stable")
         wanted = carried * count + target

@@ -41,6 +41,6 @@ def transfers_of(trace: Trace, clients: Sequence[DrawnClient]) -> DrawnTransfers
         rows = np.flatnonzero(moved.client == number)
         own = moved.row[rows]
         place = np.arange(len(pieces.devices)) if devices is None else devices
-        source[rows], target[rows] = place[pieces.src_device[own]], place[pieces.dst_device[own]]
+        source[rows], target[rows] = (place[end[own]] for end in pieces.ends)
         tensor[rows], nbytes[rows] = pieces.tensor[own], pieces.nbytes[own]
     return DrawnTransfers(ids(tensor), ids(source), ids(target), ints(np.where(moved.dead, 0, nbytes)))

@@ -27,8 +27,10 @@ from placement.search.decisions import effective_groups
 from simulator import limits
 from simulator.assignment import Bound
 from simulator.bounds.classes import gates
+from simulator.cluster.memories import memory_ends
 from simulator.errors import InfeasibleError, UnsupportedError, raise_interrupt
 from simulator.execution.discipline import discipline
+from simulator.execution.routes import alone_ns
 from simulator.units import SECOND_NS, Nanos, show_nanos
 
 WORK = 2.0  # by the solver's own clock, some 10 s: the same result on every machine
@@ -158,8 +160,9 @@ class SatModel:
         first: dict[int, list[Any]] = {}
         held: dict[tuple[int, int, int], Any] = {}
         on_link: dict[int, list[Any]] = {}
-        edges = zip(tables.edge_tensor.tolist(), tables.consumer.tolist(), gate.tolist(), strict=True)
-        for tensor, reader, any_of in edges:
+        for edge, (tensor, reader, any_of) in enumerate(
+            zip(tables.edge_tensor.tolist(), tables.consumer.tolist(), gate.tolist(), strict=True)
+        ):
             source = int(tables.tensor_op[tensor])
             if any_of:
                 came = self.model.new_bool_var("")
@@ -168,7 +171,7 @@ class SatModel:
                 continue
             self.model.add(self.start[reader] >= self.end[source])
             if self.group[source] != self.group[reader] and not (tables.stays[tensor] or tables.replicable[tensor]):
-                self._transfer(tensor, source, reader, held, on_link)
+                self._transfer(edge, held, on_link)
         for came_by in first.values():
             self.model.add_bool_or(came_by)
         for intervals in on_link.values():
@@ -176,9 +179,7 @@ class SatModel:
 
     def _transfer(
         self,
-        tensor: int,
-        source: int,
-        reader: int,
+        edge: int,
         held: dict[tuple[int, int, int], Any],
         on_link: dict[int, list[Any]],
     ) -> None:
@@ -186,20 +187,24 @@ class SatModel:
 
         Between tasks a value may come by another device of the reader's task, and once for all that read it there.
         """
-        problem, task = self.problem, self.problem.cluster.task_of
-        nbytes = problem.nbytes[tensor]
+        problem, tables, task = self.problem, self.problem.tables, self.problem.cluster.task_of
+        tensor, reader = int(tables.edge_tensor[edge]), int(tables.consumer[edge])
+        source, nbytes = int(tables.tensor_op[tensor]), problem.nbytes[tensor]
+        way, (between, paces) = tables.ways
+        alone = [NEVER if one is None else alone_ns(one, nbytes) for one in paces]
+        pace = between[way[edge]]
         for here, sent in self.at[self.group[source]].items():
             for there, got in self.at[self.group[reader]].items():
                 if here == there:
                     continue
                 near = task[here] == task[there]
                 entries = [there] if near else [one for one in range(len(task)) if task[one] == task[there]]
-                least = min(problem.transfer_ns(here, one, nbytes) for one in entries)
+                least = min(alone[pace[here, one]] for one in entries)
                 if least > self.last_ns:
                     self.model.add_bool_or([sent.negated(), got.negated()])
                     continue
                 self.model.add(self.start[reader] >= self.end[source] + least).only_enforce_if([sent, got])
-                for link, hold in self._holds(here, entries, nbytes).items():
+                for link, hold in self._holds(edge, here, entries).items():
                     key = (tensor, there if near else len(task) + task[there], link)
                     if key not in held:
                         used, begin = self.model.new_bool_var(""), self.model.new_int_var(0, self.last_ns, "")
@@ -211,10 +216,13 @@ class SatModel:
                     self.model.add_bool_or([sent.negated(), got.negated(), used])
                     self.model.add(self.start[reader] >= begin + hold).only_enforce_if([sent, got])
 
-    def _holds(self, here: int, entries: list[int], nbytes: int) -> dict[int, Nanos]:
+    def _holds(self, edge: int, here: int, entries: list[int]) -> dict[int, Nanos]:
         """The links that a transfer holds to whichever of these devices it goes, and for how long."""
-        routes = self.problem.tables.routes
-        rows = [int(routes.of[here, one]) for one in entries]
+        tables, routes = self.problem.tables, self.problem.tables.routes
+        tensor, count = tables.edge_tensor[edge], len(entries)
+        made_host, host = np.repeat(tables.made_host[tensor], count), np.repeat(tables.consumer_host[edge], count)
+        ends = memory_ends(tables.host_device, np.repeat(here, count), np.array(entries), made_host, host)
+        nbytes, rows = self.problem.nbytes[tensor], routes.between(*ends).tolist()
         if not nbytes or min(rows) < 0:
             return {}
         by = discipline(routes, self.problem.options.contention).held

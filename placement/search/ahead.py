@@ -34,7 +34,8 @@ class Ahead(NamedTuple):
     first: Ids  # [n+1] first edge of each op
     reader: Ids  # [E] but data inputs of Merges, which wait for one of them alone
     size: Ids  # [E] of the value; the last one is of those that are everywhere at once
-    pace: Ids  # [D * D] of the route from a device to another
+    way: Ids  # [E] where the values of its way begin in `pace`
+    pace: Ids  # [ways * D * D] by way and devices of both ends
     wire_ns: Ints  # [S * R]
     run_ns: Ints  # [n * K] 0 where there is no kernel: the simulation refuses it
     kind: Ids  # [D]
@@ -63,7 +64,8 @@ def ahead_of(decisions: Decisions) -> Ahead:
     tensor = tables.edge_tensor[kept]
     maker = tables.tensor_op[tensor]
     by = np.argsort(maker, kind="stable")
-    size, wire = alone_of_sizes(tables, no_route=0)  # the simulation refuses a transfer that has none
+    way, ways = tables.ways
+    size, wire = alone_of_sizes(tables, ways.paces, no_route=0)  # the simulation refuses a transfer that has none
     sizes, paces = wire.shape
     size = np.where(tables.stays | tables.replicable, sizes, size)
 
@@ -71,9 +73,8 @@ def ahead_of(decisions: Decisions) -> Ahead:
     passed = np.flatnonzero(tables.forwards >= 0)
     held[passed] = tables.consumer[tables.forwards[passed]] != tables.tensor_op[passed]  # of a list, perhaps elsewhere
     own = np.bincount(tables.tensor_op, np.where(held, tables.tensor_bytes, 0), len(tables))
-    copied_in = np.bincount(
-        tables.consumer, np.where(tables.changes, tables.tensor_bytes[tables.edge_tensor], 0), len(tables)
-    )
+    changes = tables.made_host[tables.edge_tensor] != tables.consumer_host
+    copied_in = np.bincount(tables.consumer, np.where(changes, tables.tensor_bytes[tables.edge_tensor], 0), len(tables))
     copied = int(tables.resident_bytes[np.unique(tables.tensor_op[tables.replicable])].sum())  # constants, to CPUs
     gated = int(tables.tensor_bytes[tables.edge_tensor[gate]].sum())
 
@@ -90,7 +91,8 @@ def ahead_of(decisions: Decisions) -> Ahead:
         first=narrow(np.searchsorted(maker[by], np.arange(len(tables) + 1))),
         reader=narrow(tables.consumer[kept][by]),
         size=narrow(size[tensor[by]] * paces),
-        pace=narrow(tables.routes.paces[0]),
+        way=narrow(way[kept][by] * devices**2),
+        pace=narrow(ways.pace),
         wire_ns=column([*wire, [0] * paces]),
         run_ns=column(np.maximum(tables.kind_ns, 0)),
         kind=narrow(tables.kind),
@@ -123,9 +125,9 @@ def look_ahead(ahead: Ahead, device: Ids, limit: int, latest: int) -> bool:
         for edge in range(ahead.first[op], ahead.first[op + 1]):
             reader = ahead.reader[edge]
             there = device[reader]
-            way = ahead.wire_ns[ahead.size[edge] + ahead.pace[here * devices + there]]
-            after = max(after, ahead.rest_ns[reader] + way)
-            likely = max(likely, ahead.likely_ns[reader] + way)
+            wire = ahead.wire_ns[ahead.size[edge] + ahead.pace[ahead.way[edge] + here * devices + there]]
+            after = max(after, ahead.rest_ns[reader] + wire)
+            likely = max(likely, ahead.likely_ns[reader] + wire)
         taken = ahead.run_ns[op * kinds + ahead.kind[here]]
         if ahead.lane[here] > 0 and ahead.instant[op] == 0:
             likely = max(likely, ahead.lane_ns[here])

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.assignment import Bound as Bound
-from simulator.bounds.classes import TO_GPU, TO_HOST, Classes, apart_ns, changes_ns, classes_of, gates
+from simulator.bounds.classes import Classes, apart_ns, changes_ns, classes_of, gates
 from simulator.bounds.heads import Predecessors, Room, heads
 from simulator.bounds.loads import Load, link_bound, work_bound
 from simulator.columns import Flags, by_key
@@ -127,8 +127,7 @@ class _Edges(NamedTuple):
 def _edges(classes: Classes) -> _Edges:
     tables, count = classes.tables, len(classes.lanes)
     source, target = tables.tensor_op[tables.edge_tensor].astype(np.int64), tables.consumer.astype(np.int64)
-    way = np.where(tables.changes, np.where(tables.consumer_host, TO_HOST, TO_GPU), 0)
-    values, size = np.unique([tables.tensor_bytes[tables.edge_tensor], way], axis=1, return_inverse=True)
+    values, size = np.unique([tables.tensor_bytes[tables.edge_tensor], tables.ways[0]], axis=1, return_inverse=True)
     free = tables.stays[tables.edge_tensor] | tables.replicable[tables.edge_tensor]
     each = [(int(nbytes), int(one)) for nbytes, one in values.T]
     changes = np.array(changes_ns(classes, each), np.int64).reshape(len(each), count, count)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints, positions
-from simulator.execution.routes import SAME_DEVICE, Pace, alone_ns
+from simulator.execution.routes import Pace, alone_ns
 from simulator.units import NEVER, Bytes, Nanos
 
 if TYPE_CHECKING:
@@ -114,61 +114,46 @@ def _fewer(
 # --- transfers --------------------------------------------------------------------------------------------------------
 
 
-TO_HOST, TO_GPU = 1, 2  # ways of a value that changes its memory if it stays on a GPU; 0: it does not
-
-
 def changes_ns(classes: Classes, values: Sequence[tuple[Bytes, int]]) -> list[list[list[Nanos]]]:
     """[value][to][from] the least time between classes of a value of that size, packed and unpacked.
 
-    The second number of a value is TO_HOST, TO_GPU or 0. A master's cut sends a value to one device of a task, which
-    hands it on. So a route by a third class may be faster.
+    The second number of a value is its way (`Tables.ways`). A master's cut sends a value to one device of a task, which
+    hands it on from the memory in which it arrived. So a route by a third class may be faster.
     """
-    of, known = classes.tables.routes.paces
-    rows = range(len(classes.lanes))
-    between: list[list[tuple[Pace, ...]]] = [[() for _ in rows] for _ in rows]
-    for to in rows:
-        for source in rows:
-            found = np.unique(of[np.ix_(classes.members(source), classes.members(to))]).tolist()
-            joined = tuple(pace for row in found if (pace := known[row]) is not None)
-            between[to][source] = (SAME_DEVICE,) if to == source else joined
-    times: dict[tuple[tuple[Pace, ...], Bytes], Nanos] = {}
-    changes = []
-    apart = [_apart(classes, row, of, known) for row in rows]
-    copied = {way: [_copies(classes, row, way) for row in rows] for way in (TO_HOST, TO_GPU)}
-    for size, way in values:
-        for paces in {paces for row in between for paces in row}:
+    rows, (ways, known) = range(len(classes.lanes)), classes.tables.ways[1]
+    members = [classes.members(row) for row in rows]
+    several = [len(np.unique(classes.task[one])) > 1 for one in members]
+    between, within = [], []  # of each way the paces from class to class, and of what stays on one device
+    for of in ways:
+        between.append([[_paces(of[np.ix_(one, to)], known, apart=one is to) for one in members] for to in members])
+        within.append([_paces(np.diagonal(of)[one], known) for one in members])
+    times: dict[tuple[frozenset[Pace], Bytes], Nanos] = {}
+
+    def least(paces: frozenset[Pace], size: Bytes) -> Nanos:
+        if (paces, size) not in times:
             times[paces, size] = min((alone_ns(pace, size) for pace in paces), default=NEVER)
-        direct = [[times[paces, size] for paces in row] for row in between]
-        through = [[min(direct[to][by] + direct[by][of_] for by in rows) for of_ in rows] for to in rows]
-        for row in rows if way else ():
-            several = len(np.unique(classes.task[classes.members(row)])) > 1  # within a task nothing comes back
-            around = [direct[row][by] + direct[by][row] for by in rows if by != row and several]
-            within = [alone_ns(pace, size) for pace in apart[row]]
-            copy = min((alone_ns(pace, size) for pace in copied[way][row]), default=0)
-            through[row][row] = min([copy, *around, *within])
+        return times[paces, size]
+
+    changes = []
+    for size, way in values:
+        onward = between[-1 if way % 2 else 0]  # made where it is read
+        stays = [least(one, size) for one in within[way]]
+        first = [[least(between[way][to][of], size) for of in rows] for to in rows]
+        then = [[0 if to == of else least(onward[to][of], size) for of in rows] for to in rows]
+        for row in rows:
+            first[row][row] = min(first[row][row], stays[row])
+        through = [[min(first[by][of] + then[to][by] for by in rows) for of in rows] for to in rows]
+        for row in rows:
+            if not several[row]:  # within a task nothing comes back
+                through[row][row] = first[row][row]
         changes.append([[min(ns, NEVER) for ns in row] for row in through])
     return changes
 
 
-def _apart(classes: Classes, row: int, of: Ids, known: Sequence[Pace | None]) -> list[Pace]:
-    """The paces between two different devices of a class."""
-    members = classes.members(row)
-    found = of[np.ix_(members, members)][~np.eye(len(members), dtype=bool)]
-    return [pace for one in np.unique(found).tolist() if (pace := known[one]) is not None]
-
-
-def _copies(classes: Classes, row: int, way: int) -> set[Pace]:
-    """The paces of copies between the two memories of the GPUs of a class.
-
-    There are none where some device of the class has one memory.
-    """
-    tables, members = classes.tables, classes.members(row)
-    if not tables.two_memories[members].all():
-        return set()
-    of, known = tables.routes.paces
-    ends = [(tables.home[one], one) if way == TO_GPU else (one, tables.home[one]) for one in members]
-    copies = [(one, pace) for one, end in zip(members, ends, strict=True) if (pace := known[of[end]]) is not None]
-    return {pace._replace(send_ns=tables.dispatch_ns.item(one)) for one, pace in copies}
+def _paces(of: npt.NDArray[np.int32], known: Sequence[Pace | None], *, apart: bool = False) -> frozenset[Pace]:
+    """The different paces; with `apart` without those from a device to itself."""
+    rows = np.unique(of[~np.eye(len(of), dtype=bool)] if apart else of).tolist()
+    return frozenset(pace for row in rows if (pace := known[row]) is not None)
 
 
 def apart_ns(classes: Classes) -> tuple[Ints, Ints]:
@@ -178,23 +163,21 @@ def apart_ns(classes: Classes) -> tuple[Ints, Ints]:
     least.
     """
     tables, device_of = classes.tables, np.arange(len(classes.task))
-    of, known = tables.routes.paces
-    tensor = tables.edge_tensor
+    (way, (between, known)), tensor = tables.ways, tables.edge_tensor
     free = tables.stays[tensor] | tables.replicable[tensor]
     source, target = classes.set_of[tables.tensor_op[tensor]], classes.set_of[tables.consumer]
     size = tables.tensor_bytes[tensor]
-    first, which = alike(source, target, size)
+    first, which = alike(source, target, size, way)
     least, forced = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64)
-    paces: dict[tuple[int, int], list[Pace]] = {}
-    rows = zip(source[first].tolist(), target[first].tolist(), size[first].tolist(), strict=True)
-    for row, (here, there, nbytes) in enumerate(rows):
-        if (here, there) not in paces:
+    paces: dict[tuple[int, int, int], frozenset[Pace]] = {}
+    rows = zip(*(column[first].tolist() for column in (source, target, way, size)), strict=True)
+    for row, (here, there, by, nbytes) in enumerate(rows):
+        if (here, there, by) not in paces:
             near = classes.may[there][None] & (device_of[:, None] != device_of[None])
             tasks = np.isin(classes.task, classes.task[classes.may[there]])
             near |= tasks[None] & (classes.task[:, None] != classes.task[None])
-            found = np.unique(of[near & classes.may[here][:, None]]).tolist()
-            paces[here, there] = [pace for one in found if (pace := known[one]) is not None]
-        least[row] = min((alone_ns(pace, nbytes) for pace in paces[here, there]), default=NEVER)
+            paces[here, there, by] = _paces(between[by][near & classes.may[here][:, None]], known)
+        least[row] = min((alone_ns(pace, nbytes) for pace in paces[here, there, by]), default=NEVER)
         forced[row] = 0 if (classes.may[here] & classes.may[there]).any() else least[row]
     return ints(np.where(free, 0, least[which])), ints(np.where(free, 0, forced[which]))
 

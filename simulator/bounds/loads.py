@@ -121,13 +121,12 @@ def link_bound(classes: Classes, edge: npt.NDArray[np.intp], contention: str, he
     waits = np.array([(own or contention) != "none" for own in routes.link_contention], bool)
     tensor = tables.edge_tensor[edge]
     source, target = classes.set_of[tables.tensor_op[tensor]], classes.set_of[tables.consumer[edge]]
-    sure = {
-        (here, there): _sure_links(classes, here, there) & waits
-        for here, there in sorted(set(zip(source.tolist(), target.tolist(), strict=True)))
-    }
+    ends = source, target, tables.made_host[tensor], tables.consumer_host[edge]
+    kinds = list(zip(*(column.tolist() for column in ends), strict=True))
+    sure = {kind: _sure_links(classes, *kind) & waits for kind in sorted(set(kinds))}
     best = Load(0, ())
     for link in range(len(routes.link_names)):
-        mine = np.array([sure[pair][link] for pair in zip(source.tolist(), target.tolist(), strict=True)], bool)
+        mine = np.array([sure[kind][link] for kind in kinds], bool)
         rows = np.flatnonzero(mine)
         if not len(rows):
             continue
@@ -141,15 +140,19 @@ def link_bound(classes: Classes, edge: npt.NDArray[np.intp], contention: str, he
     return best
 
 
-def _sure_links(classes: Classes, here: int, there: int) -> npt.NDArray[np.bool_]:
-    """[L] the links that every route leads over, from a device of one set to the task of a device of the other."""
-    routes = classes.tables.routes
+def _sure_links(classes: Classes, here: int, there: int, made_host: bool, host: bool) -> npt.NDArray[np.bool_]:
+    """[L] the links that every route leads over, from a device of one set to the task of a device of the other.
+
+    The last two say whether a GPU makes the value in host memory, and whether one reads it there.
+    """
+    routes, host_device = classes.tables.routes, classes.tables.host_device.tolist()
     targets = np.isin(classes.task, classes.task[classes.may[there]])
     sure = np.ones(len(routes.link_names), bool)
     for source in np.flatnonzero(classes.may[here]).tolist():
         outside = targets & (classes.task != classes.task[source])
         for target in np.flatnonzero(outside | classes.may[there]).tolist():
-            route = routes.of.item(source, target)
+            ends = host_device[source] if made_host else source, host_device[target] if host else target
+            route = routes.between_all.item(*ends)
             if route < 0:
                 continue
             on = np.zeros(len(sure), bool)

@@ -1,10 +1,14 @@
-"""The two memories of a GPU, its own and that of its host, and the copies from one to the other.
+"""The two memories of a GPU, its own and that of its host, and the transfers from one memory to another.
 
     kernel ── in GPU memory ──▶ _Send ~ copy ~> _Recv ── in host memory ──▶ an op that asks for sizes or places
 
 TensorFlow makes a pair of Send and Recv within a GPU where an output lies in the one memory and a reader wants it in
 the other (tensorflow/core/graph/graph_partition.cc, NeedSameDeviceSendRecv). Such a copy is a transfer over the links
 between the GPU and the CPU that stands for it, and takes what any copy of a GPU does (`copies`).
+
+A transfer takes the route between the memories in which the value lies and arrives, whichever devices send and receive.
+So what a GPU has in host memory moves as from its CPU. Within a task both memories may be one. Then the reader shares
+the buffer (common_runtime/rendezvous_mgr.cc, SameWorkerRecvDone).
 """
 
 from __future__ import annotations
@@ -14,25 +18,31 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, flags, ids
+from simulator.columns import Ids, ids
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
 
 
-def two_memories(cluster: Cluster) -> Flags:
-    """[D] copies from one memory to the other: a GPU with links to its host and back."""
+def host_devices(cluster: Cluster) -> Ids:
+    """[D] the device that has a device's values in host memory in its memory.
+
+    It is the CPU that stands for a GPU with links to it and back. Any other device has one memory, its own.
+    """
     routes, homes = cluster.routes, cluster.home.tolist()
-    return flags([bool(home != row and routes[row][home] and routes[home][row]) for row, home in enumerate(homes)])
+    return ids([home if routes[row][home] and routes[home][row] else row for row, home in enumerate(homes)])
 
 
 def memory_ends(
-    home: Ids, source: npt.NDArray[np.integer], target: npt.NDArray[np.integer], host: Flags
+    host_device: Ids,
+    source: npt.NDArray[np.integer],
+    target: npt.NDArray[np.integer],
+    made_host: npt.NDArray[np.bool_] | bool,
+    host: npt.NDArray[np.bool_] | bool,
 ) -> tuple[Ids, Ids]:
     """[X] the devices in whose memory values lie and arrive, given the devices of their Sends and Recvs.
 
-    They are the same, but for a copy within a GPU: to host memory it goes to `home`, [D], of the GPU, and otherwise it
-    comes from there.
+    `host_device` [D] are those of `host_devices`. `made_host` and `host` [X] say which values lie and arrive in host
+    memory.
     """
-    within = source == target
-    return ids(np.where(within & ~host, home[source], source)), ids(np.where(within & host, home[target], target))
+    return ids(np.where(made_host, host_device[source], source)), ids(np.where(host, host_device[target], target))

@@ -154,7 +154,7 @@ def _places(tables: Tables, rule: Discipline) -> Places:
         Places,
         routes,
         tables,
-        route_between=routes.of,
+        route_between=routes.between_all,
         flowing=rule.flows,
         held_ptr=rule.held.ptr,
         held=rule.held.item,

@@ -124,10 +124,10 @@ def _transfers(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterat
         source, target = int(partitions.src_device[row]), int(partitions.dst_device[row])
         least, latency = cluster.transfer_ns(source, target, nbytes), cluster.latency_ns(source, target, nbytes)
         work = [cluster.pack_ns(source, target, nbytes), cluster.unpack_ns(source, target, nbytes)]
-        sender = int(partitions.device[partitions.send[row]])
-        if sender != source:  # a GPU that copies to its own memory
-            work[0] = dispatch_ns(cluster.devices[sender].chip)
         route = cluster.routes[source][target] or ()
+        sender = int(partitions.device[partitions.send[row]])
+        if route and cluster.task_of[source] == cluster.task_of[target]:  # also of a value in its host's memory
+            work[0] = dispatch_ns(cluster.devices[sender].chip)
         kinds = {link: cluster.links[link].contention or trace.contention for link in route}
         if times != sorted(times):
             yield f"The stretches of transfer {key!r} are out of order."

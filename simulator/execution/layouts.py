@@ -52,7 +52,6 @@ class Nodes(NamedTuple):
     consumer: Ids  # [E] op
     reader: Ids  # [E] op that is notified when the value is there; ~edge where it is a Merge and a data input
     host: Flags  # [E] a GPU reads it in host memory
-    changes: Flags  # [E] the value changes its memory if both ends are on one GPU
     waits: Ids  # [n] inputs that an op needs: of a Merge's data inputs one; 1 where there are none
     roots: Ids  # [R] ops that need none
     instant: Flags  # [n] takes no lane and no time
@@ -61,6 +60,7 @@ class Nodes(NamedTuple):
     merges: Flags  # [1] some op is a Merge that starts at the first of its data inputs
     kind_ns: npt.NDArray[np.int64]  # [n, K] time on each kind of device, -1: no kernel
     tensor_bytes: Ints  # [T]
+    made_host: Flags  # [T] a GPU makes it in host memory
     post: Ids  # [T] the op at whose end a Recv waits for the tensor, -1: when the step begins
     turn_ns: Ints  # [T] until the executor of a GPU comes to a Recv that is posted when the step begins
     stays: Flags  # [T] it never crosses
@@ -75,8 +75,8 @@ class Places(NamedTuple):
     kind: Ids  # [D] column of `kind_ns`
     home: Ids  # [D] CPU that stands for a device
     dispatch_ns: Ints  # [D] for a copy
-    two_memories: Flags  # [D] a GPU that copies between its own memory and its host's
-    route_between: npt.NDArray[np.int32]  # [D, D] -1: none
+    host_device: Ids  # [D] in whose memory it has values in host memory
+    route_between: npt.NDArray[np.int32]  # [D, D] of memories; -1: none
     pace: Ids  # [W]
     latency_ns: Ints  # [Q]
     bytes_per_s: Ints  # [Q] of the slowest link; 0: bytes cost no time

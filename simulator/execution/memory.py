@@ -162,7 +162,7 @@ def _said(held: _Held, task: _Task) -> str:
     cut, (kind, row) = held.partitions, task
     if kind != _TRANSFER:
         return f"what is fed as {cut.graph.names[row]}" if kind == _FEED else cut.graph.names[row]
-    return f"the copy of {carried(cut, row)} from {cut.devices[int(cut.src_device[row])]}"
+    return f"the copy of {carried(cut, row)} from {cut.devices[int(cut.ends[0][row])]}"
 
 
 def _live(held: _Held, row: int) -> Live:

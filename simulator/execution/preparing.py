@@ -21,7 +21,7 @@ from simulator.columns import Ids, Ints, ids, ints
 from simulator.errors import SimvizError
 from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_partitions, of_step
-from simulator.execution.transfers import hands_on
+from simulator.execution.transfers import crosses, hands_on
 from simulator.graph.dtypes import REF
 from simulator.graph.op_classes import ENTERS
 from simulator.partitioning.cut import partition
@@ -162,8 +162,7 @@ def cut_first(prepared: Prepared, rows: npt.NDArray[np.int32], flavour: str) -> 
     source = tables.tensor_op[tables.edge_tensor]
     if prepared.options.order == "tensorflow":
         for row, device in enumerate(map(prepared.devices, rows)):
-            target = device[tables.consumer]
-            found[row] = ((device[source] != target) | (tables.changes & tables.two_memories[target])).any()
+            found[row] = crosses(tables, device).any()
         return found
     looped = _inside_loops(prepared, source)
     handing = may_hand_on(cluster, flavour)

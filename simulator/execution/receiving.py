@@ -145,7 +145,7 @@ def _waits(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[_
         if nbytes <= 0 or not cluster.routes[source][target] or not lasts or not posted_at_once:
             continue
         request = cluster.protocol(source, target).request_ns
-        found = _last_before(ops.get(target), int(latest_asked[taken]) - request)
+        found = _last_before(ops.get(int(partitions.device[recv])), int(latest_asked[taken]) - request)
         if found is not None and found[0] + request > begun[taken]:
             yield _Wait(row, found[1], nbytes * (found[0] + request - int(begun[taken])))
 

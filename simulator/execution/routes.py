@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from simulator.cluster.chips import Chip
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.copies import copies_ns, dispatch_ns, look_ns, staging_ps_per_byte
 from simulator.cluster.hierarchy import Hierarchy, Route
+from simulator.cluster.memories import host_devices, memory_ends
 from simulator.cluster.protocols import IN_PROCESS, lane_ns, outside_lanes_ns
 from simulator.columns import Flags, Ids, Ints, Lists, flags, ids, in_order, ints, joined, lists
 from simulator.units import PS_PER_NS, Bytes, Nanos
@@ -50,6 +52,7 @@ class Routes:
     devices: int  # D
     pairs: Ints | None  # [P] source * D + target, ascending; None: all pairs
     route_of: Ids  # [P] row of the route; -1: no route, or the device itself
+    at_hand: int  # row of the hand-over within the memory of a CPU; -1: no GPU has values there
     links: Lists  # [W] in order
     pace: Ids  # [W] row of the pace
     latency_ns: Ints  # [Q] of all its links and the protocol, or of the hand-over
@@ -71,13 +74,14 @@ class Routes:
         return repr_of(self, counted(len(self.links), "route"), counted(len(self.link_names), "link"))
 
     def between(self, source: npt.NDArray[np.integer], target: npt.NDArray[np.integer]) -> Ids:
-        """The row of the route from each source to the target beside it; -1: none, or not of these pairs."""
+        """The row of the route from each memory to that beside it, which may be the same; -1: none, or not of these."""
         if self.pairs is None:
-            return ids(self.of[source, target])
+            return ids(np.where(source == target, self.at_hand, self.of[source, target]))
         asked = source.astype(np.int64) * self.devices + target
         place = np.searchsorted(self.pairs, asked)
         known = np.append(self.pairs, -1)[place] == asked
-        return ids(np.where(known, np.append(self.route_of, -1)[place], -1))
+        found = np.where(source == target, self.at_hand, np.append(self.route_of, -1)[place])
+        return ids(np.where(known, found, -1))
 
     @cached_property
     def of(self) -> Ids:
@@ -87,6 +91,14 @@ class Routes:
         found = np.full(self.devices**2, -1, np.int32)
         found[self.pairs] = self.route_of
         return ids(found.reshape(self.devices, self.devices))
+
+    @cached_property
+    def between_all(self) -> Ids:
+        """[D, D] `between` of each pair."""
+        if self.at_hand < 0:
+            return self.of
+        every = np.arange(self.devices)
+        return self.between(*np.broadcast_arrays(every[:, None], every))
 
     @cached_property
     def handed(self) -> Flags:
@@ -103,6 +115,41 @@ class Routes:
         of = np.append(self.pace, np.int32(len(different)))[self.of]  # the last is that of -1
         np.fill_diagonal(of, len(different) + 1)
         return ids(of), (*(Pace(*row) for row in different), None, SAME_DEVICE)
+
+
+class Ways(NamedTuple):
+    """The paces of values between two devices, by the memories at both ends. Axis: D devices.
+
+    Of ways there are four. A GPU makes a value in its own memory or in host memory, and one reads it in either. They
+    are in order of twice the former and the latter, where 1 is host memory. Without GPUs of two memories there is one.
+    """
+
+    pace: npt.NDArray[np.int32]  # [ways, D, D] row of `paces` by way, device that makes it, and device that reads it
+    paces: tuple[Pace | None, ...]  # those of `Routes.paces` come first; None: no route
+
+
+def ways_of(routes: Routes, host_device: Ids, dispatch_ns: Ints) -> Ways:
+    """The ways between all devices, [D], given the host device of each and its time for a copy that it sends."""
+    every = np.arange(routes.devices)
+    near, paces = routes.paces
+    if (host_device == every).all():
+        return Ways(near[None], paces)
+    source, target = np.broadcast_arrays(every[:, None], every)
+    sends_ns = dispatch_ns[source]
+    pace_of = np.append(routes.pace, np.int32(len(routes.latency_ns)))  # the last is of -1, no route
+    dispatched = np.append(routes.dispatched, False)
+    between, known = [], list(paces)
+    for made_host, host in product((False, True), repeat=2):
+        lies, arrives = memory_ends(host_device, source, target, made_host, host)
+        pace = pace_of[routes.between(lies, arrives)]
+        stays = (source == target) & (lies == arrives)
+        copied = dispatched[pace] & ~stays & made_host & (sends_ns > 0)  # by the GPU that sends, not by its CPU
+        kinds, row = np.unique([pace[copied], sends_ns[copied]], axis=1, return_inverse=True)
+        pace = np.where(stays, np.diagonal(near), pace)
+        pace[copied] = len(known) + row.reshape(-1)
+        known += [one and one._replace(send_ns=ns) for one, ns in ((paces[of], ns) for of, ns in kinds.T.tolist())]
+        between.append(pace)
+    return Ways(np.array(between, np.int32), tuple(known))
 
 
 def alone_ns(pace: Pace, nbytes: Bytes) -> Nanos:
@@ -137,6 +184,9 @@ def routes_of(cluster: Cluster, pairs: Ints | None = None) -> Routes:
         model=model,
     )
     found = _numbered(cluster.routes, apart, pairs)
+    at_hand = -1
+    if (host_devices(cluster) != np.arange(len(cluster))).any():
+        at_hand, found = len(found.links), found.with_hand_over()
     links = found.links
     speed = ints([link.bytes_per_s for link in cluster.links])
     latency = np.zeros(len(links), np.int64)
@@ -159,6 +209,7 @@ def routes_of(cluster: Cluster, pairs: Ints | None = None) -> Routes:
         devices=len(cluster),
         pairs=pairs,
         route_of=found.of,
+        at_hand=at_hand,
         links=links,
         pace=ids(pace),
         latency_ns=ints(
@@ -240,6 +291,11 @@ class _Numbered:
     receives: Ids  # [W] at the receiver
     source: Ids  # [W] how the sender copies
     target: Ids  # [W] how the receiver copies
+
+    def with_hand_over(self) -> _Numbered:
+        """With one more route, the last, within a process and without links."""
+        ends = {name: ids(np.append(getattr(self, name), 0)) for name in ("sends", "receives", "source", "target")}
+        return replace(self, links=Lists(ids(np.append(self.links.ptr, self.links.ptr[-1])), self.links.item), **ends)
 
 
 @dataclass(frozen=True, eq=False)

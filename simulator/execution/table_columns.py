@@ -13,7 +13,7 @@ import numpy.typing as npt
 from simulator import limits
 from simulator.cluster.copies import dispatch_ns
 from simulator.cluster.devicespec import parse
-from simulator.cluster.memories import two_memories
+from simulator.cluster.memories import host_devices
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.arrays import BY_TIME, CHEAP, DEAR
@@ -176,8 +176,8 @@ class Layout:
     stays: Flags  # [T] a signal that every device has at once: it never crosses
     consumer_ptr: Ids  # [T+1] first edge of each tensor
     consumer: Ids  # [E] op
+    made_host: Flags  # [T] a GPU makes it in host memory
     consumer_host: Flags  # [E] a GPU reads it in host memory
-    changes: Flags  # [E] the value changes its memory if both ends are on one GPU
     in_ptr: Ids  # [n+1] where each op's inputs begin in `in_edge`
     in_edge: Ids  # [E] edges sorted by (consumer, tensor)
 
@@ -191,7 +191,9 @@ class ClusterColumns:
     kind: Ids  # [D] column of `kind_ns`
     home: Ids  # [D] CPU that stands for a device: a CPU itself, else CPU:0 of its task, or the first
     dispatch_ns: Ints  # [D] of the GPU's lane for a copy whose Send it runs; 0 of a CPU
-    two_memories: Flags  # [D] a GPU that copies between its own memory and its host's
+    host_device: (
+        Ids  # [D] in whose memory it has values in host memory: the CPU of a GPU with links to it; else its own
+    )
     lanes: Ids  # [D]
     routes: Routes  # the distinct ones, with their links and protocols
 
@@ -207,7 +209,9 @@ def graph_edges(graph: Graph, ops: Ops, edge: Ids, *, host: bool) -> Edges:
         padded = np.append(values, otherwise).astype(np.int64)
         return padded[np.where(control, len(values), tensor)]
 
-    made_host, read_host = _in_host_memory(graph, edge) if host else (np.zeros(len(edge)), np.zeros(len(edge)))
+    target, position = graph.edge_dst[edge], edge - graph.in_ptr[graph.edge_dst[edge]]
+    read_host = in_host_memory(graph, target, position, made=False) if host else np.zeros(len(edge), bool)
+    made_host = in_host_memory(graph, source, ids(of_tensor(graph.tensor_port, 0)), made=True) if host else read_host
     return new_edges(
         ops.row_op[source],
         ops.row_op[graph.edge_dst[edge]],
@@ -215,8 +219,8 @@ def graph_edges(graph: Graph, ops: Ops, edge: Ids, *, host: bool) -> Edges:
         np.where(control, -1 - source, tensor),
         nbytes=np.maximum(of_tensor(graph.tensor_bytes, 0), 0),
         apart=of_tensor(graph.tensor_dtype, 0) > REF,
-        host=read_host,
-        made_host=made_host,
+        host=read_host & ~control,
+        made_host=made_host & ~control,
         back=graph.edge_back[edge],
     )
 
@@ -232,30 +236,24 @@ def edges_across(partitions: Partitions, ops: Ops, post: npt.NDArray[np.integer]
         np.where(partitions.tensor < 0, -1 - sends, value),
         nbytes=np.maximum(partitions.nbytes, 0),
         host=partitions.host,
-        made_host=partitions.within & ~partitions.host,
+        made_host=[graph.ops[row] == "_HostSend" for row in sends.tolist()],
         post=post,
         turn_ns=turn_ns,
     )
 
 
-def _in_host_memory(graph: Graph, edge: Ids) -> tuple[Flags, Flags]:
-    """[E] values that a GPU makes in host memory, and data inputs that it reads there."""
-    held = registry.of_each(
-        lambda op, attrs: registry.host_memory(op, attrs, "GPU", graph.library), graph.ops, graph.attrs
-    )
-    data = graph.edge_tensor[edge] >= 0
-    port = np.append(graph.tensor_port, 0)[graph.edge_tensor[edge]]
-    position = edge - graph.in_ptr[graph.edge_dst[edge]]
-    found = []
-    for node, at, side in ((graph.edge_src[edge], port, 1), (graph.edge_dst[edge], position, 0)):
-        some = np.fromiter((bool(one[side]) for one in held), bool, len(held))
-        asked = np.flatnonzero(some[node] & data)
-        inside = np.zeros(len(edge), bool)
-        inside[asked] = [
-            slot in held[row][side] for row, slot in zip(node[asked].tolist(), at[asked].tolist(), strict=True)
-        ]
-        found.append(flags(inside))
-    return found[0], found[1]
+def in_host_memory(graph: Graph, node: Ids, slot: Ids, *, made: bool) -> npt.NDArray[np.bool_]:
+    """Inputs that a GPU reads in host memory, given by node and place, or outputs that it makes there."""
+    held = [
+        one[made]
+        for one in registry.of_each(
+            lambda op, attrs: registry.host_memory(op, attrs, "GPU", graph.library), graph.ops, graph.attrs
+        )
+    ]
+    inside = np.zeros(len(node), bool)
+    asked = np.flatnonzero(np.fromiter(map(bool, held), bool, len(held))[node])
+    inside[asked] = [at in held[row] for row, at in zip(node[asked].tolist(), slot[asked].tolist(), strict=True)]
+    return inside
 
 
 def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:
@@ -281,8 +279,8 @@ def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:
         stays=flags(edges.stays[first]),
         consumer_ptr=pointers(edge_tensor, len(first)),
         consumer=ids(consumer),
+        made_host=flags(edges.made_host[first]),
         consumer_host=flags(pairs % 2),
-        changes=flags(edges.made_host[first][edge_tensor] != pairs % 2),
         in_ptr=pointers(consumer, count),
         in_edge=ids(np.argsort(consumer, kind="stable")),
     )
@@ -363,7 +361,7 @@ def _cluster_columns(cluster: Cluster, pairs: Ints | None) -> ClusterColumns:
         kind=ids(cluster.kind_of),
         home=cluster.home,
         dispatch_ns=ints([dispatch_ns(device.chip) for device in cluster.devices]),
-        two_memories=two_memories(cluster),
+        host_device=host_devices(cluster),
         lanes=ids([device.lanes for device in cluster.devices]),
         routes=routes_of(cluster, pairs),
     )
@@ -399,7 +397,8 @@ def turns(partitions: Partitions, cluster: Cluster, seed: int) -> Ints:
     All Recvs outside loops follow TensorFlow's source, as does everything without inputs (graph/algorithm.cc,
     FixupSourceAndSinkEdges). Of more than eight followers the source keeps a set of pointers (graph/edgeset.h). So each
     GPU comes to its Recvs in an order of its own, which every process draws anew. A Recv whose value is there enqueues
-    a copy on the GPU's stream (common_runtime/gpu/gpu_util.cc). The host takes as long for it as for any launch.
+    a copy on the GPU's stream (common_runtime/gpu/gpu_util.cc). The host takes as long for it as for any launch. A Recv
+    of a value in host memory enqueues none.
 
     The order is drawn from the seed, the row of the tensor and the numbers of the GPU and its task. It is 0
     on a CPU, which has a thread for that (`of_partitions`), and on a GPU with up to eight followers.
@@ -409,7 +408,7 @@ def turns(partitions: Partitions, cluster: Cluster, seed: int) -> Ints:
     followers = np.bincount(partitions.device[begins], minlength=len(cluster))
     turn_ns = np.zeros(len(partitions.recv), np.int64)
     for row, device in enumerate(cluster.devices):
-        mine = np.flatnonzero((partitions.dst_device == row) & begins[partitions.recv])
+        mine = np.flatnonzero((partitions.device[partitions.recv] == row) & begins[partitions.recv])
         if device.type != "GPU" or followers[row] <= MOST_IN_ORDER or not len(mine):
             continue
         tensor = partitions.tensor[mine].astype(np.int64)
@@ -417,7 +416,9 @@ def turns(partitions: Partitions, cluster: Cluster, seed: int) -> Ints:
         address = parse(device.name)  # of its task and in it, so that what nobody uses changes nothing
         drawn = np.random.default_rng([seed, 1 + (address.id or 0), address.task or 0])
         chance = drawn.random(int(key.max()) + 1)[key]
-        turn_ns[mine[np.argsort(chance, kind="stable")]] = np.arange(len(mine)) * device.launch_ns
+        mine = mine[np.argsort(chance, kind="stable")]
+        enqueues = ~partitions.host[mine]
+        turn_ns[mine] = (np.cumsum(enqueues) - enqueues) * device.launch_ns
     return ints(turn_ns)
 
 

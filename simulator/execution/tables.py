@@ -28,7 +28,7 @@ from simulator.execution.buffers import Buffers, buffers
 from simulator.execution.layouts import Layouts
 from simulator.execution.loops import unrolled
 from simulator.execution.options import SimulationOptions
-from simulator.execution.routes import pairs_of
+from simulator.execution.routes import Ways, pairs_of, ways_of
 from simulator.execution.table_columns import (
     NO_KERNEL,
     POSTING,
@@ -40,6 +40,7 @@ from simulator.execution.table_columns import (
     edges_across,
     expenses,
     graph_edges,
+    in_host_memory,
     join,
     layout,
     new_edges,
@@ -103,6 +104,13 @@ class Tables(Layout, Buffers, ClusterColumns):
     def edge_tensor(self) -> Ids:
         """[E] tensor of each edge."""
         return ids(np.repeat(np.arange(len(self.tensor_op)), np.diff(self.consumer_ptr)))
+
+    @cached_property
+    def ways(self) -> tuple[Ids, Ways]:
+        """[E] the way of each edge's value, by the memories at both ends, and what values take by way."""
+        found = ways_of(self.routes, self.host_device, self.dispatch_ns)
+        way = 2 * self.made_host[self.edge_tensor] + self.consumer_host
+        return ids(way if len(found.pace) > 1 else 0 * way), found
 
     @cached_property
     def gate(self) -> Flags:
@@ -173,13 +181,15 @@ def _with_client(graph: Graph, ops: Ops, client: Exchange, *, host: bool) -> Edg
         apart=flags(whole.apart & (fed < 0)),  # the client hands in values, never references
     )
     tensor = client.fetched
+    maker, port = graph.tensor_node[tensor], graph.tensor_port[tensor]
     fetching = new_edges(
-        ops.row_op[graph.tensor_node[tensor]],
+        ops.row_op[maker],
         np.arange(first + len(client.fed), first + len(client.tensors)),
-        graph.tensor_port[tensor],
+        port,
         tensor,
         nbytes=np.maximum(graph.tensor_bytes[tensor], 0) if len(graph.tensor_bytes) else 0,
         apart=graph.tensor_dtype[tensor] > REF,
+        made_host=in_host_memory(graph, maker, port, made=True) if host else np.zeros(len(tensor)),
     )
     return join(whole, fetching)
 

@@ -4,7 +4,7 @@ These are the duplicate keys of TensorFlow's cut (tensorflow/core/graph/graph_pa
 memory; a GPU that reads one tensor in both memories gets it twice; readers of a reference output share nothing. A
 small constant with readers on several CPUs is copied to each instead (replicate_constants_pass.cc), and a GPU takes
 it from the CPU of its task. A value that a GPU makes in its own memory and reads in that of its host, or the reverse,
-is a transfer too, over the links between the two.
+is a transfer too, over the links between the two. Routes are those between memories (`cluster.memories`).
 """
 
 from __future__ import annotations
@@ -69,14 +69,15 @@ def transfers_of(tables: Tables, device: Ids) -> Transfers:
     tensor, target = tables.edge_tensor, device[tables.consumer]
     source = _sources(tables, device, target)
     host = tables.cpu[target] | tables.consumer_host
-    edge = np.flatnonzero(((source != target) | (tables.changes & tables.two_memories[target])) & ~tables.stays[tensor])
+    lies, arrives = _memories(tables, source, target)
+    edge = np.flatnonzero(((source != target) | (lies != arrives)) & ~tables.stays[tensor])
     key = _keys(tables, tensor[edge], target[edge], host[edge])
     _, first, which = np.unique(key, return_index=True, return_inverse=True)
     of_edge = np.full(len(tensor), -1)
     of_edge[edge] = which
     chosen = edge[first]
     start, end = ids(source[chosen]), ids(target[chosen])
-    route = _routes(tables, tensor[chosen], *memory_ends(tables.home, start, end, host[chosen]))
+    route = _routes(tables, tensor[chosen], ids(lies[chosen]), ids(arrives[chosen]))
     routes, pace, nbytes = tables.routes, tables.routes.pace[route], tables.tensor_bytes[tensor[chosen]]
     packed = _work(routes.send_ns[pace], routes.send_ps_per_byte[pace], nbytes)
     unpacked = _work(routes.receive_ns[pace], routes.receive_ps_per_byte[pace], nbytes)
@@ -102,6 +103,13 @@ def transfers_of(tables: Tables, device: Ids) -> Transfers:
         unpack_ns=ints(unpack),
         of_edge=ids(of_edge),
     )
+
+
+def crosses(tables: Tables, device: Ids) -> Flags:
+    """[E] values that go to another device or memory, copied constants included."""
+    source, target = device[tables.tensor_op[tables.edge_tensor]], device[tables.consumer]
+    lies, arrives = _memories(tables, source, target)
+    return flags((source != target) | (lies != arrives))
 
 
 def hands_on(tables: Tables, device: Ids, task: Ids) -> bool:
@@ -131,6 +139,12 @@ def _sources(tables: Tables, device: Ids, target: Ids) -> npt.NDArray[np.int32]:
     """[E] the device from which each consumer gets its tensor: the producer's, or a copied constant's."""
     source = device[tables.tensor_op][tables.edge_tensor]
     return np.where(copied(tables, device)[tables.edge_tensor], tables.home[target], source)
+
+
+def _memories(tables: Tables, source: npt.NDArray[np.integer], target: npt.NDArray[np.integer]) -> tuple[Ids, Ids]:
+    """[E] the devices in whose memory each value lies and arrives."""
+    made_host = tables.made_host[tables.edge_tensor]
+    return memory_ends(tables.host_device, source, target, made_host, tables.consumer_host)
 
 
 def _keys(tables: Tables, tensor: Ids, target: Ids, host: Flags) -> npt.NDArray[np.int64]:

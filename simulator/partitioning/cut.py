@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from simulator.cluster.memories import memory_ends, two_memories
+from simulator.cluster.memories import host_devices, memory_ends
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.graph.building import without_duplicates
@@ -234,9 +234,10 @@ def _transfers(graph: Graph, client: Exchange, pieces: Pieces, cluster: Cluster)
     place_of[client.fed] = np.arange(len(client.fed)) + len(graph)
     place = np.where(fed, place_of[pairs.fed], pairs.node)
     order = np.lexsort((pairs.host, there, np.where(control, LAST, pairs.port), place))
-    order = order[(here[order] != there[order]) | two_memories(cluster)[there[order]]]
+    made_host = np.array([pieces.graph.ops[row] == "_HostSend" for row in pairs.send.tolist()], bool)
+    lies, arrives = memory_ends(host_devices(cluster), here, there, made_host, pairs.host.astype(bool))
+    order = order[((here != there) | (lies != arrives))[order]]
     here, there, row, host = here[order], there[order], row[order], flags(pairs.host[order])
-    lies, arrives = memory_ends(cluster.home, here, there, host)
     known = len(graph.tensor_bytes) > 0
     recv = pairs.recv[order]
     carried = [pieces.graph.attrs[row]["tensor_name"].s.decode() for row in recv.tolist()]
@@ -245,8 +246,8 @@ def _transfers(graph: Graph, client: Exchange, pieces: Pieces, cluster: Cluster)
         tensor=ids(row),
         send=ids(pairs.send[order]),
         recv=ids(recv),
-        src_device=lies,
-        dst_device=arrives,
+        src_device=ids(lies[order]),
+        dst_device=ids(arrives[order]),
         host=host,
         nbytes=ints(np.where(row < 0, 0, graph.tensor_bytes[np.maximum(row, 0)] if known else 0)),
         key=tuple(f"{names[src]};{INCARNATION:016x};{names[dst]};{name};0:0" for src, dst, name in ends),

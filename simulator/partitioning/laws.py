@@ -12,7 +12,7 @@ import numpy as np
 
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.memories import two_memories
+from simulator.cluster.memories import host_devices
 from simulator.graph.dtypes import REF
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import MOVED
@@ -90,8 +90,12 @@ def _wrong_places(graph: Graph, assignment: Assignment, partitions: Partitions) 
 
 def _wrong_transfers(graph: Graph, cluster: Cluster, partitions: Partitions, sends: dict[int, int]) -> Iterator[str]:
     """The rows of transfers are the pairs between memories that links join, each once, under distinct keys."""
-    device, two = partitions.device, two_memories(cluster)
-    apart = {(send, recv) for recv, send in sends.items() if device[send] != device[recv] or two[device[recv]]}
+    device, host_device, ops = partitions.device, host_devices(cluster), partitions.graph.ops
+    apart = {
+        (send, recv)
+        for recv, send in sends.items()
+        if device[send] != device[recv] or host_device[device[recv]] != device[recv]
+    }
     listed = list(zip(partitions.send.tolist(), partitions.recv.tolist(), strict=True))
     if len(listed) != len(set(listed)) or set(listed) != apart:
         yield "the transfers are not the pairs between memories"
@@ -101,10 +105,10 @@ def _wrong_transfers(graph: Graph, cluster: Cluster, partitions: Partitions, sen
     seen = set()
     for at, (send, recv) in enumerate(listed):
         tensor = int(partitions.tensor[at])
-        ends = [int(device[send]), int(device[recv])]
-        if ends[0] == ends[1]:
-            ends[partitions.graph.ops[recv] == "_HostRecv"] = int(cluster.home[ends[0]])
-        if ends != [partitions.src_device[at], partitions.dst_device[at]]:
+        source, target = int(device[send]), int(device[recv])
+        lies = host_device[source] if ops[send] == "_HostSend" else source
+        arrives = host_device[target] if ops[recv] == "_HostRecv" else target
+        if (lies, arrives) != (partitions.src_device[at], partitions.dst_device[at]):
             yield f"transfer {at} does not say between which memories it is"
         source, port = _sent(partitions, send)
         origin, made_port = _value(partitions, graph, source, port, sends)

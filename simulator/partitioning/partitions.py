@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simulator.columns import Flags, Ids, Ints, flags
+from simulator.columns import Flags, Ids, Ints, flags, ids
 from simulator.errors import GraphError
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.graph_def import graph_def, to_text, untie
@@ -33,9 +33,9 @@ class Partitions:
 
     Transfers are sorted by (tensor, a node's control edge after its tensors, destination device, destination memory),
     those of fed tensors last. The simulator uses the same order among transfers that become ready at the same instant.
-    A pair within a GPU is a transfer between its own memory and that of its host: one of its ends here is the CPU that
-    stands for the GPU. In the graph its Recv waits for its Send by a control edge. Where a cluster has no links between
-    the two memories, such a pair has no row.
+    A GPU's value in host memory lies in that of the CPU that stands for the GPU. A pair within a GPU is a transfer
+    between its own memory and that of its host. In the graph its Recv waits for its Send by a control edge. Where a
+    cluster has no links between the two memories, such a pair has no row.
     """
 
     graph: Graph  # all pieces in one graph; a Send and its Recv on another device are not joined by an edge
@@ -61,6 +61,13 @@ class Partitions:
     def within(self) -> Flags:
         """[X] copies between the two memories of one GPU."""
         return flags(self.device[self.send] == self.device[self.recv])
+
+    @property
+    def ends(self) -> tuple[Ids, Ids]:
+        """[X] the devices of Send and Recv; of a copy within a GPU the devices in whose memories the value is."""
+        ends = ((self.send, self.src_device), (self.recv, self.dst_device))
+        source, target = (ids(np.where(self.within, memory, self.device[node])) for node, memory in ends)
+        return source, target
 
     def __repr__(self) -> str:
         pieces = counted(len(set(self.device.tolist())), "piece")

@@ -186,7 +186,7 @@ _ROWS_OF = {
     "tensor_rank": "tensor",
 }
 _POINTERS = ("tensor_ptr", "consumer_ptr", "in_ptr")
-_OF_CLUSTER = ("devices", "cpu", "kind", "home", "dispatch_ns", "two_memories", "lanes", "routes")
+_OF_CLUSTER = ("devices", "cpu", "kind", "home", "dispatch_ns", "host_device", "lanes", "routes")
 
 
 def _join(parts: Sequence[tuple[Tables, Ids]], clients: Sequence[Client]) -> CombinedTables:

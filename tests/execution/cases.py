@@ -274,9 +274,9 @@ def sizes(draw: st.DrawFn, *, fed: bool = False) -> tuple[Graph, Cluster, list[i
         else:
             made.add(name, op, [real, real], T=type_attr(), N=AttrValue(i=2), _output_shapes=shape)
         (numbers if op in ("Shape", "Identity") else reals).append(name)
-    on = cluster(
-        draw(st.sampled_from([["w:0/CPU:0", "w:0/GPU:0"], ["w:0/CPU:0", "w:0/GPU:0", "w:0/GPU:1", "w:1/CPU:0"]]))
-    )
+    tasks = [["w:0/CPU:0", "w:0/GPU:0"], ["w:1/CPU:0", "w:1/GPU:0"], ["w:0/GPU:1", "w:1/CPU:0"]]
+    on = cluster(draw(st.sampled_from([tasks[0], [*tasks[0], *tasks[1]], [*tasks[0], *tasks[2]]])))
+    on = draw(st.just(on) | PROTOCOLS.map(lambda protocol: replace(on, between_tasks=protocol)))
     on = with_chips(on) if draw(st.booleans()) else on
     graph = made.built()
     return graph, on, draw(st.lists(st.integers(0, len(on) - 1), min_size=len(graph), max_size=len(graph)))

@@ -313,13 +313,19 @@ class _Run:
         """Whether a value that stays on its device goes to the other memory of a GPU."""
         if crossing.value[0] == "^" or not self._on_gpu(crossing.node):
             return False
+        return self._made_on_host(crossing) != crossing.host and bool(self._rows(crossing))
+
+    def _made_on_host(self, crossing: Crossing) -> bool:
+        """Whether a GPU makes the value in host memory."""
+        if crossing.value[0] == "^" or not self._on_gpu(crossing.node):
+            return False
         made = ops.host_memory(
             self.graph.ops[crossing.node], self.graph.attrs[crossing.node], "GPU", self.graph.library
         )[1]
-        return (crossing.port in made) != crossing.host and bool(self._rows(crossing))
+        return crossing.port in made
 
     def _protocol(self, crossing: Crossing) -> Protocol:
-        return self.on.protocol(self.rows[crossing.node], crossing.target)
+        return self.on.protocol(*self._ends(crossing))
 
     def _nbytes(self, crossing: Crossing) -> int:
         if crossing.value[0] == "^":
@@ -327,11 +333,15 @@ class _Run:
         return max(int(self.graph.tensor_bytes[self.graph.tensor_ptr[crossing.node] + crossing.port]), 0)
 
     def _ends(self, crossing: Crossing) -> tuple[int, int]:
-        """The devices whose memories the value is in."""
+        """The devices whose memories the value is in: a GPU's host memory is that of its CPU."""
         source, target = self.rows[crossing.node], crossing.target
-        if source == target and crossing.host:
-            return source, int(self.on.home[source])
-        return (int(self.on.home[target]), target) if source == target else (source, target)
+        made = self._host_device(source) if self._made_on_host(crossing) else source
+        return made, self._host_device(target) if crossing.host else target
+
+    def _host_device(self, device: int) -> int:
+        """The CPU of a GPU with links to it and back; the device itself if it is none."""
+        home, routes = int(self.on.home[device]), self.on.routes
+        return home if routes[device][home] and routes[home][device] else device
 
     def _apart(self, crossing: Crossing) -> bool:
         """It goes to another task."""

@@ -1,4 +1,4 @@
-"""A value that a GPU makes in the one memory and reads in the other is a transfer over the links between the two."""
+"""Transfers join memories: a GPU's own and that of its host, within a GPU, a task, and between tasks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster, Link
 from simulator.cluster.contention import CONTENTIONS
+from simulator.cluster.description import load_cluster
 from simulator.execution.evaluate import evaluate_with_peaks
 from simulator.execution.laws import check_trace
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
+from simulator.execution.routes import alone_ns
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
@@ -138,3 +140,83 @@ def test_a_copy_in_host_memory_counts_on_the_gpu(engine: str) -> None:
     pieces, trace = ran(draft, [GPU, GPU, GPU], engine=engine)
     assert pieces.within.tolist() == [True, False]
     assert trace.peak_bytes[GPU] == 3 * 400  # the value in both memories, and what was fed
+
+
+# --- host memory at both ends -----------------------------------------------------------------------------------------
+
+TWO = with_chips(cluster(["w:0/CPU:0", "w:0/GPU:0", "w:0/GPU:1"]))
+CPU, OTHER = 0, 2
+
+
+def numbers(*readers: str) -> Rows:
+    """A shape of 400 bytes, and readers in host memory (Identity) or not (Cast)."""
+    draft = Rows()
+    draft.add("x", "Const", **attrs_of("Const", 1, 100))
+    draft.add("shape", "Shape", ["x"], T=type_attr(), out_type=type_attr(INT32), _output_shapes=shapes_attr((100,)))
+    for at, op in enumerate(readers):
+        types = {"T": type_attr(INT32)} if op == "Identity" else {"SrcT": type_attr(INT32), "DstT": type_attr()}
+        draft.add(f"r{at}", op, ["shape"], **types, _output_shapes=shapes_attr((100,)))
+    return draft
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+@pytest.mark.parametrize(("made", "read"), [(CPU, GPU), (GPU, CPU), (GPU, OTHER)])
+def test_within_a_task_a_value_in_host_memory_at_both_ends_is_shared(made: int, read: int, engine: str) -> None:
+    pieces, trace = ran(numbers("Identity"), [made, made, read], TWO, engine)
+    assert pieces.src_device.tolist() == pieces.dst_device.tolist() == [CPU]
+    assert [end.tolist() for end in pieces.ends] == [[made], [read]]
+    assert trace.makespan == 1000 + 7 + 1000
+    assert trace.peak_bytes[read] == 0  # the buffer is that of the one who made it
+    assert not (trace.tasks.resource >= len(TWO)).any()  # no link
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_from_a_gpu_s_host_memory_to_another_gpu_goes_over_the_links_of_that_one(engine: str) -> None:
+    pieces, trace = ran(numbers("Cast"), [GPU, GPU, OTHER], TWO, engine)
+    assert (pieces.src_device.tolist(), pieces.dst_device.tolist()) == ([CPU], [OTHER])
+    assert trace.makespan == 1000 + COPY_NS + 400 + 100 + 1000
+    held = trace.tasks.resource[trace.tasks.resource >= len(TWO)] - len(TWO)
+    assert [TWO.links[link].name for link in held] == ["w:0/CPU:0>w:0/GPU:1"]
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_a_gpu_that_reads_in_both_memories_gets_one_share_and_one_copy(engine: str) -> None:
+    pieces, trace = ran(numbers("Identity", "Cast", "Identity"), [CPU, CPU, GPU, GPU, CPU], TWO, engine)
+    assert (pieces.dst_device.tolist(), pieces.host.tolist()) == ([GPU, CPU], [False, True])
+    took = trace.stages.unpacked_ns - trace.stages.asked_ns
+    assert took.tolist() == [400 + 100 + 10_000, 7]
+
+
+@pytest.mark.parametrize("order", ["fifo", "tensorflow"])
+@pytest.mark.parametrize("op", ["Identity", "Cast"])
+def test_between_tasks_host_memory_of_a_gpu_is_that_of_its_cpu(op: str, order: str) -> None:
+    on = load_cluster("worker=2x1gpu")
+    cpu, gpu, there_cpu, there_gpu = range(4)
+    graph = numbers(op).built()
+
+    def took(made: int, read: int) -> int:
+        pieces = partition(graph, assigned(on, [made, made, read]), on, step=whole(graph), legal=False)
+        trace = simulate(pieces, on, costs(graph, on), SimulationOptions(order))
+        assert check_trace(trace, pieces, on) == []
+        return int((trace.stages.unpacked_ns - trace.stages.asked_ns)[0])
+
+    assert took(gpu, there_cpu) == took(cpu, there_cpu)
+    assert took(gpu, there_gpu) == took(cpu, there_gpu)
+    assert (took(gpu, there_gpu) == took(cpu, there_cpu)) == (op == "Identity")
+
+
+def test_lower_bounds_and_looks_ahead_know_memories() -> None:
+    graph = numbers("Identity", "Cast").built()
+    tables = prepare(graph, whole(graph), TWO, costs(graph, TWO)).tables
+    (way, ways), (shape,) = tables.ways, np.flatnonzero(tables.made_host)
+
+    def alone(reader: str, source: int, target: int) -> int:
+        (edge,) = np.flatnonzero((tables.edge_tensor == shape) & (tables.consumer == tables.names.index(reader)))
+        pace = ways.paces[ways.pace[way[edge], source, target]]
+        assert pace is not None
+        return alone_ns(pace, 400)
+
+    ends = [(CPU, CPU), (CPU, GPU), (GPU, CPU), (GPU, GPU), (GPU, OTHER)]
+    assert [alone("r0", *pair) for pair in ends] == [0, 7, 7, 0, 7]
+    to_gpu = 400 + 100 + 10_000
+    assert [alone("r1", *pair) for pair in ends] == [0, to_gpu, 7, DISPATCH_NS + to_gpu, DISPATCH_NS + to_gpu]

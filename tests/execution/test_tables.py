@@ -103,4 +103,5 @@ def test_the_cluster_is_a_few_columns() -> None:
     pace = routes.pace[routes.between(ids([0, 0, 0]), ids([1, 2, 3]))]
     assert routes.latency_ns[pace].tolist() == [7, 100, 100]
     assert routes.bytes_per_s[pace].tolist() == [0, 10**9, 10**9]
-    assert routes.between(ids([0]), ids([0])).tolist() == [-1]
+    assert routes.between(ids([0]), ids([0])).tolist() == [routes.at_hand]
+    assert not len(routes.links[routes.at_hand])

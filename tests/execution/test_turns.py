@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.columns import flags
 from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.table_columns import MOST_IN_ORDER, turns
@@ -54,6 +55,16 @@ def test_the_order_is_another_for_each_gpu_and_seed() -> None:
     cut = towers(MANY)
     orders = [of_gpu(cut, gpu, seed) for gpu in (1, 2) for seed in (0, 1)]
     assert len({tuple(order) for order in orders}) == 4
+
+
+def test_a_recv_in_host_memory_enqueues_nothing() -> None:
+    cut = towers(MANY)
+    both = replace(cut, host=flags(np.arange(len(cut.host)) % 2))
+    turn_ns, launch_ns = turns(both, ON, 0), ON.devices[1].launch_ns
+    mine = np.flatnonzero(cut.dst_device == 1)
+    copies = mine[~both.host[mine]]
+    assert sorted(turn_ns[copies].tolist()) == [at * launch_ns for at in range(len(copies))]
+    assert (turn_ns[mine] <= len(copies) * launch_ns).all()
 
 
 def test_the_order_of_few_is_known() -> None:

@@ -83,7 +83,7 @@ def check(
     for field in fields(Stages):
         assert getattr(ours.stages, field.name).tolist() == getattr(theirs.stages, field.name).tolist()
     if not {"Switch", "Enter"} & set(graph.ops):
-        assert theirs.transfers.target.tolist() == pieces.dst_device.tolist()
+        assert theirs.transfers.target.tolist() == pieces.device[pieces.recv].tolist()
     peaks = [usage(t, o, allocations(t, o)).peak_bytes.tolist() for t, o in ((tables, ours), (cut, theirs))]
     assert peaks[0] == peaks[1]
 

@@ -272,6 +272,6 @@ def _edge(scene: Scene, pair: tuple[int, int], transfers: set[int], nbytes: int,
         cut, rows = scene.partitions, sorted(transfers)
         size = show_bytes(nbytes) if (cut.tensor[rows] >= 0).any() else "control"
         said = f"{'≥ ' if (cut.nbytes[rows] < 0).any() else ''}{size}{f' · {len(rows)}' if len(rows) > 1 else ''}"
-        colour = device_colour(int(scene.partitions.src_device[min(transfers)]))
+        colour = device_colour(int(scene.partitions.ends[0][min(transfers)]))
         look += [f"label={quoted(said)}", f"color={quoted(colour)}", "penwidth=1.6"]
     return f"  i{pair[0]} -> i{pair[1]}{' [' + ', '.join(look) + ']' if look else ''};"

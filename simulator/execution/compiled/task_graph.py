@@ -76,7 +76,7 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
     slot, group_ptr, group_edge, edge_tensor = nodes.slot, nodes.group_ptr, nodes.group_edge, nodes.edge_tensor
     consumer, reader, host, kind_ns, kind = nodes.consumer, nodes.reader, nodes.host, nodes.kind_ns, places.kind
     cpu, home, route_between, replicable = places.cpu, places.home, places.route_between, nodes.replicable
-    changes, two_memories = nodes.changes, places.two_memories
+    made_host, host_device = nodes.made_host, places.host_device
     bytes_per_s, tensor_bytes = places.bytes_per_s, nodes.tensor_bytes
     successor, length, resource, needs = tasks.successor, tasks.length, tasks.resource, tasks.needs
     next_to = tasks.next_to
@@ -113,8 +113,8 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
             for edge in range(first, last):
                 target = device[consumer[edge]]
                 source = home[target] if copied else here
-                stays = source == target and not (changes[edge] and two_memories[target])
-                if stays or nodes.stays[edge_tensor[edge]]:
+                changes = made_host[edge_tensor[edge]] != host[edge] and host_device[target] != target
+                if (source == target and not changes) or nodes.stays[edge_tensor[edge]]:
                     successor[low] = reader[edge] if reader[edge] >= 0 else ~consumer[edge]
                     low += 1
                     if noting:
@@ -139,15 +139,15 @@ def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
                     target = key >> 1
                     source = home[target] if copied else here
                     found.sent[transfers] = carried
+                    lies = host_device[source] if made_host[carried] else source
                     if chained:
                         memory = task[target] << 1 | key & 1
                         if group_of[memory] == group and leader[memory] == target:
                             led = leads[memory]
                         elif group_of[memory] == group:
                             source, found.sent[transfers] = leader[memory], len(tensor_bytes) + brought[memory]
-                    path = route_between[source, target]
-                    if source == target:
-                        path = route_between[source, home[target]] if key & 1 else route_between[home[source], target]
+                            lies = host_device[source] if key & 1 else source
+                    path = route_between[lies, host_device[target] if key & 1 else target]
                     if path < 0:
                         return REFUSED
                     pace = places.pace[path]

@@ -18,8 +18,10 @@ from simulator.columns import ids, ints
 from simulator.execution.arrays import CODES, GIVEN_UP, INSTANTS
 from simulator.execution.choosing import load
 from simulator.execution.flattening import workspace
+from tests.execution.cases import attrs_of
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
 from tests.placement.search.test_search import problems
+from tests.strategies import INT32, Rows, shapes_attr, type_attr
 
 LATER = 2**60
 
@@ -109,6 +111,17 @@ def test_ops_wait_for_a_lane_in_the_order_in_which_they_start() -> None:
         ahead.order[:] = [*latest_first, *ahead.order[ahead.order > 2]]
         assert look_ahead(ahead, device, 61, longest)
         assert not look_ahead(ahead, device, 61, longest - 1)
+
+
+def test_a_value_in_host_memory_of_a_gpu_crosses_no_link() -> None:
+    rows, on = Rows(), cluster_of("cg", latency_ns=1000)
+    rows.add("x", "Const", **attrs_of("Const", 1, 100))
+    rows.add("shape", "Shape", ["x"], T=type_attr(), out_type=type_attr(INT32), _output_shapes=shapes_attr((1,)))
+    rows.add("same", "Identity", ["shape"], T=type_attr(INT32), _output_shapes=shapes_attr((1,)))
+    problem = problem_of(rows.built(), on, costs_of(on, [(0, 0), (10, 10), (10, 10)]))
+    made = decisions_of(problem, upward_ranks(problem), 0)
+    device = ids(made.spread([0, 0, 1, *[0] * (len(problem.allowed) - 3)]))
+    assert look_ahead(ahead_of(made), device, 10 + on.handover_ns + 10, LATER)
 
 
 def test_no_temperature_depends_on_the_last_bit_of_a_logarithm() -> None:
