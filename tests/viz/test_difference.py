@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,11 +24,12 @@ from simulator.graph.graph import Graph
 from simulator.graph.step import Step
 from simulator.partitioning.cut import partition
 from tests.execution.cases import assigned, cluster, costs, runs, steps, whole
-from tests.strategies import Rows, graphs, typed
+from tests.execution.loops.cases import begun, conditional, counting, predicate
+from tests.strategies import FLOAT, INT32, Rows, graphs, shapes_attr, type_attr, typed, types_attr
 from tests.viz.scenes import EXAMPLE, example
 from viz import compare, run
 from viz.difference.explanation import shortest, signed_nanos
-from viz.difference.outline import CROSSING, MESSAGE, OP, REQUEST
+from viz.difference.outline import CROSSING, MESSAGE, OP, REQUEST, circumstances
 from viz.difference.scene_outline import outline
 from viz.scene import Scene
 
@@ -250,3 +253,47 @@ def test_a_difference_is_shown_in_a_line() -> None:
     assert repr(found) == "<Difference: the first run and the second run, 12.7 ms and 12.7 ms, 0 nodes moved>"
     assert repr(outline(example())).startswith("<Outline: ps_training.pbtxt, requested on ps=2,worker=1x2gpu")
     assert [signed_nanos(value) for value in (3_100_000, -12, 0)] == ["+3.1 ms", "-12 ns", "+0 ns"]
+
+
+def a_loop_and_a_branch() -> Graph:
+    """Beside a loop and a branch, whose predicate is fed, an iterator that hands out a batch."""
+    rows = begun()
+    predicate(rows)
+    rows.add("loop/out", "Neg", [counting(rows, "loop", "x", 5)], **typed("Neg", ()))
+    rows.add("branch", "Neg", [conditional(rows, "cond", "x", "p")], **typed("Neg", ()))
+    shapes = shapes_attr((-1, 9), (-1,))
+    rows.add("next", "IteratorGetNext", ["source"], output_types=types_attr(FLOAT, INT32), _output_shapes=shapes)
+    rows.add("source", "IteratorV2")
+    rows.add("end", "Neg", ["next"], T=type_attr(), _output_shapes=shapes_attr((-1, 9)))
+    return rows.built()
+
+
+def test_a_batch_trips_and_ways_that_differ_are_named_first(tmp_path: Path) -> None:
+    """Of an iterator's batch, of trips and of branches a comparison said nothing."""
+    earlier = tmp_path / "earlier.json"
+    before = run(a_loop_and_a_branch(), cluster="1cpu", batch=32, trips={"*": 3}, branches={"p": False})
+    earlier.write_text(before.to_json(), "utf-8")
+    step = json.loads(before.to_json())["step"]
+    assert (step["batch"], step["branches"]) == (32, {"p": "false"})
+    assert list(step["trips"].values()) == [3]
+    after = run(a_loop_and_a_branch(), cluster="1cpu", batch=64, contention="fair", against=str(earlier))
+    assert after.difference is not None
+    named = {
+        "batch": ("32", "64"),
+        "trips": ("3", "5"),
+        "branch p": ("false", "true"),
+        "contention": ("serial", "fair"),
+    }
+    assert list(after.difference.unlike.items()) == list(named.items())
+    assert str(after.difference).startswith(
+        "Against earlier.json (batch 32, trips 3, branch p false, contention serial): "
+    )
+    same = run(a_loop_and_a_branch(), cluster="1cpu", batch=32, trips={"*": 3}, branches={"p": False}, against="single")
+    assert same.difference is not None
+    assert not same.difference.unlike
+
+
+def test_trips_of_several_loops_are_told_apart() -> None:
+    same = circumstances((), {}, {}, {"batch": None, "trips": {"a": 5, "b": 5}, "branches": {}})
+    assert same == {"trips": "5"}
+    assert circumstances((), {}, {}, {"trips": {"a": 4, "b": 5}}) == {"trips": "4 of a, 5 of b"}

@@ -403,17 +403,23 @@ def test_against_an_earlier_result_unlike_circumstances_are_named(call: Call) ->
 def test_an_earlier_result_with_strange_circumstances_says_less_or_is_refused(call: Call) -> None:
     assert call("--json", "now.json")[0] == 0
     found = json.loads(Path("now.json").read_text())
-    for changed in (
+    odd: list[dict[str, object]] = [
         {"step": {"fetches": [3]}},
         {"simulation": {"order": 7}},
         {"step": {"fed_shapes": {"x:0": "wide"}}},
-    ):
+        {"step": {"batch": None, "trips": {}}},
+    ]
+    for changed in odd:
         Path("odd.json").write_text(json.dumps({**found, **changed}))
         assert call("--against", "odd.json")[0] == 0
     Path("odd.json").write_text(json.dumps({**found, "step": []}))
     code, _, complaint = call("--against", "odd.json")
     assert code == 2
     assert "'step' is not an object" in complaint
+    Path("odd.json").write_text(json.dumps({**found, "step": {"trips": {"loop": "often"}}}))
+    code, _, complaint = call("--against", "odd.json")
+    assert code == 2
+    assert "'loop' is not a whole number" in complaint
 
 
 def test_the_result_as_json_never_takes_the_place_of_another_output(call: Call) -> None:

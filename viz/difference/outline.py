@@ -84,11 +84,22 @@ class Outline:
 
 
 def circumstances(
-    fetches: Sequence[str], fed: Mapping[str, Shape | None], simulation: Mapping[str, object]
+    fetches: Sequence[str],
+    fed: Mapping[str, Shape | None],
+    simulation: Mapping[str, object],
+    facts: Mapping[str, Any],
 ) -> Mapping[str, str]:
-    """A run's fetches, the shapes that it was fed, its order, contention and protocol; what is unknown is left out."""
-    found: dict[str, object] = {"fetches": some(fetches)}
+    """A run's facts as `step_facts` has them, the shapes that it was fed, its fetches, order, contention and protocol.
+
+    What decides most of a difference comes first. What is unknown is left out.
+    """
+    batch, trips, ways = facts.get("batch"), facts.get("trips") or {}, facts.get("branches") or {}
+    each = {f"{count} of {loop}": str(count) for loop, count in trips.items()}
+    found: dict[str, object] = {"batch": str(batch) if batch else ""}
+    found["trips"] = ", ".join(each if len(set(each.values())) > 1 else dict.fromkeys(each.values()))
+    found |= {f"branch {name}": way for name, way in ways.items()}
     found |= {f"{name} fed": written(shape) for name, shape in fed.items() if shape is not None}
+    found["fetches"] = some(fetches)
     found |= {key: simulation.get(key) for key in SIMULATED}
     return {key: text for key, text in found.items() if isinstance(text, str) and text}
 
@@ -208,7 +219,15 @@ class _Reader:
         shapes = {
             name: tuple(shape) for name, shape in fed.items() if isinstance(shape, list) and all(map(is_whole, shape))
         }
-        return circumstances(fetches, shapes, self._table(top.get("simulation", {}), "simulation"))
+        return circumstances(fetches, shapes, self._table(top.get("simulation", {}), "simulation"), self._facts(step))
+
+    def _facts(self, step: Mapping[str, Any]) -> Mapping[str, Any]:
+        trips, ways = (self._table(step.get(key, {}), key) for key in ("trips", "branches"))
+        return {
+            "batch": None if step.get("batch") is None else self._number(step, "batch"),
+            "trips": {loop: self._number(trips, loop) for loop in trips},
+            "branches": {name: self._text(ways, name) for name in ways},
+        }
 
     def _unsized(self, top: Mapping[str, Any]) -> Unsized:
         """The file's tensors of unknown size; older versions do not say the op."""

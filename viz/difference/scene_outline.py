@@ -24,6 +24,7 @@ from viz.difference.outline import (
     PathPart,
     circumstances,
 )
+from viz.difference.step_facts import step_facts
 from viz.scene import Scene
 
 _KINDS: Mapping[int, str] = {
@@ -57,7 +58,9 @@ def outline(scene: Scene) -> Outline:
         devices=used,
         path=path_parts(scene),
         label=scene.label,
-        circumstances=circumstances(scene.step.fetches, figures.fed_shapes(scene), asdict(figures.simulation(scene))),
+        circumstances=circumstances(
+            scene.step.fetches, figures.fed_shapes(scene), asdict(figures.simulation(scene)), step_facts(scene)
+        ),
         unsized=figures.unsized(scene),
         taking_part=frozenset(graph.names[row] for row in np.flatnonzero(figures.taking_part(scene)).tolist()),
     )

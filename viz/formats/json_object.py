@@ -18,6 +18,7 @@ from viz import figures, training_figures, what_if
 from viz.difference import trainings
 from viz.difference.difference import as_json, difference
 from viz.difference.scene_outline import link_bytes, path_parts
+from viz.difference.step_facts import step_facts
 from viz.difference.trainings import TrainingDifference, training_difference
 from viz.scene import Scene, Trained
 
@@ -46,6 +47,7 @@ def record(scene: Scene) -> Mapping[str, Any]:
             "fetches": list(step.fetches),
             "nodes": int(np.count_nonzero(step.runs)),
             "of": len(graph),
+            **step_facts(scene),
         },
         "cluster": {
             "name": cluster.name,
