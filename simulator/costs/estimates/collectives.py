@@ -220,8 +220,9 @@ def _notes_on(priced: Sequence[str], bare: Sequence[str]) -> list[str]:
     notes = []
     if priced:
         notes.append(
-            "collectives take as long as a ring over the links of their members; they wait for no other member here, "
-            f"and their bytes take no link from transfers: {by_count(Counter(priced))}"
+            "collectives take as long as a ring over the links of their members, which a training's bottleneck takes "
+            "for work of the device; they wait for no other member here, and their bytes take no link from transfers: "
+            f"{by_count(Counter(priced))}"
         )
     if bare:
         notes.append(
