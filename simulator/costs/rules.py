@@ -524,7 +524,7 @@ HANDED_OVER: tuple[tuple[str, str], ...] = (
 HOST: tuple[CoreRow, ...] = (
     # linear algebra: per operation of the row in ARITHMETIC, in float32. The figures lie between those of one matrix of
     # 300 and of 600 rows, by the processor time of a session with one thread (2026-11-27), and within 40 % of either.
-    # A smaller matrix takes longer per operation, of 100 rows up to 4 times.
+    # A smaller matrix takes longer per operation, of 100 rows up to 6 times.
     (of_core(500, (12, svd), (95, singular_values)), matrices_in, sized, "Svd BatchSvd"),
     (of_core(500, (17, self_adjoint_eigen), (62, cubic(4, 3))), matrices_in, sized,
      "SelfAdjointEig SelfAdjointEigV2 BatchSelfAdjointEig BatchSelfAdjointEigV2"),
