@@ -22,7 +22,6 @@ from simulator.graph import ops
 from simulator.graph.graph import Shape
 from simulator.graph.op_classes import COLLECTIVES, calling
 from simulator.graph.step import exchange
-from simulator.shapes.unknown import Unsized, unsized_of
 from simulator.shapes.unknown import unknown_shapes as shapes_unknown
 from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
@@ -257,11 +256,6 @@ def fallbacks(scene: Scene) -> list[tuple[str, int]]:
 def unknown_shapes(scene: Scene) -> list[tuple[str, int]]:
     """Op -> number of its outputs of unknown size that another op reads, the most first."""
     return list(shapes_unknown(scene.graph, scene.step).items())
-
-
-def unsized(scene: Scene) -> Unsized:
-    """The tensors of the step whose size is unknown; times and sizes are lower bounds then."""
-    return unsized_of(scene.graph, scene.step)
 
 
 def collectives(scene: Scene) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from simulator.assignment import Assignment
@@ -98,8 +99,13 @@ class Scene(Drawn):
     label: str = ""  # a name of the run for sentences; "": by algorithm and cluster
 
     def __repr__(self) -> str:
-        took = f"a step takes {unsized_of(self.graph, self.step).least}{show_nanos(self.trace.makespan)}"
+        took = f"a step takes {self.unsized.least}{show_nanos(self.trace.makespan)}"
         return repr_of(self, self.title, f"on {self.cluster.name}", f"placed by {self.assignment.used}", took)
+
+    @cached_property
+    def unsized(self) -> Unsized:
+        """The tensors of the step whose size is unknown; times and sizes are lower bounds where there are some."""
+        return unsized_of(self.graph, self.step)
 
     @property
     def bounded(self) -> str:

@@ -71,7 +71,7 @@ def _lines(scene: Scene, written: Sequence[str]) -> Iterator[_Line]:
     yield _Line(3 if trained is None else 10, _step_line(scene))
     yield _Line(4 if trained is None else 10, _cluster_line(scene))
     yield _Line(1 if trained is None else 9, _makespan_line(scene))
-    yield _Line(2, figures.unsized(scene).cure if trained is None else "")
+    yield _Line(2, scene.unsized.cure if trained is None else "")
     yield from _difference_lines(scene)
     yield _Line(2, "" if scene.refined is None else scene.refined.sentence())
     yield _Line(2, "" if scene.pipelined is None else f"Pipeline: {scene.pipelined.sentence()}.")
@@ -112,7 +112,7 @@ def _makespan_line(scene: Scene) -> str:
     kept = counts(scene)["kept_calls"]
     calls = f", without the bodies of {counted(kept, 'call')}" if kept else ""
     whose = "One step" if scene.training is None else f"One step of {_client(scene.training)} alone"
-    unsized = figures.unsized(scene)
+    unsized = scene.unsized
     if unsized.tensors:
         return f"{whose} takes {unsized.least}{show_nanos(scene.trace.makespan)}{calls}: {unsized.words}."
     return f"{whose} takes {show_nanos(scene.trace.makespan)}{_interval(scene)}{calls}, {_optimum(scene)}."
@@ -190,7 +190,7 @@ def _memory_line(scene: Scene) -> str:
         return ""
     row = max(rows, key=lambda row: row.fullness)  # the first of equals
     full = "Out of memory" if row.peak_bytes > row.capacity_bytes else "Fullest memory"
-    unsized = figures.unsized(scene)
+    unsized = scene.unsized
     held = f"{unsized.least or 'at most '}{show_bytes(row.peak_bytes)} of {show_bytes(row.capacity_bytes)}"
     peak = " at its peak" if unsized.tensors else ""
     return f"{full}: {scene.cluster.devices[row.device].short} holds {held}{peak}."
@@ -207,7 +207,7 @@ def _transfers_line(scene: Scene) -> str:
 
 
 def _moved_bytes(scene: Scene) -> str:
-    return f"{figures.unsized(scene).least}{show_bytes(figures.moved_bytes(scene))}"
+    return f"{scene.unsized.least}{show_bytes(figures.moved_bytes(scene))}"
 
 
 def _size(nbytes: int) -> str:
@@ -413,7 +413,7 @@ def _simulation(scene: Scene) -> str:
 
 
 def _time(scene: Scene) -> str:
-    unsized = figures.unsized(scene)
+    unsized = scene.unsized
     bound = f": {unsized.sentences}" if unsized.tensors else f", {_optimum(scene)}"
     trained = scene.training
     whose = "" if trained is None else f"; the lines up to the training are one step of {_client(trained)} alone"
@@ -424,7 +424,7 @@ def _time(scene: Scene) -> str:
 
 def _devices(scene: Scene) -> list[str]:
     """A line for each device that runs or holds something, the busiest if there are many."""
-    cluster, least = scene.cluster, figures.unsized(scene).least
+    cluster, least = scene.cluster, scene.unsized.least
     used = [row for row in figures.devices(scene) if row.busy_ns or row.peak_bytes]
     shown = sorted(used, key=lambda row: (-row.busy_ns, row.device))[:MOST_DEVICES]
     width = max((len(cluster.devices[row.device].short) for row in shown), default=0)

@@ -25,7 +25,6 @@ from simulator.partitioning.partitions import Partitions
 from simulator.progress import Say, silent
 from simulator.training.recognition.batch import batch_of
 from simulator.wording import counted
-from viz import figures
 from viz.command.ingredients import Ingredients, changed_inputs, repriced
 from viz.command.one_step import placed, simulated
 from viz.command.request import Request
@@ -56,7 +55,7 @@ def what_if(request: Request, given: Ingredients, scene: Scene, say: Say) -> Wha
         say(f"what if: {change.what} {change.after}")
         rows.append(_row(change, given, scene))
     assert request.what_if is not None
-    return ranked(int(scene.trace.makespan), request.what_if, rows, _notes(scene), figures.unsized(scene))
+    return ranked(int(scene.trace.makespan), request.what_if, rows, _notes(scene), scene.unsized)
 
 
 def changes(request: Request, given: Ingredients) -> Iterator[WhatIfChange]:

@@ -61,7 +61,7 @@ def outline(scene: Scene) -> Outline:
         circumstances=circumstances(
             scene.step.fetches, figures.fed_shapes(scene), asdict(figures.simulation(scene)), step_facts(scene)
         ),
-        unsized=figures.unsized(scene),
+        unsized=scene.unsized,
         taking_part=frozenset(graph.names[row] for row in np.flatnonzero(figures.taking_part(scene)).tolist()),
     )
 

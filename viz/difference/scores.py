@@ -88,7 +88,7 @@ def score(scene: Scene) -> Score:
         shown=(both[0].short, both[1].short),
         full="" if full is None else str(full),
         check=scene.check,
-        unsized=figures.unsized(scene),
+        unsized=scene.unsized,
     )
 
 

@@ -29,7 +29,7 @@ _OBSERVED = ("tensorflow", "machine", "tensors", "feeds", "synthetic", "step_ns"
 def record(scene: Scene) -> Mapping[str, Any]:
     """The JSON object of a scene; every figure is an integer in the unit of its name. Any: JSON."""
     graph, step, cluster = scene.graph, scene.step, scene.cluster
-    unsized = figures.unsized(scene)
+    unsized = scene.unsized
     return {
         "format": FORMAT,
         "simviz": __version__,

@@ -292,7 +292,7 @@ def _summary(scene: Scene) -> Json:
     step = scene.step
     return {
         "makespan_ns": scene.trace.makespan,
-        "unsized": _unsized(figures.unsized(scene)),
+        "unsized": _unsized(scene.unsized),
         "lower_bound_ns": scene.bound.ns,
         "lower_bound_by": scene.bound.why + scene.bounded,
         "moved_bytes": figures.moved_bytes(scene),
