@@ -1,4 +1,4 @@
-"""The library is the command: README's seven lines, `viz.run` and the command's JSON agree on every kind of graph."""
+"""The library is the command: the lines of docs/walk.md, `viz.run` and the command agree on every kind of graph."""
 
 import base64
 import contextlib
@@ -45,12 +45,12 @@ def command(*arguments: str) -> dict[str, Any]:
 
 
 def seven_lines(source: object, cluster: str | None = None, **how: Any) -> int:
-    """README's lines; the makespan."""
+    """The lines of docs/walk.md; the makespan."""
     graph = load(source, **how)
     step = choose_step(graph, feeds=tuple(how.get("feeds", ())))
     on = default_cluster(graph) if cluster is None else load_cluster(cluster)
     costs = estimate(graph, on)
-    assignment = place(graph, on, costs, step=step, algorithm="whitepaper")
+    assignment = place(graph, on, costs, step=step)
     return simulate(partition(graph, assignment, on, step=step), on, costs).makespan
 
 
