@@ -100,14 +100,17 @@ function scalingCard(training) {
   const examples = training.scaling.every((row) => row[3] !== null);
   const rows = training.scaling.map(([workers, rate, half, per_s]) => ({ workers, rate: examples ? per_s : rate, half }));
   const number = (value) => (value === null ? "?" : training.unsized.most + showFigure(value));
-  const lines = training.scaling.map(([workers, rate, half, per_s, efficiency, link, share]) => [
-    [String(workers), number(rate), number(per_s), efficiency === null ? "?" : showShare(efficiency), link ? `${link} ${showShare(share)}` : ""], null,
+  const lines = training.scaling.map(([workers, rate, half, per_s, efficiency, link]) => [
+    [String(workers), number(rate), number(per_s), efficiency === null ? "?" : showShare(efficiency)], null,
     `${plural(workers, "worker")}${half === null ? "" : `, ± ${showShare(half)}`}${link ? `; busiest link ${link}` : ""}`,
   ]);
+  const linked = training.scaling.filter((row) => row[5]); // a table of their own, as names of links are long
+  const links = linked.map(([workers, , , , , link, share]) => [[String(workers), link, showShare(share)], null]);
   return card(
     `Scaling: ${examples ? "examples" : "steps"} per second over workers; dashed: perfect scaling from the first`,
     scalingChart(rows),
-    wrapping(table(["workers", "steps/s#", "examples/s#", "efficiency#", "busiest link"], ["15%"], lines)),
+    table(["workers", "steps/s#", "examples/s#", "efficiency#"], [], lines),
+    links.length ? wrapping(table(["workers", "busiest link", "busy#"], ["24%"], links)) : "",
   );
 }
 
