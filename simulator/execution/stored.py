@@ -86,7 +86,10 @@ class _Storing:
         rows: list[int],
         found: Stored,
     ) -> None:
-        self.ops, self.tensor_of, self.forwards, self.rows, self.found = ops, tensor_of, forwards, rows, found
+        self.ops, self.tensor_of, self.rows, self.found = ops, tensor_of, rows, found
+        self.passed = np.where(forwards >= 0, forwards, np.arange(len(forwards)))  # whose buffer each tensor is
+        while ((further := self.passed[self.passed]) != self.passed).any():  # a list may go round a loop for long
+            self.passed = further
         self.tensor_op = columns.tensor_op
         wanted = np.zeros(len(ops.kind), bool)
         wanted[rows] = True
@@ -139,9 +142,7 @@ class _Storing:
 
     def _passed(self, tensor: int) -> int:
         """The tensor whose buffer it is, as ops pass it on."""
-        while self.forwards[tensor] >= 0:
-            tensor = int(self.forwards[tensor])
-        return tensor
+        return int(self.passed[tensor])
 
     def _root(self, tensor: int) -> int:
         """The list that a tensor is, as a push or another maker put it out: a pop's older list is that of a push."""
