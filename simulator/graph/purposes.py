@@ -12,6 +12,8 @@ from typing import TypeAlias
 import numpy as np
 
 from simulator.columns import Flags, flags
+from simulator.graph.captured import captures
+from simulator.graph.dataflow import readers
 from simulator.graph.graph import Graph
 from simulator.graph.messages import Proto
 from simulator.graph.op_classes import functions_of
@@ -98,23 +100,26 @@ def computes(graph: Graph, candidates: list[int]) -> list[int]:
     return [row for row in candidates if not side[row]]
 
 
-def returned_after_updates(graph: Graph, ends: list[int]) -> list[int]:
-    """The values among these sinks that wait for all updates of variables; [] where some update is waited for by none.
+def returned(graph: Graph, ends: list[int]) -> list[int]:
+    """The values among these sinks that a traced function returns; [] where nothing tells them from other sinks.
 
-    A traced function returns an Identity of each result, with a control input for all that changes state
-    (tensorflow/python/framework/auto_control_deps.py). Other sinks of its body never run.
+    The function returns an Identity of each result, with a control input for all that changes state or reads it
+    (tensorflow/python/framework/auto_control_deps.py). Other sinks of its body never run. So these wait for all updates
+    of variables. Where a function that captures variables updates none, they wait for all reads that an op uses.
     """
     side = _side_work(graph)
-    updates = [row for row in np.flatnonzero(_kinds(graph, _WRITE)).tolist() if not side[row]]
+    awaited = [row for row in np.flatnonzero(_kinds(graph, _WRITE)).tolist() if not side[row]]
+    if not awaited and captures(graph):
+        awaited = [row for row, op in enumerate(graph.ops) if op == "ReadVariableOp" and readers(graph, row)]
     waiting: dict[tuple[int, ...], list[int]] = {}
     for row in ends:
         edges = range(graph.in_ptr[row], graph.in_ptr[row + 1])
         control = tuple(int(graph.edge_src[edge]) for edge in edges if graph.edge_tensor[edge] < 0)
         if graph.ops[row] == "Identity" and control:
             waiting.setdefault(control, []).append(row)
-    if not updates or len(waiting) > _GROUPS:
+    if not awaited or len(waiting) > _GROUPS:
         return []
-    return sorted(row for rows in waiting.values() if fan_in(graph, rows[:1])[updates].all() for row in rows)
+    return sorted(row for rows in waiting.values() if fan_in(graph, rows[:1])[awaited].all() for row in rows)
 
 
 def _kinds(graph: Graph, pattern: re.Pattern[str]) -> Flags:

@@ -14,7 +14,7 @@ from simulator.columns import Flags, Ids, flags, ids, positions
 from simulator.errors import GraphError
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
-from simulator.graph.purposes import apply_nodes, computes, filling_nodes, returned_after_updates
+from simulator.graph.purposes import apply_nodes, computes, filling_nodes, returned
 from simulator.graph.set_cover import smallest_cover
 from simulator.graph.traversal import PLACEHOLDERS, fan_in, fan_out, sinks
 from simulator.wording import counted, repr_of, some
@@ -56,7 +56,8 @@ def choose_step(
     2. the smallest set of sinks whose fan-in holds every optimizer update (Apply op), in called functions too;
        both with the fewest sinks that fill the accumulators from which gradients are taken;
     3. a signature: `serving_default`, else the first by name;
-    4. what a traced function returns after all its updates of variables, made of plain ops as Keras's optimizers are;
+    4. what a traced function returns after all its updates of variables, made of plain ops as Keras's optimizers are,
+       or after all reads of the variables that it captures;
     5. all sinks that are not initialisers, savers, readiness checks, queue runners, summaries or leftovers; where
        calls were expanded, the sinks before that, as sinks inside a body are not asked for;
     6. all sinks.
@@ -113,10 +114,10 @@ def _default(graph: Graph, feeds: Sequence[str]) -> Step:
         chosen = SERVING if SERVING in named else named[0]
         return _signature(graph, feeds, chosen, f"no train op: the signature {chosen!r}")
     ends = sorted(graph.index[name] for name in graph.ends if name in graph.index) or sinks(graph)
-    returned = returned_after_updates(graph, ends)
-    if returned:
-        rule = "no train op: what waits for all updates of variables, as what a traced function returns"
-        return _step(graph, feeds, _fetched(graph, returned), rule)
+    results = returned(graph, ends)
+    if results:
+        rule = "no train op: what waits for all updates or reads of variables, as what a traced function returns"
+        return _step(graph, feeds, _fetched(graph, results), rule)
     working = computes(graph, ends)
     if working:
         left_out = len(ends) - len(working)

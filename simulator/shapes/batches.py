@@ -22,12 +22,12 @@ from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.op_classes import LOSSES, MERGES, SWITCHES
 from simulator.shapes.dims import SYMBOLS, as_dim
 from simulator.shapes.origins import ELEMENT, ROWS, SINGLE, FileNumber, Origins, Traced, form_of
-from simulator.shapes.propagation import EDGE, Inferred, data_inputs, edge_tensors, infer
+from simulator.shapes.propagation import DEQUEUES_MANY, EDGE, Inferred, data_inputs, edge_tensors, infer
 from simulator.shapes.rules import PASSING
 from simulator.shapes.sparse import SparsePlaceholders, sparse_placeholders
 from simulator.wording import counted, some
 
-_MANY = frozenset(("QueueDequeueMany", "QueueDequeueManyV2", "ParseExample", "ParseExampleV2"))
+_MANY = DEQUEUES_MANY | {"ParseExample", "ParseExampleV2"}
 _IMAGES = frozenset(("Conv2D", "Conv3D", "DepthwiseConv2dNative", "MaxPool", "AvgPool", "_FusedConv2D"))
 _RANDOM = ("Random", "TruncatedNormal", "StatelessRandom", "StatelessTruncated")
 _MOST_SIDE = 2**63 - 1  # of a shape in a file

@@ -36,8 +36,11 @@ from simulator.shapes.site import (
 
 ARGUMENTS = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "_Arg"))  # of a graph or a function
 ITERATORS = frozenset(("IteratorGetNext", "IteratorGetNextSync"))
-EDGE = ARGUMENTS | ITERATORS | {"QueueDequeue", "QueueDequeueV2", "QueueDequeueUpTo", "QueueDequeueUpToV2"}
+EDGE = ARGUMENTS | ITERATORS | {"QueueDequeue", "QueueDequeueV2"}
 """Ops that bring examples into a graph, a row each; no other node says how many."""
+DEQUEUES_MANY = frozenset(("QueueDequeueMany", "QueueDequeueManyV2", "QueueDequeueUpTo", "QueueDequeueUpToV2"))
+"""Ops that take as many examples from a queue as an input says; the batch, where it is not known beforehand."""
+_BATCHED = EDGE | DEQUEUES_MANY
 
 LEGACY_PRODUCER = 21  # until then a placeholder's scalar shape says "unknown" (tensorflow/core/ops/array_ops.cc)
 _COUNTS = frozenset((INT32, INT64))  # types of tensors that may hold sizes
@@ -408,7 +411,7 @@ class _Propagation:
                     _, value, handle = self.handed[tensor]
             else:
                 shape = self._believing(tensor, shape)
-                if self.batch is not None and shape and shape[0] < 0 and self.graph.ops[node] in EDGE:
+                if self.batch is not None and shape and shape[0] < 0 and self.graph.ops[node] in _BATCHED:
                     shape = (self.batch, *shape[1:])
                     self.batched.add(tensor)
                 if tensor in self.asked:

@@ -344,7 +344,25 @@ def test_what_a_traced_function_returns_after_its_updates_is_the_step() -> None:
     step = choose_step(graph)
     assert step.fetches == ("out0:0", "out1:0")
     assert ran(graph, step) == set(graph.names) - {"taped", "w", "steps", "x"}
-    assert step.rule.startswith("no train op: what waits for all updates of variables")
+    assert step.rule.startswith("no train op: what waits for all updates")
+
+
+def test_what_a_traced_function_returns_after_its_reads_is_the_step() -> None:
+    """A function that updates nothing, of which a recurrent layer left a sink and an unused read behind."""
+    made = Rows()
+    for name in ("w", "unused"):
+        made.add(name, "Placeholder", dtype=type_attr(20))
+    float_node(made, "x", "Placeholder")
+    for name in ("w", "unused"):
+        made.add(f"{name}/read", "ReadVariableOp", [name], dtype=type_attr())
+    float_node(made, "product", "Mul", ["w/read", "x"])
+    float_node(made, "last", "Identity", ["product"])
+    made.add("reads", "NoOp", ["^w/read"])
+    float_node(made, "out", "Identity", ["product", "^reads"])
+    graph = made.built()
+    step = choose_step(graph)
+    assert step.fetches == ("out:0",)
+    assert ran(graph, step) == {"w/read", "product", "reads", "out"}
 
 
 @pytest.mark.parametrize(("returns", "behind"), [(0, ("^update", "^count")), (1, ("^count",)), (9, ("^update",))])

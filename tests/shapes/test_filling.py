@@ -300,6 +300,24 @@ def test_what_a_pipeline_hands_out_gets_the_batch_too() -> None:
     assert got.tensor_shape[:2] == ((6, 9), (6,))
 
 
+@pytest.mark.parametrize("op", ["QueueDequeueManyV2", "QueueDequeueUpToV2"])
+@pytest.mark.parametrize("said", [True, False])
+def test_as_many_examples_are_taken_from_a_queue_as_its_op_says_and_else_the_batch(op: str, said: bool) -> None:
+    made = Rows()
+    made.add("queue", "FIFOQueueV2", shapes=AttrValue(list={"shape": [{"dim": [{"size": 9}]}]}))
+    if said:
+        count = AttrValue(tensor={"dtype": 3, "int_val": [32], "tensor_shape": {}})
+        made.add("count", "Const", dtype=type_attr(3), value=count)
+    else:
+        made.add("count", "Placeholder", dtype=type_attr(3), shape=shape_attr())
+    made.add("taken", op, ["queue", "count"], component_types=types_attr(1), _output_shapes=shapes_attr((-1, 9)))
+    made.add("w", "Const", dtype=type_attr(), _output_shapes=shapes_attr((9, 4)))
+    made.add("end", "MatMul", ["taken", "w"], T=type_attr(), _output_shapes=shapes_attr((-1, 4)))
+    graph = made.built(producer=1882)
+    assert shape(with_shapes(graph), "end") == (32 if said else 1, 4)
+    assert shape(with_shapes(graph, batch=64), "end") == (64, 4)
+
+
 def test_without_shapes_in_the_file_what_declares_one_has_it() -> None:
     made = Rows()
     made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(-1, 3))

@@ -121,8 +121,8 @@ def dequeued(site: Site) -> Outputs:
 
 
 def dequeued_many(site: Site) -> Outputs:
-    """QueueDequeueMany: as many elements as the second input says; QueueDequeueUpTo may give fewer."""
-    rows = site.fresh() if "UpTo" in site.op else site.single(1)
+    """QueueDequeueMany: as many elements as the second input says; QueueDequeueUpTo gives fewer when a queue ends."""
+    rows = site.single(1)
     return [None if shape is None else (rows, *shape) for shape in _components(site)]
 
 
