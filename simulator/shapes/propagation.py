@@ -517,7 +517,7 @@ class _Propagation:
             for slot in slots:
                 if -len(taken) <= slot < len(taken):
                     follow(node, taken[slot])
-        pushed = [inputs[node][1] for node, op in enumerate(graph.ops) if op in PUSHES and len(inputs[node]) > 1]
+        pushed = [inputs[node][slot] for node, slot in _pushes(graph) if len(inputs[node]) > slot]
         source = graph.tensor_node.tolist()
         while pending:
             tensor = pending.pop()
@@ -547,6 +547,11 @@ def data_inputs(graph: Graph) -> list[list[int]]:
     for node in controls:
         made[node] = [one for one in made[node] if one >= 0]
     return made
+
+
+def _pushes(graph: Graph) -> list[tuple[int, int]]:
+    """The nodes that put in what others take out, and the slot of what they put in."""
+    return [(node, PUSHES[op]) for node, op in enumerate(graph.ops) if op in PUSHES]
 
 
 def edge_tensors(graph: Graph) -> list[int]:

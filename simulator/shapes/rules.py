@@ -514,11 +514,13 @@ _TABLES: tuple[Row, ...] = (
 )
 
 _DATASET: tuple[Row, ...] = (
-    (s.iterated, "", "IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard "
-     "OptionalGetValue"),
+    (s.iterated, "", "IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard"),
     (s.iterated, "", "ReduceDataset DatasetToSingleElement"),
     (e.vector, "", "SerializeIterator"),
-    (e.scalar, "", "OptionalFromValue OptionalNone OptionalHasValue"),
+    (s.optional, "", "OptionalFromValue"),
+    (s.optional_none, "", "OptionalNone"),
+    (s.unwrapped, "", "OptionalGetValue"),
+    (e.scalar, "", "OptionalHasValue"),
     (e.scalar, "", "IteratorV2 Iterator OneShotIterator AnonymousIterator IteratorFromStringHandle "
      "IteratorFromStringHandleV2 IteratorToStringHandle"),
     (e.scalar, "",
@@ -712,7 +714,7 @@ _VALUES: tuple[tuple[ValueRule, str], ...] = (
     (v.size, "Size"),
     (v.variable_shape, "VariableShape"),
     (v.array_size, "TensorArraySizeV3 TensorListLength"),
-    (v.popped, "StackPop StackPopV2 TensorListPopBack"),
+    (v.popped, "StackPop StackPopV2 TensorListPopBack OptionalGetValue"),
     (v.const, "Const HostConst"),
     (v.unary, " ".join(v.ONE)),
     (v.binary, " ".join(v.TWO)),
@@ -765,15 +767,17 @@ PASSING = frozenset({*ENTERS, *EXITS, *NEXT_ITERATIONS, *SWITCHES, "Identity", "
 OF_SHAPES = frozenset({"Shape", "ShapeN", "Rank", "Size", "VariableShape", "TensorArraySizeV3", "TensorListLength"})
 """Ops whose values depend on the shapes of their inputs alone."""
 
-POPS = frozenset({"StackPop", "StackPopV2", "TensorListPopBack"})
-PUSHES = frozenset({"StackPush", "StackPushV2", "TensorListPushBack"})
-"""Ops that put in what others take out: the values of their second inputs."""
+POPS = frozenset({"StackPop", "StackPopV2", "TensorListPopBack", "OptionalGetValue"})
+PUSHES: Mapping[str, int] = MappingProxyType(
+    {"StackPush": 1, "StackPushV2": 1, "TensorListPushBack": 1, "OptionalFromValue": 0}
+)
+"""Ops that put in what others take out: the value of the input in that slot."""
 
 _PUTTING = (s.enqueued, s.enqueued_many, s.staged, s.array_written, s.array_scattered, s.array_split)
 _TAKING = (s.dequeued, s.dequeued_many, s.unstaged, s.array_read, s.array_gathered, s.array_joined)
 
 
-PUTS = PUSHES | {op for rule, _, ops in _FLOW_OF_DATA if rule in _PUTTING for op in ops.split()}
+PUTS = PUSHES.keys() | {op for rule, _, ops in _FLOW_OF_DATA if rule in _PUTTING for op in ops.split()}
 TAKES = POPS | {op for rule, _, ops in _FLOW_OF_DATA if rule in _TAKING for op in ops.split()}
 """Ops that put in, and ops that take out what others put in: no edge leads from the one to the other."""
 

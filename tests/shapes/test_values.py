@@ -156,6 +156,44 @@ def test_the_elements_of_a_list_of_lists_are_followed() -> None:
     assert shape_of(with_shapes(made.built(producer=1882)), "found:1") == (4, 6)
 
 
+def test_a_shape_that_a_loop_keeps_in_a_list_is_known_when_it_is_taken_out() -> None:
+    """As a recurrent layer keeps the shapes of its sums: of an empty list of vectors, nothing is known yet."""
+    made, of_shapes = Rows(), {"element_dtype": type_attr(INT32)}
+    made.add("pair", "Const", dtype=type_attr(INT32), value=vector(2))
+    made.add("sum", "Placeholder", dtype=type_attr(), shape=shape_attr(3, 64))
+    made.add("rank", "Shape", ["sum"], T=type_attr(), out_type=type_attr(INT32))
+    made.add("empty", "EmptyTensorList", ["pair", "pair"], shape_type=type_attr(INT32), **of_shapes)
+    made.add("more", "Placeholder", dtype=type_attr(10), shape=shape_attr())
+    made.add("enter", "Enter", ["empty"], T=type_attr(VARIANT), frame_name=AttrValue(s=b"loop"))
+    made.add("merge", "Merge", ["enter", "next"], T=type_attr(VARIANT), N=number(2))
+    made.add("cond", "LoopCond", ["more"])
+    made.add("switch", "Switch", ["merge", "cond"], T=type_attr(VARIANT))
+    made.add("push", "TensorListPushBack", ["switch:1", "rank"], **of_shapes)
+    made.add("next", "NextIteration", ["push"], T=type_attr(VARIANT))
+    made.add("exit", "Exit", ["switch"], T=type_attr(VARIANT))
+    made.add("pop", "TensorListPopBack", ["exit", "pair"], **of_shapes)
+    made.add("axes", "BroadcastGradientArgs", ["pop:1", "rank"], T=type_attr(INT32))
+    made.add("end", "Identity", ["axes"], T=type_attr(INT32))
+    assert shape_of(with_shapes(made.built(producer=1882)), "axes") == (0,)
+
+
+@pytest.mark.parametrize("taken", [0, 1])
+def test_what_a_branch_wraps_for_its_gradient_is_known_when_it_is_unwrapped(taken: int) -> None:
+    """As `tf.cond` keeps what the gradient of a branch reads, and nothing in the other."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(5, 8))
+    made.add("which", "Placeholder", dtype=type_attr(10), shape=shape_attr())
+    made.add("switch", "Switch", ["x", "which"], T=type_attr())
+    wrapped = AttrValue(list={"type": [FLOAT]})
+    made.add("some", "OptionalFromValue", ["switch:1"], Toutput_types=wrapped)
+    made.add("none", "OptionalNone", ["^switch"])
+    made.add("merge", "Merge", ["some", "none"] if taken else ["none", "some"], T=type_attr(VARIANT), N=number(2))
+    shapes = AttrValue(list={"shape": [{"dim": [{"size": -1}, {"size": 8}]}]})
+    made.add("value", "OptionalGetValue", ["merge"], output_types=wrapped, output_shapes=shapes)
+    made.add("end", "Identity", ["value"], T=type_attr())
+    assert shape_of(with_shapes(made.built(producer=1882)), "value") == (5, 8)
+
+
 def test_the_conjugate_of_a_matrix_of_sparse_rows_is_one() -> None:
     made = Rows()
     made.add("dense", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 6))

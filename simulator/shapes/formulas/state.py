@@ -6,8 +6,7 @@ resource_variable_ops.cc, data_flow_ops.cc, list_ops.cc, dataset_ops.cc.
 
 from __future__ import annotations
 
-from simulator.graph.dtypes import VARIANT
-from simulator.shapes.dims import SYMBOLS, Dims, as_dim, is_open
+from simulator.shapes.dims import SYMBOLS, Dims, as_dim
 from simulator.shapes.site import Handle, Outputs, Rule, ShapeError, Site, either, either_handle, either_value
 
 HANDLE: Dims = ()  # a handle is a scalar
@@ -176,6 +175,31 @@ def accumulated(site: Site) -> Outputs:
     """AccumulatorTakeGradient: the shape that its accumulator declares."""
     handle = site.handle(0, "queue")
     return handle.shapes if handle is not None else (None,)
+
+
+def optional(site: Site) -> Outputs:
+    """OptionalFromValue: a handle of the only value that it wraps, as a branch does for its gradient."""
+    if len(site.shapes) == 1:
+        site.made[0] = Handle("optional", held=site.shape(0), value=site.value(0), inner=site.handles[0])
+    return ((),)
+
+
+def optional_none(site: Site) -> Outputs:
+    """OptionalNone: a handle of nothing, from a branch that was not taken."""
+    site.made[0] = Handle("optional")
+    return ((),)
+
+
+def unwrapped(site: Site) -> Outputs:
+    """OptionalGetValue: what is wrapped, of the declared shapes."""
+    handle, declared = site.handle(0, "optional"), site.listed("output_shapes")
+    if handle is None or len(declared) != 1:
+        return declared
+    if handle.held is False:
+        site.wait()
+    if handle.inner is not None:
+        site.made[0] = handle.inner
+    return (_joined(site, declared[0], _held(handle)),)
 
 
 def iterated(site: Site) -> Outputs:
@@ -358,15 +382,9 @@ def _of_list(site: Site, handle: Handle | None, slot: int | None) -> Dims:
     if handle is None:
         return asked
     shape = site.merged(handle.shapes[0] if handle.shapes else None, asked)
-    if handle.held is False and (is_open(shape) or _of_variants(site)):
+    if handle.held is False:
         site.wait()
     return _joined(site, shape, _held(handle))
-
-
-def _of_variants(site: Site) -> bool:
-    """Tell whether the elements of the list refer to something, such as further lists."""
-    value = site.attrs.get("element_dtype")
-    return value is not None and value.type == VARIANT
 
 
 def list_from_tensor(site: Site) -> Outputs:
