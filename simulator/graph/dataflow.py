@@ -8,6 +8,7 @@ import numpy as np
 
 from simulator.columns import Flags, flags
 from simulator.graph.graph import Graph
+from simulator.graph.op_classes import SWITCHES
 
 
 def values_in(graph: Graph, row: int) -> list[int]:
@@ -37,9 +38,15 @@ def readers(graph: Graph, row: int) -> list[int]:
 
 
 def depending_on(graph: Graph, rows: Iterable[int]) -> Flags:
-    """[N] the given nodes, and all whose values depend on theirs, through loops as well."""
+    """[N] the given nodes, and all whose values depend on theirs, through loops as well.
+
+    A Switch hands on its first input: its predicate says where that value goes, not what it is.
+    """
     first = graph.out_ptr.tolist()
-    targets = np.where(graph.edge_tensor >= 0, graph.edge_dst, -1)[graph.out_edge].tolist()
+    switches = [row for row, op in enumerate(graph.ops) if op in SWITCHES]
+    carries = graph.edge_tensor >= 0
+    carries[graph.in_ptr[switches] + 1] = False
+    targets = np.where(carries, graph.edge_dst, -1)[graph.out_edge].tolist()
     seen, pending = bytearray(len(graph)), list(rows)
     for row in pending:
         seen[row] = 1

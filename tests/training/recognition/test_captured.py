@@ -27,10 +27,11 @@ def assign(made: Rows, name: str, kind: str, handle: str, value: str, *controls:
     return made.add(name, f"Assign{kind}VariableOp", [handle, value, *controls], dtype=type_attr(dtype))
 
 
-def step(*, said: bool = True, saved: bool = False, ordered: bool = False) -> Graph:
+def step(*, said: bool = True, saved: bool = False, ordered: bool = False, scaled: bool = False) -> Graph:
     """m += (g - m) * a; s += (g * g - s) * a; w -= m * s; with a moving average of y and a count of steps.
 
-    All may be `saved` to a path that is fed; the count may be `ordered` after the update, as in TensorFlow 1.
+    All may be `saved` to a path that is fed; the count may be `ordered` after the update, as in TensorFlow 1. With a
+    `scaled` loss the update is a branch, taken if the gradient is finite.
     """
     made, shape = Rows(), (4, 2) if said else None
     made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(8, 4), _output_shapes=shapes_attr((8, 4)))
@@ -41,17 +42,23 @@ def step(*, said: bool = True, saved: bool = False, ordered: bool = False) -> Gr
     read(made, "w/read", "w", shape=shape)
     made.add("y", "MatMul", ["x", "w/read"], T=type_attr(), _output_shapes=shapes_attr((8, 2)))
     made.add("g", "MatMul", ["x", "y"], T=type_attr())
+    given = {name: name for name in ("g", "w", "m", "s")}
+    if scaled:
+        made.add("finite", "IsFinite", ["g"], T=type_attr())
+        for name in given:
+            made.add(f"{name}/switch", "Switch", [name, "finite"], T=type_attr(1 if name == "g" else RESOURCE))
+            given[name] = f"{name}/switch:1"
     updates = []
     for name in ("m", "s"):
         if name == "s":
-            made.add("g2", "Mul", ["g", "g"], T=type_attr())
-        read(made, f"{name}/read", name, shape=shape)
-        made.add(f"{name}/less", "Sub", ["g" if name == "m" else "g2", f"{name}/read"], T=type_attr())
+            made.add("g2", "Mul", [given["g"], given["g"]], T=type_attr())
+        read(made, f"{name}/read", given[name], shape=shape)
+        made.add(f"{name}/less", "Sub", [given["g"] if name == "m" else "g2", f"{name}/read"], T=type_attr())
         made.add(f"{name}/part", "Mul", [f"{name}/less", "a"], T=type_attr())
-        updates.append(assign(made, f"{name}/update", "Add", name, f"{name}/part", f"^{name}/read"))
-        read(made, f"{name}/now", name, f"^{name}/update", shape=shape)
+        updates.append(assign(made, f"{name}/update", "Add", given[name], f"{name}/part", f"^{name}/read"))
+        read(made, f"{name}/now", given[name], f"^{name}/update", shape=shape)
     made.add("change", "Mul", ["m/now", "s/now"], T=type_attr())
-    updates.append(assign(made, "w/update", "Sub", "w", "change", "^w/read"))
+    updates.append(assign(made, "w/update", "Sub", given["w"], "change", "^w/read"))
     read(made, "average/read", "average", shape=(8, 2))
     made.add("average/old", "Mul", ["average/read", "a"], T=type_attr())
     made.add("average/new", "Mul", ["y", "a"], T=type_attr())
@@ -95,6 +102,15 @@ def test_an_optimizer_of_plain_ops_has_one_gradient_and_slots_and_an_average_is_
     assert {graph.names[one]: graph.names[of] for one, of in found.slot_of.items()} == {"m": "w", "s": "w"}
     assert [graph.names[row] for row in found.counts] == ["count/update"]
     assert found.step.fetches == ("NoOp",)
+
+
+def test_a_branch_that_depends_on_examples_leaves_slots_what_they_are() -> None:
+    graph = with_variables(step(scaled=True))
+    found = anatomy(graph)
+    (gradient,) = found.gradients
+    assert graph.names[gradient.variable] == "w"
+    assert {graph.names[graph.edge_dst[edge]] for edge in gradient.values} == {"m/less", "g2"}
+    assert {graph.names[one]: graph.names[of] for one, of in found.slot_of.items()} == {"m": "w", "s": "w"}
 
 
 def test_an_update_is_made_where_its_variable_is() -> None:
