@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -60,6 +61,11 @@ class Model:
             cores=max(1, self.cores // parts),
             peaks=self.peaks.share(parts),
         )
+
+
+def model_of(kind: str) -> str:
+    """The model that a device is all or a part of: "cpu" of "cpu" and of "cpu/2"."""
+    return re.sub(r"/\d+$", "", kind)
 
 
 MODEL_KEYS = (

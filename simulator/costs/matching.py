@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.models import model_of
 from simulator.columns import ids
-from simulator.costs.estimate import estimate
 from simulator.costs.measured import ANYWHERE, MeasuredTimes, Sample
 from simulator.costs.table import MEASURED, CostTable
 from simulator.errors import ClusterError
@@ -58,22 +58,26 @@ def with_measured(
     """The estimate, with measured times where a measurement has them: by node name and device kind.
 
     The median of all times of a node on a kind counts, rounded up, over all measurements; TensorFlow writes one file
-    per step. A device that the cluster lacks stands for all kinds of its type. A copy that replication made takes its
-    original's time where it was not measured itself: each copy works on as many examples as the given graph. TensorFlow
-    adds numbers to names at run time. So a name that the graph lacks stands for the nodes of that op whose names differ
-    only in numbers.
+    per step. A model stands for its parts, too, the CPUs that share a host, where these have no times of their own. A
+    device that the cluster lacks stands for all kinds of its type. A copy that replication made takes its original's
+    time where it was not measured itself: each copy works on as many examples as the given graph. TensorFlow adds
+    numbers to names at run time. So a name that the graph lacks stands for the nodes of that op whose names differ only
+    in numbers.
 
     `described` is the measured cluster, where `cluster` has more or fewer tasks. Its kinds and devices are known, too,
     and an unused measurement is no error then.
 
-    A measurement adds no kernel to an op that has none. The notes count names that the graph lacks, and times on a type
-    of device that the cluster lacks. Raises ClusterError for an unknown kind, and for a measurement without any use: no
-    name is the graph's, or the cluster has no device of such a type.
+    A measurement adds no kernel to an op that has none. The notes count names that the graph lacks, times on a type of
+    device that the cluster lacks, and nodes that were measured on some kinds of a type and are estimated on others.
+    Raises ClusterError for an unknown kind, and for a measurement without any use: no name is the graph's, or the
+    cluster has no device of such a type.
     """
     given = [measurement] if isinstance(measurement, MeasuredTimes) else list(measurement)
     rows_of = _Names(graph)
-    times: _Times = {}
-    uses = [_gather(one, rows_of, costs, cluster, described or cluster, times) for one in given]
+    named: _Times = {}
+    of_models: _Times = {}
+    uses = [_gather(one, rows_of, costs, cluster, described or cluster, named, of_models) for one in given]
+    times = of_models | named
     for one in uses if described is None else ():
         _check_used(one, graph, cluster)
     run_ns, source = costs.run_ns.copy(), costs.source.copy()
@@ -88,33 +92,13 @@ def with_measured(
     _copy(run_ns, source, times, graph)
     run_ns.setflags(write=False)
     copied = int(np.count_nonzero(source == MEASURED)) - nodes
-    notes = _notes(uses, nodes, copied, graph, cluster, without_kernel)
+    notes = [*_notes(uses, nodes, copied, graph, cluster, without_kernel), *_partly_measured(times, costs, cluster)]
     errors = costs.errors
     if errors is not None:  # a measured time is taken as it is
         known = run_ns != costs.run_ns
         known[[node for node, _ in times], [column for _, column in times]] = True
         errors = replace(errors, relative=np.where(known, 0.0, errors.relative))
     return replace(costs, run_ns=run_ns, source=ids(source), notes=(*costs.notes, *notes), errors=errors)
-
-
-def for_other_batch(costs: CostTable, graph: Graph, measured: Graph, cluster: Cluster) -> CostTable:
-    """The costs with times that were measured on `measured` brought to the shapes of `graph`, another batch of it.
-
-    A time changes as the estimate of its node does, or of the node of which it is a copy. An op that only one of the
-    two graphs has keeps its time.
-    """
-    here, there = estimate(graph, cluster).run_ns, estimate(measured, cluster).run_ns
-    run_ns = costs.run_ns.copy()
-    for row in np.flatnonzero(costs.source == MEASURED).tolist():
-        name = graph.names[row]
-        at = measured.index.get(graph.copies.get(name, name))
-        if at is None:
-            continue
-        part = np.where((there[at] > 0) & (here[row] >= 0), here[row] / np.maximum(there[at], 1), 1.0)
-        own = run_ns[row] != here[row]  # another kind of device may have kept its estimate
-        run_ns[row] = np.where(own & (run_ns[row] >= 0), np.rint(run_ns[row] * part), run_ns[row])
-    run_ns.setflags(write=False)
-    return replace(costs, run_ns=run_ns)
 
 
 class _Names:
@@ -143,16 +127,22 @@ def _gather(
     costs: CostTable,
     cluster: Cluster,
     described: Cluster,
-    times: _Times,
+    named: _Times,
+    of_models: _Times,
 ) -> _FileUse:
-    """Add a file's samples to the times by node and column."""
-    places: dict[str, tuple[int, ...]] = {}
+    """Add a file's samples to the times of the kinds that it names, and of parts of the models that it names."""
+    places: dict[str, tuple[tuple[_Times, int], ...]] = {}
     models = [next(device for device in cluster.devices if device.kind == kind) for kind in costs.kinds]
     file = _FileUse(measurement.source, measurement.form)
     for sample in measurement.samples:
         columns = places.get(sample.where)
         if columns is None:
-            columns = places[sample.where] = _columns(sample, measurement, described, costs.kinds)
+            kinds = _kinds(sample, measurement, described)
+            columns = places[sample.where] = tuple(
+                (named if kind in kinds else of_models, column)
+                for column, kind in enumerate(costs.kinds)
+                if kind in kinds or model_of(kind) == sample.where
+            )
         rows = names.rows(sample)
         if not sample.node.startswith("_") or rows:  # the session's own: _SOURCE, _arg_x_0_0
             file.names[sample.node] = bool(rows)
@@ -160,7 +150,7 @@ def _gather(
             file.ops[sample.node] = names.graph.ops[rows[0]] == sample.op
         if rows and not columns:
             file.elsewhere[sample.where] += 1
-        for column in columns:
+        for times, column in columns:
             for row in rows:
                 took = models[column].op_ns(sample.ns) if sample.kernels_only else sample.ns
                 times.setdefault((row, column), []).append(took)
@@ -222,28 +212,28 @@ def _copy(run_ns: npt.NDArray[np.int64], source: npt.NDArray[np.int32], times: _
                 source[row] = MEASURED
 
 
-def _columns(sample: Sample, measurement: MeasuredTimes, described: Cluster, kinds: Sequence[str]) -> tuple[int, ...]:
-    """The kinds of a sample's device, as columns of the cost table; none where only `described` has them."""
+def _kinds(sample: Sample, measurement: MeasuredTimes, described: Cluster) -> set[str]:
+    """The kinds of a sample's device; none of a model that the cluster has in parts alone."""
     types = {device.kind: device.type for device in described.devices}
     named = _TYPE.search(sample.where)
     wanted = named[1].upper() if named else sample.where.upper()
     row = described.index.get(sample.where)
     if sample.where == ANYWHERE:
-        meant = set(types)
-    elif sample.where in types:
-        meant = {sample.where}
-    elif row is not None:
-        meant = {described.devices[row].kind}
-    elif wanted in ("CPU", "GPU"):
-        meant = {kind for kind, its in types.items() if its == wanted}
-    else:
-        where = f"{measurement.source}, line {sample.line}" if sample.line else measurement.source
-        raise ClusterError(
-            f"{where}: {described.name} has no device kind {sample.where[:80]!r}.{near(sample.where, described.kinds)} "
-            f"It has {some(described.kinds)}; CPU and GPU stand for all kinds of that type",
-            line=sample.line or None,
-        )
-    return tuple(column for column, kind in enumerate(kinds) if kind in meant)
+        return set(types)
+    if sample.where in types:
+        return {sample.where}
+    if row is not None:
+        return {described.devices[row].kind}
+    if any(model_of(kind) == sample.where for kind in types):
+        return set()
+    if wanted in ("CPU", "GPU"):
+        return {kind for kind, its in types.items() if its == wanted}
+    where = f"{measurement.source}, line {sample.line}" if sample.line else measurement.source
+    raise ClusterError(
+        f"{where}: {described.name} has no device kind {sample.where[:80]!r}.{near(sample.where, described.kinds)} "
+        f"It has {some(described.kinds)}; CPU and GPU stand for all kinds of that type",
+        line=sample.line or None,
+    )
 
 
 def _median(times: list[Nanos]) -> Nanos:
@@ -271,3 +261,20 @@ def _notes(
     if elsewhere:
         notes.append(f"measured times left out, because {cluster.name} has no device of their type: {elsewhere}")
     return notes
+
+
+def _partly_measured(times: _Times, costs: CostTable, cluster: Cluster) -> list[str]:
+    """A note for each kind on which nodes are estimated that were measured on another kind of its type."""
+    type_of = {device.kind: device.type for device in cluster.devices}  # in the order of the columns
+    nodes_of: dict[str, set[int]] = {type: set() for type in type_of.values()}
+    for node, column in times:
+        nodes_of[type_of[costs.kinds[column]]].add(node)
+    estimated = {
+        kind: sum(1 for node in nodes_of[its] if (node, column) not in times and costs.run_ns[node, column] >= 0)
+        for column, (kind, its) in enumerate(type_of.items())
+    }
+    return [
+        f"measured on another kind of {type_of[kind]} alone, so estimated on {kind}: {counted(nodes, 'op')}"
+        for kind, nodes in estimated.items()
+        if nodes
+    ]

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from simulator.cluster.cluster import Cluster
+from simulator.costs.estimate import estimate
+from simulator.costs.table import MEASURED, CostTable
 from simulator.errors import ClusterError
+from simulator.graph.graph import Graph
 from simulator.units import Nanos
 
 ANYWHERE = ""  # the place of a sample whose measurement names no device
@@ -53,3 +59,23 @@ def fitted(measurement: MeasuredTimes, step_ns: Nanos, lanes: int = 1, dispatch_
         return measurement
     samples = tuple(replace(one, ns=-(-one.ns * over // of) + dispatch_ns) for one in measurement.samples)
     return replace(measurement, samples=samples)
+
+
+def for_other_batch(costs: CostTable, graph: Graph, measured: Graph, cluster: Cluster) -> CostTable:
+    """The costs with times that were measured on `measured` brought to the shapes of `graph`, another batch of it.
+
+    A time changes as the estimate of its node does, or of the node of which it is a copy. An op that only one of the
+    two graphs has keeps its time.
+    """
+    here, there = estimate(graph, cluster).run_ns, estimate(measured, cluster).run_ns
+    run_ns = costs.run_ns.copy()
+    for row in np.flatnonzero(costs.source == MEASURED).tolist():
+        name = graph.names[row]
+        at = measured.index.get(graph.copies.get(name, name))
+        if at is None:
+            continue
+        part = np.where((there[at] > 0) & (here[row] >= 0), here[row] / np.maximum(there[at], 1), 1.0)
+        own = run_ns[row] != here[row]  # another kind of device may have kept its estimate
+        run_ns[row] = np.where(own & (run_ns[row] >= 0), np.rint(run_ns[row] * part), run_ns[row])
+    run_ns.setflags(write=False)
+    return replace(costs, run_ns=run_ns)

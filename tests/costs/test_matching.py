@@ -61,6 +61,25 @@ def test_a_type_stands_for_all_its_kinds_and_a_device_for_its_own(tmp_path: Path
     assert (costs.run_ns[1, 0], costs.run_ns[2, 1]) == (7, 8)
 
 
+def test_a_model_stands_for_its_parts_that_have_no_times_of_their_own(tmp_path: Path) -> None:
+    """Two workers that share a host are halves of its model; a parameter server elsewhere is all of it."""
+    devices = [
+        replace(CPU, name=f"/job:{job}/replica:0/task:0/device:CPU:0", kind=kind)
+        for job, kind in (("ps", "xeon"), ("worker", "xeon/2"), ("other", "xeons/2"))
+    ]
+    cluster = Cluster(tuple(devices), (), (((),) * 3,) * 3, name="three tasks")
+    file = tmp_path / "times.csv"
+    file.write_text("b,xeon,10\nc,xeon,10\nc,xeon/2,30\n")
+    given = graph()
+    before = estimate(given, cluster).run_ns
+    costs = with_measured(estimate(given, cluster), read_measurement(file), given, cluster)
+    assert costs.run_ns[1:].tolist() == [[10, 10, before[1, 2]], [10, 30, before[2, 2]]]
+    assert costs.notes[-1] == "measured on another kind of CPU alone, so estimated on xeons/2: 2 ops"
+    halves = Cluster(tuple(devices[1:]), (), (((),) * 2,) * 2, name="no whole one")
+    costs = with_measured(estimate(given, halves), read_measurement(file), given, halves)
+    assert costs.run_ns[1:].tolist() == [[10, before[1, 2]], [30, before[2, 2]]]
+
+
 def test_several_times_give_the_median_rounded_up(tmp_path: Path) -> None:
     costs = laid(tmp_path, "b,xeon,10\nb,xeon,1\nb,xeon,100\nc,xeon,1\nc,xeon,4\n")
     assert costs.run_ns[1:, 0].tolist() == [10, 3]

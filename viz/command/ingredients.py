@@ -12,8 +12,8 @@ from simulator.cluster.description import load_cluster
 from simulator.cluster.device_strings import default_cluster
 from simulator.cluster.master import connected
 from simulator.costs.estimate import estimate
-from simulator.costs.matching import for_other_batch, with_measured
-from simulator.costs.measured import MeasuredTimes
+from simulator.costs.matching import with_measured
+from simulator.costs.measured import MeasuredTimes, for_other_batch
 from simulator.costs.measurements.reading import read_measurement
 from simulator.costs.profile import Profile, read_profile, with_messages
 from simulator.costs.table import CostTable
