@@ -8,6 +8,7 @@ import numpy as np
 
 from simulator.cluster.cluster import Cluster
 from simulator.costs.estimate import estimate
+from simulator.costs.profile import Profile
 from simulator.costs.table import MEASURED, CostTable
 from simulator.errors import ClusterError
 from simulator.graph.graph import Graph
@@ -61,13 +62,15 @@ def fitted(measurement: MeasuredTimes, step_ns: Nanos, lanes: int = 1, dispatch_
     return replace(measurement, samples=samples)
 
 
-def for_other_batch(costs: CostTable, graph: Graph, measured: Graph, cluster: Cluster) -> CostTable:
+def for_other_batch(
+    costs: CostTable, graph: Graph, measured: Graph, cluster: Cluster, profile: Profile | None = None
+) -> CostTable:
     """The costs with times that were measured on `measured` brought to the shapes of `graph`, another batch of it.
 
-    A time changes as the estimate of its node does, or of the node of which it is a copy. An op that only one of the
-    two graphs has keeps its time.
+    A time changes as the estimate of its node does, or of the node of which it is a copy. `profile` is that of the
+    estimate. An op that only one of the two graphs has keeps its time.
     """
-    here, there = estimate(graph, cluster).run_ns, estimate(measured, cluster).run_ns
+    here, there = (estimate(one, cluster, profile).run_ns for one in (graph, measured))
     run_ns = costs.run_ns.copy()
     for row in np.flatnonzero(costs.source == MEASURED).tolist():
         name = graph.names[row]

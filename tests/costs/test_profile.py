@@ -16,7 +16,7 @@ from simulator.cluster.protocols import GRPC
 from simulator.columns import ids
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.matching import with_measured
-from simulator.costs.measured import MeasuredTimes, Sample
+from simulator.costs.measured import MeasuredTimes, Sample, for_other_batch
 from simulator.costs.profile import FIGURES, Figure, KernelTime, Profile, read_profile, summary, with_messages
 from simulator.costs.profiled import Pricing
 from simulator.costs.roofline import OpWork
@@ -68,6 +68,17 @@ def graph(side: int = 64) -> Graph:
     rows.add("b", "Neg", ["a"], **typed("Neg", (side, side)))
     rows.add("c", "Sqrt", ["b"], **typed("Sqrt", (side, side)))
     return rows.built()
+
+
+def test_another_batch_changes_a_measured_time_alone_and_not_the_profile_s_price_beside_it() -> None:
+    small, large, cluster, profile = graph(), graph(4096), load_cluster("1gpu"), made()
+    priced = estimate(large, cluster, profile)
+    measured = MeasuredTimes((Sample("b", "a100", 100_000),), "a file")
+    costs = for_other_batch(with_measured(priced, measured, large, cluster), large, small, cluster, profile)
+    cpu, gpu = costs.kinds.index("cpu"), costs.kinds.index("a100")
+    assert costs.run_ns[1, cpu] == priced.run_ns[1, cpu]
+    there = estimate(small, cluster, profile)
+    assert costs.run_ns[1, gpu] == round(100_000 * priced.run_ns[1, gpu] / there.run_ns[1, gpu])
 
 
 def test_a_profile_is_read_as_it_was_written(tmp_path: Path) -> None:

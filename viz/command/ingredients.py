@@ -268,7 +268,9 @@ def _cluster(request: Request, graph: Graph, profile: Profile | None) -> Cluster
 def price(request: Request, graph: Graph, cluster: Cluster, measured: Graph | None = None) -> CostTable:
     """The costs of the graph's ops, estimated or measured; the times of files are of `measured`, if not of `graph`."""
     costs = _priced(request, graph, cluster, [read_measurement(path) for path in request.costs])
-    return costs if measured is None or not request.costs else for_other_batch(costs, graph, measured, cluster)
+    if measured is None or not request.costs:
+        return costs
+    return for_other_batch(costs, graph, measured, cluster, _profile(request))
 
 
 def _priced(
