@@ -16,7 +16,7 @@ import numpy as np
 
 from simulator.columns import Ids, ids
 from simulator.graph import ops, registry
-from simulator.graph.dataflow import readers, source_of
+from simulator.graph.dataflow import depending_on, readers, source_of
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, SWITCHES, VARIABLES
@@ -123,7 +123,7 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
     """Separate the step of a training graph into a replica's part and the update."""
     parts = parts_of(graph, found)
     update = frozenset(parts.update)
-    replica = frozenset(fan_out(graph, parts.tower)) - update | parts.written
+    replica = frozenset(np.flatnonzero(depending_on(graph, parts.tower)).tolist()) - update | parts.written
     entering = {edge for one in found.gradients for edge in (*one.values, *one.indices)}
     writes = [row for row in parts.update if _writes(graph, row)] + [row for row in found.counts if row not in update]
     fetched = {name: fan_in(graph, [graph.row(name.partition(":")[0])]) for name in found.step.fetches}

@@ -27,11 +27,13 @@ def assign(made: Rows, name: str, kind: str, handle: str, value: str, *controls:
     return made.add(name, f"Assign{kind}VariableOp", [handle, value, *controls], dtype=type_attr(dtype))
 
 
-def step(*, said: bool = True, saved: bool = False, ordered: bool = False, scaled: bool = False) -> Graph:
+def step(
+    *, said: bool = True, saved: bool = False, ordered: bool = False, scaled: bool = False, late: bool = False
+) -> Graph:
     """m += (g - m) * a; s += (g * g - s) * a; w -= m * s; with a moving average of y and a count of steps.
 
     All may be `saved` to a path that is fed; the count may be `ordered` after the update, as in TensorFlow 1. With a
-    `scaled` loss the update is a branch, taken if the gradient is finite.
+    `scaled` loss the update is a branch, taken if the gradient is finite. A `late` update waits for y, as a branch may.
     """
     made, shape = Rows(), (4, 2) if said else None
     made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(8, 4), _output_shapes=shapes_attr((8, 4)))
@@ -52,7 +54,7 @@ def step(*, said: bool = True, saved: bool = False, ordered: bool = False, scale
     for name in ("m", "s"):
         if name == "s":
             made.add("g2", "Mul", [given["g"], given["g"]], T=type_attr())
-        read(made, f"{name}/read", given[name], shape=shape)
+        read(made, f"{name}/read", given[name], *(["^y"] if late else []), shape=shape)
         made.add(f"{name}/less", "Sub", [given["g"] if name == "m" else "g2", f"{name}/read"], T=type_attr())
         made.add(f"{name}/part", "Mul", [f"{name}/less", "a"], T=type_attr())
         updates.append(assign(made, f"{name}/update", "Add", given[name], f"{name}/part", f"^{name}/read"))
@@ -145,6 +147,12 @@ def test_gradients_of_towers_and_workers_are_averaged_before_anything_is_squared
     taken = "sync_replicas/w/take"
     assert {name for name in graph.names if taken in graph.inputs_of(graph.row(name))} == {"m/less", "g2"}
     assert chief.counts == ("count/update",)
+
+
+def test_what_waits_for_a_replica_without_its_values_is_no_part_of_it() -> None:
+    worker, *_ = replicate(step(late=True), load_cluster("ps=1,worker=2"), regime=read_regime("sync"))
+    graph = worker.graph
+    assert set(graph.inputs_of(graph.row("sync_replicas/token"))[1:]) == {"^sync_replicas/w/push", "^average/update"}
 
 
 def test_a_variable_of_unknown_size_is_named_and_can_be_told() -> None:
