@@ -43,7 +43,7 @@ class Accumulating:
     worker: str  # its task, as the devices of the new nodes name it
     train: tuple[str, ...]  # fetches of its step
     updates: tuple[str, ...]  # fetches of the chief's loop
-    counts: tuple[str, ...]  # nodes that count updates
+    counts: tuple[str, ...]  # nodes whose end is an update
     moved: frozenset[int]  # rows that were on the worker and are now beside the global step
 
 
@@ -100,10 +100,11 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
     kinds = {"component_types": types([home_ops.dtype])}
     token = home_ops.add("token", "QueueDequeueV2", [queue], kinds, [()], [*pushed, *parted.beside])
     train = steps.assign("train", local, token)
-    tokens = _hand_out(steps, "tokens", queue, tokens_per_update(regime), done)
-    _hand_out(steps, "first_tokens", queue, regime.tokens or 0, ())
+    updated = steps.read("tokens/step", steps.home, done)
+    tokens = _hand_out(steps, "tokens", queue, tokens_per_update(regime), updated)
+    _hand_out(steps, "first_tokens", queue, regime.tokens or 0, steps.read("first_tokens/step", steps.home))
     names = editor.names
-    counting = tuple(names[row] for row in counts)
+    counting = tuple(names[row] for row in counts or [updated])
     return Accumulating(
         editor.built(), worker.device, (names[train], *parted.fetches), (names[tokens],), counting, moved
     )
@@ -141,22 +142,25 @@ def _moved(graph: Graph, update: Sequence[int], program: Program) -> frozenset[i
 def _counted(
     editor: Editor, found: Anatomy, parted: Separated, home: str, worker: str
 ) -> tuple[_Steps, tuple[int, ...], list[int]]:
-    """The steps, the nodes that count them, and the ends of an update; a global step is added where there is none."""
+    """The steps, the nodes that count updates, and the ends of one; a global step is added where there is none.
+
+    A count that comes before its update, as Keras's does, counts none.
+    """
     graph = editor.given
     prefix = unused_prefix(graph, "sync_replicas")
     ends = _grouped(editor, prefix, parted.ends)
-    step, counts = found.global_step, found.counts
+    step, counts, done = found.global_step, found.ends, [*ends, *found.counts]
     if step is None:
         ops = TensorOps(editor, home, INT64)
         step = ops.add("global_step", "VariableV2", (), {**_kind(INT64), **_SHAPED}, [()])
         name = editor.names[step]
         zero, one = ops.constant(f"{name}/zero", 0, INT64), ops.constant(f"{name}/one", 1, INT64)
         ops.apply(f"{name}/Assign", "Assign", [step, zero], ())
-        counts = (ops.apply(f"{name}/count", "AssignAdd", [step, one], (), ends),)
-        ends = []
+        done = [ops.apply(f"{name}/count", "AssignAdd", [step, one], (), ends)]
+        counts = tuple(done)
     dtype = base(int(editor.attrs[step]["dtype"].type))
     at_worker, at_home = (TensorOps(editor, device, dtype, prefix) for device in (worker, home))
-    return _Steps(at_worker, at_home, step, editor.ops[step] == "VarHandleOp"), counts, [*ends, *counts]
+    return _Steps(at_worker, at_home, step, editor.ops[step] == "VarHandleOp"), counts, done
 
 
 def _grouped(editor: Editor, prefix: str, ends: Sequence[int]) -> list[int]:
@@ -213,11 +217,10 @@ def _accumulate(at: TensorOps, gradient: Gradient, again: int, needed: int, numb
     return push
 
 
-def _hand_out(steps: _Steps, name: str, queue: int, count: int, after: Sequence[int]) -> int:
-    """Enqueue that many tokens with the global step, after some nodes."""
+def _hand_out(steps: _Steps, name: str, queue: int, count: int, step: int) -> int:
+    """Enqueue that many tokens with the number of a step."""
     home = steps.home
     dims = home.constant(f"{name}/dims", [count])
-    step = steps.read(f"{name}/step", home, after)
     kinds = {**typed(home.dtype), "index_type": type_value(INT32)}
     fill = home.add(f"{name}/fill", "Fill", [dims, step], kinds, [(count,)])
     kinds = {"Tcomponents": types([home.dtype]), "timeout_ms": number(-1)}

@@ -142,11 +142,16 @@ def test_gradients_of_towers_and_workers_are_averaged_before_anything_is_squared
     graph = program.graph
     assert graph.inputs_of(graph.row("average/w/sum")) == ("g", "tower_1/g")
     assert {name for name in graph.names if "average/w" in graph.inputs_of(graph.row(name))} == {"m/less", "g2"}
-    worker, *_, chief = replicate(step(), load_cluster("ps=1,worker=2"), regime=read_regime("sync"))
+    worker, *_ = replicate(step(), load_cluster("ps=1,worker=2"), regime=read_regime("sync"))
     graph = worker.graph
     taken = "sync_replicas/w/take"
     assert {name for name in graph.names if taken in graph.inputs_of(graph.row(name))} == {"m/less", "g2"}
-    assert chief.counts == ("count/update",)
+
+
+def test_an_update_of_many_workers_comes_after_its_gradients_where_its_count_comes_first() -> None:
+    cluster = load_cluster("ps=1,worker=2")
+    chiefs = [replicate(step(ordered=ordered), cluster, regime=read_regime("sync"))[-1] for ordered in (False, True)]
+    assert [chief.counts for chief in chiefs] == [("sync_replicas/tokens/step",), ("count/update",)]
 
 
 def test_what_waits_for_a_replica_without_its_values_is_no_part_of_it() -> None:
