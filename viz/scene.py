@@ -11,6 +11,8 @@ from simulator.assignment import Assignment
 from simulator.bounds import Bound
 from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
+from simulator.errors import OutOfMemoryError
+from simulator.execution.memory import out_of_memory
 from simulator.execution.receiving import Received
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
@@ -57,6 +59,7 @@ class Trained(Drawn):
     steps: int  # simulated steps
     narrow: bool | None = None  # the confidence interval is as narrow as requested; None: none was requested
     scaling: tuple[ScalingRow, ...] = ()
+    out_of_memory: OutOfMemoryError | None = None  # in a step of the first client that lacks memory
     unsized: Unsized = SIZED  # of the client's step that has most of them; rates are upper bounds where there are some
 
     def __repr__(self) -> str:
@@ -106,6 +109,12 @@ class Scene(Drawn):
     def unsized(self) -> Unsized:
         """The tensors of the step whose size is unknown; times and sizes are lower bounds where there are some."""
         return unsized_of(self.graph, self.step)
+
+    @cached_property
+    def out_of_memory(self) -> OutOfMemoryError | None:
+        """The first moment at which a device holds more than it has: in the step, else in one of another client."""
+        full = out_of_memory(self.trace, self.partitions, self.cluster)
+        return self.training.out_of_memory if full is None and self.training is not None else full
 
     @property
     def bounded(self) -> str:

@@ -155,6 +155,16 @@ def memory(trained: Trained) -> str:
     return f"{short_task(task)}/{place}: {show_bytes(resident)} resident, at most {most} ({who})"
 
 
+def full(trained: Trained) -> str:
+    """The device that lacks memory in a step of the first client that does not fit; "": all fit."""
+    lacking = trained.out_of_memory
+    if lacking is None:
+        return ""
+    task, _, place = lacking.device.partition("/device:")
+    needs = f"needs {show_bytes(lacking.needed_bytes)} where {show_bytes(lacking.free_bytes)} are free"
+    return f"{short_task(task)}/{place} {needs}, {show_nanos(lacking.time_ns)} into a step"
+
+
 def notes(trained: Trained) -> list[str]:
     """Assumptions, crashes after the run, traffic that did not fit, and slowed links that other tasks use."""
     found = (_between_steps, _crashes, _traffic, _needed_by_others)

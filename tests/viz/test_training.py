@@ -827,3 +827,24 @@ def test_a_training_says_that_a_branch_is_drawn_once_for_all_steps() -> None:
         assert found.training is not None
         assert ", deterministic (all" in found.summary()
         assert record(found.training)["drawn_once"] == []
+
+
+@pytest.mark.parametrize("small", [0, 1])
+def test_a_worker_without_enough_memory_is_named_whichever_it_is(
+    small: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The weights of the largest layer take 12.2 MiB of each GPU."""
+    text = 'protocol = "rdma"\n[[host]]\nname = "p"\n[[task]]\njob = "ps"\nhost = "p"\n'
+    for worker in range(2):
+        text += f'[model.own{worker}]\ntype = "GPU"\nmemory = "{8 if worker == small else 800} MB"\n'
+        text += 'compute = "10 TFLOP/s"\nbandwidth = "500 GB/s"\n'
+        text += f'[[host]]\nname = "w{worker}"\ngpus = "1 own{worker}"\n[[task]]\njob = "worker"\nhost = "w{worker}"\n'
+    cluster = tmp_path / "cluster.toml"
+    cluster.write_text(text)
+    how = ["--cluster", str(cluster), "--ignore-devices", "--training", "sync", "--replicate", "both", "--steps", "6"]
+    assert main([str(EXAMPLE), *how, "--json", str(tmp_path / "result.json")]) == 1
+    said = capsys.readouterr()
+    assert f"Out of memory: worker:{small}/GPU:0 needs " in said.out
+    assert f"worker/replica:0/task:{small}/device:GPU:0 runs out of memory" in said.err
+    told = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))["out_of_memory"]
+    assert told["device"] == f"/job:worker/replica:0/task:{small}/device:GPU:0"

@@ -273,12 +273,10 @@ def _write(
 
 def _verdict(scene: Scene) -> int:
     """1 if the plan does not fit or TensorFlow does something else, else 0."""
-    from simulator.execution.memory import out_of_memory
     from viz.agreement import failures
 
-    full = out_of_memory(scene.trace, scene.partitions, scene.cluster)
-    if full is not None:
-        complain(str(full))
+    if scene.out_of_memory is not None:
+        complain(str(scene.out_of_memory))
         return 1
     if scene.unobserved is not None:
         complain(f"no step was observed: {scene.unobserved}")

@@ -146,7 +146,7 @@ def run(
     The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `bound`,
     `received`, `pipelined`, `training`, `check`, `observed`, `refined`, `notes`, with `against` `difference`, with
     `what_if` (True, "kept" or "again") `what_if`. `summary()`, `to_json()` and `write(path)` give what the command
-    prints and writes. A plan that runs out of memory is returned, too.
+    prints and writes. A plan that runs out of memory is returned, too; `out_of_memory` says where.
 
     Raises SimvizError with the option that is wrong. Raises GraphError and ClusterError for a graph or cluster that
     cannot be used. Raises InfeasibleError where no device may hold a group, and OracleError where TensorFlow could not

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
 from simulator.errors import SimvizError
-from simulator.execution.memory import out_of_memory
 from simulator.graph.graph import Graph
 from simulator.training.pipelines.building import Pipeline
 from simulator.training.pipelines.orders import Order
@@ -94,7 +93,7 @@ def _attempt(request: Request, run: Callable[[Request], Scene]) -> _Attempt:
             raise
         return _Attempt(request, TriedPipeline(number, order, 0, refused=str(error)))
     stages = 0 if scene.pipelined is None or scene.pipelined.made is None else len(scene.pipelined.made.stages)
-    fits = out_of_memory(scene.trace, scene.partitions, scene.cluster) is None
+    fits = scene.out_of_memory is None
     return _Attempt(request, TriedPipeline(number, order, stages, int(scene.trace.makespan), fits), scene)
 
 

@@ -275,6 +275,8 @@ def _training_lines(scene: Scene, trained: Trained) -> Iterator[_Line]:
     yield _Line(5, f"Disturbed by {some(disturbed, 3)}." if disturbed else "")
     memory = training_figures.memory(trained)
     yield _Line(8, f"Shared memory: {memory}." if memory else "")
+    full = training_figures.full(trained)
+    yield _Line(1, f"Out of memory: {full}." if full else "")
     rates = [f"{_rate_figure(trained, row.steps_per_s)} with {row.workers}" for row in trained.scaling]
     yield _Line(3, f"Steps/s by number of workers: {', '.join(rates)}." if rates else "")
 
@@ -536,6 +538,8 @@ def _training(trained: Trained) -> Iterator[str]:
     yield f"  held by  {training_figures.held(trained)}"
     if shared := training_figures.memory(trained):
         yield f"  memory   {shared}"
+    if full := training_figures.full(trained):
+        yield f"  memory   OUT OF MEMORY: {full}"
     for row in trained.scaling:
         efficiency = "unknown" if row.efficiency is None else f"{row.efficiency:.0%}"
         link = f", busiest link {row.link} {row.link_share:.0%}" if row.link else ""

@@ -13,7 +13,9 @@ from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import connected
 from simulator.costs.table import CostTable
+from simulator.errors import OutOfMemoryError
 from simulator.execution.loops import SharedChoices
+from simulator.execution.memory import out_of_memory
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
@@ -26,7 +28,7 @@ from simulator.training.answers.bottleneck import MOST_TRIED, bottleneck
 from simulator.training.answers.memory_bounds import MemoryBounds, memory_bounds
 from simulator.training.answers.reliefs import FASTER, Relief, relieve
 from simulator.training.answers.scaling import scale
-from simulator.training.clients import Client
+from simulator.training.clients import Client, once_each
 from simulator.training.disturbances.background import background
 from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbed import disturb, present
@@ -153,6 +155,7 @@ def trained(
         most=MOST_TRIED if setup.regime is None or not setup.regime.averages else TRIED_IN_STEP,
     )
     disturbed = disturb(setup.disturbances, cluster)
+    memory, full = _memory(setup)
     return Trained(
         wanted=setup.wanted,
         replication=given.made,
@@ -163,10 +166,11 @@ def trained(
         training=training,
         answers=answers(training),
         bottleneck=held,
-        memory=_memory(setup),
+        memory=memory,
         steps=steps,
         narrow=narrow,
         scaling=scale(setup.wanted.workers, lambda count: _with_workers(setup, count, steps, training)),
+        out_of_memory=full,
         unsized=_unsized(given.programs),
     )
 
@@ -197,8 +201,8 @@ def _run(setup: _Setup) -> tuple[Training, int, bool | None]:
     return reached.training, reached.steps, reached.reached
 
 
-def _memory(setup: _Setup) -> MemoryBounds:
-    """Bounds for the memory of devices that clients share."""
+def _memory(setup: _Setup) -> tuple[MemoryBounds, OutOfMemoryError | None]:
+    """Bounds for the memory of devices that clients share, and the first client's step that does not fit."""
     costs = {id(client): priced for client, priced in zip(setup.clients, setup.costs, strict=True)}
     choices = SharedChoices(setup.request.simulation)
 
@@ -206,7 +210,11 @@ def _memory(setup: _Setup) -> MemoryBounds:
         on = connected(setup.cluster, client.program.task)
         return choices.apply(partial(simulate, client.partitions, on, costs[id(client)]))
 
-    return memory_bounds(setup.clients, setup.cluster, step_of)
+    steps = once_each(setup.clients, step_of)
+    full = (
+        out_of_memory(step, client.partitions, setup.cluster) for client, step in zip(setup.clients, steps, strict=True)
+    )
+    return memory_bounds(setup.clients, setup.cluster, steps), next((one for one in full if one is not None), None)
 
 
 def _relieved(setup: _Setup, relief: Relief, steps: int) -> Training | None:

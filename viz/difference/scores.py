@@ -9,7 +9,6 @@ from math import ceil
 from typing import Any
 
 from simulator import __version__
-from simulator.execution.memory import out_of_memory
 from simulator.shapes.unknown import Unsized
 from simulator.units import Bytes, Nanos, show_bytes, show_nanos
 from simulator.wording import aligned, counted, printable
@@ -75,7 +74,7 @@ def score(scene: Scene) -> Score:
     fullest = max(rows, key=lambda row: row.fullness)  # the first of equals
     busiest = max(rows, key=lambda row: row.busy_share)
     both = [scene.cluster.devices[row.device] for row in (fullest, busiest)]
-    full = out_of_memory(scene.trace, scene.partitions, scene.cluster)
+    full = scene.out_of_memory
     return Score(
         used=scene.assignment.used,
         makespan_ns=int(scene.trace.makespan),

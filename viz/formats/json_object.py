@@ -12,7 +12,6 @@ import numpy as np
 from simulator import __version__
 from simulator.cluster.master import short_task
 from simulator.execution.interval import interval
-from simulator.execution.memory import out_of_memory
 from simulator.training.training import WAITING
 from viz import figures, training_figures, what_if
 from viz.difference import trainings
@@ -172,7 +171,7 @@ def _search(scene: Scene) -> dict[str, Any] | None:
 
 
 def _out_of_memory(scene: Scene) -> Mapping[str, Any] | None:
-    full = out_of_memory(scene.trace, scene.partitions, scene.cluster)
+    full = scene.out_of_memory
     if full is None:
         return None
     return {

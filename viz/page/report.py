@@ -32,7 +32,6 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import short_task
 from simulator.costs.rules import MATRIX, category
 from simulator.costs.table import SOURCES
-from simulator.execution.memory import out_of_memory
 from simulator.graph.graph import Attrs
 from simulator.graph.ops import of_each
 from simulator.graph.tensors import SHAPES
@@ -456,7 +455,7 @@ def _tables(scene: Scene) -> Json:
     return {
         "devices": [asdict(row) for row in figures.devices(scene)],
         "peaks": [_plain(asdict(row)) for row in figures.peaks(scene)],
-        "full": None if (full := out_of_memory(scene.trace, scene.partitions, scene.cluster)) is None else str(full),
+        "full": None if scene.out_of_memory is None else str(scene.out_of_memory),
         "late": None if (late := figures.late(scene)) is None else _plain(asdict(late)),
         "categories": [[name, *row] for name, row in figures.time_by_category(scene).items()],
         "transfers": [row.transfer for row in figures.longest_transfers(scene)],

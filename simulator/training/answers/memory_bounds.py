@@ -8,7 +8,7 @@ Elements that accumulators and queues keep between steps are not counted, nor th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,7 +18,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids, Ints, ids, ints
 from simulator.execution.trace import Trace
 from simulator.graph.op_classes import VARIABLES
-from simulator.training.clients import Client, once_each
+from simulator.training.clients import Client
 from simulator.wording import counted, repr_of
 
 _Key: TypeAlias = tuple[object, ...]  # of bytes that are resident once
@@ -37,14 +37,11 @@ class MemoryBounds:
         return repr_of(self, counted(len(self.clients), "device"))
 
 
-def memory_bounds(clients: Sequence[Client], cluster: Cluster, step_of: Callable[[Client], Trace]) -> MemoryBounds:
-    """The memory bounds of these clients; `step_of` simulates a step of one client alone, with its allocations.
-
-    It is called once for all identical clients, with the first of them.
-    """
+def memory_bounds(clients: Sequence[Client], cluster: Cluster, steps: Sequence[Trace]) -> MemoryBounds:
+    """The memory bounds of these clients; `steps` are those of each client alone, with their allocations."""
     resident: dict[_Key, tuple[int, int]] = {}  # device and bytes
     count, most = (np.zeros(len(cluster), np.int64) for _ in range(2))
-    for client, trace in zip(clients, once_each(clients, step_of), strict=True):
+    for client, trace in zip(clients, steps, strict=True):
         assert trace.allocations is not None
         where = client.on(ids(range(len(cluster))))
         own = np.zeros(len(cluster), np.int64)

@@ -10,7 +10,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import connected
 from simulator.execution.trace import Trace
 from simulator.training.answers.memory_bounds import MemoryBounds, memory_bounds
-from simulator.training.clients import Client
+from simulator.training.clients import Client, once_each
 from tests.viz.scenes import training_graph
 
 
@@ -27,7 +27,7 @@ def held(regime: str, count: int | None = None) -> tuple[MemoryBounds, Cluster, 
         asked.append(simulate(client.partitions, connected(cluster, client.program.task), priced))
         return asked[-1]
 
-    return memory_bounds(made[:count], cluster, step_of), cluster, asked
+    return memory_bounds(made[:count], cluster, once_each(made[:count], step_of)), cluster, asked
 
 
 def test_a_server_holds_its_variables_once_and_the_gradients_of_each() -> None:
