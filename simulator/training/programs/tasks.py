@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TypeAlias
 
 from simulator.cluster.cluster import Cluster, Device
@@ -11,12 +12,13 @@ from simulator.cluster.devicespec import DeviceSpec, parse
 from simulator.cluster.master import rows_by_task, short_task
 from simulator.errors import ClusterError, GraphError
 from simulator.graph.graph import Graph
-from simulator.units import Bytes
+from simulator.units import Bytes, Nanos
 
 _PS = "ps"
 CHIEFS = ("chief", "master")  # TF_CONFIG's jobs of one task, which trains like a worker and has more to do
 WORKERS = (*CHIEFS, "worker")  # TF_CONFIG's jobs that train
 _Kind: TypeAlias = tuple[str, str, str, Bytes]
+_Wires: TypeAlias = tuple[tuple[int, Nanos], ...]  # bandwidth and latency of each link of a route
 _APART = frozenset((_PS, "evaluator", "standin_client"))
 
 
@@ -82,21 +84,32 @@ def _devices_by_task(cluster: Cluster) -> dict[str, list[Device]]:
 
 
 def first_identical(cluster: Cluster, tasks: Sequence[str], doing: Sequence[int]) -> list[int | None]:
-    """For each of the tasks the index of the first one that has identical devices, but for the task's name, and does
-    the same; None: it is the first itself.
+    """For each of the tasks the index of the first one that has identical devices and wires, but for the task's name,
+    and does the same; None: it is the first itself.
     """
-    of_task = _devices_by_task(cluster)
-    first: dict[tuple[int, str, tuple[_Kind, ...]], int] = {}
-    found = [
-        first.setdefault((what, str(parse(task).job), tuple(map(_kind, of_task[task]))), row)
-        for row, (task, what) in enumerate(zip(tasks, doing, strict=True))
-    ]
+    rows_of = rows_by_task(cluster)
+    first: dict[tuple[int, str, tuple[_Kind, ...], tuple[_Wires, ...]], int] = {}
+    found = []
+    for row, (task, what) in enumerate(zip(tasks, doing, strict=True)):
+        job, kinds = str(parse(task).job), tuple(_kind(cluster.devices[own]) for own in rows_of[task])
+        found.append(first.setdefault((what, job, kinds, _wires(cluster, task, rows_of)), row))
     return [None if at == row else at for row, at in enumerate(found)]
 
 
 def _kind(device: Device) -> _Kind:
     """The facts on a device that placement and the cut depend on."""
     return device.name.partition("/device:")[2], device.type, device.kind, device.memory_bytes
+
+
+def _wires(cluster: Cluster, task: str, rows_of: Mapping[str, Sequence[int]]) -> tuple[_Wires, ...]:
+    """Speeds of the routes within a task, and from and to tasks of other jobs: an algorithm may place by them."""
+    job, mine = parse(task).job, rows_of[task]
+    others = [row for other, rows in rows_of.items() if parse(other).job != job for row in rows]
+    pairs = [*product(mine, mine), *product(mine, others), *product(others, mine)]
+    routes = [cluster.routes[source][target] or () for source, target in pairs]
+    return tuple(
+        tuple((cluster.links[link].bytes_per_s, cluster.links[link].latency_ns) for link in route) for route in routes
+    )
 
 
 # ---- graphs moved from one task to another --------------------------------------------------------------------------

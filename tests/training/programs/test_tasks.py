@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +44,18 @@ def test_a_task_is_like_the_first_with_such_devices_that_does_the_same(random: R
     for row, found in enumerate(first_identical(cluster, tasks, doing)):
         same = [other for other in range(row) if facts(other) == facts(row)]
         assert found == (same[0] if same else None)
+
+
+@pytest.mark.parametrize(("key", "value"), [("nic", "1 GB/s"), ("pcie", "1 GB/s"), ("nvswitch", "300 GB/s")])
+def test_tasks_whose_wires_differ_are_placed_by_their_own(key: str, value: str, tmp_path: Path) -> None:
+    """The session of a worker behind a slow PCIe would compute on its CPU, whichever number that worker has."""
+    text = '[[host]]\nname = "p"\n[[task]]\njob = "ps"\nhost = "p"\n'
+    for worker in range(3):
+        own = f'{key} = {{ bandwidth = "{value}", latency = "1 us" }}\n' if worker == 1 else ""
+        text += f'[[host]]\nname = "w{worker}"\ngpus = "2 v100"\n{own}[[task]]\njob = "worker"\nhost = "w{worker}"\n'
+    (tmp_path / "cluster.toml").write_text(text)
+    cluster = load_cluster(tmp_path / "cluster.toml")
+    assert first_identical(cluster, cluster.tasks[1:], [0, 0, 0]) == [None, None, 0]
 
 
 def test_devices_of_a_task_are_those_of_the_same_names_elsewhere() -> None:
