@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.columns import Ids, Ints, ids, ints
+from simulator.columns import Ids, Ints, ids
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
 from simulator.partitioning.partitions import Partitions
@@ -36,11 +36,11 @@ class DrawnTransfers:
 def transfers_of(trace: Trace, clients: Sequence[DrawnClient]) -> DrawnTransfers:
     """The tensor, the ends and the size of each transfer of a trace."""
     moved = trace.transfers
-    tensor, source, target, nbytes = (np.zeros(len(moved.row), np.int64) for _ in range(4))
+    tensor, source, target = (np.zeros(len(moved.row), np.int64) for _ in range(3))
     for number, (_, _, pieces, devices) in enumerate(clients):
         rows = np.flatnonzero(moved.client == number)
         own = moved.row[rows]
         place = np.arange(len(pieces.devices)) if devices is None else devices
         source[rows], target[rows] = (place[end[own]] for end in pieces.ends)
-        tensor[rows], nbytes[rows] = pieces.tensor[own], pieces.nbytes[own]
-    return DrawnTransfers(ids(tensor), ids(source), ids(target), ints(np.where(moved.dead, 0, nbytes)))
+        tensor[rows] = pieces.tensor[own]
+    return DrawnTransfers(ids(tensor), ids(source), ids(target), moved.nbytes)

@@ -69,10 +69,7 @@ def ahead_of(decisions: Decisions) -> Ahead:
     sizes, paces = wire.shape
     size = np.where(tables.stays | tables.replicable, sizes, size)
 
-    held = tables.forwards == OWN
-    passed = np.flatnonzero(tables.forwards >= 0)
-    held[passed] = tables.consumer[tables.forwards[passed]] != tables.tensor_op[passed]  # of a list, perhaps elsewhere
-    own = np.bincount(tables.tensor_op, np.where(held, tables.tensor_bytes, 0), len(tables))
+    own = np.bincount(tables.tensor_op, np.where(tables.forwards == OWN, tables.tensor_bytes, 0), len(tables))
     changes = tables.made_host[tables.edge_tensor] != tables.consumer_host
     copied_in = np.bincount(tables.consumer, np.where(changes, tables.tensor_bytes[tables.edge_tensor], 0), len(tables))
     copied = int(tables.resident_bytes[np.unique(tables.tensor_op[tables.replicable])].sum())  # constants, to CPUs

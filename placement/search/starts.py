@@ -46,6 +46,7 @@ from placement.search.schedules import RATE_BITS, Jobs, ScheduleState
 from placement.search.tidying import pulled, values_of
 from simulator.columns import Ints, positions
 from simulator.errors import InfeasibleError
+from simulator.execution.buffers import LIST
 from simulator.execution.discipline import discipline
 
 ALWAYS = ("single", "whitepaper", "heft", "tensorflow", "requested")
@@ -236,7 +237,7 @@ def held_by(decisions: Decisions) -> Floats:
     """[M] the bytes of each group: resident, and what its ops put out."""
     tables = decisions.problem.tables
     row = decisions.row[decisions.group[tables.tensor_op]]
-    kept = row >= 0
+    kept = (row >= 0) & (tables.forwards != LIST)
     out: Floats = np.bincount(row[kept], tables.tensor_bytes[kept], len(decisions.free)) + decisions.resident.astype(
         float
     )

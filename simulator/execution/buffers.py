@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from simulator.execution.table_columns import Edges, Layout, Ops
     from simulator.graph.graph import Graph
 
-OWN, RESIDENT = -1, -2  # Tables.forwards: a buffer of its own; memory that is there before and after the step
+# Tables.forwards: a buffer of its own; memory that is there before and after the step; a list without memory of its own
+OWN, RESIDENT, LIST = -1, -2, -3
 
 # Output 0 (of a Switch every output) is the buffer of input 0: the kernels set their output from their input without
 # allocating (kernels/identity_op.cc, reshape_op.cc, control_flow_ops.cc, resource_variable_ops.cc, sendrecv_ops.cc).
@@ -53,9 +54,11 @@ _RESIDENT = CONSTANTS | VARIABLES | {"TemporaryVariable", "_VarHandlesOp", "Immu
 class Buffers:
     """The memory that the step takes; part of `Tables`. Axes: n ops, T tensors, K pairs of a list and what it keeps."""
 
+    tensor_bytes: Ints  # [T] that go to another device: of a list all that it holds; 0 where unknown
     scratch_bytes: Ints  # [n] held while the op runs, outputs that nobody reads included
     resident_bytes: Ints  # [n] held all the time on the op's device
     forwards: Ids  # [T] edge by which the buffer came that it passes on, to its op or to one that stored it; or OWN, ..
+    out_of: Ids  # [T] edge of the list out of which what was stored was taken: on another device, of its copy there; -1
     keeper: Ids  # [K] list or array that keeps what came by an edge: an older one, or a value; ascending
     kept: Ids  # [K] the edge
     replicable: Flags  # [T] a small constant that is copied to the CPUs where it is read instead of sent
@@ -76,10 +79,12 @@ def buffers(
     if costs.handed_on is not None:
         kept[~ops.inserted] = costs.handed_on[ops.cost_row[~ops.inserted]]
     passed = _forwards(graph, ops, edges, columns, tensor_of, kept)
-    keeping = stored(graph, ops, edges, columns, tensor_of, passed)
+    nbytes = edges.nbytes[np.unique(tensor_of, return_index=True)[1]]
+    keeping = stored(graph, ops, edges, columns, tensor_of, nbytes, passed)
     number = _numbers(edges, columns, tensor_of, len(ops.kind))
     forwards = number.of_input(passed)
     forwards = np.where((forwards == OWN) & (keeping.view >= 0), number.of_given(keeping.view), forwards)
+    forwards[(forwards == OWN) & keeping.lists] = LIST
     reference = np.zeros(len(forwards), bool)
     reference[tensor_of[edges.apart]] = True
     forwards[held[columns.tensor_op] | reference] = RESIDENT
@@ -87,9 +92,11 @@ def buffers(
     older, added = np.flatnonzero(keeping.older >= 0), np.flatnonzero(keeping.added >= 0)
     by = np.argsort(np.concatenate([older, added]), kind="stable")
     return Buffers(
+        tensor_bytes=ints(nbytes + keeping.list_bytes),
         scratch_bytes=ints(np.where(ops.inserted | ops.silent, 0, scratch)),
         resident_bytes=ints(resident),
         forwards=ids(forwards),
+        out_of=ids(number.of_given(keeping.out_of)),
         keeper=ids(np.concatenate([older, added])[by]),
         kept=ids(number.of_given(np.concatenate([keeping.older[older], keeping.added[added]])[by])),
         replicable=flags(_replicable(graph, ops, edges, columns, tensor_of)),

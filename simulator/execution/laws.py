@@ -17,6 +17,7 @@ import numpy.typing as npt
 from simulator.cluster.copies import dispatch_ns
 from simulator.columns import Ints
 from simulator.execution.trace import Event, Kind, Trace, TraceTasks
+from simulator.graph.dtypes import VARIANT
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, TRIGGERS
 
 if TYPE_CHECKING:
@@ -118,7 +119,11 @@ def _transfers(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterat
         stages.asked_ns, stages.packed_ns, stages.sent_ns, stages.through_ns, stages.arrived_ns, stages.unpacked_ns
     )  # fmt: skip
     works = _works(trace)
-    for at, (row, nbytes) in enumerate(zip(trace.transfers.row.tolist(), _sizes(trace, partitions), strict=True)):
+    sizes = np.maximum(trace.transfers.nbytes, 0).tolist()
+    for row in np.flatnonzero(_other_sizes(trace, partitions)).tolist():
+        key = partitions.key[trace.transfers.row[row]]
+        yield f"The transfer {key!r} has {sizes[row]} bytes, not those of its tensor."
+    for at, (row, nbytes) in enumerate(zip(trace.transfers.row.tolist(), sizes, strict=True)):
         times, key = [int(column[at]) for column in moments], partitions.key[row]
         _, _, start, through, end, _ = times
         source, target = int(partitions.src_device[row]), int(partitions.dst_device[row])
@@ -159,11 +164,13 @@ def _transfers(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterat
             yield f"Link {cluster.links[link].name!r} carries more than its rate."
 
 
-def _sizes(trace: Trace, partitions: Partitions) -> list[int]:
-    """[X] bytes of each transfer; of those that are dead, or of unknown size, none."""
-    known = np.maximum(partitions.nbytes[trace.transfers.row], 0)
-    sizes: list[int] = np.where(trace.transfers.dead, 0, known).tolist()
-    return sizes
+def _other_sizes(trace: Trace, partitions: Partitions) -> npt.NDArray[np.bool_]:
+    """[X] transfers that have other bytes than their tensor, or some though they are dead. Lists hold ever more."""
+    moved, graph = trace.transfers, partitions.graph
+    lists = graph.tensor_dtype[graph.tensor_ptr[partitions.recv]] == VARIANT
+    known = np.where(moved.dead, 0, partitions.nbytes[moved.row])
+    other: npt.NDArray[np.bool_] = (moved.nbytes != known) & (moved.dead | ~lists[moved.row])
+    return other
 
 
 def _held(trace: Trace) -> list[dict[int, int]]:

@@ -29,7 +29,8 @@ class Held(NamedTuple):
     tensor_ptr: Ids  # [n+1] first tensor of each op
     tensor_op: Ids  # [T]
     tensor_edge: Ids  # [T+1] first edge of each tensor
-    passes: Ids  # [T] edge whose copy it passes on unless another woke the Merge; OWN; RESIDENT
+    passes: Ids  # [T] edge whose copy it passes on unless another woke the Merge; OWN; RESIDENT; LIST
+    out_of: Ids  # [T] edge of the list whose copy it is a part of, if what it passes on is on another device
     keeper: Ids  # [K] list
     kept: Ids  # [K] edge by which what it keeps came
     bound: Flags  # [n] the client gets it: it keeps what it reads

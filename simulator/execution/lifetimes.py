@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, ids, ints
-from simulator.execution.buffers import RESIDENT
+from simulator.execution.buffers import LIST, RESIDENT
 from simulator.execution.engine import StepRun
 from simulator.execution.tables import Tables
 from simulator.execution.trace import Allocations, Residents
@@ -99,7 +99,7 @@ def allocations(tables: Tables, ran: StepRun) -> Allocations:
     tensor = np.concatenate([np.arange(count), crossing.tensor])
     transfer = np.concatenate([np.full(count, -1), np.arange(len(crossing))])
     real = (owner == np.arange(len(owner))) & (tables.tensor_bytes[tensor] > 0)
-    real[:count] &= tables.forwards != RESIDENT
+    real[:count] &= (tables.forwards != RESIDENT) & (tables.forwards != LIST)
     rows, scratch = np.flatnonzero(real), np.flatnonzero(tables.scratch_bytes > 0)
     return Allocations(
         tensor=ids(np.concatenate([tables.tensor_row[tensor[rows]], -1 - tables.node[scratch]])),
@@ -142,9 +142,6 @@ def _owners(tables: Tables, ran: StepRun, copy: npt.NDArray[np.int64]) -> npt.ND
     handed = tables.routes.handed[crossing.route]
     owner[count:][handed] = crossing.tensor[handed]
     passing = np.flatnonzero(tables.forwards >= 0)
-    edge = tables.forwards[passing]
-    here = ran.device[tables.consumer[edge]] == ran.device[tables.tensor_op[passing]]
-    passing = passing[here]  # what comes out of a list of another device is a copy
     owner[passing] = _views(tables, ran, copy, passing)
     while True:  # follow chains of views; their length halves each time
         further = owner[owner]
@@ -156,9 +153,14 @@ def _owners(tables: Tables, ran: StepRun, copy: npt.NDArray[np.int64]) -> npt.ND
 def _views(
     tables: Tables, ran: StepRun, copy: npt.NDArray[np.int64], passing: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.int64]:
-    """The copy that each of these tensors is a view of; a Merge passes on the input that woke it."""
+    """The copy that each of these tensors is a view of; a Merge passes on the input that woke it.
+
+    What was stored on another device is a part of the copy of its list; out of an array it is a copy of its own.
+    """
     edge, first = tables.forwards[passing], woken_by(tables, ran)[tables.tensor_op[passing]]
-    found: npt.NDArray[np.int64] = copy[np.where(first >= 0, first, edge)]
+    apart = ran.device[tables.consumer[edge]] != ran.device[tables.tensor_op[passing]]
+    edge = np.where(first >= 0, first, np.where(apart, tables.out_of[passing], edge))
+    found: npt.NDArray[np.int64] = np.where(edge < 0, passing, copy[edge])
     return found
 
 

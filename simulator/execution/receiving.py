@@ -139,7 +139,7 @@ def _waits(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[_
         row = int(trace.transfers.row[taken])
         recv = partitions.recv[row]
         source, target = int(partitions.src_device[row]), int(partitions.dst_device[row])
-        nbytes = int(partitions.nbytes[row])
+        nbytes = int(trace.transfers.nbytes[taken])
         lasts = stages.arrived_ns[taken] > stages.sent_ns[taken]
         posted_at_once = graph.in_ptr[recv] == graph.in_ptr[recv + 1]
         if nbytes <= 0 or not cluster.routes[source][target] or not lasts or not posted_at_once:

@@ -18,7 +18,6 @@ from simulator.execution.tables import Tables, of_partitions
 from simulator.execution.trace import Kind, Trace, TraceTasks
 from simulator.execution.trace_tasks import trace_of
 from simulator.execution.transfers import no_route
-from simulator.graph.dtypes import VARIANT
 from simulator.graph.op_classes import calling
 from simulator.partitioning.partitions import carried
 from simulator.shapes.unknown import unsized
@@ -118,9 +117,6 @@ def _notes(graph: Graph, partitions: Partitions, tables: Tables) -> tuple[str, .
     if kept:
         notes.append(f"{counted(len(kept), 'call')} of functions counted as one op each, whatever their bodies do.")
     notes += unsized_transfers(partitions)
-    lists = int((graph.tensor_dtype[graph.tensor_ptr[partitions.recv]] == VARIANT).sum())
-    if lists:
-        notes.append(f"{counted(lists, 'transfer')} of lists, counted without what they hold.")
     unknown = _unsized(graph, partitions, tables)
     if unknown:
         notes.append(f"{counted(unknown, 'tensor')} of unknown size, without memory here.")

@@ -8,6 +8,9 @@ newest value (tensorflow/core/kernels/list_kernels.h). A stack is a resource: pu
 iterations, the last first (stack.cc). An array is handed on as its flow; what is written lives as long as that
 (tensor_array_ops.cc). Nobody looks at the place at which a list or an array is read. So what is read counts as a view
 of the value that was added last, and all values live until the last read.
+
+A list that goes to another device is copied there with all that it holds, whenever it goes (kernels/tensor_list.cc).
+What is taken out of it there is a part of that copy.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ _ADDS = {
     "TensorArraySplitV3": (3, 1),
 }
 _READS = {"TensorListGetItem": 0, "TensorArrayReadV3": 2}  # op -> the slot of the list or flow of which it reads a part
+_OF_LISTS = frozenset(op for op in (*_ADDS, *_READS) if "TensorList" in op)
 _NONE = -1
 
 
@@ -50,6 +54,9 @@ class Stored:
     view: npt.NDArray[np.int64]  # [T] of which buffer it is a view, beside those that ops hand on
     older: npt.NDArray[np.int64]  # [T] the list to which something was added: this one keeps it
     added: npt.NDArray[np.int64]  # [T] the value that was added
+    out_of: npt.NDArray[np.int64]  # [T] the list out of which a view was taken
+    list_bytes: npt.NDArray[np.int64]  # [T] of all that a list holds; 0: it is none
+    lists: npt.NDArray[np.bool_]  # [T] lists, as the ops put them out that make them or add to them
 
 
 def stored(
@@ -58,17 +65,19 @@ def stored(
     edges: Edges,
     columns: Layout,
     tensor_of: npt.NDArray[np.int64],
+    nbytes: npt.NDArray[np.int64],
     forwards: npt.NDArray[np.int64],
 ) -> Stored:
-    """The values that lists, stacks and arrays keep. `tensor_of` is the tensor of each given edge; `forwards` [T] the
-    input tensor whose buffer each tensor passes on, less than 0: none.
+    """The values that lists, stacks and arrays keep. `tensor_of` is the tensor of each given edge; `nbytes` [T] the
+    bytes of values; `forwards` [T] the input tensor whose buffer each tensor passes on, less than 0: none.
     """
-    nothing = np.full(len(columns.tensor_op), _NONE, np.int64)
-    found = Stored(nothing, nothing.copy(), nothing.copy())
+    count = len(columns.tensor_op)
+    view, older, added, out_of = np.full((4, count), _NONE, np.int64)
+    found = Stored(view, older, added, out_of, np.zeros(count, np.int64), np.zeros(count, bool))
     storing = _ADDS.keys() | _READS.keys() | {LIST_POP} | STACK_PUSHES | STACK_POPS
     rows = [op for op, kind in enumerate(ops.kind) if kind in storing and not ops.silent[op]]
     if rows:
-        _Storing(graph, ops, edges, columns, tensor_of, forwards, rows, found).fill_in()
+        _Storing(graph, ops, edges, columns, tensor_of, nbytes, forwards, rows, found).fill_in()
     return found
 
 
@@ -82,11 +91,12 @@ class _Storing:
         edges: Edges,
         columns: Layout,
         tensor_of: npt.NDArray[np.int64],
+        nbytes: npt.NDArray[np.int64],
         forwards: npt.NDArray[np.int64],
         rows: list[int],
         found: Stored,
     ) -> None:
-        self.ops, self.tensor_of, self.rows, self.found = ops, tensor_of, rows, found
+        self.ops, self.tensor_of, self.nbytes, self.rows, self.found = ops, tensor_of, nbytes, rows, found
         self.passed = np.where(forwards >= 0, forwards, np.arange(len(forwards)))  # whose buffer each tensor is
         while ((further := self.passed[self.passed]) != self.passed).any():  # a list may go round a loop for long
             self.passed = further
@@ -114,6 +124,8 @@ class _Storing:
                 for column, slot in zip((self.found.older, self.found.added), _ADDS[kind], strict=True):
                     if 0 <= slot < len(given) and (op, 0) in self.outputs:
                         column[self.outputs[op, 0]] = given[slot]
+                if kind in _OF_LISTS and (op, 0) in self.outputs:
+                    self.found.lists[self.outputs[op, 0]] = True
             elif kind in STACK_PUSHES | STACK_POPS and given:
                 stack = self._passed(int(self.tensor_of[given[0]]))
                 (pushed if kind in STACK_PUSHES else popped).setdefault(stack, []).append(op)
@@ -124,18 +136,38 @@ class _Storing:
             elif kind in _READS and len(given) > _READS[kind]:
                 newest = self._newest(int(self.tensor_of[given[_READS[kind]]]))
                 if newest >= 0:
-                    self._see(op, 0, newest)
+                    self._see(op, 0, newest, given[_READS[kind]] if kind in _OF_LISTS else _NONE)
         for stack, pushes in pushed.items():
             last_first = sorted((push for push in pushes if len(self.inputs[push]) > 1), key=self._when, reverse=True)
             for push in last_first:
                 self._see(push, 0, self.inputs[push][1])
             for pop, push in zip(sorted(popped.get(stack, ()), key=self._when), last_first, strict=False):
                 self._see(pop, 0, self.inputs[push][1])
+        self._add_up()
 
-    def _see(self, op: int, port: int, edge: int) -> None:
-        """An output is a view of what came by that edge."""
+    def _see(self, op: int, port: int, edge: int, out_of: int = _NONE) -> None:
+        """An output is a view of what came by that edge, taken out of the list that came by the other."""
         if (op, port) in self.outputs:
             self.found.view[self.outputs[op, port]] = edge
+            self.found.out_of[self.outputs[op, port]] = out_of
+
+    def _add_up(self) -> None:
+        """Find the bytes of each list, whoever hands it on: those of an older one, and of the value that was added."""
+        lists, held = self.found.lists, self.found.list_bytes
+        pending, known = np.flatnonzero(lists).tolist(), set[int]()
+        while pending:
+            one = pending[-1]
+            edge, added = int(self.found.older[one]), int(self.found.added[one])
+            older = self._root(int(self.tensor_of[edge])) if edge >= 0 else one
+            if lists[older] and older not in known and older != one:
+                pending.append(older)
+                continue
+            held[one] = (older != one) * held[older] + (self.nbytes[self.tensor_of[added]] if added >= 0 else 0)
+            known.add(pending.pop())
+        for op in self.rows:
+            if self.ops.kind[op] == LIST_POP and (op, 0) in self.outputs:
+                held[self.outputs[op, 0]] = held[self._root(self.outputs[op, 0])]
+        held[:] = held[self.passed]
 
     def _when(self, op: int) -> tuple[int, ...]:
         return self.ops.iterations[self.ops.iteration[op]]
@@ -178,8 +210,8 @@ class _Storing:
         given = self.inputs[op][0]
         root = self._root(int(self.tensor_of[given]))
         if self.ops.kind[int(self.tensor_op[root])] != LIST_PUSH:
-            self._see(op, 0, given)
+            self._see(op, 0, given, given)
             return
         for port, column in enumerate((self.found.older, self.found.added)):
             if column[root] >= 0:
-                self._see(op, port, int(column[root]))
+                self._see(op, port, int(column[root]), given)

@@ -171,7 +171,6 @@ class Layout:
     tensor_ptr: Ids  # [n+1] first tensor of each op
     tensor_op: Ids  # [T]
     tensor_row: Ids  # [T] tensor of the graph, for a Send the one that it sends; -1 - node for a control tensor
-    tensor_bytes: Ints  # [T] 0 where unknown
     tensor_rank: Ids  # [T] order among transfers of one instant; equal only for readers of one reference output
     stays: Flags  # [T] a signal that every device has at once: it never crosses
     consumer_ptr: Ids  # [T+1] first edge of each tensor
@@ -274,7 +273,6 @@ def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:
         tensor_ptr=pointers(tensor_op, count),
         tensor_op=ids(tensor_op),
         tensor_row=ids(edges.row[first]),
-        tensor_bytes=ints(edges.nbytes[first]),
         tensor_rank=ids(np.cumsum(starts(place[first])) - 1),
         stays=flags(edges.stays[first]),
         consumer_ptr=pointers(edge_tensor, len(first)),

@@ -133,6 +133,7 @@ class TraceTransfers:
     """The transfers of the tasks, in order of (client, step, iteration, transfer of the partitions). Axis: X."""
 
     row: Ids  # [X] row of the partitions' transfers
+    nbytes: Ints  # [X] 0 for a dead one, -1 unknown
     iteration: Ids  # [X] row of `Trace.iterations`
     dead: Flags  # [X] only says that there is no value: takes no bytes
     client: Ids  # [X]

@@ -134,13 +134,16 @@ def trace_of(
     """The trace of these steps, given their tasks; `pieces` are those of each client, `op_ptr` where its ops begin."""
     all_of = _gathered(lowered, tables, steps)
     inserted, row = np.zeros(len(tables), bool), np.full(len(tables), -1)
+    unknown = np.zeros(len(tables), bool)
     for cut, (first, last) in zip(pieces, pairwise(op_ptr.tolist()), strict=True):
         node, of_node = tables.node[first:last], np.full(len(cut.graph), -1)
         of_node[cut.send] = np.arange(len(cut.send))
         inserted[first:last], row[first:last] = cut.inserted[node], of_node[node]
+        unknown[first:last] = np.append(cut.nbytes < 0, False)[of_node[node]]
     op, step = all_of.task[all_of.is_op], all_of.step[all_of.is_op]
     carried_in, transfer = np.divmod(all_of.transfers, max(len(lowered.transfers), 1))
-    sender = tables.tensor_op[lowered.transfers.tensor[transfer]]
+    tensor = lowered.transfers.tensor[transfer]
+    sender, nbytes = tables.tensor_op[tensor], tables.tensor_bytes[tensor]
     client, number = ids([one.client for one in steps]), ids([one.number for one in steps])
     return Trace(
         tasks=tasks,
@@ -153,6 +156,7 @@ def trace_of(
         ),
         transfers=TraceTransfers(
             row=ids(row[sender]),
+            nbytes=ints(np.where(unknown[sender] & ~tables.silent[sender] & (nbytes == 0), -1, nbytes)),
             iteration=ids(tables.iteration[sender]),
             dead=flags(tables.silent[sender]),
             client=ids(client[carried_in]),

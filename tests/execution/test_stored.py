@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from simulator.execution.evaluate import evaluate_with_peaks
+from simulator.execution.laws import check_trace
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.execution.simulate import simulate
@@ -146,9 +147,27 @@ def test_what_was_pushed_last_is_freed_first() -> None:
     assert np.argsort(born).tolist() == np.argsort(-freed).tolist()
 
 
-def test_a_list_that_crosses_is_told() -> None:
-    graph, on = with_list().built(), apart(2)
-    rows = [int(name in ("out", "d")) for name in graph.names]
-    pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))
-    notes = simulate(pieces, on, costs(graph, on, 10)).notes
-    assert "1 transfer of lists, counted without what they hold." in notes
+def moved(graph: Graph, rows: list[int], **options: object) -> list[int]:
+    """The bytes of the transfers of a step, in order of their tensors and iterations; both engines agree on it."""
+    on, step = apart(2), whole(graph)
+    pieces, priced = partition(graph, assigned(on, rows), on, legal=False, step=step), costs(graph, on, 10)
+    both = []
+    for engine in ("python", "compiled"):
+        how = SimulationOptions(engine=engine, **options)  # type: ignore[arg-type]  # trips
+        trace = simulate(pieces, on, priced, how)
+        assert not check_trace(trace, pieces, on)
+        both.append((trace.transfers.nbytes.tolist(), trace.makespan))
+    assert both[0] == both[1]
+    return list(both[0][0])
+
+
+def test_a_list_crosses_with_all_that_it_holds() -> None:
+    graph = with_list().built()
+    assert moved(graph, [int(name in ("out", "d")) for name in graph.names]) == [0, 100]  # a control edge comes first
+
+
+def test_a_list_that_goes_back_and_forth_is_copied_in_each_iteration() -> None:
+    """The list waits on one device for the values that are pushed on the other: a number more in each iteration."""
+    graph = there_and_back(by="list")
+    sizes = moved(graph, [int(name == "push") for name in graph.names], trips={"*": 4})
+    assert sorted(size for size in sizes if size > 0) == [4, 4, 4, 4, 4, 4, 8, 8, 12, 12, 16]

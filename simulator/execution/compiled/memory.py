@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simulator.execution.arrays import Lives
-from simulator.execution.buffers import RESIDENT
+from simulator.execution.buffers import LIST, RESIDENT
 from simulator.execution.layouts import Arena, Laid
 
 if TYPE_CHECKING:
@@ -30,9 +30,13 @@ def measure(laid: Laid, own: Arena, device: Ids, transfers: int) -> None:
         since[tensor], until[tensor] = 0 if held.bound[op] else began_in[op], ended_in[op]
         if held.passes[tensor] == RESIDENT:
             owner[tensor] = -1
+        elif held.passes[tensor] == LIST:
+            nbytes[tensor] = 0
         elif held.passes[tensor] >= 0:
             edge = _passed_on(laid, own, op, held.passes[tensor])
-            if device[consumer[edge]] == device[op]:  # what comes out of a list of another device is a copy
+            if device[consumer[edge]] != device[op]:  # a part of the copy of its list
+                edge = held.out_of[tensor]
+            if edge >= 0:
                 owner[tensor] = edge_tensor[edge] if came_by[edge] < 0 else tensors + came_by[edge]
     for transfer in range(transfers):
         copy, tensor = tensors + transfer, found.tensor_of[transfer]
