@@ -12,6 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from simulator.columns import Flags, flags
+from simulator.graph import registry
 from simulator.graph.captured import captures
 from simulator.graph.dataflow import readers
 from simulator.graph.graph import Graph
@@ -21,6 +22,7 @@ from simulator.graph.traversal import all_sources, closure, fan_in
 
 # Optimizers' update ops (tensorflow/core/ops/training_ops.cc).
 _APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]\w*")
+_GRADIENT = ("grad", "delta")  # its names in their registrations
 # With SyncReplicasOptimizer the gradients pass through an accumulator, which no edge shows: one client's step fills it,
 # the chief takes from it and updates (tensorflow/python/training/sync_replicas_optimizer.py).
 _FILL = re.compile(r"(Resource|Sparse)?AccumulatorApplyGradient")
@@ -33,6 +35,7 @@ _SIDE = re.compile(
     r"|InitializeTable\w*|LookupTableImport(V2)?|MakeIterator|DestroyResourceOp"
 )
 _ASSIGN = re.compile(r"Assign(VariableOp)?")
+_ADD = re.compile(r"AssignAdd(VariableOp)?")
 _WRITE = re.compile(r"Assign(Add|Sub)?(VariableOp)?|(Resource)?Scatter(Nd)?(Add|Div|Max|Min|Mul|Sub|Update)")
 _LIVE = re.compile(r"Placeholder(V2|WithDefault)?|\w*Dequeue\w*|Iterator\w*GetNext\w*|Reader(Read|ReadUpTo)(V2)?|_Arg")
 # Ops that compute nothing by themselves: a sink of this kind is a leftover.
@@ -61,12 +64,35 @@ def apply_nodes(graph: Graph) -> list[int]:
     return sorted(rows)
 
 
+def gradient_slot(op: str) -> int | None:
+    """The place of the gradient among the inputs of an optimizer's update; None for any other op."""
+    facts = registry.facts(op) if _is_apply(op) else None
+    names = [] if facts is None else [argument.name for argument in facts.inputs]
+    return next((names.index(name) for name in _GRADIENT if name in names), None)
+
+
 def filling_nodes(graph: Graph, runs: Flags) -> list[int]:
-    """The nodes that hand gradients to accumulators, if the step takes gradients from one; else none."""
-    if not np.any(_kinds(graph, _TAKE) & runs):
+    """The nodes that hand over the gradients of a step which computes none itself.
+
+    It takes them from accumulators, or reads variables in which other steps add them up.
+    """
+    if np.any(_kinds(graph, _TAKE) & runs):
+        rows: list[int] = np.flatnonzero(_kinds(graph, _FILL) & ~runs).tolist()
+        return rows
+    adds: list[int] = np.flatnonzero(_kinds(graph, _ADD) & ~runs).tolist()
+    return _adding_examples(graph, runs, adds) if adds else []
+
+
+def _adding_examples(graph: Graph, runs: Flags, adds: list[int]) -> list[int]:
+    """Those additions of examples that the step's updates read; none if one of these has examples by itself."""
+    sources = all_sources(graph)
+    slots = [(row, gradient_slot(graph.ops[row])) for row in np.flatnonzero(runs).tolist()]
+    gradients = [sources[row][slot] for row, slot in slots if slot is not None]
+    live = _below(graph, sources, _LIVE)
+    if live[gradients].any():
         return []
-    rows: list[int] = np.flatnonzero(_kinds(graph, _FILL) & ~runs).tolist()
-    return rows
+    read = fan_in(graph, gradients)
+    return [row for row in adds if live[row] and read[sources[row][0]]]
 
 
 def first_values(graph: Graph) -> list[int]:

@@ -54,7 +54,7 @@ def choose_step(
 
     1. the `train_op` collection of the MetaGraph, or the one group (a NoOp) that runs all of it with more;
     2. the smallest set of sinks whose fan-in holds every optimizer update (Apply op), in called functions too;
-       both with the fewest sinks that fill the accumulators from which gradients are taken;
+       both with the fewest sinks that fill the accumulators, or the variables, from which gradients are taken;
     3. a signature: `serving_default`, else the first by name;
     4. what a traced function returns after all its updates of variables, made of plain ops as Keras's optimizers are,
        or after all reads of the variables that it captures;
@@ -144,7 +144,7 @@ def _groups(graph: Graph, trained: list[int]) -> list[int]:
 
 
 def _training(graph: Graph, feeds: Sequence[str], rows: list[int], rule: str) -> Step:
-    """The step that runs these nodes and fills the gradient accumulators from which they take."""
+    """The step that runs these nodes and fills what their gradients are taken from."""
     filling = filling_nodes(graph, fan_in(graph, rows))
     also = _cover(graph, filling) if filling else []
     names = [graph.names[row] for row in (*rows, *also)]

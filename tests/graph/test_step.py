@@ -152,6 +152,29 @@ def test_what_fills_the_accumulators_runs_with_what_takes_from_them(collected: t
     assert step.rule.endswith("and what fills its gradient accumulators")
 
 
+@pytest.mark.parametrize("collected", [(), ("train",)])
+def test_what_adds_gradients_up_in_variables_runs_with_what_applies_them(collected: tuple[str, ...]) -> None:
+    made = Rows()
+    for name in ("w", "sum", "metric"):
+        float_node(made, name, "VariableV2")
+    float_node(made, "x", "Placeholder")
+    float_node(made, "gradient", "Mul", ["x", "w"])
+    float_node(made, "add", "AssignAdd", ["sum", "gradient"])
+    made.add("accumulate", "NoOp", ["^add"])
+    float_node(made, "watch", "AssignAdd", ["metric", "gradient"])
+    float_node(made, "many", "Const")
+    float_node(made, "mean", "RealDiv", ["sum", "many"])
+    float_node(made, "rate", "Placeholder")
+    made.add("w/apply", "ApplyGradientDescent", ["w", "rate", "mean"], T=type_attr())
+    made.add("train", "NoOp", ["^w/apply"])
+    graph = replace(made.built(), train_ops=collected)
+    step = choose_step(graph)
+    assert step.fetches == ("accumulate", "train")
+    assert ran(graph, step) == set(graph.names) - {"x", "rate", "watch", "metric"}
+    assert step.rule.endswith("and what fills its gradient accumulators")
+    assert choose_step(graph, fetches="train").fetches == ("train",)
+
+
 def test_a_call_of_a_function_that_trains_counts_as_an_update() -> None:
     inner, outer = FunctionDef(), FunctionDef()
     inner.signature.name, outer.signature.name = "inner", "outer"

@@ -19,7 +19,7 @@ from simulator.graph import registry
 from simulator.graph.dataflow import sources_of, values_in, values_out
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import VARIABLES
-from simulator.graph.purposes import apply_nodes, computes
+from simulator.graph.purposes import apply_nodes, computes, gradient_slot
 from simulator.graph.set_cover import smallest_cover
 from simulator.graph.step import Step, choose_step
 from simulator.graph.traversal import PLACEHOLDERS, closure, fan_in, fan_out
@@ -28,7 +28,6 @@ from simulator.training.recognition.plain_updates import ADDS, ASSIGNS, SUMS_OF_
 from simulator.training.recognition.variables import colocated_rows, is_whole, variable_of, variable_shape
 from simulator.wording import some
 
-_APPLY_GRADIENT = ("grad", "delta")  # its names in optimizers' registrations (tensorflow/core/ops/training_ops.cc)
 _SCATTERS = frozenset(
     f"{prefix}Scatter{kind}"
     for prefix in ("", "Resource")
@@ -175,8 +174,8 @@ def _of_update(graph: Graph, row: int) -> Gradient | None:
         added = _before_the_sum(graph, given)
         is_set = added == given and "Update" in graph.ops[row]  # rows that are only set are no gradient
         return None if is_set else added
-    values = next((names.index(name) for name in _APPLY_GRADIENT if name in names), None)
-    if values is None or "Apply" not in graph.ops[row]:
+    values = gradient_slot(graph.ops[row])
+    if values is None:
         return None
     if "indices" not in names:
         return Gradient(variable, (first + values,))
