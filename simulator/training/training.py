@@ -112,6 +112,7 @@ class Training(Drawn):
     partitions: tuple[Partitions, ...] = ()  # by client; the trace's rows refer to its client's
     upsets: Upsets = field(default_factory=Upsets)
     notes: tuple[str, ...] = ()  # what was assumed
+    bound: int | None = None  # steps that a worker may be ahead of the slowest; None: as many as it likes
     drawn: tuple[str, ...] = ()  # predicates that were drawn once, for all steps
 
     def __repr__(self) -> str:

@@ -220,15 +220,36 @@ def steady_state(training: Training) -> SteadyState:
     updates, that is the first sample that is not too early. A single event, such as a crash, is no warm-up.
     """
     found = cycle_of(training) if len(training.update_ns) else None
+    parting = _parting(training, found)
+    found = None if parting else found
     upset = _first_upset(training)
     cut, settled = _cut(training, upset) if found is None else (_whole_cycles(training, found), True)
     samples = (one for one in training.samples if upset >= one.updates >= cut > 0 and one.ns < training.end_ns)
     sample = next(samples, None)
     cut, usage = (cut, training.usage) if sample is None else (sample.updates, training.usage.since(sample))
     apart = _apart_from_upsets(training, cut)
-    half_width = 0.0 if found is not None else _confidence(training, apart, cut)
+    half_width = 0.0 if found is not None else None if parting else _confidence(training, apart, cut)
     begin = int(training.update_ns[cut - 1]) if cut else 0
-    return SteadyState(found, cut, begin, settled, usage, apart, half_width)
+    return SteadyState(found, cut, begin, settled and not parting, usage, apart, half_width)
+
+
+def _parting(training: Training, cycle: Cycle | None) -> bool:
+    """Whether some workers leave others behind until a bound on their clocks will hold them, which makes a run slower.
+
+    So it is in a cycle in which they take unlike numbers of steps. Without a cycle it shows where the bound holds
+    nobody so far and the largest lead has grown by more than a step in half of the run. Chance and single events may
+    make such a lead, too.
+    """
+    if training.bound is None or training.upsets.chance or training.upsets.once_ns:
+        return False
+    updates = len(training.update_client)
+    since = updates - (updates // 2 if cycle is None else cycle.updates)
+    before, after = (
+        np.bincount(part, minlength=len(training.clients))[training.is_worker]
+        for part in (training.update_client[:since], training.update_client[since:])
+    )
+    lead = int(np.ptp(before + after))
+    return bool(np.ptp(after)) if cycle is not None else np.ptp(before) + 1 < lead < training.bound
 
 
 def _gaps(training: Training) -> tuple[Ints, int]:

@@ -15,7 +15,9 @@ from simulator import limits
 from simulator.columns import by_key, ids, ints
 from simulator.execution.trace_tasks import StepTimes, trace_of, trace_tasks
 from simulator.training.control.arrays import COLUMNS, COUNTED, DROPPED, EVENTS, NOW
+from simulator.training.control.clocks import AHEAD, CODE
 from simulator.training.disturbances.disturbed import upsets_of
+from simulator.training.regimes import FREE
 from simulator.training.training import WAITING, CutShort, ResourceUsage, Training
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def training_of(
     workload: Workload, made: LoopArrays, given: LoweredClients, log: Log, samples: Sequence[ResourceUsage]
 ) -> Training:
     """The training until now, without its record; `log` has the rows of `Steps.steps` and of `Steps.updates`."""
-    state, cluster = made.control.steps, workload.disturbed.cluster
+    state, cluster, clocks = made.control.steps, workload.disturbed.cluster, workload.clocks.numbers
     step, update = (np.concatenate([np.zeros((0, COLUMNS), np.int64), *rows]) for rows in log)
     step = step[np.lexsort((step[:, 0], step[:, 3]))]
     return Training(
@@ -69,6 +71,7 @@ def training_of(
         upsets=upsets_of(workload.disturbed),
         cut_short=_cut_short(made),
         input_ns=ints(made.control.input_state.for_ns),
+        bound=None if clocks[CODE] == FREE else int(clocks[AHEAD]),
     )
 
 
