@@ -17,7 +17,7 @@ from simulator import estimate_each, load_cluster, read_regime, replicate
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import with_protocol
 from simulator.columns import ints
-from simulator.errors import SimvizError
+from simulator.errors import OutOfMemoryError, SimvizError
 from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import unsized_transfers
 from simulator.graph.graph import Graph
@@ -848,3 +848,17 @@ def test_a_worker_without_enough_memory_is_named_whichever_it_is(
     assert f"worker/replica:0/task:{small}/device:GPU:0 runs out of memory" in said.err
     told = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))["out_of_memory"]
     assert told["device"] == f"/job:worker/replica:0/task:{small}/device:GPU:0"
+
+
+@pytest.mark.browser
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # selenium leaves its own sockets to the collector
+def test_the_page_of_a_training_begins_with_the_memory_that_it_lacks(browser: WebDriver, tmp_path: Path) -> None:
+    scene = trained()
+    lacking = OutOfMemoryError(
+        "full", device=scene.cluster.devices[-1].name, time_ns=5_000_000, needed_bytes=2**20, free_bytes=2**10
+    )
+    page = opened(browser, tmp_path, replace(scene, training=replace(known(scene), out_of_memory=lacking)))
+    settled(browser)
+    device = scene.cluster.devices[-1].short
+    said = f"Out of memory\n{device} needs 1 MiB where 1 KiB are free, 5 ms into a step\n"
+    assert page("document.getElementById('training-words').innerText").replace("\n\n", "\n").startswith(said)

@@ -114,6 +114,10 @@ function scalingCard(training) {
   );
 }
 
+function fullCard(training) {
+  return training.full ? card("Out of memory", element("p", "bad", training.full)) : null;
+}
+
 function disturbancesCard(training) {
   if (!training.disturbances.length) return null;
   return card("Disturbed by", element("ul", "notes", ...training.disturbances.map(([text, meaning]) => element("li", "", element("b", "", text), `: ${meaning}`))));
@@ -157,7 +161,7 @@ function trainingView(model, tip) {
   const timeline = timelines.at(-1);
   const filled = (id, cards) => byId(id).append(...cards.filter(Boolean));
   filled("training-charts", [...trainingsCharts(model), scalingCard(training), model.training_against ? null : tasksCard(model), timesCard(training), model.training_against ? null : stalenessCard(training), linksCard(training), sharedMemoryCard(training)]);
-  filled("training-words", [...trainingsCards(model), heldCard(training), disturbancesCard(training), rateCard(training), regimeCard(training), trainingNotes(training)]);
+  filled("training-words", [...trainingsCards(model), fullCard(training), heldCard(training), disturbancesCard(training), rateCard(training), regimeCard(training), trainingNotes(training)]);
   byId("steps-legend").append(...stepsLegend(model));
   // No taller than its rows. Of a whole run the steps are looked at, and the charts below; of the first steps all rows.
   const tall = (most) => byId("training").style.setProperty("--steps", `min(${most}, ${timelines.reduce((sum, one) => sum + one.height + 24, 36)}px)`);

@@ -481,6 +481,7 @@ def training_contents(trained: Trained, cluster: Cluster) -> Json:
             [cluster.devices[row].short, always, most, cluster.devices[row].memory_bytes]
             for row, always, most in training_figures.memory_rows(trained)[:MOST_LINKS]
         ],
+        "full": training_figures.full(trained),
         "unsized": _unsized(trained.unsized),
         "steps_per_s": found.steps_per_s,
         "half_width": found.half_width,
