@@ -138,8 +138,18 @@ def _costs(routes: Routes) -> tuple[Flags | Ints, ...]:
 
 
 def _too_large(problem: Problem) -> InfeasibleError:
-    largest = max(problem.capacity)
+    """The device that has to hold more than it has, as no other may; else the size of the whole."""
+    tied = [0] * len(problem.capacity)
+    for allowed, nbytes in zip(problem.allowed, problem.resident, strict=True):
+        if len(allowed) == 1:
+            tied[allowed[0]] += nbytes
+    for device, nbytes, room in zip(problem.cluster.devices, tied, problem.capacity, strict=True):
+        if nbytes > room:
+            return InfeasibleError(
+                f"{device.short} has {show_bytes(room)}, but {show_bytes(nbytes)} stay resident there and may be on no "
+                "other device. Give it more memory, or divide them among more devices."
+            )
     return InfeasibleError(
         f"No single device holds the graph: {show_bytes(sum(problem.resident))} stay resident while the largest device "
-        f"has {show_bytes(largest)}. Use a larger one, or an algorithm that spreads the graph."
+        f"has {show_bytes(max(problem.capacity))}. Use a larger one, or an algorithm that spreads the graph."
     )

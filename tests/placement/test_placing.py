@@ -301,6 +301,9 @@ def test_single_leaves_out_devices_that_do_not_hold_the_graph() -> None:
     assert placed_on(graph, cluster, [(1, 9)] * 2, resident=(4, 4), algorithm="single").device.tolist() == [1, 1]
     with pytest.raises(InfeasibleError, match="No single device holds the graph: 8 B stay resident"):
         placed_on(graph, cluster_of("cc", memory=(5, 5)), [(1, 9)] * 2, resident=(4, 4), algorithm="single")
+    asked = replace(graph, requested=("/cpu:0", "/cpu:0"))
+    with pytest.raises(InfeasibleError, match="CPU:0 has 5 B, but 8 B stay resident there and may be on no other"):
+        placed_on(asked, cluster, [(1, 9)] * 2, resident=(4, 4), algorithm="single")
     problem = problem_of(graph, cluster, costs_of(cluster, [(1, 9)] * 2, (4, 4)))
     assert fits(problem, [0, 1])
     assert not fits(problem, [0, 0])
