@@ -11,10 +11,8 @@ from functools import reduce
 from itertools import combinations
 from operator import or_
 
-import numpy as np
-
 from simulator.graph.graph import Graph
-from simulator.graph.traversal import all_sources, fan_in, fan_out
+from simulator.graph.traversal import all_sources, fan_in, fan_out, own_sinks, sinks
 
 MAX_EXACT = 12  # sinks that still compete after the reductions: at most 4096 sets are tried
 MAX_COMPARED = 300  # sinks that are compared pair by pair
@@ -23,12 +21,15 @@ MAX_COMPARED = 300  # sinks that are compared pair by pair
 def smallest_cover(graph: Graph, rows: list[int], avoid: Callable[[list[int]], list[int]]) -> list[int]:
     """The sinks to run so that all of `rows` run, ascending; [] where no sink depends on one of them.
 
-    Ties: a sink that `avoid` keeps before one that it drops, then the smaller fan-in, then the lower row.
+    Sinks inside expanded bodies are taken only where those of the file don't suffice. Ties: a sink that `avoid` keeps
+    before one that it drops, then the smaller fan-in, then the lower row.
     """
     reached = _reached_by(graph, rows)
-    is_sink = np.diff(graph.out_ptr) == 0
-    sets = {row: bits for row, bits in reached.items() if is_sink[row]}
-    if _union(sets.values()) != (1 << len(rows)) - 1:
+    for candidates in (own_sinks(graph), sinks(graph)):
+        sets = {row: reached[row] for row in candidates if row in reached}
+        if _union(sets.values()) == (1 << len(rows)) - 1:
+            break
+    else:
         return []
     chosen, open_bits = _needed(sets)
     rivals = [row for row, bits in sets.items() if bits & open_bits]  # a fan-in of each takes time

@@ -16,7 +16,7 @@ from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
 from simulator.graph.purposes import apply_nodes, computes, filling_nodes, returned
 from simulator.graph.set_cover import smallest_cover
-from simulator.graph.traversal import PLACEHOLDERS, fan_in, fan_out, sinks
+from simulator.graph.traversal import PLACEHOLDERS, fan_in, fan_out, own_sinks, sinks
 from simulator.wording import counted, repr_of, some
 
 SERVING = "serving_default"
@@ -113,7 +113,7 @@ def _default(graph: Graph, feeds: Sequence[str]) -> Step:
     if named:
         chosen = SERVING if SERVING in named else named[0]
         return _signature(graph, feeds, chosen, f"no train op: the signature {chosen!r}")
-    ends = sorted(graph.index[name] for name in graph.ends if name in graph.index) or sinks(graph)
+    ends = own_sinks(graph)
     results = returned(graph, ends)
     if results:
         rule = "no train op: what waits for all updates or reads of variables, as what a traced function returns"

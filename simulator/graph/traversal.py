@@ -79,5 +79,10 @@ def sinks(graph: Graph) -> list[int]:
     return rows
 
 
+def own_sinks(graph: Graph) -> list[int]:
+    """The sinks that a client may ask for, ascending: where calls were expanded, those before that."""
+    return sorted(graph.index[name] for name in graph.ends if name in graph.index) or sinks(graph)
+
+
 def _fed_placeholders(graph: Graph, fed: Collection[int]) -> set[int]:
     return {node for tensor in fed if graph.ops[node := int(graph.tensor_node[tensor])] in PLACEHOLDERS}

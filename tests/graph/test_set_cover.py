@@ -1,4 +1,5 @@
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -72,3 +73,16 @@ def test_the_fan_in_of_sinks_is_asked_for_only_where_they_compete(monkeypatch: p
     graph = made.built()
     smallest_cover(graph, updates, list)
     assert sorted(graph.names[row] for row in asked) == ["end2", "too", "twice"]
+
+
+@pytest.mark.parametrize(("ends", "chosen"), [((), "inside"), (("train",), "train"), (("other",), "inside")])
+def test_a_sink_inside_a_body_is_taken_only_where_no_sink_of_the_file_will_do(
+    ends: tuple[str, ...], chosen: str
+) -> None:
+    made = Rows()
+    for name in ("update", "other"):
+        made.add(name, "NoOp")
+    made.add("inside", "NoOp", ["^update"])
+    made.add("train", "NoOp", ["^update", "^other"])
+    graph = replace(made.built(), ends=ends)
+    assert smallest_cover(graph, [graph.row("update")], list) == [graph.row(chosen)]
