@@ -54,6 +54,7 @@ class Device:
     cores: int = 1  # of each of its lanes; the work for a message needs one of them
     peaks: Peaks = NO_PEAKS  # in other formats, and of matrix units
     chip: Chip | None = None  # of a GPU: how far its kernels stay below the peaks; None: they reach them
+    whole: Device | None = None  # all of the processor of which it is a part; None: it is all of it
 
     def __repr__(self) -> str:
         return repr_of(self, self.name, self.kind, show_bytes(self.memory_bytes))
@@ -62,6 +63,21 @@ class Device:
     def task(self) -> str:
         """ "/job:worker/replica:0/task:0": the process that owns it."""
         return self.name.rsplit("/device:", 1)[0]
+
+    def share(self, parts: int) -> Device:
+        """One of so many equal parts of the processor, for devices that share a host; its kind ends in "/parts"."""
+        if parts == 1:
+            return self
+        return replace(
+            self,
+            kind=f"{self.kind}/{parts}",
+            memory_bytes=self.memory_bytes // parts,
+            flop_per_s=max(1, self.flop_per_s // parts),
+            bytes_per_s=max(1, self.bytes_per_s // parts),
+            cores=max(1, self.cores // parts),
+            peaks=self.peaks.share(parts),
+            whole=self,
+        )
 
     def op_ns(self, kernel_ns: Nanos, kernels: int = 1, *, library: bool = False) -> Nanos:
         """Time of an op whose kernels take that long together: launched, and no less than the host takes for them."""

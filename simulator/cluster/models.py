@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -46,21 +46,6 @@ class Model:
     peaks: Peaks = NO_PEAKS  # in other formats, and of matrix units
     chip: Chip | None = None  # of a GPU: how far its kernels stay below the peaks; None: they reach them
     source: str = ""
-
-    def share(self, parts: int) -> Model:
-        """One of so many equal parts of the model, for devices that share a host; its name ends in "/parts"."""
-        if parts == 1:
-            return self
-        return replace(
-            self,
-            name=f"{self.name}/{parts}",
-            title=f"1/{parts} of {self.title}",
-            memory_bytes=self.memory_bytes // parts,
-            flop_per_s=max(1, self.flop_per_s // parts),
-            bytes_per_s=max(1, self.bytes_per_s // parts),
-            cores=max(1, self.cores // parts),
-            peaks=self.peaks.share(parts),
-        )
 
 
 def model_of(kind: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -27,6 +28,13 @@ def part(cluster: Cluster, rows: Sequence[int], name: str, notes: Sequence[str] 
         notes=(*cluster.notes, *notes),
         master=cluster.master if cluster.master in {one.task for one in devices} else None,
     )
+
+
+def shared_anew(cluster: Cluster) -> Cluster:
+    """The cluster whose hosts divide their processors among those CPU devices that are there."""
+    sharing = Counter(device.host for device in cluster.devices if device.whole is not None)
+    devices = [one if one.whole is None else one.whole.share(sharing[one.host]) for one in cluster.devices]
+    return replace(cluster, devices=tuple(devices))
 
 
 def without_others_links(cluster: Cluster) -> Cluster:

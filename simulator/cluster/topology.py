@@ -128,9 +128,8 @@ def connect(
     places: list[tuple[Host, int | None]] = []  # per device: its host and which GPU of the host it is
     for task in tasks:
         host = machines[task.host]
-        share = host.cpu.share(cpus[host.name])
         for number in range(task.cpus):
-            devices.append(_device(task, "CPU", number, share, host))
+            devices.append(_device(task, "CPU", number, host.cpu, host).share(cpus[host.name]))
             places.append((host, None))
         for number, gpu in enumerate(task.gpus):
             devices.append(_device(task, "GPU", number, host.gpus[gpu], host))

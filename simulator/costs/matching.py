@@ -65,7 +65,7 @@ def with_measured(
     in numbers.
 
     `described` is the measured cluster, where `cluster` has more or fewer tasks. Its kinds and devices are known, too,
-    and an unused measurement is no error then.
+    and an unused measurement is no error then. A part of a model that only `cluster` has takes the times of others.
 
     A measurement adds no kernel to an op that has none. The notes count names that the graph lacks, times on a type of
     device that the cluster lacks, and nodes that were measured on some kinds of a type and are estimated on others.
@@ -138,10 +138,11 @@ def _gather(
         columns = places.get(sample.where)
         if columns is None:
             kinds = _kinds(sample, measurement, described)
+            same = {sample.where, *map(model_of, kinds)}
             columns = places[sample.where] = tuple(
                 (named if kind in kinds else of_models, column)
                 for column, kind in enumerate(costs.kinds)
-                if kind in kinds or model_of(kind) == sample.where
+                if kind in kinds or model_of(kind) in (same if kind not in described.kinds else {sample.where})
             )
         rows = names.rows(sample)
         if not sample.node.startswith("_") or rows:  # the session's own: _SOURCE, _arg_x_0_0

@@ -258,6 +258,19 @@ def test_a_cluster_with_fewer_tasks_leaves_out_what_it_lacks(tmp_path: Path) -> 
         with_measured(estimate(given, CLUSTER), told, given, CLUSTER)
 
 
+def test_a_host_with_fewer_tasks_takes_the_times_that_were_measured_on_its_parts(tmp_path: Path) -> None:
+    other = "/job:other/replica:0/task:0/device:CPU:0"
+    described, fewer = (
+        Cluster((replace(CPU, kind=kind), replace(CPU, name=other, kind="xeon")), (), (((),) * 2,) * 2, name=kind)
+        for kind in ("xeon/4", "xeon/2")
+    )
+    file, given = tmp_path / "times.csv", graph()
+    for where in ("xeon/4", CPU.name, "CPU"):
+        file.write_text(f"b,{where},7\n")
+        costs = with_measured(estimate(given, fewer), read_measurement(file), given, fewer, described=described)
+        assert costs.run_ns[1, costs.kinds.index("xeon/2")] == 7, where
+
+
 def test_traced_times_are_fitted_to_the_step_without_tracing() -> None:
     """Those of each device by one factor; what fits already stays."""
     told = stats((CPU.name, "a", 0, 60), (CPU.name, "b", 0, 141), (GPU.name, "c", 0, 10))

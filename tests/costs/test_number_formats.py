@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Device
+from simulator.cluster.description import load_cluster
 from simulator.cluster.models import find_model
 from simulator.cluster.notation import read_notation
 from simulator.cluster.peaks import FORMATS, Peaks, peak, read_peaks
@@ -195,7 +196,8 @@ def test_a_table_of_speeds() -> None:
 
 
 def test_a_share_of_a_processor_has_its_share_of_every_speed() -> None:
-    whole, part = find_model("hgx-host"), find_model("hgx-host").share(4)
+    whole = load_cluster("hgx-h100").devices[0]
+    part = whole.share(4)
     for number in FORMATS:
         for matrix in (False, True):
             one = peak(part.flop_per_s, part.peaks, number, matrix=matrix)[0]

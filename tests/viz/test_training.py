@@ -144,6 +144,14 @@ def test_a_cluster_is_written_anew_with_more_workers() -> None:
         with_workers(None, cluster, 5)
 
 
+def test_fewer_workers_of_a_host_have_larger_parts_of_it() -> None:
+    """A worker that stands alone on a host is all of it, as in a description of so many workers."""
+    hosts = {"ps": ["a:1"], "worker": ["a:2", "a:3", "b:1", "b:2"]}
+    for count in (1, 2, 3, 4):
+        alone = load_cluster({**hosts, "worker": hosts["worker"][:count]})
+        assert with_workers(None, load_cluster(hosts), count).devices == alone.devices
+
+
 def test_the_first_of_some_workers_may_be_a_chief() -> None:
     asked = TrainingRequest(read_regime("async"), steps=3, workers=(1, 2, 4))
     found = known(run(Request(str(EXAMPLE), cluster="chief=1,ps=2,worker=2", algorithm="requested", training=asked)))

@@ -10,7 +10,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.description import load_cluster
 from simulator.cluster.devicespec import parse
 from simulator.cluster.notation import is_notation
-from simulator.cluster.parts import part
+from simulator.cluster.parts import part, shared_anew
 from simulator.errors import SimvizError
 from simulator.graph.graph import Graph
 from simulator.training.programs.distributed import distributed, names_jobs
@@ -162,6 +162,7 @@ def with_workers(source: str | None, cluster: Cluster, count: int) -> Cluster:
 
 
 def without_tasks(cluster: Cluster, tasks: tuple[str, ...]) -> Cluster:
-    """The cluster without those tasks; it keeps all links."""
+    """The cluster without those tasks, whose parts of a host the others get; it keeps all links."""
     kept = [row for row, device in enumerate(cluster.devices) if device.task not in tasks]
-    return part(cluster, kept, f"{cluster.name} less {counted(len(tasks), 'task')}" if tasks else cluster.name)
+    name = f"{cluster.name} less {counted(len(tasks), 'task')}" if tasks else cluster.name
+    return shared_anew(part(cluster, kept, name))
