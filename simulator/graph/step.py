@@ -16,7 +16,7 @@ from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
 from simulator.graph.purposes import apply_nodes, computes, filling_nodes, returned
 from simulator.graph.set_cover import smallest_cover
-from simulator.graph.traversal import PLACEHOLDERS, fan_in, fan_out, own_sinks, sinks
+from simulator.graph.traversal import PLACEHOLDERS, fan_in, fan_out, loop_depths, own_sinks, sinks
 from simulator.wording import counted, repr_of, some
 
 SERVING = "serving_default"
@@ -183,6 +183,7 @@ def _signature(graph: Graph, feeds: Sequence[str], name: str, rule: str) -> Step
 
 def _step(graph: Graph, feeds: Sequence[str], fetches: Sequence[str], rule: str) -> Step:
     fed = {tensor for name in feeds for tensor in _fed(graph, name)}
+    _check_outside_loops(graph, fed)
     targets = {_read(graph, name) for name in fetches}
     runs, wanted = _pruned(graph, targets, fed)
     placeholders = [row for row in np.flatnonzero(runs).tolist() if graph.ops[row] in PLACEHOLDERS]
@@ -205,6 +206,18 @@ def _fed(graph: Graph, name: str) -> list[int]:
     if not outputs:
         raise GraphError(f"{graph.source}: {graph.names[row]!r} has no output, so it cannot be fed.", node=name)
     return [outputs[port]] if port is not None else list(outputs)
+
+
+def _check_outside_loops(graph: Graph, fed: Iterable[int]) -> None:
+    """Raise GraphError for a fed tensor inside a loop, as TensorFlow does: each iteration has a value of its own."""
+    made = [tensor for tensor in fed if graph.ops[graph.tensor_node[tensor]] not in PLACEHOLDERS]
+    depth = loop_depths(graph) if made else []
+    for tensor in made:
+        if depth[node := int(graph.tensor_node[tensor])]:
+            name = graph.tensor_name(tensor)
+            raise GraphError(
+                f"{graph.source}: {name!r} is made inside a loop, so it cannot be fed.", node=graph.names[node]
+            )
 
 
 def _read(graph: Graph, text: str) -> tuple[int, int | None]:

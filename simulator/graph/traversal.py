@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.columns import Flags, flags
 from simulator.graph.graph import Graph
+from simulator.graph.op_classes import ENTERS, EXITS
 
 _Key = TypeVar("_Key", bound=Hashable)
 PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
@@ -82,6 +83,15 @@ def sinks(graph: Graph) -> list[int]:
 def own_sinks(graph: Graph) -> list[int]:
     """The sinks that a client may ask for, ascending: where calls were expanded, those before that."""
     return sorted(graph.index[name] for name in graph.ends if name in graph.index) or sinks(graph)
+
+
+def loop_depths(graph: Graph) -> list[int]:
+    """[N] the number of loops inside which each node runs; an Enter is inside, an Exit outside."""
+    depth, sources = [0] * len(graph), all_sources(graph)
+    for row in graph.topological.tolist():
+        outer = max((depth[source] for source in sources[row]), default=0)
+        depth[row] = outer + (graph.ops[row] in ENTERS) - (graph.ops[row] in EXITS)
+    return depth
 
 
 def _fed_placeholders(graph: Graph, fed: Collection[int]) -> set[int]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from simulator.columns import Flags, Ids, Ints, flags, ids
 from simulator.graph.dtypes import REF, STRING
 from simulator.graph.graph import Graph
+from simulator.graph.op_classes import CONTROL_FLOW
 from simulator.graph.step import Step, exchange
 from simulator.graph.traversal import PLACEHOLDERS
 from simulator.shapes.propagation import EDGE, data_inputs
@@ -64,6 +65,7 @@ def _unsized(graph: Graph, sizes: Ints, taken: Ids) -> Flags:
 # ops whose size is to be said: they bring what comes from outside, also a variable that a function captures
 _CAPTURED = "ReadVariableOp"
 _FED = EDGE | {_CAPTURED}
+_COMPUTED = RULES.keys() | CONTROL_FLOW  # ops whose sizes hang on what comes to them
 _WITH_SHAPES = "a file that has them: write it from as_graph_def(add_shapes=True)"
 
 # --- what would make them known --------------------------------------------------------------------------------------
@@ -147,7 +149,7 @@ def unsized_of(graph: Graph, step: Step) -> Unsized:
         return Unsized(ops, "")
     fed = [row for row in roots if graph.ops[source[row]] in PLACEHOLDERS]  # sizes may hang on their values, too
     row = min(fed or roots, key=lambda row: (-roots[row], row))
-    if (op := graph.ops[source[row]]) in RULES and op not in _FED:
+    if (op := graph.ops[source[row]]) in _COMPUTED and op not in _FED:
         return Unsized(ops, "--observe")
     if op == _CAPTURED and sum(graph.ops[source[other]] == _CAPTURED for other in roots) > 1:
         return Unsized(ops, _WITH_SHAPES)

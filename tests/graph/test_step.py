@@ -130,6 +130,16 @@ def test_an_update_inside_a_loop_is_found_behind_its_exit() -> None:
     assert ran(graph, step) == set(graph.names) - {"x"}
 
 
+def test_a_tensor_inside_a_loop_is_not_fed() -> None:
+    made = Rows()
+    float_node(made, "x", "Placeholder")
+    loop(made, start="x")
+    graph = made.built()
+    assert choose_step(graph, feeds="while/Exit").runs.sum() == 0
+    with pytest.raises(GraphError, match="'while/Merge:0' is made inside a loop, so it cannot be fed"):
+        choose_step(graph, feeds="while/Merge:0", fetches="while/Exit")
+
+
 @pytest.mark.parametrize("collected", [(), ("train",)])
 def test_what_fills_the_accumulators_runs_with_what_takes_from_them(collected: tuple[str, ...]) -> None:
     made = Rows()

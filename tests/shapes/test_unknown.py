@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 
 from simulator.graph.graph import Graph
+from simulator.graph.messages import AttrValue, TensorProto
 from simulator.graph.step import choose_step
 from simulator.shapes.filling import with_shapes
 from simulator.shapes.unknown import unsized_of
-from tests.strategies import Rows, shape_attr, type_attr
+from tests.strategies import Rows, loop, shape_attr, type_attr
 from viz import run
 from viz.command.request import Request
 from viz.command.stages import candidates
@@ -63,6 +64,21 @@ def test_what_the_step_computes_is_to_be_observed() -> None:
     made.add("end", "Neg", ["left"], T=type_attr(9))
     graph = with_shapes(made.built(producer=1882))
     assert unsized_of(graph, choose_step(graph, fetches="end")).remedy == "--observe"
+
+
+def test_what_grows_in_a_loop_is_to_be_observed() -> None:
+    """A tensor inside a loop can't be fed."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(2, 1))
+    made.add("axis", "Const", dtype=type_attr(3), value=AttrValue(tensor=TensorProto(dtype=3, int_val=[1])))
+    loop(made, start="x")
+    for node in ("while/Enter", "while/NextIteration", "while/Exit"):
+        del made.attrs[made.names.index(node)]["_output_shapes"]
+    grown = made.names.index("while/Neg")
+    made.ops[grown], made.inputs[grown] = "ConcatV2", ["while/Switch:1", "while/Switch:1", "axis"]
+    made.attrs[grown] = {"N": AttrValue(i=2), "T": type_attr(), "Tidx": type_attr(3)}
+    graph = with_shapes(made.built(producer=1882))
+    assert unsized_of(graph, choose_step(graph, fetches="while/Exit")).remedy == "--observe"
 
 
 def test_what_no_placeholder_explains_is_fed_itself() -> None:
