@@ -18,6 +18,7 @@ import numpy as np
 
 from simulator.errors import OracleError
 from simulator.graph.attributes import COLOCATION
+from simulator.graph.dataflow import source_of
 from simulator.graph.dtypes import BOOL, INT64, NAMES, RESOURCE, VARIANT, base
 from simulator.graph.graph_def import all_nodes, graph_def
 from simulator.graph.messages import Proto
@@ -246,7 +247,15 @@ def _fed_name(given: Graph, row: int, port: int) -> str:
 def _first(given: Graph, names: set[str]) -> list[str]:
     """The nodes that give variables and tables among `names` their first values."""
     rows = first_values(given) + [row for row, op in enumerate(given.ops) if op in _TABLES]
-    return [given.names[row] for row in rows if given.names[given.edge_src[given.in_ptr[row]]] in names]
+    return [given.names[row] for row in rows if given.names[_filled_by(given, row)] in names]
+
+
+def _filled_by(given: Graph, row: int) -> int:
+    """The variable or table that a node fills; calls hand its handle on through Identities."""
+    row = source_of(given, row)
+    while given.ops[row] == "Identity":
+        row = source_of(given, row)
+    return row
 
 
 def _variables(given: Graph, names: set[str]) -> list[tuple[str, int, list[int] | None]]:

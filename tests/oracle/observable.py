@@ -106,6 +106,20 @@ def _variables(tf: Any) -> None:
     tf.identity(text, name="text")
 
 
+def _table(tf: Any) -> None:
+    """A table that a function fills, as in a SavedModel of Keras."""
+    table = tf.raw_ops.HashTableV2(key_dtype=tf.int64, value_dtype=tf.float32, name="table")
+
+    @tf.function  # type: ignore[untyped-decorator]  # TensorFlow has no types
+    def fill() -> None:
+        keys, values = tf.constant([0, 1], tf.int64), tf.constant([0.5, 1.5])
+        tf.raw_ops.LookupTableImportV2(table_handle=table, keys=keys, values=values)
+
+    fill()
+    keys = tf.placeholder(tf.int64, [3], name="keys")
+    tf.raw_ops.LookupTableFindV2(table_handle=table, keys=keys, default_value=-1.0, name="found")
+
+
 def _asserted(tf: Any) -> None:
     x = tf.placeholder(tf.float32, [2], name="x")
     with tf.control_dependencies([tf.assert_greater(x, 100.0)]):
@@ -163,6 +177,7 @@ _GRAPHS = {
     "data": _data,
     "queue": _queue,
     "variables": _variables,
+    "table": _table,
     "asserted": _asserted,
     "file": _file,
     "python": _python,

@@ -176,6 +176,10 @@ def test_a_missing_file_of_an_initialiser_is_made_up_for() -> None:
     assert seen("variables", "text:0").synthetic == ("lost",)
 
 
+def test_a_table_is_filled_though_a_function_does_so() -> None:
+    assert shape(seen("table", "found:0"), "found") == (3,)
+
+
 def test_an_assertion_about_made_up_data_is_not_made() -> None:
     observed = seen("asserted v1")
     assert shape(observed, "out") == (2,)
