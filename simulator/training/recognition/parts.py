@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.columns import Ids, ids
+from simulator.errors import GraphError
 from simulator.graph import ops, registry
 from simulator.graph.dataflow import depending_on, readers, source_of
 from simulator.graph.dtypes import REF, RESOURCE
@@ -120,9 +121,21 @@ class Separated:
 
 
 def separate(graph: Graph, found: Anatomy) -> Separated:
-    """Separate the step of a training graph into a replica's part and the update."""
+    """Separate the step of a training graph into a replica's part and the update.
+
+    Raises GraphError for a gradient behind an update: a replica would have to hand it in after what the chief takes.
+    """
     parts = parts_of(graph, found)
     update = frozenset(parts.update)
+    for one in found.gradients:
+        gradient = int(graph.edge_src[one.values[0]])
+        if gradient in update:
+            name, variable = graph.names[gradient], graph.names[one.variable]
+            raise GraphError(
+                f"{graph.source}: {name!r}, which updates {variable!r}, comes after another update of the step. So "
+                "workers can't hand in all gradients before the chief takes their means; train it by async or ssp.",
+                node=name,
+            )
     replica = frozenset(np.flatnonzero(depending_on(graph, parts.tower)).tolist()) - update | parts.written
     entering = {edge for one in found.gradients for edge in (*one.values, *one.indices)}
     writes = [row for row in parts.update if _writes(graph, row)] + [row for row in found.counts if row not in update]

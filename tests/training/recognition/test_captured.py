@@ -201,3 +201,21 @@ def test_towers_of_workers_can_be_synchronous_with_an_update_by_hand() -> None:
     assert graph.inputs_of(graph.row("new")) == ("w/read", "sync_replicas/w/take")
     assert graph.inputs_of(graph.row("sync_replicas/w/push"))[2] == "average/w"
     assert worker.graph is graph
+
+
+def test_a_gradient_behind_an_update_of_its_step_is_refused_where_workers_wait() -> None:
+    """Such as the momentum that an optimizer orthogonalises, by products of matrices, before it is applied."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(8, 4), _output_shapes=shapes_attr((8, 4)))
+    for name in ("w", "m"):
+        made.add(name, "VarHandleOp", dtype=type_attr(), shape=shape_attr(4, 4), _output_shapes=shapes_attr(()))
+        read(made, f"{name}/read", name, shape=(4, 4))
+    made.add("y", "MatMul", ["x", "w/read"], T=type_attr(), _output_shapes=shapes_attr((8, 4)))
+    made.add("g", "MatMul", ["x", "y"], T=type_attr(), _output_shapes=shapes_attr((4, 4)))
+    made.add("sum", "AddV2", ["m/read", "g"], T=type_attr(), _output_shapes=shapes_attr((4, 4)))
+    assign(made, "m/update", "", "m", "sum")
+    read(made, "m/now", "m", "^m/update", shape=(4, 4))
+    made.add("turned", "MatMul", ["m/now", "sum"], T=type_attr(), _output_shapes=shapes_attr((4, 4)))
+    assign(made, "w/update", "Sub", "w", "turned")
+    with pytest.raises(GraphError, match=r"'turned', which updates 'w', comes after another update.*async"):
+        replicate(made.built(), load_cluster("ps=1,worker=2"), regime=read_regime("sync"))
