@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids
+from simulator.graph.captured import captured
 from simulator.graph.dtypes import REF, STRING
-from simulator.graph.graph import Graph
+from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import CONTROL_FLOW
 from simulator.graph.step import Step, exchange
 from simulator.graph.traversal import PLACEHOLDERS
@@ -62,10 +63,7 @@ def _unsized(graph: Graph, sizes: Ints, taken: Ids) -> Flags:
     return flags(rows)
 
 
-# ops whose size is to be said: they bring what comes from outside, also a variable that a function captures
-_CAPTURED = "ReadVariableOp"
-_FED = EDGE | {_CAPTURED}
-_COMPUTED = RULES.keys() | CONTROL_FLOW  # ops whose sizes hang on what comes to them
+_COMPUTED = (RULES.keys() | CONTROL_FLOW) - EDGE  # ops whose sizes hang on what comes to them
 _WITH_SHAPES = "a file that has them: write it from as_graph_def(add_shapes=True)"
 
 # --- what would make them known --------------------------------------------------------------------------------------
@@ -125,9 +123,10 @@ SIZED = Unsized({}, "")  # all sizes are known
 def unsized_of(graph: Graph, step: Step) -> Unsized:
     """The tensors of unknown size that a step reads, and the feed for which most of them wait.
 
-    A placeholder is preferred, as a feed of anything else replaces what makes it. Ties: the tensor that comes first.
-    Where the size hangs on what the step computes, such as boxes that are left, an observed step shows it. Sizes of
-    several variables that a traced function captures are too many to be fed, but TensorFlow writes them if asked to.
+    A placeholder is preferred, as a feed of anything else replaces what makes it. Then come variables that a function
+    captures, as no step is observed without their sizes. Several are too many to be fed. TensorFlow writes the sizes of
+    those that are read whole if asked to. Ties: the tensor that comes first. Where the size hangs on what the
+    step computes, such as boxes that are left, an observed step shows it.
     """
     ops = unknown_shapes(graph, step)
     if not ops:
@@ -148,11 +147,19 @@ def unsized_of(graph: Graph, step: Step) -> Unsized:
     if not roots:
         return Unsized(ops, "")
     fed = [row for row in roots if graph.ops[source[row]] in PLACEHOLDERS]  # sizes may hang on their values, too
+    held = {row: users for row, users in captured(graph).items() if step.runs[users].any()}
+    if held and not fed:
+        reads = [[one for one in users if graph.ops[one] == "ReadVariableOp"] for users in held.values()]
+        if sum(map(bool, reads)) > 1:
+            return Unsized(ops, _WITH_SHAPES)
+        shape = graph.tensor_shape[graph.tensor_ptr[reads[0][0]]] if reads[0] else None
+        return Unsized(ops, _feed(f"{graph.names[next(iter(held))]}:0", shape))
     row = min(fed or roots, key=lambda row: (-roots[row], row))
-    if (op := graph.ops[source[row]]) in _COMPUTED and op not in _FED:
+    if graph.ops[source[row]] in _COMPUTED:
         return Unsized(ops, "--observe")
-    if op == _CAPTURED and sum(graph.ops[source[other]] == _CAPTURED for other in roots) > 1:
-        return Unsized(ops, _WITH_SHAPES)
-    shape = graph.tensor_shape[row]
+    return Unsized(ops, _feed(graph.tensor_name(row), graph.tensor_shape[row]))
+
+
+def _feed(tensor: str, shape: Shape | None) -> str:
     asked = "SHAPE" if shape is None else ",".join("?" if side < 0 else str(side) for side in shape)
-    return Unsized(ops, f"--feed {graph.tensor_name(row)}={asked}")
+    return f"--feed {tensor}={asked}"

@@ -3,11 +3,13 @@
 import re
 from pathlib import Path
 
+from simulator.graph.captured import own_variables
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue, TensorProto
 from simulator.graph.step import choose_step
 from simulator.shapes.filling import with_shapes
 from simulator.shapes.unknown import unsized_of
+from tests.shapes.test_rules import scalar
 from tests.strategies import Rows, loop, shape_attr, type_attr
 from viz import run
 from viz.command.request import Request
@@ -98,7 +100,31 @@ def test_variables_that_a_traced_function_captures_need_a_file_with_shapes() -> 
         made.add(f"{name}/end", "Neg", [value], T=type_attr())
     graph = with_shapes(made.built(producer=1882))
     assert unsized_of(graph, choose_step(graph, fetches="w/end")).remedy.endswith("as_graph_def(add_shapes=True)")
-    assert unsized_of(graph, choose_step(graph, fetches="v/end")).remedy == "--feed v/read:0=8,?"
+    assert unsized_of(graph, choose_step(graph, fetches="v/end")).remedy == "--feed v:0=8,?"
+
+
+def test_what_grows_in_a_loop_is_to_be_observed_once_its_captured_variable_is_known() -> None:
+    """A decoder whose words become more: nobody can feed the Merge in its loop, and no table without a size is made."""
+    made = Rows()
+    made.add("table", "Placeholder", dtype=type_attr(20))
+    made.add("words", "Placeholder", dtype=type_attr(3), shape=shape_attr(8, 1))
+    loop = {"T": type_attr(3), "frame_name": AttrValue(s=b"loop")}
+    made.add("enter", "Enter", ["words"], **loop)
+    made.add("merge", "Merge", ["enter", "next"], T=type_attr(3))
+    made.add("more", "Placeholder", dtype=type_attr(10), shape=shape_attr())
+    made.add("cond", "LoopCond", ["more"])
+    made.add("switch", "Switch", ["merge", "cond"], T=type_attr(3))
+    made.add("held", "Enter", ["table"], T=type_attr(20), frame_name=AttrValue(s=b"loop"))
+    made.add("rows", "ResourceGather", ["held", "switch:1"], dtype=type_attr(), Tindices=type_attr(3))
+    made.add("axis", "Const", dtype=type_attr(3), value=scalar(1))
+    made.add("longer", "ConcatV2", ["switch:1", "switch:1", "axis"], T=type_attr(3), N=AttrValue(i=2))
+    made.add("next", "NextIteration", ["longer"], T=type_attr(3))
+    made.add("norm", "Neg", ["rows"], T=type_attr())
+    made.add("exit", "Exit", ["switch"], T=type_attr(3))
+    made.add("end", "Neg", ["exit"], T=type_attr(3))
+    for shapes, remedy in (({}, "--feed table:0=SHAPE"), ({"table": (100, 64)}, "--observe")):
+        graph = with_shapes(own_variables(made.built(producer=1882), shapes))
+        assert unsized_of(graph, choose_step(graph, fetches=["end", "norm"])).remedy == remedy
 
 
 def test_the_headline_says_that_the_time_is_a_lower_bound() -> None:
