@@ -31,8 +31,9 @@ def scaled(cluster: Cluster, factor: Fraction) -> Iterator[Scaled]:
     """For each figure of the cluster, the cluster with that figure times `factor`, in whole units, rounded up.
 
     Of links: bandwidth and latency, in the order of the links. Of devices, by their model: the arithmetic in all
-    number formats, the bandwidth of memory, and the time to launch an op, on a GPU's host, too. A figure that stays as
-    it is, such as a latency of 0, is left out. A bandwidth or latency ends at the largest that a link may have.
+    number formats, the bandwidth of memory, and the time to launch an op, on a GPU's host, too. CPUs that share a host
+    change with their model. A figure that stays as it is, such as a latency of 0, is left out. A bandwidth or latency
+    ends at the largest that a link may have.
     """
     for what, value, change, shown in _OF_LINKS:
         groups: dict[tuple[str, int], list[int]] = {}
@@ -46,12 +47,25 @@ def scaled(cluster: Cluster, factor: Fraction) -> Iterator[Scaled]:
             if after != before:
                 yield Scaled(f"{kind} {what}", shown(before), shown(after), replace(cluster, links=tuple(links)))
     for what, changed, said in _OF_DEVICES:
-        for kind in cluster.kinds:
-            devices = [changed(one, factor) if one.kind == kind else one for one in cluster.devices]
-            first = cluster.kind_of.index(cluster.kinds.index(kind))
-            if devices[first] != cluster.devices[first]:
-                before_it, after_it = said(cluster.devices[first]), said(devices[first])
-                yield Scaled(f"{kind} {what}", before_it, after_it, replace(cluster, devices=tuple(devices)))
+        for kind in dict.fromkeys(_described(device).kind for device in cluster.devices):
+            devices = [
+                _changed(one, changed, factor) if _described(one).kind == kind else one for one in cluster.devices
+            ]
+            first = next(one for one in map(_described, cluster.devices) if one.kind == kind)
+            after_it = changed(first, factor)
+            if after_it != first:
+                yield Scaled(f"{kind} {what}", said(first), said(after_it), replace(cluster, devices=tuple(devices)))
+
+
+def _described(device: Device) -> Device:
+    """The device of the description, of which it may be a part: a CPU that shares a host."""
+    return device.whole or device
+
+
+def _changed(device: Device, change: Callable[[Device, Fraction], Device], factor: Fraction) -> Device:
+    """The device with a figure of its description multiplied."""
+    whole = change(_described(device), factor)
+    return whole if device.whole is None else whole.share(int(device.kind.removeprefix(f"{whole.kind}/")))
 
 
 def _times(value: int, factor: Fraction) -> int:

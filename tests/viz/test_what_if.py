@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator import Cluster, SimulationOptions, estimate, load, load_cluster, partition, simulate, with_shapes
+from simulator.cluster.parts import shared_anew
 from simulator.cluster.scaling import scaled
 from simulator.cluster.toml_file import read_toml
 from simulator.errors import SimvizError
@@ -123,6 +124,19 @@ def test_each_row_equals_a_run_with_that_change_made_by_hand(
 def figure_of(cluster: Cluster, what: str) -> str:
     """The value of a figure as rows show it."""
     return next(one.before for one in scaled(cluster, Fraction(2)) if one.what == what)
+
+
+def test_cpus_that_share_a_host_change_with_their_model() -> None:
+    """A description gives the figure once, for the host that a task has alone and for the one that two tasks share."""
+    cluster = load_cluster(json.dumps({"cluster": {"ps": ["a:1"], "worker": ["b:1", "b:2"]}}))
+    assert len(cluster.kinds) == 2
+    rows = list(scaled(cluster, Fraction(2)))
+    assert len({row.what for row in rows}) == len(rows)
+    faster = next(row.cluster for row in rows if row.what.endswith(" compute"))
+    for before, after in zip(cluster.devices, faster.devices, strict=True):
+        assert abs(after.flop_per_s - 2 * before.flop_per_s) <= 1
+        assert (after.kind, after.name, after.memory_bytes) == (before.kind, before.name, before.memory_bytes)
+    assert shared_anew(faster).devices == faster.devices
 
 
 @pytest.mark.parametrize("placement", [KEPT, AGAIN])
