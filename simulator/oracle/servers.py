@@ -30,6 +30,7 @@ MAX_REAL_WORKERS = 32  # each takes 85 threads and 50 MB
 _NOWHERE = "127.0.0.1:1"  # the address of a task that this server never calls
 _WORKERS = ("the stand-in workers", "ask again")  # who ends too early, and what to do
 _SERVERS: list[Any] = []  # a server that nobody refers to is stopped
+_MASTERS: set[int] = set()  # the ports of this process's masters
 
 Taken = Callable[[], list[bytes]]  # the graphs that workers were sent since it was last called
 
@@ -54,8 +55,7 @@ def serve(master: str, cpus: int, tasks: Sequence[Mapping[str, Any]]) -> tuple[s
         message = f"the stand-in workers could not listen on 127.0.0.1 ({refused})"
         raise OracleError(f"{message}; see that ports are free and may be listened on, or ask about fewer tasks")
     addresses = {task["name"]: f"127.0.0.1:{port}" for task, port in zip(tasks, ports, strict=True)}
-    server, listening = make_server(master, cpus, {**nowhere, **addresses})
-    _shut({port for _, port in listening})
+    server = make_master(master, cpus, {**nowhere, **addresses})
     server.start()
 
     def taken() -> list[bytes]:
@@ -92,6 +92,21 @@ def _real(task: Mapping[str, Any], nowhere: Mapping[str, str]) -> str:
     _shut({port for _, port in listening})
     server.start()
     return address
+
+
+def make_master(task: str, cpus: int, addresses: Mapping[str, str]) -> Any:
+    """Make the server of a master, which no longer listens, on a port that no earlier master of this process had.
+
+    A session finds its master by the port. The system gives that of a master which no longer listens to others, and
+    TensorFlow would still take the earlier one (tensorflow/core/distributed_runtime/local_master.cc).
+    """
+    while True:
+        server, listening = make_server(task, cpus, addresses)
+        ports = {port for _, port in listening}
+        _shut(ports)
+        if _MASTERS.isdisjoint(ports):
+            _MASTERS.update(ports)
+            return server
 
 
 def make_server(task: str, cpus: int, addresses: Mapping[str, str], port: int = 0) -> tuple[Any, list[tuple[int, int]]]:

@@ -181,6 +181,12 @@ def test_nobody_reaches_the_master_and_only_this_machine_the_workers() -> None:
     assert all(on_loopback(address) for address in (*found["own"], *found["stand-ins"]))
 
 
+def test_a_master_whose_port_an_earlier_one_had_is_not_taken_for_it() -> None:
+    """The system hands out the port of a master that no longer listens, and sessions find masters by their ports."""
+    devices = json.loads(child.run("tests.oracle.remastering", b"", timeout_s=60))
+    assert devices == [f"/job:b/replica:0/task:0/device:CPU:{number}" for number in range(2)]
+
+
 def test_the_stand_ins_listen_on_the_loopback_interface_alone() -> None:
     with child.start("simulator.oracle.standin") as process:
         try:
