@@ -163,6 +163,8 @@ def _starts(judge: Judge, ranks: Ints, known: Sequence[Candidate]) -> list[Candi
     found = list(known)
     if not found:
         found.append(judge.judge("first devices", [allowed[0] for allowed in problem.allowed]))
+    if not len(judge.decisions.free):
+        return found
     base = min(found, key=lambda one: one.rank).device.tolist()
     for how, source, until in (
         ("one device", each_alone(problem), 0.2 * most),

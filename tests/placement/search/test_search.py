@@ -10,22 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from placement import place
 from placement.algorithms import load
 from placement.algorithms.search import search
 from placement.effort import Effort
 from placement.plan import Plan, lacking, largest_alone, verdict
 from placement.problem import NEVER, Problem, pose
 from placement.search.starts import ALWAYS, LISTED, ask, fitting
+from simulator import choose_step, estimate, load_cluster
 from simulator.bounds import bound
 from simulator.columns import ids
 from simulator.errors import InfeasibleError
 from simulator.execution.evaluate import evaluate
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
+from simulator.graph.dtypes import STRING
 from simulator.limits import PATIENCE
 from simulator.placer.constraints import constrain
 from tests.execution.cases import dags, runs, whole
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
+from tests.strategies import Rows, type_attr
 
 
 def asked(problem: Problem, judged: int) -> Problem:
@@ -156,6 +160,18 @@ def test_four_independent_chains_take_four_devices() -> None:
     assert verdict(problem, plan) == (False, 500)
     assert plan.search is not None
     assert plan.search.better[-1][2] == 500
+
+
+def test_an_op_that_follows_the_client_leaves_nothing_to_decide() -> None:
+    """A NextIteration without a loop runs beside who reads it, though its group may be on any device."""
+    made = Rows()
+    made.add("text", "Const", dtype=type_attr(STRING))
+    made.add("summary", "HistogramSummary", ["text", "text"], T=type_attr())
+    made.add("next", "NextIteration", ["summary"], T=type_attr(STRING))
+    graph, on = made.built(), load_cluster("4gpu")
+    step = choose_step(graph, fetches=["next:0"])
+    placed = place(graph, on, estimate(graph, on), step=step, algorithm="search")
+    assert {on.devices[row].type for row in placed.device.tolist()} == {"CPU"}
 
 
 def test_priorities_are_given_only_where_they_may_be_used() -> None:
