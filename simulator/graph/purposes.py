@@ -18,7 +18,7 @@ from simulator.graph.dataflow import readers
 from simulator.graph.graph import Graph
 from simulator.graph.messages import Proto
 from simulator.graph.op_classes import functions_of
-from simulator.graph.traversal import all_sources, closure, fan_in
+from simulator.graph.traversal import PLACEHOLDERS, all_sources, closure, fan_in
 
 # Optimizers' update ops (tensorflow/core/ops/training_ops.cc).
 _APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]\w*")
@@ -45,6 +45,7 @@ _IDLE = re.compile(
 
 _GROUP = re.compile(r"NoOp|Identity|IdentityN|ReadVariableOp")
 Sources: TypeAlias = list[list[int]]  # as of `all_sources`
+_ARGUMENT = "_user_specified_name"  # attribute of a function's arguments
 _GROUPS = 8  # sets of control inputs that are compared
 MAX_INITIAL_VALUE = 5000  # nodes; a value that needs more is computed, not given
 
@@ -131,19 +132,24 @@ def returned(graph: Graph, ends: list[int]) -> list[int]:
 
     The function returns an Identity of each result, with a control input for all that changes state or reads it
     (tensorflow/python/framework/auto_control_deps.py). Other sinks of its body never run. So these wait for all updates
-    of variables. Where a function that captures variables updates none, they wait for all reads that an op uses.
+    of variables. Where a function that captures variables updates none, they wait for all reads that an op uses. One
+    that does neither is known by its arguments (func_graph.py, `_get_defun_input`), and returns its Identities.
     """
     side = _side_work(graph)
     awaited = [row for row in np.flatnonzero(_kinds(graph, _WRITE)).tolist() if not side[row]]
     if not awaited and captures(graph):
         awaited = [row for row, op in enumerate(graph.ops) if op == "ReadVariableOp" and readers(graph, row)]
+    results = [row for row in ends if graph.ops[row] == "Identity"]
+    if not awaited:
+        given = [_ARGUMENT in attrs for op, attrs in zip(graph.ops, graph.attrs, strict=True) if op in PLACEHOLDERS]
+        return results if given and all(given) else []
     waiting: dict[tuple[int, ...], list[int]] = {}
-    for row in ends:
+    for row in results:
         edges = range(graph.in_ptr[row], graph.in_ptr[row + 1])
         control = tuple(int(graph.edge_src[edge]) for edge in edges if graph.edge_tensor[edge] < 0)
-        if graph.ops[row] == "Identity" and control:
+        if control:
             waiting.setdefault(control, []).append(row)
-    if not awaited or len(waiting) > _GROUPS:
+    if len(waiting) > _GROUPS:
         return []
     return sorted(row for rows in waiting.values() if fan_in(graph, rows[:1])[awaited].all() for row in rows)
 

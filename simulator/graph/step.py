@@ -56,8 +56,8 @@ def choose_step(
     2. the smallest set of sinks whose fan-in holds every optimizer update (Apply op), in called functions too;
        both with the fewest sinks that fill the accumulators, or the variables, from which gradients are taken;
     3. a signature: `serving_default`, else the first by name;
-    4. what a traced function returns after all its updates of variables, made of plain ops as Keras's optimizers are,
-       or after all reads of the variables that it captures;
+    4. what a traced function returns after all its updates of variables, which may be plain ops as Keras's optimizers
+       make them; without updates after all reads of those that it captures;
     5. all sinks that are not initialisers, savers, readiness checks, queue runners, summaries or leftovers; where
        calls were expanded, the sinks before that, as sinks inside a body are not asked for;
     6. all sinks.
@@ -116,7 +116,7 @@ def _default(graph: Graph, feeds: Sequence[str]) -> Step:
     ends = own_sinks(graph)
     results = returned(graph, ends)
     if results:
-        rule = "no train op: what waits for all updates or reads of variables, as what a traced function returns"
+        rule = "no train op: what a traced function returns, after all its updates or reads of variables"
         return _step(graph, feeds, _fetched(graph, results), rule)
     working = computes(graph, ends)
     if working:

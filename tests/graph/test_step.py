@@ -377,7 +377,20 @@ def test_what_a_traced_function_returns_after_its_updates_is_the_step() -> None:
     step = choose_step(graph)
     assert step.fetches == ("out0:0", "out1:0")
     assert ran(graph, step) == set(graph.names) - {"taped", "w", "steps", "x"}
-    assert step.rule.startswith("no train op: what waits for all updates")
+    assert step.rule.startswith("no train op: what a traced function returns")
+
+
+@pytest.mark.parametrize("further", [False, True])
+def test_a_function_without_variables_is_known_by_its_arguments(further: bool) -> None:
+    """Where somebody added placeholders to its graph, its results are not all that is wanted."""
+    made = Rows()
+    made.add("x", "Placeholder", **typed("Placeholder", ()), _user_specified_name=AttrValue(s=b"x"))
+    if further:
+        float_node(made, "label", "Placeholder")
+    float_node(made, "dead", "Neg", ["x"])
+    float_node(made, "value", "Exp", ["x"])
+    float_node(made, "out", "Identity", ["value"])
+    assert choose_step(made.built()).fetches == (("dead:0", "out:0") if further else ("out:0",))
 
 
 def test_what_a_traced_function_returns_after_its_reads_is_the_step() -> None:
