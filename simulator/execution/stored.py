@@ -9,8 +9,8 @@ iterations, the last first (stack.cc). An array is handed on as its flow; what i
 (tensor_array_ops.cc). Nobody looks at the place at which a list or an array is read. So what is read counts as a view
 of the value that was added last, and all values live until the last read.
 
-A list that goes to another device is copied there with all that it holds, whenever it goes (kernels/tensor_list.cc).
-What is taken out of it there is a part of that copy.
+A list that goes to another device is copied there with all that it holds, whenever it goes (`TensorListDeviceCopy` in
+list_kernels.cc). What is taken out of it there is a part of that copy.
 """
 
 from __future__ import annotations
