@@ -173,8 +173,7 @@ def test_a_list_that_goes_back_and_forth_is_copied_in_each_iteration() -> None:
     assert sorted(size for size in sizes if size > 0) == [4, 4, 4, 4, 4, 4, 8, 8, 12, 12, 16]
 
 
-# Not yet so where what is pushed here is popped there alone: the machine code frees a value too early (docs/limits.md).
-@pytest.mark.parametrize("far", [("push",), ("push", "pop", "use"), ("while/Neg",)])
+@pytest.mark.parametrize("far", [("push",), ("pop", "use"), ("push", "pop", "use"), ("while/Neg",)])
 def test_copies_of_a_list_take_the_same_memory_for_a_plan_and_for_its_trace(far: tuple[str, ...]) -> None:
     graph = there_and_back(by="list")
     here = peak(graph, 2, [0] * len(graph), trips={"*": 5})

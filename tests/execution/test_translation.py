@@ -88,6 +88,8 @@ def loops(one: int, other: int, found: Ints) -> None:
         found[1] += at
     for at in range(5, steps, 3):
         found[2] = 10 * found[2] + at
+    for at in range(steps, other % 7 - 1, -2):
+        found[8] = 10 * found[8] + at
     left = steps
     while True:
         left -= 1
@@ -186,6 +188,8 @@ def module_of(text: str, path: Path) -> ModuleType:
         ("x = 1 or 2", "of flags alone"),
         ("for x in [1, 2]:\n    pass", "a loop goes over"),
         ("while 1:\n    break\nelse:\n    pass", "no else"),
+        ("for x in range(0, len(given), len(given)):\n    pass", "the step of a range is a constant"),
+        ("for x in range(0, len(given), 0):\n    pass", "the step of a range is a constant"),
         ("x = {}", "Dict is not translated"),
         ("given[0] = nowhere(1)", "no function of Python"),
         ("given[0] = max(given[0], key=1)", "an argument has a name"),

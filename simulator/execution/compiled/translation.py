@@ -435,18 +435,21 @@ class _Body:
             return
         if not (isinstance(call, ast.Call) and self._value(call.func).known is range):
             self._fail("a loop goes over a range, or over a tuple that is written there")
-        given = [self._converted(self._value(one), INT).parts[0] for one in call.args]
-        low, high, step = ("0", given[0], "1") if len(given) == 1 else (*given, "1")[:3]
+        stride = self._value(call.args[2]).known if len(call.args) == 3 else 1
+        if not isinstance(stride, int) or stride == 0:
+            self._fail("the step of a range is a constant, and not 0")
+        given = [self._converted(self._value(one), INT).parts[0] for one in call.args[:2]]
+        low, high = ("0", given[0]) if len(given) == 1 else given
         counter, (test, following, after), body = self._slot(INT), self._labels(), self._fresh("b")
         self._store(counter, Value(INT, (low,)))
         self._label(test)
         now = self._load(counter)
-        self._fork(self._put(f"icmp slt i64 {now.parts[0]}, {high}"), body, after)
+        self._fork(self._put(f"icmp {'slt' if stride > 0 else 'sgt'} i64 {now.parts[0]}, {high}"), body, after)
         self._label(body)
         self._assign(node.target, now)
         self._repeated(node.body, following, after)
         self._label(following)
-        self._store(counter, Value(INT, (self._put(f"add nsw i64 {now.parts[0]}, {step}"),)))
+        self._store(counter, Value(INT, (self._put(f"add nsw i64 {now.parts[0]}, {stride}"),)))
         self._goto(test)
         self._label(after)
 
