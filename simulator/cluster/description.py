@@ -77,6 +77,21 @@ def load_cluster(source: str | os.PathLike[str] | Mapping[str, object] | Cluster
     raise ClusterError(f"{text!r} is no preset ({some(presets())}), no file, and no cluster; {GRAMMAR}.{hint}")
 
 
+def content_of(text: str) -> bytes | None:
+    """The content that may change under the name of a description: that of a file, or of TF_CONFIG.
+
+    None where the name says all: for a preset, and for the compact notation.
+    """
+    if text in presets():
+        return None
+    if text == "TF_CONFIG":
+        return os.environ.get(text, "").encode()
+    name, at, _ = text.rpartition("@")
+    if at and os.path.isfile(name):
+        return _content(name)
+    return _content(text) if os.path.exists(text) else None
+
+
 def _content(name: str) -> bytes:
     """The content of a file, or of a pipe; no more than is refused."""
     try:

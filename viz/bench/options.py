@@ -13,12 +13,15 @@ from typing import NoReturn
 
 from placement.algorithms import searches
 from simulator import __version__
+from simulator.cluster.description import content_of, load_cluster
+from simulator.costs.measurements.reading import read_measurement
+from simulator.costs.profile import read_profile
 from simulator.errors import SimvizError
 from simulator.graph.sources import SAVED_MODEL_FILES
 from simulator.instances.recognising import is_instance
 from simulator.limits import raised
 from simulator.wording import printable
-from viz.bench.rows import RowKey
+from viz.bench.rows import DIGITS, RowKey, marked
 from viz.command.options import (
     Options,
     add_control_flow,
@@ -148,24 +151,26 @@ def read_bench(arguments: Sequence[str]) -> BenchRequest:
         raise SimvizError(f"--jobs {asked.jobs}: give a number from 1 to 1,024")
     rows, picture, table = _outputs(asked.output)
     template = _template(asked)
-    with raised(template.limits):
-        return BenchRequest(_units(asked, read_once(template)), rows, picture, table, asked.jobs, asked.quiet)
-
-
-def _units(asked: argparse.Namespace, template: Request) -> tuple[Unit, ...]:
-    """The graphs on the clusters."""
-    from simulator.cluster.description import load_cluster  # late: it loads numpy
-
-    texts = _step_options(asked)
     clusters = tuple(dict.fromkeys(asked.clusters or ["4gpu"]))
-    for cluster in clusters:
-        load_cluster(cluster)  # a mistake is reported before anything takes long
+    with raised(template.limits):
+        for cluster in clusters:  # a mistake is reported before anything takes long
+            _check_rereadable(Path(cluster))
+            load_cluster(cluster)
+        template = read_once(template)
+        return BenchRequest(_units(asked, clusters, template), rows, picture, table, asked.jobs, asked.quiet)
+
+
+def _units(asked: argparse.Namespace, clusters: Sequence[str], template: Request) -> tuple[Unit, ...]:
+    """The graphs on the clusters."""
+    texts = _step_options(asked, template)
+    machines = {cluster: printable(marked(cluster, content_of(cluster))) for cluster in clusters}
     units = []
     for name, path in _graphs(asked.graphs):
         content = _digest(path)
         for cluster in clusters if not is_instance(path) else (None,):
+            told = machines[cluster] if cluster else _OWN_MACHINES
             keys = tuple(
-                RowKey(name, content, cluster or _OWN_MACHINES, texts, algorithm, budget, __version__)
+                RowKey(name, content, told, texts, algorithm, budget, __version__)
                 for algorithm in asked.algorithms
                 for budget in (_budgets(asked) if searches(algorithm) else [""])
             )
@@ -192,10 +197,15 @@ def _budgets(asked: argparse.Namespace) -> list[str]:
     return list(dict.fromkeys(asked.budgets or [""]))
 
 
-def _step_options(asked: argparse.Namespace) -> str:
-    """The options of the step that are not the usual ones, always in the same order."""
+def _step_options(asked: argparse.Namespace, template: Request) -> str:
+    """The options of the step that are not the usual ones, always in the same order; files by name and content."""
     usual = vars(bench_parser().read(["graph"]))
     found = {name: value for name, value in vars(asked).items() if name not in _OWN and value != usual[name]}
+    if asked.costs:
+        held = [repr(read_measurement(one).samples).encode() for one in template.costs]
+        found["costs"] = [marked(name, content) for name, content in zip(asked.costs, held, strict=True)]
+    if template.profile is not None:
+        found["profile"] = marked(asked.profile, read_profile(template.profile).to_toml().encode())
     return printable(shlex.join(f"{name}={value}" for name, value in sorted(found.items())))
 
 
@@ -283,6 +293,6 @@ def _digest(path: Path) -> str:
             made = hashlib.sha256()
             while part := stream.read(_PART_BYTES):
                 made.update(part)
-            return made.hexdigest()[:12]
+            return made.hexdigest()[:DIGITS]
     except OSError as error:
         raise SimvizError(f"{path} cannot be read: {error.strerror}") from None

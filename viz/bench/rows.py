@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from simulator.errors import SimvizError
-from simulator.files import replace_file
+from simulator.files import is_stream, replace_file
 from simulator.units import Bytes, Nanos
 
 
@@ -53,6 +54,7 @@ class BenchRow:
     placing_s: float = 0.0  # by the clock, so it is never twice the same
 
 
+DIGITS = 12  # of a SHA-256: enough that no two of some millions of files agree
 _FIGURES = tuple(field.name for field in fields(BenchRow))[1:]
 COLUMNS = (*RowKey._fields, *_FIGURES)
 _READ: Mapping[str, type] = {
@@ -60,6 +62,13 @@ _READ: Mapping[str, type] = {
     "transfers": int, "peak_bytes": int, "placing_s": float,
 }  # fmt: skip
 _BOOL = {"True": True, "False": False}
+
+
+def marked(name: str, content: bytes | None) -> str:
+    """A name with the beginning of the SHA-256 of what it names, which may change; that of a pipe says nothing."""
+    if content is None:
+        return name
+    return f"{'a pipe' if is_stream(name) else name}#{hashlib.sha256(content).hexdigest()[:DIGITS]}"
 
 
 def as_csv(rows: Iterable[BenchRow], *, head: bool = True) -> bytes:

@@ -112,6 +112,39 @@ def test_only_what_the_file_does_not_know_is_asked(asking: Asking, monkeypatch: 
     assert len(more) == len(first) + 4
 
 
+@pytest.mark.parametrize("option", ["cluster", "costs", "profile"])
+def test_a_file_that_changed_under_its_name_is_another_question(option: str, tmp_path: Path) -> None:
+    told = {
+        "cluster": (b'[[host]]\nname = "box"\ngpus = "1 v100"\n', b'[[host]]\nname = "box"\ngpus = "1 k80"\n'),
+        "costs": (b"node,kind,ns\ndense/MatMul,CPU,1000\n", b"node,kind,ns\ndense/MatMul,CPU,900000000\n"),
+        "profile": (profiles()[0], profiles()[0].replace(b"dispatch = [150.0", b"dispatch = [9000.0")),
+    }[option]
+    named = tmp_path / "named"
+
+    def asked(content: bytes) -> list[BenchRow]:
+        named.write_bytes(content)
+        of_step = () if option == "cluster" else ("--cluster", "ps=2,worker=1")
+        output = str(tmp_path / "rows.csv")
+        ignoring = ("--ignore-devices", "--algorithms", "single")
+        return run_bench(read_bench([str(EXAMPLE), *of_step, f"--{option}", str(named), "-o", output, *ignoring]))
+
+    first = asked(told[0])
+    assert asked(told[0]) == first
+    both = asked(told[1])
+    assert len(both) == 2
+    assert len({row.key.problem for row in both}) == 2
+    assert both[0].makespan_ns != both[1].makespan_ns
+
+
+def test_a_cluster_from_a_pipe_is_refused_as_each_graph_reads_it(asking: Asking) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b'[[host]]\nname = "box"\n')
+    os.close(writing)
+    with pytest.raises(SimvizError, match="can't be read again and again; give a file"):
+        asking("--cluster", f"/dev/fd/{reading}")
+    os.close(reading)
+
+
 @pytest.mark.parametrize("where", ["processes", "dask", "whole lists"])
 def test_several_at_once_find_the_same(asking: Asking, tmp_path: Path, where: str) -> None:
     alone = run_bench(asking("--algorithms", "single,heft"))
