@@ -149,7 +149,7 @@ def _counted(
     graph = editor.given
     prefix = unused_prefix(graph, "sync_replicas")
     ends = _grouped(editor, prefix, parted.ends)
-    step, counts, done = found.global_step, found.ends, [*ends, *found.counts]
+    step, counts, done = found.global_step, found.ends, [*ends, *parted.counted]
     if step is None:
         ops = TensorOps(editor, home, INT64)
         step = ops.add("global_step", "VariableV2", (), {**_kind(INT64), **_SHAPED}, [()])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,10 +21,11 @@ from simulator.graph import ops, registry
 from simulator.graph.dataflow import depending_on, readers, source_of
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
-from simulator.graph.op_classes import ENTERS, SWITCHES, VARIABLES
+from simulator.graph.op_classes import ENTERS, MERGES, NEXT_ITERATIONS, SWITCHES, VARIABLES
 from simulator.graph.traversal import PLACEHOLDERS, closure, fan_in, fan_out
 from simulator.partitioning.partitions import Partitions
 from simulator.training.recognition.anatomy import Anatomy, trained
+from simulator.training.recognition.plain_updates import on_examples
 from simulator.training.recognition.variables import variable_of
 
 _READS = frozenset(("Identity", "ReadVariableOp"))
@@ -81,9 +83,15 @@ def is_shared(graph: Graph, row: int) -> bool:
 
 
 def is_read(graph: Graph, row: int) -> bool:
-    """Tell whether a node reads a variable, and waits for nothing."""
-    first, last = int(graph.in_ptr[row]), int(graph.in_ptr[row + 1])
-    return graph.ops[row] in _READS and last == first + 1 and graph.ops[int(graph.edge_src[first])] in VARIABLES
+    """Tell whether a node reads a variable, or hands its handle to a function's body, and waits for nothing."""
+    while graph.ops[row] in _READS and graph.in_ptr[row + 1] == graph.in_ptr[row] + 1:
+        edge = int(graph.in_ptr[row])
+        row = int(graph.edge_src[edge])
+        if graph.ops[row] in VARIABLES:
+            return True
+        if graph.edge_tensor[edge] < 0 or graph.tensor_dtype[graph.edge_tensor[edge]] != RESOURCE:
+            return False
+    return False
 
 
 def is_write(graph: Graph, row: int) -> bool:
@@ -114,6 +122,7 @@ class Separated:
     """The two parts of a step."""
 
     ends: tuple[int, ...]  # nodes whose end is the end of an update
+    counted: tuple[int, ...]  # those whose end is that of its count in the global step
     cut: tuple[int, ...]  # control edges from a replica into the update, ascending
     beside: tuple[int, ...]  # nodes that a replica runs besides its gradients, for which the update waited
     after: tuple[int, ...]  # nodes of an update that depend on gradients, ascending
@@ -136,14 +145,18 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
                 "workers can't hand in all gradients before the chief takes their means; train it by async or ssp.",
                 node=name,
             )
-    replica = frozenset(np.flatnonzero(depending_on(graph, parts.tower)).tolist()) - update | parts.written
+    live = on_examples(graph)  # an update makes itself what needs no example, such as its learning rate
+    own = [row for row in parts.tower if live[row]]
+    replica = frozenset(np.flatnonzero(depending_on(graph, own)).tolist()) - update | parts.written
     entering = {edge for one in found.gradients for edge in (*one.values, *one.indices)}
     writes = [row for row in parts.update if _writes(graph, row)] + [row for row in found.counts if row not in update]
     fetched = {name: fan_in(graph, [graph.row(name.partition(":")[0])]) for name in found.step.fetches}
     late = {graph.row(name.partition(":")[0]) for name, before in fetched.items() if before[writes].any()}
     # the fetched nodes of the update end it, if no replica computes their inputs; else all nodes that write
-    own = late and _walked(graph, sorted(late), replica, entering).isdisjoint(replica)
-    ends = sorted(late) if own else writes
+    apart = late and _walked(graph, sorted(late), replica, entering).isdisjoint(replica)
+    ends, counted = (
+        _either_way(graph, rows, replica, entering) for rows in (sorted(late) if apart else writes, found.counts)
+    )
     walked = sorted(_walked(graph, ends, replica, entering))
     controls = (edge for row in walked for edge in graph.in_edges(row) if graph.edge_tensor[edge] < 0)
     cut = [edge for edge in controls if int(graph.edge_src[edge]) in replica]
@@ -151,11 +164,23 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
     writes = [row for row in walked if _writes(graph, row)]
     return Separated(
         ends=tuple(ends),
+        counted=tuple(counted),
         cut=tuple(cut),
         beside=tuple(sorted({int(graph.edge_src[edge]) for edge in cut} - set(parts.tower))),
         after=tuple(row for row in walked if row in update),
         fetches=tuple(name for name, before in fetched.items() if not before[writes].any()),
     )
+
+
+def _either_way(graph: Graph, ends: Sequence[int], replica: frozenset[int], entering: set[int]) -> list[int]:
+    """The ends, each in a branch replaced by the Merge behind it, so that the end comes whichever side is taken.
+
+    Of several Merges it is the one that needs the fewest nodes, as others may hand on values of a replica.
+    """
+    sides = sides_of(graph)
+    merges = {row: ends_of_branches(graph, row, sides) for row in ends}
+    needed = {row: len(_walked(graph, [row], replica, entering)) for row in set().union(*merges.values())}
+    return sorted({min(merges[row], key=lambda at: (needed[at], at), default=row) for row in ends})
 
 
 def _writes(graph: Graph, row: int) -> bool:
@@ -171,6 +196,58 @@ def _walked(graph: Graph, ends: Sequence[int], replica: frozenset[int], entering
         return [source for source, control in sources if not (control and source in replica)]
 
     return closure(ends, needed)
+
+
+# ---- branches, and the Merges at which they end ----------------------------------------------------------------------
+#
+#     predicate ─▶ Switch ─┬─▶ Assign ─┄┄▶ Merge ─▶ ...        what waits for an Assign waits for ever where the other
+#                          └─▶ Assign ─┄┄▶ ┘                   side is taken; what waits for the Merge does not
+
+
+Sides: TypeAlias = frozenset[tuple[int, int]]  # the tensor of a predicate, and the output of its Switches
+_LOOP = "LoopCond"  # its Switches end a loop, and hand on to all that comes after it
+
+
+def sides_of(graph: Graph) -> list[Sides]:
+    """[N] the sides of branches on which alone each node runs; a node that runs either way has none."""
+    sides: list[Sides] = [frozenset()] * len(graph)
+    switches = [row for row, op in enumerate(graph.ops) if op in SWITCHES]
+    behind = set(fan_out(graph, switches))
+    for row in graph.topological.tolist() if switches else ():
+        if row not in behind:
+            continue
+        merging = graph.ops[row] in MERGES
+        edges = [edge for edge in graph.in_edges(row) if not merging or graph.edge_tensor[edge] >= 0]
+        came = [_along(graph, edge, sides) for edge in edges if graph.ops[graph.edge_src[edge]] not in NEXT_ITERATIONS]
+        sides[row] = frozenset.intersection(*came) if merging and came else frozenset().union(*came)
+    return sides
+
+
+def _along(graph: Graph, edge: int, sides: Sequence[Sides]) -> Sides:
+    """The sides on which alone something comes along an edge."""
+    row, tensor = int(graph.edge_src[edge]), int(graph.edge_tensor[edge])
+    if graph.ops[row] not in SWITCHES or tensor < 0:
+        return sides[row]
+    predicate = int(graph.in_ptr[row]) + 1
+    if graph.ops[graph.edge_src[predicate]] == _LOOP:
+        return sides[row]
+    return sides[row] | {(int(graph.edge_tensor[predicate]), int(graph.tensor_port[tensor]))}
+
+
+def ends_of_branches(graph: Graph, row: int, sides: Sequence[Sides]) -> list[int]:
+    """The first Merges behind a node that run either way, ascending; [] for a node that does so itself."""
+    found, seen, pending = set(), {row}, [row] if sides[row] else []
+    while pending:
+        for edge in graph.out_edges(pending.pop()):
+            reader = int(graph.edge_dst[edge])
+            if reader in seen:
+                continue
+            seen.add(reader)
+            if sides[reader]:
+                pending.append(reader)
+            elif graph.ops[reader] in MERGES:
+                found.add(reader)
+    return sorted(found)
 
 
 # ---- reads of trained variables, in the pieces of a step -------------------------------------------------------------

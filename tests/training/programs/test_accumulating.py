@@ -17,7 +17,7 @@ from simulator.training.programs.program import Program
 from simulator.training.recognition.sync_ops import APPLY, DEQUEUE, ENQUEUE, TAKE, find, joined
 from simulator.training.recognition.sync_replicas import regime_of, sync_replicas
 from simulator.training.regimes import Regime
-from tests.strategies import Rows, type_attr, typed
+from tests.strategies import Rows, shape_attr, shapes_attr, type_attr, typed
 from tests.training.programs.test_distributed import script
 from tests.training.queues import INT64, PS, WORKER, const, cut, gradient, variable
 
@@ -164,6 +164,32 @@ def test_a_slot_decays_once_per_update_whoever_reads_it() -> None:
     assert "decay" in runs(updates)
     assert "decay" not in runs(worker)
     assert worker.fetches == ("sync_replicas/train",)
+
+
+def test_weights_decay_once_per_update_where_calls_hand_on_their_handles() -> None:
+    """AdamW's decay waits for the worker's read and once was its work, as a call in a call makes two Identities."""
+    rows, resource = Rows(), type_attr(20)
+    rows.add("w", "VarHandleOp", device=PS, dtype=type_attr(), shape=shape_attr(4, 2), _output_shapes=shapes_attr(()))
+    rows.add("outer", "Identity", ["w"], device=PS, T=resource)
+    rows.add("inner", "Identity", ["outer"], device=PS, T=resource)
+    rows.add(
+        "x", "Placeholder", device=WORKER, dtype=type_attr(), shape=shape_attr(4, 4), _output_shapes=shapes_attr((4, 4))
+    )
+    rows.add("rate", "Const", device=PS, **typed("Const", ()))
+    rows.add("read", "ReadVariableOp", ["inner"], dtype=type_attr(), _output_shapes=shapes_attr((4, 2)))
+    rows.add("g", "MatMul", ["x", "read"], device=WORKER, T=type_attr(), _output_shapes=shapes_attr((4, 2)))
+    rows.add(
+        "old", "ReadVariableOp", ["inner", "^read"], device=PS, dtype=type_attr(), _output_shapes=shapes_attr((4, 2))
+    )
+    rows.add("part", "Mul", ["old", "rate"], device=PS, T=type_attr())
+    rows.add("decay", "AssignSubVariableOp", ["inner", "part"], device=PS, dtype=type_attr())
+    rows.add("step", "Mul", ["g", "rate"], device=PS, T=type_attr())
+    rows.add("update", "AssignSubVariableOp", ["inner", "step", "^decay"], device=PS, dtype=type_attr())
+    rows.add("loss", "Identity", ["g", "^update"], device=WORKER, T=type_attr())
+    worker, *_, updates = made(rows.built())
+    assert runs(worker).isdisjoint({"old", "part", "decay", "update"})
+    assert {"old", "part", "decay", "update"} <= runs(updates)
+    assert "g" not in runs(updates)
 
 
 @pytest.mark.parametrize("where", [WORKER, f"{WORKER}/device:CPU:0", ""])
