@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,8 +30,9 @@ from tests.execution.loops.cases import begun, conditional, counting, predicate
 from tests.strategies import FLOAT, INT32, Rows, graphs, shapes_attr, type_attr, typed, types_attr
 from tests.viz.scenes import EXAMPLE, example
 from viz import compare, run
+from viz.difference.circumstances import circumstances
 from viz.difference.explanation import shortest, signed_nanos
-from viz.difference.outline import CROSSING, MESSAGE, OP, REQUEST, circumstances
+from viz.difference.outline import CROSSING, MESSAGE, OP, REQUEST
 from viz.difference.scene_outline import outline
 from viz.scene import Scene
 
@@ -293,7 +296,30 @@ def test_a_batch_trips_and_ways_that_differ_are_named_first(tmp_path: Path) -> N
     assert not same.difference.unlike
 
 
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"training": "async"}, ("training", "async", "none")),
+        ({"microbatches": 2}, ("microbatches", "2", "1")),
+        ({"costs": ["times.csv"]}, ("measured ops", "1", "0")),
+    ],
+)
+def test_what_an_earlier_step_was_made_of_is_named(
+    options: Mapping[str, Any], named: tuple[str, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step of a training stood beside a single one as if another placement made the difference."""
+    monkeypatch.chdir(tmp_path)
+    Path("times.csv").write_text("node,kind,ns\ndense/MatMul,CPU,1234567\n", "utf-8")
+    usual: dict[str, Any] = {"cluster": "2gpu", "ignore_devices": True, "algorithm": "heft", "batch": 64}
+    Path("earlier.json").write_text(run(EXAMPLE, **usual, **options).to_json(), "utf-8")
+    found = run(EXAMPLE, **usual, against="earlier.json").difference
+    assert found is not None
+    key, earlier, now = named
+    assert found.unlike[key] == (earlier, now)
+    assert f"{key} {earlier}" in str(found).partition(":")[0]
+
+
 def test_trips_of_several_loops_are_told_apart() -> None:
-    same = circumstances((), {}, {}, {"batch": None, "trips": {"a": 5, "b": 5}, "branches": {}})
+    same = circumstances((), {}, {}, {"batch": None, "trips": {"a": 5, "b": 5}, "branches": {}}, {})
     assert same == {"trips": "5"}
-    assert circumstances((), {}, {}, {"trips": {"a": 4, "b": 5}}) == {"trips": "4 of a, 5 of b"}
+    assert circumstances((), {}, {}, {"trips": {"a": 4, "b": 5}}, {}) == {"trips": "4 of a, 5 of b"}

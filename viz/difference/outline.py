@@ -8,7 +8,7 @@ A result that `--json` wrote before is read as an outline. What a file says is c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,14 @@ from typing import Any
 from simulator import limits
 from simulator.errors import SimvizError
 from simulator.files import read_file
-from simulator.graph.graph import Shape
 from simulator.json_text import JsonError, parse_json
-from simulator.shapes.filling import written
 from simulator.shapes.unknown import SIZED, Unsized
 from simulator.units import Bytes, Nanos, is_whole, show_nanos
-from simulator.wording import repr_of, some
+from simulator.wording import repr_of
+from viz.difference.circumstances import MADE_OF, circumstances, made_of
 
 OP, CROSSING, MESSAGE, REQUEST = "op", "crossing", "message", "request"
 SUBJECTS = (OP, CROSSING, MESSAGE, REQUEST)  # of a part of the path
-SIMULATED = ("order", "contention", "protocol")  # what is compared of how a step was simulated
 MEMORY = "the host's memory"  # the place of what is handed over between devices that no link joins
 
 
@@ -83,27 +81,6 @@ class Outline:
         )
 
 
-def circumstances(
-    fetches: Sequence[str],
-    fed: Mapping[str, Shape | None],
-    simulation: Mapping[str, object],
-    facts: Mapping[str, Any],
-) -> Mapping[str, str]:
-    """A run's facts as `step_facts` has them, the shapes that it was fed, its fetches, order, contention and protocol.
-
-    What decides most of a difference comes first. What is unknown is left out.
-    """
-    batch, trips, ways = facts.get("batch"), facts.get("trips") or {}, facts.get("branches") or {}
-    each = {f"{count} of {loop}": str(count) for loop, count in trips.items()}
-    found: dict[str, object] = {"batch": str(batch) if batch else ""}
-    found["trips"] = ", ".join(each if len(set(each.values())) > 1 else dict.fromkeys(each.values()))
-    found |= {f"branch {name}": way for name, way in ways.items()}
-    found |= {f"{name} fed": written(shape) for name, shape in fed.items() if shape is not None}
-    found["fetches"] = some(fetches)
-    found |= {key: simulation.get(key) for key in SIMULATED}
-    return {key: text for key, text in found.items() if isinstance(text, str) and text}
-
-
 def names_of(a: Outline, b: Outline) -> tuple[str, str]:
     """The names of two runs in sentences: their labels, else algorithm and cluster, as far as these differ."""
     first, second = _told_apart(a, b)
@@ -121,11 +98,13 @@ def _told_apart(a: Outline, b: Outline) -> tuple[str, str]:
 def unlike(a: Outline, b: Outline) -> Mapping[str, tuple[str, str]]:
     """The circumstances in which two runs differ beside algorithm and cluster, on which order and protocol depend.
 
-    Of one placement the order is said all the same, as it alone makes the difference.
+    Of one placement the order is said all the same, as it alone makes the difference. What a step was made of follows
+    from the name of a run that --against makes, but not from that of an earlier result.
     """
     found = {"graph": (a.title, b.title)} if any(name not in b.placement for name in a.placement) else {}
     found |= {key: (text, b.circumstances[key]) for key, text in a.circumstances.items() if key in b.circumstances}
     implied = {"order": a.algorithm != b.algorithm and a.placement != b.placement, "protocol": a.cluster != b.cluster}
+    implied |= dict.fromkeys(MADE_OF, bool(a.label) and a.taking_part is not None)
     return {key: pair for key, pair in found.items() if pair[0] != pair[1] and not implied.get(key)}
 
 
@@ -219,7 +198,23 @@ class _Reader:
         shapes = {
             name: tuple(shape) for name, shape in fed.items() if isinstance(shape, list) and all(map(is_whole, shape))
         }
-        return circumstances(fetches, shapes, self._table(top.get("simulation", {}), "simulation"), self._facts(step))
+        simulation = self._table(top.get("simulation", {}), "simulation")
+        return circumstances(fetches, shapes, simulation, self._facts(step), self._made(top))
+
+    def _made(self, top: Mapping[str, Any]) -> Mapping[str, str]:
+        """The training, the microbatches and the sources of times in the file; older versions do not say them."""
+        holders = ("training", "pipelined", "observed")
+        if not all(key in top for key in (*holders, "counts")):
+            return {}
+        training, pipelined, observed = (top[key] and self._table(top[key], key) for key in holders)
+        counts = self._table(top["counts"], "counts")
+        return made_of(
+            regime=self._text(training, "regime") if training else None,
+            microbatches=self._number(pipelined, "microbatches") if pipelined else 1,
+            observed_nodes=self._number(observed, "nodes") if observed else 0,
+            measured_ops=self._number(counts, "measured_costs"),
+            profiled_ops=self._number(counts, "profile_costs"),
+        )
 
     def _facts(self, step: Mapping[str, Any]) -> Mapping[str, Any]:
         trips, ways = (self._table(step.get(key, {}), key) for key in ("trips", "branches"))

@@ -11,7 +11,8 @@ import numpy as np
 from simulator.errors import SimvizError
 from simulator.execution.trace import Kind
 from simulator.units import Bytes
-from viz import figures
+from viz import figures, training_figures
+from viz.difference.circumstances import circumstances, made_of
 from viz.difference.outline import (
     CROSSING,
     MEMORY,
@@ -22,7 +23,6 @@ from viz.difference.outline import (
     DeviceUse,
     Outline,
     PathPart,
-    circumstances,
 )
 from viz.difference.step_facts import step_facts
 from viz.scene import Scene
@@ -59,10 +59,27 @@ def outline(scene: Scene) -> Outline:
         path=path_parts(scene),
         label=scene.label,
         circumstances=circumstances(
-            scene.step.fetches, figures.fed_shapes(scene), asdict(figures.simulation(scene)), step_facts(scene)
+            scene.step.fetches,
+            figures.fed_shapes(scene),
+            asdict(figures.simulation(scene)),
+            step_facts(scene),
+            _made(scene),
         ),
         unsized=scene.unsized,
         taking_part=frozenset(graph.names[row] for row in np.flatnonzero(figures.taking_part(scene)).tolist()),
+    )
+
+
+def _made(scene: Scene) -> Mapping[str, str]:
+    """The training, the microbatches and the sources of times."""
+    pipeline = None if scene.pipelined is None else scene.pipelined.made
+    counts = figures.counts(scene)
+    return made_of(
+        regime=None if scene.training is None else training_figures.regime(scene.training),
+        microbatches=1 if pipeline is None else pipeline.microbatches,
+        observed_nodes=0 if scene.observed is None else len(scene.observed.nodes),
+        measured_ops=counts["measured_costs"],
+        profiled_ops=counts["profile_costs"],
     )
 
 
