@@ -18,6 +18,7 @@ import numpy.typing as npt
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.models import model_of
 from simulator.columns import ids
+from simulator.costs.estimates.fusion import joined_into
 from simulator.costs.measured import ANYWHERE, MeasuredTimes, Sample
 from simulator.costs.table import MEASURED, CostTable
 from simulator.errors import ClusterError
@@ -43,6 +44,7 @@ class _FileUse:
     form: str
     names: dict[str, bool] = field(default_factory=dict)  # measured name -> whether the graph has it
     ops: dict[str, bool] = field(default_factory=dict)  # name with a known op -> whether the graph's node is one
+    kernels: dict[tuple[int, str], set[int]] = field(default_factory=dict)  # joined: node, op -> columns
     used: int = 0  # samples that count for some kind
     elsewhere: Counter[str] = field(default_factory=Counter)  # samples by devices of which the cluster has no type
 
@@ -67,7 +69,8 @@ def with_measured(
     `described` is the measured cluster, where `cluster` has more or fewer tasks. Its kinds and devices are known, too,
     and an unused measurement is no error then. A part of a model that only `cluster` has takes the times of others.
 
-    A measurement adds no kernel to an op that has none. The notes count names that the graph lacks, times on a type of
+    A product or convolution that an optimizer joined with what follows it has its time there, and none of its own. A
+    measurement adds no kernel to an op that has none. The notes count names that the graph lacks, times on a type of
     device that the cluster lacks, and nodes that were measured on some kinds of a type and are estimated on others.
     Raises ClusterError for an unknown kind, and for a measurement without any use: no name is the graph's, or the
     cluster has no device of such a type.
@@ -78,6 +81,14 @@ def with_measured(
     of_models: _Times = {}
     uses = [_gather(one, rows_of, costs, cluster, described or cluster, named, of_models) for one in given]
     times = of_models | named
+    timed = {node for node, _ in times}
+    joined = [
+        (node, column)
+        for (last, op), places in (kernel for one in uses for kernel in one.kernels.items())
+        for node in joined_into(graph, last, op, timed)
+        for column in sorted(places)
+    ]
+    times |= {key: [0] for key in joined}
     for one in uses if described is None else ():
         _check_used(one, graph, cluster)
     run_ns, source = costs.run_ns.copy(), costs.source.copy()
@@ -93,6 +104,8 @@ def with_measured(
     run_ns.setflags(write=False)
     copied = int(np.count_nonzero(source == MEASURED)) - nodes
     notes = [*_notes(uses, nodes, copied, graph, cluster, without_kernel), *_partly_measured(times, costs, cluster)]
+    if within := sorted({graph.names[node] for node, _ in joined}):
+        notes.append(f"measured within a later op's kernel, so without a time of their own: {some(within, _SHOWN)}")
     errors = costs.errors
     if errors is not None:  # a measured time is taken as it is
         known = run_ns != costs.run_ns
@@ -148,7 +161,11 @@ def _gather(
         if not sample.node.startswith("_") or rows:  # the session's own: _SOURCE, _arg_x_0_0
             file.names[sample.node] = bool(rows)
         if rows and sample.op:
-            file.ops[sample.node] = names.graph.ops[rows[0]] == sample.op
+            kernel = (rows[0], sample.op)
+            joins = kernel in file.kernels or bool(joined_into(names.graph, *kernel, ()))
+            file.ops[sample.node] = names.graph.ops[rows[0]] == sample.op or joins
+            if joins:
+                file.kernels.setdefault(kernel, set()).update(column for _, column in columns)
         if rows and not columns:
             file.elsewhere[sample.where] += 1
         for times, column in columns:

@@ -224,6 +224,40 @@ def test_microseconds_count_where_there_are_no_nanoseconds() -> None:
     assert with_measured(estimate(given, CLUSTER), from_step_stats(told), given, CLUSTER).run_ns[1, 0] == 3000
 
 
+@pytest.mark.parametrize("op", ["_FusedMatMul", "_MklNativeFusedMatMul", "_MklFusedMatMul"])
+def test_what_an_optimizer_joined_has_its_time_in_the_joined_kernel_alone(op: str) -> None:
+    """A traced step of Keras had its dense layers twice: as joined kernels, and as estimates."""
+    made = Rows()
+    for name in ("x", "w", "b"):
+        made.add(name, "Placeholder", **typed("Placeholder", (64, 64)))
+    made.add("product", "MatMul", ["x", "w"], **typed("MatMul", (64, 64)))
+    made.add("bias", "AddV2", ["product", "b"], **typed("AddV2", (64, 64)))
+    made.add("relu", "Relu", ["bias"], **typed("Relu", (64, 64)))
+    made.add("other", "MatMul", ["relu", "w"], **typed("MatMul", (64, 64)))
+    given = made.built()
+    message = stats((CPU.name, "relu", 0, 700_000))
+    message.dev_stats[0].node_stats[0].timeline_label = f"relu = {op}(x, w, b)"
+    estimated = estimate(given, CLUSTER)
+    costs = with_measured(estimated, from_step_stats(message), given, CLUSTER)
+    rows = [given.index[name] for name in ("product", "bias", "relu", "other")]
+    assert costs.run_ns[rows, 0].tolist() == [0, 0, 700_000, estimated.run_ns[given.index["other"], 0]]
+    assert costs.run_ns[rows, 1].tolist() == estimated.run_ns[rows, 1].tolist()
+    assert costs.notes[-1] == "measured within a later op's kernel, so without a time of their own: bias, product"
+
+
+def test_a_product_with_a_time_of_its_own_keeps_it() -> None:
+    made = Rows()
+    for name in ("x", "w", "b"):
+        made.add(name, "Placeholder", **typed("Placeholder", (64, 64)))
+    made.add("product", "MatMul", ["x", "w"], **typed("MatMul", (64, 64)))
+    made.add("bias", "BiasAdd", ["product", "b"], **typed("BiasAdd", (64, 64)))
+    given = made.built()
+    message = stats((CPU.name, "bias", 0, 700_000), (CPU.name, "product", 0, 300_000))
+    message.dev_stats[0].node_stats[0].timeline_label = "bias = _FusedMatMul(x, w, b)"
+    costs = with_measured(estimate(given, CLUSTER), from_step_stats(message), given, CLUSTER)
+    assert costs.run_ns[given.index["product"], 0] == 300_000
+
+
 def test_a_measurement_makes_no_kernel(tmp_path: Path) -> None:
     made = Rows()
     made.add("a", "ReadFile", ["s"])

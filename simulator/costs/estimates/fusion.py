@@ -5,11 +5,15 @@ Grappler's remapper makes one kernel of a batch normalisation in inference, an a
 1.15 of 2020). In training it needs float16 with channels last, and is not modelled.
 
     FusedBatchNorm ──▶ [Add] ──▶ Relu        each the only reader of the one before it
+
+A measured step also has products and convolutions that run within the kernel of a bias or an activation behind them, on
+a CPU, too. That kernel has the name of the last node, and the trace none of the others (AddFusedContractionNode).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +24,8 @@ from simulator.graph.graph import Attrs, Graph
 
 _NORMALISATIONS = frozenset(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"))
 _ADDITIONS = frozenset(("Add", "AddV2"))
+_CONTRACTION = re.compile(r"_?Fused((?:Batch)?MatMul|Conv[23]D|DepthwiseConv2dNative)")  # the op of a joined kernel
+_FARTHEST = 6  # nodes from the last one to its contraction; an approximated GELU has the most
 
 
 class Fused(NamedTuple):
@@ -59,6 +65,26 @@ def fused(graph: Graph) -> Fused:
                     found.relus.append(relu)
                     found.additions.append(node)
     return found
+
+
+def joined_into(graph: Graph, last: int, op: str, measured: Container[int]) -> list[int]:
+    """The nodes before `last` that ran within its kernel of this op: from a contraction on, all without a time."""
+    contraction = _CONTRACTION.match(op)
+    if contraction is None or graph.ops[last].startswith(contraction[0]):
+        return []
+    reads: dict[int, list[int]] = {}
+    front, found = [last], set[int]()
+    for _ in range(_FARTHEST):
+        for node in front:
+            taken = graph.edge_tensor[graph.in_ptr[node] : graph.in_ptr[node + 1]]
+            sources = dict.fromkeys(graph.tensor_node[taken[taken >= 0]].tolist())
+            reads[node] = [source for source in sources if source not in measured]
+        before = {source for node in front for source in reads[node]} - reads.keys()
+        found |= {node for node in before if graph.ops[node].startswith(contraction[1])}
+        front = sorted(before - found)
+    for _ in range(_FARTHEST):
+        found |= {node for node, sources in reads.items() if not found.isdisjoint(sources)}
+    return sorted(found - {last})
 
 
 def reading_ns(graph: Graph, nodes: Sequence[int], model: Device) -> Ints:
