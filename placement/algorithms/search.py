@@ -74,14 +74,16 @@ def search(problem: Problem) -> Plan:
         listed = asked.found
         found = _starts(judge, ranks, known)
         if len(decisions.free) and judge.left():
-            walker = Walker(judge, decisions.row[decisions.group], problem.options.seed)
             for start in fewest(found, _ORDERED):
                 found += [
                     judge.judge(f"order by {name}", start.device, ops)
                     for name, ops in orders(judge, start)
                     if judge.left()
                 ]
-            found, progress = side_by_side(walker, fewest(found, _WALKED))
+            found = fewest(found, _WALKED)
+            if judge.left():  # very large steps have no budget for a walk, and its layers take long to find
+                walker = Walker(judge, decisions.row[decisions.group], problem.options.seed)
+                found, progress = side_by_side(walker, found)
             found.insert(0, tidied(judge, found[0]))
         near = [each for each in zip(listed, known, strict=True) if _near(problem, each[1], found)]
         finals = fewest(found, _FINALS)
@@ -165,7 +167,7 @@ def _starts(judge: Judge, ranks: Ints, known: Sequence[Candidate]) -> list[Candi
         found.append(judge.judge("first devices", [allowed[0] for allowed in problem.allowed]))
     if not len(judge.decisions.free):
         return found
-    base = min(found, key=lambda one: one.rank).device.tolist()
+    base = min(found, key=lambda one: one.rank).device
     for how, source, until in (
         ("one device", each_alone(problem), 0.2 * most),
         ("list schedules", lists(judge.decisions, ranks), _LISTS * most),

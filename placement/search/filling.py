@@ -10,7 +10,7 @@ holds it at no cost until then, and perhaps one device less is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from simulator.units import PS_PER_NS
 _LARGE = 100  # weights are large that need such a part of a device's memory
 
 
-def filled(decisions: Decisions, base: Sequence[int]) -> Iterator[Vector]:
+def filled(decisions: Decisions, base: npt.ArrayLike) -> Iterator[Vector]:
     """Devices [G] of cuts by memory, different ones; a group keeps its device of `base` [G] where it must.
 
     Cuts with large weights on the processor come first. Memory is counted with outputs and without them.
@@ -45,7 +45,7 @@ def filled(decisions: Decisions, base: Sequence[int]) -> Iterator[Vector]:
                 stretch = stretches(crossing, weight, capacity, slack)
                 if (np.bincount(stretch, weight, len(busy)) > capacity).any():
                     continue  # no cut of this order fits
-                device = placed(decisions, around.tolist(), order, stretch, busy)
+                device = placed(decisions, around, order, stretch, busy)
                 if device.tobytes() not in seen:
                     seen.add(device.tobytes())
                     yield device

@@ -131,7 +131,7 @@ def fitting(ops: int, devices: int, effort: Effort) -> tuple[str, ...]:
 # --- cuts of an order ------------------------------------------------------------------------------------------------
 
 
-def cuts(decisions: Decisions, base: Sequence[int], *, tight: bool) -> Iterator[Vector]:
+def cuts(decisions: Decisions, base: npt.ArrayLike, *, tight: bool) -> Iterator[Vector]:
     """Devices [G] of cuts; a group keeps its device of `base` [G] where it may not have that of its stretch.
 
     `tight`: memory could be short, so cuts by memory come first.
@@ -147,7 +147,7 @@ def cuts(decisions: Decisions, base: Sequence[int], *, tight: bool) -> Iterator[
                     yield placed(decisions, base, order, stretch, some)
 
 
-def apart(decisions: Decisions, base: Sequence[int]) -> Iterator[Vector]:
+def apart(decisions: Decisions, base: npt.ArrayLike) -> Iterator[Vector]:
     """Devices [G] of parts, where there are several, one after the other: each is on a device, or cut.
 
     What parts share is spread. Then all goes where most of its values are, as weights may be dear to send.
@@ -178,7 +178,7 @@ def apart(decisions: Decisions, base: Sequence[int]) -> Iterator[Vector]:
             yield device
 
 
-def layers(decisions: Decisions, base: Sequence[int]) -> Iterator[Vector]:
+def layers(decisions: Decisions, base: npt.ArrayLike) -> Iterator[Vector]:
     """Devices [G] of layers, in the order in which they begin: on devices that work, all or some, or on CPUs."""
     place = np.full(len(decisions.free), len(decisions.group))
     row = decisions.row[decisions.group[decisions.problem.topological]]
@@ -326,7 +326,7 @@ def _lowest(values: Floats, first: Vector) -> Vector:
     return found
 
 
-def placed(decisions: Decisions, base: Sequence[int], order: Vector, stretch: Vector, busy: Sequence[int]) -> Vector:
+def placed(decisions: Decisions, base: npt.ArrayLike, order: Vector, stretch: Vector, busy: Sequence[int]) -> Vector:
     """[G] the device of each group: that of its stretch, else the CPU beside it, else that of `base`."""
     device, home = np.array(base, np.int64), np.array(decisions.problem.home, np.int64)
     wanted = np.array(busy, np.int64)[stretch % len(busy)]

@@ -14,6 +14,7 @@ import numpy as np
 from placement.problem import NEVER
 from placement.search.decisions import Decisions, Vector
 from placement.search.judge import KEPT, Candidate, Judge
+from simulator.columns import alike
 
 _ROUNDS = 4
 _HARDLY = 20  # a device with less than that part of the work of the one that works most
@@ -34,14 +35,13 @@ class Values:
         """The time of all transfers under the devices of ops [n]: of a tensor, one to each other device."""
         crossing = np.flatnonzero(where[self.source] != where[self.target])
         key = self.tensor[crossing] * (int(where.max(initial=0)) + 1) + where[self.target[crossing]]
-        _, first = np.unique(key, return_index=True)
-        return int(self.wire_ns[crossing[first]].sum())
+        return int(self.wire_ns[crossing[alike(key)[0]]].sum())
 
 
 def tidied(judge: Judge, best: Candidate) -> Candidate:
     """The best placement with fewer transfers, as quick and with no more memory lacking; else it itself."""
     decisions, most = judge.decisions, judge.judged + min(judge.judged // KEPT, _MOST)
-    if best.ns >= NEVER:
+    if best.ns >= NEVER or judge.judged >= most:
         return best
     values = values_of(decisions)
     best = _gathered(judge, values, best, most)
