@@ -14,7 +14,7 @@ import numpy as np
 
 from placement.problem import NEVER, Problem
 from simulator.assignment import COST, NOT_RUN, ONLY, RULES, Bound, SearchRecord
-from simulator.columns import Ints, ids, ints
+from simulator.columns import Ints, alike, ids, ints
 from simulator.errors import ClusterError, InfeasibleError, SimvizError
 from simulator.execution.buffers import OWN
 from simulator.execution.choosing import choose
@@ -123,7 +123,7 @@ def largest_alone(problem: Problem) -> tuple[int, Bytes, int] | None:
     counted_ = own[buffer[tensor]] & ~(tables.consumer_host | tables.stays[tensor] | tables.replicable[tensor])
     counted_ &= ~tables.merge[reader]
     key = reader[counted_].astype(np.int64) * len(own) + buffer[tensor[counted_]]
-    _, first = np.unique(key, return_index=True)  # inputs that share a buffer are there once
+    first, _ = alike(key)  # inputs that share a buffer are there once
     np.add.at(held, reader[counted_][first], tables.tensor_bytes[tensor[counted_][first]])
     held[tables.silent] = 0
     room = np.array([max((problem.capacity[d] for d in may), default=0) for may in problem.allowed], np.int64)

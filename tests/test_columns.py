@@ -1,4 +1,4 @@
-"""Columns: the order of row numbers is numpy's stable one; positions and keys are those of plain lists."""
+"""Columns: orders of rows are numpy's stable ones; positions and keys are those of plain lists."""
 
 from __future__ import annotations
 
@@ -6,13 +6,27 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.columns import alike, by_key, flags, ids, joined, lists, positions, stable_order
+from simulator.columns import alike, by_key, different, flags, ids, joined, lists, positions, stable_order
 
 
 @given(st.lists(st.integers(0, 2**31 - 1) | st.integers(0, 3), max_size=50))
 def test_equal_numbers_keep_their_order(values: list[int]) -> None:
     column = ids(values)
     assert stable_order(column).tolist() == np.argsort(column, kind="stable").tolist()
+
+
+WHOLE = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)  # in one column such numbers need more than 64 bits
+
+
+@given(st.lists(st.tuples(WHOLE, WHOLE), max_size=30), st.booleans())
+def test_rows_are_ordered_by_the_first_column(rows: list[tuple[int, int]], small: bool) -> None:
+    one, other = np.array(rows, np.int64).reshape(-1, 2).T // (2**61 if small else 1)
+    assert stable_order(one, other).tolist() == np.lexsort((other, one)).tolist()
+
+
+@given(st.lists(WHOLE, max_size=30))
+def test_different_numbers_rise(values: list[int]) -> None:
+    assert different(np.array(values, np.int64)).tolist() == sorted(set(values))
 
 
 @given(st.lists(st.integers(0, 20), unique=True))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.assignment import OVERRULED, RELAXED
-from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints, stable_order
 from simulator.costs.rules import category
 from simulator.costs.table import FALLBACK, MEASURED, PROFILED
 from simulator.execution.memory import KINDS, Live, at_peak
@@ -350,7 +350,7 @@ def pair_of_edges(scene: Scene) -> Ids:
     between = np.flatnonzero(~cut.within)
     keys = cut.tensor[between].astype(np.int64) * count + cut.ends[1][between]
     if len(keys):
-        order = np.argsort(keys, kind="stable")
+        order = stable_order(keys)
         wanted = carried * count + target
         at = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
         rows = order[at]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from placement.columns import alone_of_sizes
-from simulator.columns import Ids, Ints
+from simulator.columns import Ids, Ints, stable_order
 from simulator.execution.buffers import OWN
 from simulator.units import NEVER
 
@@ -63,7 +63,7 @@ def ahead_of(decisions: Decisions) -> Ahead:
     kept = np.flatnonzero(~gate)
     tensor = tables.edge_tensor[kept]
     maker = tables.tensor_op[tensor]
-    by = np.argsort(maker, kind="stable")
+    by = stable_order(maker)
     way, ways = tables.ways
     size, wire = alone_of_sizes(tables, ways.paces, no_route=0)  # the simulation refuses a transfer that has none
     sizes, paces = wire.shape

@@ -124,7 +124,8 @@ class Walker:
         tables = decisions.problem.tables
         self.bytes_ = 3 * int(tables.tensor_bytes.sum() + tables.resident_bytes.sum() + tables.scratch_bytes.sum())
         self.first = min(judge.steps(_FIRST), _TURNS * len(self.groups.allowed))  # judgements of a walk's first cycle
-        self.looped = len(np.unique(decisions.problem.tables.node)) < n  # some node is several ops, of one priority
+        often = np.bincount(decisions.problem.tables.node)
+        self.looped = int(often.max(initial=0)) > 1  # some node is several ops, of one priority
 
     def cycle(self, start: Candidate, length: int, kind: CycleKind, progress: Progress) -> Candidate:
         """Walk from a start for so many judgements, cooling: the best that was found, or the start."""

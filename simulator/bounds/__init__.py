@@ -19,7 +19,7 @@ from simulator.assignment import Bound as Bound
 from simulator.bounds.classes import Classes, apart_ns, changes_ns, classes_of, gates
 from simulator.bounds.heads import Predecessors, Room, heads
 from simulator.bounds.loads import Load, link_bound, work_bound
-from simulator.columns import Flags, by_key
+from simulator.columns import Flags, alike, by_key, stable_order
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.units import NEVER, Nanos
@@ -127,12 +127,13 @@ class _Edges(NamedTuple):
 def _edges(classes: Classes) -> _Edges:
     tables, count = classes.tables, len(classes.lanes)
     source, target = tables.tensor_op[tables.edge_tensor].astype(np.int64), tables.consumer.astype(np.int64)
-    values, size = np.unique([tables.tensor_bytes[tables.edge_tensor], tables.ways[0]], axis=1, return_inverse=True)
+    nbytes, way = tables.tensor_bytes[tables.edge_tensor], tables.ways[0]
+    first, size = alike(nbytes, way)
     free = tables.stays[tables.edge_tensor] | tables.replicable[tables.edge_tensor]
-    each = [(int(nbytes), int(one)) for nbytes, one in values.T]
+    each = list(zip(nbytes[first].tolist(), way[first].tolist(), strict=True))
     changes = np.array(changes_ns(classes, each), np.int64).reshape(len(each), count, count)
     changes = np.concatenate([changes, np.zeros((1, count, count), np.int64)])
-    size = np.where(free, len(each), size.reshape(-1))
+    size = np.where(free, len(each), size)
     return _Edges(source, target, gates(tables), size, changes, _order(len(tables), source, target))
 
 
@@ -152,7 +153,7 @@ def _heads(
     kept = np.flatnonzero(~gate) if turned else np.arange(len(target))
     if turned:
         source, target, changes, order = target, source, changes.transpose(0, 2, 1), order[::-1]
-    kept = kept[np.argsort(target[kept], kind="stable")]
+    kept = kept[stable_order(target[kept])]
     gated = np.zeros(len(target), bool) if turned else gate
     waits = Predecessors(
         order=order,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints
 from simulator.execution.stored import stored
 from simulator.execution.table_columns import pointers
 from simulator.graph.dtypes import REF
@@ -79,7 +79,7 @@ def buffers(
     if costs.handed_on is not None:
         kept[~ops.inserted] = costs.handed_on[ops.cost_row[~ops.inserted]]
     passed = _forwards(graph, ops, edges, columns, tensor_of, kept)
-    nbytes = edges.nbytes[np.unique(tensor_of, return_index=True)[1]]
+    nbytes = edges.nbytes[alike(tensor_of)[0]]
     keeping = stored(graph, ops, edges, columns, tensor_of, nbytes, passed)
     number = _numbers(edges, columns, tensor_of, len(ops.kind))
     forwards = number.of_input(passed)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from simulator.columns import Ids, Ints, ids, ints
+from simulator.columns import Ids, Ints, ids, ints, stable_order
 from simulator.execution.trace import Event, TraceTasks
 
 _END, _START, _FIRST = map(int, Event)  # compared faster than members
@@ -53,7 +53,7 @@ def critical_path(tasks: TraceTasks) -> Ids:
 def _causes(tasks: TraceTasks) -> Callable[[int], list[int]]:
     """Give what a task waited for last: tasks, or ~task: its start. [] for those that start first."""
     lasting = np.flatnonzero((tasks.end_ns > tasks.start_ns) & (tasks.resource >= 0))
-    lasting = lasting[np.lexsort((-lasting, tasks.end_ns[lasting], tasks.resource[lasting]))]
+    lasting = lasting[stable_order(tasks.resource[lasting], tasks.end_ns[lasting], -lasting)]
     bounds = np.searchsorted(tasks.resource[lasting], np.arange(int(tasks.resource.max(initial=0)) + 2))
     ends: list[int] = bounds.tolist()
     left_ns, start, end = tasks.end_ns[lasting], tasks.start_ns, tasks.end_ns

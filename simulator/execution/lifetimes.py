@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ids, Ints, ids, ints
+from simulator.columns import Ids, Ints, different, ids, ints, stable_order
 from simulator.execution.buffers import LIST, RESIDENT
 from simulator.execution.engine import StepRun
 from simulator.execution.tables import Tables
@@ -47,21 +47,21 @@ def usage(tables: Tables, ran: StepRun, held: Allocations) -> Usage:
     resident = np.zeros(devices, np.int64)
     np.add.at(resident, always.device, always.nbytes)
     # within an instant: what ends, what begins, and then the end of what also began there
-    phase = np.concatenate([np.ones(len(held.device)), np.where(held.end_ns > held.start_ns, 0, 2)])
+    phase = np.concatenate([np.ones(len(held.device), np.int64), np.where(held.end_ns > held.start_ns, 0, 2)])
     time = np.concatenate([held.start_ns, held.end_ns])
     where = np.concatenate([held.device, held.device])
-    order = np.lexsort((phase, time, where))
+    order = stable_order(where, time, phase)
     where, time = where[order], time[order]
     level = np.cumsum(np.concatenate([held.nbytes, -held.nbytes])[order]) + resident[where]  # each device ends at 0
     peak, peak_ns = resident.copy(), np.zeros(devices, np.int64)
-    for device in np.unique(where).tolist():
+    for device in different(where).tolist():
         rows = np.flatnonzero(where == device)
         best = rows[np.argmax(level[rows])]
         if level[best] > peak[device]:
             peak[device], peak_ns[device] = level[best], time[best]
     last = np.append((where[1:] != where[:-1]) | (time[1:] != time[:-1]), True)[: len(where)]
     rows = np.flatnonzero(last)
-    rows = rows[np.lexsort((where[rows], time[rows]))]
+    rows = rows[stable_order(time[rows], where[rows])]
     return Usage(ids(where[rows]), ints(time[rows]), ints(level[rows]), ints(peak), ints(peak_ns), ints(resident))
 
 

@@ -14,7 +14,7 @@ from simulator import limits
 from simulator.cluster.copies import dispatch_ns
 from simulator.cluster.devicespec import parse
 from simulator.cluster.memories import host_devices
-from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints, stable_order
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.arrays import BY_TIME, CHEAP, DEAR
 from simulator.execution.routes import Routes, routes_of
@@ -260,7 +260,7 @@ def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:
     ports = int(edges.port.max(initial=0)) + 1
     place = edges.source.astype(np.int64) * ports + edges.port  # control comes after the values
     share = np.where(edges.apart, np.arange(len(place)) + 1, 0)  # one tensor per reader of a reference output
-    order = np.lexsort((share, place))
+    order = stable_order(place, share)
     new = starts(place[order], share[order])
     tensor_of = np.empty(len(place), np.int64)
     tensor_of[order] = np.cumsum(new) - 1
@@ -280,7 +280,7 @@ def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:
         made_host=flags(edges.made_host[first]),
         consumer_host=flags(pairs % 2),
         in_ptr=pointers(consumer, count),
-        in_edge=ids(np.argsort(consumer, kind="stable")),
+        in_edge=ids(stable_order(consumer)),
     )
     return columns, tensor_of
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints
 from simulator.errors import SimvizError
 from simulator.execution.buffers import Buffers, buffers
 from simulator.execution.layouts import Layouts
@@ -270,7 +270,7 @@ def _tables(
     instant = flags(ops.inserted | ops.silent | np.array([kind in NO_KERNEL for kind in ops.kind], bool))
     posting = np.array([kind == POSTING for kind in ops.kind], bool)
     columns, tensor_of = layout(edges, len(ops.node))
-    first = np.unique(tensor_of, return_index=True)[1]  # edge of each tensor
+    first = alike(tensor_of)[0]  # edge of each tensor
     return Tables(
         names=ops.names,
         node=ops.node,

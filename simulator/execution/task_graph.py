@@ -291,6 +291,6 @@ def ranks(tables: Tables, priority: Sequence[int] | npt.NDArray[np.integer]) -> 
     if column.shape != (len(tables),):
         raise SimvizError(f"There are {column.size} priorities for {len(tables)} ops; give one per op that runs.")
     place = np.empty(len(column), np.int64)
-    place[np.argsort(column, kind="stable")] = np.arange(len(column))
+    place[stable_order(column)] = np.arange(len(column))
     found: list[int] = place.tolist()
     return found

@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints, stable_order
 from simulator.notebook import Drawn
 from simulator.units import Nanos, show_nanos
 from simulator.wording import counted, repr_of
@@ -238,7 +238,7 @@ class Trace(Drawn):
         tasks, known = self.tasks, self.instances
         rows = tasks.rows(Kind.OP)[known.shown]  # instances are in the order of their tasks
         lane = np.maximum(tasks.lane[rows], 0)
-        order = np.lexsort((rows, lane, tasks.resource[rows], tasks.start_ns[rows]))
+        order = stable_order(tasks.start_ns[rows], tasks.resource[rows], lane, rows)
         rows = rows[order]
         of = tasks.of[rows]
         return OpRuns(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from simulator.columns import Flags, Ids, Ints, ids, positions
+from simulator.columns import Flags, Ids, Ints, ids, positions, stable_order
 from simulator.errors import GraphError
 from simulator.graph.creation import Creation, creation_of
 from simulator.graph.messages import Proto
@@ -141,7 +141,7 @@ class Graph(GraphColumns, Drawn):
     @cached_property
     def out_edge(self) -> Ids:
         """[E] edges sorted by (source, edge)."""
-        return ids(np.argsort(self.edge_src, kind="stable"))
+        return ids(stable_order(self.edge_src))
 
     @cached_property
     def place(self) -> Ids:

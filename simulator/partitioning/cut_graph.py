@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import flags, ids, ints, positions
+from simulator.columns import flags, ids, ints, positions, stable_order
 from simulator.graph.attributes import type_value
 from simulator.graph.building import columns, without_duplicates
 from simulator.graph.dtypes import FLOAT
@@ -95,7 +95,7 @@ def as_graph(nodes: CutNodes, given: CutEdges, rows: Column, requested: Sequence
     free, kept = _free_names(nodes), rows.tolist()
     names, ops = [free[row] for row in kept], [nodes.ops[row] for row in kept]
     src, dst = row_of[given.src], row_of[given.dst]
-    order = np.lexsort((given.id, given.slot, dst))
+    order = stable_order(dst, given.slot, given.id)
     in_ptr = np.searchsorted(dst[order], np.arange(len(rows) + 1))
     edges = EdgeColumns(src[order], given.port[order], dst[order], in_ptr)
     return replace(

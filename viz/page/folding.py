@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simulator.columns import Flags, Ids, Ints, flags, ids, positions
+from simulator.columns import Flags, Ids, Ints, different, flags, ids, positions
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import CONSTANTS, VARIABLES
 from simulator.wording import counted, repr_of
@@ -193,7 +193,7 @@ def _joined(graph: Graph, tree: _Tree, group: Ints) -> set[int]:
     depth = np.zeros(len(parents), np.int64)
     for scope in range(1, len(parents)):  # parents come first
         depth[scope] = depth[parents[scope]] + 1
-    a, b = np.divmod(np.unique(homes[graph.edge_src] * len(parents) + homes[graph.edge_dst]), len(parents))
+    a, b = np.divmod(different(homes[graph.edge_src] * len(parents) + homes[graph.edge_dst]), len(parents))
     while (lower := depth[a] != depth[b]).any():
         deep = depth[a] > depth[b]
         a, b = np.where(deep, parents[a], a), np.where(lower & ~deep, parents[b], b)
@@ -286,7 +286,7 @@ def _parents_first(tree: _Tree) -> None:
 def _hubs(graph: Graph) -> Flags:
     """[N] nodes with at least HUB different nodes before or behind them."""
     count = len(graph)
-    pairs = np.unique(graph.edge_src.astype(np.int64) * count + graph.edge_dst)
+    pairs = different(graph.edge_src.astype(np.int64) * count + graph.edge_dst)
     behind = np.bincount(pairs // max(count, 1), minlength=count)
     before = np.bincount(pairs % max(count, 1), minlength=count)
     return flags((behind >= HUB) | (before >= HUB))

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias  # Any: JSON
 import numpy as np
 import numpy.typing as npt
 
+from simulator.columns import stable_order
 from simulator.graph.graph import Graph
 from viz.page.time_content import Json
 
@@ -82,10 +83,8 @@ def _packed_against(value: Any, own: Member, graph: Graph) -> Json:
     }
     if run := value["run"]:
         found["run"] = _packed_beside(run, own, graph)
-        apart = {
-            *own["nodes"]["moved"],
-            *run["nodes"]["moved"],
-        }  # whose device in the step says nothing of their placement
+        # their devices in the step say nothing of their placement
+        apart = {*own["nodes"]["moved"], *run["nodes"]["moved"]}
         found["moved"] = _columns([row for row in value["moved"] if row[0] in apart], 0)
     return found
 
@@ -183,7 +182,7 @@ class _Predictor:
 
     def starts(self) -> Numbers:
         """The end of the slice before it on its lane; 0 of the first."""
-        order = np.argsort(self._lane, kind="stable")
+        order = stable_order(self._lane)
         found = np.zeros(len(order), np.int64)
         follows = np.flatnonzero(np.diff(self._lane[order]) == 0) + 1
         found[order[follows]] = self._end[order[follows - 1]]
@@ -234,7 +233,7 @@ class _Predictor:
 
     def _inputs_there(self) -> Numbers:
         count, many = len(self._graph), self._iterations
-        order = np.argsort(self._dst, kind="stable")
+        order = stable_order(self._dst)
         ptr = np.searchsorted(self._dst[order], np.arange(count + 1))
         fan_in = np.diff(ptr)[self._node]
         slot = np.arange(fan_in.sum()) - np.repeat(np.cumsum(fan_in) - fan_in, fan_in)  # of an op's inputs
@@ -256,7 +255,7 @@ class _Last:
     """The last of the values that a key has, `missing` where it has none."""
 
     def __init__(self, keys: Numbers, values: Numbers, missing: int = 0) -> None:
-        order = np.argsort(keys, kind="stable")
+        order = stable_order(keys)
         self._keys, self._values, self._missing = keys[order], values[order], missing
 
     def of(self, keys: Numbers) -> Numbers:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
-from simulator.columns import Flags
+from simulator.columns import Flags, alike, different
 from simulator.graph.editor import CONTROL
 from simulator.graph.graph import Graph
 from simulator.graph.step import Exchange, Step
@@ -72,9 +72,8 @@ def _readings(graph: Graph, cluster: Cluster, given: CutEdges, device: Column) -
 
 
 def _of_several_targets(row: Column, target: Column) -> Column:
-    pairs = np.unique(np.stack([row, target]), axis=1)
-    rows, counts = np.unique(pairs[0], return_counts=True)
-    return rows[counts > 1]
+    rows = row[alike(row, target)[0]]
+    return different(rows[1:][rows[1:] == rows[:-1]])
 
 
 def _copies(
