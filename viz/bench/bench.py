@@ -180,5 +180,6 @@ def _row(key: RowKey, scene: Scene, placing_s: float) -> BenchRow:
         transfers=found.transfers,
         fullest=found.shown[0],
         peak_bytes=int(found.fullest.peak_bytes),
+        unsized_tensors=scene.unsized.tensors,
         placing_s=round(placing_s, 3),
     )

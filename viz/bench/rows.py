@@ -51,6 +51,7 @@ class BenchRow:
     transfers: int = 0
     fullest: str = ""  # the device that is fullest at its peak
     peak_bytes: Bytes = 0  # there
+    unsized_tensors: int = 0  # where there are some, makespan, peak and bytes are lower bounds
     placing_s: float = 0.0  # by the clock, so it is never twice the same
 
 
@@ -59,7 +60,7 @@ _FIGURES = tuple(field.name for field in fields(BenchRow))[1:]
 COLUMNS = (*RowKey._fields, *_FIGURES)
 _READ: Mapping[str, type] = {
     "nodes": int, "ops": int, "devices": int, "makespan_ns": int, "lower_bound_ns": int, "moved_bytes": int,
-    "transfers": int, "peak_bytes": int, "placing_s": float,
+    "transfers": int, "peak_bytes": int, "unsized_tensors": int, "placing_s": float,
 }  # fmt: skip
 _BOOL = {"True": True, "False": False}
 

@@ -76,6 +76,10 @@ def as_text(rows: Sequence[BenchRow]) -> str:
         said += f", {unknown} of them without any plan that fits"
     table = aligned([HEAD, *(_cells(one) for one in standings(rows))])
     last = [f"{counted(refused, 'row')} refused; the file says why."] if refused else []
+    if unsized := len({row.key.problem for row in rows if row.unsized_tensors}):
+        last.append(
+            f"Tensors of unknown size count nothing in {counted(unsized, 'problem')}: the steps there are lower bounds."
+        )
     return "\n".join(map(printable, [f"{said}.", *table, *last]))
 
 

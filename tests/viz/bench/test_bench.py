@@ -136,6 +136,19 @@ def test_a_file_that_changed_under_its_name_is_another_question(option: str, tmp
     assert both[0].makespan_ns != both[1].makespan_ns
 
 
+def test_tensors_of_unknown_size_are_counted(tmp_path: Path) -> None:
+    graph = tmp_path / "open.pbtxt"
+    graph.write_text("""
+        node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } }
+          attr { key: "shape" value { shape { dim { size: 8 } dim { size: -1 } } } } }
+        node { name: "y" op: "Neg" input: "x" attr { key: "T" value { type: DT_FLOAT } } }
+    """)
+    asked = read_bench([str(graph), "--algorithms", "single", "-o", str(tmp_path / "rows.csv")])
+    (row,) = run_bench(asked)
+    assert row.unsized_tensors == run(graph, cluster="4gpu", algorithm="single").unsized.tensors > 0
+    assert run_bench(asked) == [row]
+
+
 def test_a_cluster_from_a_pipe_is_refused_as_each_graph_reads_it(asking: Asking) -> None:
     reading, writing = os.pipe()
     os.write(writing, b'[[host]]\nname = "box"\n')
