@@ -16,7 +16,17 @@ from dataclasses import dataclass, replace
 
 from simulator.cluster.devicespec import parse
 from simulator.errors import GraphError
-from simulator.graph.attributes import SCALAR, colocated_with, number, text_value, type_value, typed, types
+from simulator.graph.attributes import (
+    COLOCATION,
+    SCALAR,
+    colocated_with,
+    colocation,
+    number,
+    text_value,
+    type_value,
+    typed,
+    types,
+)
 from simulator.graph.dtypes import INT32, base
 from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Attrs, Graph
@@ -95,6 +105,9 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
         again = [one.variable for one in found.gradients[:row]].count(gradient.variable)
         at = replace(home_ops, device=where, dtype=dtype_of(graph, gradient.values[0]))
         pushed.append(_accumulate(at, gradient, again, regime.aggregate or 1, (now, start)))
+        for reader in _beside(graph, gradient, parted.after):
+            editor.devices[reader] = where
+            editor.attrs[reader] = {**graph.attrs[reader], COLOCATION: colocation([graph.names[gradient.variable]])}
 
     queue = home_ops.add("token_queue", "FIFOQueueV2", (), _queue_attrs(home_ops.dtype))
     kinds = {"component_types": types([home_ops.dtype])}
@@ -122,6 +135,20 @@ def _place(graph: Graph, variable: int, program: Program, *, alone: bool) -> str
             node=name,
         )
     return str(spec if spec.type in (None, "CPU") else spec.without_device())
+
+
+def _beside(graph: Graph, gradient: Gradient, update: Sequence[int]) -> list[int]:
+    """The nodes of an update that stand beside what computes the gradient, such as the Switches of a branch.
+
+    The chief takes the gradient where the variable is, so they come there.
+    """
+    group = {graph.names[graph.edge_src[edge]] for edge in (*gradient.values, *gradient.indices)}
+    found: list[int] = []
+    for row in update:  # a branch's nodes come after its Switches
+        if not group.isdisjoint(colocated_with(graph.attrs[row])):
+            group.add(graph.names[row])
+            found.append(row)
+    return found
 
 
 def _moved(graph: Graph, update: Sequence[int], program: Program) -> frozenset[int]:

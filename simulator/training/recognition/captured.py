@@ -1,7 +1,8 @@
 """Functions that train variables which they capture: their slots and updates, set beside the variable.
 
 Keras's slots, and the ops of an update, are colocated with their variable, as `tf.distribute`'s `extended.update` and
-the optimizers of TensorFlow 1 do it.
+the optimizers of TensorFlow 1 do it. Keras hands all gradients on at once, by an IdentityN. Where it adds them up in
+variables first, each has an Identity of its own, beside its variable.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from simulator.errors import GraphError
-from simulator.graph.attributes import COLOCATION, colocation
+from simulator.graph.attributes import COLOCATION, colocation, typed
 from simulator.graph.captured import captured, captures, own_variables
+from simulator.graph.editor import edited
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.messages import Proto
-from simulator.training.recognition.plain_updates import plain_updates
+from simulator.training.recognition.plain_updates import mixing, plain_updates
 from simulator.wording import some
 
 
@@ -24,7 +26,7 @@ def with_variables(graph: Graph, shapes: Mapping[str, Shape] = {}) -> Graph:
     A graph without such variables, none of whose calls was expanded, is returned as it is. Raises GraphError for a
     variable of unknown shape (`own_variables`).
     """
-    made = own_variables(graph, shapes)
+    made = _each_alone(own_variables(graph, shapes))
     unknown = [graph.names[row] for row in captured(made)]
     if unknown:
         raise GraphError(
@@ -35,6 +37,26 @@ def with_variables(graph: Graph, shapes: Mapping[str, Shape] = {}) -> Graph:
             node=unknown[0],
         )
     return _beside(made) if captures(made) or graph.ends else made
+
+
+def _each_alone(graph: Graph) -> Graph:
+    """The graph with an Identity for each of the values that an IdentityN hands on, if each is of another variable."""
+    rows = [row for row in mixing(graph) if not graph.requested[row] and graph.names[row] not in graph.ends]
+    if not rows:
+        return graph
+    editor = edited(graph, as_made=False)
+    for row in rows:
+        controls, outputs = editor.controls_of(row), list[int]()
+        for port, value in enumerate(editor.inputs_of(row)):
+            tensor = int(graph.tensor_ptr[row]) + port
+            name = editor.free(f"{graph.names[row]}/{port}")
+            outputs.append(editor.add(name, "Identity", [value], controls, typed(int(graph.tensor_dtype[tensor]))))
+            editor.shapes[outputs[-1]] = [graph.tensor_shape[tensor]]
+        waiting = any(graph.edge_tensor[edge] < 0 for edge in graph.out_edges(row))
+        done = editor.add(editor.free(f"{graph.names[row]}/all"), "NoOp", (), outputs) if waiting else row
+        editor.redirect_readers(row, outputs, done)
+        editor.remove(row)
+    return editor.built()
 
 
 def _beside(graph: Graph) -> Graph:

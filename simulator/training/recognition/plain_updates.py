@@ -11,18 +11,20 @@ No such op reads a slot, nor a moving average while it is kept.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 
 import numpy as np
 
 from simulator.columns import Flags
-from simulator.graph.dataflow import depending_on, source_of
+from simulator.graph.dataflow import depending_on, source_of, values_in
+from simulator.graph.dtypes import base
 from simulator.graph.graph import Graph
-from simulator.graph.op_classes import ENTERS, SWITCHES, VARIABLES
+from simulator.graph.op_classes import ENTERS, MERGES, SWITCHES, VARIABLES
 from simulator.graph.purposes import SAVES
 from simulator.graph.traversal import closure
 from simulator.partitioning.partitions import SENDS
-from simulator.training.recognition.variables import is_whole, variable_of
+from simulator.training.recognition.variables import is_whole, variable_of, variable_shape
 
 ADDS = frozenset(("AssignAdd", "AssignAddVariableOp"))
 ASSIGNS = frozenset(("Assign", "AssignVariableOp"))
@@ -36,6 +38,7 @@ _BY_ELEMENT = frozenset(
 )
 SUMS_OF_ROWS = frozenset(("UnsortedSegmentSum", "UnsortedSegmentSumV2"))  # these make sparse gradients dense
 _REDUCTIONS = frozenset(("Mean", "Sum", "Max", "ExpandDims", "Reshape", "BroadcastTo"))  # such as Adafactor's
+_REAL = frozenset((1, 2, 14, 19))  # float, double, bfloat16, half
 _FARTHEST = 2  # by element; through sums of rows, too; through reductions, too
 # A variable's value passes through these ops; an assignment hands out the variable.
 _READS = ENTERS | SWITCHES | _WRITES | {"Identity", "RefIdentity", "ReadVariableOp"}
@@ -75,17 +78,33 @@ def plain_updates(graph: Graph, runs: Sequence[int], *, alone: bool = True) -> t
     for row in walks:
         writes.setdefault(_written(graph, row), []).append(row)
     inside = set().union(*(walk.nodes for walk in walks.values())).union(walks)
+    reached = _reached(graph, writes, live)
     used = [variable for variable in writes if _is_used(graph, variable, inside, live)]
+    used = [variable for variable in used if not _serves_another(variable, used, reached)]
     trained = used or (list(writes) if alone else [])
-    reads = {row: _walk(graph, [_value(graph, row)], live, further=_FARTHEST).reads for row in walks}
+    resets = [row for row in runs if graph.ops[row] in ASSIGNS and row not in walks and not live[row]]
+    reads = {row: {one for one in writes if _written(graph, row) in reached[one]} for row in walks}
     behind = {variable: _behind(variable, writes, reads, used) for variable in trained}
     found = []
     for variable in sorted(trained):
         others = set().union(*(group for other, group in behind.items() if other != variable))
         slots = behind[variable] - others
         rows = [row for one in (variable, *sorted(behind[variable])) for row in writes[one]]
-        found += _updates(graph, variable, tuple(sorted(slots)), rows, live)
+        made = _updates(graph, variable, tuple(sorted(slots)), rows, live)
+        anew = [row for row in resets if _written(graph, row) in slots]
+        still = set(anew).union(*(_still(graph, _value(graph, row), live) for row in anew))
+        found += [replace(one, nodes=tuple(sorted(still.union(one.nodes)))) for one in made]
     return tuple(found)
+
+
+def mixing(graph: Graph) -> list[int]:
+    """The nodes that hand on at once what was made from several variables, such as sums of gradients."""
+    live, found = on_examples(graph), []
+    for row in [row for row, op in enumerate(graph.ops) if op == "IdentityN"]:
+        reads = [frozenset(_walk(graph, [edge], live).reads) for edge in values_in(graph, row)]
+        if len(set(reads)) > 1:
+            found.append(row)
+    return found
 
 
 def adds_a_constant(graph: Graph, row: int) -> bool:
@@ -190,6 +209,41 @@ def _is_used(graph: Graph, variable: int, inside: Collection[int], live: Flags) 
     return False
 
 
+def _reached(graph: Graph, writes: Mapping[int, list[int]], live: Flags) -> dict[int, set[int]]:
+    """The written variables whose new values depend on the value of each; -1 is any other result, such as a loss."""
+    bit = {variable: 1 << place for place, variable in enumerate((*writes, -1))}
+    given = {_value(graph, row): bit[variable] for variable, rows in writes.items() for row in rows}
+    reader, carries = graph.edge_dst.tolist(), (graph.edge_tensor >= 0).tolist()
+    for row, op in enumerate(graph.ops):
+        if op in SWITCHES:
+            carries[int(graph.in_ptr[row]) + 1] = False  # a predicate says where a value goes, not what it is
+    out = [[edge for edge in graph.out_edges(row) if carries[edge]] for row in range(len(graph))]
+    is_end = [bool(live[row]) and not out[row] and _is_real(graph, row) for row in range(len(graph))]
+    found = [bit[-1] if end else 0 for end in is_end]
+    again = True
+    while again:  # a loop's values go round
+        again = False
+        for row in reversed(graph.topological.tolist()):
+            mask = found[row]
+            for edge in out[row]:
+                mask |= found[reader[edge]] | given.get(edge, 0)
+            again |= mask != found[row] and graph.ops[row] in MERGES
+            found[row] = mask
+    return {variable: {one for one in bit if found[variable] & bit[one]} for variable in writes}
+
+
+def _is_real(graph: Graph, row: int) -> bool:
+    """Tell whether the first output holds real numbers, as a loss does and the shape of a tensor does not."""
+    first = int(graph.tensor_ptr[row])
+    return first < graph.tensor_ptr[row + 1] and base(int(graph.tensor_dtype[first])) in _REAL
+
+
+def _serves_another(variable: int, used: Collection[int], reached: Mapping[int, set[int]]) -> bool:
+    """Tell whether a variable serves one other alone, which reaches more: a slot of products, such as Muon's."""
+    others = [one for one in reached[variable] if one in used and one != variable]
+    return len(others) == 1 and -1 not in reached[variable] and reached[variable] < reached[others[0]]
+
+
 def _behind(
     variable: int, writes: Mapping[int, list[int]], reads: Mapping[int, set[int]], used: Collection[int]
 ) -> set[int]:
@@ -205,8 +259,9 @@ def _updates(
 ) -> list[PlainUpdate]:
     """The update made of these writes: it begins at the last tensor through which alone examples come to them.
 
-    This tensor may lie before rows are summed, or before reductions of whole rows and columns. Where there is none,
-    each write is an update by itself, and the written value is the gradient.
+    This tensor may lie before rows are summed, before reductions of whole rows and columns, or, if it has the
+    variable's shape, before any ops. Where there is none, each write is an update by itself, and the written value is
+    the gradient.
     """
     edges = {row: _value(graph, row) for row in rows}
     fed = [row for row in rows if _walk(graph, [edges[row]], live).ends]
@@ -216,6 +271,10 @@ def _updates(
             cut = min(cuts, key=lambda walk: (len(walk.nodes), min(walk.stopped)))
             nodes = tuple(sorted(cut.nodes.union(rows)))
             return [PlainUpdate(variable, tuple(sorted(cut.stopped)), tuple(sorted(cut.indices)), slots, nodes)]
+    through = _through_any(graph, variable, slots, list(edges.values()), live)
+    if through is not None:
+        nodes = tuple(sorted(through.nodes.union(rows)))
+        return [PlainUpdate(variable, tuple(sorted(through.stopped)), (), slots, nodes)]
     if len(fed) == 1:
         return [PlainUpdate(variable, (edges[fed[0]],), (), slots, tuple(sorted(rows)))]
     return [one for row in fed for one in _updates(graph, variable, slots, [row], live)]
@@ -237,3 +296,50 @@ def _cuts(graph: Graph, first: int, edges: Sequence[int], live: Flags, *, furthe
     ]
     numbered = [walk for walk in walks if len({int(graph.edge_tensor[edge]) for edge in walk.indices}) <= 1]
     return [walk for walk in numbered if not walk.ends]
+
+
+def _still(graph: Graph, edge: int, live: Flags) -> set[int]:
+    """The nodes behind an edge, up to variables, if they depend on no example."""
+
+    def makers(edges: Sequence[int]) -> list[int]:
+        rows = [int(graph.edge_src[at]) for at in edges if graph.edge_tensor[at] >= 0]
+        return [row for row in rows if not live[row] and _read(graph, row) < 0]
+
+    return closure(makers([edge]), lambda row: makers(graph.in_edges(row)))
+
+
+def _through_any(graph: Graph, variable: int, slots: Sequence[int], edges: Sequence[int], live: Flags) -> _Walk | None:
+    """The walk back from all the edges, through any ops, to the last tensor of the variable's shape that is no slot's.
+
+    Ops are left in reverse order. All that examples bring to the edges comes through a tensor if, when its op is next,
+    no other tensor is open: what lies on these ways comes either before the tensor or after it.
+    """
+    if not slots:
+        return None
+    shape, from_slots = variable_shape(graph, variable), depending_on(graph, slots)
+    place = np.empty(len(graph), np.int64)
+    place[graph.topological] = np.arange(len(graph))
+    walk, heap, open_ = _Walk(), list[tuple[int, int]](), dict[int, set[int]]()  # of a tensor, the edges that carry it
+
+    def enter(edge: int) -> None:
+        tensor, row = int(graph.edge_tensor[edge]), int(graph.edge_src[edge])
+        if tensor >= 0 and live[row]:
+            if tensor not in open_:
+                heappush(heap, (-int(place[row]), tensor))
+            open_.setdefault(tensor, set()).add(edge)
+        else:
+            walk.nodes.update(_still(graph, edge, live))  # such as a slot that decays
+
+    for edge in edges:
+        enter(edge)
+    while heap:
+        _, tensor = heappop(heap)
+        row, carried = int(graph.tensor_node[tensor]), open_.pop(tensor)
+        if not open_ and not from_slots[row] and graph.tensor_shape[tensor] in (shape, None):
+            walk.stopped = carried
+            return walk
+        walk.nodes.add(row)
+        first, last = int(graph.in_ptr[row]), int(graph.in_ptr[row + 1])
+        for edge in range(first, first + 1 if graph.ops[row] in SWITCHES else last):
+            enter(edge)
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from placement import clients
 from simulator import distributed, estimate_each, load_cluster, read_regime, train
 from simulator.execution.options import SimulationOptions
+from simulator.graph.attributes import COLOCATION, colocated_with, colocation
 from simulator.graph.graph import Graph
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.parts import ends_of_branches, separate, sides_of
@@ -43,7 +45,7 @@ def branching(*, nested: bool = False, merged: bool = True) -> Graph:
     on_ps("w/read", "ReadVariableOp", ["w"], **SIZED)
     made.add("g", "MatMul", ["x", "w/read"], device=WORKER, T=type_attr(), **SIZED)
     on_ps("side", "Switch", ["full/read", "full/read"], BOOL)
-    on_ps("g/side", "Switch", ["g", "full/read"])
+    made.add("g/side", "Switch", ["g", "full/read"], device=WORKER, T=type_attr())
     given, begin = "g/side:1", "side:1"
     if nested:
         on_ps("finite/side", "Switch", [begin, "finite/read"], BOOL)
@@ -87,6 +89,18 @@ def test_an_update_ends_where_its_branch_does(merged: bool, ends: set[str]) -> N
     graph = branching(merged=merged)
     parted = separate(graph, anatomy(graph, fetches=["loss"]))
     assert {graph.names[row] for row in parted.ends} == ends
+
+
+def test_a_branch_of_an_update_is_where_its_gradient_is_taken() -> None:
+    """A lowered branch has its Switches beside their values: the mean would go to the worker, and back."""
+    graph = branching()
+    attrs = list(graph.attrs)
+    attrs[graph.row("g/side")] = {**attrs[graph.row("g/side")], COLOCATION: colocation(["g"])}
+    graph = replace(graph, attrs=tuple(attrs))
+    chief = distributed(graph, load_cluster("ps=1,worker=2"), regime=read_regime("sync"), fetches=["loss"])[-1].graph
+    row = chief.row("g/side")
+    assert (chief.requested[row], colocated_with(chief.attrs[row])) == (PS, ("w",))
+    assert chief.inputs_of(row)[0] == "sync_replicas/w/take"
 
 
 @pytest.mark.parametrize("regime", ["sync", "sync:aggregate=1,total=2", "async", "ssp:bound=1"])

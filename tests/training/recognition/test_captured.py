@@ -11,6 +11,7 @@ from simulator.graph.graph import Graph
 from simulator.training.programs.replicated import replicate
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
+from simulator.training.recognition.plain_updates import plain_updates
 from simulator.training.recognition.variables import variable_shape
 from simulator.training.regimes import read_regime
 from tests.strategies import Rows, shape_attr, shapes_attr, type_attr, typed, types_attr
@@ -203,8 +204,11 @@ def test_towers_of_workers_can_be_synchronous_with_an_update_by_hand() -> None:
     assert worker.graph is graph
 
 
-def test_a_gradient_behind_an_update_of_its_step_is_refused_where_workers_wait() -> None:
-    """Such as the momentum that an optimizer orthogonalises, by products of matrices, before it is applied."""
+def multiplied(*, watched: bool) -> Graph:
+    """m += g; w -= m @ (m + g): such as a momentum that an optimizer makes orthogonal by products of matrices.
+
+    Without a loss that is `watched` nothing tells which of the two is trained, as both change both.
+    """
     made = Rows()
     made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(8, 4), _output_shapes=shapes_attr((8, 4)))
     for name in ("w", "m"):
@@ -217,5 +221,54 @@ def test_a_gradient_behind_an_update_of_its_step_is_refused_where_workers_wait()
     read(made, "m/now", "m", "^m/update", shape=(4, 4))
     made.add("turned", "MatMul", ["m/now", "sum"], T=type_attr(), _output_shapes=shapes_attr((4, 4)))
     assign(made, "w/update", "Sub", "w", "turned")
+    made.add("loss", "Neg" if watched else "Shape", ["y"], T=type_attr())
+    return made.built()
+
+
+def test_a_gradient_behind_an_update_of_its_step_is_refused_where_workers_wait() -> None:
     with pytest.raises(GraphError, match=r"'turned', which updates 'w', comes after another update.*async"):
-        replicate(made.built(), load_cluster("ps=1,worker=2"), regime=read_regime("sync"))
+        replicate(multiplied(watched=False), load_cluster("ps=1,worker=2"), regime=read_regime("sync"))
+
+
+def test_an_optimizer_that_multiplies_matrices_has_one_gradient() -> None:
+    """Muon's counted once before the momentum and once after the products, so twice as many bytes travelled."""
+    graph = multiplied(watched=True)
+    (gradient,) = anatomy(graph).gradients
+    ends = [(graph.names[graph.edge_src[edge]], graph.names[graph.edge_dst[edge]]) for edge in gradient.values]
+    assert (graph.names[gradient.variable], ends) == ("w", [("g", "sum")])
+    (update,) = plain_updates(graph, range(len(graph)))
+    assert [graph.names[row] for row in update.slots] == ["m"]
+    assert {graph.names[row] for row in update.nodes} == {"sum", "turned", "m/update", "w/update"}
+    worker, *_ = replicate(graph, load_cluster("ps=1,worker=2"), regime=read_regime("sync"))
+    assert [name for name in worker.graph.names if name.endswith("/push")] == ["sync_replicas/w/push"]
+
+
+def test_what_hands_on_all_gradients_at_once_hands_on_each_by_itself() -> None:
+    """Keras's accumulated gradients came back from the parameter servers to pass through one op."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 4), _output_shapes=shapes_attr((4, 4)))
+    for name in ("w", "v", "sum"):
+        made.add(name, "Placeholder", dtype=type_attr(RESOURCE), shape=shape_attr())
+        read(made, f"{name}/read", name, shape=(4, 4))
+    for name in ("w", "v"):
+        made.add(f"{name}/g", "MatMul", ["x", f"{name}/read"], T=type_attr(), _output_shapes=shapes_attr((4, 4)))
+    made.add("w/total", "AddV2", ["w/g", "sum/read"], T=type_attr(), _output_shapes=shapes_attr((4, 4)))
+    made.add("all", "IdentityN", ["w/total", "v/g"], T=types_attr(1, 1), _output_shapes=shapes_attr((4, 4), (4, 4)))
+    for port, name in enumerate(("w", "v")):
+        made.add(f"{name}/step", "Neg", [f"all:{port}"], T=type_attr())
+        assign(made, f"{name}/update", "Sub", name, f"{name}/step")
+    made.add("zeros", "Fill", ["dims", "zero"], T=type_attr(), _output_shapes=shapes_attr((4, 4)))
+    made.add("dims", "Const", **typed("Const"))
+    made.add("zero", "Const", **typed("Const"))
+    assign(made, "sum/more", "Add", "sum", "w/g")
+    assign(made, "sum/reset", "", "sum", "zeros", "^w/update")
+    made.add("train", "NoOp", ["^sum/reset", "^sum/more", "^v/update", "^all"])
+    graph = replicate(made.built(), load_cluster("ps=2,worker=2"), fetch=("train",))[0].graph
+    on = dict(zip(graph.names, graph.requested, strict=True))
+    assert "all" not in on
+    assert "all/all" in on
+    assert graph.inputs_of(graph.row("v/step")) == ("all/1",)
+    assert on["w"] != on["v"]
+    beside = ("w/total", "all/0", "w/step", "w/update", "sum", "sum/reset", "sum/more", "zeros")
+    assert {on[name] for name in beside} == {on["w"]}
+    assert on["all/1"] == on["v/g"] == "/job:worker/task:0"
