@@ -245,6 +245,23 @@ def test_what_an_optimizer_joined_has_its_time_in_the_joined_kernel_alone(op: st
     assert costs.notes[-1] == "measured within a later op's kernel, so without a time of their own: bias, product"
 
 
+@pytest.mark.parametrize(
+    ("op", "joined"), [("_MklNativeMatMul", ["product", "sigmoid"]), ("_MklSwish", ["sigmoid"]), ("Mul", [])]
+)
+def test_a_product_that_took_in_a_factor_and_a_swish_stand_for_what_is_before_them(op: str, joined: list[str]) -> None:
+    made = Rows()
+    for name in ("x", "w"):
+        made.add(name, "Placeholder", **typed("Placeholder", (64, 64)))
+    made.add("product", "MatMul", ["x", "w"], **typed("MatMul", (64, 64)))
+    made.add("sigmoid", "Sigmoid", ["product"], **typed("Sigmoid", (64, 64)))
+    made.add("last", "Mul", ["product", "sigmoid"], **typed("Mul", (64, 64)))
+    given = made.built()
+    message = stats((CPU.name, "last", 0, 700_000))
+    message.dev_stats[0].node_stats[0].timeline_label = f"last = {op}(x, w)"
+    costs = with_measured(estimate(given, CLUSTER), from_step_stats(message), given, CLUSTER)
+    assert [given.names[row] for row in range(len(given)) if not costs.run_ns[row, 0]] == joined
+
+
 def test_a_product_with_a_time_of_its_own_keeps_it() -> None:
     made = Rows()
     for name in ("x", "w", "b"):

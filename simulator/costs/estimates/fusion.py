@@ -6,8 +6,9 @@ Grappler's remapper makes one kernel of a batch normalisation in inference, an a
 
     FusedBatchNorm ──▶ [Add] ──▶ Relu        each the only reader of the one before it
 
-A measured step also has products and convolutions that run within the kernel of a bias or an activation behind them, on
-a CPU, too. That kernel has the name of the last node, and the trace none of the others (AddFusedContractionNode).
+A measured step also has products and convolutions that run within the kernel of a bias, a normalisation or an
+activation behind them, on a CPU, too. That kernel has the name of a later node, and the trace none of the others
+(AddFusedContractionNode there, MulConvPushDown in constant_folding.cc, _MklSwish).
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from simulator.graph.graph import Attrs, Graph
 
 _NORMALISATIONS = frozenset(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"))
 _ADDITIONS = frozenset(("Add", "AddV2"))
-_CONTRACTION = re.compile(r"_?Fused((?:Batch)?MatMul|Conv[23]D|DepthwiseConv2dNative)")  # the op of a joined kernel
+# The op of a joined kernel, and the op from which on it stands for the nodes of the graph.
+_CONTRACTION = re.compile(r"_?(?:Fused)?((?:Batch)?MatMul|Conv[23]D|DepthwiseConv2dNative)")
+_SWISH, _SIGMOID = "Swish", "Sigmoid"
 _FARTHEST = 6  # nodes from the last one to its contraction; an approximated GELU has the most
 
 
@@ -68,9 +71,10 @@ def fused(graph: Graph) -> Fused:
 
 
 def joined_into(graph: Graph, last: int, op: str, measured: Container[int]) -> list[int]:
-    """The nodes before `last` that ran within its kernel of this op: from a contraction on, all without a time."""
+    """The nodes before `last` that ran within its kernel of this op, all without a time: from a contraction on."""
     contraction = _CONTRACTION.match(op)
-    if contraction is None or graph.ops[last].startswith(contraction[0]):
+    begin = contraction[1] if contraction else _SIGMOID if op == _SWISH else None
+    if begin is None or graph.ops[last] == op or graph.ops[last].startswith(begin):
         return []
     reads: dict[int, list[int]] = {}
     front, found = [last], set[int]()
@@ -80,7 +84,7 @@ def joined_into(graph: Graph, last: int, op: str, measured: Container[int]) -> l
             sources = dict.fromkeys(graph.tensor_node[taken[taken >= 0]].tolist())
             reads[node] = [source for source in sources if source not in measured]
         before = {source for node in front for source in reads[node]} - reads.keys()
-        found |= {node for node in before if graph.ops[node].startswith(contraction[1])}
+        found |= {node for node in before if graph.ops[node].startswith(begin)}
         front = sorted(before - found)
     for _ in range(_FARTHEST):
         found |= {node for node, sources in reads.items() if not found.isdisjoint(sources)}
