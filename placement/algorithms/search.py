@@ -8,9 +8,10 @@ costs nothing. Memory comes first: a plan that fits beats each that does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module
+from itertools import chain, zip_longest
 from math import inf
 from time import monotonic
 
@@ -24,8 +25,9 @@ from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import decisions_of
 from placement.search.filling import filled
 from placement.search.judge import Candidate, Judge, as_ops, fewest
-from placement.search.ordering import orders
-from placement.search.starts import Listed, apart, ask, cuts, fitting, layers, lists
+from placement.search.ordering import by_rank, orders
+from placement.search.processors import Ground, ground
+from placement.search.starts import Listed, apart, ask, besides, cuts, fitting, layers, lists
 from placement.search.tidying import tidied
 from placement.search.walk import NEAR, Progress, Walker
 from placement.search.walks import side_by_side
@@ -41,6 +43,7 @@ from simulator.wording import some
 _STARTS = 600_000  # ops in starts: so many, divided by the ops of a step, are judged
 _LISTS = 0.3  # share of them that list schedules may take
 _MADE = 0.5  # of a judgement: what a start takes to make that is then found hopeless
+_RANKED = 40  # starts whose ops are ordered by upward ranks: by ready time an update may go before what all wait for
 _ORDERED, _WALKED = 6, 3  # starts whose ops are ordered anew, and those that are walked from
 _FINALS = 4  # placements that are judged at last by the cut that will be made of them
 _SMALL, _FAR = 2000, 2  # in steps of more ops, those of other algorithms are not that take so many times as long
@@ -167,22 +170,49 @@ def _starts(judge: Judge, ranks: Ints, known: Sequence[Candidate]) -> list[Candi
         found.append(judge.judge("first devices", [allowed[0] for allowed in problem.allowed]))
     if not len(judge.decisions.free):
         return found
-    base = min(found, key=lambda one: one.rank).device
+    base = ground(judge.decisions, min(found, key=lambda one: one.rank).device)
+    found += _tried(judge, "one device", each_alone(problem), 0.2 * most)
+    grounds = _grounds(judge, base, most, found)
+    every = chain.from_iterable(zip_longest(*(cuts(judge.decisions, one, tight=judge.tight) for one in grounds)))
     for how, source, until in (
-        ("one device", each_alone(problem), 0.2 * most),
         ("list schedules", lists(judge.decisions, ranks), _LISTS * most),
         ("parts", apart(judge.decisions, base), inf),  # a few, of which one is often far better than all else
-        ("layers", layers(judge.decisions, base), inf),
-        ("full devices", filled(judge.decisions, base) if judge.tight else (), inf),
-        ("cuts", cuts(judge.decisions, base, tight=judge.tight), most),
+        ("layers", chain.from_iterable(layers(judge.decisions, one) for one in grounds), inf),
+        ("full devices", filled(judge.decisions, base.device) if judge.tight else (), inf),
+        ("cuts", (one for one in every if one is not None), most),
     ):
-        devices: Iterator[npt.ArrayLike] = iter(source)
-        hopeless = 0
-        while judge.left() and judge.judged + _MADE * hopeless < until and (device := next(devices, None)) is not None:
-            if _hopeless(judge, device):
-                hopeless += 1
-            else:
-                found.append(judge.judge(how, device))
+        found += _tried(judge, how, source, until)
+    if judge.orders:
+        ops = by_rank(judge.decisions, ranks)
+        found += [judge.judge("order by ranks", one.device, ops) for one in fewest(found, _RANKED) if judge.left()]
+    return found
+
+
+def _grounds(judge: Judge, base: Ground, until: float, found: list[Candidate]) -> list[Ground]:
+    """The grounds of cuts: with groups on CPUs, where one device is faster with these than alone; else the base.
+
+    Adds what it judges to `found`. None is looked for once so many are judged, as then nothing will be cut.
+    """
+    grounds, known = [], []
+    every = besides(judge.decisions, base.device)
+    while judge.left() and judge.judged < until and (one := next(every, None)) is not None:
+        own, device = one
+        known.append(judge.judge("minimum cut" if own.beside.any() else "one device", device))
+        if known[-1].rank < known[0].rank:
+            grounds.append(own)
+    found += known
+    return grounds or [base]
+
+
+def _tried(judge: Judge, how: str, source: Iterable[npt.ArrayLike], until: float) -> list[Candidate]:
+    """Judge placements of a source until so many are judged in all, or nothing is left; not those without hope."""
+    found: list[Candidate] = []
+    devices, hopeless = iter(source), 0
+    while judge.left() and judge.judged + _MADE * hopeless < until and (device := next(devices, None)) is not None:
+        if _hopeless(judge, device):
+            hopeless += 1
+        else:
+            found.append(judge.judge(how, device))
     return found
 
 

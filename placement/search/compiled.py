@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from placement.search.ahead import Ahead
 from placement.search.critical import find_critical
+from placement.search.flow import Network
+from placement.search.flow import cut as cut_network
 from placement.search.layers import Joined, Nets, join
 from placement.search.moves import Groups, Walk, walk_on
 from placement.search.schedules import Jobs, ScheduleState, list_schedule
@@ -36,6 +38,9 @@ SCHEDULE = CompiledSources(
 LAYERED = SCHEDULE._replace(
     what="Layers of ops", name="join", parts=("execution/compiled", "execution/arrays.py", f"{_HERE}/layers.py")
 )
+CUT = LAYERED._replace(
+    what="Minimum cuts", name="cut", parts=("execution/compiled", "execution/arrays.py", f"{_HERE}/flow.py")
+)
 
 _NUMBER, _COLUMN = Parameter(INT), Parameter(Array("int64", 1))
 _WALK = Parameter(Table(Walk), (Walk,))
@@ -47,3 +52,4 @@ schedule = made(
     list_schedule, [Parameter(Table(Jobs)), Parameter(Table(ScheduleState), (ScheduleState,)), _NUMBER], SCHEDULE
 )
 layered = made(join, [Parameter(Table(Nets)), Parameter(Table(Joined), (Joined,)), _NUMBER], LAYERED)
+cut = made(cut_network, [Parameter(Table(Network), (Network,))], CUT)

@@ -134,10 +134,16 @@ def working(problem: Problem) -> list[int]:
 
 def _wire(problem: Problem) -> Floats:
     """[T] the mean time of each tensor's transfer between two devices, of those that do the work if there are any."""
+    busy = np.array(working(problem))
+    one, other = (ends[~np.eye(len(busy), dtype=bool)] for ends in np.meshgrid(busy, busy, indexing="ij"))
+    return wire_times(problem, one, other)
+
+
+def wire_times(problem: Problem, source: Vector, target: Vector) -> Floats:
+    """[T] the mean time of each tensor's transfer, over pairs of devices; 0 where the value stays, or is everywhere."""
     tables = problem.tables
-    busy = working(problem)
     of, paces = tables.routes.paces
-    rows, counts = np.unique(of[np.ix_(busy, busy)][~np.eye(len(busy), dtype=bool)], return_counts=True)
+    rows, counts = np.unique(of[source, target], return_counts=True)
     sizes, which = np.unique(tables.tensor_bytes, return_inverse=True)
     total = np.zeros(len(sizes))
     for row, count in zip(rows.tolist(), counts.tolist(), strict=True):

@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from placement.scheduling.ranks import longest_paths
 from placement.search.decisions import Decisions, Vector, fastest, working
-from placement.search.starts import crossing_of, held_by, placed, speeds_of, stretches
+from placement.search.processors import ground, placed
+from placement.search.starts import crossing_of, held_by, speeds_of, stretches
 from simulator.units import PS_PER_NS
 
 _LARGE = 100  # weights are large that need such a part of a device's memory
@@ -45,7 +46,7 @@ def filled(decisions: Decisions, base: npt.ArrayLike) -> Iterator[Vector]:
                 stretch = stretches(crossing, weight, capacity, slack)
                 if (np.bincount(stretch, weight, len(busy)) > capacity).any():
                     continue  # no cut of this order fits
-                device = placed(decisions, around, order, stretch, busy)
+                device = placed(decisions, ground(decisions, around), order, stretch, busy)
                 if device.tobytes() not in seen:
                     seen.add(device.tobytes())
                     yield device

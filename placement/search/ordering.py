@@ -8,7 +8,7 @@ from placement.problem import NEVER
 from placement.scheduling.ranks import ranks_on
 from placement.search.decisions import Decisions, Vector
 from placement.search.judge import Candidate, Judge, as_ops
-from simulator.columns import Ids
+from simulator.columns import Ids, Ints
 
 
 def by_start(judge: Judge, of: Candidate, *, looped: bool) -> Candidate:
@@ -30,12 +30,16 @@ def orders(judge: Judge, of: Candidate) -> list[tuple[str, Ids | None]]:
 
 
 def ranked_ops(decisions: Decisions, device: Vector) -> Ids:
-    """[n] the ops by falling rank under a placement: the longest path to the end of the step with its transfers.
+    """[n] the ops by falling rank under a placement: the longest path to the end of the step with its transfers."""
+    return by_rank(decisions, ranks_on(decisions.problem, decisions.spread(device), decisions.wire_ns))
+
+
+def by_rank(decisions: Decisions, rank: Ints) -> Ids:
+    """[n] the ops by falling rank [n].
 
     A node in a loop has the place of its first iteration, as a plan has one priority for all of them.
     """
     tables = decisions.problem.tables
-    rank = ranks_on(decisions.problem, decisions.spread(device), decisions.wire_ns)
     order = np.lexsort((np.arange(len(rank)), -rank))
     place = np.full(int(tables.node.max(initial=0)) + 1, len(rank))
     np.minimum.at(place, tables.node[order], np.arange(len(rank)))

@@ -17,6 +17,9 @@ parallelizing convolutional neural networks", 2014.
 So the layers of an unrolled network are each on a device, as in Sutskever, Vinyals and Le, "Sequence to sequence
 learning with neural networks", NIPS 2014. Where many small ops run faster on processors, these share them.
 
+`besides` sets groups aside that the CPU beside a device runs faster, transfers included (`processors`). So half of the
+ops of a step may leave its GPUs at once. The others are cut as if these were not there.
+
 `cuts` and `layers` give a device work in proportion to its speed, and begin with the fastest.
 
 `lists` takes ops by falling upward rank, in machine code, aware of the links that transfers hold. The list is HEFT's
@@ -30,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +46,7 @@ from placement.scheduling.insertion import plans
 from placement.search.decisions import Decisions, Floats, Vector, working
 from placement.search.gathering import layers_of, nets_of
 from placement.search.parts import spread
+from placement.search.processors import Ground, for_cpus, ground, placed
 from placement.search.schedules import RATE_BITS, Jobs, ScheduleState
 from placement.search.tidying import pulled, values_of
 from simulator.columns import Ints, positions
@@ -131,13 +136,24 @@ def fitting(ops: int, devices: int, effort: Effort) -> tuple[str, ...]:
 # --- cuts of an order ------------------------------------------------------------------------------------------------
 
 
-def cuts(decisions: Decisions, base: npt.ArrayLike, *, tight: bool) -> Iterator[Vector]:
-    """Devices [G] of cuts; a group keeps its device of `base` [G] where it may not have that of its stretch.
+def besides(decisions: Decisions, device: npt.ArrayLike) -> Iterator[tuple[Ground, Vector]]:
+    """Grounds with no group on a CPU and with those that CPUs should run (`processors`); each with the devices [G] that
+    it makes with all else on the fastest device.
+    """
+    speeds, every = speeds_of(decisions), np.arange(len(decisions.free))
+    one = max(range(len(speeds)), key=lambda device: (not decisions.problem.cpu[device], speeds[device]))
+    for beside in chain((None,), for_cpus(decisions)):
+        own = ground(decisions, device, beside)
+        yield own, placed(decisions, own, every, np.zeros_like(every), [one])
+
+
+def cuts(decisions: Decisions, base: Ground, *, tight: bool) -> Iterator[Vector]:
+    """Devices [G] of cuts; a group keeps its device of `base` where it may not have that of its stretch.
 
     `tight`: memory could be short, so cuts by memory come first.
     """
     speeds = speeds_of(decisions)
-    kinds = [(decisions.work_ns, speeds), (held_by(decisions), np.ones(len(speeds)))]
+    kinds = [(base.work_ns, speeds), (held_by(decisions), np.ones(len(speeds)))]
     crossing = [crossing_of(decisions, order) for order in decisions.orders]
     for slack in _SLACKS:
         for weight, fast in kinds[::-1] if tight else kinds:
@@ -147,7 +163,7 @@ def cuts(decisions: Decisions, base: npt.ArrayLike, *, tight: bool) -> Iterator[
                     yield placed(decisions, base, order, stretch, some)
 
 
-def apart(decisions: Decisions, base: npt.ArrayLike) -> Iterator[Vector]:
+def apart(decisions: Decisions, base: Ground) -> Iterator[Vector]:
     """Devices [G] of parts, where there are several, one after the other: each is on a device, or cut.
 
     What parts share is spread. Then all goes where most of its values are, as weights may be dear to send.
@@ -158,7 +174,7 @@ def apart(decisions: Decisions, base: npt.ArrayLike) -> Iterator[Vector]:
     order = decisions.orders[0]
     order = order[decisions.part[order] >= 0]
     order = order[np.argsort(decisions.part[order], kind="stable")]
-    crossing, weight = crossing_of(decisions, order), decisions.work_ns[order]
+    crossing, weight = crossing_of(decisions, order), base.work_ns[order]
     values, seen = values_of(decisions), set()
     for k in dict.fromkeys((min(parts, len(busy)), len(busy))):
         for slack in _SLACKS[:2]:
@@ -178,22 +194,22 @@ def apart(decisions: Decisions, base: npt.ArrayLike) -> Iterator[Vector]:
             yield device
 
 
-def layers(decisions: Decisions, base: npt.ArrayLike) -> Iterator[Vector]:
+def layers(decisions: Decisions, base: Ground) -> Iterator[Vector]:
     """Devices [G] of layers, in the order in which they begin: on devices that work, all or some, or on CPUs."""
     place = np.full(len(decisions.free), len(decisions.group))
     row = decisions.row[decisions.group[decisions.problem.topological]]
     np.minimum.at(place, row[row >= 0], np.flatnonzero(row >= 0))
     cpus = [device for device, cpu in enumerate(decisions.problem.cpu) if cpu]
     sets = [working(decisions.problem)] + [cpus] * (len(cpus) > 1 and len(cpus) < len(decisions.problem.cpu))
-    nets, whole, speeds, seen = nets_of(decisions), decisions.work_ns.sum(), speeds_of(decisions), set()
+    nets, whole, speeds, seen = nets_of(decisions), base.work_ns.sum(), speeds_of(decisions), set()
     for share in _OF_LAYERS:
         for busy in sets:
             for some in _teams(busy, speeds):
                 layer = layers_of(nets, whole * share / len(some))
-                order = np.lexsort((place, _begun(layer, place, decisions.work_ns)[layer]))
+                order = np.lexsort((place, _begun(layer, place, base.work_ns)[layer]))
                 crossing = crossing_of(decisions, order)
                 for slack in _SLACKS[:2]:
-                    stretch = stretches(crossing, decisions.work_ns[order], speeds[some], slack)
+                    stretch = stretches(crossing, base.work_ns[order], speeds[some], slack)
                     device = placed(decisions, base, order, stretch, some)
                     if device.tobytes() not in seen:
                         seen.add(device.tobytes())
@@ -324,17 +340,6 @@ def _lowest(values: Floats, first: Vector) -> Vector:
             head += 1
         found[at] = queue[head]
     return found
-
-
-def placed(decisions: Decisions, base: npt.ArrayLike, order: Vector, stretch: Vector, busy: Sequence[int]) -> Vector:
-    """[G] the device of each group: that of its stretch, else the CPU beside it, else that of `base`."""
-    device, home = np.array(base, np.int64), np.array(decisions.problem.home, np.int64)
-    wanted = np.array(busy, np.int64)[stretch % len(busy)]
-    there, beside = decisions.allowed[order, wanted], decisions.allowed[order, home[wanted]]
-    device[decisions.free[order]] = np.where(
-        there, wanted, np.where(beside, home[wanted], device[decisions.free[order]])
-    )
-    return device
 
 
 # --- list schedules --------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from placement.search.decisions import Decisions, decisions_of
 from placement.search.gathering import joined, layers_of, nets_of
 from placement.search.judge import Judge
 from placement.search.layers import Joined, Nets, join
+from placement.search.processors import ground
 from placement.search.starts import layers
 from placement.search.walk import NEAR, Walker
 from simulator.execution.choosing import load
@@ -75,7 +76,8 @@ def test_layers_of_a_network_are_found(depth: int, steps: int, chance: int | Non
 @pytest.mark.parametrize("chance", [None, 3, 4])
 def test_a_search_begins_with_a_layer_on_each_device_in_turn(chance: int | None) -> None:
     problem, names = unrolled(4, 6, 4, chance)
-    first = next(layers(decided(problem), [0] * len(problem.ops)))
+    made = decided(problem)
+    first = next(layers(made, ground(made, [0] * len(problem.ops))))
     assert [first[row] for row, name in enumerate(names)] == [int(name.split("_")[1]) for name in names]
 
 
@@ -85,7 +87,7 @@ def test_processors_share_a_step_that_is_faster_on_them() -> None:
     on = cluster_of("cgcg")
     problem = problem_of(graph, on, costs_of(on, [[TIME, 9 * TIME] * 2] * len(graph)))
     made = decided(problem)
-    placed = {tuple(sorted(set(device.tolist()))) for device in layers(made, [1] * len(problem.ops))}
+    placed = {tuple(sorted(set(device.tolist()))) for device in layers(made, ground(made, [1] * len(problem.ops)))}
     assert (0, 2) in placed
 
 

@@ -17,6 +17,7 @@ from placement.problem import Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import Decisions, decisions_of
 from placement.search.parts import of_groups, parts_of, spread
+from placement.search.processors import ground
 from placement.search.starts import apart
 from simulator.columns import ints
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
@@ -92,13 +93,14 @@ def test_a_step_of_one_part_has_no_such_start() -> None:
     problem, names = towers(1, 3)
     made = decided(problem)
     assert set(made.part.tolist()) == {0}
-    assert not list(apart(made, [0] * len(names)))
+    assert not list(apart(made, ground(made, [0] * len(names))))
 
 
 @pytest.mark.parametrize("chance", [None, 1])
 def test_towers_are_placed_apart_and_their_weights_spread(chance: int | None) -> None:
     problem, names = towers(3, 3, chance=chance)
-    first = next(apart(decided(problem), [0] * len(names)))
+    made = decided(problem)
+    first = next(apart(made, ground(made, [0] * len(names))))
     where = dict(zip(names, first.tolist(), strict=True))
     assert sorted(where[f"forward_{tower}_0"] for tower in range(3)) == [0, 1, 2]
     for tower in range(3):
@@ -110,13 +112,17 @@ def test_towers_are_placed_apart_and_their_weights_spread(chance: int | None) ->
 
 def test_where_weights_are_dear_what_uses_them_comes_to_them() -> None:
     problem, names = towers(2, 2, weight=100_000)
-    apart_, pulled = (verdict(problem, Plan(start.tolist()))[1] for start in apart(decided(problem), [0] * len(names)))
+    made = decided(problem)
+    apart_, pulled = (
+        verdict(problem, Plan(start.tolist()))[1] for start in apart(made, ground(made, [0] * len(names)))
+    )
     assert pulled < apart_
 
 
 def test_more_devices_than_towers_are_left_idle_first_and_then_used() -> None:
     problem, names = towers(2, 4)
-    used = [len(set(start.tolist())) for start in apart(decided(problem), [0] * len(names))]
+    made = decided(problem)
+    used = [len(set(start.tolist())) for start in apart(made, ground(made, [0] * len(names)))]
     assert used[0] == 2
     assert max(used) == 4
 

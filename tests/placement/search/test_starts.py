@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placement.search.decisions import decisions_of
+from placement.search.processors import ground
 from placement.search.starts import _teams, best_cut, cuts, speeds_of, subsets
 from simulator import estimate, load_cluster
 from simulator.columns import ints
@@ -46,7 +47,7 @@ def test_a_chain_is_cut_where_it_is_thin() -> None:
     on = cluster_of("gg")
     problem = problem_of(tasks(edges, names), on, costs_of(on, [(10, 10)] * 8))
     made = decisions_of(problem, ints([80 - 10 * at for at in range(8)]), 0)
-    first = next(cuts(made, [0] * 8, tight=False))
+    first = next(cuts(made, ground(made, [0] * 8), tight=False))
     assert first.tolist() in ([0] * 4 + [1] * 4, [1] * 4 + [0] * 4)
 
 

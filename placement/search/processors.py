@@ -1,0 +1,151 @@
+"""Groups that the CPU beside a device should run: the least time of ops and transfers, found by a minimum cut.
+
+    device ══(its time on the CPU)══ group ══(its time on the device)══ CPU
+                                       ║ transfer
+    device ══(its time on the CPU)══ group ══(its time on the device)══ CPU
+
+What is cut off from the device goes to the CPU, so the cut pays for its time there. A value is paid for once each way,
+where its maker and some of its readers are on different sides. The cheapest cut is the assignment of least total time
+to two processors: Stone, "Multiprocessor scheduling with the aid of network flow algorithms", IEEE TSE 3(1), 1977. So
+scalars of an optimizer, or small ops of a recurrence, come to the CPU all at once. One at a time they would each pay
+for transfers.
+
+The cut sees no waiting. A GPU works on while it waits for a transfer, so several shares of a transfer's time are tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from placement.problem import NEVER
+from placement.search.decisions import Decisions, Floats, Vector, wire_times
+from placement.search.flow import Network
+from simulator.columns import Flags, by_key
+
+_SHARES = (1.0, 0.25)  # of the time of a transfer
+_MOST = 2**40  # ns that no cut pays
+
+
+class Ground(NamedTuple):
+    """The groups that cuts of an order leave where they are."""
+
+    device: Vector  # [G] of groups that may not be where their stretch is
+    beside: Flags  # [M] groups that go to the CPU beside the device of their stretch
+    work_ns: Floats  # [M] that counts for a device's share: not that of those on CPUs
+
+
+def ground(decisions: Decisions, device: npt.ArrayLike, beside: Flags | None = None) -> Ground:
+    """The ground for cuts over devices [G], with some groups on the CPUs beside, or none."""
+    some = np.zeros(len(decisions.free), bool) if beside is None else beside
+    return Ground(np.asarray(device, np.int64), some, np.where(some, 0.0, decisions.work_ns))
+
+
+def placed(decisions: Decisions, base: Ground, order: Vector, stretch: Vector, busy: Sequence[int]) -> Vector:
+    """[G] the device of each group: that of its stretch, else the CPU beside it, else that of `base`."""
+    device: Vector = base.device.copy()
+    home = np.array(decisions.problem.home, np.int64)
+    free, wanted = decisions.free[order], np.array(busy, np.int64)[stretch % len(busy)]
+    beside = decisions.allowed[order, home[wanted]]
+    there = decisions.allowed[order, wanted] & ~(beside & base.beside[order])
+    device[free] = np.where(there, wanted, np.where(beside, home[wanted], device[free]))
+    return device
+
+
+def for_cpus(decisions: Decisions) -> Iterator[Flags]:
+    """[M] the groups that CPUs should run, for each share of the time of transfers; different ones, and some at all.
+
+    Where there are CPUs alone there are none.
+    """
+    problem, busy = decisions.problem, np.flatnonzero(~np.array(decisions.problem.cpu))
+    if not len(decisions.free) or not len(busy):
+        return
+    home, seen = np.array(problem.home)[busy], set[bytes]()
+    device_ns, cpu_ns = _times(decisions, busy), _times(decisions, home)
+    wire_ns = (wire_times(problem, busy, home) + wire_times(problem, home, busy)) / 2
+    tensor, ends = _handed(decisions, busy, home, wire_ns)
+    for share in _SHARES:
+        found = _cut_off(cpu_ns - device_ns, tensor, ends, wire_ns * share)
+        if found.any() and found.tobytes() not in seen:
+            seen.add(found.tobytes())
+            yield found
+
+
+def _times(decisions: Decisions, devices: Vector) -> Vector:
+    """[M] the time of each group on the fastest of some devices; as good as endless where it may be on none."""
+    tables = decisions.problem.tables
+    times = tables.kind_ns[:, np.unique(tables.kind[devices])].astype(np.int64)
+    least = np.where(times < 0, NEVER, times).min(axis=1).clip(0, _MOST)
+    least[tables.instant & (least < _MOST)] = 0
+    total = np.add.reduceat(least[decisions.ops], decisions.first[:-1])
+    total[~decisions.allowed[:, devices].any(axis=1)] = _MOST
+    return total.clip(0, _MOST)
+
+
+def _handed(decisions: Decisions, busy: Vector, home: Vector, wire_ns: Floats) -> tuple[Vector, Vector]:
+    """[X] tensors that are handed on, and [2, X] maker and reader: rows of groups, M: on devices, M + 1: on their CPUs.
+
+    Ends elsewhere, such as parameter servers, are as far from both.
+    """
+    problem, tables, groups = decisions.problem, decisions.problem.tables, len(decisions.free)
+    side = np.full(len(problem.capacity) + 1, -1)
+    side[home], side[busy] = groups + 1, groups
+    only = np.array([allowed[0] if len(allowed) == 1 else -1 for allowed in problem.allowed], np.int64)
+    node = np.where(decisions.row < 0, side[only], decisions.row)[decisions.group]
+    ends = node[np.stack([tables.tensor_op[tables.edge_tensor], tables.consumer])]
+    kept = (ends >= 0).all(axis=0) & (ends[0] != ends[1]) & (wire_ns[tables.edge_tensor] > 0)
+    each = np.unique(np.concatenate([tables.edge_tensor[None], ends])[:, kept], axis=1)
+    return each[0].astype(np.int64), each[1:].astype(np.int64)
+
+
+def _cut_off(slower_ns: Vector, tensor: Vector, ends: Vector, wire_ns: Floats) -> Flags:
+    """[M] the groups that a cut leaves to CPUs, where they are slower by so much. The rest is of `_handed`."""
+    groups = len(slower_ns)
+    value, at, readers = np.unique(tensor, return_inverse=True, return_counts=True)
+    cost = np.rint(wire_ns[value]).astype(np.int64)
+    several = readers > 1
+    hub = groups + 2 * np.cumsum(several) - 2  # a value of several readers has two nodes, one for each way
+    source = groups + 2 * int(several.sum())
+    maker, reader = np.where(ends < groups, ends, ends - groups + source)
+    one, many, first = ~several[at], several[at], np.unique(at, return_index=True)[1][several]
+    group = np.arange(groups)
+    arcs = (
+        (maker[one], reader[one], cost[at[one]], cost[at[one]]),
+        (maker[first], hub[several], cost[several], 0),
+        (hub[at[many]], reader[many], _MOST, 0),
+        (reader[many], hub[at[many]] + 1, _MOST, 0),
+        (hub[several] + 1, maker[first], cost[several], 0),
+        (np.full(groups, source), group, slower_ns.clip(0), 0),
+        (group, np.full(groups, source + 1), (-slower_ns).clip(0), 0),
+    )
+    tail, head, forth, back = (
+        np.concatenate([np.broadcast_to(arc[k], arc[0].shape) for arc in arcs]) for k in range(4)
+    )
+    return least_cut(tail, head, forth, back, source + 2)[:groups] < 0
+
+
+def least_cut(tail: Vector, head: Vector, forth: Vector, back: Vector, nodes: int) -> Vector:
+    """[N] Less than 0: on the last node's side of a cut of least capacity, which parts it from the one before it.
+
+    Arcs have capacities forth and back.
+    """
+    from placement.search.compiled import cut  # late: it loads LLVM
+
+    some = np.flatnonzero((forth > 0) | (back > 0))
+    order, first = by_key(np.concatenate([tail[some], head[some]]), nodes)
+    place = np.argsort(order)
+    network = Network(
+        first=first.astype(np.int64),
+        head=np.concatenate([head[some], tail[some]])[order],
+        reverse=np.concatenate([place[len(some) :], place[: len(some)]])[order],
+        left=np.concatenate([forth[some], back[some]])[order],
+        level=np.zeros(nodes, np.int64),
+        current=np.zeros(nodes, np.int64),
+        queue=np.zeros(nodes, np.int64),
+        flow=np.zeros(1, np.int64),
+    )
+    cut(network)
+    return network.level

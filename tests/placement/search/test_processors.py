@@ -1,0 +1,109 @@
+"""Minimum cuts: as Stone's assignment to two processors, found by trying them all, and flows as a library's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_flow
+
+from placement.algorithms.search import search
+from placement.effort import Effort
+from placement.problem import Problem
+from placement.scheduling.ranks import upward_ranks
+from placement.search.decisions import Decisions, decisions_of, wire_times
+from placement.search.processors import for_cpus, least_cut
+from simulator.columns import Flags
+from tests.execution.cases import dags
+from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_a_cut_is_as_large_as_the_flow_that_a_library_finds(data: st.DataObject) -> None:
+    nodes = data.draw(st.integers(2, 8))
+    numbers = st.integers(0, 9)
+    matrix = np.array([[data.draw(numbers) for _ in range(nodes)] for _ in range(nodes)], np.int32)
+    np.fill_diagonal(matrix, 0)
+    tail, head = (one.astype(np.int64) for one in np.triu(np.ones((nodes, nodes)), 1).nonzero())
+    level = least_cut(tail, head, matrix[tail, head].astype(np.int64), matrix[head, tail].astype(np.int64), nodes)
+    near = level >= 0
+    assert (near[nodes - 2], near[nodes - 1]) == (True, False)
+    known = maximum_flow(csr_array(matrix), nodes - 2, nodes - 1).flow_value
+    assert matrix[np.ix_(near, ~near)].sum() == known
+
+
+def total_ns(decisions: Decisions, cpus: Flags, share: float) -> float:
+    """The time of all ops and of a share of all transfers, with these groups on the CPU and the others on a device."""
+    problem, tables = decisions.problem, decisions.problem.tables
+    busy = np.flatnonzero(~np.array(problem.cpu))
+    home = np.array(problem.home)[busy]
+    wire_ns = np.rint((wire_times(problem, busy, home) + wire_times(problem, home, busy)) / 2 * share)
+    side = np.array([problem.cpu[allowed[0]] for allowed in problem.allowed])
+    side[decisions.free] = cpus
+    of_op = side[decisions.group]
+    times = np.where(of_op, tables.kind_ns[:, tables.kind[home[0]]], tables.kind_ns[:, tables.kind[busy[0]]])
+    edges = zip(tables.edge_tensor.tolist(), tables.consumer.tolist(), strict=True)
+    crossing = {tensor for tensor, reader in edges if of_op[tables.tensor_op[tensor]] != of_op[reader]}
+    return float(times[~tables.instant].sum() + wire_ns[list(crossing)].sum())
+
+
+@st.composite
+def mixed(draw: st.DrawFn) -> Problem:
+    """Small steps on a CPU and a GPU, either of which may be the faster one for an op."""
+    graph = draw(dags(max_nodes=7))
+    on = cluster_of("cg", latency_ns=draw(st.integers(0, 30)))
+    return problem_of(graph, on, costs_of(on, [[draw(st.integers(0, 40)) for _ in "cg"] for _ in range(len(graph))]))
+
+
+@settings(deadline=None, max_examples=60)
+@given(mixed())
+def test_no_other_set_of_groups_takes_less_time_in_all(problem: Problem) -> None:
+    decisions = decisions_of(problem, upward_ranks(problem), 0)
+    count = len(decisions.free)
+    every = [np.array(one, bool) for one in product([False, True], repeat=count)]
+    masks = [*for_cpus(decisions), np.zeros(count, bool)]  # the last one where a cut leaves nothing to the CPU
+    for share in (1.0, 0.25):
+        least = min(total_ns(decisions, one, share) for one in every)
+        assert any(total_ns(decisions, one, share) == least for one in masks)
+
+
+def decay(count: int) -> tuple[Problem, list[str]]:
+    """An update of a variable, and so many small ops before it: a GPU takes 7 us for each op, a CPU 1 us; and names.
+
+    A transfer takes 100 us, so no small op pays for one of its own.
+    """
+    small = [f"scalar{at}" for at in range(count)]
+    edges: dict[tuple[str, str], int | None] = dict.fromkeys(pairwise(small), 4)
+    edges |= {(small[-1], "update"): 4, ("gradient", "update"): 4}
+    names, on = [*small, "gradient", "update"], cluster_of("cg", latency_ns=100_000)
+    times = [[1_000, 7_000]] * count + [[10**8, 7_000]] * 2
+    return problem_of(tasks(edges, names), on, costs_of(on, times)), names
+
+
+@pytest.mark.parametrize(("count", "masks"), [(3, 0), (30, 1)])
+def test_small_ops_come_to_the_cpu_all_at_once(count: int, masks: int) -> None:
+    problem, names = decay(count)
+    found = for_cpus(decisions_of(problem, upward_ranks(problem), 0))
+    assert [one.tolist() for one in found] == [[name.startswith("scalar") for name in names]] * masks
+
+
+def test_what_has_to_be_on_the_device_parts_them() -> None:
+    """Those before it pay for one transfer, those after it would pay for two."""
+    problem, names = decay(41)
+    kept = names.index("scalar20")
+    pinned = replace(problem, allowed=[(1,) if group == kept else one for group, one in enumerate(problem.allowed)])
+    decisions = decisions_of(pinned, upward_ranks(pinned), 0)
+    found = next(for_cpus(decisions))
+    assert [names[group] for group in decisions.free[found]] == names[:kept]
+
+
+def test_a_search_finds_them() -> None:
+    problem, names = decay(200)
+    found = search(replace(problem, effort=Effort(judged=12))).device
+    assert [names[group] for group, device in enumerate(found) if device == 1] == ["gradient", "update"]
