@@ -10,14 +10,14 @@ No such op reads a slot, nor a moving average while it is kept.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
 import numpy as np
 
 from simulator.columns import Flags
-from simulator.graph.dataflow import depending_on, source_of, values_in
+from simulator.graph.dataflow import depending_on, source_of, sources_of, values_in
 from simulator.graph.dtypes import base
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, MERGES, SWITCHES, VARIABLES
@@ -85,15 +85,25 @@ def plain_updates(graph: Graph, runs: Sequence[int], *, alone: bool = True) -> t
     resets = [row for row in runs if graph.ops[row] in ASSIGNS and row not in walks and not live[row]]
     reads = {row: {one for one in writes if _written(graph, row) in reached[one]} for row in walks}
     behind = {variable: _behind(variable, writes, reads, used) for variable in trained}
+    for average in [one for one in writes if one not in used and not live[writes[one]].any()]:
+        sources = {one for one in writes if average in reached[one]} - {average}
+        if len(sources) == 1 and sources <= behind.keys():
+            behind[sources.pop()].add(average)
+    slots = {
+        variable: group - set().union(*(behind[one] for one in trained if one != variable))
+        for variable, group in behind.items()
+    }
+    from_slots = depending_on(graph, set().union(*slots.values()))
+    still = depending_on(graph, writes) & ~live
     found = []
     for variable in sorted(trained):
-        others = set().union(*(group for other, group in behind.items() if other != variable))
-        slots = behind[variable] - others
+        own = tuple(sorted(slots[variable]))
         rows = [row for one in (variable, *sorted(behind[variable])) for row in writes[one]]
-        made = _updates(graph, variable, tuple(sorted(slots)), rows, live)
-        anew = [row for row in resets if _written(graph, row) in slots]
-        still = set(anew).union(*(_still(graph, _value(graph, row), live) for row in anew))
-        found += [replace(one, nodes=tuple(sorted(still.union(one.nodes)))) for one in made]
+        anew = [row for row in resets if _written(graph, row) in own]
+        beside = _behind_rows(graph, anew, ~live).union(anew)
+        for one in _updates(graph, variable, own, rows, live, from_slots):
+            nodes = beside.union(one.nodes, _behind_rows(graph, one.nodes, still))
+            found.append(replace(one, nodes=tuple(sorted(nodes))))
     return tuple(found)
 
 
@@ -255,7 +265,7 @@ def _behind(
 
 
 def _updates(
-    graph: Graph, variable: int, slots: tuple[int, ...], rows: Sequence[int], live: Flags
+    graph: Graph, variable: int, slots: tuple[int, ...], rows: Sequence[int], live: Flags, from_slots: Flags
 ) -> list[PlainUpdate]:
     """The update made of these writes: it begins at the last tensor through which alone examples come to them.
 
@@ -271,13 +281,13 @@ def _updates(
             cut = min(cuts, key=lambda walk: (len(walk.nodes), min(walk.stopped)))
             nodes = tuple(sorted(cut.nodes.union(rows)))
             return [PlainUpdate(variable, tuple(sorted(cut.stopped)), tuple(sorted(cut.indices)), slots, nodes)]
-    through = _through_any(graph, variable, slots, list(edges.values()), live)
+    through = _through_any(graph, variable, list(edges.values()), live, from_slots) if slots else None
     if through is not None:
         nodes = tuple(sorted(through.nodes.union(rows)))
         return [PlainUpdate(variable, tuple(sorted(through.stopped)), (), slots, nodes)]
     if len(fed) == 1:
         return [PlainUpdate(variable, (edges[fed[0]],), (), slots, tuple(sorted(rows)))]
-    return [one for row in fed for one in _updates(graph, variable, slots, [row], live)]
+    return [one for row in fed for one in _updates(graph, variable, slots, [row], live, from_slots)]
 
 
 def _cuts(graph: Graph, first: int, edges: Sequence[int], live: Flags, *, further: int) -> list[_Walk]:
@@ -298,25 +308,22 @@ def _cuts(graph: Graph, first: int, edges: Sequence[int], live: Flags, *, furthe
     return [walk for walk in numbered if not walk.ends]
 
 
-def _still(graph: Graph, edge: int, live: Flags) -> set[int]:
-    """The nodes behind an edge, up to variables, if they depend on no example."""
+def _behind_rows(graph: Graph, rows: Iterable[int], among: Flags) -> set[int]:
+    """The nodes behind some, up to variables, as far as they are `among` others."""
 
-    def makers(edges: Sequence[int]) -> list[int]:
-        rows = [int(graph.edge_src[at]) for at in edges if graph.edge_tensor[at] >= 0]
-        return [row for row in rows if not live[row] and _read(graph, row) < 0]
+    def makers(row: int) -> list[int]:
+        return [at for at in sources_of(graph, row) if among[at] and _read(graph, at) < 0]
 
-    return closure(makers([edge]), lambda row: makers(graph.in_edges(row)))
+    return closure([at for row in rows for at in makers(row)], makers)
 
 
-def _through_any(graph: Graph, variable: int, slots: Sequence[int], edges: Sequence[int], live: Flags) -> _Walk | None:
+def _through_any(graph: Graph, variable: int, edges: Sequence[int], live: Flags, from_slots: Flags) -> _Walk | None:
     """The walk back from all the edges, through any ops, to the last tensor of the variable's shape that is no slot's.
 
     Ops are left in reverse order. All that examples bring to the edges comes through a tensor if, when its op is next,
     no other tensor is open: what lies on these ways comes either before the tensor or after it.
     """
-    if not slots:
-        return None
-    shape, from_slots = variable_shape(graph, variable), depending_on(graph, slots)
+    shape = variable_shape(graph, variable)
     place = np.empty(len(graph), np.int64)
     place[graph.topological] = np.arange(len(graph))
     walk, heap, open_ = _Walk(), list[tuple[int, int]](), dict[int, set[int]]()  # of a tensor, the edges that carry it
@@ -327,8 +334,6 @@ def _through_any(graph: Graph, variable: int, slots: Sequence[int], edges: Seque
             if tensor not in open_:
                 heappush(heap, (-int(place[row]), tensor))
             open_.setdefault(tensor, set()).add(edge)
-        else:
-            walk.nodes.update(_still(graph, edge, live))  # such as a slot that decays
 
     for edge in edges:
         enter(edge)

@@ -272,3 +272,34 @@ def test_what_hands_on_all_gradients_at_once_hands_on_each_by_itself() -> None:
     beside = ("w/total", "all/0", "w/step", "w/update", "sum", "sum/reset", "sum/more", "zeros")
     assert {on[name] for name in beside} == {on["w"]}
     assert on["all/1"] == on["v/g"] == "/job:worker/task:0"
+
+
+def test_what_an_update_computes_without_examples_and_averages_of_weights_are_beside_them() -> None:
+    """LAMB's norms and Keras's averages of weights were on the worker, so both came there, and an average went back."""
+    made, sized = Rows(), {"T": type_attr(), "_output_shapes": shapes_attr((4, 4))}
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 4), _output_shapes=shapes_attr((4, 4)))
+    for name in ("w", "v", "m", "ema"):
+        made.add(name, "Placeholder", dtype=type_attr(RESOURCE), shape=shape_attr())
+        read(made, f"{name}/read", name, shape=(4, 4))
+    made.add("y", "MatMul", ["x", "v/read"], **sized)
+    made.add("g", "MatMul", ["y", "w/read"], **sized)
+    made.add("h", "MatMul", ["g", "x"], **sized)
+    assign(made, "m/update", "Add", "m", "g")
+    read(made, "m/now", "m", "^m/update", shape=(4, 4))
+    made.add("axes", "Const", **typed("Const"))
+    made.add("norm", "Sum", ["m/now", "axes"], T=type_attr())
+    made.add("step", "RealDiv", ["g", "norm"], **sized)
+    assign(made, "w/update", "Sub", "w", "step")
+    assign(made, "v/update", "Sub", "v", "h")
+    read(made, "w/now", "w", "^w/update", shape=(4, 4))
+    made.add("old", "Mul", ["ema/read", "axes"], **sized)
+    made.add("new", "Mul", ["w/now", "axes"], **sized)
+    made.add("sum", "AddV2", ["old", "new"], **sized)
+    assign(made, "ema/update", "", "ema", "sum")
+    made.add("loss", "Neg", ["h"], T=type_attr())
+    made.add("train", "NoOp", ["^ema/update", "^v/update", "^loss"])
+    graph = replicate(made.built(), load_cluster("ps=2,worker=2"), fetch=("train",))[0].graph
+    on = dict(zip(graph.names, graph.requested, strict=True))
+    assert {on[name] for name in ("m", "ema", "norm", "step", "old", "new", "sum", "ema/update")} == {on["w"]}
+    assert on["v"] != on["w"]
+    assert on["axes"] == on["g"] == "/job:worker/task:0"
