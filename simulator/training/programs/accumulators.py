@@ -36,6 +36,7 @@ from simulator.training.programs.edits import TensorOps, dtype_of, output_on, re
 from simulator.training.programs.program import Program, updates_of
 from simulator.training.programs.tasks import in_graph_text, of_task
 from simulator.training.recognition.anatomy import Anatomy, Gradient, anatomy
+from simulator.training.recognition.clipping import as_computed
 from simulator.training.recognition.parts import Separated, held_by, separate
 from simulator.training.recognition.sync_replicas import workers_of
 from simulator.training.recognition.variables import variable_shape
@@ -84,6 +85,9 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
     graph = program.graph
     found = anatomy(graph, fetches=program.fetches)
     parted = separate(graph, found)
+    if parted.lent:  # the chief has no examples to compute them
+        found = as_computed(graph, found)
+        parted = separate(graph, found)
     places = [_place(graph, one.variable, program, alone=alone) for one in found.gradients]
     editor = edited(graph, as_made=False)
     for edge in parted.cut:  # the editor numbers the graph's edges as the graph does

@@ -4,7 +4,7 @@
            └────╳─────────────────────▶ Mul ─┴▶ Apply     the clip is done once, as it is no linear function of them
 
 The ops between are followed back from the update, element by element. They may depend on examples only through the
-gradients themselves.
+gradients themselves. A branch that is taken only if all gradients are finite is such an op, too.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from simulator.columns import Flags
 from simulator.graph.dataflow import depending_on, values_in, values_out
 from simulator.graph.graph import Graph
+from simulator.graph.op_classes import SWITCHES
 from simulator.graph.traversal import PLACEHOLDERS, closure
 from simulator.training.recognition.anatomy import Anatomy, Gradient
 from simulator.training.recognition.plain_updates import origins_of_examples
@@ -73,9 +74,13 @@ def _path(graph: Graph, gradient: Gradient, live: Flags) -> _Path:
     while True:
         row = int(graph.edge_src[edges[-1]])
         moving = [edge for edge in values_in(graph, row) if live[graph.edge_src[edge]]]
-        op = graph.ops[row]
+        op, first = graph.ops[row], int(graph.in_ptr[row])
         if op == "IdentityN":
-            edges.append(int(graph.in_ptr[row]) + int(graph.tensor_port[graph.edge_tensor[edges[-1]]]))
+            edges.append(first + int(graph.tensor_port[graph.edge_tensor[edges[-1]]]))
+            continue
+        if op in SWITCHES and live[graph.edge_src[first]]:
+            edges.append(first)
+            least = len(edges) - 1 if len(moving) > 1 else least  # the examples decide whether there is an update
             continue
         known = op in _PASSES or op in _BENDS or op in _SCALES or (op in _ADDS and len(moving) == 1)
         if not known or not moving:

@@ -125,6 +125,7 @@ class Separated:
     counted: tuple[int, ...]  # those whose end is that of its count in the global step
     cut: tuple[int, ...]  # control edges from a replica into the update, ascending
     beside: tuple[int, ...]  # nodes that a replica runs besides its gradients, for which the update waited
+    lent: tuple[int, ...]  # a replica's nodes whose values the update needs, too, such as whether gradients are finite
     after: tuple[int, ...]  # nodes of an update that depend on gradients, ascending
     fetches: tuple[str, ...]  # fetches of the step that a replica still serves
 
@@ -167,6 +168,7 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
         counted=tuple(counted),
         cut=tuple(cut),
         beside=tuple(sorted({int(graph.edge_src[edge]) for edge in cut} - set(parts.tower))),
+        lent=tuple(row for row in walked if row in replica),
         after=tuple(row for row in walked if row in update),
         fetches=tuple(name for name, before in fetched.items() if not before[writes].any()),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator import load_cluster
+from simulator import choose_step, load_cluster
 from simulator.errors import GraphError
 from simulator.graph.captured import captured
 from simulator.graph.graph import Graph
@@ -159,6 +159,18 @@ def test_what_waits_for_a_replica_without_its_values_is_no_part_of_it() -> None:
     worker, *_ = replicate(step(late=True), load_cluster("ps=1,worker=2"), regime=read_regime("sync"))
     graph = worker.graph
     assert set(graph.inputs_of(graph.row("sync_replicas/token"))[1:]) == {"^sync_replicas/w/push", "^average/update"}
+
+
+def test_whether_gradients_are_finite_is_found_out_where_their_means_are_taken() -> None:
+    """The chief once computed the model for it, and a worker handed in nothing where its branch was not taken."""
+    worker, *_, chief = replicate(step(scaled=True), load_cluster("ps=1,worker=2"), regime=read_regime("sync"))
+    graph, taken = chief.graph, "sync_replicas/w/take"
+    assert {name for name in graph.names if taken in graph.inputs_of(graph.row(name))} == {"finite", "g/switch"}
+    assert graph.inputs_of(graph.row("sync_replicas/w/push"))[2] == "g"
+    runs = choose_step(graph, feeds=chief.feeds, fetches=chief.fetches).runs
+    assert chief.feeds == ()
+    assert not runs[[graph.row(name) for name in ("y", "g")]].any()
+    assert worker.feeds == ("x:0",)
 
 
 def test_a_variable_of_unknown_size_is_named_and_can_be_told() -> None:
