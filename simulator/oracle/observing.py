@@ -18,6 +18,7 @@ import numpy as np
 
 from simulator.errors import OracleError
 from simulator.graph.attributes import COLOCATION
+from simulator.graph.captured import captured
 from simulator.graph.dataflow import source_of
 from simulator.graph.dtypes import BOOL, INT64, NAMES, RESOURCE, VARIANT, base
 from simulator.graph.graph_def import all_nodes, graph_def
@@ -283,7 +284,7 @@ def _feeds(
         for at in given.outputs(row)
     }
     named = {**{name: name for name in step.feeds}, **named}
-    sparse = _of_sparse(graph, step)
+    sparse, held = _of_sparse(graph, step), captured(graph)
     if strange := sorted(set(values) - named.keys()):
         raise OracleError(f"{strange[0]!r} is no fed tensor of the step; it feeds {some(sorted(named)) or 'nothing'}")
     shapes: dict[str, Shape] = {}
@@ -293,6 +294,11 @@ def _feeds(
         row = graph.tensor_row(name)
         shape, dtype = graph.tensor_shape[row], base(int(graph.tensor_dtype[row]))
         if dtype in (0, RESOURCE, VARIANT):
+            if int(graph.tensor_node[row]) in held:
+                raise OracleError(
+                    f"{name} is a variable that the function captures, of unknown size, so it cannot be made up; "
+                    f"give the size, as in --feed {name}=SHAPE, or write the file from as_graph_def(add_shapes=True)"
+                )
             kind = NAMES[dtype].removeprefix("DT_").lower() if dtype else "tensor of unknown type"
             raise OracleError(f"{name} brings a {kind}, which cannot be made up")
         if shape is None or min(shape, default=0) < 0:

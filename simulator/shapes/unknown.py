@@ -42,7 +42,8 @@ def unsized(graph: Graph, sizes: Ints, *, ends: bool = False) -> Flags:
 def unknown_shapes(graph: Graph, step: Step | None = None) -> Mapping[str, int]:
     """Number of tensors of unknown size per op, most first, ties by name; they count 0 bytes.
 
-    As `unsized`; in a step only tensors that its nodes or its client read, fed ones included.
+    As `unsized`; in a step only tensors that its nodes or its client read, fed ones included. A variable that a
+    function captures counts by its handle where nothing says its size, such as a table of which rows are gathered.
     """
     read = graph.edge_tensor
     if step is not None:
@@ -50,7 +51,14 @@ def unknown_shapes(graph: Graph, step: Step | None = None) -> Mapping[str, int]:
         read = np.concatenate([read[client.edges], client.fetched])
     rows = np.flatnonzero(_unsized(graph, graph.tensor_bytes, read))
     counts = Counter(graph.ops[graph.tensor_node[row]] for row in rows.tolist())
+    counts.update(graph.ops[row] for row in _held(graph, step))
     return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def _held(graph: Graph, step: Step | None) -> dict[int, list[int]]:
+    """The handles of variables of unknown size that a function captures, with their users; in a step those that run."""
+    held = captured(graph)
+    return held if step is None else {row: users for row, users in held.items() if step.runs[users].any()}
 
 
 def _unsized(graph: Graph, sizes: Ints, taken: Ids) -> Flags:
@@ -144,20 +152,34 @@ def unsized_of(graph: Graph, step: Step) -> Unsized:
             waiting[row] = behind or {row}
             if step.runs[node]:
                 roots.update(waiting[row])
-    if not roots:
-        return Unsized(ops, "")
     fed = [row for row in roots if graph.ops[source[row]] in PLACEHOLDERS]  # sizes may hang on their values, too
-    held = {row: users for row, users in captured(graph).items() if step.runs[users].any()}
+    held = _held(graph, step)
     if held and not fed:
         reads = [[one for one in users if graph.ops[one] == "ReadVariableOp"] for users in held.values()]
         if sum(map(bool, reads)) > 1:
             return Unsized(ops, _WITH_SHAPES)
-        shape = graph.tensor_shape[graph.tensor_ptr[reads[0][0]]] if reads[0] else None
-        return Unsized(ops, _feed(f"{graph.names[next(iter(held))]}:0", shape))
+        first, users = next(iter(held.items()))
+        return Unsized(ops, _feed(f"{graph.names[first]}:0", _said(graph, users)))
+    if not roots:
+        return Unsized(ops, "")
     row = min(fed or roots, key=lambda row: (-roots[row], row))
     if graph.ops[source[row]] in _COMPUTED:
         return Unsized(ops, "--observe")
     return Unsized(ops, _feed(graph.tensor_name(row), graph.tensor_shape[row]))
+
+
+def _said(graph: Graph, users: list[int]) -> Shape | None:
+    """The sides of a variable that its users say: what reads it says its rank, what gathers rows all but the first."""
+    for node in users:
+        made = [graph.tensor_shape[row] for row in graph.outputs(node)][:1]
+        shape = made[0] if made else None
+        if shape is not None and graph.ops[node] == "ReadVariableOp":
+            return shape
+        if shape is not None and graph.ops[node] == "ResourceGather":
+            picked = graph.tensor_shape[graph.edge_tensor[graph.in_ptr[node] + 1]]
+            if picked is not None:
+                return (-1, *shape[len(picked) :])
+    return None
 
 
 def _feed(tensor: str, shape: Shape | None) -> str:

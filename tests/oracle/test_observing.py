@@ -37,6 +37,7 @@ from simulator.partitioning.cut import partition
 from tests.execution.cases import assigned
 from tests.execution.loops.cases import live_counts
 from tests.oracle.staying import staying
+from tests.strategies import Rows, shapes_attr, type_attr
 
 pytestmark = pytest.mark.tensorflow
 SILENT = {"NoOp", "_Arg", "_Retval"}
@@ -208,6 +209,17 @@ def test_a_step_that_cannot_run_says_why(kind: str, how: dict[str, Any], said: s
         seen(kind, **how)
     assert "\n" not in str(caught.value)
     assert time.monotonic() - begin < 100
+
+
+def test_a_captured_variable_of_unknown_size_is_asked_for() -> None:
+    made = Rows()
+    made.add("table", "Placeholder", dtype=type_attr(20))
+    made.add("words", "Placeholder", dtype=type_attr(3), _output_shapes=shapes_attr((8,)))
+    gathered = {"dtype": type_attr(), "Tindices": type_attr(3), "_output_shapes": shapes_attr((8, 64))}
+    made.add("rows", "ResourceGather", ["table", "words"], **gathered)
+    graph = made.built(producer=1882)
+    with pytest.raises(OracleError, match=r"table:0 is a variable that the function captures, .* --feed table:0=SHAPE"):
+        observe_step(graph, step=choose_step(graph, fetches=["rows"]))
 
 
 @pytest.mark.parametrize(

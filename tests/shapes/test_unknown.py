@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from simulator.graph.captured import own_variables
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue, TensorProto
@@ -10,7 +12,7 @@ from simulator.graph.step import choose_step
 from simulator.shapes.filling import with_shapes
 from simulator.shapes.unknown import unsized_of
 from tests.shapes.test_rules import scalar
-from tests.strategies import Rows, loop, shape_attr, type_attr
+from tests.strategies import Rows, loop, shape_attr, shapes_attr, type_attr
 from viz import run
 from viz.command.request import Request
 from viz.command.stages import candidates
@@ -101,6 +103,23 @@ def test_variables_that_a_traced_function_captures_need_a_file_with_shapes() -> 
     graph = with_shapes(made.built(producer=1882))
     assert unsized_of(graph, choose_step(graph, fetches="w/end")).remedy.endswith("as_graph_def(add_shapes=True)")
     assert unsized_of(graph, choose_step(graph, fetches="v/end")).remedy == "--feed v:0=8,?"
+
+
+@pytest.mark.parametrize("fed", [False, True])
+def test_a_captured_table_of_which_rows_are_gathered_has_an_unknown_size(fed: bool) -> None:
+    """All tensors of the step are known without it, so a decoder "held at most" all but its largest variable."""
+    made = Rows()
+    made.add("table", "Placeholder", dtype=type_attr(20))
+    made.add("words", "Placeholder", dtype=type_attr(3), shape=shape_attr(8, 2))
+    gathered = {"dtype": type_attr(), "Tindices": type_attr(3), "_output_shapes": shapes_attr((8, 2, 64))}
+    made.add("rows", "ResourceGather", ["table", "words"], **gathered)
+    made.add("end", "Neg", ["rows"], T=type_attr())
+    made.add("other", "Neg", ["words"], T=type_attr(3))
+    graph = own_variables(made.built(producer=1882), {"table": (100, 64)} if fed else {})
+    graph = with_shapes(graph)
+    found = unsized_of(graph, choose_step(graph, fetches="end"))
+    assert (found.tensors, found.remedy) == ((0, "") if fed else (1, "--feed table:0=?,64"))
+    assert unsized_of(graph, choose_step(graph, fetches="other")).tensors == 0
 
 
 def test_what_grows_in_a_loop_is_to_be_observed_once_its_captured_variable_is_known() -> None:
