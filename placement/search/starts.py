@@ -264,16 +264,16 @@ def crossing_of(decisions: Decisions, order: Vector) -> Floats:
     """[-1 + groups in the order] what crosses if it is cut behind each place: each value between them once."""
     tables, count = decisions.problem.tables, len(order)
     place = np.append(positions(order, len(decisions.free)), -1)[decisions.row[decisions.group]]
-    source, target = place[tables.tensor_op[tables.edge_tensor]], place[tables.consumer]
-    kept = (source >= 0) & (target >= 0)
-    tensor = tables.edge_tensor[kept]
-    low, high = np.full(len(tables.tensor_op), count), np.full(len(tables.tensor_op), -1)
-    for end in (source[kept], target[kept]):
-        np.minimum.at(low, tensor, end)
-        np.maximum.at(high, tensor, end)
-    spans = np.flatnonzero(high >= 0)
-    change: Floats = np.bincount(low[spans], decisions.wire_ns[spans], count + 1).astype(float)
-    change -= np.bincount(high[spans], decisions.wire_ns[spans], count + 1)
+    maker, target = place[tables.tensor_op], place[tables.consumer]
+    tensor = np.flatnonzero(np.diff(tables.consumer_ptr))  # whose readers stand together
+    first = tables.consumer_ptr[tensor]
+    low = np.minimum.reduceat(np.where(target < 0, count, target), first)
+    high = np.maximum.reduceat(target, first)
+    kept = (maker[tensor] >= 0) & (high >= 0)
+    tensor, low, high = tensor[kept], low[kept], high[kept]
+    wire_ns = decisions.wire_ns[tensor]
+    change: Floats = np.bincount(np.minimum(low, maker[tensor]), wire_ns, count + 1).astype(float)
+    change -= np.bincount(np.maximum(high, maker[tensor]), wire_ns, count + 1)
     return np.cumsum(change)[: count - 1]
 
 
