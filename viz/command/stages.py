@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from simulator.aside import aside
 from simulator.assignment import Assignment
 from simulator.cluster.device_strings import without_devices
 from simulator.comparison.placement_log import Logged
@@ -124,6 +125,7 @@ def _run(request: Request, say: Say, given: Ingredients, log: Logged | None = No
     request = request.having(given.observed)
     given, rounds = refined_inputs(request, given, say) if request.refine else (given, None)
     assignment = placed(request, given, say) if rounds is None else rounds.best.assignment
+    least = aside(lambda: bounded(request, given, assignment, compiled=assignment.search is not None))
     partitions, trace, received = simulated(request, given, assignment, say)
     graph, step, cluster = given.graph, given.step, given.cluster
     strings = given.training is None and given.instance is None
@@ -137,7 +139,7 @@ def _run(request: Request, say: Say, given: Ingredients, log: Logged | None = No
         assignment=assignment,
         partitions=partitions,
         trace=trace,
-        bound=bounded(request, given, assignment, compiled=assignment.search is not None).with_proof(assignment.proven),
+        bound=least().with_proof(assignment.proven),
         received=received,
         refined=rounds,
         pinned=None if held is None else _without_strings(request, given, held, assignment, trace, say),

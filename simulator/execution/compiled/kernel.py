@@ -11,7 +11,6 @@ import faulthandler
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +21,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import numpy.typing as npt
 
+from simulator.aside import aside
 from simulator.execution.choosing import CompiledSources, file_name, folders
 from simulator.execution.compiled.translation import (
     ELEMENTS,
@@ -144,17 +144,9 @@ def made(
             return Compiled(_loaded(machine, code), given, found=True, kept=path)
     types = [one.type for one in given]
     text = Module(function, types, {**OVER_ARRAYS, **instead}, checks=checks, places=_PLACES).text
-    code = _aside(lambda: _machine_code(machine, text))
+    code = aside(lambda: _machine_code(machine, text))()  # so Ctrl-C is heard while LLVM works, and answered at once
     kept = next((folder / name for folder in folders() if not checks and _write(folder / name, code)), None)
     return Compiled(_loaded(machine, code), given, found=False, kept=kept)
-
-
-def _aside(work: Callable[[], bytes]) -> bytes:
-    """Do work that takes long inside LLVM in a thread: so Ctrl-C is heard, and answered at once."""
-    pool = ThreadPoolExecutor(1)
-    made = pool.submit(work)
-    pool.shutdown(wait=False)
-    return made.result()
 
 
 def _machine_code(machine: Any, text: str) -> bytes:
