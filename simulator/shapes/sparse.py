@@ -196,13 +196,14 @@ def made_up_entries(
 ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
     """Indices and dense shape of one of the sparse tensors that a graph is fed: sorted, as many in each row.
 
-    A side is that of the default, else the one that a product asks, else as long as the entries need.
+    A side is that of the default or of a constant, else the one that a product asks, else as long as the entries need.
     """
     entries, rank = graph.tensor_shape[one.indices] or (0, 2)
     rows = rows_of_sparse(graph, graph.tensor_shape, {}, fed, None, max(1, entries))
     told = [*_default(graph, one.shape, rank)] if one.shape >= 0 else [-1] * rank
     for place, side in _asked(graph, one):
-        told[place] = side if told[place] < 0 else told[place]
+        if place < rank and told[place] < 0:
+            told[place] = side
     told[:1] = [rows if told[0] < 0 else told[0]] * bool(rank)
     if not rank:
         return [()] * entries, ()
@@ -228,8 +229,14 @@ def _default(graph: Graph, row: int, rank: int) -> tuple[int, ...]:
 
 
 def _asked(graph: Graph, one: SparsePlaceholders) -> Iterator[tuple[int, int]]:
-    """The sides of a sparse matrix that the other factor of a product asks, with their places."""
+    """The sides that a constant dense shape says, or that the other factor of a product asks, with their places."""
     inputs = data_inputs(graph)
+    for node, op in enumerate(graph.ops):
+        for indices, _, shape in _SLOTS.get(op, ()):
+            if max(indices, shape) < len(inputs[node]) and shape >= 0 and inputs[node][indices] == one.indices:
+                source = int(graph.tensor_node[inputs[node][shape]])
+                sides = elements(graph.attrs[source]) if graph.ops[source] == "Const" else None
+                yield from enumerate(map(int, sides or ()))
     for node, op in enumerate(graph.ops):
         if op == "SparseTensorDenseMatMul" and inputs[node][0] == one.indices:
             flags = [

@@ -4,7 +4,7 @@ import pytest
 
 from simulator.graph.const_values import elements
 from simulator.graph.graph import Graph, Shape
-from simulator.graph.messages import AttrValue
+from simulator.graph.messages import AttrValue, TensorProto
 from simulator.graph.tensors import shape_of
 from simulator.shapes.filling import with_shapes
 from simulator.shapes.sparse import made_up_entries, sparse_placeholders
@@ -147,3 +147,19 @@ def test_made_up_entries_are_sorted_different_and_in_each_row(entries: int) -> N
     assert len(indices) == entries
     assert all(0 <= row < 7 and 0 <= column < sides[1] for row, column in indices)
     assert len({row for row, _ in indices}) == min(7, entries)
+
+
+def test_made_up_entries_lie_within_a_constant_dense_shape() -> None:
+    """As many rows as entries made an index out of bounds, so no such step was observed."""
+    made = fed([("indices", INT64, (5000, 2)), ("values", FLOAT, (5000,))])
+    sides = AttrValue(tensor=TensorProto(dtype=INT64, int64_val=[1000, 50]))
+    made.add("sides", "Const", dtype=type_attr(INT64), value=sides)
+    made.add("w", "VariableV2", dtype=type_attr(FLOAT), shape=shape_attr(50, 3))
+    product = {"T": type_attr(FLOAT), "Tindices": type_attr(INT64)}
+    made.add("product", "SparseTensorDenseMatMul", ["indices", "values", "sides", "w"], **product)
+    graph = with_shapes(made.built())
+    (one,) = sparse_placeholders(graph, graph.tensor_shape)
+    indices, dense = made_up_entries(graph, one, [one])
+    assert dense == (1000, 50)
+    assert len({*indices}) == 5000
+    assert max(row for row, _ in indices) < 1000
