@@ -24,7 +24,7 @@ import numpy.typing as npt
 from placement.problem import NEVER
 from placement.search.decisions import Decisions, Floats, Vector, wire_times
 from placement.search.flow import Network
-from simulator.columns import Flags, by_key
+from simulator.columns import Flags, alike, by_key, positions
 
 _SHARES = (1.0, 0.25)  # of the time of a transfer
 _MOST = 2**40  # ns that no cut pays
@@ -97,20 +97,22 @@ def _handed(decisions: Decisions, busy: Vector, home: Vector, wire_ns: Floats) -
     node = np.where(decisions.row < 0, side[only], decisions.row)[decisions.group]
     ends = node[np.stack([tables.tensor_op[tables.edge_tensor], tables.consumer])]
     kept = (ends >= 0).all(axis=0) & (ends[0] != ends[1]) & (wire_ns[tables.edge_tensor] > 0)
-    each = np.unique(np.concatenate([tables.edge_tensor[None], ends])[:, kept], axis=1)
-    return each[0].astype(np.int64), each[1:].astype(np.int64)
+    tensor, ends = tables.edge_tensor[kept], ends[:, kept]
+    once, _ = alike(tensor, *ends)
+    return tensor[once].astype(np.int64), ends[:, once].astype(np.int64)
 
 
 def _cut_off(slower_ns: Vector, tensor: Vector, ends: Vector, wire_ns: Floats) -> Flags:
     """[M] the groups that a cut leaves to CPUs, where they are slower by so much. The rest is of `_handed`."""
     groups = len(slower_ns)
-    value, at, readers = np.unique(tensor, return_inverse=True, return_counts=True)
-    cost = np.rint(wire_ns[value]).astype(np.int64)
+    start, at = alike(tensor)
+    readers = np.bincount(at, minlength=len(start))
+    cost = np.rint(wire_ns[tensor[start]]).astype(np.int64)
     several = readers > 1
     hub = groups + 2 * np.cumsum(several) - 2  # a value of several readers has two nodes, one for each way
     source = groups + 2 * int(several.sum())
     maker, reader = np.where(ends < groups, ends, ends - groups + source)
-    one, many, first = ~several[at], several[at], np.unique(at, return_index=True)[1][several]
+    one, many, first = ~several[at], several[at], start[several]
     group = np.arange(groups)
     arcs = (
         (maker[one], reader[one], cost[at[one]], cost[at[one]]),
@@ -136,7 +138,7 @@ def least_cut(tail: Vector, head: Vector, forth: Vector, back: Vector, nodes: in
 
     some = np.flatnonzero((forth > 0) | (back > 0))
     order, first = by_key(np.concatenate([tail[some], head[some]]), nodes)
-    place = np.argsort(order)
+    place = positions(order, len(order))
     network = Network(
         first=first.astype(np.int64),
         head=np.concatenate([head[some], tail[some]])[order],
