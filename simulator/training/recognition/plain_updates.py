@@ -80,10 +80,15 @@ def plain_updates(graph: Graph, runs: Sequence[int], *, alone: bool = True) -> t
     inside = set().union(*(walk.nodes for walk in walks.values())).union(walks)
     reached = _reached(graph, writes, live)
     used = [variable for variable in writes if _is_used(graph, variable, inside, live)]
-    used = [variable for variable in used if not _serves_another(variable, used, reached)]
+    with_result = [variable for variable in used if -1 in reached[variable]]
+    # a slot of products, such as Muon's, changes what others reach results by, and no result
+    used = [one for one in used if one in with_result or not _served(one, with_result, reached)]
     trained = used or (list(writes) if alone else [])
     resets = [row for row in runs if graph.ops[row] in ASSIGNS and row not in walks and not live[row]]
-    reads = {row: {one for one in writes if _written(graph, row) in reached[one]} for row in walks}
+    own = {one: to for one, to in reached.items() if len(_served(one, trained, reached)) == 1}
+    reads = {
+        row: walk.reads.union(one for one in own if _written(graph, row) in own[one]) for row, walk in walks.items()
+    }
     behind = {variable: _behind(variable, writes, reads, used) for variable in trained}
     for average in [one for one in writes if one not in used and not live[writes[one]].any()]:
         sources = {one for one in writes if average in reached[one]} - {average}
@@ -93,15 +98,24 @@ def plain_updates(graph: Graph, runs: Sequence[int], *, alone: bool = True) -> t
         variable: group - set().union(*(behind[one] for one in trained if one != variable))
         for variable, group in behind.items()
     }
-    from_slots = depending_on(graph, set().union(*slots.values()))
+    of_model = depending_on(graph, trained) & ~depending_on(graph, set().union(*slots.values()))
     still = depending_on(graph, writes) & ~live
+    rows = {
+        variable: [row for one in (variable, *sorted(group)) for row in writes[one]]
+        for variable, group in behind.items()
+    }
+    made = {  # a gradient is of the model: it depends on what is trained, and on no slot
+        variable: _updates(graph, variable, tuple(sorted(slots[variable])), rows[variable], live, of_model)
+        for variable in sorted(trained)
+    }
+    made.update(
+        _together(graph, {one: updates for one, updates in made.items() if len(updates) > 1}, rows, live, of_model)
+    )
     found = []
-    for variable in sorted(trained):
-        own = tuple(sorted(slots[variable]))
-        rows = [row for one in (variable, *sorted(behind[variable])) for row in writes[one]]
-        anew = [row for row in resets if _written(graph, row) in own]
+    for variable, updates in made.items():
+        anew = [row for row in resets if _written(graph, row) in slots[variable]]
         beside = _behind_rows(graph, anew, ~live).union(anew)
-        for one in _updates(graph, variable, own, rows, live, from_slots):
+        for one in updates:
             nodes = beside.union(one.nodes, _behind_rows(graph, one.nodes, still))
             found.append(replace(one, nodes=tuple(sorted(nodes))))
     return tuple(found)
@@ -228,7 +242,7 @@ def _reached(graph: Graph, writes: Mapping[int, list[int]], live: Flags) -> dict
         if op in SWITCHES:
             carries[int(graph.in_ptr[row]) + 1] = False  # a predicate says where a value goes, not what it is
     out = [[edge for edge in graph.out_edges(row) if carries[edge]] for row in range(len(graph))]
-    is_end = [bool(live[row]) and not out[row] and _is_real(graph, row) for row in range(len(graph))]
+    is_end = [bool(live[row]) and not out[row] and _is_result(graph, row) for row in range(len(graph))]
     found = [bit[-1] if end else 0 for end in is_end]
     again = True
     while again:  # a loop's values go round
@@ -242,16 +256,19 @@ def _reached(graph: Graph, writes: Mapping[int, list[int]], live: Flags) -> dict
     return {variable: {one for one in bit if found[variable] & bit[one]} for variable in writes}
 
 
-def _is_real(graph: Graph, row: int) -> bool:
-    """Tell whether the first output holds real numbers, as a loss does and the shape of a tensor does not."""
-    first = int(graph.tensor_ptr[row])
-    return first < graph.tensor_ptr[row + 1] and base(int(graph.tensor_dtype[first])) in _REAL
+def _is_result(graph: Graph, row: int) -> bool:
+    """Tell whether a node without readers hands out real numbers, as a loss, and is no Identity that was left over."""
+    first, last = int(graph.tensor_ptr[row]), int(graph.in_ptr[row + 1])
+    left = (
+        graph.ops[row] == "Identity" and graph.edge_tensor[last - 1] >= 0
+    )  # a function's results wait for its updates
+    return first < graph.tensor_ptr[row + 1] and base(int(graph.tensor_dtype[first])) in _REAL and not left
 
 
-def _serves_another(variable: int, used: Collection[int], reached: Mapping[int, set[int]]) -> bool:
-    """Tell whether a variable serves one other alone, which reaches more: a slot of products, such as Muon's."""
-    others = [one for one in reached[variable] if one in used and one != variable]
-    return len(others) == 1 and -1 not in reached[variable] and reached[variable] < reached[others[0]]
+def _served(variable: int, trained: Collection[int], reached: Mapping[int, set[int]]) -> set[int]:
+    """The trained variables that a variable reaches by itself or by way of others, such as slots."""
+    onward = closure(reached[variable], lambda at: reached[at] if at >= 0 and at not in trained else ())
+    return onward.intersection(trained) - {variable}
 
 
 def _behind(
@@ -265,7 +282,7 @@ def _behind(
 
 
 def _updates(
-    graph: Graph, variable: int, slots: tuple[int, ...], rows: Sequence[int], live: Flags, from_slots: Flags
+    graph: Graph, variable: int, slots: tuple[int, ...], rows: Sequence[int], live: Flags, of_model: Flags
 ) -> list[PlainUpdate]:
     """The update made of these writes: it begins at the last tensor through which alone examples come to them.
 
@@ -275,19 +292,27 @@ def _updates(
     """
     edges = {row: _value(graph, row) for row in rows}
     fed = [row for row in rows if _walk(graph, [edges[row]], live).ends]
+    cut: _Walk | None = None
     for further in range(_FARTHEST + 1) if fed else ():
         cuts = _cuts(graph, edges[fed[0]], list(edges.values()), live, further=further)
-        if cuts:
-            cut = min(cuts, key=lambda walk: (len(walk.nodes), min(walk.stopped)))
-            nodes = tuple(sorted(cut.nodes.union(rows)))
-            return [PlainUpdate(variable, tuple(sorted(cut.stopped)), tuple(sorted(cut.indices)), slots, nodes)]
-    through = _through_any(graph, variable, list(edges.values()), live, from_slots) if slots else None
+        cut = min(cuts, key=lambda walk: (_is_sum(graph, walk), len(walk.nodes), min(walk.stopped)), default=cut)
+        if cut is not None and not _is_sum(graph, cut):
+            break
+    if cut is not None:
+        nodes = tuple(sorted(cut.nodes.union(rows)))
+        return [PlainUpdate(variable, tuple(sorted(cut.stopped)), tuple(sorted(cut.indices)), slots, nodes)]
+    through = _through_any(graph, variable, list(edges.values()), live, of_model) if slots else None
     if through is not None:
         nodes = tuple(sorted(through.nodes.union(rows)))
         return [PlainUpdate(variable, tuple(sorted(through.stopped)), (), slots, nodes)]
     if len(fed) == 1:
         return [PlainUpdate(variable, (edges[fed[0]],), (), slots, tuple(sorted(rows)))]
-    return [one for row in fed for one in _updates(graph, variable, slots, [row], live, from_slots)]
+    return [one for row in fed for one in _updates(graph, variable, slots, [row], live, of_model)]
+
+
+def _is_sum(graph: Graph, walk: _Walk) -> bool:
+    """Tell whether a walk ends at a gradient that is made dense, such as for a momentum: its rows come before that."""
+    return graph.ops[graph.edge_src[min(walk.stopped)]] in SUMS_OF_ROWS
 
 
 def _cuts(graph: Graph, first: int, edges: Sequence[int], live: Flags, *, further: int) -> list[_Walk]:
@@ -317,8 +342,8 @@ def _behind_rows(graph: Graph, rows: Iterable[int], among: Flags) -> set[int]:
     return closure([at for row in rows for at in makers(row)], makers)
 
 
-def _through_any(graph: Graph, variable: int, edges: Sequence[int], live: Flags, from_slots: Flags) -> _Walk | None:
-    """The walk back from all the edges, through any ops, to the last tensor of the variable's shape that is no slot's.
+def _through_any(graph: Graph, variable: int, edges: Sequence[int], live: Flags, of_model: Flags) -> _Walk | None:
+    """The walk back from all the edges, through any ops, to the last tensor of the variable's shape that is `of_model`.
 
     Ops are left in reverse order. All that examples bring to the edges comes through a tensor if, when its op is next,
     no other tensor is open: what lies on these ways comes either before the tensor or after it.
@@ -340,7 +365,7 @@ def _through_any(graph: Graph, variable: int, edges: Sequence[int], live: Flags,
     while heap:
         _, tensor = heappop(heap)
         row, carried = int(graph.tensor_node[tensor]), open_.pop(tensor)
-        if not open_ and not from_slots[row] and graph.tensor_shape[tensor] in (shape, None):
+        if not open_ and of_model[row] and graph.tensor_shape[tensor] in (shape, None):
             walk.stopped = carried
             return walk
         walk.nodes.add(row)
@@ -348,3 +373,58 @@ def _through_any(graph: Graph, variable: int, edges: Sequence[int], live: Flags,
         for edge in range(first, first + 1 if graph.ops[row] in SWITCHES else last):
             enter(edge)
     return None
+
+
+def _together(
+    graph: Graph,
+    apart: Mapping[int, Sequence[PlainUpdate]],
+    rows: Mapping[int, Sequence[int]],
+    live: Flags,
+    of_model: Flags,
+) -> dict[int, list[PlainUpdate]]:
+    """The updates of variables that no tensor parts alone, if a tensor of each does so for all; {} otherwise.
+
+    Such are sums of gradients that are clipped by the norm of all. The tensor of a variable is one at which a part of
+    its update begins, and which is `of_model`.
+    """
+    cut: dict[int, int] = {}  # tensor -> variable
+    for variable, updates in apart.items():
+        begins = [one.values[0] for one in updates if of_model[graph.edge_src[one.values[0]]]]
+        if not begins:
+            return {}
+        cut[_origin(graph, begins[0])] = variable
+    into = {variable: [_value(graph, row) for row in rows[variable] if live[row]] for variable in apart}
+
+    def makers(edges: Iterable[int]) -> list[int]:
+        return [
+            int(graph.edge_src[at]) for at in edges if graph.edge_tensor[at] >= 0 and graph.edge_tensor[at] not in cut
+        ]
+
+    inside = closure(
+        [row for edges in into.values() for row in makers(edges) if live[row]],
+        lambda row: [at for at in makers(graph.in_edges(row)) if live[at]],
+    )
+    if len(cut) < len(apart) or any(not sources_of(graph, row) for row in inside):
+        return {}
+    of: dict[int, set[int]] = {}  # node -> the variables on whose tensors it depends
+    for row in sorted(inside, key=np.argsort(graph.topological).tolist().__getitem__):
+        tensors = [int(graph.edge_tensor[edge]) for edge in values_in(graph, row)]
+        before = [{cut[at]} if at in cut else of.get(int(graph.tensor_node[at]), set()) for at in tensors]
+        of[row] = set().union(*before)
+    found = {}
+    ends = [edge for edges in into.values() for edge in edges] + [
+        edge for row in inside for edge in graph.in_edges(row)
+    ]
+    for tensor, variable in cut.items():
+        near = _walk(graph, into[variable], live, tensor).nodes
+        nodes = near.union(rows[variable], (row for row in inside if of[row] == {variable}))
+        values = tuple(sorted({edge for edge in ends if graph.edge_tensor[edge] == tensor}))
+        found[variable] = [PlainUpdate(variable, values, (), apart[variable][0].slots, tuple(sorted(nodes)))]
+    return found
+
+
+def _origin(graph: Graph, edge: int) -> int:
+    """The tensor that an edge carries, before what hands it on, such as the Switch of a branch."""
+    while graph.ops[graph.edge_src[edge]] in SWITCHES | {"Identity"}:
+        edge = int(graph.in_ptr[graph.edge_src[edge]])
+    return int(graph.edge_tensor[edge])

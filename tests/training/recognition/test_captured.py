@@ -315,3 +315,58 @@ def test_what_an_update_computes_without_examples_and_averages_of_weights_are_be
     assert {on[name] for name in ("m", "ema", "norm", "step", "old", "new", "sum", "ema/update")} == {on["w"]}
     assert on["v"] != on["w"]
     assert on["axes"] == on["g"] == "/job:worker/task:0"
+
+
+def test_sums_of_gradients_that_are_clipped_by_the_norm_of_all_have_the_gradients_that_are_added() -> None:
+    """Keras's accumulation with `global_clipnorm` counted a gradient for each slot, and a synchronous training hung."""
+    made, sized = Rows(), {"T": type_attr(), "_output_shapes": shapes_attr((4, 4))}
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 4), _output_shapes=shapes_attr((4, 4)))
+    for name in ("w", "v", "w/sum", "v/sum"):
+        made.add(name, "Placeholder", dtype=type_attr(RESOURCE), shape=shape_attr())
+        read(made, f"{name}/read", name, shape=(4, 4))
+    made.add("y", "MatMul", ["x", "w/read"], **sized)
+    made.add("loss", "MatMul", ["y", "v/read"], **sized)
+    for name, of in (("w", "v/read"), ("v", "y")):
+        made.add(f"{name}/g", "MatMul", ["x", of], **sized)
+        made.add(f"{name}/all", "AddV2", [f"{name}/g", f"{name}/sum/read"], **sized)
+        made.add(f"{name}/square", "Square", [f"{name}/all"], **sized)
+        made.add(f"{name}/norm", "Max", [f"{name}/square", "axes"], T=type_attr())
+        assign(made, f"{name}/sum/add", "Add", f"{name}/sum", f"{name}/g")
+    made.add("axes", "Const", **typed("Const"))
+    made.add("norm", "AddV2", ["w/norm", "v/norm"], T=type_attr())
+    for name in ("w", "v"):
+        made.add(f"{name}/step", "RealDiv", [f"{name}/all", "norm"], **sized)
+        assign(made, f"{name}/update", "Sub", name, f"{name}/step")
+    updates = plain_updates(graph := with_variables(made.built()), range(len(graph)))
+    ends = [
+        {(graph.names[graph.edge_src[at]], graph.names[graph.edge_dst[at]]) for at in one.values} for one in updates
+    ]
+    assert ends == [{(f"{name}/g", f"{name}/all"), (f"{name}/g", f"{name}/sum/add")} for name in ("w", "v")]
+    for one, name in zip(updates, ("w", "v"), strict=True):
+        assert [graph.names[row] for row in one.slots] == [f"{name}/sum"]
+        own = {f"{name}/{part}" for part in ("all", "square", "norm", "step", "update", "sum/add")}
+        assert own <= {graph.names[row] for row in one.nodes} <= own | {"norm"}
+
+
+def test_rows_that_a_momentum_makes_dense_are_the_gradient() -> None:
+    """A table of 13 MB went to the parameter servers, and not the rows of a batch."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(8, 2), _output_shapes=shapes_attr((8, 2)))
+    made.add("ids", "Placeholder", dtype=type_attr(INT64), shape=shape_attr(8), _output_shapes=shapes_attr((8,)))
+    for name in ("w", "m"):
+        made.add(name, "Placeholder", dtype=type_attr(RESOURCE), shape=shape_attr())
+        read(made, f"{name}/read", name, shape=(100, 2))
+    made.add("axis", "Const", **typed("Const"))
+    made.add(
+        "y", "GatherV2", ["w/read", "ids", "axis"], Tparams=type_attr(), Tindices=type_attr(INT64), Taxis=type_attr()
+    )
+    made.add("rows", "MatMul", ["y", "x"], T=type_attr())
+    made.add("scaled", "Mul", ["rows", "axis"], T=type_attr())
+    made.add("dense", "UnsortedSegmentSum", ["scaled", "ids", "axis"], T=type_attr(), Tindices=type_attr(INT64))
+    made.add("new", "Sub", ["m/read", "dense"], T=type_attr())
+    assign(made, "m/update", "", "m", "new")
+    read(made, "m/now", "m", "^m/update", shape=(100, 2))
+    assign(made, "w/update", "Add", "w", "m/now")
+    (update,) = plain_updates(graph := with_variables(made.built()), range(len(graph)))
+    assert [graph.names[graph.edge_src[edge]] for edge in update.values] == ["scaled"]
+    assert [graph.names[graph.edge_src[edge]] for edge in update.indices] == ["ids"]
