@@ -23,10 +23,9 @@ from simulator.graph.dataflow import source_of
 from simulator.graph.dtypes import BOOL, INT64, NAMES, RESOURCE, VARIANT, base
 from simulator.graph.graph_def import all_nodes, graph_def
 from simulator.graph.messages import Proto
-from simulator.graph.op_classes import VARIABLES
 from simulator.graph.purposes import first_values
 from simulator.graph.step import is_tensor
-from simulator.graph.tensors import SHAPES, shape_of
+from simulator.graph.tensors import SHAPES
 from simulator.graph.traversal import PLACEHOLDERS, closure
 from simulator.limits import free_bytes
 from simulator.observed.fitting import digest
@@ -35,6 +34,7 @@ from simulator.oracle import child
 from simulator.oracle.machine import processor
 from simulator.oracle.scratch import scratch_folder
 from simulator.oracle.session import MAX_FED
+from simulator.oracle.variables import variables_of
 from simulator.shapes.filling import written
 from simulator.shapes.propagation import data_inputs
 from simulator.shapes.sparse import made_up_entries, sparse_placeholders
@@ -101,7 +101,7 @@ def observe_step(
         "fetches": fetches,
         "targets": sorted({name.rpartition(":")[0] if ":" in name else name for name in {*step.fetches} - {*fetches}}),
         "first": _first(given, names),
-        "variables": _variables(given, names),
+        "variables": variables_of(given, names),
         "until_s": time_s,
         "memory_bytes": memory_bytes,
         "channels_first": _has_channels_first(message),
@@ -257,18 +257,6 @@ def _filled_by(given: Graph, row: int) -> int:
     while given.ops[row] == "Identity":
         row = source_of(given, row)
     return row
-
-
-def _variables(given: Graph, names: set[str]) -> list[tuple[str, int, list[int] | None]]:
-    """The variables among `names`, with type and shape; None where the file does not say the shape."""
-    found = []
-    for row, (name, op, attrs) in enumerate(zip(given.names, given.ops, given.attrs, strict=True)):
-        if op not in VARIABLES or name not in names or "dtype" not in attrs:
-            continue
-        shape = given.tensor_shape[given.tensor_ptr[row]] if "shape" not in attrs else shape_of(attrs["shape"].shape)
-        known = shape is not None and min(shape, default=0) >= 0
-        found.append((name, int(attrs["dtype"].type), list(shape) if known and shape is not None else None))
-    return found
 
 
 # --- what is fed, and what is seen -----------------------------------------------------------------------------------

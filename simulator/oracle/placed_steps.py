@@ -28,6 +28,7 @@ from simulator.graph.messages import StepStats
 from simulator.oracle import child, peers, servers
 from simulator.oracle.session import configuration, made_up, prepare, sentence
 from simulator.oracle.timing import question_of
+from simulator.oracle.variables import fill, is_filled
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -72,8 +73,9 @@ def real_cluster(
     """The cluster's tasks as processes of this machine, for as long as the block lasts.
 
     It yields a function that runs the step on given devices for about `seconds`, and at least five times. Fed tensors
-    get made-up values. Raises OracleError for a cluster with a GPU, with another replica or with too many tasks; the
-    function raises it if TensorFlow is missing, refuses the graph, or needs longer than `timeout_s`.
+    get made-up values, and so do variables without an initialiser. Raises OracleError for a cluster with a GPU, with
+    another replica or with too many tasks; the function raises it if TensorFlow is missing, refuses the graph, or needs
+    longer than `timeout_s`.
     """
     _check(cluster)
     master = cluster.client_task
@@ -178,10 +180,13 @@ def _steps(target: str, graph: bytes, facts: Mapping[str, Any]) -> tuple[list[in
         fed = {name: made_up(name, dtype, shape) for name, dtype, shape in facts["feeds"]}
         with tf.Graph().as_default() as found:
             tf.import_graph_def(tf.compat.v1.GraphDef.FromString(graph), name="")
+            asked = [is_filled(found, name) for name, _, _ in facts["variables"]]
         with tf.compat.v1.Session(target, graph=found, config=config) as session:
             wanted = [*facts["fetches"], *(found.get_operation_by_name(name) for name in facts["targets"])]
             if facts["first"]:
                 session.run([found.get_operation_by_name(name) for name in facts["first"]])
+            with found.as_default():
+                fill(session, facts["variables"], asked, time.monotonic() + facts["step_timeout_s"])
             untraced = session.make_callable(wanted, list(fed))
             _timed(untraced, fed, facts["seconds"] * _WARM_SHARE, WARM_STEPS)
             steps = _timed(untraced, fed, facts["seconds"] * (1 - _WARM_SHARE), MOST_STEPS)

@@ -20,8 +20,8 @@ from typing import Any
 
 from simulator.oracle import child
 from simulator.oracle.session import configuration, imported, made_up, quiet, sentence, step_of, too_long
+from simulator.oracle.variables import fill, is_filled
 
-_POSITIVE = 0.5  # of made-up biases, scales and variances, of which some are divided by or rooted
 _REPEATED = 8  # a step that takes less than this part of the time runs three times more, for times that are warm
 _SETUP_S = 2.0  # executors and kernels of two callables
 
@@ -83,12 +83,12 @@ def _rehearsed(graph_def: bytes, facts: Mapping[str, Any], blobs: Sequence[bytes
     graph = imported(graph_def)
     graph._add_new_tf_operations(compute_devices=False)  # what C imported, Python does not know yet
     with graph.as_default():
-        asked = [_is_filled(graph, name) for name, _, _ in facts["variables"]]
+        asked = [is_filled(graph, name) for name, _, _ in facts["variables"]]
         session = tf.compat.v1.Session(graph=graph, config=config)
         values = [_value(blobs, *feed) for feed in facts["feeds"]]
         feeds = [name for name, *_ in facts["feeds"]]
         _initialise(session, facts["first"], until)
-        synthetic = _fill(session, facts["variables"], asked, until)
+        synthetic = fill(session, facts["variables"], asked, until)
 
     def run(until: float, *, traced: bool, times: int = 1) -> tuple[int, Any]:
         """The time of the last of some steps, and what was traced of it."""
@@ -125,42 +125,6 @@ def _initialise(session: Any, first: Sequence[str], until: float) -> None:
             raise
         except tf.errors.OpError:  # a missing checkpoint or file: those variables are filled next
             return
-
-
-def _is_filled(graph: Any, name: str) -> Any:
-    """A tensor: whether the variable has a value."""
-    import tensorflow as tf
-
-    handle = graph.get_tensor_by_name(f"{name}:0")
-    if handle.dtype == tf.resource:
-        return tf.raw_ops.VarIsInitializedOp(resource=handle)
-    return tf.raw_ops.IsVariableInitialized(ref=handle)
-
-
-def _fill(session: Any, variables: Sequence[Any], asked: Sequence[Any], until: float) -> list[str]:
-    """Give made-up values to the variables that have none; return their names."""
-    import tensorflow as tf
-
-    if not variables:
-        return []
-    filled = _callable(session, (), [one.name for one in asked], (), until, traced=False)()
-    empty = [one for one, there in zip(variables, filled, strict=True) if not there]
-    for name, _, shape in empty:
-        if shape is None:
-            raise ValueError(f"the variable {name} has no initialiser that runs, and the file does not say its shape")
-    handed, targets, values = [], [], []
-    for name, dtype, shape in empty:
-        handle = session.graph.get_tensor_by_name(f"{name}:0")
-        value = tf.compat.v1.placeholder(tf.as_dtype(dtype), shape)
-        if handle.dtype == tf.resource:
-            targets.append(tf.raw_ops.AssignVariableOp(resource=handle, value=value).name)
-        else:
-            targets.append(tf.raw_ops.Assign(ref=handle, value=value).op.name)
-        handed.append(value.name)
-        values.append(made_up(name, dtype, shape, flat=_POSITIVE, truth=True))
-    if targets:
-        _callable(session, handed, (), targets, until, traced=False)(*values)
-    return [name for name, _, _ in empty]
 
 
 def _callable(

@@ -41,6 +41,7 @@ _TOO_LARGE = "Received message larger than max"  # gRPC's words for a message be
 # What Python's session puts before an error: where the nodes were made, if it is about nodes (error_interpolation.py).
 _HEADED = re.compile(r"\AGraph execution error:\s*(Detected at .*?(\nNode: [^\n]*)+\n)?", re.DOTALL)
 _SEVERAL = re.compile(r"\A\d+ root error\(s\) found\.\s*(\(0\) )?")  # before the first of them
+_SENT = re.compile(r"\AFrom /job:[^\n]*:\s*")  # by another task, before its own sentence
 _ATTACHED = re.compile(r"\[\[\{\{node [^}]+\}\}\]\]")
 _LOG_LINE = re.compile(r"^(\S+): \((\S+)\): (/job:\S+)$", re.MULTILINE)
 # A dump ends with the versions of its graph; within it every line of text is indented or a bracket.
@@ -190,7 +191,7 @@ def sentence(error: Exception) -> str:
     If that line names no node, the node at the end of the message is added.
     """
     whole = str(getattr(error, "message", error))
-    message = _SEVERAL.sub("", _HEADED.sub("", whole) or whole)
+    message = _SEVERAL.sub("", _SENT.sub("", _HEADED.sub("", whole)) or whole)
     first = message.strip().partition("\n")[0][:SENTENCE_CHARACTERS].strip()
     attached = _ATTACHED.search(message)
     return f"{first} {attached[0]}" if attached and "node " not in first else first

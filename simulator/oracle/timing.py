@@ -11,6 +11,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from simulator.errors import OracleError
 from simulator.graph.dtypes import base
 from simulator.graph.messages import StepStats
@@ -19,6 +21,7 @@ from simulator.graph.step import is_tensor
 from simulator.oracle import child
 from simulator.oracle.scratch import scratch_folder
 from simulator.oracle.session import MAX_FED, configuration, made_up, opened, prepare, sentence, step_of, too_long
+from simulator.oracle.variables import variables_of
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Graph
@@ -62,7 +65,7 @@ def _serialized(message: Any) -> bytes:
 
 
 def question_of(graph: Graph, step: Step) -> dict[str, Any]:
-    """Feeds with types and shapes, fetches, targets, and the nodes that give variables their first values."""
+    """Feeds with types and shapes, fetches, targets, variables, and the nodes that give these their first values."""
     feeds = []
     for name in step.feeds:
         row = graph.tensor_row(name)
@@ -73,6 +76,7 @@ def question_of(graph: Graph, step: Step) -> dict[str, Any]:
         "fetches": [name for name in step.fetches if is_tensor(graph, name)],
         "targets": [name for name in step.fetches if not is_tensor(graph, name)],
         "first": [graph.names[row] for row in first_values(graph)],
+        "variables": variables_of(graph, {graph.names[row] for row in np.flatnonzero(step.runs).tolist()}),
     }
 
 

@@ -21,6 +21,7 @@ DETECTED = (
         (f"{DETECTED}\nNode: 'm'\nIncompatible: [1,2]\n\t [[{{{{node m}}}}]]", "Incompatible: [1,2] [[{{node m}}]]"),
         (f"{DETECTED}\nNode: 'm'\nNode: 'm'\n2 root error(s) found.\n  (0) Bad: m\n  (1) Bad: n", "Bad: m"),
         ("Bad shape\n\t [[{{node x}}]]", "Bad shape [[{{node x}}]]"),
+        ("From /job:worker/replica:0/task:0:\nNo value: w\n\t [[{{node r}}]]", "No value: w [[{{node r}}]]"),
         ("Graph execution error:", "Graph execution error:"),
     ],
 )

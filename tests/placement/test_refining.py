@@ -47,6 +47,16 @@ def test_the_loop_ends_below_the_noise_and_its_costs_are_measured() -> None:
     assert gone(traces(os.getpid()))
 
 
+def test_variables_without_an_initialiser_get_made_up_values() -> None:
+    """So have those that a function of TensorFlow 2 captures."""
+    whole = GraphDef.FromString(child.run("tests.placement.two_products", b"", timeout_s=120))
+    kept = [node for node in whole.node if not node.name.startswith(("w/Initializer", "w/Assign", "init"))]
+    assert len(kept) < len(whole.node)
+    bare = load(GraphDef(node=kept, versions=whole.versions))
+    with placed_steps.real_cluster(bare, CLUSTER, step=choose_step(bare), seconds=0.2) as running:
+        assert len(running([CLUSTER.devices[0].name] * len(bare)).steps_ns) >= 5
+
+
 def test_a_bad_input_is_refused_before_or_by_tensorflow() -> None:
     graph = products()
     step = choose_step(graph)
