@@ -52,4 +52,4 @@ schedule = made(
     list_schedule, [Parameter(Table(Jobs)), Parameter(Table(ScheduleState), (ScheduleState,)), _NUMBER], SCHEDULE
 )
 layered = made(join, [Parameter(Table(Nets)), Parameter(Table(Joined), (Joined,)), _NUMBER], LAYERED)
-cut = made(cut_network, [Parameter(Table(Network), (Network,))], CUT)
+cut = made(cut_network, [Parameter(Table(Network), (Network,)), _NUMBER], CUT)

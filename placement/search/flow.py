@@ -24,17 +24,22 @@ class Network(NamedTuple):
     current: Ints  # [N] working memory: arc of each node that is tried next
     queue: Ints  # [N] working memory: nodes, or arcs of a way
     flow: Ints  # [1] the result: the capacity of the cut
+    looks: Ints  # [1] the result: at how many arcs it looked
 
 
-def cut(network: Network) -> None:
-    """Find a cut of least capacity, the one with the fewest nodes on the side of the source."""
+def cut(network: Network, most: int) -> None:
+    """Find a cut of least capacity, the one with the fewest nodes on the side of the source.
+
+    It gives up where it looks at more than so many arcs, as the flow is then long on its way: the sink keeps a level.
+    """
     count = len(network.level)
     source, sink = count - 2, count - 1
     network.flow[0] = 0
-    while _ranked(network, source, sink):
+    network.looks[0] = 0
+    while _ranked(network, source, sink) and network.looks[0] <= most:
         for node in range(count):
             network.current[node] = network.first[node]
-        network.flow[0] += _filled(network, source, sink)
+        network.flow[0] += _filled(network, source, sink, most)
 
 
 def _ranked(network: Network, source: int, sink: int) -> bool:
@@ -47,6 +52,7 @@ def _ranked(network: Network, source: int, sink: int) -> bool:
     while done < known:
         node = queue[done]
         done += 1
+        network.looks[0] += network.first[node + 1] - network.first[node]
         for arc in range(network.first[node], network.first[node + 1]):
             head = network.head[arc]
             if network.left[arc] > 0 and level[head] < 0:
@@ -56,20 +62,21 @@ def _ranked(network: Network, source: int, sink: int) -> bool:
     return bool(level[sink] >= 0)
 
 
-def _filled(network: Network, source: int, sink: int) -> int:
+def _filled(network: Network, source: int, sink: int, most: int) -> int:
     """Fill all shortest ways from source to sink: how much more flows."""
     level, current, left, head, way = network.level, network.current, network.left, network.head, network.queue
     node, steps, total = source, 0, 0
-    while True:
+    while network.looks[0] <= most:
         if node == sink:
-            most = left[way[0]]
+            room = left[way[0]]
             for at in range(1, steps):
-                most = min(most, left[way[at]])
-            total += most
+                room = min(room, left[way[at]])
+            total += room
+            network.looks[0] += 2 * steps
             full = 0
             for at in range(steps - 1, -1, -1):
-                left[way[at]] -= most
-                left[network.reverse[way[at]]] += most
+                left[way[at]] -= room
+                left[network.reverse[way[at]]] += room
                 if left[way[at]] == 0:
                     full = at
             steps = full
@@ -77,14 +84,16 @@ def _filled(network: Network, source: int, sink: int) -> int:
         arc = current[node]
         while arc < network.first[node + 1] and not (left[arc] > 0 and level[head[arc]] == level[node] + 1):
             arc += 1
+        network.looks[0] += arc - current[node] + 1
         current[node] = arc
         if arc < network.first[node + 1]:
             way[steps] = arc
             steps += 1
             node = head[arc]
         elif steps == 0:
-            return total
+            break
         else:
             level[node] = -1  # it leads nowhere
             steps -= 1
             node = head[network.reverse[way[steps]]]
+    return total

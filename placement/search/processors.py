@@ -28,6 +28,7 @@ from simulator.columns import Flags, alike, by_key, positions
 
 _SHARES = (1.0, 0.25)  # of the time of a transfer
 _MOST = 2**40  # ns that no cut pays
+_LOOKS = 300  # times that a cut may look at each arc: those of real steps take up to 22, a chain of n ops may take n
 
 
 class Ground(NamedTuple):
@@ -132,7 +133,7 @@ def _cut_off(slower_ns: Vector, tensor: Vector, ends: Vector, wire_ns: Floats) -
 def least_cut(tail: Vector, head: Vector, forth: Vector, back: Vector, nodes: int) -> Vector:
     """[N] Less than 0: on the last node's side of a cut of least capacity, which parts it from the one before it.
 
-    Arcs have capacities forth and back.
+    Arcs have capacities forth and back. Nothing is on that side where a cut takes too long.
     """
     from placement.search.compiled import cut  # late: it loads LLVM
 
@@ -148,6 +149,9 @@ def least_cut(tail: Vector, head: Vector, forth: Vector, back: Vector, nodes: in
         current=np.zeros(nodes, np.int64),
         queue=np.zeros(nodes, np.int64),
         flow=np.zeros(1, np.int64),
+        looks=np.zeros(1, np.int64),
     )
-    cut(network)
+    cut(network, _LOOKS * (len(network.head) + nodes))
+    if network.level[-1] >= 0:
+        return np.zeros(nodes, np.int64)
     return network.level

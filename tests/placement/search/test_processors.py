@@ -38,6 +38,17 @@ def test_a_cut_is_as_large_as_the_flow_that_a_library_finds(data: st.DataObject)
     assert matrix[np.ix_(near, ~near)].sum() == known
 
 
+def test_a_cut_that_takes_too_long_leaves_all_where_it_is() -> None:
+    """In a chain whose halves pull to both sides, all flows through its middle."""
+    for count, found in ((20, True), (3000, False)):
+        chain, source, sink = np.arange(count), np.full(count, count), np.full(count, count + 1)
+        tail, head = np.concatenate([chain[:-1], source, chain]), np.concatenate([chain[1:], chain, sink])
+        near = np.where(chain < count // 2, 100, 0)
+        forth = np.concatenate([np.full(count - 1, 10**6), near, 99 - near.clip(0, 99)])
+        back = np.concatenate([np.full(count - 1, 10**6), np.zeros(2 * count, np.int64)])
+        assert bool((least_cut(tail, head, forth, back, count + 2) < 0)[count + 1]) == found
+
+
 def total_ns(decisions: Decisions, cpus: Flags, share: float) -> float:
     """The time of all ops and of a share of all transfers, with these groups on the CPU and the others on a device."""
     problem, tables = decisions.problem, decisions.problem.tables
