@@ -870,3 +870,11 @@ def test_the_page_of_a_training_begins_with_the_memory_that_it_lacks(browser: We
     device = scene.cluster.devices[-1].short
     said = f"Out of memory\n{device} needs 1 MiB where 1 KiB are free, 5 ms into a step\n"
     assert page("document.getElementById('training-words').innerText").replace("\n\n", "\n").startswith(said)
+
+
+def test_a_training_feeds_what_a_step_feeds() -> None:
+    fed = viz.run(
+        EXAMPLE, cluster="ps=2,worker=1x1gpu", training="async", steps=2, feeds={"dense/MatMul:0": (64, 1024)}
+    )
+    assert "dense/MatMul/fed:0" in fed.step.feeds
+    assert not fed.step.runs[fed.graph.row("dense/MatMul")]

@@ -33,6 +33,7 @@ from simulator.progress import Say, silent
 from simulator.shapes.filling import with_shapes
 from simulator.training.disturbances.disturbed import disturb
 from simulator.training.pipelines.building import Pipeline
+from simulator.training.programs.edits import with_placeholders
 from simulator.training.programs.filters import check_filters
 from simulator.training.programs.program import Program, estimate_each
 from simulator.training.recognition.captured import with_variables
@@ -210,6 +211,7 @@ def _of_training(
     """The ingredients of the first program, whose session is at its own task."""
     from viz.command.training_programs import make_programs
 
+    graph = with_placeholders(graph, tuple(fed_shapes(source, request.feeds)))
     disturb(wanted.disturbances, cluster)  # an impossible disturbance is refused before anything takes long
     say("making a program for each client")
     programs, made = make_programs(request, wanted, graph, cluster)

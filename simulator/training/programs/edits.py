@@ -19,11 +19,13 @@ from simulator.graph.attributes import (
     typed,
 )
 from simulator.graph.dtypes import INT32, NAMES, base
-from simulator.graph.editor import Editor, Endpoint, Output
+from simulator.graph.editor import Editor, Endpoint, Output, edited
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, Proto
 from simulator.graph.op_classes import ENTERS, VARIABLES
+from simulator.graph.step import choose_step
 from simulator.graph.tensors import shape_message
+from simulator.graph.traversal import PLACEHOLDERS
 
 # DataType -> numpy's name of it; bfloat16 is the upper half of a float32
 _NUMBERS = {1: "<f4", 2: "<f8", 3: "<i4", 8: "<c8", 9: "<i8", 18: "<c16", 19: "<f2"}
@@ -69,6 +71,26 @@ def copied(
             elif src in copies or src not in dropped:
                 editor.add_control_edge(copies.get(src, src), copy)
     return copies
+
+
+def with_placeholders(graph: Graph, fed: Sequence[str]) -> Graph:
+    """The graph with a placeholder for each tensor that is fed, which its readers read. Raises as `choose_step`.
+
+    So each program of a training feeds it, as any placeholder.
+    """
+    given = map(graph.tensor_row, choose_step(graph, feeds=fed, fetches=fed).feeds) if fed else ()
+    made = [tensor for tensor in given if graph.ops[graph.tensor_node[tensor]] not in PLACEHOLDERS]
+    editor = edited(graph, as_made=False)
+    for tensor in made:
+        shape, dtype = graph.tensor_shape[tensor], type_value(base(int(graph.tensor_dtype[tensor])))
+        attrs = {"dtype": dtype, **({} if shape is None else {"shape": AttrValue(shape=shape_message(shape))})}
+        name = editor.free(f"{graph.names[graph.tensor_node[tensor]]}/fed")
+        new = editor.add(name, "Placeholder", attrs=attrs)
+        editor.shapes[new] = [shape]
+        for edge in graph.out_edges(int(graph.tensor_node[tensor])):
+            if graph.edge_tensor[edge] == tensor:
+                redirect(editor, edge, new)
+    return editor.built() if made else graph
 
 
 def redirect(editor: Editor, edge: int, output: Output, copies: Mapping[int, int] = {}) -> None:

@@ -7,10 +7,11 @@ from typing import get_args
 
 import pytest
 
-from simulator import load_cluster
+from simulator import choose_step, load_cluster
 from simulator.errors import ClusterError, GraphError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
+from simulator.training.programs.edits import with_placeholders
 from simulator.training.programs.replicated import Replication, replicate
 from simulator.training.programs.setter import PsStrategy
 from simulator.training.recognition.anatomy import anatomy
@@ -74,6 +75,18 @@ def test_the_parts_of_a_training_graph() -> None:
     assert [graph.tensor_name(row) for row in found.batched] == ["x:0"]
     assert found.batch == 32
     assert anatomy(momentum()).batch == 0
+
+
+def test_what_is_fed_in_place_of_a_computed_tensor_is_fed_by_each_worker() -> None:
+    graph = with_placeholders(momentum(batch=32), ["grad_w", "x:0"])
+    assert graph.tensor_shape[graph.tensor_row("grad_w/fed:0")] == graph.tensor_shape[graph.tensor_row("grad_w:0")]
+    programs = replicate(graph, load_cluster("ps=2,worker=2"))
+    for program in programs:
+        assert "grad_w/fed:0" in program.feeds
+        runs = choose_step(program.graph, feeds=program.feeds, fetches=program.fetches).runs
+        assert not runs[program.graph.row("grad_w")]
+    assert with_placeholders(graph, ["x:0"]) is graph
+    assert with_placeholders(graph, []) is graph
 
 
 def test_workers_are_the_same_but_for_the_task() -> None:
