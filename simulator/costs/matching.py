@@ -83,12 +83,13 @@ def with_measured(
     times = of_models | named
     timed = {node for node, _ in times}
     joined = [
-        (node, column)
+        (node, column, last)
         for (last, op), places in (kernel for one in uses for kernel in one.kernels.items())
         for node in joined_into(graph, last, op, timed)
         for column in sorted(places)
     ]
-    times |= {key: [0] for key in joined}
+    times |= {(node, column): [0] for node, column, _ in joined}
+    inside = {node: last for node, _, last in joined}
     for one in uses if described is None else ():
         _check_used(one, graph, cluster)
     run_ns, source = costs.run_ns.copy(), costs.source.copy()
@@ -104,14 +105,15 @@ def with_measured(
     run_ns.setflags(write=False)
     copied = int(np.count_nonzero(source == MEASURED)) - nodes
     notes = [*_notes(uses, nodes, copied, graph, cluster, without_kernel), *_partly_measured(times, costs, cluster)]
-    if within := sorted({graph.names[node] for node, _ in joined}):
-        notes.append(f"measured within a later op's kernel, so without a time of their own: {some(within, _SHOWN)}")
-    errors = costs.errors
-    if errors is not None:  # a measured time is taken as it is
+    if names := sorted(graph.names[node] for node in inside):
+        notes.append(f"measured within a later op's kernel, so without a time of their own: {some(names, _SHOWN)}")
+    within = ids([inside.get(node, -1) for node in range(len(graph))])
+    if (errors := costs.errors) is not None:  # a measured time is taken as it is
         known = run_ns != costs.run_ns
         known[[node for node, _ in times], [column for _, column in times]] = True
         errors = replace(errors, relative=np.where(known, 0.0, errors.relative))
-    return replace(costs, run_ns=run_ns, source=ids(source), notes=(*costs.notes, *notes), errors=errors)
+    said = (*costs.notes, *notes)
+    return replace(costs, run_ns=run_ns, source=ids(source), notes=said, errors=errors, within=within)
 
 
 class _Names:

@@ -67,17 +67,22 @@ def for_other_batch(
 ) -> CostTable:
     """The costs with times that were measured on `measured` brought to the shapes of `graph`, another batch of it.
 
-    A time changes as the estimate of its node does, or of the node of which it is a copy. `profile` is that of the
-    estimate. An op that only one of the two graphs has keeps its time.
+    A time changes as the estimate of its node does, or of the node of which it is a copy. Of several nodes in one
+    kernel that with the most arithmetic decides. `profile` is that of the estimate. An op that only one of the two
+    graphs has keeps its time.
     """
+    inside: dict[int, list[int]] = {}
+    for row, last in enumerate(() if costs.within is None else costs.within.tolist()):
+        inside.setdefault(last, []).append(row)
     here, there = (estimate(one, cluster, profile).run_ns for one in (graph, measured))
     run_ns = costs.run_ns.copy()
     for row in np.flatnonzero(costs.source == MEASURED).tolist():
-        name = graph.names[row]
+        most = max((row, *inside.get(row, ())), key=lambda one: int(costs.flops[one]))
+        name = graph.names[most]
         at = measured.index.get(graph.copies.get(name, name))
         if at is None:
             continue
-        part = np.where((there[at] > 0) & (here[row] >= 0), here[row] / np.maximum(there[at], 1), 1.0)
+        part = np.where((there[at] > 0) & (here[most] >= 0), here[most] / np.maximum(there[at], 1), 1.0)
         own = run_ns[row] != here[row]  # another kind of device may have kept its estimate
         run_ns[row] = np.where(own & (run_ns[row] >= 0), np.rint(run_ns[row] * part), run_ns[row])
     run_ns.setflags(write=False)

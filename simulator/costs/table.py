@@ -38,6 +38,7 @@ class CostTable:
     moved_bytes: Ints  # [N] bytes read and written
     notes: tuple[str, ...] = ()  # fallbacks by op with their numbers, missing attributes, ...
     errors: PriceErrors | None = None  # of prices by a profile
+    within: Ids | None = None  # [N] the node in whose kernel it ran in a measured step, -1: its own; None: of no node
     handed_on: Ids | None = None  # [N] the data input whose buffer all outputs are, -1: none; None: of no node
 
     def __len__(self) -> int:

@@ -9,7 +9,7 @@ from simulator.cluster.chips import Chip, PeakParts
 from simulator.cluster.cluster import Cluster, Device
 from simulator.costs.estimate import estimate
 from simulator.costs.matching import with_measured
-from simulator.costs.measured import fitted
+from simulator.costs.measured import fitted, for_other_batch
 from simulator.costs.measurements.reading import from_step_stats, read_measurement
 from simulator.costs.table import MEASURED, STATIC, CostTable
 from simulator.errors import ClusterError
@@ -260,6 +260,27 @@ def test_a_product_that_took_in_a_factor_and_a_swish_stand_for_what_is_before_th
     message.dev_stats[0].node_stats[0].timeline_label = f"last = {op}(x, w)"
     costs = with_measured(estimate(given, CLUSTER), from_step_stats(message), given, CLUSTER)
     assert [given.names[row] for row in range(len(given)) if not costs.run_ns[row, 0]] == joined
+
+
+def test_a_joined_kernel_changes_with_the_batch_as_its_product_does() -> None:
+    """Not as its activation alone, which the caches keep until it is too large for them."""
+
+    def dense(batch: int) -> Graph:
+        made = Rows()
+        made.add("x", "Placeholder", **typed("Placeholder", (batch, 512)))
+        made.add("w", "Placeholder", **typed("Placeholder", (512, 512)))
+        made.add("product", "MatMul", ["x", "w"], **typed("MatMul", (batch, 512)))
+        made.add("relu", "Relu", ["product"], **typed("Relu", (batch, 512)))
+        return made.built()
+
+    small, large = dense(8), dense(64)
+    message = stats((CPU.name, "relu", 0, 700_000))
+    message.dev_stats[0].node_stats[0].timeline_label = "relu = _FusedMatMul(x, w)"
+    costs = with_measured(estimate(large, CLUSTER), from_step_stats(message), large, CLUSTER)
+    rows = [large.index["product"], large.index["relu"]]
+    here, there = (int(estimate(one, CLUSTER).run_ns[rows[0], 0]) for one in (large, small))
+    found = for_other_batch(costs, large, small, CLUSTER)
+    assert found.run_ns[rows, 0].tolist() == [0, round(700_000 * here / there)]
 
 
 def test_a_product_with_a_time_of_its_own_keeps_it() -> None:

@@ -26,7 +26,7 @@ from simulator.graph.graph import Attrs, Graph
 _NORMALISATIONS = frozenset(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"))
 _ADDITIONS = frozenset(("Add", "AddV2"))
 # The op of a joined kernel, and the op from which on it stands for the nodes of the graph.
-_CONTRACTION = re.compile(r"_?(?:Fused)?((?:Batch)?MatMul|Conv[23]D|DepthwiseConv2dNative)")
+_CONTRACTION = re.compile(r"_?(?:Fused)?((?:Batch)?MatMul|Conv[23]D|DepthwiseConv2dNative)(?:V[23]|WithBias)?\Z")
 _SWISH, _SIGMOID = "Swish", "Sigmoid"
 _FARTHEST = 6  # nodes from the last one to its contraction; an approximated GELU has the most
 
