@@ -84,6 +84,8 @@ def clients(
                     effort=effort,
                     prepared=choices.apply(partial(prepare, program.graph, step, own, priced)),
                 )
+            elif choices.unknown:  # updates have the placement of a worker, and branches of their own
+                choices.apply(partial(prepare, program.graph, step, own, priced))
             pieces = partition(
                 program.graph,
                 placed[session],

@@ -109,6 +109,7 @@ LONG_FILES: dict[str, str] = {
     "simulator.execution.loops.predicates": "a predicate is found, requested, decided and read by Switches",
     "simulator.execution.loops.choices": "a scenario, the search over scenarios and its notes change together",
     "simulator.execution.loops.values": "both evaluators, before and after trips are known, follow the same ops",
+    "viz.command.ingredients": "graph, cluster and costs of a step, an instance or a training, each read once",
     "viz.command.request": "a field, its reading and its checks per option",
     "viz.command.options": "the options and their help, a table of texts",
     "viz.command.summary": "a line of text per function, for a step and for a training",

@@ -27,6 +27,7 @@ from simulator.training.programs.replicated import Replication
 from simulator.training.programs.setter import PsStrategy
 from simulator.training.training import WAITING
 from tests.strategies import BOOL, Rows, shape_attr, type_attr
+from tests.training.recognition.test_branches import branching
 from tests.viz.browsing import complaints, opened, settled
 from tests.viz.scenes import EXAMPLE, crashed, trained, training_graph
 from viz.agreement import notes
@@ -878,3 +879,14 @@ def test_a_training_feeds_what_a_step_feeds() -> None:
     )
     assert "dense/MatMul/fed:0" in fed.step.feeds
     assert not fed.step.runs[fed.graph.row("dense/MatMul")]
+
+
+def test_a_branch_that_updates_alone_take_can_be_chosen() -> None:
+    """The chief's program has the predicate, and the workers' step, which is shown, does not."""
+    how: dict[str, Any] = {"cluster": "ps=1,worker=2", "training": "sync", "steps": 2, "fetches": ["loss"]}
+    for full in (False, True):
+        found = viz.run(branching(), branches={"full/read": full}, **how).training
+        assert found is not None
+        assert len(found.training.update_ns) >= 2
+    with pytest.raises(SimvizError, match="no predicate 'empty'"):
+        viz.run(branching(), branches={"empty": True}, **how)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from simulator.costs.measurements.reading import read_measurement
 from simulator.costs.profile import Profile, read_profile, with_messages
 from simulator.costs.table import CostTable
 from simulator.errors import OracleError, SimvizError
+from simulator.execution.loops import SharedChoices
 from simulator.execution.preparing import Prepared, prepare
 from simulator.graph.captured import fed_shapes, own_variables
 from simulator.graph.graph import Graph
@@ -221,9 +223,11 @@ def _of_training(
     first = programs[0]
     step = choose_step(first.graph, feeds=first.feeds, fetches=first.fetches)
     training = Programs(graph, programs, costs, made)
-    if wanted.trains:
-        request = replace(request, simulation=request.simulation.for_sessions(len(programs)))
-    return _inputs(request, source, first.graph, step, connected(cluster, first.task), costs[0], training)
+    given = request.simulation.for_sessions(len(programs)) if wanted.trains else request.simulation
+    ours = partial(_inputs, source=source, graph=first.graph, step=step, cluster=connected(cluster, first.task))
+    return SharedChoices(given).apply(
+        lambda *, options: ours(replace(request, simulation=options), costs=costs[0], training=training)
+    )
 
 
 def _graph(request: Request, graph: Graph, say: Say) -> tuple[Graph, ObservedStep | None, str | None]:

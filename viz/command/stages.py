@@ -6,13 +6,16 @@ the costs and the cluster once where they share them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from simulator.aside import aside
 from simulator.assignment import Assignment
 from simulator.cluster.device_strings import without_devices
 from simulator.comparison.placement_log import Logged
 from simulator.errors import GraphError, InfeasibleError, SimvizError, UnsupportedError
+from simulator.execution.loops import SharedChoices
 from simulator.execution.memory import out_of_memory
 from simulator.execution.trace import Trace
 from simulator.limits import raised
@@ -31,6 +34,8 @@ from viz.difference.trainings import names
 from viz.hints import HELD, Pinned, affordable, input_notes, pinned
 from viz.pipelined import Pipelined
 from viz.scene import Scene, Trained
+
+Made = TypeVar("Made")
 
 
 def run(request: Request, say: Say = silent) -> Scene:
@@ -125,8 +130,12 @@ def _run(request: Request, say: Say, given: Ingredients, log: Logged | None = No
     request = request.having(given.observed)
     given, rounds = refined_inputs(request, given, say) if request.refine else (given, None)
     assignment = placed(request, given, say) if rounds is None else rounds.best.assignment
-    least = aside(lambda: bounded(request, given, assignment, compiled=assignment.search is not None))
-    partitions, trace, received = simulated(request, given, assignment, say)
+    least = aside(
+        lambda: _of_own(
+            request, given, lambda own: bounded(own, given, assignment, compiled=assignment.search is not None)
+        )
+    )
+    partitions, trace, received = _of_own(request, given, lambda own: simulated(own, given, assignment, say))
     graph, step, cluster = given.graph, given.step, given.cluster
     strings = given.training is None and given.instance is None
     held = None if not strings else pinned(graph, step, cluster, assignment, partitions, trace)
@@ -151,6 +160,13 @@ def _run(request: Request, say: Say, given: Ingredients, log: Logged | None = No
         notes=_notes(request, given, partitions, trace),
     )
     return _checked(request, scene, log, say)
+
+
+def _of_own(request: Request, given: Ingredients, make: Callable[[Request], Made]) -> Made:
+    """Make it of the step that is shown. In a training the trips and branches that this lacks are of other steps."""
+    if given.training is None or not request.trains:
+        return make(request)
+    return SharedChoices(request.simulation).apply(lambda *, options: make(replace(request, simulation=options)))
 
 
 def _checked(request: Request, scene: Scene, log: Logged | None, say: Say) -> Scene:
