@@ -27,6 +27,7 @@ from placement.search.flow import Network
 from simulator.columns import Flags, alike, by_key, positions
 
 _SHARES = (1.0, 0.25)  # of the time of a transfer
+_GROUPS = 200_000  # in larger steps few starts are judged, and the arcs take memory
 _MOST = 2**40  # ns that no cut pays
 _LOOKS = 300  # times that a cut may look at each arc: those of real steps take up to 22, a chain of n ops may take n
 
@@ -59,10 +60,10 @@ def placed(decisions: Decisions, base: Ground, order: Vector, stretch: Vector, b
 def for_cpus(decisions: Decisions) -> Iterator[Flags]:
     """[M] the groups that CPUs should run, for each share of the time of transfers; different ones, and some at all.
 
-    Where there are CPUs alone there are none.
+    Where there are CPUs alone there are none, nor in very large steps.
     """
     problem, busy = decisions.problem, np.flatnonzero(~np.array(decisions.problem.cpu))
-    if not len(decisions.free) or not len(busy):
+    if not 0 < len(decisions.free) <= _GROUPS or not len(busy):
         return
     home, seen = np.array(problem.home)[busy], set[bytes]()
     device_ns, cpu_ns = _times(decisions, busy), _times(decisions, home)
