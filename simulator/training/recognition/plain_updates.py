@@ -17,7 +17,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from simulator.columns import Flags
-from simulator.graph.dataflow import depending_on, source_of, sources_of, values_in
+from simulator.graph.dataflow import depending_on, readers, source_of, sources_of, values_in
 from simulator.graph.dtypes import base
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, MERGES, SWITCHES, VARIABLES
@@ -122,13 +122,23 @@ def plain_updates(graph: Graph, runs: Sequence[int], *, alone: bool = True) -> t
 
 
 def mixing(graph: Graph) -> list[int]:
-    """The nodes that hand on at once what was made from several variables, such as sums of gradients."""
+    """The nodes that hand on at once what was made from several variables, and lead to updates, such as gradients.
+
+    What loops hand on leads to none by ops that work element by element.
+    """
+    given = [row for row, op in enumerate(graph.ops) if op == "IdentityN" and _leads_to_updates(graph, row)]
     live, found = on_examples(graph), []
-    for row in [row for row, op in enumerate(graph.ops) if op == "IdentityN"]:
+    for row in given:
         reads = [frozenset(_walk(graph, [edge], live).reads) for edge in values_in(graph, row)]
         if len(set(reads)) > 1:
             found.append(row)
     return found
+
+
+def _leads_to_updates(graph: Graph, row: int) -> bool:
+    handing = _BY_ELEMENT | SWITCHES
+    reached = closure(readers(graph, row), lambda at: readers(graph, at) if graph.ops[at] in handing else ())
+    return any(graph.ops[at] in _WRITES for at in reached)
 
 
 def adds_a_constant(graph: Graph, row: int) -> bool:

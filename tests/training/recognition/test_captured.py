@@ -286,6 +286,23 @@ def test_what_hands_on_all_gradients_at_once_hands_on_each_by_itself() -> None:
     assert on["all/1"] == on["v/g"] == "/job:worker/task:0"
 
 
+def test_what_a_loop_hands_on_at_once_stays_one_op() -> None:
+    """Loops of TensorFlow 2 hand on their variables, too; each value had an op of its own in every iteration."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 4), _output_shapes=shapes_attr((4, 4)))
+    for name in ("w", "v"):
+        made.add(name, "Placeholder", dtype=type_attr(RESOURCE), shape=shape_attr())
+        read(made, f"{name}/read", name, shape=(4, 4))
+    shapes = shapes_attr((4, 4), (4, 4), (4, 4))
+    made.add("loop", "IdentityN", ["x", "w/read", "v/read"], T=types_attr(1, 1, 1), _output_shapes=shapes)
+    for port, name in enumerate(("w", "v"), 1):
+        made.add(f"{name}/g", "MatMul", ["loop", f"loop:{port}"], T=type_attr(), _output_shapes=shapes_attr((4, 4)))
+        assign(made, f"{name}/update", "Sub", name, f"{name}/g")
+    made.add("train", "NoOp", ["^w/update", "^v/update"])
+    graph = with_variables(made.built())
+    assert graph.inputs_of(graph.row("w/g")) == ("loop", "loop:1")
+
+
 def test_what_an_update_computes_without_examples_and_averages_of_weights_are_beside_them() -> None:
     """LAMB's norms and Keras's averages of weights were on the worker, so both came there, and an average went back."""
     made, sized = Rows(), {"T": type_attr(), "_output_shapes": shapes_attr((4, 4))}
