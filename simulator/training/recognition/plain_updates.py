@@ -10,9 +10,11 @@ No such op reads a slot, nor a moving average while it is kept.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from itertools import chain
 
 import numpy as np
 
@@ -66,6 +68,50 @@ class _Walk:
     indices: set[int] = field(default_factory=set)  # edges that number the rows of sums by row
 
 
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """The written variables whose new values depend on the value of each, as bits: there are many of many."""
+
+    order: tuple[int, ...]  # of the bits; the first, -1, is a result
+    bits: Mapping[int, int]
+
+    def has_result(self, variable: int) -> bool:
+        return bool(self.bits[variable] & 1)
+
+    def of(self, variable: int) -> list[int]:
+        """The variables that a variable reaches."""
+        return [self.order[place] for place in _places(self.bits[variable]) if place]
+
+    def sources(self, variable: int) -> set[int]:
+        """The other variables that reach a variable."""
+        bit = 1 << self.order.index(variable)
+        return {one for one, reached in self.bits.items() if reached & bit} - {variable}
+
+    def served(self, variables: Collection[int], trained: Collection[int]) -> dict[int, list[int]]:
+        """The trained variables that each reaches by itself or by way of others, such as slots.
+
+        Where there are several, some of them are enough.
+        """
+        kept = set(trained)
+        ends = sum(1 << place for place, one in enumerate(self.order) if one in kept)
+        found = {}
+        for place, variable in enumerate(self.order):
+            if variable in variables:
+                goal, seen = ends & ~(1 << place), self.bits[variable]
+                pending = seen & ~ends & ~1
+                while pending and (seen & goal).bit_count() < 2:
+                    last = pending.bit_length() - 1
+                    new = self.bits[self.order[last]] & ~seen
+                    seen, pending = seen | new, (pending | new & ~ends & ~1) & ~(1 << last)
+                found[variable] = [self.order[at] for at in _places(seen & goal)]
+        return found
+
+
+def _places(bits: int) -> list[int]:
+    """The places of the ones, ascending."""
+    return [place for place, digit in enumerate(reversed(f"{bits:b}")) if digit == "1"]
+
+
 def plain_updates(graph: Graph, runs: Sequence[int], *, alone: bool = True) -> tuple[PlainUpdate, ...]:
     """The updates of plain ops among the nodes that run, in order of their variables.
 
@@ -80,24 +126,24 @@ def plain_updates(graph: Graph, runs: Sequence[int], *, alone: bool = True) -> t
     inside = set().union(*(walk.nodes for walk in walks.values())).union(walks)
     reached = _reached(graph, writes, live)
     used = [variable for variable in writes if _is_used(graph, variable, inside, live)]
-    with_result = [variable for variable in used if -1 in reached[variable]]
+    with_result = [variable for variable in used if reached.has_result(variable)]
     # a slot of products, such as Muon's, changes what others reach results by, and no result
-    used = [one for one in used if one in with_result or not _served(one, with_result, reached)]
+    served = reached.served(set(used).difference(with_result), with_result)
+    used = [one for one in used if not served.get(one)]
     trained = used or (list(writes) if alone else [])
     resets = [row for row in runs if graph.ops[row] in ASSIGNS and row not in walks and not live[row]]
-    own = {one: to for one, to in reached.items() if len(_served(one, trained, reached)) == 1}
-    reads = {
-        row: walk.reads.union(one for one in own if _written(graph, row) in own[one]) for row, walk in walks.items()
-    }
+    by: dict[int, list[int]] = {}  # variable -> those that serve one trained variable alone, and reach it
+    for slot, served_ones in reached.served(writes, trained).items():
+        for other in reached.of(slot) if len(served_ones) == 1 else ():
+            by.setdefault(other, []).append(slot)
+    reads = {row: walks[row].reads.union(by.get(variable, ())) for variable, rows in writes.items() for row in rows}
     behind = {variable: _behind(variable, writes, reads, used) for variable in trained}
     for average in [one for one in writes if one not in used and not live[writes[one]].any()]:
-        sources = {one for one in writes if average in reached[one]} - {average}
+        sources = reached.sources(average)
         if len(sources) == 1 and sources <= behind.keys():
             behind[sources.pop()].add(average)
-    slots = {
-        variable: group - set().union(*(behind[one] for one in trained if one != variable))
-        for variable, group in behind.items()
-    }
+    times = Counter(one for group in behind.values() for one in group)
+    slots = {variable: {one for one in group if times[one] == 1} for variable, group in behind.items()}
     of_model = depending_on(graph, trained) & ~depending_on(graph, set().union(*slots.values()))
     still = depending_on(graph, writes) & ~live
     rows = {
@@ -243,9 +289,9 @@ def _is_used(graph: Graph, variable: int, inside: Collection[int], live: Flags) 
     return False
 
 
-def _reached(graph: Graph, writes: Mapping[int, list[int]], live: Flags) -> dict[int, set[int]]:
-    """The written variables whose new values depend on the value of each; -1 is any other result, such as a loss."""
-    bit = {variable: 1 << place for place, variable in enumerate((*writes, -1))}
+def _reached(graph: Graph, writes: Mapping[int, list[int]], live: Flags) -> _Reached:
+    """The written variables that each one reaches; a result is any other value, such as a loss."""
+    bit = {variable: 1 << place for place, variable in enumerate((-1, *writes))}
     given = {_value(graph, row): bit[variable] for variable, rows in writes.items() for row in rows}
     reader, carries = graph.edge_dst.tolist(), (graph.edge_tensor >= 0).tolist()
     for row, op in enumerate(graph.ops):
@@ -263,7 +309,7 @@ def _reached(graph: Graph, writes: Mapping[int, list[int]], live: Flags) -> dict
                 mask |= found[reader[edge]] | given.get(edge, 0)
             again |= mask != found[row] and graph.ops[row] in MERGES
             found[row] = mask
-    return {variable: {one for one in bit if found[variable] & bit[one]} for variable in writes}
+    return _Reached(tuple(bit), {variable: found[variable] for variable in writes})
 
 
 def _is_result(graph: Graph, row: int) -> bool:
@@ -273,12 +319,6 @@ def _is_result(graph: Graph, row: int) -> bool:
         graph.ops[row] == "Identity" and graph.edge_tensor[last - 1] >= 0
     )  # a function's results wait for its updates
     return first < graph.tensor_ptr[row + 1] and base(int(graph.tensor_dtype[first])) in _REAL and not left
-
-
-def _served(variable: int, trained: Collection[int], reached: Mapping[int, set[int]]) -> set[int]:
-    """The trained variables that a variable reaches by itself or by way of others, such as slots."""
-    onward = closure(reached[variable], lambda at: reached[at] if at >= 0 and at not in trained else ())
-    return onward.intersection(trained) - {variable}
 
 
 def _behind(
@@ -421,14 +461,17 @@ def _together(
         tensors = [int(graph.edge_tensor[edge]) for edge in values_in(graph, row)]
         before = [{cut[at]} if at in cut else of.get(int(graph.tensor_node[at]), set()) for at in tensors]
         of[row] = set().union(*before)
-    found = {}
-    ends = [edge for edges in into.values() for edge in edges] + [
-        edge for row in inside for edge in graph.in_edges(row)
-    ]
+    found, alone, ends = {}, dict[int, list[int]](), dict[int, set[int]]()
+    for row in inside:
+        if len(of[row]) == 1:
+            (variable,) = of[row]
+            alone.setdefault(variable, []).append(row)
+    for edge in (*chain(*into.values()), *chain(*map(graph.in_edges, inside))):
+        ends.setdefault(int(graph.edge_tensor[edge]), set()).add(edge)
     for tensor, variable in cut.items():
         near = _walk(graph, into[variable], live, tensor).nodes
-        nodes = near.union(rows[variable], (row for row in inside if of[row] == {variable}))
-        values = tuple(sorted({edge for edge in ends if graph.edge_tensor[edge] == tensor}))
+        nodes = near.union(rows[variable], alone.get(variable, ()))
+        values = tuple(sorted(ends.get(tensor, ())))
         found[variable] = [PlainUpdate(variable, values, (), apart[variable][0].slots, tuple(sorted(nodes)))]
     return found
 

@@ -12,7 +12,7 @@ from simulator.training.programs.replicated import replicate
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
 from simulator.training.recognition.plain_updates import plain_updates
-from simulator.training.recognition.variables import variable_shape
+from simulator.training.recognition.variables import variable_of, variable_shape
 from simulator.training.regimes import read_regime
 from tests.strategies import Rows, shape_attr, shapes_attr, type_attr, typed, types_attr
 
@@ -387,3 +387,33 @@ def test_rows_that_a_momentum_makes_dense_are_the_gradient() -> None:
     (update,) = plain_updates(graph := with_variables(made.built()), range(len(graph)))
     assert [graph.names[graph.edge_src[edge]] for edge in update.values] == ["scaled"]
     assert [graph.names[graph.edge_src[edge]] for edge in update.indices] == ["ids"]
+
+
+def test_the_work_of_recognition_grows_with_the_variables_and_not_with_their_square(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Parts of EfficientNet, with 1613 variables, took 20 s to find, and now take 2 s."""
+
+    def looked_up(layers: int) -> int:
+        made, asked = Rows(), list[int]()
+        made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 4), _output_shapes=shapes_attr((4, 4)))
+        for at in range(layers):
+            for name in (f"w{at}", f"m{at}"):
+                made.add(name, "Placeholder", dtype=type_attr(RESOURCE), shape=shape_attr())
+                read(made, f"{name}/read", name, shape=(4, 4))
+            made.add(f"g{at}", "MatMul", ["x", f"w{at}/read"], T=type_attr(), _output_shapes=shapes_attr((4, 4)))
+            assign(made, f"m{at}/update", "Add", f"m{at}", f"g{at}")
+            read(made, f"m{at}/now", f"m{at}", f"^m{at}/update", shape=(4, 4))
+            assign(made, f"w{at}/update", "Sub", f"w{at}", f"m{at}/now")
+        graph = with_variables(made.built())
+
+        def counted(graph: Graph, row: int) -> int | None:
+            asked.append(row)
+            return variable_of(graph, row)
+
+        with monkeypatch.context() as patched:
+            patched.setattr("simulator.training.recognition.plain_updates.variable_of", counted)
+            assert len(plain_updates(graph, range(len(graph)))) == layers
+        return len(asked)
+
+    assert looked_up(16) <= 2 * looked_up(8)
