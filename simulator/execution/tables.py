@@ -239,7 +239,9 @@ def of_partitions(
     posted = np.flatnonzero(is_recv & waits)
     posting = np.full(len(graph), -1)  # by graph row
     posting[posted] = np.arange(len(node), len(node) + len(posted))
-    edge = ids(np.flatnonzero(~is_send[graph.edge_src]))
+    taken_by = np.full(len(graph), -1)  # a Send may be waited for by others, too, where Recvs are delayed
+    taken_by[partitions.send] = partitions.recv
+    edge = ids(np.flatnonzero(taken_by[graph.edge_src] != graph.edge_dst))
     inside = graph_edges(graph, ops, edge, host=False)
     moved = posting[graph.edge_dst[edge]]
     inside = replace(inside, target=ids(np.where(moved >= 0, moved, inside.target)))

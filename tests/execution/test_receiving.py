@@ -26,6 +26,7 @@ from simulator.partitioning.laws import partition_laws
 from simulator.partitioning.levels import FLAVOURS
 from simulator.partitioning.partitions import Partitions, with_waits
 from tests.execution.cases import apart, assigned, costs, dags, steps, whole, worlds
+from tests.execution.test_engine import story
 from tests.partitioning.cases import random_graph
 from tests.strategies import BOOL, Rows, graphs, shapes_attr, type_attr, typed
 
@@ -239,6 +240,20 @@ def test_late_recvs_are_lawful_never_slower_and_never_higher(data: st.DataObject
     cut, late = pieces.graph, found.partitions.graph
     changed = [row for row in range(len(cut)) if cut.inputs_of(row) != late.inputs_of(row)]
     assert changed == sorted(pieces.recv[found.delayed].tolist())
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_a_recv_may_wait_for_a_send(engine: str) -> None:
+    """TensorFlow's rule lets the Recv of `k`, read after a long way round, wait for the Send of `r` to go that way."""
+    hops = [f"Neg a{at - 1}" if at else "Neg r" for at in range(60)]
+    way = [f"a{at} = {made}" for at, made in enumerate(hops)]
+    graph, on = story("x = Const", "r = Neg x", *way, "k = Const", "s = AddN a59 k").built(), apart(2)
+    rows = [int(name not in ("x", "r", "s")) for name in graph.names]
+    placed = assigned(on, rows)
+    pieces = partition(graph, placed, on, legal=False, step=whole(graph), flavour="master", recv_scheduling=True)
+    trace = simulate(pieces, on, costs(graph, on, 10), SimulationOptions(engine=engine))
+    assert check_trace(trace, pieces, on) == []
+    assert min(trace.stages.asked_ns) == 10
 
 
 @settings(deadline=None, max_examples=40)
