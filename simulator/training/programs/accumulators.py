@@ -11,7 +11,7 @@ that all workers share them. Other names stand under a prefix of their own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from simulator.cluster.devicespec import parse
@@ -32,6 +32,7 @@ from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.messages import AttrValue, TensorShapeProto
 from simulator.graph.step import Step, choose_step
+from simulator.graph.traversal import closure
 from simulator.training.programs.edits import TensorOps, dtype_of, output_on, redirect, shape_on, unused_prefix
 from simulator.training.programs.program import Program, updates_of
 from simulator.training.programs.tasks import in_graph_text, of_task
@@ -105,11 +106,15 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
     steps.assign("local_step/start", local, steps.read("local_step/global", worker))
     start = home_ops.cast("start/cast", steps.read("start", home_ops), INT64, ())
     pushed = []
+    colocated: dict[str, list[int]] = {}  # with a name, nodes of the update
+    for row in parted.after:
+        for name in colocated_with(graph.attrs[row]):
+            colocated.setdefault(name, []).append(row)
     for row, (gradient, where) in enumerate(zip(found.gradients, places, strict=True)):
         again = [one.variable for one in found.gradients[:row]].count(gradient.variable)
         at = replace(home_ops, device=where, dtype=dtype_of(graph, gradient.values[0]))
         pushed.append(_accumulate(at, gradient, again, regime.aggregate or 1, (now, start)))
-        for reader in _beside(graph, gradient, parted.after):
+        for reader in _beside(graph, gradient, colocated):
             editor.devices[reader] = where
             editor.attrs[reader] = {**graph.attrs[reader], COLOCATION: colocation([graph.names[gradient.variable]])}
 
@@ -141,18 +146,13 @@ def _place(graph: Graph, variable: int, program: Program, *, alone: bool) -> str
     return str(spec if spec.type in (None, "CPU") else spec.without_device())
 
 
-def _beside(graph: Graph, gradient: Gradient, update: Sequence[int]) -> list[int]:
+def _beside(graph: Graph, gradient: Gradient, colocated: Mapping[str, Sequence[int]]) -> set[int]:
     """The nodes of an update that stand beside what computes the gradient, such as the Switches of a branch.
 
     The chief takes the gradient where the variable is, so they come there.
     """
-    group = {graph.names[graph.edge_src[edge]] for edge in (*gradient.values, *gradient.indices)}
-    found: list[int] = []
-    for row in update:  # a branch's nodes come after its Switches
-        if not group.isdisjoint(colocated_with(graph.attrs[row])):
-            group.add(graph.names[row])
-            found.append(row)
-    return found
+    group = [int(graph.edge_src[edge]) for edge in (*gradient.values, *gradient.indices)]
+    return closure(group, lambda row: colocated.get(graph.names[row], ())).difference(group)
 
 
 def _moved(graph: Graph, update: Sequence[int], program: Program) -> frozenset[int]:
