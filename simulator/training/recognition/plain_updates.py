@@ -396,7 +396,8 @@ def _through_any(graph: Graph, variable: int, edges: Sequence[int], live: Flags,
     """The walk back from all the edges, through any ops, to the last tensor of the variable's shape that is `of_model`.
 
     Ops are left in reverse order. All that examples bring to the edges comes through a tensor if, when its op is next,
-    no other tensor is open: what lies on these ways comes either before the tensor or after it.
+    no other tensor is open: what lies on these ways comes either before the tensor or after it. Behind a loop there is
+    none.
     """
     shape = variable_shape(graph, variable)
     place = np.empty(len(graph), np.int64)
@@ -421,6 +422,8 @@ def _through_any(graph: Graph, variable: int, edges: Sequence[int], live: Flags,
         walk.nodes.add(row)
         first, last = int(graph.in_ptr[row]), int(graph.in_ptr[row + 1])
         for edge in range(first, first + 1 if graph.ops[row] in SWITCHES else last):
+            if graph.edge_back[edge]:
+                return None  # a loop would be gone round for ever
             enter(edge)
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import pytest
 
 from simulator import choose_step, load_cluster
@@ -14,10 +15,10 @@ from simulator.graph.graph import Graph
 from simulator.training.programs.replicated import replicate
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
-from simulator.training.recognition.plain_updates import plain_updates
+from simulator.training.recognition.plain_updates import _through_any, plain_updates
 from simulator.training.recognition.variables import variable_shape
 from simulator.training.regimes import read_regime
-from tests.strategies import Rows, shape_attr, shapes_attr, type_attr, typed, types_attr
+from tests.strategies import Rows, loop, shape_attr, shapes_attr, type_attr, typed, types_attr
 
 RESOURCE, INT64, STRING = 20, 9, 7
 
@@ -428,3 +429,13 @@ def test_the_work_of_recognition_grows_with_the_variables_and_not_with_their_squ
         return len(asked)
 
     assert times(16) <= 2.5 * times(8)
+
+
+def test_a_walk_back_through_any_ops_ends_at_a_loop() -> None:
+    made = Rows()
+    made.add("v", "VariableV2", **typed("VariableV2", (4,)))
+    made.add("x", "Placeholder", **typed("Placeholder", (4,)))
+    made.add("w", "Neg", [loop(made, start="x")], **typed("Neg", (4,)))
+    graph = made.built()
+    edge, live = int(graph.in_ptr[graph.index["w"]]), np.ones(len(graph), bool)
+    assert _through_any(graph, graph.index["v"], [edge], live, ~live) is None
