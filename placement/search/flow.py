@@ -23,7 +23,6 @@ class Network(NamedTuple):
     level: Ints  # [N] the result: -1 on the side of the sink
     current: Ints  # [N] working memory: arc of each node that is tried next
     queue: Ints  # [N] working memory: nodes, or arcs of a way
-    flow: Ints  # [1] the result: the capacity of the cut
     looks: Ints  # [1] the result: at how many arcs it looked
 
 
@@ -34,12 +33,11 @@ def cut(network: Network, most: int) -> None:
     """
     count = len(network.level)
     source, sink = count - 2, count - 1
-    network.flow[0] = 0
     network.looks[0] = 0
     while _ranked(network, source, sink) and network.looks[0] <= most:
         for node in range(count):
             network.current[node] = network.first[node]
-        network.flow[0] += _filled(network, source, sink, most)
+        _fill(network, source, sink, most)
 
 
 def _ranked(network: Network, source: int, sink: int) -> bool:
@@ -62,16 +60,15 @@ def _ranked(network: Network, source: int, sink: int) -> bool:
     return bool(level[sink] >= 0)
 
 
-def _filled(network: Network, source: int, sink: int, most: int) -> int:
-    """Fill all shortest ways from source to sink: how much more flows."""
+def _fill(network: Network, source: int, sink: int, most: int) -> None:
+    """Fill all shortest ways from source to sink."""
     level, current, left, head, way = network.level, network.current, network.left, network.head, network.queue
-    node, steps, total = source, 0, 0
+    node, steps = source, 0
     while network.looks[0] <= most:
         if node == sink:
             room = left[way[0]]
             for at in range(1, steps):
                 room = min(room, left[way[at]])
-            total += room
             network.looks[0] += 2 * steps
             full = 0
             for at in range(steps - 1, -1, -1):
@@ -96,4 +93,3 @@ def _filled(network: Network, source: int, sink: int, most: int) -> int:
             level[node] = -1  # it leads nowhere
             steps -= 1
             node = head[network.reverse[way[steps]]]
-    return total

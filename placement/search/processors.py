@@ -149,7 +149,6 @@ def least_cut(tail: Vector, head: Vector, forth: Vector, back: Vector, nodes: in
         level=np.zeros(nodes, np.int64),
         current=np.zeros(nodes, np.int64),
         queue=np.zeros(nodes, np.int64),
-        flow=np.zeros(1, np.int64),
         looks=np.zeros(1, np.int64),
     )
     cut(network, _LOOKS * (len(network.head) + nodes))

@@ -315,9 +315,8 @@ def _reached(graph: Graph, writes: Mapping[int, list[int]], live: Flags) -> _Rea
 def _is_result(graph: Graph, row: int) -> bool:
     """Tell whether a node without readers hands out real numbers, as a loss, and is no Identity that was left over."""
     first, last = int(graph.tensor_ptr[row]), int(graph.in_ptr[row + 1])
-    left = (
-        graph.ops[row] == "Identity" and graph.edge_tensor[last - 1] >= 0
-    )  # a function's results wait for its updates
+    # a function's results wait for its updates
+    left = graph.ops[row] == "Identity" and graph.edge_tensor[last - 1] >= 0
     return first < graph.tensor_ptr[row + 1] and base(int(graph.tensor_dtype[first])) in _REAL and not left
 
 
