@@ -77,19 +77,10 @@ def with_measured(
     """
     given = [measurement] if isinstance(measurement, MeasuredTimes) else list(measurement)
     rows_of = _Names(graph)
-    named: _Times = {}
-    of_models: _Times = {}
+    named, of_models = _Times(), _Times()
     uses = [_gather(one, rows_of, costs, cluster, described or cluster, named, of_models) for one in given]
     times = of_models | named
-    timed = {node for node, _ in times}
-    joined = [
-        (node, column, last)
-        for (last, op), places in (kernel for one in uses for kernel in one.kernels.items())
-        for node in joined_into(graph, last, op, timed)
-        for column in sorted(places)
-    ]
-    times |= {(node, column): [0] for node, column, _ in joined}
-    inside = {node: last for node, _, last in joined}
+    inside = _join(times, uses, graph)
     for one in uses if described is None else ():
         _check_used(one, graph, cluster)
     run_ns, source = costs.run_ns.copy(), costs.source.copy()
@@ -116,6 +107,20 @@ def with_measured(
     return replace(costs, run_ns=run_ns, source=ids(source), notes=said, errors=errors, within=within)
 
 
+def _join(times: _Times, uses: Sequence[_FileUse], graph: Graph) -> dict[int, int]:
+    """Add no time for the nodes that ran within another's kernel, on its kinds; return them, each with that other."""
+    timed: dict[int, set[int]] = {}  # column -> nodes with times of their own
+    for node, column in times:
+        timed.setdefault(column, set()).add(node)
+    inside: dict[int, int] = {}
+    for (last, op), columns in (kernel for one in uses for kernel in one.kernels.items()):
+        for column in columns:
+            for node in joined_into(graph, last, op, timed[column]):
+                times[node, column] = [0]
+                inside[node] = last
+    return inside
+
+
 class _Names:
     """Nodes by the names that a measurement may give them."""
 
@@ -127,8 +132,7 @@ class _Names:
 
     def rows(self, sample: Sample) -> list[int]:
         """The nodes of a sample's name; where the sample lacks the op, only if the name fits one node."""
-        row = self.graph.index.get(sample.node)
-        if row is not None:
+        if (row := self.graph.index.get(sample.node)) is not None:
             return [row]
         found = self.bare.get(_NUMBER.sub("", sample.node), [])
         if sample.op:
@@ -189,10 +193,8 @@ def _check_used(file: _FileUse, graph: Graph, cluster: Cluster) -> None:
             "that type, so nothing of it is used; give a cluster that has one, or measure on what it has."
         )
     names = sorted(file.names)
-    measured = (
-        f"measured {some([repr(name) for name in names], _SHOWN)}" if names else "has the session's own names only"
-    )
-    known = some([repr(name) for name in graph.names], _SHOWN)
+    measured = f"measured {some([*map(repr, names)], _SHOWN)}" if names else "has the session's own names only"
+    known = some([*map(repr, graph.names)], _SHOWN)
     hint = next((hint for name in names[:_SHOWN] if (hint := near(name, graph.names))), "")
     raise ClusterError(
         f"{file.source} {measured}, and none of that is a node of {graph.source}, which has {known}, so nothing of it "
@@ -237,12 +239,11 @@ def _kinds(sample: Sample, measurement: MeasuredTimes, described: Cluster) -> se
     types = {device.kind: device.type for device in described.devices}
     named = _TYPE.search(sample.where)
     wanted = named[1].upper() if named else sample.where.upper()
-    row = described.index.get(sample.where)
     if sample.where == ANYWHERE:
         return set(types)
     if sample.where in types:
         return {sample.where}
-    if row is not None:
+    if (row := described.index.get(sample.where)) is not None:
         return {described.devices[row].kind}
     if any(model_of(kind) == sample.where for kind in types):
         return set()
@@ -258,8 +259,7 @@ def _kinds(sample: Sample, measurement: MeasuredTimes, described: Cluster) -> se
 
 def _median(times: list[Nanos]) -> Nanos:
     ordered = sorted(times)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else -(-(ordered[middle - 1] + ordered[middle]) // 2)
+    return -(-(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) // 2)
 
 
 def _notes(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
 from simulator.costs.estimate import estimate
@@ -68,21 +69,29 @@ def for_other_batch(
     """The costs with times that were measured on `measured` brought to the shapes of `graph`, another batch of it.
 
     A time changes as the estimate of its node does, or of the node of which it is a copy. Of several nodes in one
-    kernel that with the most arithmetic decides. `profile` is that of the estimate. An op that only one of the two
-    graphs has keeps its time.
+    kernel that with the most arithmetic decides, for the kernel's copies, too. `profile` is that of the estimate. An op
+    that only one of the two graphs has keeps its time.
     """
     inside: dict[int, list[int]] = {}
     for row, last in enumerate(() if costs.within is None else costs.within.tolist()):
         inside.setdefault(last, []).append(row)
     here, there = (estimate(one, cluster, profile).run_ns for one in (graph, measured))
+
+    def original(row: int) -> str:
+        return graph.copies.get(graph.names[row], graph.names[row])
+
+    def change(row: int) -> npt.NDArray[np.float64]:
+        """[K] by which the estimate changes."""
+        if (at := measured.index.get(original(row))) is None:
+            return np.ones(len(costs.kinds))
+        return np.where((there[at] > 0) & (here[row] >= 0), here[row] / np.maximum(there[at], 1), 1.0)
+
     run_ns = costs.run_ns.copy()
     for row in np.flatnonzero(costs.source == MEASURED).tolist():
-        most = max((row, *inside.get(row, ())), key=lambda one: int(costs.flops[one]))
-        name = graph.names[most]
-        at = measured.index.get(graph.copies.get(name, name))
-        if at is None:
-            continue
-        part = np.where((there[at] > 0) & (here[most] >= 0), here[most] / np.maximum(there[at], 1), 1.0)
+        part = change(row)
+        if joined := inside.get(graph.index.get(original(row), row)):
+            most = max((row, *joined), key=lambda one: int(costs.flops[one]))
+            part = np.where(costs.run_ns[most] == 0, change(most), part)  # on other kinds it has its own time
         own = run_ns[row] != here[row]  # another kind of device may have kept its estimate
         run_ns[row] = np.where(own & (run_ns[row] >= 0), np.rint(run_ns[row] * part), run_ns[row])
     run_ns.setflags(write=False)

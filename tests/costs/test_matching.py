@@ -13,8 +13,10 @@ from simulator.costs.measured import fitted, for_other_batch
 from simulator.costs.measurements.reading import from_step_stats, read_measurement
 from simulator.costs.table import MEASURED, STATIC, CostTable
 from simulator.errors import ClusterError
+from simulator.graph.editor import edited
 from simulator.graph.graph import Graph
 from simulator.graph.messages import GraphDef, RunMetadata, StepStats
+from simulator.training.programs.edits import copied
 from tests.strategies import Rows, typed
 
 CPU = Device("/job:localhost/replica:0/task:0/device:CPU:0", "CPU", "xeon", 2**34, 10**12, 10**11, 1000)
@@ -262,25 +264,46 @@ def test_a_product_that_took_in_a_factor_and_a_swish_stand_for_what_is_before_th
     assert [given.names[row] for row in range(len(given)) if not costs.run_ns[row, 0]] == joined
 
 
-def test_a_joined_kernel_changes_with_the_batch_as_its_product_does() -> None:
-    """Not as its activation alone, which the caches keep until it is too large for them."""
+def dense(batch: int) -> Graph:
+    """relu(x @ w)"""
+    made = Rows()
+    made.add("x", "Placeholder", **typed("Placeholder", (batch, 512)))
+    made.add("w", "Placeholder", **typed("Placeholder", (512, 512)))
+    made.add("product", "MatMul", ["x", "w"], **typed("MatMul", (batch, 512)))
+    made.add("relu", "Relu", ["product"], **typed("Relu", (batch, 512)))
+    return made.built()
 
-    def dense(batch: int) -> Graph:
-        made = Rows()
-        made.add("x", "Placeholder", **typed("Placeholder", (batch, 512)))
-        made.add("w", "Placeholder", **typed("Placeholder", (512, 512)))
-        made.add("product", "MatMul", ["x", "w"], **typed("MatMul", (batch, 512)))
-        made.add("relu", "Relu", ["product"], **typed("Relu", (batch, 512)))
-        return made.built()
 
-    small, large = dense(8), dense(64)
-    message = stats((CPU.name, "relu", 0, 700_000))
+def joined_step(*others: tuple[str, str, int, int]) -> StepStats:
+    """A traced step of `dense`, joined on the CPU, and other ops."""
+    message = stats((CPU.name, "relu", 0, 700_000), *others)
     message.dev_stats[0].node_stats[0].timeline_label = "relu = _FusedMatMul(x, w)"
-    costs = with_measured(estimate(large, CLUSTER), from_step_stats(message), large, CLUSTER)
+    return message
+
+
+def test_a_joined_kernel_changes_with_the_batch_as_its_product_does() -> None:
+    """Not as its activation alone, which the caches keep until it is too large for them. So do its copies."""
+    small, large = dense(8), dense(64)
+    editor = edited(large, as_made=False)
     rows = [large.index["product"], large.index["relu"]]
-    here, there = (int(estimate(one, CLUSTER).run_ns[rows[0], 0]) for one in (large, small))
-    found = for_other_batch(costs, large, small, CLUSTER)
-    assert found.run_ns[rows, 0].tolist() == [0, round(700_000 * here / there)]
+    copied(editor, rows, "microbatch_1/", dict.fromkeys(rows, ""))
+    two = editor.built()
+    rows += [two.index[f"microbatch_1/{name}"] for name in ("product", "relu")]
+    costs = with_measured(estimate(two, CLUSTER), from_step_stats(joined_step()), two, CLUSTER)
+    here, there = (int(estimate(one, CLUSTER).run_ns[one.index["product"], 0]) for one in (large, small))
+    found = for_other_batch(costs, two, small, CLUSTER)
+    assert found.run_ns[rows, 0].tolist() == [0, round(700_000 * here / there)] * 2
+
+
+def test_a_product_is_joined_on_the_kinds_on_which_it_was() -> None:
+    """A time on a GPU once left the estimate on the CPU beside the joined kernel."""
+    small, large = dense(8), dense(64)
+    rows = [large.index["product"], large.index["relu"]]
+    message = joined_step((GPU.name, "product", 0, 90_000), (GPU.name, "relu", 0, 20_000))
+    costs = with_measured(estimate(large, CLUSTER), from_step_stats(message), large, CLUSTER)
+    assert costs.run_ns[rows].tolist() == [[0, 90_000], [700_000, 20_000]]
+    here, there = (int(estimate(one, CLUSTER).run_ns[one.index["relu"], 1]) for one in (large, small))
+    assert for_other_batch(costs, large, small, CLUSTER).run_ns[rows[1], 1] == round(20_000 * here / there)
 
 
 def test_a_product_with_a_time_of_its_own_keeps_it() -> None:
