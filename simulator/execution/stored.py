@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from simulator.graph.op_classes import STACK_POPS, STACK_PUSHES
+
 if TYPE_CHECKING:
     from simulator.execution.table_columns import Edges, Layout, Ops
     from simulator.graph.graph import Graph
 
-STACK_POPS, STACK_PUSHES = frozenset({"StackPop", "StackPopV2"}), frozenset({"StackPush", "StackPushV2"})
 LIST_POP, LIST_PUSH = "TensorListPopBack", "TensorListPushBack"
 
 # op -> the slots of the list, or of the flow of an array, and of the value that is added; -1: there is none

@@ -1,14 +1,16 @@
-"""Values along the edges of a graph; control edges carry none."""
+"""Values along the edges of a graph, and through stacks; control edges carry none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from simulator.columns import Flags, flags
 from simulator.graph.graph import Graph
-from simulator.graph.op_classes import SWITCHES
+from simulator.graph.op_classes import ENTERS, STACK_POPS, STACK_PUSHES, SWITCHES
+
+_HANDS_ON_HANDLES = ENTERS | {"Identity", "RefIdentity"}
 
 
 def values_in(graph: Graph, row: int) -> list[int]:
@@ -37,8 +39,31 @@ def readers(graph: Graph, row: int) -> list[int]:
     return [int(graph.edge_dst[edge]) for edge in values_out(graph, row)]
 
 
+def pushes_of(graph: Graph) -> Mapping[int, list[int]]:
+    """For each op that pops a value from a stack: the ops that push values to the same stack.
+
+    No edge leads from a push to a pop. Loops of version 1 hand values to their gradients so (control_flow_state.py).
+    """
+    by_stack: dict[int, list[int]] = {}
+    pops = []
+    for row, op in enumerate(graph.ops):
+        if op in STACK_PUSHES:
+            by_stack.setdefault(_stack(graph, row), []).append(row)
+        elif op in STACK_POPS:
+            pops.append(row)
+    return {row: by_stack.get(_stack(graph, row), []) for row in pops}
+
+
+def _stack(graph: Graph, row: int) -> int:
+    """The node that makes the stack of a push or a pop; its handle enters loops."""
+    row = source_of(graph, row)
+    while row >= 0 and graph.ops[row] in _HANDS_ON_HANDLES:
+        row = source_of(graph, row)
+    return row
+
+
 def depending_on(graph: Graph, rows: Iterable[int]) -> Flags:
-    """[N] the given nodes, and all whose values depend on theirs, through loops as well.
+    """[N] the given nodes, and all whose values depend on theirs, through loops and stacks as well.
 
     A Switch hands on its first input: its predicate says where that value goes, not what it is.
     """
@@ -47,12 +72,16 @@ def depending_on(graph: Graph, rows: Iterable[int]) -> Flags:
     carries = graph.edge_tensor >= 0
     carries[graph.in_ptr[switches] + 1] = False
     targets = np.where(carries, graph.edge_dst, -1)[graph.out_edge].tolist()
+    popped: dict[int, list[int]] = {}
+    for pop, pushes in pushes_of(graph).items():
+        for push in pushes:
+            popped.setdefault(push, []).append(pop)
     seen, pending = bytearray(len(graph)), list(rows)
     for row in pending:
         seen[row] = 1
     while pending:
         row = pending.pop()
-        for reader in targets[first[row] : first[row + 1]]:
+        for reader in (*targets[first[row] : first[row + 1]], *popped.get(row, ())):
             if reader >= 0 and not seen[reader]:
                 seen[reader] = 1
                 pending.append(reader)

@@ -30,6 +30,8 @@ WHILES = frozenset({"While", "StatelessWhile"})
 
 VARIABLES = frozenset({"Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"})
 
+STACK_POPS, STACK_PUSHES = frozenset({"StackPop", "StackPopV2"}), frozenset({"StackPush", "StackPushV2"})
+
 CONSTANTS = frozenset({"Const", "HostConst", "_EagerConst"})
 
 LOSSES = frozenset({"SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits"})

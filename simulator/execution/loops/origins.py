@@ -14,8 +14,8 @@ from itertools import islice
 from typing import TypeAlias
 
 from simulator.execution.loops.frames import Flow, Output
-from simulator.execution.stored import LIST_POP, LIST_PUSH, STACK_POPS, STACK_PUSHES
-from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from simulator.execution.stored import LIST_POP, LIST_PUSH
+from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, STACK_POPS, STACK_PUSHES, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
 
 LiveInputs: TypeAlias = "list[tuple[Output, int]]"  # inputs that are ever live, and the iterations in which they are

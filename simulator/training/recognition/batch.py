@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from simulator.graph.dataflow import values_in
+from simulator.graph.dataflow import pushes_of, values_in
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import LOSSES
 from simulator.graph.step import Step
 from simulator.graph.tensors import shape_of
+from simulator.shapes.sparse import sparse_placeholders
 from simulator.training.recognition.variables import variable_shape
 
 SUMS = frozenset(("AddN", "Add", "AddV2", "AccumulateNV2", "ConcatV2", "Pack"))  # or lie side by side to be summed
@@ -32,14 +33,22 @@ def batch_of(graph: Graph, step: Step, gradients: Sequence[tuple[int, int]]) -> 
 
     The batch is the first dimension that most fed tensors have; where none is fed, most outputs of pipelines; without
     these, the labels of losses that the graph makes or holds itself. Among equally frequent ones it is the dimension
-    that most fed tensors have anywhere: sequences may be fed by time first, then by example. It counts once for each of
-    the identical towers whose batches are joined only in sums or all-reduces.
+    that most fed tensors have anywhere: sequences may be fed by time first, then by example. A sparse tensor has
+    entries in place of rows; they count as examples where no dense tensor is fed. The batch counts once for each of the
+    identical towers whose batches are joined only in sums or all-reduces.
     `gradients` are pairs of a variable and an edge.
     """
     fed = _fed(graph, step)
     if fed:
-        size = _size(graph, fed)
-        batched = tuple(row for row, found in fed.items() if found == size or _is_open(graph, row))
+        sparse = sparse_placeholders(graph, graph.tensor_shape)
+        entries, of_sparse = {row for one in sparse for row in one[:2]}, {row for one in sparse for row in one}
+        dense = {row: found for row, found in fed.items() if row not in of_sparse}
+        of_entries = {row: found for row, found in fed.items() if row in entries}
+        size = _size(graph, dense or of_entries or fed)
+        batched = (
+            *(row for row, found in dense.items() if found == size or _is_open(graph, row)),
+            *of_entries,
+        )
         return batched, max(size, 0) * _towers(graph, {row: row for row in batched}, gradients)
     handed = _handed(graph, step) or _labels(graph, step)
     size = Counter(handed.values()).most_common(1)[0][0] if handed else 0
@@ -148,16 +157,19 @@ def _reached(graph: Graph, own: Mapping[int, int]) -> list[int] | None:
     """[N] the sources on whose values each node depends, a bit each; None: too many loops to say."""
     found = [0] * len(graph)
     source, tensor, first = graph.edge_src.tolist(), graph.edge_tensor.tolist(), graph.in_ptr.tolist()
+    pushes = pushes_of(graph)
     for _ in range(_PASSES):
         changed = False
         for row in graph.topological.tolist():
             mask = found[row]
+            for push in pushes.get(row, ()):
+                mask |= found[push]
             for edge in range(first[row], first[row + 1]):
                 if tensor[edge] >= 0:
                     mask |= own.get(tensor[edge]) or found[source[edge]]
             changed |= mask != found[row]
             found[row] = mask
-        if not changed or not graph.edge_back.any():
+        if not changed or not (pushes or graph.edge_back.any()):
             return found
     return None
 

@@ -78,6 +78,49 @@ def test_each_tower_has_a_batch_of_its_own(count: int, queue: bool, how: str, cl
     assert anatomy(rows.built()).batch == 32 * count
 
 
+@settings(max_examples=20)
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=3), st.integers(1, 300))
+def test_entries_of_sparse_tensors_are_no_examples(entries: list[int], batch: int) -> None:
+    """Each has as many as its rows happen to have, and dense shapes all have the rank."""
+    rows = Rows()
+    model(rows)
+    ids = []
+    for at, count in enumerate(entries):
+        for name, dtype, shape in (("shape", 9, (2,)), ("values", 9, (count,)), ("indices", 9, (count, 2))):
+            given = {"_output_shapes": shapes_attr(shape), "dtype": type_attr(dtype)}
+            rows.add(f"ids{at}/{name}", "Placeholder", **given)
+        sparse = [f"ids{at}/{part}" for part in ("indices", "shape", "values")]
+        made_dense = {"T": type_attr(), "Tindices": type_attr(9), "_output_shapes": shapes_attr((batch, 4))}
+        ids.append(rows.add(f"dense{at}", "SparseToDense", [*sparse, "axis"], **made_dense))
+    x = rows.add("x", "AddN", ids, T=type_attr(), N=AttrValue(i=len(ids)))
+    rows.add("y", "Placeholder", dtype=type_attr(), _output_shapes=shapes_attr((batch, 2)))
+    made = tower(rows, "t", x, "y")
+    rows.add("train", "NoOp", [update(rows, name, part) for name, part in zip("wb", made, strict=True)])
+    found = anatomy(rows.built())
+    assert found.batch == batch
+    assert len(found.batched) == 2 * len(entries) + 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_examples_reach_a_gradient_through_a_stack(count: int) -> None:
+    """A loop of version 1 hands what its gradient needs on by stacks, and what comes from the loss may be constant."""
+    rows = Rows()
+    model(rows)
+    rows.add("of_loss", "Const", **typed("Const", (32, 2)))
+    parts = []
+    for of in (f"t{at}/" for at in range(count)):
+        rows.add(f"{of}x", "Placeholder", dtype=type_attr(), _output_shapes=shapes_attr((32, 4)))
+        rows.add(f"{of}stack", "StackV2", ["axis"], elem_type=type_attr())
+        rows.add(f"{of}push", "StackPushV2", [f"{of}stack", f"{of}x"], T=type_attr())
+        rows.add(f"{of}pop", "StackPopV2", [f"{of}stack", f"^{of}push"], elem_type=type_attr())
+        parts.append(
+            rows.add(f"{of}w", "MatMul", [f"{of}pop", "of_loss"], T=type_attr(), transpose_a=AttrValue(b=True))
+        )
+    rows.add("sum", "AddN", parts, T=type_attr(), N=AttrValue(i=count))
+    rows.add("train", "NoOp", [update(rows, "w", "sum")])
+    assert anatomy(rows.built()).batch == 32 * count
+
+
 def test_models_side_by_side_are_no_towers() -> None:
     """Each learns from its own batch; what counts is how many examples a variable has learned from."""
     rows = Rows()
