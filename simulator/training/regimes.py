@@ -21,8 +21,8 @@ from typing import NamedTuple
 from simulator.errors import DeadlockError, SimvizError
 from simulator.wording import counted, near
 
-# Codes of clock rules: nobody waits; a clock may be `ahead` steps ahead of the slowest.
-FREE, BOUNDED = range(2)
+# Codes of clock rules: nobody waits; a clock may be `ahead` steps ahead of the slowest; the same, without messages.
+FREE, BOUNDED, TOGETHER = range(3)
 
 
 class ClockRule(NamedTuple):
@@ -33,7 +33,7 @@ class ClockRule(NamedTuple):
     others: tuple[int, ...] = ()  # further numbers of the rule
 
 
-NO_RULE = ClockRule()
+NO_RULE, IN_STEP = ClockRule(), ClockRule(TOGETHER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ from simulator.training.disturbances.disturbed import disturb, slowed
 from simulator.training.inputs.finding import inputs_of
 from simulator.training.inputs.pipeline import InputPipelines
 from simulator.training.inputs.pipeline import slowed as slower_inputs
+from simulator.training.programs.program import Program
 from simulator.training.recognition.sync_replicas import regime_of
-from simulator.training.regimes import NO_RULE, Regime
+from simulator.training.regimes import IN_STEP, NO_RULE, ClockRule, Regime
 from simulator.training.training import Training
 from simulator.wording import counted, some
 
@@ -100,7 +101,7 @@ def train(
         disturbed,
         steps=max(steps, most),
         tokens=0 if regime is None else regime.tokens or 0,
-        clock_rule=NO_RULE if regime is None else regime.clock_rule,
+        clock_rule=_clock_rule(regime, programs),
         inputs=slower_inputs(inputs, cluster, disturbed.slower),
         seed=options.seed,
     )
@@ -139,6 +140,14 @@ def train(
         notes=(*workload.notes, *inputs.notes, *others.notes, *_notes(pieces, options)),
         drawn=options.drawn,
     )
+
+
+def _clock_rule(regime: Regime | None, programs: Sequence[Program]) -> ClockRule:
+    """Workers that collectives join take each step together; others wait as the regime says."""
+    workers = [program for program in programs if program.role == "worker"]
+    if len(workers) > 1 and workers[0].joined > 1:
+        return IN_STEP
+    return NO_RULE if regime is None else regime.clock_rule
 
 
 def _effort(given: LoweredClients) -> int:

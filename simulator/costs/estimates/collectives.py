@@ -127,7 +127,7 @@ def price_collectives(run_ns: npt.NDArray[np.int64], graph: Graph, cluster: Clus
     Members stand where the graph's device strings put them. Those without a string, or in another graph, stand on
     other devices of the kind, on other tasks first. A collective of unknown group or links keeps its time.
     """
-    groups = {node: _group_of(graph, node) for node, op in enumerate(graph.ops) if op in COLLECTIVES}
+    groups = {node: group_of(graph, node) for node, op in enumerate(graph.ops) if op in COLLECTIVES}
     asked: dict[Group, dict[str, None]] = defaultdict(dict)
     for node, group in groups.items():
         if group is not None:
@@ -197,8 +197,8 @@ def _message(cluster: Cluster, a: int, b: int) -> Ring | None:
     return Ring(min(rates), wires.latency_ns + by.latency_ns + by.send_ns + by.receive_ns)
 
 
-def _group_of(graph: Graph, node: int) -> Group | None:
-    """By attributes, or by the constants that a V2 op reads; None: nothing says it."""
+def group_of(graph: Graph, node: int) -> Group | None:
+    """The group of a collective, by attributes or by the constants that a V2 op reads; None: nothing says it."""
     attrs, slot = graph.attrs[node], COLLECTIVES[graph.ops[node]]
     if slot is None:
         known = "group_size" in attrs and "group_key" in attrs

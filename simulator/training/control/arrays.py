@@ -32,6 +32,7 @@ class Clients(NamedTuple):
     own_step: Flags  # [C] it reads the global step itself
     chief: Flags  # [C] it makes others' updates
     examples: Ints  # [C]
+    gradients: Ints  # [C]
 
 
 class Work(NamedTuple):

@@ -254,7 +254,10 @@ def _count(control: Control, client: int, now: int) -> None:
     totals[SINCE_UPDATE] = 0
     at = COLUMNS * totals[UPDATES]
     steps.updates[at], steps.updates[at + 1], steps.updates[at + 2] = now, client, staleness
-    steps.updates[at + 3], steps.updates[at + 4] = 1, rules.clients.examples[client]
+    steps.updates[at + 3], steps.updates[at + 4] = (
+        rules.clients.gradients[client],
+        rules.clients.examples[client],
+    )
     if takes > 0:
         steps.updates[at + 3] = sync.gradients[client] // takes
         steps.updates[at + 4] = sync.taken_examples[client] // takes

@@ -183,6 +183,7 @@ def _rules(workload: Workload, given: LoweredClients, tasks: Tasks, record: int)
                 own_step=flags(~asks),
                 chief=flags(takes),
                 examples=workload.examples,
+                gradients=workload.gradients,
             ),
             clocks=workload.clocks,
             work=_work(workload, given, tasks, owner, links),

@@ -17,7 +17,7 @@ from simulator.execution.trace_tasks import StepTimes, trace_of, trace_tasks
 from simulator.training.control.arrays import COLUMNS, COUNTED, DROPPED, EVENTS, NOW
 from simulator.training.control.clocks import AHEAD, CODE
 from simulator.training.disturbances.disturbed import upsets_of
-from simulator.training.regimes import FREE
+from simulator.training.regimes import BOUNDED
 from simulator.training.training import WAITING, CutShort, ResourceUsage, Training
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def training_of(
         upsets=upsets_of(workload.disturbed),
         cut_short=_cut_short(made),
         input_ns=ints(made.control.input_state.for_ns),
-        bound=None if clocks[CODE] == FREE else int(clocks[AHEAD]),
+        bound=int(clocks[AHEAD]) if clocks[CODE] == BOUNDED else None,
     )
 
 

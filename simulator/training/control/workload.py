@@ -33,7 +33,7 @@ from simulator.training.recognition.sync_ops import (
     joined,
     moved,
 )
-from simulator.training.regimes import FREE, NO_RULE, ClockRule
+from simulator.training.regimes import BOUNDED, NO_RULE, TOGETHER, ClockRule
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -56,7 +56,8 @@ class Workload:
     clocks: ClockRows  # the workers' clocks, and how workers wait for the slowest
     counts: Flags  # [C] the end of its step is an update
     background: Flags  # [C] background traffic: the run does not wait for it
-    examples: Ints  # [C] that a step works on; 0: unknown
+    examples: Ints  # [C] that an update which it counts works on, or a step; 0: unknown
+    gradients: Ints  # [C] that such an update applies, where no accumulator says it
     sync_ops: SyncOps
     sync_resources: SyncResources
     resource_names: tuple[str, ...]  # [H] of the accumulators and queues, for messages
@@ -85,13 +86,21 @@ def workload_of(
 ) -> Workload:
     """The workload of these clients, until each has taken `steps` steps on average, or made as many common updates.
 
-    A client that makes the updates for others alone counts them. Without one, each worker's step is an update, or each
-    run of the nodes that its program names. `tokens` are at first in the queues from which workers take what such a
-    client adds; `inputs` may run dry. Raises SimvizError where no client counts, or where a node that counts does not
-    run.
+    A client that makes the updates for others alone counts them, and so does the first of workers that are in step.
+    Without one, each worker's step is an update, or each run of the nodes that its program names. `tokens` are at first
+    in the queues from which workers take what such a client adds; `inputs` may run dry. Raises SimvizError where no
+    client counts, or where a node that counts does not run.
     """
     cluster, roles = disturbed.cluster, [client.program.role for client in clients]
-    counting = [_counting(client, clients, apart="updates" in roles) for client in clients]
+    together = clock_rule.code == TOGETHER
+    first = roles.index("worker") if together else None
+    counting = [
+        _counting(client, clients, apart="updates" in roles) if first in (None, row) else None
+        for row, client in enumerate(clients)
+    ]
+    examples = [client.program.examples for client in clients]
+    if first is not None:
+        examples[first] = sum(of for of, role in zip(examples, roles, strict=True) if role == "worker")
     found = synchronisers(clients, cluster)
     sync_ops, used = _sync_ops(clients, found, combined, counting, inputs)
     by_end = [names == () for names in counting]
@@ -109,14 +118,15 @@ def workload_of(
         clocks=_clocks(clients, combined, sync_ops, keeps_variables, cluster, clock_rule),
         counts=flags(by_end),
         background=flags([role == "traffic" for role in roles]),
-        examples=ints([client.program.examples for client in clients]),
+        examples=ints(examples),
+        gradients=ints([roles.count("worker") if row == first else 1 for row in range(len(clients))]),
         sync_ops=sync_ops,
         sync_resources=_sync_resources(used, cluster, tokens),
         resource_names=tuple(f"{key.family} {key.name!r} on {key.device}" for key in used),
         inputs=_inputs(inputs, cluster, starts.session_ns),
         keeps_variables=keeps_variables,
         disturbed=disturbed,
-        limit=steps if "updates" in roles else steps * roles.count("worker"),
+        limit=steps if "updates" in roles or together else steps * roles.count("worker"),
         seed=seed,
         notes=tuple(dict.fromkeys(note for one in found for note in one.notes)),
     )
@@ -244,7 +254,7 @@ def _clocks(
     a client has no route there.
     """
     to_server, from_server = np.zeros((2, len(clients)), np.int64)
-    if rule.code != FREE:
+    if rule.code == BOUNDED:
         counting = sync_ops.op[sync_ops.kind == COUNT]
         server = cluster.task_of[combined.device[counting[0]]] if len(counting) else int(np.argmax(keeps_variables))
         cpu = session_devices(cluster)

@@ -282,7 +282,8 @@ def with_accumulators(programs: Sequence[Program], regime: Regime | None) -> tup
     """The programs of synchronous training: each worker pushes its gradients, the first one's task makes the updates.
 
     The program of the updates comes last. A graph without a global step gets one on the first task that keeps
-    variables. Programs stay as they are in another regime, and where a single worker averages only its own gradients.
+    variables. Programs stay as they are in another regime, where a single worker averages only its own gradients, and
+    where collectives join the workers.
 
     Raises SimvizError for no workers, GraphError for a graph without gradients, or whose variables are not on a task
     that all share, and as `regimes.with_defaults`.
@@ -290,6 +291,8 @@ def with_accumulators(programs: Sequence[Program], regime: Regime | None) -> tup
     if regime is None or not regime.averages:
         return tuple(programs)
     workers = workers_of(programs)
+    if workers[0].joined > 1:
+        return tuple(programs)
     known = with_defaults(regime, len(workers))
     if len(workers) == known.aggregate == 1:
         return tuple(programs)

@@ -37,7 +37,7 @@ from simulator.training.programs.tasks import (
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
 from simulator.training.recognition.sync_ops import APPLY, ENQUEUE, TAKE, operations
-from simulator.training.recognition.sync_replicas import SyncReplicas, regime_of, sync_replicas
+from simulator.training.recognition.sync_replicas import SyncReplicas, joined_workers, regime_of, sync_replicas
 from simulator.training.regimes import Regime
 from simulator.wording import near, some
 
@@ -151,6 +151,7 @@ def _programs(given: Sequence[tuple[str, Script]], cluster: Cluster, filters: Se
             like=place,
             examples=script.examples,
             counts=script.counts if script.held is None else (),
+            joined=script.joined,
             filters=tuple(moved_text(text, own, target) for text in filters),
         )
         if program.like is None:
@@ -203,6 +204,7 @@ class Script:
     counts: tuple[str, ...] = ()  # nodes that count updates
     examples: int = 0  # of a step; 0: unknown
     trains: bool = True
+    joined: int = 1  # workers that collectives join
 
 
 def read_script(
@@ -220,7 +222,8 @@ def read_script(
         if must_train:
             raise
         return _without_gradients(graph)
-    trained = [gradient.variable for gradient in found.gradients]
+    joined = joined_workers(graph, found.step) if held is None and names_jobs(graph) else 1
+    trained = [gradient.variable for gradient in found.gradients] if joined == 1 else []  # else each keeps its own
     if held is not None:  # its variables may be anywhere: clients share accumulators and tokens, not queues of inputs
         shared = [one for one in operations(graph) if one.kind in (APPLY, TAKE) or one.row in (held.wait, held.refill)]
         trained = [one.owner for one in shared if one.owner >= 0]
@@ -232,6 +235,7 @@ def read_script(
         shared=frozenset(job for job in jobs if job is not None),
         counts=tuple(graph.names[row] for row in (found.counts if held is not None else found.ends)),
         examples=found.batch or batch or 0,
+        joined=joined,
     )
 
 

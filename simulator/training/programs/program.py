@@ -45,6 +45,7 @@ class Program:
     examples: int = 0  # of one step; 0: unknown
     counts: tuple[str, ...] = ()  # nodes whose end is an update of the global step; empty: the end of a step is
     filters: tuple[str, ...] = ()  # device_filters of the session; empty: it waits for all tasks
+    joined: int = 1  # workers whose steps are one update, as collectives join them; 1: its steps are its own updates
     # Time of client and master from the end of a step to the beginning of the next. None: `between_steps_ns`, once
     # `placement.clients` knows the tasks; 0 in a client that is made without it.
     gap_ns: Nanos | None = None

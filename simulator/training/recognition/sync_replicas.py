@@ -4,17 +4,24 @@
     chief    take ... take ──▶ updates ──▶ global step + 1 ══▶ enqueue tokens
 
 One graph holds both parts, and a client runs one of them. They are recognised by ops and edges
-(tensorflow/python/training/sync_replicas_optimizer.py). Such a graph fixes the regime of its programs.
+(tensorflow/python/training/sync_replicas_optimizer.py). Such a graph fixes the regime of its programs, and so do the
+collectives that join workers.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from simulator.costs.estimates.collectives import Group, group_of
 from simulator.errors import DeadlockError, GraphError, SimvizError, UnsupportedError
 from simulator.graph.dataflow import readers
 from simulator.graph.graph import Graph
+from simulator.graph.op_classes import COLLECTIVES
+from simulator.graph.step import Step
 from simulator.graph.traversal import fan_in, fan_out
 from simulator.training.programs.program import Program
 from simulator.training.recognition.plain_updates import ASSIGNS
@@ -99,6 +106,23 @@ def _ends(graph: Graph, wait: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(taken)) or (graph.names[wait],)
 
 
+# ---- workers that collectives join ----------------------------------------------------------------------------------
+
+
+def joined_workers(graph: Graph, step: Step) -> int:
+    """How many workers with a graph like this one take a step together; 1: each step is its own.
+
+    A group has members on further tasks where it is larger than the number of devices that its ops in the step name.
+    MultiWorkerMirroredStrategy makes such graphs.
+    """
+    devices: dict[Group, set[str]] = defaultdict(set)
+    for row in np.flatnonzero(step.runs).tolist():
+        group = group_of(graph, row) if graph.ops[row] in COLLECTIVES else None
+        if group is not None:
+            devices[group].add(graph.requested[row])
+    return max((group.size // len(own) for group, own in devices.items()), default=1)
+
+
 # ---- the regime of programs -----------------------------------------------------------------------------------------
 
 
@@ -106,12 +130,15 @@ def regime_of(regime: Regime | None, programs: Sequence[Program]) -> Regime | No
     """The regime that these programs train in, with its defaults; refuse what contradicts them or can never go on.
 
     Without a regime it is the graph's own. Graphs that hold accumulators and a token queue take only `sync` with their
-    own numbers. In other graphs no worker waits for gradients, so that only a single worker can train by `sync`. Raises
+    own numbers. Graphs whose collectives join the workers take only `sync` with all of them. In other graphs no worker
+    waits for gradients, so that only a single worker can train by `sync`. Raises
     SimvizError for numbers that are not the workers', and GraphError for a regime that a graph contradicts. Raises
     DeadlockError for more gradients or tokens than can ever arrive.
     """
     workers = workers_of(programs)
     held = next((found for one in workers if one.like is None and (found := sync_replicas(one.graph))), None)
+    if held is None and workers[0].joined > 1:
+        return _of_joined(regime, workers)
     if held is None:
         known = None if regime is None else with_defaults(regime, len(workers))
         if known is not None and known.averages and (known.aggregate, known.total) != (1, 1):
@@ -130,6 +157,24 @@ def workers_of(programs: Sequence[Program]) -> list[Program]:
     if not workers:
         raise SimvizError("No program is a worker's, so nothing trains. Give a graph with a train op.")
     return workers
+
+
+def _of_joined(regime: Regime | None, workers: Sequence[Program]) -> Regime:
+    """The regime of workers that collectives join: they hand on no tokens, as none goes on without the others."""
+    first = workers[0]
+    where, own = first.graph.source, Regime("sync", first.joined, first.joined)
+    if len(workers) != first.joined:
+        raise GraphError(
+            f"{where} joins {counted(first.joined, 'worker')} by collectives, but {counted(len(workers), 'worker')} "
+            f"would be started. Start {first.joined}."
+        )
+    numbers = () if regime is None else (regime.aggregate, regime.total)
+    if regime is not None and (not regime.averages or not {*numbers} <= {None, first.joined}):
+        raise GraphError(
+            f"{where} sums gradients of all workers by collectives, so it trains by {own}; {regime} contradicts it. "
+            f"Write sync."
+        )
+    return own
 
 
 def _of_its_own(regime: Regime | None, held: SyncReplicas, workers: int, first: Program) -> Regime:
