@@ -118,7 +118,6 @@ LONG_FILES: dict[str, str] = {
     "viz.page.folding": "two rules of drawing over one tree: scopes, and variables in the boxes of readers",
     "viz.formats.json_object": "a key of the JSON per line, and a function per part of it",
     "viz.page.report": "a column group of the page's JSON per function, independent of each other",
-    "placement.search.starts": "five kinds of placements to begin with, of which none is read without the others",
 }
 LONG_FUNCTIONS: dict[str, str] = {
     "simulator.execution.event_loop.event_loop": "it is nothing but `play`, with its hooks around it",
@@ -142,7 +141,7 @@ SIBLINGS = {
 }
 # what they show is used by others, too
 PACKAGES = ("simulator", "placement", "viz", "simulator.oracle", "placement.environment")
-MOST_ALONE = 28
+MOST_ALONE = 29
 # Other modules that one other module alone imports, and why each is a module of its own.
 ALONE: dict[str, str] = {
     # doors: a package, or Python itself, loads its one entry
@@ -159,11 +158,13 @@ ALONE: dict[str, str] = {
     # one of several siblings behind a table or a walk
     "simulator.execution.loops.choices": "the search over scenarios, before anything is unrolled",
     "placement.search.filling": "placements for little memory, which most steps never need",
+    "placement.search.starts": "sources of placements to begin with, apart from the search that judges them",
     "placement.search.walks": "threads and their end, apart from what a walk does",
     "simulator.graph.inlining.lowering": "what single ops become, as in TensorFlow; `expanding` is the walk",
     "simulator.training.programs.allreduce": "one form of replication, as `towers` is",
     # a method or a paper of its own, with outside judges
     "simulator.bounds.loads": "the energetic argument, one of three bounds",
+    "placement.search.minimum_cut": "Stone's assignment to two processors, judged by trying all",
     "simulator.execution.laws": "what holds of every trace, with `==`; nothing of the product needs it",
     "simulator.execution.loops.windows": "parallel_iterations as ops and edges, an option of a loop",
     "simulator.partitioning.laws": "what holds of every cut, with `==`",

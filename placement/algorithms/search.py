@@ -25,8 +25,8 @@ from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import decisions_of
 from placement.search.filling import filled
 from placement.search.judge import Candidate, Judge, as_ops, fewest
+from placement.search.order_cuts import Ground, ground
 from placement.search.ordering import by_rank, orders
-from placement.search.processors import Ground, ground
 from placement.search.starts import Listed, apart, ask, besides, cuts, fitting, layers, lists
 from placement.search.tidying import tidied
 from placement.search.walk import NEAR, Progress, Walker

@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from placement.scheduling.ranks import longest_paths
 from placement.search.decisions import Decisions, Vector, fastest, working
-from placement.search.processors import ground, placed
-from placement.search.starts import crossing_of, held_by, speeds_of, stretches
+from placement.search.order_cuts import crossing_of, ground, held_by, placed, speeds_of, stretches
 from simulator.units import PS_PER_NS
 
 _LARGE = 100  # weights are large that need such a part of a device's memory

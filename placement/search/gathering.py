@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement.search.decisions import Decisions, Vector, working
+from placement.search.decisions import Decisions, Floats, Vector, working
 from placement.search.layers import Joined, Nets
 from simulator.columns import Ints, by_key
 
 _NARROW = (1.0, 0.92, 0.85, 0.78, 0.7, 0.6)  # limits that are tried, as shares of the largest
 _SHARES = (2.2, 1.1, 0.5, 0.25, 0.125, 0.06)  # of a device's share of the work, that layers have at most
+_BEGUN = 0.1  # share of a layer's work after which it has begun
 _PART = 0.6  # of all work that a layer has at most
 
 
@@ -59,6 +60,18 @@ def layers_of(nets: Nets, most_ns: float) -> Ints:
         if layers.cut_ns[0] < least:
             best, least = layers.root.copy(), int(layers.cut_ns[0])
     return best
+
+
+def begun(layer: Vector, place: Vector, work_ns: Floats) -> Vector:
+    """[M] the place at which a tenth of the work of each layer is done."""
+    order = np.lexsort((place, layer))
+    done = np.cumsum(work_ns[order] + 1)
+    whole = np.bincount(layer, work_ns + 1, len(place))
+    before = np.cumsum(whole) - whole
+    late = np.flatnonzero(done - before[layer[order]] >= _BEGUN * whole[layer[order]])[::-1]
+    found = np.zeros(len(place), np.int64)
+    found[layer[order[late]]] = place[order[late]]  # the first stays, as it is written last
+    return found
 
 
 def joined(count: int) -> Joined:

@@ -4,9 +4,8 @@
 papers are left out, by the time that machine code takes for an op: in practice the linear program of `m_sct`. No clock
 is read: the same step asks the same ones.
 
-`cuts` gives each device a stretch of an order of the groups, by dynamic programming. No stretch may have much more than
-its share of the work, or of the memory. Of all such cuts the one is taken over which the least has to cross. Layers
-over devices are such cuts; Baechi's m-TOPO (Jeon et al. 2020) fills one device after the other in one order.
+`cuts` gives each device a stretch of an order of the groups (`order_cuts`), with its share of the work, or of the
+memory. Like `layers` it gives work in proportion to speed, and begins with the fastest device.
 
 `apart` gives each device a part of the step, or a stretch of one (`parts`), and spreads over all what parts share. Data
 parallelism with parameters on several servers is such a placement (Dean et al., "Large scale distributed deep
@@ -17,21 +16,17 @@ parallelizing convolutional neural networks", 2014.
 So the layers of an unrolled network are each on a device, as in Sutskever, Vinyals and Le, "Sequence to sequence
 learning with neural networks", NIPS 2014. Where many small ops run faster on processors, these share them.
 
-`besides` sets groups aside that the CPU beside a device runs faster, transfers included (`processors`). So half of the
+`besides` sets groups aside that the CPU beside a device runs faster, transfers included (`minimum_cut`). So half of the
 ops of a step may leave its GPUs at once. The others are cut as if these were not there.
 
-`cuts` and `layers` give a device work in proportion to its speed, and begin with the fastest.
-
-`lists` takes ops by falling upward rank, in machine code, aware of the links that transfers hold. The list is HEFT's
-(Topcuoglu, Hariri and Wu 2002). An op goes to the device on which it ends first. Its inputs are sent there and wait for
-links that earlier ones hold, as in Sinnen and Sousa, "Communication contention in task scheduling", IEEE TPDS 16(6),
-2005. This is done over all devices and over some of them, as fewer are often faster. Those of one task come first, as
-each hop between hosts may cost a recurrence more than a second GPU brings.
+`lists` takes ops by falling upward rank, in machine code, aware of the links that transfers hold (`schedules`). This is
+done over all devices and over some of them, as fewer are often faster. Those of one task come first, as each hop
+between hosts may cost a recurrence more than a second GPU brings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import chain
 from typing import NamedTuple
@@ -44,14 +39,14 @@ from placement.plan import Plan, completed
 from placement.problem import Problem
 from placement.scheduling.insertion import plans
 from placement.search.decisions import Decisions, Floats, Vector, working
-from placement.search.gathering import layers_of, nets_of
+from placement.search.gathering import begun, layers_of, nets_of
+from placement.search.minimum_cut import for_cpus
+from placement.search.order_cuts import Ground, crossing_of, ground, held_by, placed, speeds_of, stretches, teams
 from placement.search.parts import spread
-from placement.search.processors import Ground, for_cpus, ground, placed
 from placement.search.schedules import RATE_BITS, Jobs, ScheduleState
 from placement.search.tidying import pulled, values_of
-from simulator.columns import Ints, positions
+from simulator.columns import Ints, pointers_of, positions
 from simulator.errors import InfeasibleError
-from simulator.execution.buffers import LIST
 from simulator.execution.discipline import discipline
 
 ALWAYS = ("single", "whitepaper", "heft", "tensorflow", "requested")
@@ -65,9 +60,7 @@ _SHARE = 0.5  # of a time that is given, for those of papers and those that are 
 _ALWAYS_US = 6  # of an op, what these take
 _SLACKS = (0.3, 0.02, 0.8)  # share by which a stretch may pass its part of the whole
 _OF_LAYERS = (1.1, 0.6)  # share of a device's part of the work that a layer has at most
-_BEGUN = 0.1  # share of a layer's work after which it has begun
 _PULLS = 2  # times that all go where most of their values are
-_POINTS = 400  # places at which an order may be cut
 
 
 # --- plans of other algorithms ----------------------------------------------------------------------------------------
@@ -137,8 +130,8 @@ def fitting(ops: int, devices: int, effort: Effort) -> tuple[str, ...]:
 
 
 def besides(decisions: Decisions, device: npt.ArrayLike) -> Iterator[tuple[Ground, Vector]]:
-    """Grounds with no group on a CPU and with those that CPUs should run (`processors`); each with the devices [G] that
-    it makes with all else on the fastest device.
+    """Grounds with no group on a CPU and with those that CPUs should run; each with the devices [G] that it makes with
+    all else on the fastest device.
     """
     speeds, every = speeds_of(decisions), np.arange(len(decisions.free))
     one = max(range(len(speeds)), key=lambda device: (not decisions.problem.cpu[device], speeds[device]))
@@ -157,7 +150,7 @@ def cuts(decisions: Decisions, base: Ground, *, tight: bool) -> Iterator[Vector]
     crossing = [crossing_of(decisions, order) for order in decisions.orders]
     for slack in _SLACKS:
         for weight, fast in kinds[::-1] if tight else kinds:
-            for some in _teams(working(decisions.problem), speeds):
+            for some in teams(working(decisions.problem), speeds):
                 for row, order in enumerate(decisions.orders):
                     stretch = stretches(crossing[row], weight[order], fast[some], slack)
                     yield placed(decisions, base, order, stretch, some)
@@ -204,9 +197,9 @@ def layers(decisions: Decisions, base: Ground) -> Iterator[Vector]:
     nets, whole, speeds, seen = nets_of(decisions), base.work_ns.sum(), speeds_of(decisions), set()
     for share in _OF_LAYERS:
         for busy in sets:
-            for some in _teams(busy, speeds):
+            for some in teams(busy, speeds):
                 layer = layers_of(nets, whole * share / len(some))
-                order = np.lexsort((place, _begun(layer, place, base.work_ns)[layer]))
+                order = np.lexsort((place, begun(layer, place, base.work_ns)[layer]))
                 crossing = crossing_of(decisions, order)
                 for slack in _SLACKS[:2]:
                     stretch = stretches(crossing, base.work_ns[order], speeds[some], slack)
@@ -214,132 +207,6 @@ def layers(decisions: Decisions, base: Ground) -> Iterator[Vector]:
                     if device.tobytes() not in seen:
                         seen.add(device.tobytes())
                         yield device
-
-
-def _begun(layer: Vector, place: Vector, work_ns: Floats) -> Vector:
-    """[M] the place at which a tenth of the work of each layer is done."""
-    order = np.lexsort((place, layer))
-    done = np.cumsum(work_ns[order] + 1)
-    whole = np.bincount(layer, work_ns + 1, len(place))
-    before = np.cumsum(whole) - whole
-    late = np.flatnonzero(done - before[layer[order]] >= _BEGUN * whole[layer[order]])[::-1]
-    found = np.zeros(len(place), np.int64)
-    found[layer[order[late]]] = place[order[late]]  # the first stays, as it is written last
-    return found
-
-
-def speeds_of(decisions: Decisions) -> Floats:
-    """[D] how fast each device does all of the work, of what has a kernel there."""
-    times = decisions.problem.tables.kind_ns[decisions.ops].astype(np.float64)
-    fastest = np.where(times < 0, np.inf, times).min(axis=1)
-    taken = np.where(times < 0, np.where(fastest < np.inf, fastest, 0)[:, None], times).sum(axis=0)
-    speed = (1.0 / (taken + 1))[decisions.problem.tables.kind]
-    shares: Floats = speed / speed.max()
-    return shares
-
-
-def _teams(busy: Sequence[int], speeds: Floats) -> list[list[int]]:
-    """Some sets of these devices, the fastest ones of each size, in their order."""
-    fastest = sorted(busy, key=lambda device: -speeds[device])
-    return [sorted(fastest[:k], key=busy.index) for k in _counts(len(busy))]
-
-
-def _counts(devices: int) -> list[int]:
-    """The numbers of devices that are tried, of so many."""
-    return [k for k in range(devices, 1, -1) if k <= 4 or k in (6, 8, 12, 16, 24, 32) or k == devices]
-
-
-def held_by(decisions: Decisions) -> Floats:
-    """[M] the bytes of each group: resident, and what its ops put out."""
-    tables = decisions.problem.tables
-    row = decisions.row[decisions.group[tables.tensor_op]]
-    kept = (row >= 0) & (tables.forwards != LIST)
-    out: Floats = np.bincount(row[kept], tables.tensor_bytes[kept], len(decisions.free)) + decisions.resident.astype(
-        float
-    )
-    return out
-
-
-def crossing_of(decisions: Decisions, order: Vector) -> Floats:
-    """[-1 + groups in the order] what crosses if it is cut behind each place: each value between them once."""
-    tables, count = decisions.problem.tables, len(order)
-    place = np.append(positions(order, len(decisions.free)), -1)[decisions.row[decisions.group]]
-    maker, target = place[tables.tensor_op], place[tables.consumer]
-    tensor = np.flatnonzero(np.diff(tables.consumer_ptr))  # whose readers stand together
-    first = tables.consumer_ptr[tensor]
-    low = np.minimum.reduceat(np.where(target < 0, count, target), first)
-    high = np.maximum.reduceat(target, first)
-    kept = (maker[tensor] >= 0) & (high >= 0)
-    tensor, low, high = tensor[kept], low[kept], high[kept]
-    wire_ns = decisions.wire_ns[tensor]
-    change: Floats = np.bincount(np.minimum(low, maker[tensor]), wire_ns, count + 1).astype(float)
-    change -= np.bincount(np.maximum(high, maker[tensor]), wire_ns, count + 1)
-    return np.cumsum(change)[: count - 1]
-
-
-def stretches(crossing: Floats, weight: Floats, speeds: Floats, slack: float) -> Vector:
-    """[groups in the order] the stretch of each under the best cut; where none weighs anything, all weigh as much."""
-    bounds = best_cut(crossing, weight + 1e-9, speeds, slack)
-    return np.searchsorted(bounds, np.arange(len(weight)), side="right")
-
-
-def best_cut(crossing: Floats, weight: Floats, speeds: Floats, slack: float) -> Vector:
-    """[k - 1] before which groups to cut, so that least crosses and no stretch weighs (1 + slack) times its share.
-
-    Shares are in proportion to the speeds [k] of devices.
-
-    Of a long order it tries some places alone, those where least crosses.
-    """
-    until, cost = np.append(0.0, np.cumsum(weight)), np.concatenate([[0.0], crossing, [0.0]])
-    points = _points(cost)
-    until, cost = until[points], cost[points]
-    most = np.maximum(until[-1] * (1 + slack) * speeds / speeds.sum(), np.diff(until).max(initial=0)) * (1 + 1e-9)
-    best = np.where(until <= most[0], cost, np.inf)  # of one stretch more each time, by where the last ends
-    before: list[Vector] = []
-    same = False  # whether the last stretch changed nothing: then the next one of its weight doesn't, either
-    for limit, last in zip(most[1:], most, strict=False):
-        if not same or limit != last:
-            first = np.searchsorted(until, until - limit)  # where a stretch that ends at each point may begin
-            before.append(_lowest(best, first))
-            further = best[before[-1]] + cost
-            same = np.array_equal(best, further)
-            best = further
-        else:
-            before.append(before[-1])
-    at, bounds = len(until) - 1, []
-    for taken in reversed(before):
-        at = int(taken[at])
-        bounds.append(at)
-    found: Vector = points[np.array(bounds[::-1], np.int64)]
-    return found
-
-
-def _points(cost: Floats) -> Vector:
-    """The first and the last place, and of equal shares of those between the one that costs least."""
-    inner = np.arange(1, len(cost) - 1)
-    if len(inner) > _POINTS:
-        width = -(-len(inner) // _POINTS)
-        shares = np.full((-(-len(inner) // width), width), np.inf)
-        shares.reshape(-1)[: len(inner)] = cost[inner]
-        inner = 1 + np.arange(len(shares)) * width + shares.argmin(axis=1)
-    return np.concatenate([[0], inner, [len(cost) - 1]])
-
-
-def _lowest(values: Floats, first: Vector) -> Vector:
-    """The place of the least of `values` from `first` up to each place; `first` never falls."""
-    found = np.empty(len(values), np.int64)
-    queue = [0] * len(values)
-    head = tail = 0
-    listed, firsts = values.tolist(), first.tolist()
-    for at, value in enumerate(listed):
-        while tail > head and listed[queue[tail - 1]] > value:
-            tail -= 1
-        queue[tail] = at
-        tail += 1
-        while queue[head] < firsts[at]:
-            head += 1
-        found[at] = queue[head]
-    return found
 
 
 # --- list schedules --------------------------------------------------------------------------------------------------
@@ -350,14 +217,11 @@ def lists(decisions: Decisions, ranks: Ints) -> Iterator[Vector]:
     from placement.search.compiled import schedule as run  # late: it loads LLVM
 
     problem = decisions.problem
-    place = positions(problem.topological, len(ranks))
-    order = np.lexsort((place, -ranks)).astype(np.int64)
+    order = np.lexsort((positions(problem.topological, len(ranks)), -ranks)).astype(np.int64)
     jobs, devices = _jobs(decisions), len(problem.capacity)
-    lanes = np.minimum(problem.tables.lanes, 64)
     links = max(len(problem.tables.routes.link_names), 1)
     for some in subsets(problem, speeds_of(decisions)):
-        use = np.zeros(devices, np.int64)
-        use[list(some)] = 1
+        use = np.isin(np.arange(devices), some).astype(np.int64)
         may = jobs.may.reshape(-1, devices)
         chosen = np.where((may * use).any(axis=1, keepdims=True), may * use, may)
         for aware in (1, 0):
@@ -369,7 +233,7 @@ def lists(decisions: Decisions, ranks: Ints) -> Iterator[Vector]:
                 free_ns=np.zeros(links, np.int64),
                 trial_ns=np.zeros(links, np.int64),
                 trial=np.full(links, -1),
-                lane_ns=np.zeros(devices * int(lanes.max()), np.int64),
+                lane_ns=np.zeros(devices * int(jobs.lanes.max()), np.int64),
                 room=np.array(problem.capacity, np.int64),
                 order=order,
             )
@@ -404,7 +268,6 @@ def _jobs(decisions: Decisions) -> Jobs:
     for group, allowed in enumerate(problem.allowed):
         may[group, list(allowed)] = 1
     fixed = routes.latency_ns + routes.send_ns + routes.receive_ns + routes.request_ns
-    inputs = [np.array(tensors, np.int64) for tensors in problem.inputs]
 
     def column(values: npt.ArrayLike) -> Vector:
         return np.array(values, np.int64).reshape(-1)
@@ -414,8 +277,8 @@ def _jobs(decisions: Decisions) -> Jobs:
         may=column(may),
         run_ns=column(tables.run_ns),
         instant=column(tables.instant),
-        first=column(np.append(0, np.cumsum([len(tensors) for tensors in inputs]))),
-        tensor=np.concatenate([*inputs, np.zeros(0, np.int64)]),
+        first=column(pointers_of(problem.inputs)),
+        tensor=column([*chain.from_iterable(problem.inputs)]),
         maker=column(tables.tensor_op),
         nbytes=column(np.minimum(tables.tensor_bytes, 2**32)),
         free=column(tables.stays | tables.replicable),

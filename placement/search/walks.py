@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from placement.effort import Effort
 from placement.search.judge import Candidate
 from placement.search.walk import Progress, Walker, anneal
-from simulator.execution.evaluate import processors
+from simulator.execution.evaluate import usable_cores
 from simulator.execution.flattening import workspace
 
 _WALKS, _MOST = 2, 8
@@ -30,7 +30,7 @@ def walks_of(effort: Effort, ops: int) -> int:
     """
     if effort.judged is not None or ops > _ALONE:
         return 1
-    return _WALKS if effort.seconds is None else min(processors(), _MOST)
+    return _WALKS if effort.seconds is None else min(usable_cores(), _MOST)
 
 
 def side_by_side(walker: Walker, starts: Sequence[Candidate]) -> tuple[list[Candidate], Progress]:

@@ -116,7 +116,7 @@ def _evaluated(
     held = np.zeros((len(rows) if peaks else 0, len(prepared.tables.devices)), np.int64)
     compiled = loads() if options.engine == "auto" else choose(options.engine, 0)
     rest_ns = prepared.rest_ns if stop else ints([])
-    rule = _Rule(prepared.tables, prepared.column, options, CODES[order], rest_ns, compiled, threads or processors())
+    rule = _Rule(prepared.tables, prepared.column, options, CODES[order], rest_ns, compiled, threads or usable_cores())
     cutting = cut_first(prepared, rows, flavour)
     _check(prepared, rows, cutting)
     size = BLOCK if stop else max(len(rows), 1)
@@ -143,8 +143,8 @@ def _of_row(priorities: Column | None, row: int) -> Matrix | None:
     return mine
 
 
-def processors() -> int:
-    """The number of processors that this process may use."""
+def usable_cores() -> int:
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -19,7 +19,7 @@ from placement.search.decisions import Decisions, decisions_of
 from placement.search.gathering import joined, layers_of, nets_of
 from placement.search.judge import Judge
 from placement.search.layers import Joined, Nets, join
-from placement.search.processors import ground
+from placement.search.order_cuts import ground
 from placement.search.starts import layers
 from placement.search.walk import NEAR, Walker
 from simulator.execution.choosing import load

@@ -16,8 +16,8 @@ from placement.plan import Plan, verdict
 from placement.problem import Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import Decisions, decisions_of
+from placement.search.order_cuts import ground
 from placement.search.parts import of_groups, parts_of, spread
-from placement.search.processors import ground
 from placement.search.starts import apart
 from simulator.columns import ints
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks

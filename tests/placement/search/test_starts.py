@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placement.search.decisions import decisions_of
-from placement.search.processors import ground
-from placement.search.starts import _teams, best_cut, cuts, speeds_of, subsets
+from placement.search.order_cuts import best_cut, ground, speeds_of, teams
+from placement.search.starts import cuts, subsets
 from simulator import estimate, load_cluster
 from simulator.columns import ints
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
@@ -63,7 +63,7 @@ def test_a_stretch_is_in_proportion_to_the_speed_of_its_device(weight: list[int]
 
 def test_of_unequal_devices_the_fastest_are_taken_first() -> None:
     speeds = np.array([0.1, 0.5, 1.0, 0.5, 1.0])
-    assert _teams([1, 2, 3, 4], speeds) == [[1, 2, 3, 4], [1, 2, 4], [2, 4]]
+    assert teams([1, 2, 3, 4], speeds) == [[1, 2, 3, 4], [1, 2, 4], [2, 4]]
     on = cluster_of("gggg")
     problem = problem_of(tasks({("a", "b"): 1}), on, costs_of(on, [[9, 9, 3, 3]] * 2))
     speeds = speeds_of(decisions_of(problem, ints([0, 0]), 0))

@@ -44,12 +44,12 @@ def found(problem: Problem, count: int) -> Plan:
 
 
 def test_a_time_has_a_walk_for_each_processor_and_all_else_repeats_everywhere() -> None:
-    with patch.object(walks, "processors", return_value=5):
+    with patch.object(walks, "usable_cores", return_value=5):
         assert walks_of(Effort(seconds=1), 100) == 5
         assert walks_of(Effort(judged=10**9), 100) == 1
         assert walks_of(Effort(), 100) == 2
         assert walks_of(Effort(), 10**6) == walks_of(Effort(seconds=1), 10**6) == 1
-    with patch.object(walks, "processors", return_value=64):
+    with patch.object(walks, "usable_cores", return_value=64):
         assert walks_of(Effort(seconds=1), 100) == 8
 
 
@@ -82,7 +82,7 @@ def test_what_ends_a_walk_ends_all(where: int) -> None:
 
     problem = replace(two_chains(), effort=Effort(seconds=1e9, say=lambda _: None))
     with (
-        patch.object(walks, "processors", return_value=2),
+        patch.object(walks, "usable_cores", return_value=2),
         patch.object(walks, "anneal", interrupted),
         raised({"patience": 2**40}),
         pytest.raises(KeyboardInterrupt),

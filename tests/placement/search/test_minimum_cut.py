@@ -17,9 +17,9 @@ from placement.effort import Effort
 from placement.problem import Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import Decisions, decisions_of, wire_times
-from placement.search.processors import for_cpus, least_cut
+from placement.search.minimum_cut import for_cpus, least_cut
 from simulator.columns import Flags
-from tests.execution.cases import dags
+from tests.execution.cases import cluster, dags
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
 
 
@@ -50,29 +50,49 @@ def test_a_cut_that_takes_too_long_leaves_all_where_it_is() -> None:
 
 
 def total_ns(decisions: Decisions, cpus: Flags, share: float) -> float:
-    """The time of all ops and of a share of all transfers, with these groups on the CPU and the others on a device."""
+    """The time of all ops and of a share of all transfers, with these groups on the CPU and the others on a device.
+
+    Each op is on the fastest of its devices. What is pinned elsewhere, such as on a parameter server, costs nothing.
+    """
     problem, tables = decisions.problem, decisions.problem.tables
     busy = np.flatnonzero(~np.array(problem.cpu))
     home = np.array(problem.home)[busy]
     wire_ns = np.rint((wire_times(problem, busy, home) + wire_times(problem, home, busy)) / 2 * share)
-    side = np.array([problem.cpu[allowed[0]] for allowed in problem.allowed])
+    pins = [allowed[0] for allowed in problem.allowed]
+    side = np.array([1 if pin in home else 0 if pin in busy else -1 for pin in pins])
     side[decisions.free] = cpus
-    of_op = side[decisions.group]
-    times = np.where(of_op, tables.kind_ns[:, tables.kind[home[0]]], tables.kind_ns[:, tables.kind[busy[0]]])
+    of_op, free = side[decisions.group], decisions.row[decisions.group] >= 0
+    slow, fast = (tables.kind_ns[:, tables.kind[some]].min(axis=1) for some in (home, busy))
     edges = zip(tables.edge_tensor.tolist(), tables.consumer.tolist(), strict=True)
-    crossing = {tensor for tensor, reader in edges if of_op[tables.tensor_op[tensor]] != of_op[reader]}
-    return float(times[~tables.instant].sum() + wire_ns[list(crossing)].sum())
+    both = {(tensor, of_op[tables.tensor_op[tensor]], of_op[reader]) for tensor, reader in edges}
+    crossing = {tensor for tensor, maker, reader in both if {maker, reader} == {0, 1}}
+    return float(np.where(of_op, slow, fast)[free & ~tables.instant].sum() + wire_ns[list(crossing)].sum())
+
+
+TASKS = (
+    ("worker:0/CPU:0", "worker:0/GPU:0"),
+    ("ps:0/CPU:0", "worker:0/CPU:0", "worker:0/GPU:0", "worker:0/GPU:1"),
+    ("ps:0/CPU:0", "worker:0/CPU:0", "worker:0/GPU:0", "worker:1/CPU:0", "worker:1/GPU:0"),
+)
 
 
 @st.composite
 def mixed(draw: st.DrawFn) -> Problem:
-    """Small steps on a CPU and a GPU, either of which may be the faster one for an op."""
-    graph = draw(dags(max_nodes=7))
-    on = cluster_of("cg", latency_ns=draw(st.integers(0, 30)))
-    return problem_of(graph, on, costs_of(on, [[draw(st.integers(0, 40)) for _ in "cg"] for _ in range(len(graph))]))
+    """Small steps on CPUs and GPUs of some tasks, any of which may be the fastest for an op; some groups are pinned."""
+    graph, names, times = draw(dags(max_nodes=7)), draw(st.sampled_from(TASKS)), st.integers(0, 400)
+    on = cluster(names)
+    on = replace(
+        on,
+        devices=tuple(replace(one, kind=name) for one, name in zip(on.devices, names, strict=True)),
+        links=tuple(replace(link, latency_ns=draw(st.integers(0, 30))) for link in on.links),
+    )
+    problem = problem_of(graph, on, costs_of(on, [[draw(times) for _ in names] for _ in range(len(graph))]))
+    pins = [draw(st.none() | st.integers(0, len(names) - 1)) if len(names) > 2 else None for _ in problem.allowed]
+    allowed = [one if pin is None else (pin,) for one, pin in zip(problem.allowed, pins, strict=True)]
+    return replace(problem, allowed=allowed)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=120)
 @given(mixed())
 def test_no_other_set_of_groups_takes_less_time_in_all(problem: Problem) -> None:
     decisions = decisions_of(problem, upward_ranks(problem), 0)
@@ -112,6 +132,15 @@ def test_what_has_to_be_on_the_device_parts_them() -> None:
     decisions = decisions_of(pinned, upward_ranks(pinned), 0)
     found = next(for_cpus(decisions))
     assert [names[group] for group in decisions.free[found]] == names[:kept]
+
+
+def test_a_parameter_server_draws_nothing_to_the_cpu_beside_a_device() -> None:
+    """It is as far from both."""
+    graph, on = tasks({("weights", "read"): 1000}), cluster(TASKS[1])
+    on = replace(on, devices=tuple(replace(one, kind=one.short) for one in on.devices))
+    problem = problem_of(graph, on, costs_of(on, [[9, 9, 9, 9], [9, 6, 5, 5]]))
+    problem = replace(problem, allowed=[(0,), problem.allowed[1]])
+    assert list(for_cpus(decisions_of(problem, upward_ranks(problem), 0))) == []
 
 
 def test_a_search_finds_them() -> None:

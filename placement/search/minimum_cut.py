@@ -15,11 +15,9 @@ The cut sees no waiting. A GPU works on while it waits for a transfer, so severa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from placement.problem import NEVER
 from placement.search.decisions import Decisions, Floats, Vector, wire_times
@@ -30,31 +28,6 @@ _SHARES = (1.0, 0.25)  # of the time of a transfer
 _GROUPS = 200_000  # in larger steps few starts are judged, and the arcs take memory
 _MOST = 2**40  # ns that no cut pays
 _LOOKS = 300  # times that a cut may look at each arc: those of real steps take up to 22, a chain of n ops may take n
-
-
-class Ground(NamedTuple):
-    """The groups that cuts of an order leave where they are."""
-
-    device: Vector  # [G] of groups that may not be where their stretch is
-    beside: Flags  # [M] groups that go to the CPU beside the device of their stretch
-    work_ns: Floats  # [M] that counts for a device's share: not that of those on CPUs
-
-
-def ground(decisions: Decisions, device: npt.ArrayLike, beside: Flags | None = None) -> Ground:
-    """The ground for cuts over devices [G], with some groups on the CPUs beside, or none."""
-    some = np.zeros(len(decisions.free), bool) if beside is None else beside
-    return Ground(np.asarray(device, np.int64), some, np.where(some, 0.0, decisions.work_ns))
-
-
-def placed(decisions: Decisions, base: Ground, order: Vector, stretch: Vector, busy: Sequence[int]) -> Vector:
-    """[G] the device of each group: that of its stretch, else the CPU beside it, else that of `base`."""
-    device: Vector = base.device.copy()
-    home = np.array(decisions.problem.home, np.int64)
-    free, wanted = decisions.free[order], np.array(busy, np.int64)[stretch % len(busy)]
-    beside = decisions.allowed[order, home[wanted]]
-    there = decisions.allowed[order, wanted] & ~(beside & base.beside[order])
-    device[free] = np.where(there, wanted, np.where(beside, home[wanted], device[free]))
-    return device
 
 
 def for_cpus(decisions: Decisions) -> Iterator[Flags]:

@@ -1,0 +1,161 @@
+"""Cuts of an order of the groups: a device gets each stretch between two of them, and least crosses.
+
+    a b c d │ e f g │ h i j k        until a stretch has its share of the work, or of the memory
+     GPU:0  │ GPU:1 │  GPU:2         groups of a `Ground` stay where they are, or go to the CPU beside
+
+`best_cut` finds it by dynamic programming over the places where the last stretch may end. Layers over devices are such
+cuts; Baechi's m-TOPO (Jeon et al. 2020) fills one device after the other in one order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from placement.search.decisions import Decisions, Floats, Vector
+from simulator.columns import Flags, positions
+from simulator.execution.buffers import LIST
+
+_POINTS = 400  # places at which an order may be cut
+
+
+class Ground(NamedTuple):
+    """The groups that cuts of an order leave where they are."""
+
+    device: Vector  # [G] of groups that may not be where their stretch is
+    beside: Flags  # [M] groups that go to the CPU beside the device of their stretch
+    work_ns: Floats  # [M] that counts for a device's share: not that of those on CPUs
+
+
+def ground(decisions: Decisions, device: npt.ArrayLike, beside: Flags | None = None) -> Ground:
+    """The ground for cuts over devices [G], with some groups on the CPUs beside, or none."""
+    some = np.zeros(len(decisions.free), bool) if beside is None else beside
+    return Ground(np.asarray(device, np.int64), some, np.where(some, 0.0, decisions.work_ns))
+
+
+def placed(decisions: Decisions, base: Ground, order: Vector, stretch: Vector, busy: Sequence[int]) -> Vector:
+    """[G] the device of each group: that of its stretch, else the CPU beside it, else that of `base`."""
+    device: Vector = base.device.copy()
+    home = np.array(decisions.problem.home, np.int64)
+    free, wanted = decisions.free[order], np.array(busy, np.int64)[stretch % len(busy)]
+    beside = decisions.allowed[order, home[wanted]]
+    there = decisions.allowed[order, wanted] & ~(beside & base.beside[order])
+    device[free] = np.where(there, wanted, np.where(beside, home[wanted], device[free]))
+    return device
+
+
+def speeds_of(decisions: Decisions) -> Floats:
+    """[D] how fast each device does all of the work, of what has a kernel there."""
+    times = decisions.problem.tables.kind_ns[decisions.ops].astype(np.float64)
+    fastest = np.where(times < 0, np.inf, times).min(axis=1)
+    taken = np.where(times < 0, np.where(fastest < np.inf, fastest, 0)[:, None], times).sum(axis=0)
+    speed = (1.0 / (taken + 1))[decisions.problem.tables.kind]
+    shares: Floats = speed / speed.max()
+    return shares
+
+
+def teams(busy: Sequence[int], speeds: Floats) -> list[list[int]]:
+    """Some sets of these devices, the fastest ones of each size, in their order."""
+    fastest = sorted(busy, key=lambda device: -speeds[device])
+    return [sorted(fastest[:k], key=busy.index) for k in _counts(len(busy))]
+
+
+def _counts(devices: int) -> list[int]:
+    """The numbers of devices that are tried, of so many."""
+    return [k for k in range(devices, 1, -1) if k <= 4 or k in (6, 8, 12, 16, 24, 32) or k == devices]
+
+
+def held_by(decisions: Decisions) -> Floats:
+    """[M] the bytes of each group: resident, and what its ops put out."""
+    tables = decisions.problem.tables
+    row = decisions.row[decisions.group[tables.tensor_op]]
+    kept = (row >= 0) & (tables.forwards != LIST)
+    out: Floats = np.bincount(row[kept], tables.tensor_bytes[kept], len(decisions.free)) + decisions.resident.astype(
+        float
+    )
+    return out
+
+
+def crossing_of(decisions: Decisions, order: Vector) -> Floats:
+    """[-1 + groups in the order] what crosses if it is cut behind each place: each value between them once."""
+    tables, count = decisions.problem.tables, len(order)
+    place = np.append(positions(order, len(decisions.free)), -1)[decisions.row[decisions.group]]
+    maker, target = place[tables.tensor_op], place[tables.consumer]
+    tensor = np.flatnonzero(np.diff(tables.consumer_ptr))  # whose readers stand together
+    first = tables.consumer_ptr[tensor]
+    low = np.minimum.reduceat(np.where(target < 0, count, target), first)
+    high = np.maximum.reduceat(target, first)
+    kept = (maker[tensor] >= 0) & (high >= 0)
+    tensor, low, high = tensor[kept], low[kept], high[kept]
+    wire_ns = decisions.wire_ns[tensor]
+    change: Floats = np.bincount(np.minimum(low, maker[tensor]), wire_ns, count + 1).astype(float)
+    change -= np.bincount(np.maximum(high, maker[tensor]), wire_ns, count + 1)
+    return np.cumsum(change)[: count - 1]
+
+
+def stretches(crossing: Floats, weight: Floats, speeds: Floats, slack: float) -> Vector:
+    """[groups in the order] the stretch of each under the best cut; where none weighs anything, all weigh as much."""
+    bounds = best_cut(crossing, weight + 1e-9, speeds, slack)
+    return np.searchsorted(bounds, np.arange(len(weight)), side="right")
+
+
+def best_cut(crossing: Floats, weight: Floats, speeds: Floats, slack: float) -> Vector:
+    """[k - 1] before which groups to cut, so that least crosses and no stretch weighs (1 + slack) times its share.
+
+    Shares are in proportion to the speeds [k] of devices.
+
+    Of a long order it tries some places alone, those where least crosses.
+    """
+    until, cost = np.append(0.0, np.cumsum(weight)), np.concatenate([[0.0], crossing, [0.0]])
+    points = _points(cost)
+    until, cost = until[points], cost[points]
+    most = np.maximum(until[-1] * (1 + slack) * speeds / speeds.sum(), np.diff(until).max(initial=0)) * (1 + 1e-9)
+    best = np.where(until <= most[0], cost, np.inf)  # of one stretch more each time, by where the last ends
+    before: list[Vector] = []
+    same = False  # whether the last stretch changed nothing: then the next one of its weight doesn't, either
+    for limit, last in zip(most[1:], most, strict=False):
+        if not same or limit != last:
+            first = np.searchsorted(until, until - limit)  # where a stretch that ends at each point may begin
+            before.append(_lowest(best, first))
+            further = best[before[-1]] + cost
+            same = np.array_equal(best, further)
+            best = further
+        else:
+            before.append(before[-1])
+    at, bounds = len(until) - 1, []
+    for taken in reversed(before):
+        at = int(taken[at])
+        bounds.append(at)
+    found: Vector = points[np.array(bounds[::-1], np.int64)]
+    return found
+
+
+def _points(cost: Floats) -> Vector:
+    """The first and the last place, and of equal shares of those between the one that costs least."""
+    inner = np.arange(1, len(cost) - 1)
+    if len(inner) > _POINTS:
+        width = -(-len(inner) // _POINTS)
+        shares = np.full((-(-len(inner) // width), width), np.inf)
+        shares.reshape(-1)[: len(inner)] = cost[inner]
+        inner = 1 + np.arange(len(shares)) * width + shares.argmin(axis=1)
+    return np.concatenate([[0], inner, [len(cost) - 1]])
+
+
+def _lowest(values: Floats, first: Vector) -> Vector:
+    """The place of the least of `values` from `first` up to each place; `first` never falls."""
+    found = np.empty(len(values), np.int64)
+    queue = [0] * len(values)
+    head = tail = 0
+    listed, firsts = values.tolist(), first.tolist()
+    for at, value in enumerate(listed):
+        while tail > head and listed[queue[tail - 1]] > value:
+            tail -= 1
+        queue[tail] = at
+        tail += 1
+        while queue[head] < firsts[at]:
+            head += 1
+        found[at] = queue[head]
+    return found
