@@ -94,7 +94,6 @@ LONG_FILES: dict[str, str] = {
     "simulator.execution.laws": "all laws of a trace, those of order included, over one record",
     "simulator.execution.table_columns": "the columns of `Tables`, with the ops that stand for moments",
     "simulator.training.programs.accumulators": "both parts of a synchronous step in one graph, and what joins them",
-    "simulator.training.recognition.plain_updates": "an update's variables, slots and gradient, by walks back",
     "simulator.training.control.layout": "every column that the controller reads, made once",
     "simulator.execution.event_loop": "the heart: one function, which keeps the state of the loop in local names",
     "simulator.execution.compiled.task_graph": "the two passes of lowering, over edges and over transfers",

@@ -16,7 +16,7 @@ import numpy as np
 
 from simulator.errors import GraphError
 from simulator.graph import registry
-from simulator.graph.dataflow import sources_of, values_in, values_out
+from simulator.graph.dataflow import source_of, sources_of, values_in, values_out
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import VARIABLES
 from simulator.graph.purposes import apply_nodes, computes, gradient_slot
@@ -24,7 +24,16 @@ from simulator.graph.set_cover import smallest_cover
 from simulator.graph.step import Step, choose_step
 from simulator.graph.traversal import PLACEHOLDERS, closure, fan_in, fan_out
 from simulator.training.recognition.batch import batch_of
-from simulator.training.recognition.plain_updates import ADDS, ASSIGNS, SUMS_OF_ROWS, adds_a_constant, plain_updates
+from simulator.training.recognition.plain_updates import plain_updates
+from simulator.training.recognition.variable_flow import (
+    ADDS,
+    ASSIGNS,
+    SUMS_OF_ROWS,
+    on_examples,
+    value_edge,
+    walk_back,
+    written_by,
+)
 from simulator.training.recognition.variables import colocated_rows, is_whole, variable_of, variable_shape
 from simulator.wording import some
 
@@ -128,10 +137,18 @@ def _counting(graph: Graph, runs: Sequence[int]) -> tuple[tuple[int, ...], int |
         if variable is None or not is_whole(graph, variable) or "shape" not in graph.attrs[variable]:
             continue
         single = variable_shape(graph, variable) in ((), None)
-        if single and (graph.ops[row] in ADDS or adds_a_constant(graph, row)):
+        if single and (graph.ops[row] in ADDS or _adds_a_constant(graph, row)):
             found[row] = variable
     first = next(iter(found.values()), None)
     return tuple(row for row, variable in found.items() if variable == first), first
+
+
+def _adds_a_constant(graph: Graph, row: int) -> bool:
+    """Tell whether an op assigns to a variable its own value and something more that depends on no example."""
+    if graph.ops[row] not in ASSIGNS or source_of(graph, row, 1) < 0:
+        return False
+    walk = walk_back(graph, [value_edge(graph, row)], on_examples(graph))
+    return not walk.ends and walk.reads == {written_by(graph, row)} and bool(walk.nodes)
 
 
 def _gradients(graph: Graph, runs: Sequence[int]) -> tuple[tuple[Gradient, ...], set[int]]:

@@ -13,10 +13,14 @@ from dataclasses import replace
 from simulator.errors import GraphError
 from simulator.graph.attributes import COLOCATION, colocation, typed
 from simulator.graph.captured import captured, captures, own_variables
+from simulator.graph.dataflow import readers, values_in
 from simulator.graph.editor import edited
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.messages import Proto
-from simulator.training.recognition.plain_updates import mixing, plain_updates
+from simulator.graph.op_classes import SWITCHES
+from simulator.graph.traversal import closure
+from simulator.training.recognition.plain_updates import plain_updates
+from simulator.training.recognition.variable_flow import BY_ELEMENT, WRITES, on_examples, walk_back
 from simulator.wording import some
 
 
@@ -41,7 +45,7 @@ def with_variables(graph: Graph, shapes: Mapping[str, Shape] = {}) -> Graph:
 
 def _each_alone(graph: Graph) -> Graph:
     """The graph with an Identity for each of the values that an IdentityN hands on, if each is of another variable."""
-    rows = [row for row in mixing(graph) if not graph.requested[row] and graph.names[row] not in graph.ends]
+    rows = [row for row in _mixing(graph) if not graph.requested[row] and graph.names[row] not in graph.ends]
     if not rows:
         return graph
     editor = edited(graph, as_made=False)
@@ -57,6 +61,26 @@ def _each_alone(graph: Graph) -> Graph:
         editor.redirect_readers(row, outputs, done)
         editor.remove(row)
     return editor.built()
+
+
+def _mixing(graph: Graph) -> list[int]:
+    """The nodes that hand on at once what was made from several variables, and lead to updates, such as gradients.
+
+    What loops hand on leads to none by ops that work element by element.
+    """
+    given = [row for row, op in enumerate(graph.ops) if op == "IdentityN" and _leads_to_updates(graph, row)]
+    live, found = on_examples(graph), []
+    for row in given:
+        reads = [frozenset(walk_back(graph, [edge], live).reads) for edge in values_in(graph, row)]
+        if len(set(reads)) > 1:
+            found.append(row)
+    return found
+
+
+def _leads_to_updates(graph: Graph, row: int) -> bool:
+    handing = BY_ELEMENT | SWITCHES
+    reached = closure(readers(graph, row), lambda at: readers(graph, at) if graph.ops[at] in handing else ())
+    return any(graph.ops[at] in WRITES for at in reached)
 
 
 def _beside(graph: Graph) -> Graph:

@@ -18,7 +18,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.op_classes import SWITCHES
 from simulator.graph.traversal import PLACEHOLDERS, closure
 from simulator.training.recognition.anatomy import Anatomy, Gradient
-from simulator.training.recognition.plain_updates import origins_of_examples
+from simulator.training.recognition.variable_flow import origins_of_examples
 
 _SCALES = frozenset(("Mul", "MulNoNan", "RealDiv", "Div", "DivNoNan"))  # linear where the other input is a constant
 _ADDS = frozenset(("Add", "AddV2", "AddN", "Sub"))

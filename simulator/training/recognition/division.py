@@ -25,7 +25,7 @@ from simulator.graph.traversal import closure, fan_in
 from simulator.training.recognition.anatomy import Anatomy
 from simulator.training.recognition.batch import SUMS
 from simulator.training.recognition.clipping import as_computed
-from simulator.training.recognition.plain_updates import on_examples
+from simulator.training.recognition.variable_flow import on_examples
 from simulator.wording import counted, some
 
 # Ops that average gradients, or hand them on, between the towers and an update.

@@ -25,7 +25,7 @@ from simulator.graph.op_classes import ENTERS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.graph.traversal import PLACEHOLDERS, closure, fan_in, fan_out
 from simulator.partitioning.partitions import Partitions
 from simulator.training.recognition.anatomy import Anatomy, trained
-from simulator.training.recognition.plain_updates import on_examples
+from simulator.training.recognition.variable_flow import on_examples
 from simulator.training.recognition.variables import variable_of
 
 _READS = frozenset(("Identity", "ReadVariableOp"))

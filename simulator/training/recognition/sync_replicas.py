@@ -24,8 +24,8 @@ from simulator.graph.op_classes import COLLECTIVES
 from simulator.graph.step import Step
 from simulator.graph.traversal import fan_in, fan_out
 from simulator.training.programs.program import Program
-from simulator.training.recognition.plain_updates import ASSIGNS
 from simulator.training.recognition.sync_ops import APPLY, DEQUEUE, ENQUEUE, TAKE, UNKNOWN, SyncOp, operations
+from simulator.training.recognition.variable_flow import ASSIGNS
 from simulator.training.regimes import KINDS, Regime, with_defaults
 from simulator.wording import counted
 

@@ -394,8 +394,9 @@ def test_rows_that_a_momentum_makes_dense_are_the_gradient() -> None:
 
 
 def layered(layers: int) -> Graph:
-    """m += g; w -= m, of so many variables."""
+    """m += g; w -= m, of so many variables; then m = 0."""
     made = Rows()
+    made.add("zero", "Const", **typed("Const"))
     made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 4), _output_shapes=shapes_attr((4, 4)))
     for at in range(layers):
         for name in (f"w{at}", f"m{at}"):
@@ -405,10 +406,11 @@ def layered(layers: int) -> Graph:
         assign(made, f"m{at}/update", "Add", f"m{at}", f"g{at}")
         read(made, f"m{at}/now", f"m{at}", f"^m{at}/update", shape=(4, 4))
         assign(made, f"w{at}/update", "Sub", f"w{at}", f"m{at}/now")
+        assign(made, f"m{at}/reset", "", f"m{at}", "zero", f"^w{at}/update")
     return made.built()
 
 
-@pytest.mark.parametrize("function", ["recognition.plain_updates.variable_of", "programs.accumulators.colocated_with"])
+@pytest.mark.parametrize("function", ["recognition.variable_flow.variable_of", "programs.accumulators.colocated_with"])
 def test_the_work_of_recognition_grows_with_the_variables_and_not_with_their_square(
     monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
