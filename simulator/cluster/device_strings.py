@@ -21,7 +21,8 @@ def named_cluster(graph: Graph) -> str | None:
     """The cluster that the graph's own device strings name, in the compact notation; None when they name none.
 
     The highest task number of a job gives its number of tasks, and the highest GPU number the GPUs of each. CPU:0,
-    which every task has, names nothing. Malformed strings are ignored here; the placer reports them.
+    which every task has, names nothing. Several CPUs of one host and no GPU get four GPUs besides. Malformed strings
+    are ignored here; the placer reports them.
     """
     tasks: dict[str, int] = {}
     counts: dict[tuple[str, str], int] = {}
@@ -72,6 +73,8 @@ def default_cluster(graph: Graph, *, ignored: bool = False) -> Cluster:
                 f"the devices that the graph names make no cluster ({named}): {error}; give --cluster"
             ) from None
         said = f"no cluster was given: {named}, as the graph's device strings name it"
+        if named.endswith(f"cpu,{NO_DEVICES}") and not any("gpu" in text.lower() for text in graph.requested):
+            said = f"no cluster was given: {named}, as the graph's device strings name these CPUs and no GPU"
     return replace(cluster, notes=(said, *cluster.notes))
 
 

@@ -365,6 +365,13 @@ def test_what_device_strings_say_is_not_denied(devices: Sequence[str], said: str
     assert "are ignored" in default_cluster(graph, ignored=True).notes[0]
 
 
+@pytest.mark.parametrize(("device", "what"), [("/cpu:0", "these CPUs and no GPU"), ("/gpu:3", "it")])
+def test_gpus_that_a_graph_does_not_name_are_told_apart(device: str, what: str) -> None:
+    graph = build(["a", "b"], ["NoOp"] * 2, ["/cpu:1", device], [[]] * 2, [{}] * 2)
+    said = f"no cluster was given: 2cpu,4gpu, as the graph's device strings name {what}"
+    assert default_cluster(graph).notes[0] == said
+
+
 def test_a_graph_that_names_too_much_is_told_so() -> None:
     graph = build(["a"], ["NoOp"], ["/job:worker/task:999999999"], [[]], [{}])
     with pytest.raises(ClusterError, match="give --cluster"):

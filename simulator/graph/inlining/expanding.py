@@ -33,6 +33,7 @@ _KINDS = {"call": "function call", "branch": "conditional", "loop": "loop"}
 _CONSTRUCTS = IFS | CASES | WHILES
 _LOWERED = "_lower_using_switch_merge"  # set by Python on every construct that it makes
 _XLA = ("_xla_compile_id", "_tpu_replicate")  # nodes that have one of these are left to XLA
+_COMPILED = "_XlaMustCompile"  # of calls of what `tf.function(jit_compile=True)` traced
 
 
 def inline(graph: Graph) -> Graph:
@@ -110,11 +111,12 @@ def _expand_all(editor: Editor, graph: Graph, *, everything: bool) -> Counter[st
     for row in _rows(editor, graph):
         if row in editor.removed or not (everything or _wanted(editor, row)):
             continue
-        before = len(editor.names)
+        before, compiled = len(editor.names), is_true(editor.attrs[row], _COMPILED)
         kind, made, chain = _expand(editor, row, bodies, most, chains.get(row, ()))
         parts.update(made)
         chains.update(dict.fromkeys(range(before, len(editor.names)), chain))
         done[kind] += row not in parts
+        done["compiled"] += compiled and kind == "call"
     return done
 
 
@@ -172,6 +174,11 @@ def _notes(done: Mapping[str, int]) -> Iterator[str]:
     expanded = [counted(done[kind], words) for kind, words in _KINDS.items() if done[kind]]
     if expanded:
         yield f"Expanded {', '.join(expanded)} into their bodies."
+    if done["compiled"]:
+        yield (
+            f"XLA would compile {counted(done['compiled'], 'function call')} and fuse ops; their ops are priced one by "
+            "one here, so the step may take less."
+        )
     if done["missing"]:
         yield f"{done['missing']:,} calls stay as they are: their functions are not in the graph's library."
 

@@ -63,6 +63,15 @@ def test_a_call_becomes_the_body_between_identities() -> None:
     assert made.tensor_dtype.tolist() == [FLOAT] * len(made.tensor_dtype)
 
 
+@pytest.mark.parametrize(("compiled", "said"), [(1, "1 function call"), (2, "2 function calls")])
+def test_calls_that_xla_compiles_are_counted(compiled: int, said: str) -> None:
+    """Their ops stay apart here, so the step is longer than what XLA makes of it."""
+    marked = [call("double", 1) | {"_XlaMustCompile": AttrValue(b=at < compiled)} for at in range(3)]
+    made = inline(graph([X, *((f"c{at}", "PartitionedCall", ["x"], one) for at, one in enumerate(marked))], [DOUBLE]))
+    assert made.notes[0] == "Expanded 3 function calls into their bodies."
+    assert [note.partition(" and ")[0] for note in made.notes[1:]] == [f"XLA would compile {said}"]
+
+
 def test_control_edges_go_round_the_body() -> None:
     body = function("f", ["a"], [("k", "Const", [], PLACEHOLDER), ("e", "NoOp", ["^k"], {})], ["a"], effects=["e"])
     made = inline(
