@@ -9,20 +9,20 @@ user's and say nothing here; the registration of an op says which input of it is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from simulator.errors import GraphError
 from simulator.graph import registry
-from simulator.graph.dataflow import source_of, sources_of, values_in, values_out
+from simulator.graph.dataflow import source_of, sources_of, values_out
 from simulator.graph.graph import Graph
-from simulator.graph.op_classes import VARIABLES
+from simulator.graph.op_classes import MERGES, VARIABLES
 from simulator.graph.purposes import apply_nodes, computes, gradient_slot
 from simulator.graph.set_cover import smallest_cover
 from simulator.graph.step import Step, choose_step
-from simulator.graph.traversal import PLACEHOLDERS, closure, fan_in, fan_out
+from simulator.graph.traversal import PLACEHOLDERS, fan_out
 from simulator.training.recognition.batch import batch_of
 from simulator.training.recognition.plain_updates import plain_updates
 from simulator.training.recognition.variable_flow import (
@@ -154,13 +154,13 @@ def _adds_a_constant(graph: Graph, row: int) -> bool:
 def _gradients(graph: Graph, runs: Sequence[int]) -> tuple[tuple[Gradient, ...], set[int]]:
     """The gradients, and the nodes that apply them to their variables."""
     found: dict[int, Gradient] = {}  # by the edge of the values: two updates may take the same sum
-    applied = False  # by an optimizer's op, and not by plain ones
+    applied, adding_up = False, _adding_up(graph, runs)  # by an optimizer's op, and not by plain ones
     for row in runs:
         gradient = _of_update(graph, row)
         if gradient is None:
             continue
         applied |= graph.ops[row] not in _SCATTERS
-        added = before_adding_up(graph, runs, gradient.values[0]) if not gradient.indices else []
+        added = adding_up(gradient.values[0]) if not gradient.indices else []
         for one in [Gradient(gradient.variable, (edge,)) for edge in added] or [gradient]:
             found.setdefault(one.values[0], one)
     rows = {int(graph.edge_dst[one.values[0]]) for one in found.values()}
@@ -231,41 +231,59 @@ def _slots(graph: Graph, variables: Sequence[int]) -> dict[int, int]:
 _STILL = VARIABLES | {"Const"}  # they bring no examples
 
 
-def before_adding_up(graph: Graph, runs: Sequence[int], values: int) -> list[int]:
-    """The edges on which a gradient comes to the sums that an update reads, given the update's own edge; [] none.
+def _adding_up(graph: Graph, runs: Sequence[int]) -> Callable[[int], list[int]]:
+    """Find the edges on which a gradient comes to the sums that an update reads, given the update's own edge; [] none.
 
     Raises GraphError where another step than this one fills the sum: its gradients would be missing.
     """
-    # the nodes behind the gradient, but not those behind additions to a sum
-    behind = [int(graph.edge_src[values])]
-    rows = closure(behind, lambda row: () if graph.ops[row] in ADDS else sources_of(graph, row))
-    adding = [int(graph.in_ptr[row]) + 1 for row in sorted(rows) if graph.ops[row] in ADDS]
-    adding = [edge for edge in adding if _has_examples(graph, edge)]
-    if adding:
-        return adding
-    if any(graph.ops[row] not in _STILL and not values_in(graph, row) for row in rows):
-        return []
-    sums = {row for row in rows if graph.ops[row] in VARIABLES and not is_whole(graph, row)}
-    filling = [
-        row
-        for row, op in enumerate(graph.ops)
-        if op in ADDS and variable_of(graph, row) in sums and _has_examples(graph, int(graph.in_ptr[row]) + 1)
-    ]
-    running = sorted(set(filling).intersection(runs))
-    if filling and not running:
-        name, update = graph.names[filling[0]], graph.names[int(graph.edge_dst[values])]
-        raise GraphError(
-            f"{graph.source}: {update!r} applies a gradient that {name!r} adds up, and the step does not run that, so "
-            f"nothing of it works on examples. Fetch both, such as {name!r} and {update!r}, or {name!r} alone.",
-            node=update,
-        )
-    return [int(graph.in_ptr[row]) + 1 for row in running]
+    bringing = [row for row, op in enumerate(graph.ops) if op in PLACEHOLDERS or not graph.sources(row)]
+    fed = set(fan_out(graph, [row for row in bringing if graph.ops[row] not in _STILL]))
+    adding = [row for row, op in enumerate(graph.ops) if op in ADDS and source_of(graph, row, 1) in fed]
+    if not adding:
+        return lambda _: []
+    running = set(runs).intersection(adding)
+    filling: dict[int, list[int]] = {}  # a sum, and additions to it
+    for row in adding:
+        if (variable := variable_of(graph, row)) is not None and not is_whole(graph, variable):
+            filling.setdefault(variable, []).append(row)
+    place = {row: at for at, row in enumerate((*adding, *filling), 1)}
+    behind = _behind(graph, [1 << place[row] if row in place else 0 for row in range(len(graph))])
+
+    def edges(values: int) -> list[int]:
+        mask = behind[graph.edge_src[values]]
+        if found := [row for row in adding if mask >> place[row] & 1]:
+            return [value_edge(graph, row) for row in found]
+        if mask & 1:
+            return []
+        found = sorted({row for one, rows in filling.items() if mask >> place[one] & 1 for row in rows})
+        if found and running.isdisjoint(found):
+            name, update = graph.names[found[0]], graph.names[int(graph.edge_dst[values])]
+            raise GraphError(
+                f"{graph.source}: {update!r} applies a gradient that {name!r} adds up, and the step does not run that, "
+                f"so nothing of it works on examples. Fetch both, such as {name!r} and {update!r}, or {name!r} alone.",
+                node=update,
+            )
+        return [value_edge(graph, row) for row in found if row in running]
+
+    return edges
 
 
-def _has_examples(graph: Graph, edge: int) -> bool:
-    """Tell whether the value on an edge comes from examples that are fed, read or drawn."""
-    needed = np.flatnonzero(fan_in(graph, [int(graph.edge_src[edge])])).tolist()
-    return any(
-        graph.ops[row] in PLACEHOLDERS or (graph.in_ptr[row] == graph.in_ptr[row + 1] and graph.ops[row] not in _STILL)
-        for row in needed
-    )
+def _behind(graph: Graph, own: Sequence[int]) -> list[int]:
+    """[N] the bits of all nodes whose values come to a node, with its own; the first bit is of what brings examples.
+
+    Behind an addition to a sum there is none.
+    """
+    found = list(own)
+    sources = [() if op in ADDS else sources_of(graph, row) for row, op in enumerate(graph.ops)]
+    for row, op in enumerate(graph.ops):
+        found[row] |= not (sources[row] or op in ADDS or op in _STILL)
+    again = True
+    while again:  # a loop's values go round
+        again = False
+        for row in graph.topological.tolist():
+            mask = found[row]
+            for source in sources[row]:
+                mask |= found[source]
+            again |= mask != found[row] and graph.ops[row] in MERGES
+            found[row] = mask
+    return found

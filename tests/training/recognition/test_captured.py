@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -410,9 +411,34 @@ def layered(layers: int) -> Graph:
     return made.built()
 
 
-@pytest.mark.parametrize("function", ["recognition.variable_flow.variable_of", "programs.accumulators.colocated_with"])
+def stacked(layers: int) -> Graph:
+    """So many layers, each behind the one before, with an optimizer's ops; a metric adds up what comes of them."""
+    made, sized = Rows(), {"T": type_attr(), "_output_shapes": shapes_attr((4, 4))}
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 4), _output_shapes=shapes_attr((4, 4)))
+    made.add("rate", "Const", **typed("Const"))
+    for name in ("metric", *(f"w{at}" for at in range(layers))):
+        made.add(name, "VarHandleOp", dtype=type_attr(), shape=shape_attr(4, 4), _output_shapes=shapes_attr(()))
+        read(made, f"{name}/read", name, shape=(4, 4))
+    value = "x"
+    for at in range(layers):
+        value = made.add(f"y{at}", "MatMul", [value, f"w{at}/read"], **sized)
+    assign(made, "metric/add", "Add", "metric", value)
+    for at in reversed(range(layers)):
+        value = made.add(f"g{at}", "MatMul", [value, f"w{at}/read"], **sized)
+        made.add(f"w{at}/update", "ResourceApplyGradientDescent", [f"w{at}", "rate", value], T=type_attr())
+    return made.built()
+
+
+@pytest.mark.parametrize(
+    ("function", "make"),
+    [
+        ("recognition.variable_flow.variable_of", layered),
+        ("programs.accumulators.colocated_with", layered),
+        ("recognition.anatomy.sources_of", stacked),
+    ],
+)
 def test_the_work_of_recognition_grows_with_the_variables_and_not_with_their_square(
-    monkeypatch: pytest.MonkeyPatch, function: str
+    monkeypatch: pytest.MonkeyPatch, function: str, make: Callable[[int], Graph]
 ) -> None:
     """Parts of EfficientNet, with 1613 variables, took 20 s to find, and now take 2 s."""
     module, _, name = f"simulator.training.{function}".rpartition(".")
@@ -427,7 +453,7 @@ def test_the_work_of_recognition_grows_with_the_variables_and_not_with_their_squ
 
         with monkeypatch.context() as patched:
             patched.setattr(import_module(module), name, counted)
-            replicate(layered(layers), load_cluster("ps=1,worker=2"), regime=read_regime("sync"))
+            replicate(make(layers), load_cluster("ps=1,worker=2"), regime=read_regime("sync"))
         return len(asked)
 
     assert times(16) <= 2.5 * times(8)
