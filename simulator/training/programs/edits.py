@@ -80,6 +80,8 @@ def with_placeholders(graph: Graph, fed: Sequence[str]) -> Graph:
     """
     given = map(graph.tensor_row, choose_step(graph, feeds=fed, fetches=fed).feeds) if fed else ()
     made = [tensor for tensor in given if graph.ops[graph.tensor_node[tensor]] not in PLACEHOLDERS]
+    if not made:
+        return graph
     editor = edited(graph, as_made=False)
     for tensor in made:
         shape, dtype = graph.tensor_shape[tensor], type_value(base(int(graph.tensor_dtype[tensor])))
@@ -90,7 +92,7 @@ def with_placeholders(graph: Graph, fed: Sequence[str]) -> Graph:
         for edge in graph.out_edges(int(graph.tensor_node[tensor])):
             if graph.edge_tensor[edge] == tensor:
                 redirect(editor, edge, new)
-    return editor.built() if made else graph
+    return editor.built()
 
 
 def redirect(editor: Editor, edge: int, output: Output, copies: Mapping[int, int] = {}) -> None:
