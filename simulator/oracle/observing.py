@@ -11,7 +11,7 @@ tensors, under its name and with its outputs. An assertion passes on its inputs 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,12 +20,13 @@ from simulator.errors import OracleError
 from simulator.graph.attributes import COLOCATION
 from simulator.graph.captured import captured
 from simulator.graph.dataflow import source_of
-from simulator.graph.dtypes import BOOL, INT64, NAMES, RESOURCE, VARIANT, base
+from simulator.graph.dtypes import BOOL, INT32, INT64, NAMES, RESOURCE, VARIANT, base
 from simulator.graph.graph_def import all_nodes, graph_def
 from simulator.graph.messages import Proto
+from simulator.graph.op_classes import VARIABLES
 from simulator.graph.purposes import first_values
 from simulator.graph.step import is_tensor
-from simulator.graph.tensors import SHAPES
+from simulator.graph.tensors import SHAPES, shape_of
 from simulator.graph.traversal import PLACEHOLDERS, closure
 from simulator.limits import free_bytes
 from simulator.observed.fitting import digest
@@ -63,6 +64,8 @@ _JOINED = frozenset({"BiasAdd", "BiasAddV1", "BiasAddGrad"})
 _PADDED = frozenset({"Conv2D", "Conv3D", "DepthwiseConv2dNative"})
 _PADS = frozenset({"Pad", "PadV2"})
 _SEQUENCES = frozenset({"CTCLoss", "CTCLossV2"})  # steps come first; input 3 has the lengths
+_LOOKING_UP = frozenset({"Gather", "GatherV2", "ResourceGather"})  # rows of input 0
+_WHOLE = frozenset({INT32, INT64})
 _CHANNELS_FIRST = (b"NCHW", b"NCDHW")
 _NUMPY = {1: "float32", 2: "float64", 19: "float16"}  # DataType -> numpy's name, where it is another
 _MADE_UP = "simviz_made_up"  # name scope of the placeholders that are added
@@ -79,8 +82,9 @@ def observe_step(
     """Run one step of a loaded graph on this machine's CPU, and return what each of its ops did.
 
     Fed tensors and what queues and iterators bring have the shapes of the graph, so those of its `batch` and `feeds`,
-    and made-up values: small random floats, zeros, true. `values` maps names of fed tensors to arrays, which are taken
-    instead and must have these shapes: where sizes, trips or branches depend on data, give some that are typical.
+    and made-up values: small random floats, zeros, true. Row numbers that are looked up once each differ. `values` maps
+    names of fed tensors to arrays, which are taken instead and must have these shapes: where sizes, trips or branches
+    depend on data, give some that are typical.
     Variables get their values from their initialisers; those that have none get made-up ones.
 
     The step runs in a folder of its own, which is deleted. It has `time_s` seconds, and `memory_bytes` of memory, by
@@ -92,12 +96,14 @@ def observe_step(
     given = _handed(graph)
     edge = _edge(given, graph, step)
     shapes, feeds, blobs = _feeds(graph, step, given, edge, values or {})
+    spread = _spread(graph, shapes, feeds)
     message = _pruned(given, graph, step, edge)
     names = {node.name for node in message.node}
     memory_bytes = int(_SHARE * free_bytes()) if memory_bytes is None else memory_bytes
     fetches = [name for name in step.fetches if is_tensor(graph, name) and _has_value(graph, name)]
     question = {
         "feeds": feeds,
+        "spread": spread,
         "fetches": fetches,
         "targets": sorted({name.rpartition(":")[0] if ":" in name else name for name in {*step.fetches} - {*fetches}}),
         "first": _first(given, names),
@@ -252,7 +258,7 @@ def _first(given: Graph, names: set[str]) -> list[str]:
 
 
 def _filled_by(given: Graph, row: int) -> int:
-    """The variable or table that a node fills; calls hand its handle on through Identities."""
+    """The variable or table that a node fills, or reads; calls hand its handle on through Identities."""
     row = source_of(given, row)
     while given.ops[row] == "Identity":
         row = source_of(given, row)
@@ -306,6 +312,44 @@ def _feeds(
         blobs.append(_bytes(name, sparse[name], np.shape(sparse[name]), INT64))
         feeds.append((name, INT64, list(np.shape(sparse[name])), len(blobs)))
     return shapes, feeds, blobs
+
+
+def _spread(graph: Graph, shapes: Mapping[str, Shape], feeds: Sequence[Any]) -> list[list[Any]]:
+    """The feeds whose distinct values are looked up once each: place, numbers of values that may be allowed, lookups.
+
+    If all were zero, a single row would be looked up, and travel. Parts of a table have its rows together, but only a
+    run shows whether tables are parts of one.
+    """
+    found = []
+    for place, name in enumerate(shapes):  # the first feeds, in this order
+        _, dtype, shape, given = feeds[place]
+        wanted = dtype in _WHOLE and shape and given is None
+        tables, lookups = _looked_up(graph, graph.tensor_row(name)) if wanted else ([], [])
+        if tables:
+            found.append([place, sorted({sum(tables), max(tables), min(tables)}, reverse=True), lookups])
+    return found
+
+
+def _looked_up(graph: Graph, tensor: int) -> tuple[list[int], list[str]]:
+    """The rows of the tables in which numbers made of a tensor's are looked up once each, and the ops that do it."""
+    pending, seen, tables, lookups, unique = [tensor], {tensor}, dict[int, int](), list[str](), False
+    while pending:
+        at = pending.pop()
+        for edge in graph.out_edges(int(graph.tensor_node[at])):
+            if graph.edge_tensor[edge] != at:
+                continue
+            reader = int(graph.edge_dst[edge])
+            unique |= graph.ops[reader].startswith("Unique")
+            table = _filled_by(graph, reader) if graph.ops[reader] in _LOOKING_UP else -1
+            if table >= 0 and graph.ops[table] in VARIABLES:
+                shape = shape_of(graph.attrs[table]["shape"].shape) if "shape" in graph.attrs[table] else None
+                tables[table] = max(0, shape[0]) if shape else 0
+                lookups.append(graph.names[reader])
+                continue
+            whole = {row for row in graph.outputs(reader) if base(int(graph.tensor_dtype[row])) in _WHOLE}
+            pending += sorted(whole - seen)
+            seen |= whole
+    return ([rows for rows in tables.values() if rows] if unique else []), lookups
 
 
 def _of_sparse(graph: Graph, step: Step) -> dict[str, Any]:

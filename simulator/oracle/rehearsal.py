@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from simulator.oracle import child
@@ -32,6 +33,7 @@ def answer(payload: bytes) -> bytes:
     Asked:
 
     - `feeds` as (tensor, DataType, shape, place of a given value among the blobs or None), `fetches`, `targets`
+    - `spread`, feeds by place, with numbers of rows over which values are spread, if the step then runs, and lookups
     - `first`, nodes that give first values, and `variables` as (node, DataType, shape or None)
     - `until_s`, the seconds that are left, and `memory_bytes`
     - `channels_first`, whether some op has them first, and the `folder` to run in
@@ -100,7 +102,7 @@ def _rehearsed(graph_def: bytes, facts: Mapping[str, Any], blobs: Sequence[bytes
             took = time.monotonic_ns() - begin
         return took, stats.step_stats
 
-    took, stats = run(until, traced=True)
+    took, stats = _first_run(partial(run, until, traced=True), values, facts["spread"])
     now, allowed = time.monotonic(), _REPEATED * took / 1e9
     untraced, warm = 0, stats
     if now + allowed < until:
@@ -112,6 +114,32 @@ def _rehearsed(graph_def: bytes, facts: Mapping[str, Any], blobs: Sequence[bytes
             untraced, warm = 0, stats
     nodes = _described(stats, warm)
     return {"synthetic": synthetic, "step_ns": untraced, "traced_ns": took, "nodes": nodes}
+
+
+def _first_run(run: Callable[[], tuple[int, Any]], values: list[Any], spread: Sequence[Any]) -> tuple[int, Any]:
+    """The first run, with values spread over the most rows with which the step runs; where none do, as they are.
+
+    A lookup that refuses a number names itself.
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    left = [list(rows) for _, rows, _ in spread]
+    zeros = list(values)
+    while any(left):
+        for (place, *_), rows in zip(spread, left, strict=True):
+            like = zeros[place]
+            numbers = np.arange(like.size) * (rows[0] if rows else 0) // max(1, like.size)
+            values[place] = numbers.astype(like.dtype).reshape(like.shape)
+        try:
+            return run()
+        except tf.errors.InvalidArgumentError as error:  # a number that is no row
+            refused = [any(f"{{{{node {name}}}}}" in error.message for name in lookups) for *_, lookups in spread]
+            for rows, one in zip(left, refused, strict=True):
+                if one or not any(refused):
+                    del rows[:1]
+    values[:] = zeros
+    return run()
 
 
 def _initialise(session: Any, first: Sequence[str], until: float) -> None:

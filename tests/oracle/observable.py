@@ -167,7 +167,21 @@ def _sparse(tf: Any) -> None:
     tf.identity(rows, name="rows")
 
 
+def _lookup(tf: Any) -> None:
+    """Numbers are looked up once each: in a table in three parts, in two tables of unlike size, and as labels."""
+    parts = tf.fixed_size_partitioner(3)
+    table = tf.get_variable("table", [12, 2], partitioner=parts, use_resource=True)
+    entries = tf.sparse_placeholder(tf.int64, [4, 40], name="ids")
+    tf.nn.embedding_lookup_sparse(table, entries, None, name="rows")
+    both, _ = tf.unique(tf.placeholder(tf.int32, [12], name="both"), name="unlike")
+    tables = [tf.get_variable(name, [rows, 2], use_resource=True) for name, rows in (("big", 20), ("small", 8))]
+    tf.add_n([tf.gather(one, both) for one in tables], name="sum")
+    labels, _ = tf.unique(tf.placeholder(tf.int32, [6], name="labels"))
+    tf.identity(labels, name="kinds")
+
+
 _GRAPHS = {
+    "lookup": _lookup,
     "sparse": _sparse,
     "loop": _loop,
     "alternating": _alternating,

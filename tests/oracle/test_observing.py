@@ -167,6 +167,18 @@ def test_sparse_feeds_have_entries_in_each_row(batch: int | None, feeds: Mapping
     assert observed.feeds["wide/values:0"] == (9 if feeds else rows,)
 
 
+@pytest.mark.parametrize("entries", [5, 12, 40])
+def test_as_many_rows_are_looked_up_as_there_can_be(entries: int) -> None:
+    """Zeros would look up one. Of the parts of a table each has a third, and of two tables the smaller one decides."""
+    graph = load(made("lookup"), feeds={"ids/values:0": (entries,)})
+    observed = observe_step(graph, step=choose_step(graph, fetches=("rows:0", "sum:0", "kinds:0")))
+    rows = min(entries, 12)
+    assert shape(observed, "rows/Unique") == (rows,)
+    parts = sum(shape(observed, f"rows/embedding_lookup/{name}")[0] for name in ("Gather", "Gather_1", "Gather_2"))
+    assert parts == rows
+    assert (shape(observed, "sum"), shape(observed, "kinds")) == ((8, 2), (1,))
+
+
 def test_variables_have_their_first_values_or_made_up_ones() -> None:
     observed = seen("variables", "out:0")
     assert observed.synthetic == ("bare", "handle")
