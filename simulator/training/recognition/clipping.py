@@ -47,11 +47,11 @@ def as_computed(graph: Graph, found: Anatomy) -> Anatomy:
         for further in range(max(len(paths[row].edges) - paths[row].least for row in moving)):
             at = [min(one.least + further, len(one.edges) - 1) if row in moving else 0 for row, one in enumerate(paths)]
             cut = {int(graph.edge_tensor[path.edges[place]]) for path, place in zip(paths, at, strict=True)}
-            between = {row: _between(graph, paths[row].edges[0], cut) for row in sorted(moving)}
-            begin = {row: [at for at in nodes if not values_in(graph, at)] for row, nodes in between.items()}
-            mixed = {row for row, nodes in begin.items() if live[nodes].any()}  # such as a placeholder
+            first = {row: paths[row].edges[0] for row in sorted(moving)}
+            inside = _between(graph, first.values(), cut)
+            mixed = _mixed(graph, first, inside, cut, live)
             if not mixed:
-                return replace(found, gradients=_moved(graph, found.gradients, paths, at, between))
+                return replace(found, gradients=_moved(graph, found.gradients, paths, at, inside))
         moving -= mixed
     return found
 
@@ -97,13 +97,25 @@ def _main(graph: Graph, out: int, moving: Sequence[int]) -> int:
     return (same or list(moving))[0]
 
 
-def _between(graph: Graph, edge: int, cut: set[int]) -> set[int]:
-    """The nodes that an edge needs, up to the tensors at which gradients are cut."""
+def _between(graph: Graph, edges: Iterable[int], cut: set[int]) -> set[int]:
+    """The nodes that edges need, up to the tensors at which gradients are cut."""
+    return closure(_makers(graph, edges, cut), lambda row: _makers(graph, values_in(graph, row), cut))
 
-    def makers(edges: Iterable[int]) -> list[int]:
-        return [int(graph.edge_src[at]) for at in edges if int(graph.edge_tensor[at]) not in cut]
 
-    return closure(makers([edge]), lambda row: makers(values_in(graph, row)))
+def _makers(graph: Graph, edges: Iterable[int], cut: set[int]) -> list[int]:
+    """The nodes from which edges come, but for those that carry a tensor at which gradients are cut."""
+    return [int(graph.edge_src[at]) for at in edges if int(graph.edge_tensor[at]) not in cut]
+
+
+def _mixed(graph: Graph, first: Mapping[int, int], inside: set[int], cut: set[int], live: Flags) -> set[int]:
+    """The gradients, each with its update's own edge, that also need examples by nodes inside, as of a placeholder."""
+
+    def readers(row: int) -> list[int]:
+        edges = [edge for edge in values_out(graph, row) if int(graph.edge_tensor[edge]) not in cut]
+        return [at for at in map(int, graph.edge_dst[edges]) if at in inside]
+
+    behind = closure((row for row in inside if live[row] and not values_in(graph, row)), readers)
+    return {row for row, edge in first.items() if not behind.isdisjoint(_makers(graph, [edge], cut))}
 
 
 def _moved(
@@ -111,9 +123,8 @@ def _moved(
     gradients: Sequence[Gradient],
     paths: Sequence[_Path],
     at: Sequence[int],
-    between: Mapping[int, set[int]],
+    inside: set[int],
 ) -> tuple[Gradient, ...]:
-    inside = set().union(*between.values())
 
     def readers(edge: int) -> Iterator[int]:
         """Other edges that carry the same tensor to the ops between."""

@@ -13,6 +13,7 @@ from simulator import choose_step, load_cluster
 from simulator.errors import GraphError
 from simulator.graph.captured import captured
 from simulator.graph.graph import Graph
+from simulator.graph.messages import AttrValue
 from simulator.training.programs.replicated import replicate
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
@@ -412,7 +413,10 @@ def layered(layers: int) -> Graph:
 
 
 def stacked(layers: int) -> Graph:
-    """So many layers, each behind the one before, with an optimizer's ops; a metric adds up what comes of them."""
+    """So many layers, each behind the one before, with an optimizer's ops; a metric adds up what comes of them.
+
+    All gradients are divided by the sum of their squares.
+    """
     made, sized = Rows(), {"T": type_attr(), "_output_shapes": shapes_attr((4, 4))}
     made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 4), _output_shapes=shapes_attr((4, 4)))
     made.add("rate", "Const", **typed("Const"))
@@ -425,20 +429,33 @@ def stacked(layers: int) -> Graph:
     assign(made, "metric/add", "Add", "metric", value)
     for at in reversed(range(layers)):
         value = made.add(f"g{at}", "MatMul", [value, f"w{at}/read"], **sized)
-        made.add(f"w{at}/update", "ResourceApplyGradientDescent", [f"w{at}", "rate", value], T=type_attr())
+        made.add(f"g{at}/square", "Square", [value], **sized)
+    made.add("norm", "AddN", [f"g{at}/square" for at in range(layers)], N=AttrValue(i=layers), **sized)
+    for at in range(layers):
+        made.add(f"w{at}/clip", "RealDiv", [f"g{at}", "norm"], **sized)
+        made.add(f"w{at}/update", "ResourceApplyGradientDescent", [f"w{at}", "rate", f"w{at}/clip"], T=type_attr())
     return made.built()
 
 
+def synchronous(graph: Graph) -> object:
+    return replicate(graph, load_cluster("ps=1,worker=2"), regime=read_regime("sync"))
+
+
+def towers(graph: Graph) -> object:
+    return replicate(graph, load_cluster("2gpu"), how="in")
+
+
 @pytest.mark.parametrize(
-    ("function", "make"),
+    ("function", "make", "run"),
     [
-        ("recognition.variable_flow.variable_of", layered),
-        ("programs.accumulators.colocated_with", layered),
-        ("recognition.anatomy.sources_of", stacked),
+        ("recognition.variable_flow.variable_of", layered, synchronous),
+        ("programs.accumulators.colocated_with", layered, synchronous),
+        ("recognition.anatomy.sources_of", stacked, synchronous),
+        ("recognition.clipping.values_in", stacked, towers),
     ],
 )
 def test_the_work_of_recognition_grows_with_the_variables_and_not_with_their_square(
-    monkeypatch: pytest.MonkeyPatch, function: str, make: Callable[[int], Graph]
+    monkeypatch: pytest.MonkeyPatch, function: str, make: Callable[[int], Graph], run: Callable[[Graph], object]
 ) -> None:
     """Parts of EfficientNet, with 1613 variables, took 20 s to find, and now take 2 s."""
     module, _, name = f"simulator.training.{function}".rpartition(".")
@@ -453,10 +470,10 @@ def test_the_work_of_recognition_grows_with_the_variables_and_not_with_their_squ
 
         with monkeypatch.context() as patched:
             patched.setattr(import_module(module), name, counted)
-            replicate(make(layers), load_cluster("ps=1,worker=2"), regime=read_regime("sync"))
+            run(make(layers))
         return len(asked)
 
-    assert times(16) <= 2.5 * times(8)
+    assert 0 < times(16) <= 2.5 * times(8)
 
 
 def test_a_walk_back_through_any_ops_ends_at_a_loop() -> None:
