@@ -20,6 +20,7 @@ from simulator.cluster.devicespec import DeviceSpec, matches, parse
 from simulator.cluster.master import short_task
 from simulator.errors import ClusterError, GraphError, InfeasibleError
 from simulator.graph.graph import Graph
+from simulator.graph.op_classes import COLLECTIVES
 from simulator.graph.step import Step, choose_step
 from simulator.training.programs.accumulators import with_accumulators
 from simulator.training.programs.filters import check_seen
@@ -223,11 +224,14 @@ def read_script(
             raise
         return _without_gradients(graph)
     joined = joined_workers(graph, found.step) if held is None and names_jobs(graph) else 1
-    trained = [gradient.variable for gradient in found.gradients] if joined == 1 else []  # else each keeps its own
+    trained = [gradient.variable for gradient in found.gradients]
     if held is not None:  # its variables may be anywhere: clients share accumulators and tokens, not queues of inputs
         shared = [one for one in operations(graph) if one.kind in (APPLY, TAKE) or one.row in (held.wait, held.refill)]
         trained = [one.owner for one in shared if one.owner >= 0]
     jobs = {parse(graph.requested[row]).job for row in trained}
+    if joined > 1:  # each worker keeps variables of its own beside its members of the group
+        members = [row for row in np.flatnonzero(found.step.runs).tolist() if graph.ops[row] in COLLECTIVES]
+        jobs -= {parse(graph.requested[row]).job for row in members}
     return Script(
         graph=graph,
         step=found.step if held is None else choose_step(graph, fetches=train),

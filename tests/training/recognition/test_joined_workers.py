@@ -25,13 +25,13 @@ LOCAL_GAP_NS = 60_000  # of a session whose step has parts on one task
 OWN = "/job:worker/task:0"
 
 
-def mirrored(size: int, members: int = 1) -> Graph:
-    """A worker that sums the gradients of its members with those of other workers, and applies them."""
+def mirrored(size: int, members: int = 1, home: str = "") -> Graph:
+    """A worker that sums the gradients of its members with those of others, and applies them, beside it or at home."""
     rows = Rows()
     ends = []
     for at, device in enumerate(f"{OWN}/device:CPU:{at}" for at in range(members)):
         of = f"m{at}/"
-        variable(rows, f"{of}w", device=device)
+        variable(rows, f"{of}w", device=home or device)
         rows.add(f"{of}x", "Placeholder", device=device, dtype=type_attr(), _output_shapes=shapes_attr((ROWS,)))
         rows.add(f"{of}g", "Mul", [f"{of}w", f"{of}x"], device=device, T=type_attr())
         group = [const(rows, f"{of}{name}", value, device=device) for name, value in (("size", size), ("key", 7))]
@@ -39,7 +39,7 @@ def mirrored(size: int, members: int = 1) -> Graph:
         rows.add(f"{of}sum", "CollectiveReduceV2", exchange, device=device, T=type_attr())
         rows.add(f"{of}rate", "Const", device=device, **typed("Const", ()))
         update = [f"{of}w", f"{of}rate", f"{of}sum"]
-        ends.append("^" + rows.add(f"{of}update", "ApplyGradientDescent", update, device=device, T=type_attr()))
+        ends.append("^" + rows.add(f"{of}update", "ApplyGradientDescent", update, device=home or device, T=type_attr()))
     rows.add("train", "NoOp", ends, device=f"{OWN}/device:CPU:0")
     return rows.built()
 
@@ -84,6 +84,12 @@ def test_what_contradicts_collectives_is_refused(regime: str) -> None:
 def test_other_numbers_of_workers_are_refused(workers: int) -> None:
     with pytest.raises(GraphError, match=f"joins 3 workers by collectives, but {workers} worker.* Start 3"):
         trained(mirrored(3), workers, "sync")
+
+
+@pytest.mark.parametrize("home", ["", "/job:ps/task:0"])
+def test_each_worker_has_a_client(home: str) -> None:
+    made = distributed(mirrored(3, home=home), load_cluster("ps=1,worker=3"), regime=Regime("sync"))
+    assert [program.name for program in made] == [f"worker:{at}" for at in range(3)]
 
 
 def test_a_whole_group_in_one_graph_joins_nobody() -> None:
