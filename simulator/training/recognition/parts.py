@@ -22,7 +22,7 @@ from simulator.graph.dataflow import depending_on, readers, source_of
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, MERGES, NEXT_ITERATIONS, SWITCHES, VARIABLES
-from simulator.graph.traversal import PLACEHOLDERS, closure, fan_in, fan_out
+from simulator.graph.traversal import PLACEHOLDERS, closure, fan_out
 from simulator.partitioning.partitions import Partitions
 from simulator.training.recognition.anatomy import Anatomy, trained
 from simulator.training.recognition.variable_flow import on_examples
@@ -151,8 +151,8 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
     replica = frozenset(np.flatnonzero(depending_on(graph, own)).tolist()) - update | parts.written
     entering = {edge for one in found.gradients for edge in (*one.values, *one.indices)}
     writes = [row for row in parts.update if _writes(graph, row)] + [row for row in found.counts if row not in update]
-    fetched = {name: fan_in(graph, [graph.row(name.partition(":")[0])]) for name in found.step.fetches}
-    late = {graph.row(name.partition(":")[0]) for name, before in fetched.items() if before[writes].any()}
+    fetched = {name: graph.row(name.partition(":")[0]) for name in found.step.fetches}
+    late = set(fan_out(graph, writes)).intersection(fetched.values())
     # the fetched nodes of the update end it, if no replica computes their inputs; else all nodes that write
     apart = late and _walked(graph, sorted(late), replica, entering).isdisjoint(replica)
     ends, counted = (
@@ -162,7 +162,7 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
     controls = (edge for row in walked for edge in graph.in_edges(row) if graph.edge_tensor[edge] < 0)
     cut = [edge for edge in controls if int(graph.edge_src[edge]) in replica]
     # An update may write more, such as a slot that decays; a replica does not write that either.
-    writes = [row for row in walked if _writes(graph, row)]
+    changed = set(fan_out(graph, [row for row in walked if _writes(graph, row)]))
     return Separated(
         ends=tuple(ends),
         counted=tuple(counted),
@@ -170,7 +170,7 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
         beside=tuple(sorted({int(graph.edge_src[edge]) for edge in cut} - set(parts.tower))),
         lent=tuple(row for row in walked if row in replica),
         after=tuple(row for row in walked if row in update),
-        fetches=tuple(name for name, before in fetched.items() if not before[writes].any()),
+        fetches=tuple(name for name, row in fetched.items() if row not in changed),
     )
 
 
