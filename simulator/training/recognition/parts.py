@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -266,9 +267,18 @@ def reads(partitions: Partitions) -> Ids:
     A variable with a handle is read by the ops for that. One with a reference is read by whoever takes its value and
     not the reference: mostly an Identity beside it, but also a Send, where the reader is on another device. So a value
     is as old as the op on the variable's device that took it, however long it is on its way.
+
+    Runs of the same pieces, as those that look for a bottleneck, share the answer.
     """
-    graph = partitions.graph
-    return ids(sorted(set().union(*(_readers_of(graph, variable) for variable in trained(graph)))))
+    found = _known_reads.get(partitions)
+    if found is None:
+        graph = partitions.graph
+        found = ids(sorted(set().union(*(_readers_of(graph, variable) for variable in trained(graph)))))
+        _known_reads[partitions] = found
+    return found
+
+
+_known_reads: WeakKeyDictionary[Partitions, Ids] = WeakKeyDictionary()
 
 
 def _readers_of(graph: Graph, variable: int) -> set[int]:

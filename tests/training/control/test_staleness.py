@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
 from simulator.execution.options import SimulationOptions
+from simulator.graph.graph import Graph
 from simulator.partitioning.cut import partition
 from simulator.training.disturbances.disturbance import read_disturbance
+from simulator.training.recognition import parts
+from simulator.training.recognition.anatomy import trained
 from simulator.training.recognition.parts import reads
 from simulator.training.recognition.sync_ops import READ
 from simulator.training.train import train
@@ -82,6 +85,21 @@ def test_what_reads_is_told_by_what_is_trained() -> None:
     assert {"plain/read", "handle/read", "rows"} < set(found)
     (other,) = set(found) - {"plain/read", "handle/read", "rows"}
     assert other in send
+
+
+def test_runs_of_the_same_pieces_look_for_reads_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bottleneck is found by some runs more, and in large graphs the search takes longer than a run."""
+    on = apart(2)
+    looked = list[Graph]()
+
+    def noted(graph: Graph) -> frozenset[int]:
+        looked.append(graph)
+        return trained(graph)
+
+    monkeypatch.setattr(parts, "trained", noted)
+    priced = [learning(on, "worker:1", task=1, load_ns=90, work_ns=50)]
+    assert [len(ran(priced, on, steps=steps).update_ns) for steps in (2, 3)] == [2, 3]
+    assert len(looked) == 1
 
 
 def drawn(random: Random) -> tuple[list[Priced], Cluster]:
