@@ -30,6 +30,7 @@ from simulator.training.recognition.variable_flow import (
     ASSIGNS,
     SUMS_OF_ROWS,
     on_examples,
+    places,
     value_edge,
     walk_back,
     written_by,
@@ -246,16 +247,17 @@ def _adding_up(graph: Graph, runs: Sequence[int]) -> Callable[[int], list[int]]:
     for row in adding:
         if (variable := variable_of(graph, row)) is not None and not is_whole(graph, variable):
             filling.setdefault(variable, []).append(row)
-    place = {row: at for at, row in enumerate((*adding, *filling), 1)}
+    marked = (-1, *adding, *filling)  # of the bits; the first is of what brings examples
+    place = {row: at for at, row in enumerate(marked)}
     behind = _behind(graph, [1 << place[row] if row in place else 0 for row in range(len(graph))])
 
     def edges(values: int) -> list[int]:
-        mask = behind[graph.edge_src[values]]
-        if found := [row for row in adding if mask >> place[row] & 1]:
-            return [value_edge(graph, row) for row in found]
-        if mask & 1:
+        found = [marked[at] for at in places(behind[graph.edge_src[values]])]
+        if added := [row for row in found if row >= 0 and graph.ops[row] in ADDS]:
+            return [value_edge(graph, row) for row in added]
+        if -1 in found:  # it is of examples itself
             return []
-        found = sorted({row for one, rows in filling.items() if mask >> place[one] & 1 for row in rows})
+        found = sorted(row for one in found for row in filling[one])
         if found and running.isdisjoint(found):
             name, update = graph.names[found[0]], graph.names[int(graph.edge_dst[values])]
             raise GraphError(

@@ -129,14 +129,14 @@ class Reach:
 
     def of(self, variable: int) -> list[int]:
         """The variables that a variable reaches."""
-        return [self.order[place] for place in _places(self.bits[variable]) if place]
+        return [self.order[place] for place in places(self.bits[variable]) if place]
 
     def sources(self, variables: Collection[int]) -> dict[int, list[int]]:
         """The other variables that reach each of these."""
         kept = self._mask(variables)
         found: dict[int, list[int]] = {variable: [] for variable in variables}
         for source, reached in self.bits.items():
-            for place in _places(reached & kept):
+            for place in places(reached & kept):
                 if self.order[place] != source:
                     found[self.order[place]].append(source)
         return found
@@ -152,7 +152,7 @@ class Reach:
                     last = pending.bit_length() - 1
                     new = self.bits[self.order[last]] & ~seen
                     seen, pending = seen | new, (pending | new & ~ends & ~1) & ~(1 << last)
-                found[variable] = [self.order[at] for at in islice(_places(seen & goal), 2)]
+                found[variable] = [self.order[at] for at in islice(places(seen & goal), 2)]
         return found
 
     def _mask(self, variables: Collection[int]) -> int:
@@ -160,8 +160,8 @@ class Reach:
         return sum(1 << place for place, one in enumerate(self.order) if one in kept)
 
 
-def _places(bits: int) -> Iterator[int]:
-    """The places of the ones, ascending."""
+def places(bits: int) -> Iterator[int]:
+    """The places of the ones of a number, ascending."""
     while bits:
         lowest = bits & -bits
         yield lowest.bit_length() - 1
