@@ -245,12 +245,14 @@ def _blame(graph: Graph, found: Inferred, given: Mapping[int, Shape], batch: int
     if not new:
         return
     asked = [f"{graph.tensor_name(row)}={','.join(map(str, shape))}" for row, shape in given.items()]
-    if batch is not None:
-        asked.append(f"a batch of {batch}")
-    first = new[0]
+    asked += [] if batch is None else [f"a batch of {batch}"]
+    first, advice = new[0], ""
+    if batch is not None and len(found.batched) > 1:
+        went = some(list(map(graph.tensor_name, found.batched)))
+        advice = f". Feed the shape of what has no row per example; the batch went to {went}"
     raise GraphError(
         f"{graph.source} does not fit {some(asked)}: {graph.names[first.node]!r} ({graph.ops[first.node]}) refuses "
-        f"its inputs: {first.said}",
+        f"its inputs: {first.said}{advice}",
         node=graph.names[first.node],
     )
 
@@ -263,8 +265,8 @@ def _noted(
         names = [graph.tensor_name(row) for row, shape in handed.items() if shape[0] == size]
         notes.append(f"batch {size}, as the dataset makes it, is the unknown first dimension of {some(names)}")
     if found.batched:
-        names = [graph.tensor_name(row) for row in found.batched]
-        notes.append(f"batch {batch} is the unknown first dimension of {some(names)}")
+        names = some(list(map(graph.tensor_name, found.batched)))
+        notes.append(f"batch {batch} is the unknown first dimension of {names}")
     if found.clashes:
         first = found.clashes[0]
         name, op = graph.names[first.node], graph.ops[first.node]

@@ -146,6 +146,21 @@ def test_a_batch_that_does_not_fit_is_refused_with_the_op_if_it_was_asked_for() 
     assert unknown_shapes(got) == {"Neg": 1, "Reshape": 1}
 
 
+def test_a_refused_batch_names_the_tensors_that_it_went_to() -> None:
+    """One of them may have no row per example, such as the values of a ragged tensor."""
+    made = Rows()
+    for name in ("x", "values"):
+        made.add(name, "Placeholder", dtype=type_attr(), shape=shape_attr(-1))
+    made.add("all", "ConcatV2", ["x", "values", "axis"], T=type_attr(), Tidx=type_attr(3), N=AttrValue(i=2))
+    made.add("axis", "Const", dtype=type_attr(3), value=const(0))
+    made.add("weights", "Placeholder", dtype=type_attr(), shape=shape_attr(11))
+    made.add("sum", "AddV2", ["all", "weights"], T=type_attr())
+    graph = made.built()
+    with pytest.raises(GraphError, match=r"a batch of 4: 'sum' .*Feed the shape of what has no row per example.*x:0"):
+        with_shapes(graph, batch=4)
+    assert shape(with_shapes(graph, batch=4, feeds={"values": (7,)}), "sum") == (11,)
+
+
 def test_any_tensor_may_be_fed() -> None:
     got = with_shapes(chain().built(), feeds={"y": (3, 12), "x": (3, 784)})
     assert (shape(got, "y"), shape(got, "z")) == ((3, 12), (3, 12))

@@ -68,12 +68,15 @@ def _fed(graph: Graph, step: Step) -> dict[int, int]:
 
 
 def _size(graph: Graph, fed: Mapping[int, int]) -> int:
-    """The first dimension of a batch, given that of each fed tensor; an open one wins a tie."""
+    """The first dimension of a batch, given that of each fed tensor; an open one wins a tie.
+
+    Ragged tensors have row splits, one more than rows.
+    """
     count = Counter(fed.values())
     most = [size for size in count if count[size] == max(count.values())]
     if -1 in most:
         return most[0]
-    return max(most, key=lambda size: sum(size in (graph.tensor_shape[tensor] or ()) for tensor in fed))
+    return max(most, key=lambda size: (sum(size in (graph.tensor_shape[at] or ()) for at in fed), size + 1 in count))
 
 
 def _handed(graph: Graph, step: Step) -> dict[int, int]:

@@ -101,6 +101,20 @@ def test_entries_of_sparse_tensors_are_no_examples(entries: list[int], batch: in
     assert len(found.batched) == 2 * len(entries) + 1
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+@pytest.mark.parametrize("batch", [7, 64])
+def test_row_splits_of_a_ragged_tensor_are_one_more_than_examples(batch: int, order: tuple[int, ...]) -> None:
+    rows = Rows()
+    model(rows)
+    fed = [("values", (2000,)), ("splits", (batch + 1,)), ("y", (batch, 2))]
+    for name, shape in (fed[at] for at in order):
+        rows.add(name, "Placeholder", dtype=type_attr(), _output_shapes=shapes_attr(shape))
+    rows.add("x", "RaggedMean", ["values", "splits"], T=type_attr(), _output_shapes=shapes_attr((batch, 4)))
+    ends = [update(rows, name, part) for name, part in zip("wb", tower(rows, "t", "x", "y"), strict=True)]
+    rows.add("train", "NoOp", ends)
+    assert anatomy(rows.built()).batch == batch
+
+
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_examples_reach_a_gradient_through_a_stack(count: int) -> None:
     """A loop of version 1 hands what its gradient needs on by stacks, and what comes from the loss may be constant."""
