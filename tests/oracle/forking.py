@@ -185,6 +185,7 @@ def _be_template(kind: str, asked: socket.socket) -> None:
         session.prepare(gpus=False)
     else:
         session.quiet()
+        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # some CPUs have it off, and a rehearsal may turn it on
     import tensorflow  # noqa: F401  # once for all forks
 
     for name in [name for name in sys.modules if name.split(".")[0] in ("simulator", "tests")]:
