@@ -8,7 +8,7 @@ costs nothing. Memory comes first: a plan that fits beats each that does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from itertools import chain, zip_longest
@@ -22,12 +22,13 @@ from placement.algorithms.single import each_alone
 from placement.plan import Plan, Verdict, lacking, largest_alone, verdict
 from placement.problem import NEVER, Problem
 from placement.scheduling.ranks import upward_ranks
-from placement.search.decisions import decisions_of
+from placement.search.decisions import Vector, decisions_of
 from placement.search.filling import filled
 from placement.search.judge import Candidate, Judge, as_ops, fewest
+from placement.search.minimum_cut import besides
 from placement.search.order_cuts import Ground, ground
 from placement.search.ordering import by_rank, orders
-from placement.search.starts import Listed, apart, ask, besides, cuts, fitting, layers, lists
+from placement.search.starts import Listed, apart, ask, cuts, fitting, layers, lists, packs
 from placement.search.tidying import tidied
 from placement.search.walk import NEAR, Progress, Walker
 from placement.search.walks import side_by_side
@@ -41,7 +42,9 @@ from simulator.units import Nanos, show_bytes
 from simulator.wording import some
 
 _STARTS = 600_000  # ops in starts: so many, divided by the ops of a step, are judged
+_PACKED = 0.7  # share of them that are judged before packed layers end
 _LISTS = 0.3  # share of them that list schedules may take
+_GROUNDS = 2  # grounds of cuts that are kept, the best ones
 _MADE = 0.5  # of a judgement: what a start takes to make that is then found hopeless
 _RANKED = 40  # starts whose ops are ordered by upward ranks: by ready time an update may go before what all wait for
 _ORDERED, _WALKED = 6, 3  # starts whose ops are ordered anew, and those that are walked from
@@ -172,14 +175,14 @@ def _starts(judge: Judge, ranks: Ints, known: Sequence[Candidate]) -> list[Candi
         return found
     base = ground(judge.decisions, min(found, key=lambda one: one.rank).device)
     found += _tried(judge, "one device", each_alone(problem), 0.2 * most)
-    grounds = _grounds(judge, base, most, found)
-    every = chain.from_iterable(zip_longest(*(cuts(judge.decisions, one, tight=judge.tight) for one in grounds)))
+    grounds = _grounds(judge, base, ranks, most, found)
     for how, source, until in (
         ("list schedules", lists(judge.decisions, ranks), _LISTS * most),
         ("parts", apart(judge.decisions, base), inf),  # a few, of which one is often far better than all else
         ("layers", chain.from_iterable(layers(judge.decisions, one) for one in grounds), inf),
+        ("packed layers", _in_turn(packs(judge.decisions, one) for one in grounds), _PACKED * most),
         ("full devices", filled(judge.decisions, base.device) if judge.tight else (), inf),
-        ("cuts", (one for one in every if one is not None), most),
+        ("cuts", _in_turn(cuts(judge.decisions, one, tight=judge.tight) for one in grounds), most),
     ):
         found += _tried(judge, how, source, until)
     if judge.orders:
@@ -188,20 +191,30 @@ def _starts(judge: Judge, ranks: Ints, known: Sequence[Candidate]) -> list[Candi
     return found
 
 
-def _grounds(judge: Judge, base: Ground, until: float, found: list[Candidate]) -> list[Ground]:
-    """The grounds of cuts: with groups on CPUs, where one device is faster with these than alone; else the base.
+def _grounds(judge: Judge, base: Ground, ranks: Ints, until: float, found: list[Candidate]) -> list[Ground]:
+    """The best grounds of cuts: with groups on CPUs, where these make a step faster than one device alone; else `base`.
 
     Adds what it judges to `found`. None is looked for once so many are judged, as then nothing will be cut.
     """
-    grounds, known = [], []
+    alone: list[Candidate] = []
+    better: list[tuple[Candidate, Ground]] = []
     every = besides(judge.decisions, base.device)
+    ops = by_rank(judge.decisions, ranks) if judge.orders else None
     while judge.left() and judge.judged < until and (one := next(every, None)) is not None:
         own, device = one
-        known.append(judge.judge("minimum cut" if own.beside.any() else "one device", device))
-        if known[-1].rank < known[0].rank:
-            grounds.append(own)
-    found += known
-    return grounds or [base]
+        known = [judge.judge("minimum cut" if own.beside.any() else "one device", device)]
+        if own.beside.any() and judge.left() and (other := next(packs(judge.decisions, own), None)) is not None:
+            known.append(judge.judge("packed layers", other, ops))
+        found += known
+        alone = alone or known
+        if (best := min(known, key=lambda one: one.rank)).rank < alone[0].rank:
+            better.append((best, own))
+    return [own for _, own in sorted(better, key=lambda one: one[0].rank)[:_GROUNDS]] or [base]
+
+
+def _in_turn(sources: Iterable[Iterable[Vector]]) -> Iterator[Vector]:
+    """The first of each source, then the second of each."""
+    return (one for one in chain.from_iterable(zip_longest(*sources)) if one is not None)
 
 
 def _tried(judge: Judge, how: str, source: Iterable[npt.ArrayLike], until: float) -> list[Candidate]:

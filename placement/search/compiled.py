@@ -8,6 +8,7 @@ from placement.search.flow import Network
 from placement.search.flow import cut as cut_network
 from placement.search.layers import Joined, Nets, join
 from placement.search.moves import Groups, Walk, walk_on
+from placement.search.packing import Bins, pack
 from placement.search.schedules import Jobs, ScheduleState, list_schedule
 from simulator.execution.choosing import STEP, CompiledSources
 from simulator.execution.compiled.engine import ARENA, LAID
@@ -38,6 +39,11 @@ SCHEDULE = CompiledSources(
 LAYERED = SCHEDULE._replace(
     what="Layers of ops", name="join", parts=("execution/compiled", "execution/arrays.py", f"{_HERE}/layers.py")
 )
+PACKED = LAYERED._replace(
+    what="Layers packed into devices",
+    name="pack",
+    parts=("execution/compiled", "execution/arrays.py", f"{_HERE}/layers.py", f"{_HERE}/packing.py"),
+)
 CUT = LAYERED._replace(
     what="Minimum cuts", name="cut", parts=("execution/compiled", "execution/arrays.py", f"{_HERE}/flow.py")
 )
@@ -52,4 +58,5 @@ schedule = made(
     list_schedule, [Parameter(Table(Jobs)), Parameter(Table(ScheduleState), (ScheduleState,)), _NUMBER], SCHEDULE
 )
 layered = made(join, [Parameter(Table(Nets)), Parameter(Table(Joined), (Joined,)), _NUMBER], LAYERED)
+packed = made(pack, [Parameter(Table(Nets)), Parameter(Table(Bins), (Bins,)), _NUMBER], PACKED)
 cut = made(cut_network, [Parameter(Table(Network), (Network,)), _NUMBER], CUT)

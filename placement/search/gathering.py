@@ -10,7 +10,8 @@ import numpy as np
 
 from placement.search.decisions import Decisions, Floats, Vector, working
 from placement.search.layers import Joined, Nets
-from simulator.columns import Ints, by_key
+from placement.search.packing import MOST_SLOW, SHARE_BITS, Bins
+from simulator.columns import Flags, Ints, by_key
 
 _NARROW = (1.0, 0.92, 0.85, 0.78, 0.7, 0.6)  # limits that are tried, as shares of the largest
 _SHARES = (2.2, 1.1, 0.5, 0.25, 0.125, 0.06)  # of a device's share of the work, that layers have at most
@@ -25,8 +26,8 @@ def sizes(decisions: Decisions) -> Vector:
     return np.array(list({one.tobytes(): one for one in found}.values()), np.int64)
 
 
-def nets_of(decisions: Decisions) -> Nets:
-    """All values that take time on the wire."""
+def nets_of(decisions: Decisions, work_ns: Floats | None = None) -> Nets:
+    """All values that take time on the wire, and the work [M] of groups: by default on the fastest device for each."""
     tables, row = decisions.problem.tables, decisions.row[decisions.group]
     tensor = tables.edge_tensor
     source, target, wire_ns = row[tables.tensor_op[tensor]], row[tables.consumer], decisions.wire_ns[tensor]
@@ -40,7 +41,7 @@ def nets_of(decisions: Decisions) -> Nets:
         wire_ns=np.rint(wire_ns[kept][first]).astype(np.int64),
         first=np.append(first, len(kept)).astype(np.int64),
         reader=target[kept],
-        work_ns=np.rint(decisions.work_ns).astype(np.int64),
+        work_ns=np.rint(decisions.work_ns if work_ns is None else work_ns).astype(np.int64),
         near_first=near_first.astype(np.int64),
         near=other[by].astype(np.int64),
         near_ns=np.rint(np.concatenate([decisions.pair_ns, decisions.pair_ns])[by]).astype(np.int64),
@@ -72,6 +73,33 @@ def begun(layer: Vector, place: Vector, work_ns: Floats) -> Vector:
     found = np.zeros(len(place), np.int64)
     found[layer[order[late]]] = place[order[late]]  # the first stays, as it is written last
     return found
+
+
+def bins_of(nets: Nets, layer: Vector, beside: Flags, slow: Floats, pull: float) -> Vector:
+    """[M] the bin into which the layer of each group comes; `beside` [M] are groups that go to the CPU beside it.
+
+    There is a bin for each of `slow` [D], how many times as long a device takes as the fastest. `pull` is the share of
+    the time of transfers that counts.
+    """
+    from placement.search.compiled import packed  # late: it loads LLVM
+
+    number, of = np.unique(layer, return_inverse=True)
+    member, first = by_key(of, len(number))
+    work_ns = np.bincount(of, nets.work_ns, len(number)).astype(np.int64)
+    bins = Bins(
+        layer=of,
+        beside=beside.astype(np.int64),
+        order=np.argsort(-work_ns, kind="stable"),
+        first=first.astype(np.int64),
+        member=member,
+        work_ns=work_ns,
+        slow=np.rint(slow.clip(1, MOST_SLOW) * (1 << SHARE_BITS)).astype(np.int64),
+        load_ns=np.zeros(len(slow), np.int64),
+        pull_ns=np.zeros(len(slow), np.int64),
+        chosen=np.full(len(number), -1),
+    )
+    packed(nets, bins, round(pull * (1 << SHARE_BITS)))
+    return bins.chosen[of]
 
 
 def joined(count: int) -> Joined:

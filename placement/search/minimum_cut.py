@@ -11,27 +11,47 @@ scalars of an optimizer, or small ops of a recurrence, come to the CPU all at on
 for transfers.
 
 The cut sees no waiting. A GPU works on while it waits for a transfer, so several shares of a transfer's time are tried.
+Nor does it see that a CPU may have more to do than each of its GPUs. So its time has a price: one, the price at which
+CPUs and GPUs have as much to do, and one between them.
+
+`besides` makes grounds of these cuts: up to half of the ops of a step leave its GPUs at once. All others are cut as if
+these had no work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from placement.problem import NEVER
-from placement.search.decisions import Decisions, Floats, Vector, wire_times
+from placement.search.decisions import ENDLESS, Decisions, Floats, Vector, fastest_on, wire_times
 from placement.search.flow import Network
+from placement.search.order_cuts import Ground, ground, placed, speeds_of
 from simulator.columns import Flags, alike, by_key, positions
 
 _SHARES = (1.0, 0.25)  # of the time of a transfer
+_PRICES, _DEAR = 5, 4.0  # cuts that look for a price, and the highest, for each of the devices that share a CPU
 _GROUPS = 200_000  # in larger steps few starts are judged, and the arcs take memory
-_MOST = 2**40  # ns that no cut pays
 _LOOKS = 300  # times that a cut may look at each arc: those of real steps take up to 22, a chain of n ops may take n
 
 
+def besides(decisions: Decisions, device: npt.ArrayLike) -> Iterator[tuple[Ground, Vector]]:
+    """Grounds with no group on a CPU and with those that CPUs should run; each with the devices [G] that it makes with
+    all else on the fastest device.
+    """
+    speeds, every = speeds_of(decisions), np.arange(len(decisions.free))
+    one = max(range(len(speeds)), key=lambda device: (not decisions.problem.cpu[device], speeds[device]))
+    for beside in chain((None,), for_cpus(decisions)):
+        own = ground(decisions, device, beside)
+        yield own, placed(decisions, own, every, np.zeros_like(every), [one])
+
+
 def for_cpus(decisions: Decisions) -> Iterator[Flags]:
-    """[M] the groups that CPUs should run, for each share of the time of transfers; different ones, and some at all.
+    """[M] the groups that CPUs should run, for each share of the time of transfers and each price; different ones.
 
     Where there are CPUs alone there are none, nor in very large steps.
     """
@@ -39,25 +59,45 @@ def for_cpus(decisions: Decisions) -> Iterator[Flags]:
     if not 0 < len(decisions.free) <= _GROUPS or not len(busy):
         return
     home, seen = np.array(problem.home)[busy], set[bytes]()
-    device_ns, cpu_ns = _times(decisions, busy), _times(decisions, home)
+    device_ns, cpu_ns = fastest_on(decisions, busy), fastest_on(decisions, home)
     wire_ns = (wire_times(problem, busy, home) + wire_times(problem, home, busy)) / 2
     tensor, ends = _handed(decisions, busy, home, wire_ns)
+    together = len(busy) / len(np.unique(home))
+
+    def cut(price: float, share: float) -> _Cut:
+        dear_ns = np.minimum(cpu_ns * price, ENDLESS).astype(np.int64)
+        some = _cut_off(dear_ns - device_ns, tensor, ends, wire_ns * share)
+        return _Cut(price, some, int(cpu_ns[some].sum()), int(device_ns[~some].sum()) / together)
+
     for share in _SHARES:
-        found = _cut_off(cpu_ns - device_ns, tensor, ends, wire_ns * share)
-        if found.any() and found.tobytes() not in seen:
-            seen.add(found.tobytes())
-            yield found
+        plain = cut(1.0, share)
+        even = _even(plain, partial(cut, share=share), _DEAR * together)
+        for one in (plain, *([cut(even.price**0.5, share), even] if even is not plain else [])):
+            if one.cpus.any() and one.cpus.tobytes() not in seen:
+                seen.add(one.cpus.tobytes())
+                yield one.cpus
 
 
-def _times(decisions: Decisions, devices: Vector) -> Vector:
-    """[M] the time of each group on the fastest of some devices; as good as endless where it may be on none."""
-    tables = decisions.problem.tables
-    times = tables.kind_ns[:, np.unique(tables.kind[devices])].astype(np.int64)
-    least = np.where(times < 0, NEVER, times).min(axis=1).clip(0, _MOST)
-    least[tables.instant & (least < _MOST)] = 0
-    total = np.add.reduceat(least[decisions.ops], decisions.first[:-1])
-    total[~decisions.allowed[:, devices].any(axis=1)] = _MOST
-    return total.clip(0, _MOST)
+class _Cut(NamedTuple):
+    """A cut at some price of the CPUs' time."""
+
+    price: float
+    cpus: Flags  # [M] groups that go to CPUs
+    cpu_ns: float  # work of all CPUs
+    device_ns: float  # work of all devices, divided by those that share a CPU
+
+
+def _even(plain: _Cut, cut: Callable[[float], _Cut], dearest: float) -> _Cut:
+    """The cut with which CPUs and the devices beside them have as much to do, by bisection of the price.
+
+    That is `plain` where its CPUs have no more than their devices.
+    """
+    best, low, high = plain, plain.price, dearest
+    for _ in range(_PRICES if plain.cpu_ns > plain.device_ns else 0):
+        one = cut((low * high) ** 0.5)
+        low, high = (one.price, high) if one.cpu_ns > one.device_ns else (low, one.price)
+        best = min(best, one, key=lambda one: max(one.cpu_ns, one.device_ns))
+    return best
 
 
 def _handed(decisions: Decisions, busy: Vector, home: Vector, wire_ns: Floats) -> tuple[Vector, Vector]:
@@ -92,8 +132,8 @@ def _cut_off(slower_ns: Vector, tensor: Vector, ends: Vector, wire_ns: Floats) -
     arcs = (
         (maker[one], reader[one], cost[at[one]], cost[at[one]]),
         (maker[first], hub[several], cost[several], 0),
-        (hub[at[many]], reader[many], _MOST, 0),
-        (reader[many], hub[at[many]] + 1, _MOST, 0),
+        (hub[at[many]], reader[many], ENDLESS, 0),
+        (reader[many], hub[at[many]] + 1, ENDLESS, 0),
         (hub[several] + 1, maker[first], cost[several], 0),
         (np.full(groups, source), group, slower_ns.clip(0), 0),
         (group, np.full(groups, source + 1), (-slower_ns).clip(0), 0),

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from placement.search.decisions import Decisions, Floats, Vector
+from placement.problem import Problem
+from placement.search.decisions import ENDLESS, Decisions, Floats, Vector, fastest_on, working
 from simulator.columns import Flags, positions
 from simulator.execution.buffers import LIST
 
@@ -27,13 +28,14 @@ class Ground(NamedTuple):
 
     device: Vector  # [G] of groups that may not be where their stretch is
     beside: Flags  # [M] groups that go to the CPU beside the device of their stretch
-    work_ns: Floats  # [M] that counts for a device's share: not that of those on CPUs
+    work_ns: Floats  # [M] on a device, of what counts for its share: not that of those on CPUs
 
 
 def ground(decisions: Decisions, device: npt.ArrayLike, beside: Flags | None = None) -> Ground:
     """The ground for cuts over devices [G], with some groups on the CPUs beside, or none."""
     some = np.zeros(len(decisions.free), bool) if beside is None else beside
-    return Ground(np.asarray(device, np.int64), some, np.where(some, 0.0, decisions.work_ns))
+    work_ns = fastest_on(decisions, working(decisions.problem)).astype(np.float64)
+    return Ground(np.asarray(device, np.int64), some, np.where(some | (work_ns >= ENDLESS), 0.0, work_ns))
 
 
 def placed(decisions: Decisions, base: Ground, order: Vector, stretch: Vector, busy: Sequence[int]) -> Vector:
@@ -66,6 +68,21 @@ def teams(busy: Sequence[int], speeds: Floats) -> list[list[int]]:
 def _counts(devices: int) -> list[int]:
     """The numbers of devices that are tried, of so many."""
     return [k for k in range(devices, 1, -1) if k <= 4 or k in (6, 8, 12, 16, 24, 32) or k == devices]
+
+
+def subsets(problem: Problem, speeds: Floats) -> list[tuple[int, ...]]:
+    """Some sets of devices: all, those of a task of each sort, and the fastest GPUs with all CPUs."""
+    devices = range(len(problem.capacity))
+    cpus = tuple(device for device in devices if problem.cpu[device])
+    others = tuple(sorted((one for one in devices if not problem.cpu[one]), key=lambda one: -speeds[one]))
+    task = problem.cluster.task_of
+    found = [tuple(devices)]
+    of_task = [tuple(device for device in devices if task[device] == one) for one in sorted(set(task))]
+    if len(of_task) > 1:
+        kinds = {tuple(problem.cluster.kind_of[device] for device in some): some for some in of_task[::-1]}
+        found += sorted(kinds.values(), key=lambda some: -sum(speeds[device] for device in some if device in others))
+    found += [others[:count] + cpus for count in (2, 3, 4, 6) if count < len(others)]
+    return found
 
 
 def held_by(decisions: Decisions) -> Floats:

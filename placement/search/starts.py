@@ -16,8 +16,7 @@ parallelizing convolutional neural networks", 2014.
 So the layers of an unrolled network are each on a device, as in Sutskever, Vinyals and Le, "Sequence to sequence
 learning with neural networks", NIPS 2014. Where many small ops run faster on processors, these share them.
 
-`besides` sets groups aside that the CPU beside a device runs faster, transfers included (`minimum_cut`). So half of the
-ops of a step may leave its GPUs at once. The others are cut as if these were not there.
+`packs` gives each device such layers whatever their order (`packing`), for what may run at once.
 
 `lists` takes ops by falling upward rank, in machine code, aware of the links that transfers hold (`schedules`). This is
 done over all devices and over some of them, as fewer are often faster. Those of one task come first, as each hop
@@ -38,10 +37,9 @@ from placement.effort import Effort, seconds_of
 from placement.plan import Plan, completed
 from placement.problem import Problem
 from placement.scheduling.insertion import plans
-from placement.search.decisions import Decisions, Floats, Vector, working
-from placement.search.gathering import begun, layers_of, nets_of
-from placement.search.minimum_cut import for_cpus
-from placement.search.order_cuts import Ground, crossing_of, ground, held_by, placed, speeds_of, stretches, teams
+from placement.search.decisions import Decisions, Vector, working
+from placement.search.gathering import begun, bins_of, layers_of, nets_of
+from placement.search.order_cuts import Ground, crossing_of, held_by, placed, speeds_of, stretches, subsets, teams
 from placement.search.parts import spread
 from placement.search.schedules import RATE_BITS, Jobs, ScheduleState
 from placement.search.tidying import pulled, values_of
@@ -60,6 +58,7 @@ _SHARE = 0.5  # of a time that is given, for those of papers and those that are 
 _ALWAYS_US = 6  # of an op, what these take
 _SLACKS = (0.3, 0.02, 0.8)  # share by which a stretch may pass its part of the whole
 _OF_LAYERS = (1.1, 0.6)  # share of a device's part of the work that a layer has at most
+_OF_BINS, _PULLED = (0.25, 0.12, 0.5), (1.0, 3.0, 0.3)  # such shares of packed layers, and of what they exchange
 _PULLS = 2  # times that all go where most of their values are
 
 
@@ -129,17 +128,6 @@ def fitting(ops: int, devices: int, effort: Effort) -> tuple[str, ...]:
 # --- cuts of an order ------------------------------------------------------------------------------------------------
 
 
-def besides(decisions: Decisions, device: npt.ArrayLike) -> Iterator[tuple[Ground, Vector]]:
-    """Grounds with no group on a CPU and with those that CPUs should run; each with the devices [G] that it makes with
-    all else on the fastest device.
-    """
-    speeds, every = speeds_of(decisions), np.arange(len(decisions.free))
-    one = max(range(len(speeds)), key=lambda device: (not decisions.problem.cpu[device], speeds[device]))
-    for beside in chain((None,), for_cpus(decisions)):
-        own = ground(decisions, device, beside)
-        yield own, placed(decisions, own, every, np.zeros_like(every), [one])
-
-
 def cuts(decisions: Decisions, base: Ground, *, tight: bool) -> Iterator[Vector]:
     """Devices [G] of cuts; a group keeps its device of `base` where it may not have that of its stretch.
 
@@ -194,11 +182,11 @@ def layers(decisions: Decisions, base: Ground) -> Iterator[Vector]:
     np.minimum.at(place, row[row >= 0], np.flatnonzero(row >= 0))
     cpus = [device for device, cpu in enumerate(decisions.problem.cpu) if cpu]
     sets = [working(decisions.problem)] + [cpus] * (len(cpus) > 1 and len(cpus) < len(decisions.problem.cpu))
-    nets, whole, speeds, seen = nets_of(decisions), base.work_ns.sum(), speeds_of(decisions), set()
+    nets, speeds, seen = nets_of(decisions, base.work_ns), speeds_of(decisions), set()
     for share in _OF_LAYERS:
         for busy in sets:
             for some in teams(busy, speeds):
-                layer = layers_of(nets, whole * share / len(some))
+                layer = layers_of(nets, base.work_ns.sum() * share / len(some))
                 order = np.lexsort((place, begun(layer, place, base.work_ns)[layer]))
                 crossing = crossing_of(decisions, order)
                 for slack in _SLACKS[:2]:
@@ -207,6 +195,21 @@ def layers(decisions: Decisions, base: Ground) -> Iterator[Vector]:
                     if device.tobytes() not in seen:
                         seen.add(device.tobytes())
                         yield device
+
+
+def packs(decisions: Decisions, base: Ground) -> Iterator[Vector]:
+    """Devices [G] of layers that are packed into devices that work, all or some (`packing`)."""
+    nets, speeds, seen = nets_of(decisions, base.work_ns), speeds_of(decisions), set()
+    every = np.arange(len(decisions.free))
+    for share in _OF_BINS:
+        for some in teams(working(decisions.problem), speeds):
+            layer = layers_of(nets, base.work_ns.sum() * share / len(some))
+            for pull in _PULLED:
+                bins = bins_of(nets, layer, base.beside, 1 / speeds[some], pull)
+                device = placed(decisions, base, every, bins, some)
+                if device.tobytes() not in seen:
+                    seen.add(device.tobytes())
+                    yield device
 
 
 # --- list schedules --------------------------------------------------------------------------------------------------
@@ -242,21 +245,6 @@ def lists(decisions: Decisions, ranks: Ints) -> Iterator[Vector]:
                 continue
             first = np.array([allowed[0] if allowed else 0 for allowed in problem.allowed], np.int64)
             yield np.where(state.device < 0, first, state.device)
-
-
-def subsets(problem: Problem, speeds: Floats) -> list[tuple[int, ...]]:
-    """Some sets of devices: all, those of a task of each sort, and the fastest GPUs with all CPUs."""
-    devices = range(len(problem.capacity))
-    cpus = tuple(device for device in devices if problem.cpu[device])
-    others = tuple(sorted((one for one in devices if not problem.cpu[one]), key=lambda one: -speeds[one]))
-    task = problem.cluster.task_of
-    found = [tuple(devices)]
-    of_task = [tuple(device for device in devices if task[device] == one) for one in sorted(set(task))]
-    if len(of_task) > 1:
-        kinds = {tuple(problem.cluster.kind_of[device] for device in some): some for some in of_task[::-1]}
-        found += sorted(kinds.values(), key=lambda some: -sum(speeds[device] for device in some if device in others))
-    found += [others[:count] + cpus for count in (2, 3, 4, 6) if count < len(others)]
-    return found
 
 
 def _jobs(decisions: Decisions) -> Jobs:

@@ -147,3 +147,21 @@ def test_a_search_finds_them() -> None:
     problem, names = decay(200)
     found = search(replace(problem, effort=Effort(judged=12))).device
     assert [names[group] for group, device in enumerate(found) if device == 1] == ["gradient", "update"]
+
+
+def test_cpus_get_as_much_as_each_of_their_devices() -> None:
+    """A CPU is faster by 1 to 100 ns for each of 100 ops, but four devices share it.
+
+    With m ops for them the CPU has 10 (100 - m) ns, a device a quarter of 10 m + m (m + 1) / 2 ns. That is even between
+    52 and 53 ops, at 480 and 475 or 470 and 490 ns.
+    """
+    count, on = 100, cluster_of("cgggg")
+    times = [[10, *[10 + faster] * 4] for faster in range(1, count + 1)]
+    problem = problem_of(tasks({}, [f"task{at}" for at in range(count)]), on, costs_of(on, times))
+    found = list(for_cpus(decisions_of(problem, upward_ranks(problem), 0)))
+    assert found[0].all()  # the least time in all
+    longest = [
+        max(10 * one.sum(), sum(of[1] for of, cpu in zip(times, one, strict=True) if not cpu) / 4) for one in found
+    ]
+    assert 480 <= min(longest) <= 480 * 1.05
+    assert all(one.tolist() == sorted(one.tolist()) for one in found)  # those that are slowest on devices stay

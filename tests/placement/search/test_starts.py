@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placement.search.decisions import decisions_of
-from placement.search.order_cuts import best_cut, ground, speeds_of, teams
-from placement.search.starts import cuts, subsets
+from placement.search.order_cuts import best_cut, ground, speeds_of, subsets, teams
+from placement.search.starts import cuts
 from simulator import estimate, load_cluster
 from simulator.columns import ints
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
