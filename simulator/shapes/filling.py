@@ -265,8 +265,8 @@ def _noted(
         names = [graph.tensor_name(row) for row, shape in handed.items() if shape[0] == size]
         notes.append(f"batch {size}, as the dataset makes it, is the unknown first dimension of {some(names)}")
     if found.batched:
-        names = some(list(map(graph.tensor_name, found.batched)))
-        notes.append(f"batch {batch} is the unknown first dimension of {names}")
+        fed = some(list(map(graph.tensor_name, found.batched)))
+        notes.append(f"batch {batch} is the unknown first dimension of {fed}")
     if found.clashes:
         first = found.clashes[0]
         name, op = graph.names[first.node], graph.ops[first.node]
