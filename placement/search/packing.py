@@ -6,9 +6,9 @@
 
 That is the rule of longest processing times: Graham, "Bounds on multiprocessing timing anomalies", SIAM Journal on
 Applied Mathematics 17(2), 1969. A share of what a layer exchanges with those in a bin is taken off what the bin has to
-do, as where streams of vertices are partitioned: Tsourakakis et al., "Fennel: streaming graph partitioning for massive
-scale graphs", WSDM 2014. It is done several times over: Nishimura and Ugander, "Restreaming graph partitioning", KDD
-2013. No order counts, so this is for what may run at once, such as experts or updates of variables.
+do. Streams of vertices are partitioned so: Tsourakakis et al., "Fennel: streaming graph partitioning for massive scale
+graphs", WSDM 2014. It is done several times over: Nishimura and Ugander, "Restreaming graph partitioning", KDD 2013. No
+order counts, so this is for what may run at once, such as experts or updates of variables.
 
 Plain Python over arrays, to be compiled.
 """
