@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -72,7 +73,7 @@ def for_cpus(decisions: Decisions) -> Iterator[Flags]:
     for share in _SHARES:
         plain = cut(1.0, share)
         even = _even(plain, partial(cut, share=share), _DEAR * together)
-        for one in (plain, *([cut(even.price**0.5, share), even] if even is not plain else [])):
+        for one in (plain, *([cut(sqrt(even.price), share), even] if even is not plain else [])):
             if one.cpus.any() and one.cpus.tobytes() not in seen:
                 seen.add(one.cpus.tobytes())
                 yield one.cpus
@@ -94,7 +95,7 @@ def _even(plain: _Cut, cut: Callable[[float], _Cut], dearest: float) -> _Cut:
     """
     best, low, high = plain, plain.price, dearest
     for _ in range(_PRICES if plain.cpu_ns > plain.device_ns else 0):
-        one = cut((low * high) ** 0.5)
+        one = cut(sqrt(low * high))  # rounded alike on every machine, as a power need not be
         low, high = (one.price, high) if one.cpu_ns > one.device_ns else (low, one.price)
         best = min(best, one, key=lambda one: max(one.cpu_ns, one.device_ns))
     return best
