@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from selenium.webdriver.chrome.webdriver import WebDriver
 
 from placement.plan import Plan
-from simulator import load, prepare
+from simulator import Graph, load, prepare
 from simulator.graph.messages import GraphDef
+from simulator.training.programs.program import Program
 from simulator.wording import repr_of
 from tests.viz.browsing import complaints, said, until
 from tests.viz.notebooks import cells
@@ -44,10 +45,16 @@ def test_every_value_of_a_run_says_itself_in_a_line() -> None:
     found.append(prepare(scene.graph, scene.step, scene.cluster, scene.costs))
     found.append(Plan([0] * 1000))
     found += values(compare(example(), run(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", algorithm="single")), {})
+    found += [replace(value, graph=deep(value.graph)) for value in found if isinstance(value, Program)]
     long = [(type(value).__name__, len(repr(value))) for value in found if len(repr(value)) > LONGEST]
     assert long == []
     assert len(found) > 20
     assert all("\n" not in repr(value) for value in found)
+
+
+def deep(graph: Graph) -> Graph:
+    """The graph as if its file lay in a folder of a very long path."""
+    return replace(graph, source="/folder" * 100 + "/graph.pbtxt")
 
 
 def test_a_repr_has_the_figures_that_matter() -> None:

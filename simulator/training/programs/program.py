@@ -12,6 +12,7 @@ from simulator.costs.table import CostTable
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
 from simulator.units import Nanos
+from simulator.wording import repr_of, some
 
 # Steps that do nothing on TensorFlow 2.21, the client in its own task: 63 us in a session of one task; where one more
 # task has a part 0.38 ms besides the message that ends it (benchmarks/messages.py, a loopback, 2026). For each further
@@ -49,6 +50,10 @@ class Program:
     # Time of client and master from the end of a step to the beginning of the next. None: `between_steps_ns`, once
     # `placement.clients` knows the tasks; 0 in a client that is made without it.
     gap_ns: Nanos | None = None
+
+    def __repr__(self) -> str:
+        fetched = some(self.fetches, 3)
+        return repr_of(self, self.name, f"{self.role} at {self.task}", f"fetches {fetched}", repr(self.graph))
 
 
 def between_steps_ns(others: int) -> Nanos:
