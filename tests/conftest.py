@@ -4,6 +4,7 @@ import importlib.util
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -35,6 +36,17 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 # A shell starts what it runs in the background with Ctrl-C ignored, which children inherit; some are to be interrupted.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep bytecode in pytest's cache where Python is told to keep none, as on machines that are made anew each time.
+
+    Else each child process compiles what it imports: of TensorFlow's modules that is ten seconds of a processor.
+    """
+    if sys.dont_write_bytecode and config.cache is not None:
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(config.cache.mkdir("bytecode"))
+        sys.dont_write_bytecode = False
 
 
 @pytest.fixture(scope="session", autouse=True)
