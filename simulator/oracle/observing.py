@@ -38,6 +38,7 @@ from simulator.oracle.session import MAX_FED
 from simulator.oracle.variables import variables_of
 from simulator.shapes.filling import written
 from simulator.shapes.propagation import data_inputs
+from simulator.shapes.ragged import made_up_splits, row_splits
 from simulator.shapes.sparse import made_up_entries, sparse_placeholders
 from simulator.units import show_bytes
 from simulator.wording import some
@@ -353,7 +354,10 @@ def _looked_up(graph: Graph, tensor: int) -> tuple[list[int], list[str]]:
 
 
 def _of_sparse(graph: Graph, step: Step) -> dict[str, Any]:
-    """Indices and dense shapes of the sparse tensors that a step is fed, by tensor name: zeros would be none."""
+    """Parts of the sparse and ragged tensors that a step is fed, by tensor name: indices and dense shapes, row splits.
+
+    Zeros would be none.
+    """
     made: dict[str, Any] = {}
     fed = sparse_placeholders(graph, graph.tensor_shape)
     for one in fed:
@@ -363,6 +367,10 @@ def _of_sparse(graph: Graph, step: Step) -> dict[str, Any]:
             made[graph.tensor_name(one.indices)] = np.asarray(indices, np.int64).reshape(shape)
             if one.shape >= 0 and _runs_or_is_fed(graph, step, one.shape):
                 made[graph.tensor_name(one.shape)] = np.asarray(sides, np.int64)
+    splits = row_splits(graph, graph.tensor_shape)
+    for row in splits:
+        if graph.tensor_name(row) in step.feeds and min(graph.tensor_shape[row] or (0,)) > 0:
+            made[graph.tensor_name(row)] = np.asarray(made_up_splits(graph, row, splits), np.int32)
     return made | _lengths(graph, step)
 
 

@@ -23,6 +23,7 @@ from simulator.graph.op_classes import LOSSES, MERGES, SWITCHES
 from simulator.shapes.dims import SYMBOLS, as_dim
 from simulator.shapes.origins import ELEMENT, ROWS, SINGLE, FileNumber, Origins, Traced, form_of
 from simulator.shapes.propagation import DEQUEUES_MANY, EDGE, Inferred, data_inputs, edge_tensors, infer
+from simulator.shapes.ragged import row_splits
 from simulator.shapes.rules import PASSING
 from simulator.shapes.sparse import SparsePlaceholders, sparse_placeholders
 from simulator.wording import counted, some
@@ -63,8 +64,10 @@ def batch_change(
     fed = sparse_placeholders(graph, declared)
     of_sparse = {row for one in fed for row in one}
     brought = [row for row in edge_tensors(graph) if declared[row] not in ((), None)]
-    edge = [row for row in brought if row not in of_sparse]
-    if any((declared[row] or ())[0] < 0 for row in edge if row not in given):
+    splits = row_splits(graph, declared)
+    edge = [row for row in brought if row not in of_sparse | splits]
+    opened = {row for row in edge if (declared[row] or ())[0] < 0}
+    if opened.difference(given) and not any((declared[row] or (0,))[0] > 0 for row in splits):
         return ""
     shapes: Sequence[Shape | None] = declared
     if not edge:

@@ -171,6 +171,13 @@ class Algebra:
         return found
 
 
+def numbers(shape: Dims) -> Dims:
+    """The shape with -1 for unknown dimensions."""
+    if shape is None or not shape or min(shape) >= 0:
+        return shape
+    return tuple([max(side, -1) for side in shape])
+
+
 def is_open(shape: Dims) -> bool:
     """Whether the rank or a dimension is unknown."""
     return shape is None or (bool(shape) and min(shape) < 0)

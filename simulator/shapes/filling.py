@@ -19,9 +19,10 @@ from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import SWITCHES
 from simulator.graph.tensors import shape_of, tensor_sizes
 from simulator.shapes.batches import batch_change
-from simulator.shapes.dims import Dims, is_open
+from simulator.shapes.dims import is_open, numbers
 from simulator.shapes.iterators import handed_out
 from simulator.shapes.propagation import ARGUMENTS, LEGACY_PRODUCER, Inferred, edge_tensors, infer
+from simulator.shapes.ragged import row_splits, rows_said
 from simulator.shapes.rules import PASSING, PUTS, TAKES
 from simulator.shapes.sparse import assumed, fed_shapes, rows_of_sparse, sparse_placeholders
 from simulator.shapes.unknown import unsized
@@ -42,11 +43,12 @@ def with_shapes(
     """The same graph with the shapes of its tensors for that batch and these feeds.
 
     `feeds` gives the shape of a tensor, "node:port" or "node". The unknown first dimension of every other placeholder,
-    dequeue and iterator is `batch`. By default an iterator has the batch of its dataset, all else that of all datasets
-    if they agree, else 1. Where a file fixes that dimension, a batch that is asked for takes its place. All other
-    shapes follow from these by the rules of the ops. A shape that the file gives counts, unless it hangs on a tensor
-    whose shape is another than the file's. `observed` has the shapes that tensors really had, by their rows: they count
-    before all rules. Notes list the assumptions, and ops whose inputs do not fit together in the file itself.
+    dequeue and iterator is `batch`; row splits of ragged tensors have one more. By default an iterator has the batch of
+    its dataset, all else that of all datasets if they agree, else as many as there are rows in row splits, else 1.
+    Where a file fixes that dimension, a batch that is asked for takes its place. All other shapes follow from these by
+    the rules of the ops. A shape that the file gives counts, unless it hangs on a tensor whose shape is another than
+    the file's. `observed` has the shapes that tensors really had, by their rows: they count before all rules. Notes
+    list the assumptions, and ops whose inputs do not fit together in the file itself.
 
     Raises GraphError for an unknown node or port, for another rank than the file's, for a negative dimension and for a
     batch below 1. It also raises it, with the op, where inputs do not fit together because of the feeds or the batch.
@@ -66,8 +68,11 @@ def with_shapes(
     handed, common = handed_out(graph, believed, {*given, *observed}) if batch is None else ({}, None)
     for row, shape in handed.items():
         believed[row] = shape
-    default = common or BATCH
+    splits = {row: given.get(row, believed[row]) for row in row_splits(graph, declared)}
+    default = common or rows_said(splits) or BATCH
     asked = default if batch is None else batch
+    for row in splits:
+        believed[row] = (asked + 1,) if is_open(splits[row]) else splits[row]
     fed = sparse_placeholders(graph, declared)
     rows = rows_of_sparse(graph, declared, given, fed, batch, default)
     for one in fed:
@@ -80,7 +85,7 @@ def with_shapes(
     found = infer(graph, given, believed, batch=asked, rows={one.shape: rows for one in fed})
     if found.clashes and not observed:  # what really ran fits together
         _blame(before, found, given, batch)
-    shapes = [_numbers(shape) for shape in found.shapes]
+    shapes = [numbers(shape) for shape in found.shapes]
     for row, shape in observed.items():
         shapes[row] = shape
     notes = [*_noted(graph, found, shapes, asked, handed), *assumed(graph, declared, given, fed, rows)]
@@ -113,13 +118,6 @@ def _is_batch(declared: Shape | None, fed: Shape, batch: int | None) -> bool:
 def _with(graph: Graph, shapes: Sequence[Shape | None], notes: Sequence[str]) -> Graph:
     sizes, _ = tensor_sizes(graph.tensor_dtype.tolist(), shapes)
     return replace(graph, tensor_shape=tuple(shapes), tensor_bytes=sizes, notes=(*graph.notes, *notes))
-
-
-def _numbers(shape: Dims) -> Shape | None:
-    """The shape with -1 for unknown dimensions."""
-    if shape is None or not shape or min(shape) >= 0:
-        return shape
-    return tuple([max(side, -1) for side in shape])
 
 
 def _declared(graph: Graph) -> list[Shape | None]:

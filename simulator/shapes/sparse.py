@@ -8,7 +8,7 @@ where they follow on each other as it makes them and their shapes agree (`tf.Spa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -118,23 +118,28 @@ def _named(graph: Graph, edge: Sequence[int]) -> Iterator[SparsePlaceholders]:
 
 def _read(graph: Graph, edge: Sequence[int]) -> Iterator[SparsePlaceholders]:
     """Placeholders that an op takes as one sparse tensor, as they are or handed on."""
-    inputs, source, fed = data_inputs(graph), graph.tensor_node.tolist(), set(edge)
-
-    def origin(node: int, slot: int) -> int:
-        if not 0 <= slot < len(inputs[node]):
-            return _NONE
-        row = inputs[node][slot]
-        seen = set[int]()
-        while row not in fed and row not in seen and inputs[source[row]] and _hands_on(graph.ops[source[row]]):
-            seen.add(row)
-            row = inputs[source[row]][0]
-        return row if row in fed else _NONE
-
+    inputs, fed = data_inputs(graph), frozenset(edge)
     for node, op in enumerate(graph.ops):
         for slots in _SLOTS.get(op, ()):
-            one = SparsePlaceholders(*[origin(node, slot) for slot in slots])
+            taken = [inputs[node][slot] if 0 <= slot < len(inputs[node]) else _NONE for slot in slots]
+            one = SparsePlaceholders(*[row if row < 0 else fed_behind(graph, inputs, row, fed) for row in taken])
             if one.indices >= 0 and one.values >= 0:
                 yield one
+
+
+def fed_behind(graph: Graph, inputs: Sequence[Sequence[int]], row: int, fed: Collection[int]) -> int:
+    """The tensor of `fed` that is handed on to a tensor as it is, or cast; -1: there is none.
+
+    `inputs` [N] are the tensors that each node reads.
+    """
+    seen = set[int]()
+    while row not in fed and row not in seen:
+        node = int(graph.tensor_node[row])
+        if not inputs[node] or not _hands_on(graph.ops[node]):
+            return _NONE
+        seen.add(row)
+        row = inputs[node][0]
+    return row if row in fed else _NONE
 
 
 def _hands_on(op: str) -> bool:

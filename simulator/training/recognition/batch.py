@@ -8,7 +8,7 @@ on: tensors that are joined before a sum hold the same examples.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import LOSSES
 from simulator.graph.step import Step
 from simulator.graph.tensors import shape_of
+from simulator.shapes.ragged import row_splits
 from simulator.shapes.sparse import sparse_placeholders
 from simulator.training.recognition.variables import variable_shape
 
@@ -44,9 +45,10 @@ def batch_of(graph: Graph, step: Step, gradients: Sequence[tuple[int, int]]) -> 
         entries, of_sparse = {row for one in sparse for row in one[:2]}, {row for one in sparse for row in one}
         dense = {row: found for row, found in fed.items() if row not in of_sparse}
         of_entries = {row: found for row, found in fed.items() if row in entries}
-        size = _size(graph, dense or of_entries or fed)
+        splits = row_splits(graph, graph.tensor_shape)
+        size = _size(graph, dense or of_entries or fed, splits)
         batched = (
-            *(row for row, found in dense.items() if found == size or _is_open(graph, row)),
+            *(row for row, found in dense.items() if row not in splits and (found == size or _is_open(graph, row))),
             *of_entries,
         )
         return batched, max(size, 0) * _towers(graph, {row: row for row in batched}, gradients)
@@ -67,16 +69,18 @@ def _fed(graph: Graph, step: Step) -> dict[int, int]:
     return {tensor: size for tensor, size in sizes.items() if size is not None}
 
 
-def _size(graph: Graph, fed: Mapping[int, int]) -> int:
-    """The first dimension of a batch, given that of each fed tensor; an open one wins a tie.
+def _size(graph: Graph, fed: Mapping[int, int], splits: Collection[int]) -> int:
+    """The first dimension of a batch, given that of each fed tensor; row splits say one less.
 
-    Ragged tensors have row splits, one more than rows.
+    Of a tie the one wins that row splits say, else an open one.
     """
-    count = Counter(fed.values())
+    rows = {tensor: size - (tensor in splits and size > 0) for tensor, size in fed.items()}
+    count = Counter(rows.values())
     most = [size for size in count if count[size] == max(count.values())]
-    if -1 in most:
-        return most[0]
-    return max(most, key=lambda size: (sum(size in (graph.tensor_shape[at] or ()) for at in fed), size + 1 in count))
+    ragged = [rows[tensor] for tensor in splits if rows.get(tensor) in most]
+    if ragged or -1 in most:
+        return ragged[0] if ragged else most[0]
+    return max(most, key=lambda size: sum(size in (graph.tensor_shape[tensor] or ()) for tensor in fed))
 
 
 def _handed(graph: Graph, step: Step) -> dict[int, int]:

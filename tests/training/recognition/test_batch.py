@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.graph.messages import AttrValue
+from simulator.shapes.filling import with_shapes
 from simulator.training.recognition.anatomy import anatomy
 from tests.strategies import Rows, shapes_attr, type_attr, typed
 from tests.training.programs.test_between import variable
@@ -101,18 +102,31 @@ def test_entries_of_sparse_tensors_are_no_examples(entries: list[int], batch: in
     assert len(found.batched) == 2 * len(entries) + 1
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
-@pytest.mark.parametrize("batch", [7, 64])
-def test_row_splits_of_a_ragged_tensor_are_one_more_than_examples(batch: int, order: tuple[int, ...]) -> None:
-    rows = Rows()
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("labels", [0, 1])
+@pytest.mark.parametrize("features", [1, 2, 3])
+@pytest.mark.parametrize("values", [(-1,), (2000,)])
+def test_row_splits_of_ragged_tensors_are_one_more_than_examples(
+    values: tuple[int, ...], features: int, labels: int, turned: bool
+) -> None:
+    """However many of them there are, how many values they part is the data's."""
+    rows, fed = Rows(), []
     model(rows)
-    fed = [("values", (2000,)), ("splits", (batch + 1,)), ("y", (batch, 2))]
-    for name, shape in (fed[at] for at in order):
-        rows.add(name, "Placeholder", dtype=type_attr(), _output_shapes=shapes_attr(shape))
-    rows.add("x", "RaggedMean", ["values", "splits"], T=type_attr(), _output_shapes=shapes_attr((batch, 4)))
-    ends = [update(rows, name, part) for name, part in zip("wb", tower(rows, "t", "x", "y"), strict=True)]
-    rows.add("train", "NoOp", ends)
-    assert anatomy(rows.built()).batch == batch
+    for at in range(features):
+        fed += [(f"values{at}", 1, values), (f"splits{at}", 9, (65,))]
+    fed += [("y", 1, (64, 2))] * labels
+    for name, dtype, shape in reversed(fed) if turned else fed:
+        rows.add(name, "Placeholder", dtype=type_attr(dtype), _output_shapes=shapes_attr(shape))
+    for at in range(features):
+        sparse = [f"splits{at}", f"values{at}"]
+        rows.add(f"x{at}", "RaggedTensorToSparse", sparse, RAGGED_RANK=AttrValue(i=1), T=type_attr())
+    names = [f"x{at}:1" for at in range(features)]
+    rows.add("x", "ConcatV2", [*names, "axis"], N=AttrValue(i=features), _output_shapes=shapes_attr((64, 4)))
+    made = tower(rows, "t", "x", "y" if labels else "x")
+    rows.add("train", "NoOp", [update(rows, name, part) for name, part in zip("wb", made, strict=True)])
+    found = anatomy(with_shapes(rows.built()))
+    assert found.batch == 64
+    assert len(found.batched) == labels + features * (values == (-1,))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
