@@ -79,10 +79,16 @@ def quantiles(trained: Trained) -> str:
 
 
 def waiting_tasks(trained: Trained) -> list[str]:
-    """The tasks that wait most, with the share of time in which they wait."""
+    """The tasks that wait most, with the share of time in which they wait, but for those without any work."""
     found, tasks = trained.answers, trained.training.tasks
-    order = sorted(range(len(tasks)), key=lambda row: (-found.shares[row, WAITING], row))
+    order = sorted(working_tasks(trained), key=lambda row: (-found.shares[row, WAITING], row))
     return [f"{short_task(tasks[row])} {found.shares[row, WAITING]:.0%}" for row in order[:MOST_TASKS]]
+
+
+def working_tasks(trained: Trained) -> list[int]:
+    """The rows of the tasks that compute, handle or send something after the warm-up."""
+    worked = np.delete(trained.answers.shares, WAITING, axis=1).any(axis=1)
+    return [int(row) for row in np.flatnonzero(worked)]
 
 
 def inputs(trained: Trained) -> Sequence[str]:

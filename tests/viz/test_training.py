@@ -303,6 +303,17 @@ def test_the_summary_names_the_regime_the_rate_and_who_waits() -> None:
     assert "2 workers" in lines  # of the scaling
 
 
+def test_a_task_without_any_work_is_none_that_waits_most() -> None:
+    """The summary named it, with 100 %, where the page named another."""
+    found = known(trained())
+    assert "without any work" not in "\n".join(summary_lines(found))
+    shares = np.array(found.answers.shares)
+    shares[0] = [0, 0, 0, 1]
+    lines = "\n".join(summary_lines(replace(found, answers=replace(found.answers, shares=shares))))
+    assert "1 task without any work" in lines
+    assert " 100%" not in lines.partition("waiting  ")[2].splitlines()[0]
+
+
 def test_the_page_holds_every_step_and_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = trained()
     training = known(scene).training

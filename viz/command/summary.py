@@ -15,7 +15,6 @@ import numpy as np
 
 from simulator.execution.interval import interval
 from simulator.execution.simulate import unsized_transfers
-from simulator.training.training import WAITING
 from simulator.units import show_bytes, show_figure, show_nanos
 from simulator.wording import counted, ending, printable, some
 from viz import agreement, figures, training_figures
@@ -570,10 +569,15 @@ def _rate(trained: Trained) -> str:
 def _waiting(trained: Trained) -> str:
     """The waiting share of each task, the largest first, and what workers wait for."""
     found, said = trained.answers, training_figures.waiting_tasks(trained)
-    more = f", {counted(others, 'other')} less" if (others := len(found.shares[:, WAITING]) - len(said)) else ""
-    gates = f"; for tokens {found.gate_share:.0%} of a step" if found.gate_share else ""
-    dry = f"; for input {found.input_share:.0%} of a step" if found.input_share else ""
-    return f"{', '.join(said)}{more}{gates}{dry}"
+    working = len(training_figures.working_tasks(trained))
+    others, idle = working - len(said), len(found.shares) - working
+    parts = (
+        ", ".join([*said, f"{counted(others, 'other')} less"] if others else said),
+        f"{counted(idle, 'task')} without any work" if idle else "",
+        f"for tokens {found.gate_share:.0%} of a step" if found.gate_share else "",
+        f"for input {found.input_share:.0%} of a step" if found.input_share else "",
+    )
+    return "; ".join(filter(None, parts))
 
 
 def _rate_figure(trained: Trained, value: float | None) -> str:
