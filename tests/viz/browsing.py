@@ -115,7 +115,9 @@ def beyond(browser: WebDriver, width: int, height: int) -> list[str]:
     parts = "document.querySelectorAll('button, select, input, h1, h2, canvas, .figures dd')"
     seen = f"[...{parts}].filter((one) => one.checkVisibility())"
     out: list[str] = browser.execute_script(
-        f"return {seen}.filter((one) => one.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5"
+        "const right = (one) => (one ?? document.documentElement).getBoundingClientRect().right;"
+        # A bar ends where the window does, or before.
+        f"return {seen}.filter((one) => right(one) > right(one.closest('.bar')) + 0.5"
         " || one.getBoundingClientRect().width < 1).map((one) => one.outerHTML.slice(0, 80))"
     )
     browser.execute_script("simviz.state.set({ colourBy: simviz.state.colourBy })")  # the panel is drawn for this width

@@ -132,8 +132,8 @@ def test_the_panel_says_what_differs_and_sorts_it(browser: WebDriver, tmp_path: 
     assert sum(parts) == found.difference_ns
     assert page("document.querySelectorAll('#panel .part').length") == len(found.parts)
     card = "[...document.querySelectorAll('#panel .card')].find((one) => one.innerText.startsWith('Moved'))"
-    times = f"[...{card}.querySelectorAll('tbody tr')].map((row) => row.cells[3].innerText)"
-    heading = f"{card}.querySelectorAll('th')[3].click()"
+    times = f"[...{card}.querySelectorAll('tbody tr')].map((row) => row.cells[1].innerText)"
+    heading = f"{card}.querySelectorAll('th')[1].click()"
     before = page(times)
     page(heading)
     down = page(times)
@@ -181,7 +181,7 @@ def test_a_run_alone_has_nothing_of_a_comparison(browser: WebDriver, tmp_path: P
 
 
 def test_clusters_with_long_names_are_told_apart_in_narrow_windows(browser: WebDriver, tmp_path: Path) -> None:
-    """Both were cut to "ps=2,wor…", and the buttons behind them were out of sight."""
+    """Both were cut to "ps=2,wor…", and the buttons behind them were out of sight, or half of one."""
     page = opened(browser, tmp_path, compared("ps=2,worker=2x4gpu", "ps=2,worker=1x2gpu"))
     assert {width: found for width in (1400, 800, 500) if (found := beyond(browser, width, 900))} == {}
     widths = "[...document.querySelectorAll('#runs .tail')].map((one) => one.scrollWidth <= one.clientWidth)"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from selenium.webdriver.chrome.webdriver import WebDriver
 
+from simulator.units import show_rate
 from tests.viz.browsing import Ask, beyond, complaints, opened, press, settled
 from tests.viz.scenes import HOSTILE, hostile
 from tests.viz.test_browser_comparison import compared, other
@@ -63,7 +64,14 @@ def test_each_table_says_what_the_values_of_the_run_say(browser: WebDriver, page
             str(at),
         )
         tables[name] = rows(copied(browser, page, "#tables-copy"))
+        if name == "Links":  # in the units of the summary, which differ from those of sizes
+            speeds = page(
+                "[...document.querySelectorAll('#tables-rows tbody tr')].map((row) => row.cells[1].textContent)"
+            )
+            assert speeds == [show_rate(one.bytes_per_s) for one in scene.cluster.links]
     assert [one["node"] for one in tables["Nodes"]] == list(scene.graph.names)
+    fed = {row: tables["Nodes"][row] for row in figures.fed_nodes(scene).tolist()}
+    assert {(one["runs"], one["rule"]) for one in fed.values()} == {("fed", "the client feeds its value there")}
     assert sum(int(one["time_ns"]) for one in tables["Nodes"]) == sum(
         int(one["time_ns"]) for one in tables["Ops in time"]
     )
@@ -110,6 +118,19 @@ def test_every_card_can_be_sorted_and_copied(browser: WebDriver, page: Ask) -> N
     assert page(f"{tables}.every((one) => one.rows.length < 3 || one.querySelector('th.sorts'))")
     text = copied(browser, page, "#panel .card .csv")
     assert len(text.splitlines()) > 1
+    named = "[...document.querySelectorAll('#panel .named > bdi')].filter((one) => one.checkVisibility())"
+    assert page(f"{named}.length") > 20
+    # They were cut to "tuple/control_d...", six rows of one table alike.
+    assert page(f"{named}.every((one) => one.scrollWidth <= one.clientWidth && one.scrollHeight <= one.clientHeight)")
+    heading = "(one) => one.querySelector('h3')?.textContent === 'Longest transfers'"
+    page(f"[...document.querySelectorAll('#panel .card')].find({heading}).id = 'longest'")
+    devices = [one.short for one in compared().cluster.devices]
+    longest = [
+        (figures.tensor_label(compared(), one.tensor), devices[one.src_device], devices[one.dst_device])
+        for one in figures.longest_transfers(compared())
+    ]
+    told = [(one["tensor"], one["from"], one["to"]) for one in rows(copied(browser, page, "#longest .csv"))]
+    assert told == longest
 
 
 def test_links_name_node_transfer_range_and_run(browser: WebDriver, page: Ask) -> None:
@@ -175,7 +196,7 @@ def test_a_measured_range_adds_up(browser: WebDriver, page: Ask) -> None:
     drawn = step_timeline(scene)
     lasting = drawn.slices.end_ns > drawn.slices.start_ns
     on_devices = np.array([lane.kind == "device" for lane in drawn.lanes])[drawn.slices.lane]
-    assert sum(int(one["ops"].replace(",", "")) for one in found) == int((on_devices & lasting).sum())
+    assert sum(int(one["slices"].replace(",", "")) for one in found) == int((on_devices & lasting).sum())
     press(browser, "m")
     assert page("simviz.state.range") is None
 

@@ -33,18 +33,30 @@ function facts(...rows) {
   return list;
 }
 
+// A cell with a whole name, which has the width of the row, and below it what belongs to it. `fields` stand for that in the CSV.
+function named(name, below, ...fields) {
+  const made = element("span", "named", element("bdi", "", ...lined(name)), element("small", "", below));
+  made.fields = [name, ...fields];
+  return made;
+}
+
+// The colours of the two devices between which something moves.
+const ends = (from, to) => element("span", "", chip(from), "→ ", chip(to));
+
 // A table of rows [cells, action, title, values]; numeric columns are those whose heading ends in "#". These are as wide as their
 // longest cell, so that no number is cut; `widths` are those of the others. A click on a heading sorts by it, the largest first,
-// and again the other way round; without values by what the cells say.
+// and again the other way round; without values by what the cells say. Behind a "|" are headings of the CSV alone, for `named`.
 function table(headings, widths, rows) {
   const made = element("table");
   const numeric = headings.map((heading) => heading.endsWith("#"));
-  const head = element("tr", "", ...headings.map((heading, at) => element("th", numeric[at] ? "n" : "", heading.replace("#", ""))));
+  const columnsOf = headings.map((heading) => heading.replace("#", "").split("|"));
+  const head = element("tr", "", ...columnsOf.map(([heading], at) => element("th", numeric[at] ? "n" : "", heading)));
   const body = element("tbody");
   const lines = [];
   for (const [cells, action, titles] of rows) {
     const line = element("tr", action ? "link" : "", ...cells.map((cell, at) => element("td", numeric[at] ? "n" : "", cell)));
     if (titles) line.title = titles;
+    if (cells.some((cell) => cell.fields)) line.className += " tall";
     lines.push(acting(line, action));
   }
   body.append(...lines);
@@ -57,7 +69,8 @@ function table(headings, widths, rows) {
   const valued = rows.map(([cells, , , values], place) => values ?? cells.map((_, at) => valueOf(lines[place].cells[at].textContent)));
   if (rows.length > 1) [...head.children].forEach((cell, at) => sortsBy(cell, body, valued.map((values, place) => [values[at], lines[place]])));
   made.append(columns, element("thead", "", head), body);
-  made.csv = () => csvOf([...head.children].map((cell) => cell.textContent), [...body.children].map((line) => [...line.cells].map((cell) => cell.textContent)));
+  const fieldsOf = (cell) => cell.firstChild?.fields ?? [cell.textContent];
+  made.csv = () => csvOf(columnsOf.flat(), [...body.children].map((line) => [...line.cells].flatMap(fieldsOf)));
   return made;
 }
 
@@ -125,7 +138,7 @@ function stack(parts) {
 function links(rows, limit = 12) {
   const list = element("ul", "rows");
   const add = ([said, aside, action, before, title]) => {
-    const button = element("button", "", before, element("span", "name", isolated(said)), element("span", "with", aside));
+    const button = element("button", "", before, element("span", "name", element("bdi", "", ...lined(said))), element("span", "with", aside));
     button.type = "button";
     button.title = title ?? said;
     button.addEventListener("click", action);
@@ -143,6 +156,9 @@ function links(rows, limit = 12) {
   }
   return list;
 }
+
+// A text that may break behind each slash; of what is longer than a line, see `overflow-wrap`.
+const lined = (said) => said.split(/(?<=\/)/).flatMap((part) => [part, element("wbr")]);
 
 // A name within a run of text of any direction stays one run of its own.
 function isolated(said) {

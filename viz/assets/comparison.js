@@ -79,11 +79,11 @@ function differenceCards(model, state) {
 function explanationCard(model, state) {
   const { against } = model;
   const part = ([sentence, before, after, rows]) => {
-    const lines = rows.slice(0, 50).map(([node, subject, was, is]) => [[tailOf(subject), showNanos(was), showNanos(is), signedNanos(is - was)], toNode(state, node), subject, [subject, was, is, is - was]]);
+    const lines = rows.slice(0, 50).map(([node, subject, was, is]) => [[named(subject, null), showNanos(was), showNanos(is), signedNanos(is - was)], toNode(state, node), subject, [subject, was, is, is - was]]);
     const more = rows.length > lines.length ? element("p", "more", `and ${showCount(rows.length - lines.length)} more in the JSON`) : null;
     return element(
       "details", "part",
-      element("summary", "", element("b", after > before ? "bad" : "good", signedNanos(after - before)), element("span", "", asWritten(sentence))),
+      element("summary", "", element("b", after > before ? "bad" : "good", signedNanos(after - before)), element("span", "", ...lined(asWritten(sentence)))),
       table(["", `${against.names[0]}#`, `${against.names[1]}#`, "change#"], [], lines), more,
     );
   };
@@ -104,11 +104,11 @@ function movedCard(model, state) {
   const time = (node) => totalsOf(own, itemOfNode(own, node)).nanos;
   const rows = [...moved].sort((a, b) => b[3] - a[3] || time(b[0]) - time(a[0])).slice(0, MOST_ROWS).map(([node, ...devices]) => {
     const [from, to] = devices.slice(0, 2).map((name) => deviceNamed([own, other], name));
-    const ends = element("span", "", chip(from.colour), "→ ", chip(to.colour));
     const name = model.nodes.names[node];
-    return [[ends, tailOf(name), opOf(model, node), showNanos(time(node))], toNode(state, node), `${name}\n${from.short} in ${names[0]}, ${to.short} in ${names[1]}`, [from.short + to.short, name, opOf(model, node), time(node)]];
+    const below = element("span", "", ends(from.colour, to.colour), opOf(model, node));
+    return [[named(name, below, opOf(model, node), from.short, to.short), showNanos(time(node))], toNode(state, node), `${name}\n${from.short} in ${names[0]}, ${to.short} in ${names[1]}`, [name, time(node)]];
   });
-  return card(`Moved nodes (${showCount(moved.length)})`, table(["", "node", "op", "time#"], ["58px", "", "26%"], rows), shortened(moved));
+  return card(`Moved nodes (${showCount(moved.length)})`, table([`node|op|in ${names[0]}|in ${names[1]}`, "time#"], [], rows), shortened(moved));
 }
 
 function crossingsCard(model, state) {
@@ -117,9 +117,9 @@ function crossingsCard(model, state) {
   const rows = crossings.slice(0, MOST_ROWS).map(([tensor, node, was, is, before, after]) => {
     const happened = !was ? "began" : !is ? "ceased" : `${was} → ${is} times`;
     const title = `${tensor}\n${names[0]}: ${plural(was, "transfer")}, ${showBytes(before)}\n${names[1]}: ${plural(is, "transfer")}, ${showBytes(after)}`;
-    return [[tailOf(tensor), happened, signedBytes(after - before)], toNode(state, node), title, [tensor, is - was, after - before]];
+    return [[named(tensor, happened, happened), signedBytes(after - before)], toNode(state, node), title, [tensor, after - before]];
   });
-  return card(`Tensors that cross differently (${showCount(crossings.length)})`, table(["tensor", "", "bytes#"], ["", "30%"], rows), shortened(crossings));
+  return card(`Tensors that cross differently (${showCount(crossings.length)})`, table(["tensor|crosses", "bytes#"], [], rows), shortened(crossings));
 }
 
 // Busy time and peak memory of each device in both runs.
@@ -139,7 +139,7 @@ function usesCard(model) {
 function linkUsesCard(model) {
   const changed = model.against.links.filter(([, was, is]) => was !== is);
   if (!changed.length) return null;
-  const rows = changed.slice(0, MOST_ROWS).map(([link, was, is]) => [[link, showBytes(was), showBytes(is), signedBytes(is - was)], null, link, [link, was, is, is - was]]);
+  const rows = changed.slice(0, MOST_ROWS).map(([link, was, is]) => [[named(link, null), showBytes(was), showBytes(is), signedBytes(is - was)], null, link, [link, was, is, is - was]]);
   return card("Links that carry more or less", table(["link", `${model.against.names[0]}#`, `${model.against.names[1]}#`, "change#"], [], rows), shortened(changed));
 }
 

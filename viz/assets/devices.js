@@ -33,13 +33,13 @@ function memoryCard(model, state) {
 function peakOf(model, state, row) {
   const caused = row.cause ? `at ${showNanos(row.time_ns)}, when ${row.cause} began to hold ${showBytes(row.cause_bytes)}` : "all of it resident";
   const kinds = Object.entries(row.kinds).map(([kind, bytes]) => `${kind} ${showBytes(bytes)}`).join(", ");
-  const lines = row.live.map((one) => [[tailOf(one.what), one.kind, showBytes(one.nbytes)], () => state.select({ kind: "node", id: one.origin }), one.what]);
+  const lines = row.live.map((one) => [[named(one.what, one.kind, one.kind), showBytes(one.nbytes)], () => state.select({ kind: "node", id: one.origin }), one.what]);
   return element(
     "details",
     "peak",
     element("summary", "", deviceName(model, row.device), " ", model.summary.unsized.least + showBytes(row.peak_bytes), element("small", "", caused)),
     element("p", "more", kinds),
-    table(["", "kind#", "size#"], [], lines),
+    table(["|kind", "size#"], [], lines),
     row.rest ? element("p", "more", `and ${showCount(row.rest)} more, together ${showBytes(row.rest_bytes)}`) : null,
   );
 }

@@ -45,11 +45,13 @@ function tensorsCard(model, state, heading, list) {
     const [transfer] = row.transfers;
     const name = row.tensor < 0 ? model.nodes.names[row.node] : tensorName(model, row.tensor);
     const crossing = transfer !== undefined;
-    const said = element("span", "", crossing ? element("span", "", chip(colours[src[transfer]]), chip(colours[dst[transfer]])) : chip(colours[model.nodes.device[row.node]]), tailOf(name));
+    const [from, to] = crossing ? [src[transfer], dst[transfer]] : [model.nodes.device[row.node], null];
+    const below = crossing ? ends(colours[from], colours[to]) : chip(colours[from]);
+    const places = [from, to].map((device) => (device === null ? "" : devices[device].short));
     const go = () => state.select(crossing ? { kind: "transfer", id: transfer } : { kind: "node", id: row.node });
-    const title = [name, row.tensor < 0 ? "" : shapes[shape[row.tensor]], crossing ? `${devices[src[transfer]].short} → ${devices[dst[transfer]].short}` : "", `read by ${plural(row.readers.size, "node")}`];
-    return [[said, row.tensor < 0 ? "control" : showBytes(row.bytes), crossing ? showNanos(had[transfer] - asked[transfer]) : "–"], go, title.filter(Boolean).join("\n")];
+    const title = [name, row.tensor < 0 ? "" : shapes[shape[row.tensor]], crossing ? places.join(" → ") : "", `read by ${plural(row.readers.size, "node")}`];
+    return [[named(name, below, ...places), row.tensor < 0 ? "control" : showBytes(row.bytes), crossing ? showNanos(had[transfer] - asked[transfer]) : "–"], go, title.filter(Boolean).join("\n")];
   });
   const more = list.length > lines.length ? element("p", "more", `and ${showCount(list.length - lines.length)} more`) : null;
-  return card(`${heading} (${showCount(list.length)})`, table(["tensor", "size#", "time#"], [], lines), more);
+  return card(`${heading} (${showCount(list.length)})`, table(["tensor|from|to", "size#", "time#"], [], lines), more);
 }

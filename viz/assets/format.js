@@ -17,6 +17,7 @@ function rounded3(value) {
 const showNanos = (ns) => scaled(ns, [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]]);
 const showBytes = (bytes) =>
   bytes < 0 ? "unknown" : scaled(bytes, [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]]);
+const showRate = (perSecond) => scaled(Math.round(perSecond), [[1e12, "TB/s"], [1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]]); // of links: decimal, as their makers say it
 const counts = new Intl.NumberFormat("en");
 const showCount = (count) => counts.format(count);
 const showFigure = (value) => value.toLocaleString("en", { maximumSignificantDigits: 4 });
@@ -35,8 +36,6 @@ const showSpan = (start, end) => [start, end].map((ns) => showTick(ns, Math.max(
 // The last part of a scoped name, and what stands before it.
 const leafOf = (name) => name.slice(name.lastIndexOf("/") + 1);
 const scopeOf = (name) => name.slice(0, Math.max(0, name.lastIndexOf("/")));
-// The last two parts: enough to tell one "Conv2D" from another.
-const tailOf = (name) => name.split("/").slice(-2).join("/");
 
 // An element with a class, a text and children. Text goes in as a text node, so no name is ever read as HTML.
 function element(tag, className, ...content) {

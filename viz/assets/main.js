@@ -234,7 +234,7 @@ function stepTimelines(model, runs, state, tip) {
       byId("timeline-range").textContent = showSpan(Math.round(Math.max(0, from)), Math.round(Math.min(to, clock)));
       for (const other of views) if (other.name !== name) other.follow(from, to);
     }, clock);
-    views.push({ ...view, name });
+    views.push({ ...view, name, height: view.height + label.offsetHeight });
   }
   return views;
 }

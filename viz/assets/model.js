@@ -55,6 +55,11 @@ const rowsIn = (table, group) => table.row.subarray(table.start[group], table.st
 const nodeOfTensor = (model, tensor) => nodeWith(model.tensors.ptr, tensor);
 const itemOfNode = (model, node) => model.scopes + node;
 const isScope = (model, item) => item < model.scopes;
+// Why a node is on its device.
+function ruleOf({ nodes, rules }, node) {
+  if (nodes.fed.includes(node)) return "the client feeds its value there";
+  return nodes.moved.includes(node) ? "moved by the cut, with its control flow" : rules[nodes.why[node]];
+}
 const labelOf = (model, item) =>
   isScope(model, item) ? model.tree.labels[item] : leafOf(model.nodes.names[item - model.scopes]).trim() || "unnamed";
 const opOf = (model, node) => model.nodes.ops[model.nodes.op[node]];

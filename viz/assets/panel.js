@@ -75,13 +75,14 @@ function categoriesCard(model, state) {
 function transfersCard(model, state) {
   const { transfers, cluster } = model;
   const rows = model.tables.transfers.map((row) => {
-    const ends = element("span", "", chip(cluster.colours[transfers.src[row]]), "→ ", chip(cluster.colours[transfers.dst[row]]));
     const name = transferName(model, row);
-    const title = `${name}\n${cluster.devices[transfers.src[row]].short} → ${cluster.devices[transfers.dst[row]].short}`;
-    return [[ends, tailOf(name), showBytes(transfers.bytes[row]), showNanos(transfers.crossing_ns[row] + transfers.arrived_ns[row] - transfers.through_ns[row])], () => state.select({ kind: "transfer", id: row }), title];
+    const [from, to] = [transfers.src[row], transfers.dst[row]];
+    const devices = [from, to].map((device) => cluster.devices[device].short);
+    const title = `${name}\n${devices.join(" → ")}`;
+    return [[named(name, ends(cluster.colours[from], cluster.colours[to]), ...devices), showBytes(transfers.bytes[row]), showNanos(transfers.crossing_ns[row] + transfers.arrived_ns[row] - transfers.through_ns[row])], () => state.select({ kind: "transfer", id: row }), title];
   });
   if (!rows.length) return null;
-  return card("Longest transfers", table(["", "tensor", "size#", "time#"], ["50px"], rows));
+  return card("Longest transfers", table(["tensor|from|to", "size#", "time#"], [], rows));
 }
 
 function opsCard(model, state) {
@@ -89,12 +90,13 @@ function opsCard(model, state) {
   const rows = model.tables.ops.map((row) => {
     const node = slices.node[row];
     const device = laneOf(timeline, row)[1];
-    const title = `${sliceName(model, row)}\n${cluster.devices[device].short}`;
-    const name = element("span", "", chip(cluster.colours[device]), tailOf(sliceName(model, row)));
-    return [[name, opOf(model, node), showNanos(lasts(timeline, row))], () => state.select({ kind: "node", id: node }), title];
+    const { short } = cluster.devices[device];
+    const title = `${sliceName(model, row)}\n${short}`;
+    const below = element("span", "", chip(cluster.colours[device]), opOf(model, node));
+    return [[named(sliceName(model, row), below, opOf(model, node), short), showNanos(lasts(timeline, row))], () => state.select({ kind: "node", id: node }), title];
   });
   if (!rows.length) return null;
-  return card("Largest ops", table(["node", "op", "time#"], ["", "30%"], rows));
+  return card("Largest ops", table(["node|op|device", "time#"], [], rows));
 }
 
 function checkCard(model, state) {
@@ -180,7 +182,7 @@ function nodeCards(model, state, node) {
     element("section", "card", element("h3", "name", leafOf(name)), scopeOf(name) ? element("p", "path", scopeOf(name)) : null,
       facts(
         ["op", opOf(model, node), model.categories.names[categoryOf(model, node)]],
-        ["device", deviceName(model, device), nodes.fed.includes(node) ? "the client feeds its value there" : nodes.moved.includes(node) ? "moved by the cut, with its control flow" : model.rules[nodes.why[node]]],
+        ["device", deviceName(model, device), ruleOf(model, node)],
         ...citedFacts(model, node),
         comparedFact(model, node),
         different ? ["TensorFlow's", element("span", "bad", shortDevice(different.theirs) || "absent"), `where simviz says ${shortDevice(different.ours) || "absent"}`] : null,

@@ -49,8 +49,8 @@ function rangeCards(model, state) {
         ["transfers", showCount(found.moved.length), found.moved.length ? `${showBytes(bytes)} under way in it, at least in part` : null],
       ),
     ),
-    card("By device", table(["device", "ops#", "busy#", "waits#"], [], rows)),
-    found.categories.size ? card("By category", table(["category", "ops#", "time#"], [], plain(found.categories, String))) : null,
+    card("By device", table(["device", "slices#", "busy#", "waits#"], [], rows)),
+    found.categories.size ? card("By category", table(["category", "slices#", "time#"], [], plain(found.categories, String))) : null,
     found.ops.size ? card("By op", table(["op", "times#", "time#"], [], plain(found.ops, String))) : null,
     found.crossing.size ? card("By link", table(["link", "transfers#", "time#"], [], plain(found.crossing, (link) => (link < 0 ? "in memory" : cluster.links[link].name)))) : null,
   ];

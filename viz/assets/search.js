@@ -1,5 +1,5 @@
 // The search box: nodes and scopes that have all typed words in their name, op or device, or match /a regular expression/.
-// All hits are marked in the graph as long as the words stand there. Needs format.js, model.js.
+// All hits are marked in the graph as long as the words stand there. Needs format.js, model.js, cards.js.
 
 const MATCHES = 60;
 
@@ -93,9 +93,10 @@ function searchBox(input, list, model, state) {
     const { names } = searched(model);
     const lines = found.map((item, index) => {
       const node = item - model.scopes;
-      const line = isScope(model, item)
-        ? element("li", "", element("span", "name", isolated(names[item])), element("span", "op", `scope of ${plural(totalsOf(model, item).ops, "op")}`))
-        : element("li", "", chip(model.cluster.colours[model.nodes.device[node]]), element("span", "name", isolated(names[item])), element("span", "op", opOf(model, node)));
+      const [before, kind] = isScope(model, item)
+        ? [null, `scope of ${plural(totalsOf(model, item).ops, "op")}`]
+        : [chip(model.cluster.colours[model.nodes.device[node]]), opOf(model, node)];
+      const line = element("li", "", element("span", "name", before, element("bdi", "", ...lined(names[item]))), element("span", "op", kind));
       line.id = "match-" + index;
       line.setAttribute("role", "option");
       line.title = names[item];

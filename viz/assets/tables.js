@@ -3,7 +3,7 @@
 // Needs format.js, model.js, cards.js, comparison.js.
 
 const MOST_LINES = 300; // that are drawn at once; the CSV has all
-const SHOWN = { ns: showNanos, bytes: showBytes, count: showCount, share: showShare, per_s: (value) => `${showBytes(value)}/s`, flop: (value) => scaled(value, [[1e12, "TFLOP"], [1e9, "GFLOP"], [1e6, "MFLOP"], [1e3, "kFLOP"], [1, "FLOP"]]) };
+const SHOWN = { ns: showNanos, bytes: showBytes, count: showCount, share: showShare, per_s: showRate, flop: (value) => scaled(value, [[1e12, "TFLOP"], [1e9, "GFLOP"], [1e6, "MFLOP"], [1e3, "kFLOP"], [1, "FLOP"]]) };
 
 const known = (value) => (value < 0 ? null : value);
 const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
@@ -22,7 +22,7 @@ function nodesTable(model) {
     const total = totalsOf(model, itemOfNode(model, node));
     const [first] = rowsIn(model.slicesOf, node);
     const made = tensors.bytes.slice(tensors.ptr[node], tensors.ptr[node + 1]);
-    const values = [name, opOf(model, node), model.categories.names[categoryOf(model, node)], cluster.devices[nodes.device[node]].short, model.rules[nodes.why[node]], nodes.runs[node] ? "yes" : "no",
+    const values = [name, opOf(model, node), model.categories.names[categoryOf(model, node)], cluster.devices[nodes.device[node]].short, ruleOf(model, node), nodes.fed.includes(node) ? "fed" : nodes.runs[node] ? "yes" : "no",
       first === undefined ? null : timeline.start_ns[first], total.nanos, total.critical, known(nodes.cost_ns[node]), nodes.flops[node], made.some((size) => size < 0) ? null : sumOf(made), nodes.resident_bytes[node], nodes.asked[nodes.requested[node]]];
     return [values, { kind: "node", id: node }];
   };

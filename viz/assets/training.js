@@ -85,14 +85,14 @@ function sharedMemoryCard(training) {
 function stalenessCard(training) {
   if (training.staleness.every(([late]) => late === 0)) return null;
   const bars = training.staleness.map(([late, count]) => [String(late), count, `${plural(count, "update")} with staleness ${late}`]);
-  return card("Staleness: updates by others since the worker read the variables", barChart("Staleness of updates", bars, 12));
+  return card("Staleness: number of updates by how many others came since the worker read the variables", barChart("Staleness of updates", bars, 12));
 }
 
 function timesCard(training) {
   const { edges_ns: edges, counts } = training.step_times;
   if (counts.length < 2) return null; // all equal, as the quantiles say
   const bars = counts.map((count, at) => [showNanos(edges[at]), count, `${plural(count, "step")} of ${showNanos(edges[at])} to ${showNanos(edges[at + 1])}`]);
-  return card("Times of the workers' steps", barChart("Times of steps", bars, 4));
+  return card("Number of the workers' steps by their time", barChart("Times of steps", bars, 4));
 }
 
 function scalingCard(training) {

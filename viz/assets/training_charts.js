@@ -28,7 +28,7 @@ function heights(svg, most, said) {
   for (let value = 0; value <= most * 1.0001; value += step) {
     svg.append(
       drawn("line", { x1: left, x2: width - right, y1: y(value), y2: y(value), class: "grid" }),
-      drawn("text", { x: left - 6, y: y(value) + 3.5, class: "tick end" }, said(value)),
+      drawn("text", { x: left - 6, y: y(value) + 3.5, class: "tick end" }, said(value, most)),
     );
   }
   return y;
@@ -39,7 +39,7 @@ function barChart(label, bars, ticks) {
   const svg = chartFrame(label);
   const { width, height, left, right, bottom } = CHART;
   const most = Math.max(1, ...bars.map(([, count]) => count));
-  const y = heights(svg, most, (value) => (Number.isInteger(value) ? compact(value) : ""));
+  const y = heights(svg, most, (value, most) => (Number.isInteger(value) ? compact(value, most) : ""));
   const each = (width - left - right) / bars.length;
   bars.forEach(([, count, title], at) => {
     const bar = drawn("rect", { x: left + at * each + (each > 4 ? 1 : 0), y: y(count), width: Math.max(0.5, Math.min(each - (each > 4 ? 2 : 0), 46)), height: Math.max(0, height - bottom - y(count)), class: "bar-of" });
@@ -53,7 +53,8 @@ function barChart(label, bars, ticks) {
   return svg;
 }
 
-const compact = (value) => (value >= 1e6 ? `${value / 1e6}M` : value >= 1e4 ? `${value / 1e3}k` : String(value));
+// A number of an axis up to `most`, in one unit for all of the axis.
+const compact = (value, most) => (!value ? "0" : most >= 1e6 ? `${value / 1e6}M` : most >= 1e4 ? `${value / 1e3}k` : String(value));
 
 // Steps per second over the number of workers, with intervals, and the line of perfect scaling.
 function scalingChart(rows) {
@@ -63,7 +64,7 @@ function scalingChart(rows) {
   if (!known.length) return null;
   const widest = known[known.length - 1].workers;
   const most = Math.max(...known.map((row) => row.rate * (1 + (row.half ?? 0)))) * 1.15;
-  const y = heights(svg, most, (value) => compact(Number(value.toPrecision(3))));
+  const y = heights(svg, most, (value, most) => compact(Number(value.toPrecision(3)), most));
   const x = (workers) => left + (workers / widest) * (width - left - right - 8);
   const ideal = known[0].rate / known[0].workers;
   const reach = Math.min(widest, most / ideal);

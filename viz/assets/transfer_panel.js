@@ -7,7 +7,7 @@ function stretchFacts(model, transfer) {
   const critical = (on) => (on ? "on the critical path" : "");
   const waited = (nanos, what) => (nanos > 0 ? `waited ${showNanos(nanos)} for ${what}` : "");
   const said = (...words) => words.filter(Boolean).join("; ") || null;
-  const rate = bytes[transfer] > 0 && wire > 0 ? `${scaled(Math.round((bytes[transfer] * 1e9) / wire), [[1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]])} on average` : "";
+  const rate = bytes[transfer] > 0 && wire > 0 ? `${showRate((bytes[transfer] * 1e9) / wire)} on average` : "";
   const { timeline, criticalSlices } = model;
   const [onLinks, work] = [linkSlices(model, transfer), {}];
   for (const slice of rowsIn(model.slicesOfTransfer, transfer)) if (laneOf(timeline, slice)[0] === "device") work[model.packs[slice] ? "packed" : "unpacked"] = slice;
