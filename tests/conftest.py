@@ -43,9 +43,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Else each child process compiles what it imports: of TensorFlow's modules that is ten seconds of a processor.
     """
-    if sys.dont_write_bytecode and config.cache is not None:
+    cache = getattr(config, "cache", None)  # none where pytest is told to keep none
+    if sys.dont_write_bytecode and cache is not None:
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(config.cache.mkdir("bytecode"))
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(cache.mkdir("bytecode"))
         sys.dont_write_bytecode = False
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from simulator.cluster.devicespec import DeviceSpec, parse
 from simulator.costs.estimates.collectives import Group, group_of
 from simulator.errors import DeadlockError, GraphError, SimvizError, UnsupportedError
 from simulator.graph.dataflow import readers
@@ -113,13 +114,22 @@ def joined_workers(graph: Graph, step: Step) -> int:
     """How many workers with a graph like this one take a step together; 1: each step is its own.
 
     A group has members on further tasks where it is larger than the number of devices that its ops in the step name.
-    MultiWorkerMirroredStrategy makes such graphs.
+    MultiWorkerMirroredStrategy makes such graphs. Raises GraphError where no number of such workers fills a group.
     """
-    devices: dict[Group, set[str]] = defaultdict(set)
+    devices: dict[Group, dict[DeviceSpec, int]] = defaultdict(dict)  # and a node there
     for row in np.flatnonzero(step.runs).tolist():
         group = group_of(graph, row) if graph.ops[row] in COLLECTIVES else None
         if group is not None:
-            devices[group].add(graph.requested[row])
+            devices[group].setdefault(parse(graph.requested[row])._replace(replica=None), row)
+    for group, own in devices.items():
+        if group.size > len(own) and group.size % len(own):
+            node = graph.names[next(iter(own.values()))]
+            raise GraphError(
+                f"{graph.source}: the group of {node!r} has {counted(group.size, 'member')}, and {len(own)} of them "
+                "are here, so no number of workers like this one fills the group. A training needs workers that are "
+                "alike; a single step takes the graph as it is.",
+                node=node,
+            )
     return max((group.size // len(own) for group, own in devices.items()), default=1)
 
 

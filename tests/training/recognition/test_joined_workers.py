@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -58,6 +60,21 @@ def trained(graph: Graph, workers: int, regime: str, *, slow: str = "", engine: 
 def test_a_group_has_as_many_workers_as_it_lacks_members(workers: int, members: int) -> None:
     graph = mirrored(workers * members, members)
     assert joined_workers(graph, choose_step(graph)) == workers
+
+
+@pytest.mark.parametrize(("size", "members"), [(3, 2), (5, 2), (6, 4), (7, 3)])
+def test_a_group_that_no_workers_fill_is_refused(size: int, members: int) -> None:
+    """A worker with other members has another graph."""
+    graph = mirrored(size, members)
+    with pytest.raises(GraphError, match=f"has {size} members, and {members} of them are here"):
+        joined_workers(graph, choose_step(graph))
+
+
+@pytest.mark.parametrize("other", ["/job:worker/replica:0/task:0/device:CPU:0", "/job:worker/task:0/cpu:0"])
+def test_a_device_with_several_strings_is_one_member(other: str) -> None:
+    graph = mirrored(4, 2)
+    graph = replace(graph, requested=tuple(text.replace(f"{OWN}/device:CPU:1", other) for text in graph.requested))
+    assert joined_workers(graph, choose_step(graph)) == 4
 
 
 @settings(max_examples=10)
