@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from placement.search.judge import Candidate, Judge
 from simulator import load_cluster
+from simulator.columns import Ids
 from simulator.errors import GraphError, SimvizError
 from simulator.execution.memory import out_of_memory
 from simulator.graph.graph import Graph
@@ -56,6 +60,26 @@ def test_the_best_number_is_found_and_its_gain_told(wide: Graph) -> None:
     assert plain.trace.makespan > 1.3 * result.trace.makespan
     assert f"{plain.trace.makespan / result.trace.makespan:.3g} times as long" in result.summary()
     assert plain.pipelined is None
+
+
+@pytest.mark.parametrize("cluster", ["1v100,1t4", "worker=2x1gpu"])
+def test_starts_of_a_search_leave_microbatches_on_their_stages(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also what a minimum cut brings to a CPU, and layers that are packed."""
+    judge, seen = Judge.judge, Counter[str]()
+
+    def checked(self: Judge, how: str, device: Sequence[int], ops: Ids | None = None) -> Candidate:
+        seen[how] += 1
+        assert all(int(at) in some for at, some in zip(device, self.decisions.problem.allowed, strict=True))
+        return judge(self, how, device, ops)
+
+    monkeypatch.setattr(Judge, "judge", checked)
+    made = [run(chain(4, 64), cluster=cluster, microbatches=2, budget=60) for _ in range(2)]
+    assert seen["minimum cut"]
+    assert seen["packed layers"]
+    assert made[0].trace.makespan == made[1].trace.makespan
+    assert (made[0].assignment.device == made[1].assignment.device).all()
+    listed = run(chain(4, 64), cluster=cluster, microbatches=2, algorithm="heft")
+    assert made[0].trace.makespan <= listed.trace.makespan
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])

@@ -16,6 +16,7 @@ from placement.algorithms.search import search
 from placement.effort import Effort
 from placement.problem import Problem
 from placement.scheduling.ranks import upward_ranks
+from placement.search import minimum_cut
 from placement.search.decisions import Decisions, decisions_of, wire_times
 from placement.search.minimum_cut import for_cpus, least_cut
 from simulator.columns import Flags
@@ -102,6 +103,19 @@ def test_no_other_set_of_groups_takes_less_time_in_all(problem: Problem) -> None
     for share in (1.0, 0.25):
         least = min(total_ns(decisions, one, share) for one in every)
         assert any(total_ns(decisions, one, share) == least for one in masks)
+
+
+@settings(deadline=None, max_examples=40)
+@given(mixed())
+def test_the_dearer_a_cpu_is_the_less_comes_to_it(problem: Problem) -> None:
+    """Whichever kinds of devices share it: minimum cuts are nested in a price (Gallo, Grigoriadis, Tarjan 1989)."""
+    decisions = decisions_of(problem, upward_ranks(problem), 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(minimum_cut, "_SHARES", (1.0,))
+        found = list(for_cpus(decisions))
+    for cheaper, dearer in pairwise(found):
+        assert not (dearer & ~cheaper).any()
+        assert dearer.sum() < cheaper.sum()
 
 
 def decay(count: int) -> tuple[Problem, list[str]]:

@@ -45,6 +45,17 @@ def test_a_slow_device_gets_less() -> None:
     assert np.bincount(chosen).tolist() == [8, 4]
 
 
+@pytest.mark.parametrize("slower", [2, 3, 5])
+def test_kinds_of_devices_on_one_cpu_get_layers_by_their_speed(slower: int) -> None:
+    """A device that takes so many times as long gets that much less, and the CPU beside them nothing."""
+    count, on = 6 * (slower + 1), cluster_of("cgg")
+    graph = tasks({}, [f"task{at}" for at in range(count)])
+    problem = problem_of(graph, on, costs_of(on, [[10_000, 10, 10 * slower]] * count))
+    made = decisions_of(problem, upward_ranks(problem), 0)
+    first = next(packs(made, ground(made, [0] * count)))
+    assert np.bincount(first).tolist() == [0, 6 * slower, 6]
+
+
 def test_layers_that_exchange_much_come_together() -> None:
     """By work alone a comes with c, whose work is the least; pulled, it comes with b, to which it hands 90 bytes."""
     edges: dict[tuple[str, str], int | None] = {("a", "b"): 90, ("c", "d"): 90}
