@@ -1,5 +1,6 @@
 """Ops that exchange tensors without an edge: worked by hand, and on meshes."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -121,6 +122,28 @@ def test_a_collective_of_an_unknown_group_says_so(key: bool, size: int) -> None:
     costs = estimate(graph, cluster)
     assert costs.run_ns[graph.index["red0"], 0] < 2_000_000
     assert any("so the step takes longer: CollectiveReduceV2 2" in note for note in costs.notes)
+
+
+@pytest.mark.parametrize(("cluster", "kinds"), [("1v100,1t4", 2), ("2v100", 1), ("worker=1x1v100,worker=1x1t4", 2)])
+def test_members_may_be_of_several_kinds(cluster: str, kinds: int) -> None:
+    """Whichever kind it is, a member takes the time of the same ring: over PCIe, or over the network."""
+    graph = grouped("CollectiveReduceV2", 1, 2)
+    graph = replace(graph, requested=("",) * len(graph))
+    costs = estimate(graph, load_cluster(cluster))
+    took = [costs.run_ns[graph.index["red0"], costs.kinds.index(kind)] for kind in costs.kinds if kind != "cpu"]
+    assert len(took) == kinds
+    assert len(set(took)) == 1
+    assert took[0] > 4 * SIDE * SIDE / 16e9 * 1e9
+
+
+def test_a_row_with_fewer_devices_than_members_is_refused() -> None:
+    """TensorFlow would wait for them for ever, and no step is as short as one whose sums take nothing."""
+    graph = grouped("CollectiveReduceV2", 2, 2)
+    result = run(graph, cluster="worker=2", fetches=["red0", "red1"], algorithm="requested", what_if="kept")
+    assert result.what_if is not None
+    rows = {row.after: row for row in result.what_if.rows if row.what == "devices"}
+    assert "lacks devices or links for the group of red0, red1" in rows["worker=1"].refused
+    assert rows["worker=3"].change == 0
 
 
 def test_a_group_of_one_exchanges_nothing() -> None:

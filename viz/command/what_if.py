@@ -16,6 +16,7 @@ from simulator.cluster.notation import is_notation, neighbours
 from simulator.cluster.protocols import PROTOCOLS
 from simulator.cluster.scaling import scaled
 from simulator.columns import ids
+from simulator.costs.estimates.collectives import without_ring
 from simulator.costs.table import MEASURED, PROFILED
 from simulator.errors import SimvizError
 from simulator.execution.memory import out_of_memory
@@ -24,7 +25,7 @@ from simulator.execution.trace import Trace
 from simulator.partitioning.partitions import Partitions
 from simulator.progress import Say, silent
 from simulator.training.recognition.batch import batch_of
-from simulator.wording import counted
+from simulator.wording import counted, some
 from viz.command.ingredients import Ingredients, changed_inputs, repriced
 from viz.command.one_step import placed, simulated
 from viz.command.request import Request
@@ -100,6 +101,8 @@ def _row(change: WhatIfChange, given: Ingredients, scene: Scene) -> WhatIfRow:
             inputs = changed_inputs(request, given, cluster=change.cluster, batch=change.batch)
         else:
             inputs = repriced(request, given, change.cluster)
+        if change.again and (lost := _without_ring(inputs, given)):
+            return replace(row, refused=f"it lacks devices or links for the group of {some(lost)}")
         request = request.having(given.observed)
         found = _run(request, inputs, kept)
         if change.again and request.what_if == KEPT and (moved := _moved(scene, inputs)) is not None:
@@ -118,6 +121,13 @@ def _row(change: WhatIfChange, given: Ingredients, scene: Scene) -> WhatIfRow:
         change_per_example=float(share / change.examples) - 1,
         out_of_memory="" if full is None else str(full),
     )
+
+
+def _without_ring(inputs: Ingredients, given: Ingredients) -> list[str]:
+    """The collectives whose members have a ring on the given cluster, and none on the one of `inputs`."""
+    if without_ring(given.graph, given.cluster):
+        return []  # they move nothing, whatever is changed
+    return without_ring(inputs.graph, inputs.cluster)
 
 
 def _rank(found: tuple[Partitions, Trace], inputs: Ingredients) -> tuple[bool, int]:

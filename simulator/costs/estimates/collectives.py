@@ -47,9 +47,9 @@ def all_reduces(graph: Graph, cluster: Cluster) -> tuple[list[int], Ints]:
     nodes, times = [], []
     rings: dict[int, Ring | None] = {}
     for node, op in enumerate(graph.ops):
-        if op != "NcclAllReduce" or "num_devices" not in graph.attrs[node]:
+        gpus = _gpus(graph, node) if op == "NcclAllReduce" else None
+        if gpus is None:
             continue
-        gpus = int(graph.attrs[node]["num_devices"].i)
         if gpus not in rings:
             rings[gpus] = ring_of(cluster, gpus)
         ring = rings[gpus]
@@ -58,6 +58,12 @@ def all_reduces(graph: Graph, cluster: Cluster) -> tuple[list[int], Ints]:
             nbytes = max(0, int(graph.tensor_bytes[graph.tensor_ptr[node]]))
             times.append(min(MAX_NS, all_reduce_ns(nbytes, gpus, ring)))
     return nodes, np.array(times, np.int64)
+
+
+def _gpus(graph: Graph, node: int) -> int | None:
+    """The GPUs over which an NcclAllReduce sums; None: it doesn't say."""
+    attrs = graph.attrs[node]
+    return int(attrs["num_devices"].i) if "num_devices" in attrs else None
 
 
 def all_reduce_ns(nbytes: int, gpus: int, ring: Ring) -> Nanos:
@@ -125,14 +131,9 @@ def price_collectives(run_ns: npt.NDArray[np.int64], graph: Graph, cluster: Clus
     """Raise the times [N, K] of collectives to those of their rings; notes say what this leaves out.
 
     Members stand where the graph's device strings put them. Those without a string, or in another graph, stand on
-    other devices of the kind, on other tasks first. A collective of unknown group or links keeps its time.
+    other devices of the type, on other tasks first. A collective of unknown group or links keeps its time.
     """
-    groups = {node: group_of(graph, node) for node, op in enumerate(graph.ops) if op in COLLECTIVES}
-    asked: dict[Group, dict[str, None]] = defaultdict(dict)
-    for node, group in groups.items():
-        if group is not None:
-            asked[group][graph.requested[node]] = None
-    rings = {group: [ring_among(cluster, kind, group.size, asked[group]) for kind in cluster.kinds] for group in asked}
+    groups, rings = _rings(graph, cluster)
     priced: list[str] = []
     bare: list[str] = []
     for node, group in groups.items():
@@ -147,6 +148,27 @@ def price_collectives(run_ns: npt.NDArray[np.int64], graph: Graph, cluster: Clus
     return _notes_on(priced, bare)
 
 
+def without_ring(graph: Graph, cluster: Cluster) -> list[str]:
+    """The collectives of a known group for which the cluster lacks devices or links: TensorFlow would wait for ever."""
+    groups, rings = _rings(graph, cluster)
+    known = {node: group for node, group in groups.items() if group is not None and group.size > 1}
+    sums = [node for node, op in enumerate(graph.ops) if op == "NcclAllReduce" and (_gpus(graph, node) or 0) > 1]
+    lacking = [node for node, group in known.items() if not any(rings[group])]
+    lacking += [node for node in sums if ring_of(cluster, _gpus(graph, node) or 0) is None]
+    return [graph.names[node] for node in lacking]
+
+
+def _rings(graph: Graph, cluster: Cluster) -> tuple[dict[int, Group | None], dict[Group, list[Ring | None]]]:
+    """The group of each collective, None where nothing says it, and the ring of each group by kinds of devices."""
+    groups = {node: group_of(graph, node) for node, op in enumerate(graph.ops) if op in COLLECTIVES}
+    asked: dict[Group, dict[str, None]] = defaultdict(dict)
+    for node, group in groups.items():
+        if group is not None:
+            asked[group][graph.requested[node]] = None
+    rings = {group: [ring_among(cluster, kind, group.size, asked[group]) for kind in cluster.kinds] for group in asked}
+    return groups, rings
+
+
 def collective_ns(op: str, nbytes: Bytes, members: int, ring: Ring) -> Nanos:
     """Time of a collective of so many members; the bytes are those of its largest tensor, all that is exchanged."""
     if op in _DOWN:
@@ -156,8 +178,12 @@ def collective_ns(op: str, nbytes: Bytes, members: int, ring: Ring) -> Nanos:
 
 
 def ring_among(cluster: Cluster, kind: str, size: int, asked: Iterable[str]) -> Ring | None:
-    """The slowest hop of the ring over so many devices of the kind, those asked for first; None: there is none."""
-    names = {row: parse(device.name) for row, device in enumerate(cluster.devices) if device.kind == kind}
+    """The slowest hop of the ring over so many devices of the type of a kind; None: there is none.
+
+    Those asked for come first, then others of the kind.
+    """
+    type_ = next(device.type for device in cluster.devices if device.kind == kind)
+    names = {row: parse(device.name) for row, device in enumerate(cluster.devices) if device.type == type_}
     taken: list[int] = []
     for text in filter(None, asked):
         try:
@@ -169,7 +195,10 @@ def ring_among(cluster: Cluster, kind: str, size: int, asked: Iterable[str]) -> 
             return None
         taken.append(found)
     tasks = {cluster.devices[row].task for row in taken}
-    others = sorted(names.keys() - {*taken}, key=lambda row: (cluster.devices[row].task in tasks, row))
+    devices = cluster.devices
+    others = sorted(
+        names.keys() - {*taken}, key=lambda row: (devices[row].task in tasks, devices[row].kind != kind, row)
+    )
     members = sorted([*taken, *others[: max(0, size - len(taken))]])
     if not 1 < size == len(members):
         return None
@@ -226,7 +255,7 @@ def _notes_on(priced: Sequence[str], bare: Sequence[str]) -> list[str]:
         )
     if bare:
         notes.append(
-            "collectives of which nothing says the group or its links move nothing here and wait for nobody, so the "
-            f"step takes longer: {by_count(Counter(bare))}"
+            "collectives of which nothing says the group, or for whose members the cluster lacks devices or links, "
+            f"move nothing here and wait for nobody, so the step takes longer: {by_count(Counter(bare))}"
         )
     return notes
