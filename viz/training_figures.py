@@ -104,7 +104,7 @@ def staleness(found: Answers) -> str:
     """Mean and maximum of the updates by others between the reading and the applying of a gradient."""
     if not any(found.staleness):
         return "0"
-    return f"{found.mean_staleness:.3g} on average, at most {max(found.staleness)}"
+    return f"{found.mean_staleness:.3g} on average, at most {max(found.staleness):,}"
 
 
 def lost(trained: Trained) -> str:
@@ -156,7 +156,7 @@ def memory(trained: Trained) -> str:
     device, resident, most_bytes = rows[0]
     task, _, place = trained.training.devices[device].partition("/device:")
     count = int(trained.memory.clients[device])
-    who = "both clients at their peak" if count == 2 else f"all {count} clients at their peak"
+    who = "both clients at their peak" if count == 2 else f"all {count:,} clients at their peak"
     most = f"{show_bytes(most_bytes)}{' besides tensors of unknown size' if trained.unsized.tensors else ''}"
     return f"{short_task(task)}/{place}: {show_bytes(resident)} resident, at most {most} ({who})"
 

@@ -46,7 +46,7 @@ def test_it_opens_without_a_complaint_and_shows_the_figures(browser: WebDriver, 
     assert complaints(browser) == []
     assert page("document.getElementById('title').textContent") == "ps_training.pbtxt"
     figures = page("document.getElementById('figures').innerText")
-    for word in ("makespan", "lower bound", "moved", "peak memory"):
+    for word in ("makespan", "lower bound", "moved", "fullest memory"):
         assert word in figures
     for canvas in ("graph", "timeline"):
         colours = page(
@@ -138,6 +138,10 @@ def test_colours_by_choice(browser: WebDriver, page: Ask, colour: str) -> None:
     page("simviz.state.set({colourBy: arguments[0], critical: true, showIdle: true})", colour)
     settled(browser)
     assert page("document.getElementById('colour').value") == colour
+    legend = page("document.getElementById('colours').innerText")
+    kinds = page("simviz.model.tables.categories.map(([name]) => name)")
+    assert legend.split() == {"category": " ".join(kinds), "time": legend, "device": ""}[colour].split()
+    assert ("0.001 %" in legend) == (colour == "time")  # nothing said what is pale and what is not
     assert complaints(browser) == []
 
 

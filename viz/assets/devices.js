@@ -1,4 +1,5 @@
-// Cards of the devices: their busy shares, and the allocations at the peak of each. Needs format.js, cards.js.
+// Cards of the devices: their busy shares, and the allocations at the peak of each; the legend of other colours than theirs.
+// Needs format.js, cards.js, graph_drawing.js.
 
 const PEAKS_SHOWN = 8; // devices: the fullest, when there are more
 
@@ -18,6 +19,18 @@ function devicesCard(model) {
     table(["device", "ops#", "busy#", "peak#"], [], rows),
     model.namesIdle ? null : element("p", "more", `and ${plural(model.idleDevices.size, "device")} that do nothing in this step`),
   );
+}
+
+// Colours of devices are beside their names, here and in the timeline.
+function coloursLegend(model, by) {
+  const entry = (colour, ...said) => element("span", "", chip(colour), ...said);
+  const { names, colours } = model.categories;
+  if (by === "category") return model.tables.categories.map(([name]) => entry(colours[names.indexOf(name)], name));
+  if (by === "moved") return [entry(`linear-gradient(90deg, ${model.cluster.colours.slice(0, 3).join(", ")})`, "on another device in the other run"), entry("var(--line)", "on the same")];
+  if (by !== "time") return [];
+  const scale = element("span", "chip scale");
+  scale.style.background = `linear-gradient(90deg, var(--soft), ${HOT})`;
+  return [element("span", "", `${100 * COOLEST} % `, scale, "100 % of all time on devices, in the timeline of the longest op; logarithmic")];
 }
 
 // The fullest devices first, by the share of their memory.

@@ -17,9 +17,10 @@ function barOf(pen, item) {
 }
 
 // Share of the whole, on a logarithmic scale from a hundred-thousandth: one hue, more of it the more time, in 64 shades.
+const [HOT, COOLEST] = ["#d55e00", 1e-5]; // of all time, and of its least share that has a colour
 function heat(theme, share) {
-  const strength = share > 0 ? Math.max(0, 1 + Math.log10(share) / 5) : 0;
-  return blend(theme.soft, "#d55e00", Math.round(strength * 64) / 64);
+  const strength = share > 0 ? Math.max(0, 1 - Math.log10(share) / Math.log10(COOLEST)) : 0;
+  return blend(theme.soft, HOT, Math.round(strength * 64) / 64);
 }
 
 function isFaded(pen, box) {
@@ -271,7 +272,7 @@ function drawHead(context, x, y) {
 
 const FEW_LABELS = 6;
 // Shares of the length at which a label is tried: where ways of a fan are apart from each other.
-const [ALONE, FAN_OUT, FAN_IN] = [[0.5, 0.35, 0.65, 0.2, 0.8], [0.75, 0.65, 0.85, 0.5, 0.35], [0.25, 0.35, 0.15, 0.5, 0.65]];
+const [ALONE, FAN_OUT, FAN_IN] = [[0.5, 0.35, 0.65, 0.2, 0.8, 0.1, 0.9], [0.75, 0.65, 0.85, 0.5, 0.35, 0.92], [0.25, 0.35, 0.15, 0.5, 0.65, 0.08]];
 
 // What crosses devices: bytes and number of transfers, the largest first, none over a box, a title or another label.
 function drawWayLabels(pen, ways, boxes) {
@@ -300,7 +301,7 @@ function freePlace(way, shares, width, height, taken, visible) {
   const points = pointsOf(way);
   for (const share of shares) {
     const [x, y] = alongPoints(points, share);
-    for (const rows of [0, -0.8, 0.8, -1.4, 1.4]) {
+    for (const rows of [0, -0.8, 0.8]) { // farther away it seems to belong to nothing
       const place = { x: x - width / 2, y: y + (rows - 0.5) * height, width, height };
       const area = { left: place.x - 2, right: place.x + width + 2, top: place.y - 1, bottom: place.y + height + 1 };
       if (area.left < visible.left || area.right > visible.right || area.top < visible.top || area.bottom > visible.bottom) continue;

@@ -48,7 +48,7 @@ function writeHeader(model, training = false) {
     figure("makespan", unsized.least + showNanos(summary.makespan_ns), [compared, unsized.words].filter(Boolean).join(", ") || null, "", sizedOr("From the start of the step to its last end", unsized)),
     figure("lower bound", showNanos(summary.lower_bound_ns), ratio, "", `No placement on this cluster can be faster, by ${summary.lower_bound_by}. The makespan is this many times the bound`),
     figure("moved", unsized.least + showBytes(summary.moved_bytes), plural(summary.transfers, "transfer"), "", "Bytes that move between devices in one step"),
-    fullest && figure("peak memory", unsized.least + showBytes(fullest.peak_bytes), `of ${showBytes(fullest.capacity_bytes)}`, over ? "over" : "", `Of ${cluster.devices[fullest.device].name}, the fullest device`),
+    fullest && figure("fullest memory", unsized.least + showBytes(fullest.peak_bytes), `of ${showBytes(fullest.capacity_bytes)}`, over ? "over" : "", `Peak of ${cluster.devices[fullest.device].name}, of all devices the fullest`),
   );
 }
 
@@ -108,6 +108,7 @@ function wire(model, state, graph, timelines, panel) {
     }
     if ("colourBy" in changes) {
       byId("colour").value = state.colourBy;
+      byId("colours").replaceChildren(...coloursLegend(model, state.colourBy));
       panel.draw();
     }
     if ("memory" in changes) {

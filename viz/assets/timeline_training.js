@@ -120,6 +120,10 @@ function drawSteps(pen, model, row, y) {
       context.fillRect(x, y + 1, share, row.height - 2);
       context.globalAlpha = 1;
     }
+    if (length > 22 && cut[step] !== WHOLE) { // between the stripes no ink can be read on every colour
+      context.fillStyle = theme.paper;
+      context.fillRect(left - 2, y + 4, Math.min(length - 7, (DIGIT + 1) * String(number[step]).length + 3), row.height - 8);
+    }
     if (length > 22) text(pen, String(number[step]), left, y + row.height / 2 + 0.5, x + length - left - 3, pale ? theme.ink : inkOn(colour), "10.5px");
   });
 }

@@ -129,13 +129,19 @@ def as_svg(rows: Sequence[BenchRow]) -> str:
     middle, below = _EDGE + _WIDE / 2, _EDGE + _HIGH + 34
     parts.append(f'<text x="{middle}" y="{below}" text-anchor="middle">times as long as the best known</text>')
     parts.append(f'<text x="{_EDGE}" y="{_EDGE - 10}">problems solved within that factor</text>')
-    for row, one in enumerate(found):
-        colour = HUES[row % len(HUES)]
+
+    def curve(one: Standing) -> str:
         path = f"M{across(1):.1f},{upwards(one.within(1)):.1f}"
         for ratio in sorted(set(one.found)):
             if ratio <= far:
                 path += f"H{across(ratio):.1f}V{upwards(one.within(ratio)):.1f}"
-        parts.append(f'<path d="{path}H{_EDGE + _WIDE}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        return f"{path}H{_EDGE + _WIDE}"
+
+    curves = [curve(one) for one in found]
+    for row, one in enumerate(found):
+        colour = HUES[row % len(HUES)]
+        stroke = 2 + 3 * curves[row + 1 :].count(curves[row])  # wider than those that would cover it
+        parts.append(f'<path d="{curves[row]}" fill="none" stroke="{colour}" stroke-width="{stroke}"/>')
         y = _EDGE + 12 + 16 * row
         parts.append(f'<path d="M{_EDGE + _WIDE + 12},{y - 4}h16" stroke="{colour}" stroke-width="3"/>')
         parts.append(f'<text x="{_EDGE + _WIDE + 34}" y="{y}">{html.escape(printable(one.name))}</text>')

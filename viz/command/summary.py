@@ -97,7 +97,7 @@ def _step_line(scene: Scene) -> str:
     runs = int(np.count_nonzero(scene.step.runs))
     fetched = f"; fetches {some([ending(name, 24) for name in scene.step.fetches], 2)}" if scene.step.fetches else ""
     whose = "" if scene.training is None else f" of {_client(scene.training)}"
-    return f"{scene.title}: {runs} of {len(scene.graph)} nodes run in a step{whose}{fetched}."
+    return f"{scene.title}: {runs:,} of {len(scene.graph):,} nodes run in a step{whose}{fetched}."
 
 
 def _cluster_line(scene: Scene) -> str:
@@ -178,7 +178,7 @@ def _devices_line(scene: Scene) -> str:
     busiest = sorted((row for row in rows if row.busy_ns), key=lambda row: (-row.busy_ns, row.device))[:3]
     idle = sum(not (row.busy_ns or row.peak_bytes) for row in rows)
     said = ", ".join(f"{devices[row.device].short} {row.busy_share:.1%}" for row in busiest)
-    rest = f"{idle} of {counted(len(rows), 'device')} {'runs' if idle == 1 else 'run'} nothing" if idle else ""
+    rest = f"{idle:,} of {counted(len(rows), 'device')} {'runs' if idle == 1 else 'run'} nothing" if idle else ""
     return f"Busiest devices: {'; '.join(filter(None, (said, rest)))}." if said else ""
 
 
@@ -219,7 +219,7 @@ def _late_line(scene: Scene) -> str:
         return ""
     before, after = row.makespan_ns
     time = "the makespan stays" if before == after else f"the makespan was {show_nanos(before)} without it"
-    return f"{row.delayed} of {counted(row.transfers, 'Recv')} wait by the rule of {row.rule}; {time}."
+    return f"{row.delayed:,} of {counted(row.transfers, 'Recv')} wait by the rule of {row.rule}; {time}."
 
 
 def _pinned_line(scene: Scene) -> str:
@@ -390,7 +390,7 @@ def _step(scene: Scene) -> str:
     runs = int(np.count_nonzero(scene.step.runs))
     fetched = f"; fetches {some(scene.step.fetches, 3)}" if scene.step.fetches else ""
     fed = f"; feeds {some(scene.step.feeds, 3)}" if scene.step.feeds else ""
-    what = f"{runs} of {len(scene.graph)} nodes run in a step{fed}{fetched}"
+    what = f"{runs:,} of {len(scene.graph):,} nodes run in a step{fed}{fetched}"
     rule = scene.step.rule if scene.training is None else f"the step of {_client(scene.training)}"
     return f"graph      {scene.title}: {what} ({rule})"
 
@@ -437,7 +437,7 @@ def _devices(scene: Scene) -> list[str]:
     if len(used) > len(shown):
         lines.append(f"  and {len(used) - len(shown)} more that are less busy")
     if len(used) < len(cluster):
-        lines.append(f"  {len(cluster) - len(used)} of {len(cluster)} devices run nothing")
+        lines.append(f"  {len(cluster) - len(used):,} of {len(cluster):,} devices run nothing")
     return lines
 
 
@@ -461,7 +461,7 @@ def _late(scene: Scene) -> str:
     before, after = row.makespan_ns
     time = show_nanos(after) if before == after else f"{show_nanos(after)} instead of {show_nanos(before)}"
     share = 1 - row.held_byte_ns[1] / row.held_byte_ns[0] if row.held_byte_ns[0] else 0.0
-    said = f"{row.delayed} of {counted(row.transfers, 'Recv')} wait, copies are held {abs(share):.0%} "
+    said = f"{row.delayed:,} of {counted(row.transfers, 'Recv')} wait, copies are held {abs(share):.0%} "
     said += f"{'less' if share >= 0 else 'more'}; makespan {time}"
     device = max(range(len(row.peak_bytes)), key=lambda at: abs(row.peak_bytes[at][0] - row.peak_bytes[at][1]))
     old, new = row.peak_bytes[device]

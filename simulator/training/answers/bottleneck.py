@@ -121,7 +121,7 @@ def _named(ranked: tuple[TriedRelief, ...], steps_per_s: float | None, *, alone:
         f"as many steps per second, {show_figure(best.steps_per_s)} instead of {show_figure(best.before_per_s)}"
     )
     if steps_per_s is None or show_figure(best.before_per_s) != show_figure(steps_per_s):
-        said += f" over the updates {best.updates.start + 1} to {best.updates.stop}"
+        said += f" over the updates {best.updates.start + 1:,} to {best.updates.stop:,}"
     others = [one for one in ranked[1:] if one.gain >= WORTHWHILE]
     if alone and others:
         said += f"; next, {others[0].relief.bottleneck} ({others[0].gain:.2g} times {others[0].relief.change})"

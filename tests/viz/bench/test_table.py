@@ -66,7 +66,11 @@ def test_the_best_is_once_and_nothing_is_better(drawn: list[tuple[str, str, int,
     assert all(ratio >= 1 for one in found for ratio in one.ratios)
     assert all(len(one.found) <= len(one.ratios) <= problems for one in found)
     assert as_text(rows).count("\n") >= len(found)
-    xml.dom.minidom.parseString(as_svg(rows))
+    lines = [
+        (one.getAttribute("d"), one.getAttribute("stroke-width"))
+        for one in xml.dom.minidom.parseString(as_svg(rows)).getElementsByTagName("path")
+    ]
+    assert len(set(lines)) == len(lines)  # of equal curves each can be seen
 
 
 @pytest.mark.parametrize("rows", [[], ROWS[4:]])
