@@ -98,12 +98,17 @@ def click(browser: WebDriver, canvas: str, x: float, y: float) -> None:
     settled(browser)
 
 
-# Numbers that are cut by their column, and letters of charts that are drawn smaller than nine pixels.
+# Numbers that are cut by their column or in the header, and letters of charts that are drawn smaller than nine pixels.
 UNREADABLE = """
 const seen = (found) => [...document.querySelectorAll(found)].filter((one) => one.checkVisibility());
 const cut = seen("td.n").filter((one) => one.scrollWidth > one.clientWidth + 0.5);
 const small = seen("svg text").filter((one) => parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a < 9);
-return [...cut, ...small].map((one) => one.textContent);
+const headline = seen(".figures dd").filter((one) => {
+  const number = document.createRange();
+  number.selectNode(one.firstChild);
+  return number.getBoundingClientRect().right > one.getBoundingClientRect().right + 0.5;
+});
+return [...cut, ...small, ...headline].map((one) => one.textContent);
 """
 
 
