@@ -31,6 +31,7 @@ function backButton(state) {
 function overviewCards(model, state) {
   const { tables } = model;
   return [
+    tables.full ? memoryCard(model, state) : null,
     ...differenceCards(model, state),
     whatIfCard(model),
     devicesCard(model),
@@ -39,7 +40,7 @@ function overviewCards(model, state) {
     categoriesCard(model, state),
     transfersCard(model, state),
     opsCard(model, state),
-    memoryCard(model, state),
+    tables.full ? null : memoryCard(model, state),
     lateCard(model),
     stepCard(model),
     notesCard(tables),
