@@ -17,15 +17,16 @@ from simulator import estimate_each, load_cluster, read_regime, replicate
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import with_protocol
 from simulator.columns import ints
-from simulator.errors import OutOfMemoryError, SimvizError
+from simulator.errors import GraphError, OutOfMemoryError, SimvizError
 from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import unsized_transfers
-from simulator.graph.graph import Graph
+from simulator.graph.graph import Graph, Signature
 from simulator.graph.messages import AttrValue
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.programs.replicated import Replication
 from simulator.training.programs.setter import PsStrategy
 from simulator.training.training import WAITING
+from tests.graph.test_step import training
 from tests.strategies import BOOL, Rows, shape_attr, type_attr
 from tests.training.recognition.test_branches import branching
 from tests.viz.browsing import complaints, opened, settled
@@ -88,7 +89,6 @@ def test_options_are_read() -> None:
         (("--training", "none", "--workers", "1,2"), "--workers"),
         (("--ps-strategy", "bytes"), "add --replicate between"),
         ((*DEFAULT, "--replicate", "none", "--ps-strategy", "bytes"), "drop one"),
-        ((*DEFAULT, "--signature", "serving_default"), "--fetch"),
         ((*DEFAULT, "--master", "ps:0"), "leave it out"),
         ((*DEFAULT, "--steps", "0"), "from 1 to 1,000,000"),
         ((*DEFAULT, "--until-ci", "2"), "such as 2%"),
@@ -106,6 +106,21 @@ def test_options_are_read() -> None:
 def test_what_makes_no_sense_is_refused(arguments: tuple[str, ...], says: str) -> None:
     with pytest.raises(SimvizError, match=says):
         wanted(*arguments)
+
+
+SERVED = {"serving_default": "y:0", "one": "w/apply:0", "other": "v/apply:0"}
+
+
+@pytest.mark.parametrize("how", [{"training": "async", "replicate": "none"}, {"microbatches": 2, "batch": 8}])
+def test_a_signature_says_what_is_trained(how: dict[str, Any]) -> None:
+    graph = training(grouped=False).built(signatures={name: Signature({}, {"": of}) for name, of in SERVED.items()})
+    with pytest.raises(GraphError, match="its step, which fetches y:0"):
+        viz.run(graph, cluster="2gpu", signature="serving_default", **how)
+    if "training" in how:
+        for name in ("one", "other"):
+            result = viz.run(graph, cluster="2gpu", signature=name, **how)
+            assert result.step.fetches == (SERVED[name],)
+            assert result.training is not None
 
 
 @pytest.mark.parametrize(

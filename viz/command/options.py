@@ -210,7 +210,7 @@ def parser() -> Options:
 
 def _add_step(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--signature", metavar="S", help="run this signature of a SavedModel")
+    add("--signature", metavar="S", help="run this signature of a SavedModel, in a training the one that trains")
     add("--fetch", action="append", metavar="NAME", help="fetch this tensor (node:port) or run this node; repeatable")
     add(
         "--feed",

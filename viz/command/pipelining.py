@@ -43,7 +43,7 @@ def pipelined(
         order=request.pipeline or DEFAULT,
         stages=request.stages,
         batch=request.batch,
-        fetch=request.fetches,
+        fetch=request.fetches_in(graph),
         price=priced,
     )
     return made, priced(made.graph, cluster)

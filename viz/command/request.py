@@ -12,6 +12,7 @@ from placement.algorithms import TABLE, searches
 from simulator import limits
 from simulator.errors import SimvizError
 from simulator.execution.options import SimulationOptions
+from simulator.graph.step import choose_step
 from simulator.observed import SUFFIX
 from simulator.progress import Say, silent
 from simulator.units import SECOND_NS, parse_bytes, parse_nanos
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.measured import MeasuredTimes
     from simulator.costs.profile import Profile
-    from simulator.graph.graph import Shape
+    from simulator.graph.graph import Graph, Shape
     from simulator.observed.observed_step import ObservedStep
     from simulator.training.pipelines.orders import Order
     from viz.command.training_request import TrainingRequest
@@ -128,6 +129,12 @@ class Request:
         if isinstance(self.graph, str | PathLike):
             return fspath(self.graph)
         return str(getattr(self.graph, "source", "a graph in memory"))
+
+    def fetches_in(self, graph: Graph) -> tuple[str, ...] | None:
+        """The fetches that are asked for, or what the signature gives; None: `choose_step` chooses."""
+        if self.signature is None:
+            return self.fetches
+        return choose_step(graph, fetches=self.fetches, signature=self.signature).fetches
 
     def placing(self, say: Say = silent) -> PlacementOptions:
         """The keywords of `place`; `say` gets the progress of a search."""

@@ -68,7 +68,7 @@ def make_programs(
                 "--workers compares numbers of clients, but one client runs this graph unchanged"
                 f"{said}. Leave --workers out, or replicate the graph (--replicate between)"
             )
-        made = distributed(graph, cluster, regime=wanted.regime, fetches=request.fetches, batch=request.batch)
+        made = distributed(graph, cluster, regime=wanted.regime, fetches=request.fetches_in(graph), batch=request.batch)
         return _ready(made, wanted, cluster), _NAMED if named else _REPLICATIONS["none"] + said
     made = replicate(
         graph,
@@ -77,7 +77,7 @@ def make_programs(
         ps_strategy=strategy or wanted.ps_strategy or "round_robin",
         regime=wanted.regime,
         seed=request.simulation.seed,
-        fetch=request.fetches,
+        fetch=request.fetches_in(graph),
         batch=request.batch,
         fuse=wanted.fuse,
     )
@@ -103,7 +103,7 @@ def _divided(graph: Graph, request: Request) -> OwnDivision | None:
     source = with_variables(graph)
     if sync_replicas(source) is not None:
         return None
-    return own_division(source, anatomy(source, fetches=request.fetches))
+    return own_division(source, anatomy(source, fetches=request.fetches_in(source)))
 
 
 def _ready(made: Sequence[Program], wanted: TrainingRequest, cluster: Cluster) -> tuple[Program, ...]:

@@ -98,8 +98,6 @@ def _refuse(asked: argparse.Namespace, *, trains: bool) -> None:
     if asked.ps_strategy is not None and asked.replicate == "none":
         raise SimvizError("--ps-strategy places variables, but --replicate none leaves them in place; drop one")
     replicates = trains or asked.replicate not in (None, "none")
-    if replicates and asked.signature is not None:
-        raise SimvizError("--signature names what a model serves, but a training runs a train op; name it by --fetch")
     if replicates and asked.master is not None:
         raise SimvizError("--master: each client of a training has a session at its own task; leave it out")
 

@@ -21,7 +21,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.op_classes import MERGES, VARIABLES
 from simulator.graph.purposes import apply_nodes, computes, gradient_slot
 from simulator.graph.set_cover import smallest_cover
-from simulator.graph.step import Step, choose_step
+from simulator.graph.step import INIT_SIGNATURE, Step, choose_step
 from simulator.graph.traversal import PLACEHOLDERS, fan_out
 from simulator.training.recognition.batch import batch_of
 from simulator.training.recognition.plain_updates import plain_updates
@@ -112,9 +112,13 @@ def _without_gradients(graph: Graph, step: Step) -> GraphError:
     if not any(op in VARIABLES for op in graph.ops):
         return GraphError(f"{said}it has no variables, as if it were frozen to serve. Give the graph that trains.")
     hidden = "; functions that it calls may hold them: inline it first" if graph.library else ""
+    served = [name for name in graph.signatures if name != INIT_SIGNATURE]
+    fetch = f"fetch its train op, or name the signature that trains ({some(served)})"
+    if not served:
+        fetch = "or fetch its train op"
     return GraphError(
         f"{said}no op of an optimizer runs in its step, which fetches {some(step.fetches)}{hidden}. Give a graph that "
-        "trains, or fetch its train op."
+        f"trains, {fetch}."
     )
 
 

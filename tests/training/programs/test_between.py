@@ -9,8 +9,9 @@ import pytest
 
 from simulator import choose_step, load_cluster
 from simulator.errors import ClusterError, GraphError, SimvizError
-from simulator.graph.graph import Graph
+from simulator.graph.graph import Graph, Signature
 from simulator.graph.messages import AttrValue
+from simulator.graph.step import INIT_SIGNATURE
 from simulator.training.programs.edits import with_placeholders
 from simulator.training.programs.replicated import Replication, replicate
 from simulator.training.programs.setter import PsStrategy
@@ -230,6 +231,14 @@ def test_a_graph_without_gradients_is_told_what_it_lacks() -> None:
     serving.add("y", "Neg", ["x"], T=type_attr())
     with pytest.raises(GraphError, match="without gradients: it has no variables"):
         anatomy(serving.built())
+    variable(serving, "w", 2)
+    with pytest.raises(GraphError, match=r"trains, or fetch its train op\."):
+        anatomy(serving.built())
+    signatures = {name: Signature({}, {"": "y:0"}) for name in (INIT_SIGNATURE, "serve", "tune")}
+    with pytest.raises(
+        GraphError, match=r"trains, fetch its train op, or name the signature that trains \(serve, tune\)"
+    ):
+        anatomy(serving.built(signatures=signatures))
 
 
 def test_a_graph_that_synchronises_workers_is_not_replicated_again() -> None:
