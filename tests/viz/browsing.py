@@ -98,7 +98,8 @@ def click(browser: WebDriver, canvas: str, x: float, y: float) -> None:
     settled(browser)
 
 
-# Numbers that are cut by their column or in the header, and letters of charts that are drawn smaller than nine pixels.
+# Numbers that are cut by their column or in the header, letters of charts that are drawn smaller than nine pixels, and
+# names that are broken into lines of a few letters.
 UNREADABLE = """
 const seen = (found) => [...document.querySelectorAll(found)].filter((one) => one.checkVisibility());
 const cut = seen("td.n").filter((one) => one.scrollWidth > one.clientWidth + 0.5);
@@ -108,7 +109,9 @@ const headline = seen(".figures dd").filter((one) => {
   number.selectNode(one.firstChild);
   return number.getBoundingClientRect().right > one.getBoundingClientRect().right + 0.5;
 });
-return [...cut, ...small, ...headline].map((one) => one.textContent);
+const narrow = seen(".wrapping td:first-child:not(.n)").map((one) => one.querySelector("bdi") ?? one);
+const broken = narrow.filter((one) => one.clientWidth < 60 && one.textContent.length > 6);
+return [...cut, ...small, ...headline, ...broken].map((one) => one.textContent);
 """
 
 

@@ -40,6 +40,14 @@ function named(name, below, ...fields) {
   return made;
 }
 
+// A short name, which needs the width of its row in narrow windows alone.
+function shortly(name, before) {
+  const made = named(name, null);
+  made.className += " short";
+  if (before) made.firstChild.prepend(before);
+  return made;
+}
+
 // The colours of the two devices between which something moves.
 const ends = (from, to) => element("span", "", chip(from), "→ ", chip(to));
 

@@ -38,13 +38,13 @@ function regimeCard(training) {
 function heldCard(training) {
   const { sentence, tried } = training.bottleneck;
   const rows = tried.map(([what, change, before, after, gain]) => [
-    [element("span", "", asWritten(what), element("small", "", asWritten(change))), training.unsized.most + showFigure(before), training.unsized.most + showFigure(after), `${Number(gain.toPrecision(2))}×`], null, `${what}, ${change}`,
+    [named(asWritten(what), asWritten(change), asWritten(change)), training.unsized.most + showFigure(before), training.unsized.most + showFigure(after), `${Number(gain.toPrecision(2))}×`], null, `${what}, ${change}`,
   ]);
   return card(
     "Bottleneck",
     element("p", "said", asWritten(sentence)),
     rows.length ? element("p", "more", "Each row is another simulation with one relief; steps per second over the same updates:") : null,
-    rows.length ? wrapping(table(["relief", "before#", "after#", "gain#"], [], rows)) : null,
+    rows.length ? wrapping(table(["relief|change", "before#", "after#", "gain#"], [], rows)) : null,
   );
 }
 

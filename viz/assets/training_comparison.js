@@ -31,7 +31,7 @@ function figuresOfBoth({ names, sentences, figures }, unsized) {
     const [show, change] = shownAs[unit];
     const side = (value, at) => (value === null ? "?" : (unsized[at][marked[unit]] ?? "") + show(value));
     const moved = was === null || is === null || (unit === "per_s" && !was) ? "" : was === is ? "=" : change(was, is);
-    return [[what, side(was, 0), side(is, 1), moved], null, what, [what, was ?? -1, is ?? -1, (is ?? 0) - (was ?? 0)]];
+    return [[shortly(what), side(was, 0), side(is, 1), moved], null, what, [what, was ?? -1, is ?? -1, (is ?? 0) - (was ?? 0)]];
   });
   const [first, ...others] = sentences.map(asWritten);
   return card(
@@ -53,7 +53,7 @@ function partsOfStep({ names, parts }, unsized) {
     return element("div", "both", element("span", "", names[at]), element("div", "", bar), element("span", "n", unsized[at].least + showNanos(total)));
   });
   const rows = [...parts, ["in all", ...whole]].map(([what, was, is], rank) => {
-    const said = rank < parts.length ? element("span", "", chip(shades[rank]), what) : element("b", "", what);
+    const said = rank < parts.length ? shortly(what, chip(shades[rank])) : element("b", "", what);
     return [[said, showNanos(was), showNanos(is), was === is ? "=" : signedNanos(is - was)], null, what, [what, was, is, is - was]];
   });
   return card("A worker's step, from its start to the next one's", ...bars, wrapping(table(["", `${names[0]}#`, `${names[1]}#`, "change#"], [], rows)));
