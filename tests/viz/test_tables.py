@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.strategies import Rows, type_attr
 from tests.viz.scenes import example, hostile
 from viz import run, to_tables
 from viz.formats.drawing import draw
@@ -22,6 +23,7 @@ def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
     assert set(tables) == {
         "nodes",
         "edges",
+        "step",
         "transfers",
         "devices",
         "links",
@@ -37,6 +39,8 @@ def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
         with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
             read = list(csv.DictReader(file))
         assert read == [{key: "" if cell is None else str(cell) for key, cell in row.items()} for row in rows], name
+    (step,) = tables["step"]
+    assert (step["makespan_ns"], step["makespan_is_lower_bound"]) == (scene.trace.makespan, False)
     assert isinstance(scene.against, Scene)
     assert sum(row["ns"] for row in tables["critical"]) == scene.trace.makespan
     assert (
@@ -51,6 +55,15 @@ def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
 def test_rows_of_a_table_have_the_same_columns() -> None:
     for rows in to_tables(example()).values():
         assert len({tuple(row) for row in rows}) == 1
+
+
+def test_a_step_with_tensors_of_unknown_size_says_so() -> None:
+    graph = Rows()
+    graph.add("x", "Placeholder", dtype=type_attr())
+    graph.add("y", "Neg", ["x"], T=type_attr())
+    (step,) = to_tables(run(graph.built(), algorithm="single"))["step"]
+    assert step["makespan_is_lower_bound"]
+    assert step["unsized_tensors"] == 2
 
 
 def test_hostile_names_stay_in_their_cells() -> None:

@@ -16,13 +16,19 @@ from viz.formats.json_object import record
 from viz.scene import Scene
 
 Row: TypeAlias = Mapping[str, Any]  # Any: a cell is a text, an integer, a float, a bool or None
+# figures of the JSON: columns of the step
+_OF_STEP = (
+    *("makespan_ns", "makespan_is_lower_bound", "unsized_tensors", "unsized_remedy"),
+    *("lower_bound_ns", "lower_bound_by"),
+)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def to_tables(scene: Scene) -> dict[str, list[Row]]:
     """The tables by name, each a list of rows with the same columns, as `pandas.DataFrame` takes it.
 
-    Of the graph there are `nodes` and `edges`. The step has `transfers`, `devices`, `links` and `critical`, the
+    Of the graph there are `nodes` and `edges`. The `step` is a row: how long it takes, whether that is a lower bound as
+    sizes are unknown, and how long it takes at least. It has `transfers`, `devices`, `links` and `critical`, the
     stretches of the critical path. A run to compare with brings `moved`, `crossings` and `explanation`, where `other`
     is that run. A search brings `search_better`, a what-if `what_if`. Columns are those of `to_networkx` and of the
     JSON, a figure within a figure as "ns.other". Tables without rows are left out.
@@ -33,6 +39,14 @@ def to_tables(scene: Scene) -> dict[str, list[Row]]:
     tables: dict[str, Sequence[Row]] = {
         "nodes": [columns for _, columns in graph.nodes(data=True)],
         "edges": [{"from": names[one], "to": names[other], **rest} for one, other, rest in graph.edges(data=True)],
+        "step": [
+            {
+                "graph": found["graph"]["name"],
+                "cluster": found["cluster"]["name"],
+                "algorithm": found["algorithm"]["used"],
+                **{key: found[key] for key in _OF_STEP},
+            }
+        ],
         "transfers": found["transfers"],
         "devices": [
             {"device": name, **{key: value for key, value in figures.items() if key != "at_peak"}}
