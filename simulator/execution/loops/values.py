@@ -128,11 +128,20 @@ def _linear(values: KnownValues, op: int, port: int, variable: int, depth: int) 
     if kind in PASSED_ON or (kind == "Cast" and _cast_type(flow, op) in (INT32, _INT64)):
         return known[0]
     if kind in ENTERS:
-        return known[0] if known[0].step == 0 else None  # otherwise it changes from one entry to the next
+        # without a variable it would change from one entry to the next
+        return known[0] if variable >= 0 or known[0].step == 0 else None
     if kind in EXITS:
-        trips = values.trips[flow.frame[op]]
-        return None if trips is None or variable >= 0 else Linear(known[0].start + known[0].step * trips, 0)
+        return _left_with(values, op, known[0], variable)
     return _sum(kind, known) if kind in _SUMS else None
+
+
+def _left_with(values: KnownValues, exit_: int, last: Linear, variable: int) -> Linear | None:
+    """The value with which a loop ends; what no iteration changes, such as an option handed through, needs no trips."""
+    frame = values.flow.frame[exit_]
+    if variable >= 0:  # of a loop around it: `_counter` has let pass nothing that this loop changes
+        return last if values.flow.frame[variable] != frame else None
+    trips = values.trips[frame] if last.step else 0
+    return None if trips is None else Linear(last.start + last.step * trips, 0)
 
 
 def _sum(kind: str, given: Sequence[Linear]) -> Linear | None:
@@ -153,10 +162,10 @@ def _sum(kind: str, given: Sequence[Linear]) -> Linear | None:
 def _counter(values: KnownValues, merge: int, variable: int, depth: int) -> Linear | None:
     """A loop variable that grows by the same amount in each iteration."""
     pair, step = loop_variable(values.flow, merge), _increment(values, merge, depth)
-    start = linear(values, *pair[0], -1, depth) if pair is not None and step is not None else None
-    if start is None or step is None:
+    if pair is None or step is None or (step and variable >= 0):
         return None
-    return Linear(start.start, step) if variable < 0 or not step else None
+    start = linear(values, *pair[0], -1 if step else variable, depth)
+    return Linear(start.start, step) if start is not None and step else start
 
 
 def _increment(values: KnownValues, merge: int, depth: int = 0) -> int | None:

@@ -267,6 +267,37 @@ def test_what_a_walked_loop_leaves_bounds_the_next_one() -> None:
     assert live_counts(tables_of(rows.built()))["next/x/Neg"] == 81
 
 
+def handed_through(rows: Rows, prefix: str, start: str) -> str:
+    """A further variable of a loop, a whole number that each iteration hands on as it is; returns its Exit."""
+    whole = {"T": type_attr(INT32), "_output_shapes": scalars(1)}
+    entering = {**rows.attrs[rows.names.index(f"{prefix}/i/Enter")]}
+    rows.add(f"{prefix}/n/Enter", "Enter", [start], **entering)
+    both = {**whole, "N": AttrValue(i=2), "_output_shapes": scalars(2)}
+    rows.add(f"{prefix}/n/Merge", "Merge", [f"{prefix}/n/Enter", f"{prefix}/n/Next"], **both)
+    ways = {**whole, "_output_shapes": scalars(2)}
+    rows.add(f"{prefix}/n/Switch", "Switch", [f"{prefix}/n/Merge", f"{prefix}/LoopCond"], **ways)
+    rows.add(f"{prefix}/n/Identity", "Identity", [f"{prefix}/n/Switch:1"], **whole)
+    rows.add(f"{prefix}/n/Next", "NextIteration", [f"{prefix}/n/Identity"], **whole)
+    return rows.add(f"{prefix}/n/Exit", "Exit", [f"{prefix}/n/Switch"], **whole)
+
+
+@pytest.mark.parametrize(("grows", "trips"), [("", 5), ("inner", 1), ("outer", 1)])
+def test_a_bound_that_all_loops_hand_through_is_known_in_the_innermost(grows: str, trips: int) -> None:
+    """The number of leapfrog steps of a chain of samples is a variable of each loop, which none of them changes."""
+    rows = begun()
+    last = counting(rows, "outer", "x", 3, lambda value, once: counting(rows, "inner", value, 9, inside=once))
+    handed_through(rows, "outer", number(rows, "n", 5))
+    back = handed_through(rows, "inner", "outer/n/Identity")
+    rows.inputs[rows.names.index("outer/n/Next")] = [back]
+    rows.inputs[rows.names.index("inner/compare")] = ["inner/i/Merge", "inner/n/Merge"]
+    if grows:
+        at = rows.names.index(f"{grows}/n/Next")
+        more = [*rows.inputs[at], f"{grows}/one"]
+        rows.inputs[at] = [rows.add("more", "AddV2", more, T=type_attr(INT32), _output_shapes=scalars(1))]
+    assert last
+    assert live_counts(tables_of(rows.built()))["inner/x/Neg"] == 3 * trips
+
+
 def test_a_walk_reads_a_condition_that_a_gpu_hands_to_its_host() -> None:
     """Its LogicalAnd is in the GPU's memory, and LoopCond reads the host's: within the device a copy lies between."""
     rows = begun()
