@@ -29,6 +29,7 @@ _OF_VARIABLE = re.compile(
     r"ReadVariableOp|Assign(Add|Sub)?VariableOp|VarIsInitializedOp|VariableShape|Resource(Gather|Scatter|Strided"
     r"SliceAssign|(Sparse)?Apply)\w*"
 )
+_UPDATES = re.compile(r"Resource(Sparse)?Apply\w*")  # these update a variable and its slots, which are all as large
 _MARK = "_captured"  # attribute of a variable that a function captured
 _HANDING_ON = ENTERS | SWITCHES | {"Identity"}
 
@@ -48,16 +49,14 @@ def captured(graph: Graph) -> dict[int, list[int]]:
 def own_variables(graph: Graph, shapes: Mapping[str, Shape] = {}) -> Graph:
     """The graph with a VarHandleOp in place of each placeholder that is a variable's handle; a note says how many.
 
-    `shapes` gives the shapes of some variables; the others' are those of the ops that read or assign them. One whose
-    shape nothing says stays a placeholder.
+    `shapes` gives the shapes of some variables; the others' are those of the ops that read or assign them, or of a
+    variable that is updated together with them. One whose shape nothing says stays a placeholder.
     """
     ops, attrs, made = list(graph.ops), list(graph.attrs), 0
-    for row, users in captured(graph).items():
-        name = graph.names[row]
-        shape = shapes.get(name, shapes.get(f"{name}:0", _shape(graph, users)))
-        if shape is not None and -1 not in shape:
-            ops[row], attrs[row] = "VarHandleOp", _handle(graph, row, users, shape)
-            made += 1
+    held = captured(graph)
+    for row, shape in _shapes(graph, held, shapes).items():
+        ops[row], attrs[row] = "VarHandleOp", _handle(graph, row, held[row], shape)
+        made += 1
     if not made:
         return graph
     note = f"{counted(made, 'variable')} that a function captured, handed in as resources, are taken as its own"
@@ -82,7 +81,25 @@ def _users(graph: Graph, row: int) -> list[int]:
     return sorted(at for at in reached if _OF_VARIABLE.fullmatch(graph.ops[at]))
 
 
-def _shape(graph: Graph, users: list[int]) -> Shape | None:
+def _shapes(graph: Graph, held: Mapping[int, list[int]], told: Mapping[str, Shape]) -> dict[int, Shape]:
+    """The shapes of variables, as far as they are told, or the ops on them say them; in ascending order."""
+    found: dict[int, Shape] = {}
+    together = dict[int, list[int]]()  # update -> the variables that it changes
+    for row, users in held.items():
+        name = graph.names[row]
+        shape = told.get(name, told.get(f"{name}:0", _whole(graph, users)))
+        if shape is not None and -1 not in shape:
+            found[row] = shape
+        for user in users:
+            if _UPDATES.fullmatch(graph.ops[user]):
+                together.setdefault(user, []).append(row)
+    for rows in together.values():
+        known = [found[row] for row in rows if row in found]
+        found.update((row, known[0]) for row in rows if known and row not in found)
+    return {row: found[row] for row in held if row in found}
+
+
+def _whole(graph: Graph, users: list[int]) -> Shape | None:
     """The shape of a variable by the ops that read it whole or assign to it; None: none says it."""
     for row in users:
         if not _WHOLE.fullmatch(graph.ops[row]):

@@ -45,6 +45,29 @@ def test_one_of_unknown_shape_stays_fed_until_a_feed_says_its_shape() -> None:
     assert load(source, feeds=told).ops == own_variables(source, told).ops
 
 
+def test_slots_are_as_large_as_the_variable_that_is_updated_with_them() -> None:
+    """Nothing else reads the slots of an optimizer whose update is one op, as those of `tf_keras.optimizers.legacy`."""
+    made = Rows()
+    for name in ("w", "m", "v", "table", "sum"):
+        made.add(name, "Placeholder", dtype=type_attr(RESOURCE), shape=shape_attr())
+    made.add("read", "ReadVariableOp", ["w"], dtype=type_attr(), _output_shapes=shapes_attr((3, 5)))
+    scalars = [
+        made.add(f"rate{i}", "Placeholder", dtype=type_attr(), shape=shape_attr(), _output_shapes=shapes_attr(()))
+        for i in range(6)
+    ]
+    made.add("update", "ResourceApplyAdam", ["w", "m", "v", *scalars, "read"], T=type_attr())
+    made.add("rows", "Placeholder", dtype=type_attr(3), shape=shape_attr(4), _output_shapes=shapes_attr((4,)))
+    made.add("at", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 8), _output_shapes=shapes_attr((4, 8)))
+    given = ["table", "sum", scalars[0], "at", "rows"]
+    made.add("rare", "ResourceSparseApplyAdagrad", given, T=type_attr(), Tindices=type_attr(3))
+    source = made.built(producer=1882)
+    graph = own_variables(source)
+    assert {source.names[row] for row in captured(graph)} == {"table", "sum"}
+    sides = [[dim.size for dim in graph.attrs[graph.row(name)]["shape"].shape.dim] for name in ("w", "m", "v")]
+    assert sides == [[3, 5]] * 3
+    assert captured(own_variables(source, {"table": (100, 8)})) == {}
+
+
 def test_weights_of_a_single_step_take_memory_and_nobody_feeds_them() -> None:
     scene = run(body(), fetches="v/product", cluster="1gpu")
     assert scene.step.feeds == ("x:0",)
