@@ -313,10 +313,11 @@ HOUSEKEEPING: tuple[Row, ...] = (
      "DeepCopy StridedSliceGrad RandomCrop QuantizedConcat QuantizedConcatV2 ListDiff EditDistance Bucketize "
      "RaggedTensorToTensor"),
     (ARRAY, nothing, written, "", "Fill ZerosLike OnesLike OneHot Range LinSpace Empty RaggedRange"),
-    (ARRAY, each_output(1), gathered, "", "Gather GatherV2 GatherNd Slice StridedSlice RaggedGather"),
+    (ARRAY, each_output(1), gathered, "", "Gather GatherV2 GatherNd Slice StridedSlice RaggedGather XlaDynamicSlice"),
     (ARRAY, each(1), tensors, "",
      "ScatterNd TensorScatterAdd TensorScatterSub TensorScatterMax TensorScatterMin TensorScatterUpdate "
-     "TensorStridedSliceUpdate ScatterNdNonAliasingAdd InplaceAdd InplaceSub InplaceUpdate Where"),
+     "TensorStridedSliceUpdate XlaDynamicUpdateSlice ScatterNdNonAliasingAdd InplaceAdd InplaceSub InplaceUpdate "
+     "Where"),
     (ARRAY, picked(2), segmented, "",
      "SparseSegmentSum SparseSegmentMean SparseSegmentSqrtN SparseSegmentSumWithNumSegments "
      "SparseSegmentMeanWithNumSegments SparseSegmentSqrtNWithNumSegments"),
@@ -459,10 +460,10 @@ HOUSEKEEPING: tuple[Row, ...] = (
      "TensorListScatterIntoExistingList TensorListSplit"),
 )
 
-# Python functions, and pipelines that run whole within a step: their work is not in the graph.
+# Python functions, programs for XLA, and pipelines that run whole within a step: no op of the graph does their work.
 OPAQUE = (
-    "PyFunc PyFuncStateless EagerPyFunc ReduceDataset DatasetToTFRecord ExperimentalDatasetToTFRecord SaveDataset "
-    "SaveDatasetV2 InitializeTableFromDataset DatasetToSingleElement"
+    "XlaCallModule PyFunc PyFuncStateless EagerPyFunc ReduceDataset DatasetToTFRecord ExperimentalDatasetToTFRecord "
+    "SaveDataset SaveDatasetV2 InitializeTableFromDataset DatasetToSingleElement"
 )
 
 # Work of the executor on the host: it hands a reference on, makes a handle, reads a shape. No kernel starts and no

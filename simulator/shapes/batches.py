@@ -2,7 +2,8 @@
 
 The batch of a file is where examples come in, else where losses, convolutions and products read them. The equations of
 `origins` show which constants and declared shapes repeat it, alone or multiplied. These numbers are written anew. No
-other number changes, and an op that does not take the new ones is refused by its own rule afterwards.
+other number changes, and an op that does not take the new ones is refused by its own rule afterwards. A program that
+was compiled for the shapes of its arguments, such as one of JAX, takes no others.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from simulator.errors import GraphError
 from simulator.graph.const_values import elements, packed
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.op_classes import LOSSES, MERGES, SWITCHES
-from simulator.shapes.dims import SYMBOLS, as_dim
+from simulator.shapes.dims import SYMBOLS, as_dim, is_open
 from simulator.shapes.origins import ELEMENT, ROWS, SINGLE, FileNumber, Origins, Traced, form_of
-from simulator.shapes.propagation import DEQUEUES_MANY, EDGE, Inferred, data_inputs, edge_tensors, infer
+from simulator.shapes.propagation import COMPILED, DEQUEUES_MANY, EDGE, Inferred, data_inputs, edge_tensors, infer
 from simulator.shapes.ragged import row_splits
 from simulator.shapes.rules import PASSING
 from simulator.shapes.sparse import SparsePlaceholders, sparse_placeholders
@@ -482,3 +483,33 @@ def _taken(rows: Any, sides: Mapping[int, int]) -> Any:  # Any: an array of any 
     for axis, side in sides.items():
         rows = np.take(rows, np.arange(side) % rows.shape[axis], axis)
     return rows
+
+
+# ---- programs -------------------------------------------------------------------------------------------------------
+
+
+def check_programs(graph: Graph, shapes: Sequence[Shape | None]) -> None:
+    """Raise GraphError where an argument of a program has another shape in `shapes` [T] than in the file.
+
+    A program one of whose outputs has an open side takes other shapes (`polymorphic_shapes` of `jax2tf.convert`), as
+    one does whose arguments have an open side in the file.
+    """
+    programs = [node for node, op in enumerate(graph.ops) if op in COMPILED]
+    inputs = data_inputs(graph) if programs else []
+    for node in programs:
+        listed = graph.attrs[node]["Sout"].list.shape if "Sout" in graph.attrs[node] else ()
+        if any(shape.unknown_rank or any(dim.size < 0 for dim in shape.dim) for shape in listed):
+            continue
+        before = [graph.tensor_shape[row] for row in inputs[node]]
+        if any(map(is_open, before)):
+            continue
+        for row, old in zip(inputs[node], before, strict=True):
+            new = shapes[row]
+            if old is not None and new is not None and not is_open(new) and old != new:
+                told, asked = (",".join(map(str, shape)) or "a scalar" for shape in (old, new))
+                raise GraphError(
+                    f"{graph.source}: {graph.names[node]!r} ({graph.ops[node]}) is a program that was compiled for "
+                    f"{told} of {graph.tensor_name(row)!r}, and takes no {asked}; write it with an open batch, such as "
+                    'polymorphic_shapes="(b, ...)" of jax2tf.convert',
+                    node=graph.names[node],
+                )

@@ -18,7 +18,7 @@ from simulator.errors import GraphError
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import SWITCHES
 from simulator.graph.tensors import shape_of, tensor_sizes
-from simulator.shapes.batches import batch_change
+from simulator.shapes.batches import batch_change, check_programs
 from simulator.shapes.dims import is_open, numbers
 from simulator.shapes.iterators import handed_out
 from simulator.shapes.propagation import ARGUMENTS, LEGACY_PRODUCER, Inferred, edge_tensors, infer
@@ -88,6 +88,7 @@ def with_shapes(
     shapes = [numbers(shape) for shape in found.shapes]
     for row, shape in observed.items():
         shapes[row] = shape
+    check_programs(before, shapes)
     notes = [*_noted(graph, found, shapes, asked, handed), *assumed(graph, declared, given, fed, rows)]
     return _with(graph, shapes, [*notes, *changed])
 
@@ -284,11 +285,8 @@ def _wanted(graph: Graph, shapes: Sequence[Shape | None]) -> list[str]:
         for row in np.flatnonzero(unsized(graph, sizes)).tolist()
         if graph.ops[graph.tensor_node[row]] in ARGUMENTS
     ]
-    return (
-        [f"the size of {some(names)} is unknown, and so is what depends on it: give the shape as a feed"]
-        if names
-        else []
-    )
+    said = f"the size of {some(names)} is unknown, and so is what depends on it: give the shape as a feed"
+    return [said] if names else []
 
 
 def written(shape: Shape | None) -> str:

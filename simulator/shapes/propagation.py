@@ -41,6 +41,8 @@ EDGE = ARGUMENTS | ITERATORS | {"QueueDequeue", "QueueDequeueV2"}
 DEQUEUES_MANY = frozenset(("QueueDequeueMany", "QueueDequeueManyV2", "QueueDequeueUpTo", "QueueDequeueUpToV2"))
 """Ops that take as many examples from a queue as an input says; the batch, where it is not known beforehand."""
 _BATCHED = EDGE | DEQUEUES_MANY
+COMPILED = frozenset(("XlaCallModule",))
+"""Programs such as JAX's, whose outputs have the shapes that they list; an open number of rows is that of examples."""
 
 LEGACY_PRODUCER = 21  # until then a placeholder's scalar shape says "unknown" (tensorflow/core/ops/array_ops.cc)
 _COUNTS = frozenset((INT32, INT64))  # types of tensors that may hold sizes
@@ -411,7 +413,7 @@ class _Propagation:
                     _, value, handle = self.handed[tensor]
             else:
                 shape = self._believing(tensor, shape)
-                if self.batch is not None and shape and shape[0] < 0 and self.graph.ops[node] in _BATCHED:
+                if self.batch is not None and shape and shape[0] < 0 and self._has_examples(node):
                     shape = (self.batch, *shape[1:])
                     self.batched.add(tensor)
                 if tensor in self.asked:
@@ -431,6 +433,11 @@ class _Propagation:
             self.reached[tensor] = 1
             changed.append(tensor)
         return changed
+
+    def _has_examples(self, node: int) -> bool:
+        """Tell whether an open first dimension of what an op makes is the batch."""
+        op = self.graph.ops[node]
+        return op in _BATCHED or (op in COMPILED and bool(self.batched))
 
     def _tired(self, node: int) -> bool:
         self.visits[node] = self.visits.get(node, 0) + 1

@@ -4,7 +4,8 @@
     VALUES   op -> elements of its outputs, where a shape depends on them
     PASSING  ops whose outputs are their inputs: shape, value and what they refer to
 
-A source is the file of TensorFlow 2.21 below tensorflow/core/ops/ that registers the ops with their shape functions.
+A source is the file of TensorFlow 2.21 below tensorflow/core/ops/ that registers the ops with their shape functions;
+xla_ops.cc is below tensorflow/compiler/tf2xla/ops/.
 `formulas/` has the functions that a row names, by family.
 """
 
@@ -514,8 +515,8 @@ _TABLES: tuple[Row, ...] = (
 )
 
 _DATASET: tuple[Row, ...] = (
-    (s.iterated, "", "IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard"),
-    (s.iterated, "", "ReduceDataset DatasetToSingleElement"),
+    (s.listed("output_shapes"), "", "IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard"),
+    (s.listed("output_shapes"), "", "ReduceDataset DatasetToSingleElement"),
     (e.vector, "", "SerializeIterator"),
     (s.optional, "", "OptionalFromValue"),
     (s.optional_none, "", "OptionalNone"),
@@ -567,7 +568,7 @@ _EXPERIMENTAL_DATASET: tuple[Row, ...] = (
      "ExperimentalIteratorGetDevice ExperimentalStatsAggregatorHandle ExperimentalStatsAggregatorSummary "
      "ExperimentalThreadPoolHandle StatsAggregatorHandle StatsAggregatorHandleV2 StatsAggregatorSummary "
      "ThreadPoolHandle ComputeBatchSize"),
-    (s.iterated, "", "UncompressElement"),
+    (s.listed("output_shapes"), "", "UncompressElement"),
 )
 
 _CONTROL: tuple[Row, ...] = (
@@ -659,6 +660,15 @@ _DUALS: tuple[Row, ...] = ((i.fingerprints, "", "SdcaFprint"),)
 
 _SUMMARIES: tuple[Row, ...] = ((e.scalar, "", "SummaryWriter"),)
 
+# Programs for XLA, and ops on tensors that XLA alone has.
+_XLA: tuple[Row, ...] = (
+    (s.listed("Sout"), "", "XlaCallModule"),
+    (e.same, "", "XlaDynamicUpdateSlice XlaScatter XlaSharding XlaSort"),
+    (a.given_by(2), "2", "XlaDynamicSlice"),
+    (e.as_inputs(0, 1), "", "XlaKeyValueSort"),
+    (e.as_all, "", "XlaOptimizationBarrier"),
+)
+
 _CLUSTERING: tuple[Row, ...] = ((e.scalar, "", "KMC2ChainInitialization"),)
 
 _CANDIDATES: tuple[Row, ...] = ((e.vector, "", "ComputeAccidentalHits"),)
@@ -706,6 +716,7 @@ _BY_SOURCE: Mapping[str, tuple[Row, ...]] = {
     "sdca_ops.cc": _DUALS,
     "summary_ops.cc": _SUMMARIES,
     "clustering_ops.cc": _CLUSTERING,
+    "xla_ops.cc": _XLA,
 }
 
 _VALUES: tuple[tuple[ValueRule, str], ...] = (

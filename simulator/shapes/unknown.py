@@ -21,7 +21,13 @@ from simulator.shapes.propagation import EDGE, data_inputs
 from simulator.shapes.rules import RULES
 from simulator.wording import counted
 
-OPAQUE = frozenset((("FusedBatchNormV3", 5), ("CudnnRNN", 3), ("CudnnRNNV2", 3), ("CudnnRNNV3", 3)))
+OPAQUE = frozenset(
+    (
+        ("FusedBatchNormV3", 5),
+        ("CudnnRNN", 3),
+        *((op, port) for op in ("CudnnRNNV2", "CudnnRNNV3") for port in (3, 4)),
+    )
+)
 """Workspace that cuDNN passes from forward to backward, by op and port: TensorFlow does not know its size."""
 
 

@@ -153,6 +153,10 @@ CASES = [
     ("ResizeBilinear", [(2, 6, 6, 3), vector(12, 9)], F, [(2, 12, 9, 3)]),
     ("MatrixDiag", [(2, 3)], F, [(2, 3, 3)]),
     ("Qr", [(5, 3)], F, [(5, 3), (3, 3)]),
+    ("XlaDynamicUpdateSlice", [(4, 8), (2, 8), vector(0, 0)], F, [(4, 8)]),
+    ("XlaDynamicSlice", [(4, 8), vector(0, 0), vector(2, 3)], F, [(2, 3)]),
+    ("XlaScatter", [(4, 8), (1, 1), (2, 8)], F, [(4, 8)]),
+    ("XlaKeyValueSort", [(4, 8), (4, 8)], {"K": type_attr(), "V": type_attr()}, [(4, 8), (4, 8)]),
 ]
 
 

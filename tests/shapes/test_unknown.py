@@ -54,6 +54,18 @@ def test_the_feed_for_which_most_wait_is_named() -> None:
     assert (found.tensors, found.remedy) == (4, "--feed image:0=1,?,?,3")
 
 
+@pytest.mark.parametrize("port", [3, 4])
+def test_workspace_of_cudnn_is_no_tensor_of_unknown_size(port: int) -> None:
+    """TensorFlow keeps some of it on the device, and some on its host."""
+    made = Rows()
+    for name, shape in (("x", (50, 16, 32)), ("h", (2, 16, 64)), ("c", (2, 16, 64)), ("w", (58368,)), ("n", (16,))):
+        made.add(name, "Placeholder", dtype=type_attr(3 if name == "n" else 1), shape=shape_attr(*shape))
+    made.add("rnn", "CudnnRNNV3", ["x", "h", "c", "w", "n"], T=type_attr())
+    made.add("end", "Rank", [f"rnn:{port}"], T=type_attr(1 if port == 3 else 6))
+    graph = with_shapes(made.built(producer=1882))
+    assert unsized_of(graph, choose_step(graph, fetches="end")).ops == {}
+
+
 def test_a_step_whose_sizes_are_known_says_nothing() -> None:
     graph = with_shapes(images(), feeds={"image": (1, 8, 8, 3)})
     found = unsized_of(graph, choose_step(graph, fetches="end"))

@@ -41,8 +41,8 @@ def assumptions(
         counts = Counter(graph.ops[node] for node in opaque)
         names = some([graph.names[node] for node in opaque])
         notes.append(
-            f"the graph does not hold the code of {by_count(counts)}: only the calls are priced; measured times "
-            f"(--costs) can replace that: {names}"
+            f"no op of the graph does the work of {by_count(counts)}: only the calls are priced; measured times "
+            f"(--costs, or --observe where no Python is called) can replace that: {names}"
         )
     capped = len(_nodes([work.capped for work in works], which))
     if capped:

@@ -202,9 +202,9 @@ def unwrapped(site: Site) -> Outputs:
     return (_joined(site, declared[0], _held(handle)),)
 
 
-def iterated(site: Site) -> Outputs:
-    """IteratorGetNext: the declared shapes."""
-    return site.listed("output_shapes")
+def listed(name: str) -> Rule:
+    """The shapes that an attribute lists."""
+    return lambda site: site.listed(name)
 
 
 def looked_up(site: Site) -> Outputs:
