@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.columns import Ints, ints
+from simulator.costs.estimates.collectives import over_links
 from simulator.errors import SimvizError
 from simulator.execution.choosing import TRAINING, choose
 from simulator.execution.options import SimulationOptions
@@ -19,7 +20,7 @@ from simulator.training.control.results import recorded_trace
 from simulator.training.control.run import run
 from simulator.training.control.workload import workload_of
 from simulator.training.disturbances.background import background
-from simulator.training.disturbances.disturbed import disturb, slowed
+from simulator.training.disturbances.disturbed import degraded, disturb, slowed
 from simulator.training.inputs.finding import inputs_of
 from simulator.training.inputs.pipeline import InputPipelines
 from simulator.training.inputs.pipeline import slowed as slower_inputs
@@ -88,7 +89,8 @@ def train(
         raise SimvizError(f"steps are from 1, most and record from 0 to {_MOST_STEPS:,}; give such numbers.")
     inputs = inputs_of(clients, cluster, costs) if inputs is None else inputs
     disturbed = disturb(disturbances, cluster)
-    cluster, priced = disturbed.cluster, [slowed(one, disturbed.slower) for one in costs]
+    priced = [slowed(one, disturbed.slower) for one in _over_links(clients, costs, disturbances, cluster)]
+    cluster = disturbed.cluster
     others = background(disturbed)
     clients, priced = (*clients, *others.clients), [*priced, *others.costs]
     programs = [client.program for client in clients]
@@ -140,6 +142,20 @@ def train(
         notes=(*workload.notes, *inputs.notes, *others.notes, *_notes(pieces, options)),
         drawn=options.drawn,
     )
+
+
+def _over_links(
+    clients: Sequence[Client], costs: Sequence[CostTable], disturbances: Sequence[Disturbance], cluster: Cluster
+) -> Sequence[CostTable]:
+    """The costs of the clients where links are degraded: what devices exchange without an edge takes longer."""
+    over = degraded(disturbances, cluster)
+    if over is cluster:
+        return costs
+    made: dict[tuple[int, int], CostTable] = {}
+    for client, one in zip(clients, costs, strict=True):  # workers that are alike share both
+        key = id(client.program.graph), id(one)
+        made[key] = made.get(key) or over_links(one, client.program.graph, cluster, over)
+    return [made[id(client.program.graph), id(one)] for client, one in zip(clients, costs, strict=True)]
 
 
 def _clock_rule(regime: Regime | None, programs: Sequence[Program]) -> ClockRule:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ import numpy.typing as npt
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import matches, parse
 from simulator.columns import Ints
-from simulator.costs.table import MAX_NS
+from simulator.costs.table import MAX_NS, MEASURED, CostTable
 from simulator.errors import SimvizError
 from simulator.graph.const_values import elements
 from simulator.graph.graph import Graph
@@ -146,6 +147,33 @@ def price_collectives(run_ns: npt.NDArray[np.int64], graph: Graph, cluster: Clus
                 took = collective_ns(graph.ops[node], _whole_bytes(graph, node), group.size, ring)
                 run_ns[node, column] = max(run_ns[node, column], min(MAX_NS, took))
     return _notes_on(priced, bare)
+
+
+def over_links(costs: CostTable, graph: Graph, before: Cluster, after: Cluster) -> CostTable:
+    """The costs where links change: what devices exchange takes as many times as long as their ring does.
+
+    Both clusters have the devices for which the costs were made. Measured times stay.
+    """
+    times = [_exchanged_ns(graph, cluster) for cluster in (before, after)]
+    run_ns = costs.run_ns.copy()
+    for column, kind in enumerate(before.kinds):
+        was, takes = (one[:, column] for one in times)
+        rows = np.flatnonzero((was > 0) & (takes != was) & (costs.source != MEASURED))
+        if len(rows) and kind in costs.kinds:
+            own = run_ns[rows, costs.kinds.index(kind)]
+            exact = -(-own.astype(object) * takes[rows] // was[rows])  # may exceed 64 bits on the way
+            run_ns[rows, costs.kinds.index(kind)] = np.where(own < 0, own, np.minimum(exact, MAX_NS).astype(np.int64))
+    run_ns.setflags(write=False)
+    return replace(costs, run_ns=run_ns)
+
+
+def _exchanged_ns(graph: Graph, cluster: Cluster) -> npt.NDArray[np.int64]:
+    """[N, K] the times of the rings alone, 0 for what exchanges nothing."""
+    run_ns = np.zeros((len(graph), len(cluster.kinds)), np.int64)
+    price_collectives(run_ns, graph, cluster)
+    summed, took_ns = all_reduces(graph, cluster)
+    run_ns[summed] = took_ns[:, None]
+    return run_ns
 
 
 def without_ring(graph: Graph, cluster: Cluster) -> list[str]:

@@ -87,7 +87,7 @@ def disturb(disturbances: Sequence[Disturbance], cluster: Cluster) -> Disturbed:
     factors = [
         Fraction(1) if one is None else one.factor for one in _per_row(disturbances, cluster, Slow, len(cluster))
     ]
-    shaken, slower = slower_devices(_degraded(disturbances, cluster), factors)
+    shaken, slower = slower_devices(degraded(disturbances, cluster), factors)
     return Disturbed(
         cluster=shaken,
         slower=slower,
@@ -101,6 +101,24 @@ def disturb(disturbances: Sequence[Disturbance], cluster: Cluster) -> Disturbed:
             for source, target, one in traffic
         ),
     )
+
+
+def degraded(disturbances: Sequence[Disturbance], cluster: Cluster) -> Cluster:
+    """The cluster with degraded links; of several factors on one link the largest holds."""
+    if not any(isinstance(one.effect, Degrade) for one in disturbances):
+        return cluster
+    factor = [Fraction(1)] * len(cluster.links)
+    hit = [False] * len(cluster.links)
+    for one in disturbances:
+        if isinstance(one.effect, Degrade):
+            for link in links_of(one, cluster):
+                factor[link] = max(factor[link], one.effect.factor) if hit[link] else one.effect.factor
+                hit[link] = True
+    links = [
+        replace(link, bytes_per_s=max(1, link.bytes_per_s * by.denominator // by.numerator)) if by != 1 else link
+        for link, by in zip(cluster.links, factor, strict=True)
+    ]
+    return replace(cluster, links=tuple(links))
 
 
 def upsets_of(disturbed: Disturbed) -> Upsets:
@@ -220,24 +238,6 @@ def slower_devices(cluster: Cluster, factors: Sequence[Fraction]) -> tuple[Clust
             slower[kind] = (device.kind, factor)
         devices.append(replace(device, kind=kind))
     return replace(cluster, devices=tuple(devices)), slower
-
-
-def _degraded(disturbances: Sequence[Disturbance], cluster: Cluster) -> Cluster:
-    """The cluster with degraded links; of several factors on one link the largest holds."""
-    if not any(isinstance(one.effect, Degrade) for one in disturbances):
-        return cluster
-    factor = [Fraction(1)] * len(cluster.links)
-    hit = [False] * len(cluster.links)
-    for one in disturbances:
-        if isinstance(one.effect, Degrade):
-            for link in links_of(one, cluster):
-                factor[link] = max(factor[link], one.effect.factor) if hit[link] else one.effect.factor
-                hit[link] = True
-    links = [
-        replace(link, bytes_per_s=max(1, link.bytes_per_s * by.denominator // by.numerator)) if by != 1 else link
-        for link, by in zip(cluster.links, factor, strict=True)
-    ]
-    return replace(cluster, links=tuple(links))
 
 
 def links_of(one: Disturbance, cluster: Cluster) -> Sequence[int]:

@@ -27,18 +27,18 @@ LOCAL_GAP_NS = 60_000  # of a session whose step has parts on one task
 OWN = "/job:worker/task:0"
 
 
-def mirrored(size: int, members: int = 1, home: str = "") -> Graph:
+def mirrored(size: int, members: int = 1, home: str = "", examples: int = ROWS) -> Graph:
     """A worker that sums the gradients of its members with those of others, and applies them, beside it or at home."""
-    rows = Rows()
+    rows, shape = Rows(), {"_output_shapes": shapes_attr((examples,))}
     ends = []
     for at, device in enumerate(f"{OWN}/device:CPU:{at}" for at in range(members)):
         of = f"m{at}/"
         variable(rows, f"{of}w", device=home or device)
-        rows.add(f"{of}x", "Placeholder", device=device, dtype=type_attr(), _output_shapes=shapes_attr((ROWS,)))
-        rows.add(f"{of}g", "Mul", [f"{of}w", f"{of}x"], device=device, T=type_attr())
+        rows.add(f"{of}x", "Placeholder", device=device, dtype=type_attr(), **shape)
+        rows.add(f"{of}g", "Mul", [f"{of}w", f"{of}x"], device=device, T=type_attr(), **shape)
         group = [const(rows, f"{of}{name}", value, device=device) for name, value in (("size", size), ("key", 7))]
         exchange = [f"{of}g", *group, const(rows, f"{of}instance", 1, device=device)]
-        rows.add(f"{of}sum", "CollectiveReduceV2", exchange, device=device, T=type_attr())
+        rows.add(f"{of}sum", "CollectiveReduceV2", exchange, device=device, T=type_attr(), **shape)
         rows.add(f"{of}rate", "Const", device=device, **typed("Const", ()))
         update = [f"{of}w", f"{of}rate", f"{of}sum"]
         ends.append("^" + rows.add(f"{of}update", "ApplyGradientDescent", update, device=home or device, T=type_attr()))
@@ -112,3 +112,13 @@ def test_each_worker_has_a_client(home: str) -> None:
 def test_a_whole_group_in_one_graph_joins_nobody() -> None:
     made = distributed(mirrored(2, 2), load_cluster("worker=2x2cpu"), regime=Regime("async"))
     assert {program.joined for program in made} == {1}
+
+
+@pytest.mark.parametrize("factor", [2, 8])
+def test_a_degraded_link_slows_the_sums_of_workers(factor: int) -> None:
+    """Their bytes take no link, but the ring is as slow as its slowest hop."""
+    graph = mirrored(2, examples=10**6)
+    plain, slow = (trained(graph, 2, "sync", slow=one) for one in ("", f"link:worker:0->worker:1=degrade:{factor}"))
+    took, longer = (int((run.step_end_ns - run.step_start_ns).max()) for run in (plain, slow))
+    wire_ns = 4 * 10**6 * 10**9 / load_cluster("worker=2").links[0].bytes_per_s  # of 2 (n - 1) / n of the bytes
+    assert longer - took == pytest.approx((factor - 1) * wire_ns, rel=0.01)
