@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from simulator.errors import SimvizError
 from simulator.units import show_nanos
+from tests.shapes.test_unknown import images
 from tests.viz.scenes import EXAMPLE, example, hostile, trained
 from viz import draw_graph, run
 from viz.command.request import Request
@@ -54,6 +55,13 @@ def boxes(picture: ElementTree.Element) -> list[tuple[str, float, float]]:
         xs = [float(point.split(",")[0]) for point in one.attrib["points"].split()]
         found.append((one.attrib["fill"], min(xs), max(xs)))
     return found
+
+
+@pytest.mark.graphviz
+@pytest.mark.parametrize("suffix", [".timeline.svg", ".memory.svg", ".comparison.svg"])
+def test_what_is_a_lower_bound_is_marked(suffix: str) -> None:
+    scene = run(images(), cluster="2gpu", algorithm="heft", against="single")
+    assert "≥ " in " ".join(texts(svg(scene, suffix)))
 
 
 @pytest.mark.graphviz

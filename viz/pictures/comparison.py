@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from simulator.errors import SimvizError
-from simulator.units import show_nanos
 from viz.difference.difference import Difference, difference
 from viz.difference.explanation import signed_nanos
 from viz.palette import HUES
@@ -40,11 +39,11 @@ def comparison_picture(scene: Scene, look: Look) -> Canvas:
 def _timelines(canvas: Canvas, first: Scene, second: Scene, found: Difference, look: Look) -> float:
     clock = clock_of(canvas, max(int(one.trace.makespan) for one in (first, second)))
     top = 0.0
-    for scene, name, took in zip((first, second), found.names, found.makespan_ns, strict=True):
-        canvas.text(0, top + SIZE, fitting(f"{name}: {show_nanos(took)}", canvas.width))
-        timeline = step_timeline(scene)
+    for scene, name, time in zip((first, second), found.names, found.times, strict=True):
+        canvas.text(0, top + SIZE, fitting(f"{name}: {time}", canvas.width))
+        timeline, at = step_timeline(scene), clock.at(int(scene.trace.makespan))
         end = draw_rows(canvas, timeline, rows_of(timeline, max(1, look.rows // 2))[0], clock, top + SIZE + 4)
-        canvas.line([(clock.at(took), top + SIZE + 2), (clock.at(took), end)], PALE, 0.4)
+        canvas.line([(at, top + SIZE + 2), (at, end)], PALE, 0.4)
         top = end + 2
     return draw_clock(canvas, clock, 0, top - 2)
 

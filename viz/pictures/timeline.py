@@ -27,7 +27,7 @@ def timeline_picture(scene: Scene, look: Look) -> Canvas:
     rows, others = rows_of(timeline, look.rows)
     end_ns = int(timeline.slices.end_ns.max()) if len(timeline.slices.end_ns) else scene.trace.makespan
     clock = clock_of(canvas, end_ns)
-    took = f"{scene.assignment.used} on {scene.cluster.name}: {show_nanos(scene.trace.makespan)}"
+    took = f"{scene.assignment.used} on {scene.cluster.name}: {scene.unsized.least}{show_nanos(scene.trace.makespan)}"
     canvas.text(0, SIZE, fitting(scene.title if trained is not None else f"{scene.title}, {took}", canvas.width))
     bottom = draw_rows(canvas, timeline, rows, clock, SIZE + 5)
     bottom = draw_clock(canvas, clock, SIZE + 5, bottom)
