@@ -25,6 +25,7 @@ from simulator.graph.op_classes import CONTROL_FLOW
 from simulator.graph.tensors import SHAPES, shape_message, shape_of, tensor_sizes
 from simulator.graph.traversal import PLACEHOLDERS, closure, fan_out
 from simulator.shapes.filling import with_shapes
+from simulator.shapes.ragged import row_splits
 from simulator.training.recognition.anatomy import Anatomy, anatomy
 from simulator.training.recognition.clipping import as_computed
 from simulator.training.recognition.parts import Parts, is_write, parts_of
@@ -101,6 +102,13 @@ def divide(whole: Graph, count: int, *, batch: int | None = None, fetch: Sequenc
 def _smaller(whole: Graph, examples: int, fewer: int) -> Graph:
     """The graph with another batch, whether its file fixes one or leaves it open."""
     feeds = {}
+    if splits := row_splits(whole, whole.tensor_shape):
+        name = whole.tensor_name(min(splits))
+        raise GraphError(
+            f"{whole.source}: {name!r} are the row splits of a ragged tensor, which no op divides among microbatches; "
+            "ask for none, or give all rows one length.",
+            node=name,
+        )
     for row in range(len(whole)):
         span = whole.outputs(row) if brings_examples(whole, row) else ()
         for port, tensor in enumerate(span):

@@ -12,9 +12,11 @@ from simulator import load_cluster
 from simulator.errors import ClusterError, GraphError, SimvizError
 from simulator.execution.laws import check_trace
 from simulator.graph.const_values import elements
+from simulator.graph.messages import AttrValue
 from simulator.shapes.filling import with_shapes
 from simulator.training.pipelines.orders import Order, held, turns
 from simulator.training.pipelines.pipelined import pipeline
+from tests.strategies import Rows, shape_attr, type_attr, typed
 from tests.training.pipelines.chain import UNIT_NS, WIDTH, at_hand, chain, in_units, played
 from tests.training.programs.test_between import momentum
 
@@ -153,3 +155,18 @@ def test_what_cannot_be_pipelined_is_refused() -> None:
         pipeline(chain(1, 12), cluster, microbatches=4)
     with pytest.raises(GraphError, match="give the batch"):
         pipeline(momentum(), cluster, microbatches=2)
+
+
+def test_row_splits_of_ragged_tensors_are_not_divided() -> None:
+    rows = Rows()
+    rows.add("values", "Placeholder", dtype=type_attr(), shape=shape_attr(-1))
+    rows.add("splits", "Placeholder", dtype=type_attr(9), shape=shape_attr(-1))
+    rows.add("sparse", "RaggedTensorToSparse", ["splits", "values"], RAGGED_RANK=AttrValue(i=1), T=type_attr())
+    rows.add("w", "VariableV2", dtype=type_attr(), shape=shape_attr())
+    rows.add("sum", "Sum", ["sparse:1", "axis"], T=type_attr(), Tidx=type_attr(3))
+    rows.add("axis", "Const", dtype=type_attr(3), value=typed("Const")["value"])
+    rows.add("gradient", "Mul", ["sum", "w"], T=type_attr())
+    rows.add("rate", "Const", **typed("Const", ()))
+    rows.add("update", "ApplyGradientDescent", ["w", "rate", "gradient"], T=type_attr())
+    with pytest.raises(GraphError, match="'splits:0' are the row splits of a ragged tensor"):
+        pipeline(with_shapes(rows.built(), batch=8), load_cluster("2gpu"), microbatches=2)
