@@ -110,7 +110,7 @@ def batch_change(
         if (number := origins.number(symbol, numbers)) != entry.number and number > 0 and entry.attr != ROWS
     }
     change = _changed(graph, declared, brought, changed, f"batch {batch} takes the place of {size}")
-    if left := _limits(loops, size, change.nodes):
+    if left := _limits(loops, found, origins, numbers, change.nodes):
         change = replace(change, note=f"{change.note}; loops that end at {size} still do: {some(left)}")
     if left := _uncut(loops, found, origins, numbers):
         change = replace(change, note=f"{change.note}; constants still say how many rows these take: {some(left)}")
@@ -233,6 +233,7 @@ class _Loops:
         self.source: list[int] = graph.tensor_node.tolist()
         self.inputs = data_inputs(graph)
         self.limits: dict[int, list[int]] = {}  # LoopCond -> constants
+        self.computed: list[int] = []  # further nodes that made what a counter is compared with
         self.loop_of: dict[int, int] = {}  # Merge of a loop's variable -> LoopCond
         for node, op in enumerate(self.ops):
             if op == "LoopCond" and (limits := self._limits(node, size)):
@@ -267,6 +268,7 @@ class _Loops:
             elif self.ops[node] in ("Less", "LessEqual"):
                 limit, whole = self.constant(self.inputs[node][1])
                 found += [limit] * (whole == [size])
+                self.computed += [limit] * (whole is None)
         return found
 
 
@@ -297,12 +299,26 @@ def _tie_loops(loops: _Loops, found: Inferred, origins: Origins) -> None:
                 origins.equate(origins.told(first, "value", ELEMENT, 0, size - less), length - less)
 
 
-def _limits(loops: _Loops, size: int, changed: Sequence[int]) -> list[str]:
-    """Constants with which a loop compares its counter, and that equal the old batch: no shape says what they count."""
-    if size == 1:
+def _limits(
+    loops: _Loops, found: Inferred, origins: Origins, numbers: Mapping[int, int], changed: Sequence[int]
+) -> list[str]:
+    """Numbers of the file with which a loop compares its counter, and that equal the old batch, such as a side of a
+    constant shape: no shape of a tensor says what they count.
+    """
+    if origins.size == 1:
         return []
-    ends = {limit for limits in loops.limits.values() for limit in limits}
-    return [loops.names[node] for node in sorted(ends) if node not in changed]
+
+    def stays(node: int) -> bool:
+        value = found.values[loops.first[node]] or ()
+        if len(value) != 1 or not isinstance(value[0], int):
+            return False
+        form = form_of(value[0])
+        symbols = origins.symbols(form)
+        fixed = symbols <= origins.entries.keys() and symbols.isdisjoint(numbers)
+        return fixed and origins.number(form, {}) == origins.size
+
+    ends = {limit for limits in loops.limits.values() for limit in limits if limit not in changed}
+    return [loops.names[node] for node in sorted(ends.union(filter(stays, loops.computed)))]
 
 
 # ---- parts ----------------------------------------------------------------------------------------------------------

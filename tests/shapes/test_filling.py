@@ -13,7 +13,10 @@ from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
 from simulator.shapes.filling import with_shapes
 from simulator.shapes.unknown import unknown_shapes
-from tests.strategies import Rows, graphs, shape_attr, shapes_attr, type_attr, typed, types_attr
+from tests.execution.loops.cases import begun, counting
+from tests.execution.loops.cases import number as constant
+from tests.shapes.test_rules import vector
+from tests.strategies import INT32, Rows, graphs, shape_attr, shapes_attr, type_attr, typed, types_attr
 
 Fed: TypeAlias = Mapping[str, Shape]
 
@@ -442,3 +445,24 @@ def test_what_a_branch_reads_of_a_captured_variable_keeps_its_shape_with_another
     made.add("end", "Neg", ["read"], T=type_attr())
     graph = with_shapes(made.built(), batch=7)
     assert (shape(graph, "x"), shape(graph, "read"), shape(graph, "end")) == ((7, 3), (8,), (8,))
+
+
+@pytest.mark.parametrize(("side", "named"), [(0, "; loops that end at 32 still do: bound"), (1, "")])
+def test_a_loop_to_a_side_of_a_constant_shape_is_named_under_another_batch(side: int, named: str) -> None:
+    """A script shuffles `tf.range(tf.shape(x)[0])`, and takes a part of it in each turn of a loop."""
+    made = begun()
+    made.add("images", "Placeholder", dtype=type_attr(), shape=shape_attr(32, 17), _output_shapes=shapes_attr((32, 17)))
+    made.add("w", "Placeholder", dtype=type_attr(), shape=shape_attr(17, 3), _output_shapes=shapes_attr((17, 3)))
+    made.add("product", "MatMul", ["images", "w"], T=type_attr())
+    constants = {"shape": (32, 17), "from": (side,), "to": (side + 1,), "by": (1,)}
+    for name, values in constants.items():
+        made.add(name, "Const", dtype=type_attr(INT32), value=vector(*values))
+    picked = {"T": type_attr(INT32), "Index": type_attr(INT32), "shrink_axis_mask": AttrValue(i=1)}
+    made.add("bound", "StridedSlice", [*constants], **picked)
+    made.add("order", "Range", [constant(made, "zero", 0), "bound", constant(made, "one", 1)], Tidx=type_attr(INT32))
+    counting(made, "loop", "x", 32, step=8)
+    made.inputs[made.names.index("loop/bound/Enter")] = ["bound"]
+    notes = with_shapes(made.built(producer=1882), batch=16).notes
+    assert [note for note in notes if note.startswith("batch")] == [
+        f"batch 16 takes the place of 32, the first dimension of images:0 in the file{named}"
+    ]
