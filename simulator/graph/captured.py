@@ -59,7 +59,8 @@ def own_variables(graph: Graph, shapes: Mapping[str, Shape] = {}) -> Graph:
         made += 1
     if not made:
         return graph
-    note = f"{counted(made, 'variable')} that a function captured, handed in as resources, are taken as its own"
+    how = "handed in as a resource, is" if made == 1 else "handed in as resources, are"
+    note = f"{counted(made, 'variable')} that a function captured, {how} taken as its own"
     return replace(graph, ops=tuple(ops), attrs=tuple(attrs)).with_notes(note)
 
 

@@ -295,7 +295,8 @@ def _feeds(
                     f"give the size, as in --feed {name}=SHAPE, or write the file from as_graph_def(add_shapes=True)"
                 )
             kind = NAMES[dtype].removeprefix("DT_").lower() if dtype else "tensor of unknown type"
-            raise OracleError(f"{name} brings a {kind}, which cannot be made up")
+            where = "; a SavedModel of the function holds it" if dtype == RESOURCE else ""
+            raise OracleError(f"{name} brings a {kind}, which cannot be made up{where}")
         if shape is None or min(shape, default=0) < 0:
             raise OracleError(
                 f"the size of {name} ({written(shape)}) is unknown, so it cannot be made up; give it, as in --feed "

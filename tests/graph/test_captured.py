@@ -29,7 +29,7 @@ def body(*, said: tuple[str, ...] = ("w", "v")) -> Graph:
 def test_a_captured_variable_is_the_graphs_own_and_a_table_stays() -> None:
     graph = own_variables(body())
     assert [graph.ops[graph.row(name)] for name in ("w", "v", "table")] == ["VarHandleOp", "VarHandleOp", "Placeholder"]
-    assert graph.notes[-1].startswith("2 variables that a function captured")
+    assert graph.notes[-1] == "2 variables that a function captured, handed in as resources, are taken as its own"
     assert (captured(graph), captures(graph), captures(body())) == ({}, True, True)
     assert own_variables(graph) is graph
 
@@ -38,6 +38,7 @@ def test_one_of_unknown_shape_stays_fed_until_a_feed_says_its_shape() -> None:
     source = body(said=("w",))
     graph = own_variables(source)
     assert [graph.ops[graph.row(name)] for name in ("w", "v")] == ["VarHandleOp", "Placeholder"]
+    assert graph.notes[-1] == "1 variable that a function captured, handed in as a resource, is taken as its own"
     told = {"v:0": (8, 8), "x:0": (4, 8)}
     assert graph.names[graph.row("v")] in {source.names[row] for row in captured(graph)}
     assert captured(own_variables(source, told)) == {}
