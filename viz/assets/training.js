@@ -38,7 +38,7 @@ function regimeCard(training) {
 function heldCard(training) {
   const { sentence, tried } = training.bottleneck;
   const rows = tried.map(([what, change, before, after, gain]) => [
-    [named(asWritten(what), asWritten(change), asWritten(change)), training.unsized.most + showFigure(before), training.unsized.most + showFigure(after), `${Number(gain.toPrecision(2))}×`], null, `${what}, ${change}`,
+    [named(asWritten(what), asWritten(change), asWritten(change)), training.unsized.most + showFigure(before), training.unsized.most + showFigure(after), `${Number(gain.toPrecision(3))}×`], null, `${what}, ${change}`,
   ]);
   return card(
     "Bottleneck",

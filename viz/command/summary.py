@@ -297,7 +297,7 @@ def _bottleneck_line(trained: Trained) -> str:
     held = trained.bottleneck
     if held.relief is None:
         return training_figures.held(trained)
-    gain = f"{held.relief.change} the rate is {held.gain:.2g} times as high."
+    gain = f"{held.relief.change} the rate is {held.gain:.3g} times as high."
     name = held.relief.bottleneck.partition(", busy")[0]
     return f"Bottleneck: {_clipped(name, max(40, WIDTH - 15 - len(gain)))}; {gain}"
 

@@ -117,14 +117,14 @@ def _named(ranked: tuple[TriedRelief, ...], steps_per_s: float | None, *, alone:
     best = ranked[0]
     said = "The bottleneck is" if alone else "No single bottleneck, but several that are equal:"
     said += (
-        f" {best.relief.bottleneck}{':' if alone else ';'} {best.relief.change} there would be {best.gain:.2g} times "
+        f" {best.relief.bottleneck}{':' if alone else ';'} {best.relief.change} there would be {best.gain:.3g} times "
         f"as many steps per second, {show_figure(best.steps_per_s)} instead of {show_figure(best.before_per_s)}"
     )
     if steps_per_s is None or show_figure(best.before_per_s) != show_figure(steps_per_s):
         said += f" over the updates {best.updates.start + 1:,} to {best.updates.stop:,}"
     others = [one for one in ranked[1:] if one.gain >= WORTHWHILE]
     if alone and others:
-        said += f"; next, {others[0].relief.bottleneck} ({others[0].gain:.2g} times {others[0].relief.change})"
+        said += f"; next, {others[0].relief.bottleneck} ({others[0].gain:.3g} times {others[0].relief.change})"
     return Bottleneck(f"{said}.", best.relief, best.gain, ranked)
 
 
