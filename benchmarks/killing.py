@@ -76,8 +76,8 @@ _ENDS = {
 }
 _FOLDERS = {  # a folder is whole if it has so many files, each as it should be
     ".partitions": (3, b"}\n"),
-    ".parquet": (6, b"PAR1"),
-    ".tables": (6, b"\n"),
+    ".parquet": (7, b"PAR1"),
+    ".tables": (7, b"\n"),
     ".model_explorer": (4, b"}"),
     ".tensorboard": (1, b""),
 }
