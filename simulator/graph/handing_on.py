@@ -4,7 +4,8 @@ The kernels set their outputs from the input: a sum over axes of one element, a 
 copy, whole rows from a first to a last. Sources, in tensorflow/core/kernels: reduction_ops_common.h, transpose_op.cc,
 tile_ops.cc, broadcast_to_op.h, slice_op.cc, strided_slice_op.cc, split_op.cc, split_v_op.cc, unpack_op.cc, pack_op.cc,
 pad_op.cc, mirror_pad_op.cc, cast_op.cc, aggregate_ops.cc; for rows, framework/tensor.h (IsInnerDimsSizeAligned). A
-kernel is taken to run where a shape or an order is unknown.
+kernel is taken to run where a shape or an order is unknown, unless it hands on inputs of any shape: the only summand,
+the only part, a cast to the same type.
 """
 
 from __future__ import annotations
@@ -32,8 +33,6 @@ class _Op(NamedTuple):
     taken: Shape  # of the input that may be handed on
     given: tuple[Shape, ...]
     row_bytes: int  # of that input, from one index of its first dimension to the next
-    same_type: bool
-    inputs: int
     attrs: Attrs
     constant: Callable[[int], Sequence[float] | None]  # the elements of an input, if it is a constant
 
@@ -43,10 +42,18 @@ def handed_on(graph: Graph) -> Ids:
     found = np.full(len(graph), NONE, np.int32)
     sources, first, outputs = graph.edge_tensor.tolist(), graph.in_ptr.tolist(), graph.tensor_ptr.tolist()
     for node, op in enumerate(graph.ops):
+        if op not in _RULES and op not in _OF_ANY_SHAPE:
+            continue
+        taken = [tensor for tensor in sources[first[node] : first[node + 1]] if tensor >= 0]
+        given = range(outputs[node], outputs[node + 1])
+        if op in _OF_ANY_SHAPE:
+            slot, always = _OF_ANY_SHAPE[op]
+            if slot < len(taken) and given and always(graph, taken, given):
+                found[node] = slot
+                continue
         if op in _RULES:
             slot, hands_on = _RULES[op]
-            taken = [tensor for tensor in sources[first[node] : first[node + 1]] if tensor >= 0]
-            one = _op(graph, node, taken, slot, range(outputs[node], outputs[node + 1]))
+            one = _op(graph, node, taken, slot, given)
             if one is not None and hands_on(one):
                 found[node] = slot
     return ids(found)
@@ -63,8 +70,6 @@ def _op(graph: Graph, node: int, taken: Sequence[int], slot: int, given: range) 
         taken=mine,
         given=tuple(known),
         row_bytes=int(graph.tensor_bytes[taken[slot]]) // max(mine[0], 1) if mine else 0,
-        same_type=base(int(graph.tensor_dtype[taken[slot]])) == base(int(graph.tensor_dtype[given.start])),
-        inputs=len(taken),
         attrs=graph.attrs[node],
         constant=lambda at: _constant(graph, taken[at]) if at < len(taken) else None,
     )
@@ -134,17 +139,22 @@ def _strided(op: _Op) -> bool:
 _MASKS = ("shrink_axis_mask", "new_axis_mask")
 
 
-def _split(op: _Op) -> bool:
-    return len(op.given) == 1 or _rows(op)
-
-
 def _unpacked(op: _Op) -> bool:
     axis = int(op.attrs["axis"].i) if "axis" in op.attrs else 0
     return axis in (0, -len(op.taken)) and len(op.taken) > 1 and _aligned(op)
 
 
-def _alone(op: _Op) -> bool:
-    return op.inputs == 1
+def _alone(graph: Graph, taken: Sequence[int], given: range) -> bool:
+    return len(taken) == 1
+
+
+def _whole(graph: Graph, taken: Sequence[int], given: range) -> bool:
+    """One part is all."""
+    return len(given) == 1
+
+
+def _of_same_type(graph: Graph, taken: Sequence[int], given: range) -> bool:
+    return base(int(graph.tensor_dtype[taken[0]])) == base(int(graph.tensor_dtype[given.start]))
 
 
 _RULES: Mapping[str, tuple[int, Callable[[_Op], bool]]] = {  # op -> the input that may be handed on, and when it is
@@ -153,9 +163,14 @@ _RULES: Mapping[str, tuple[int, Callable[[_Op], bool]]] = {  # op -> the input t
     "Transpose": (0, _transposed),
     "Slice": (0, _sliced),
     "StridedSlice": (0, _strided),
-    "Split": (1, _split),
-    "SplitV": (0, _split),
+    "Split": (1, _rows),
+    "SplitV": (0, _rows),
     "Unpack": (0, _unpacked),
+}
+# the same of ops that need no shape for it
+_OF_ANY_SHAPE: Mapping[str, tuple[int, Callable[[Graph, Sequence[int], range], bool]]] = {
     **dict.fromkeys(["Pack", "AddN"], (0, _alone)),
-    "Cast": (0, lambda op: op.same_type),
+    "Split": (1, _whole),
+    "SplitV": (0, _whole),
+    "Cast": (0, _of_same_type),
 }

@@ -1,0 +1,32 @@
+"""Ops that hand an input on, whatever its shape. Those that need shapes are held against TensorFlow."""
+
+import pytest
+
+from simulator.graph.graph import Attrs
+from simulator.graph.handing_on import NONE, handed_on
+from simulator.graph.messages import AttrValue
+from tests.strategies import INT32, Rows, shape_attr, type_attr, types_attr
+
+HALF = 19
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attrs", "handed"),
+    [
+        ("AddN", ["x"], {"T": type_attr(), "N": AttrValue(i=1)}, 0),
+        ("AddN", ["x", "x"], {"T": type_attr(), "N": AttrValue(i=2)}, NONE),
+        ("Pack", ["x"], {"T": type_attr(), "N": AttrValue(i=1)}, 0),
+        ("Cast", ["x"], {"SrcT": type_attr(), "DstT": type_attr()}, 0),
+        ("Cast", ["x"], {"SrcT": type_attr(), "DstT": type_attr(HALF)}, NONE),
+        ("Split", ["axis", "x"], {"T": type_attr(), "num_split": AttrValue(i=1)}, 1),
+        ("Split", ["axis", "x"], {"T": type_attr(), "num_split": AttrValue(i=2)}, NONE),
+    ],
+)
+def test_what_needs_no_shape_is_handed_on_without_one(op: str, inputs: list[str], attrs: Attrs, handed: int) -> None:
+    """An input that comes from a program of Python has no shape."""
+    made = Rows()
+    made.add("axis", "Const", dtype=type_attr(INT32), shape=shape_attr())
+    made.add("x", "PyFunc", Tin=types_attr(), Tout=types_attr(1))
+    made.add("y", op, inputs, **attrs)
+    graph = made.built()
+    assert handed_on(graph)[graph.index["y"]] == handed
