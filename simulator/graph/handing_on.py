@@ -167,7 +167,7 @@ _RULES: Mapping[str, tuple[int, Callable[[_Op], bool]]] = {  # op -> the input t
     "SplitV": (0, _rows),
     "Unpack": (0, _unpacked),
 }
-# the same of ops that need no shape for it
+# op -> the input that is handed on whatever its shape, and when it is
 _OF_ANY_SHAPE: Mapping[str, tuple[int, Callable[[Graph, Sequence[int], range], bool]]] = {
     **dict.fromkeys(["Pack", "AddN"], (0, _alone)),
     "Split": (1, _whole),
