@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement.search.decisions import Decisions, Floats, Vector, working
+from placement.search.hubs import hubs_of
 from placement.search.layers import Joined, Nets
 from placement.search.packing import MOST_SLOW, SHARE_BITS, Bins
 from simulator.columns import Flags, Ints, by_key
@@ -27,11 +28,15 @@ def sizes(decisions: Decisions) -> Vector:
 
 
 def nets_of(decisions: Decisions, work_ns: Floats | None = None) -> Nets:
-    """All values that take time on the wire, and the work [M] of groups: by default on the fastest device for each."""
+    """All values that take time on the wire but those of hubs, and the work [M] of groups.
+
+    By default that is the work on the fastest device for each.
+    """
     tables, row = decisions.problem.tables, decisions.row[decisions.group]
     tensor = tables.edge_tensor
     source, target, wire_ns = row[tables.tensor_op[tensor]], row[tables.consumer], decisions.wire_ns[tensor]
-    kept = np.flatnonzero((source >= 0) & (target >= 0) & (source != target) & (wire_ns > 0))
+    joins = np.append(~hubs_of(decisions), False)  # False, at place -1: what has no choice
+    kept = np.flatnonzero(joins[source] & joins[target] & (source != target) & (wire_ns > 0))
     kept = kept[np.lexsort((tensor[kept], -wire_ns[kept]))]
     first = np.flatnonzero(np.diff(tensor[kept], prepend=-1))
     one, other = np.concatenate([decisions.pair, decisions.pair[:, ::-1]]).T
