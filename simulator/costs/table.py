@@ -8,12 +8,22 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ids, Ints
-from simulator.units import Nanos
+from simulator.errors import SimvizError
+from simulator.units import Bytes, Nanos
 from simulator.wording import counted, repr_of, some
 
 STATIC, MEASURED, FALLBACK, PROFILED = range(4)  # CostTable.source
 SOURCES = ("static", "measured", "fallback", "profile")
 MAX_NS: Nanos = 2**53  # 104 days: no op takes longer, and the sum over a thousand of them still fits 64 bits
+_MOST: Bytes = 2**60  # of bytes and of operations, as of `roofline.MAX_COUNT`
+_LIMITS = {
+    "run_ns": (-1, MAX_NS),
+    "scratch_bytes": (0, _MOST),
+    "resident_bytes": (0, _MOST),
+    "source": (0, len(SOURCES) - 1),
+    "flops": (0, _MOST),
+    "moved_bytes": (0, _MOST),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +37,11 @@ class PriceErrors:
 
 @dataclass(frozen=True, eq=False)
 class CostTable:
-    """Costs of a graph on the device kinds of a cluster. Axes: N nodes, K kinds."""
+    """Costs of a graph on the device kinds of a cluster. Axes: N nodes, K kinds.
+
+    A table of your own is most easily made of an estimate, by `dataclasses.replace`. Raises SimvizError for a column
+    that is no array of whole numbers, has another shape, or has a number that no cost can be.
+    """
 
     kinds: tuple[str, ...]  # [K]
     run_ns: npt.NDArray[np.int64]  # [N, K] launch included; -1 where the kind's type has no kernel
@@ -40,6 +54,33 @@ class CostTable:
     errors: PriceErrors | None = None  # of prices by a profile
     within: Ids | None = None  # [N] the node in whose kernel it ran in a measured step, -1: its own; None: of no node
     handed_on: Ids | None = None  # [N] the data input whose buffer all outputs are, -1: none; None: of no node
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in _LIMITS.items():
+            column = getattr(self, name)
+            if not isinstance(column, np.ndarray) or not np.issubdtype(column.dtype, np.integer):
+                held = f"numbers of type {column.dtype}" if isinstance(column, np.ndarray) else type(column).__name__
+                raise SimvizError(
+                    f"CostTable: {name} is {held}; give a numpy array of whole numbers, such as "
+                    "np.rint(times).astype(np.int64)."
+                )
+            wanted = (len(self.source), len(self.kinds)) if name == "run_ns" else (len(self.source),)
+            if column.shape != wanted:
+                axes = "nodes and kinds" if name == "run_ns" else "nodes"
+                raise SimvizError(f"CostTable: {name} has the shape {column.shape}; give {wanted}, for {axes}.")
+            if column.size and not least <= column.min() <= column.max() <= most:
+                wrong = np.argwhere((column < least) | (column > most))[0].tolist()
+                raise SimvizError(
+                    f"CostTable: {name}{wrong} is {column[tuple(wrong)]}; give a whole number from {least} to {most:,}."
+                )
+
+    def check(self, nodes: int) -> None:
+        """Raise SimvizError where it was made for a graph of another number of nodes."""
+        if len(self) != nodes:
+            raise SimvizError(
+                f"The cost table is of a graph of {len(self):,} nodes, not of this one of {nodes:,}; estimate costs "
+                "for this graph."
+            )
 
     def __len__(self) -> int:
         return len(self.source)

@@ -142,6 +142,7 @@ def of_step(
     """
     if len(step.runs) != len(graph):
         raise SimvizError(f"The step is of a graph of {len(step.runs):,} nodes, not of this one of {len(graph):,}.")
+    costs.check(len(graph))
     running = np.flatnonzero(step.runs)
     refuse_calls(graph, running.tolist())
     client = exchange(graph, step)
@@ -209,11 +210,12 @@ def of_partitions(
     thread passes, and Recvs of a GPU have `turns`. `ending` adds a last op, which ends when all others have.
     """
     graph = partitions.graph
-    if len(partitions.devices) != len(cluster):
+    if partitions.devices != tuple(device.name for device in cluster.devices):
         raise SimvizError(
-            f"The pieces are cut for {counted(len(partitions.devices), 'device')}, and {cluster.name} has "
-            f"{len(cluster):,}; give the cluster on which they were placed."
+            f"The pieces are cut for {counted(len(partitions.devices), 'device')}, which are not the {len(cluster):,} "
+            f"of {cluster.name}; give the cluster on which they were placed."
         )
+    costs.check(partitions.nodes)
     refuse_calls(graph, range(len(graph)))
     is_send, is_recv = np.zeros(len(graph), bool), np.zeros(len(graph), bool)
     is_send[partitions.send], is_recv[partitions.recv] = True, True

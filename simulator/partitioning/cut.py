@@ -124,6 +124,7 @@ def _cut(
             pieces = with_triggers(pieces, level, cluster)
     return Partitions(
         graph=with_starts(pieces),
+        nodes=len(graph),
         device=pieces.device,
         origin=pieces.origin,
         flavour=options.flavour,

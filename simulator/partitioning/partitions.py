@@ -39,6 +39,7 @@ class Partitions:
     """
 
     graph: Graph  # all pieces in one graph; a Send and its Recv on another device are not joined by an edge
+    nodes: int  # of the graph that was cut
     device: Ids  # [N'] row of Cluster.devices
     origin: Ids  # [N'] row of the graph that was cut; for an inserted node the one whose output it carries
     inserted: Flags  # [N'] made by the cut: client's ends, Send, Recv, dummies of control edges, copies, control loops

@@ -76,9 +76,12 @@ def routed(random: Random, count: int, **options: Any) -> Cluster:
     return cluster([f"w:{task}/CPU:0" for task in range(count)], links, routes, **options)
 
 
-def costs(graph: Graph, on: Cluster, run_ns: npt.ArrayLike = 1000, **rest: Any) -> CostTable:
-    """The same or the given times on every kind of device; `scratch` and `resident` in bytes per node."""
-    n = len(graph)
+def costs(graph: Graph | int, on: Cluster, run_ns: npt.ArrayLike = 1000, **rest: Any) -> CostTable:
+    """The same or the given times on every kind of device, of a graph or of so many nodes.
+
+    `scratch` and `resident` are bytes per node.
+    """
+    n = graph if isinstance(graph, int) else len(graph)
     column = np.asarray(run_ns, np.int64)
     times = np.broadcast_to(column[:, None] if column.ndim == 1 else column, (n, len(on.kinds)))
     nothing = ints(np.zeros(n))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster, Link
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ids
+from simulator.costs.table import MAX_NS
 from simulator.errors import ClusterError, DeadlockError, InfeasibleError, SimvizError
 from simulator.execution.engine import StepRun, makespan, run
 from simulator.execution.tables import Tables, of_step
@@ -253,9 +254,10 @@ def test_devices_without_a_route_are_both_named() -> None:
 
 
 def test_times_that_would_overflow_are_refused() -> None:
-    tables = table(story("x = Const", "a = Neg x", "b = Neg a"), apart(1), [0, 2**60, 2**61])
+    many = 2**61 // MAX_NS + 1
+    tables = table(story("x = Const", *(f"a{row} = Neg x" for row in range(many))), apart(1), MAX_NS)
     with pytest.raises(SimvizError, match="add up to more than"):
-        run(tables, [0, 0, 0])
+        run(tables, [0] * (many + 1))
 
 
 def test_bytes_beyond_64_bits_of_nanoseconds_are_exact() -> None:
@@ -276,8 +278,10 @@ def test_a_device_without_lanes_is_refused() -> None:
 
 def test_costs_of_another_graph_or_cluster_are_refused() -> None:
     small, large = story("x = Const").built(), story("x = Const", "a = Neg x").built()
-    with pytest.raises(SimvizError, match="1 rows, too few for this graph"):
+    with pytest.raises(SimvizError, match="of a graph of 1 nodes, not of this one of 2"):
         of_step(large, whole(large), apart(1), costs(small, apart(1)))
+    with pytest.raises(SimvizError, match="of a graph of 2 nodes, not of this one of 1"):
+        of_step(small, whole(small), apart(1), costs(large, apart(1)))
     with pytest.raises(ClusterError, match="no column for 'GPU'"):
         of_step(large, whole(large), cluster(["w:0/CPU:0", "w:0/GPU:0"]), costs(large, apart(1)))
 

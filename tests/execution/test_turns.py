@@ -79,7 +79,7 @@ def test_one_more_variable_leaves_the_others_in_their_order(seed: int) -> None:
 
 
 def makespan(cut: Partitions, options: SimulationOptions) -> int:
-    return simulate(cut, ON, costs(cut.graph, ON, 1000), options).makespan
+    return simulate(cut, ON, costs(cut.nodes, ON, 1000), options).makespan
 
 
 @given(seed=st.integers(0, 2**64 - 1), engine=st.sampled_from(["python", "compiled"]))

@@ -29,6 +29,7 @@ from simulator.shapes.ragged import row_splits
 from simulator.training.recognition.anatomy import Anatomy, anatomy
 from simulator.training.recognition.clipping import as_computed
 from simulator.training.recognition.parts import Parts, is_write, parts_of
+from simulator.wording import counted
 
 _DIVISIONS = frozenset(("RealDiv", "Div", "DivNoNan"))
 _PASSES = frozenset(("Cast", "Identity", "Reshape", "ExpandDims"))
@@ -63,12 +64,12 @@ def divide(whole: Graph, count: int, *, batch: int | None = None, fetch: Sequenc
     if not examples:
         raise GraphError(f"{whole.source} does not say how many examples a step has; give the batch, as by --batch 64.")
     if examples % count:
-        raise GraphError(
-            f"a batch of {examples} examples can't be divided into {count} equal microbatches; give a divisor of it."
-        )
+        held = counted(examples, "example")
+        raise GraphError(f"a batch of {held} can't be divided into {count} equal microbatches; give a divisor of it.")
     small = _smaller(whole, examples, examples // count)
     if not any(was != now for was, now in zip(whole.tensor_shape, small.tensor_shape, strict=True)):
-        raise GraphError(f"{whole.source}: nothing depends on a batch of {examples} examples; give its own batch.")
+        held = counted(examples, "example")
+        raise GraphError(f"{whole.source}: nothing depends on a batch of {held}; give its own batch.")
     found = as_computed(small, anatomy(small, fetches=fetch))
     parts = parts_of(small, found)
     tower = _tower(small, found, parts)
