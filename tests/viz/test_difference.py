@@ -23,6 +23,7 @@ from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Kind
 from simulator.graph.graph import Graph
+from simulator.graph.graph_def import graph_def
 from simulator.graph.step import Step
 from simulator.partitioning.cut import partition
 from tests.execution.cases import assigned, cluster, costs, runs, steps, whole
@@ -317,6 +318,25 @@ def test_what_an_earlier_step_was_made_of_is_named(
     key, earlier, now = named
     assert found.unlike[key] == (earlier, now)
     assert f"{key} {earlier}" in str(found).partition(":")[0]
+
+
+def test_two_graphs_are_named_and_the_nodes_that_one_alone_has_are_counted(tmp_path: Path) -> None:
+    """Two batches of one model, whose nodes have the same names, stood beside each other as if they were one graph."""
+    files = [tmp_path / name for name in ("batch8.pbtxt", "batch9.pbtxt", "batch9_and_more.pbtxt")]
+    for path, rows, more in zip(files, (8, 9, 9), (0, 0, 2), strict=True):
+        draft = Rows()
+        draft.add("x", "Placeholder", **typed("Placeholder", (rows, 4)))
+        draft.add("y", "Relu", ["x"], **typed("Relu", (rows, 4)))
+        for number in range(more):
+            draft.add(f"more{number}", "Neg", ["y"], **typed("Neg", (rows, 4)))
+        path.write_text(str(graph_def(draft.built())), "utf-8")
+    eight, nine, larger = (run(path, cluster="1cpu", fetches="y") for path in files)
+    assert compare(eight, nine).unlike["graph"] == ("batch8.pbtxt", "batch9.pbtxt")
+    assert str(compare(eight, nine)).startswith("Against the first run (graph batch8.pbtxt")
+    assert "only in" not in str(compare(eight, nine))
+    assert compare(nine, larger, names=("a", "b")).alone == (0, 2)
+    assert str(compare(nine, larger, names=("a", "b"))).endswith("; no node moved; 2 nodes only in b.")
+    assert str(compare(larger, nine, names=("a", "b"))).endswith("; no node moved; 2 nodes only in a.")
 
 
 def test_trips_of_several_loops_are_told_apart() -> None:

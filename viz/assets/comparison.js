@@ -87,9 +87,8 @@ function explanationCard(model, state) {
       table(["", `${against.names[0]}#`, `${against.names[1]}#`, "change#"], [], lines), more,
     );
   };
-  const alone = against.alone.map((nodes, at) => (nodes ? `${plural(nodes, "node")} only in ${against.names[at]}` : "")).filter(Boolean);
   const [, unlike, said] = /^( \([^)]*\))?: (.*)$/s.exec(against.headline.slice(`Against ${against.names[0]}`.length)) ?? [null, "", against.headline];
-  return card(`Against ${against.names[0]}${unlike ?? ""}`, element("p", "", asWritten(said)), ...against.parts.map(part), alone.length ? element("p", "more", alone.join(", ")) : null);
+  return card(`Against ${against.names[0]}${unlike ?? ""}`, element("p", "", asWritten(said)), ...against.parts.map(part));
 }
 
 // Sentences come from the summary, which is ASCII. A number stays with its unit.

@@ -180,6 +180,8 @@ def headline(found: Difference) -> str:
         first = f"{counted(began, 'tensor')} began to cross" if began else ""
         then = f"{ceased:,} ceased" if began else f"{counted(ceased, 'tensor')} ceased to cross"
         said.append(", ".join(filter(None, (first, then if ceased else ""))))
+    both = zip(found.names, found.alone, strict=True)
+    said += [f"{counted(nodes, 'node')} only in {where}" for where, nodes in both if nodes]
     others = [f"{key} {other}" for key, (other, _) in found.unlike.items()]
     return f"Against {name}{f' ({some(others)})' if others else ''}: {'; '.join(said)}."
 

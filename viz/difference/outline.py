@@ -101,7 +101,7 @@ def unlike(a: Outline, b: Outline) -> Mapping[str, tuple[str, str]]:
     Of one placement the order is said all the same, as it alone makes the difference. What a step was made of follows
     from the name of a run that --against makes, but not from that of an earlier result.
     """
-    found = {"graph": (a.title, b.title)} if any(name not in b.placement for name in a.placement) else {}
+    found = {"graph": (a.title, b.title)}  # two batches of a model may have nodes of the same names
     found |= {key: (text, b.circumstances[key]) for key, text in a.circumstances.items() if key in b.circumstances}
     implied = {"order": a.algorithm != b.algorithm and a.placement != b.placement, "protocol": a.cluster != b.cluster}
     implied |= dict.fromkeys(MADE_OF, bool(a.label) and a.taking_part is not None)

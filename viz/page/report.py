@@ -241,7 +241,6 @@ def _against(scene: Scene, beside: Scene | None) -> Json:
         "names": list(found.names),
         "makespan_ns": list(found.makespan_ns),
         "headline": headline(found),
-        "alone": list(found.alone),
         "parts": [
             [part.sentence, *part.ns, [[row_of.get(_node_of(row), -1), row.subject, *row.ns] for row in part.rows]]
             for part in found.parts
