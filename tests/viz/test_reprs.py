@@ -1,7 +1,9 @@
 """Public values say what they are in a line, whatever their size; a result shows its report in a notebook."""
 
+import copy
 import gc
 import html
+import pickle
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -21,6 +23,7 @@ from tests.viz.notebooks import cells
 from tests.viz.scenes import EXAMPLE, SCRIPT, example, hostile, trained
 from viz import Result, compare, run
 from viz.difference.scene_outline import outline
+from viz.formats.json_object import to_json
 
 NOTEBOOK = EXAMPLE.with_name("in_a_notebook.ipynb")
 
@@ -50,6 +53,13 @@ def test_every_value_of_a_run_says_itself_in_a_line() -> None:
     assert long == []
     assert len(found) > 20
     assert all("\n" not in repr(value) for value in found)
+
+
+def test_a_run_with_its_training_can_be_pickled_and_copied() -> None:
+    for scene in (trained(), example()):
+        said_before = to_json(scene)
+        for made in (pickle.loads(pickle.dumps(scene)), copy.deepcopy(scene)):
+            assert (repr(made), to_json(made)) == (repr(scene), said_before)
 
 
 def deep(graph: Graph) -> Graph:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -93,7 +92,7 @@ def answers(training: Training) -> Answers:
         examples_per_s=per_s(int(examples.sum()), span) if examples.all() else None,
         gradients_per_s=per_s(int(training.update_gradients[steady_updates].sum()), span),
         step_ns=_quantiles(lengths),
-        staleness=MappingProxyType(dict(zip(staleness.tolist(), updated.tolist(), strict=True))),
+        staleness=dict(zip(staleness.tolist(), updated.tolist(), strict=True)),
         dropped=training.dropped,
         usage=usage,
         shares=_column(usage.task_ns / end if usage.ns else idle),
@@ -154,8 +153,8 @@ def until_ci(
 def _quantiles(lengths: Ints) -> Mapping[int, Nanos]:
     """Percent -> the smallest time that so many of the steps do not exceed; the lengths ascend."""
     if not len(lengths):
-        return MappingProxyType({})
-    return MappingProxyType({q: int(lengths[-(-q * len(lengths) // 100) - 1]) for q in QUANTILES})
+        return {}
+    return {q: int(lengths[-(-q * len(lengths) // 100) - 1]) for q in QUANTILES}
 
 
 def _column(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
