@@ -6,6 +6,7 @@ from simulator.lazy import exported
 
 TYPE_CHECKING = False  # as in `typing`, which takes long to load
 if TYPE_CHECKING:
+    from placement.effort import Effort as Effort
     from placement.placing import ALGORITHMS as ALGORITHMS
     from placement.placing import place as place
     from placement.plan import Plan as Plan
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 # name -> module that holds it
 _EXPORTS = {
     "ALGORITHMS": "placement.placing",
+    "Effort": "placement.effort",
     "Plan": "placement.plan",
     "Problem": "placement.problem",
     "Refinement": "placement.refining",

@@ -6,8 +6,10 @@ import re
 from dataclasses import dataclass
 
 from simulator import limits
+from simulator.arguments import shown
 from simulator.errors import SimvizError
 from simulator.progress import Say, silent
+from simulator.units import is_quantity, is_whole
 
 _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _DIGITS = 20  # Python reads no number of thousands of digits
@@ -19,12 +21,20 @@ _OVERHEAD, _PER_OP = 5e-6, 5e-8  # seconds
 class Effort:
     """The budget of a search: so many placements judged, or so much time; by default about a second's worth.
 
-    With a number of placements a search repeats. A time ends the same search earlier or later.
+    With a number of placements a search repeats. A time ends the same search earlier or later. Raises SimvizError for
+    a number that is no budget.
     """
 
     judged: int | None = None
     seconds: float | None = None
     say: Say = silent  # gets a sentence on its progress now and then
+
+    def __post_init__(self) -> None:
+        judged, seconds = self.judged, self.seconds
+        if judged is not None and not (is_whole(judged) and judged >= 0):
+            raise SimvizError(f"A budget of {shown(judged)} placements: give a whole number from 0.")
+        if seconds is not None and not is_quantity(seconds):
+            raise SimvizError(f"A budget of {shown(seconds)} seconds: give a finite number from 0.")
 
     @property
     def limited(self) -> bool:

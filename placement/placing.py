@@ -62,6 +62,7 @@ def place(
 
     `soft` is soft placement as in TensorFlow: another device of the same task replaces one that does not exist.
     `options` are those of `simulate`, `flavour` is that of `partition`: by these the plans of a search are judged.
+    `effort` is what a search may spend, such as `Effort(judged=20_000)` placements or `Effort(seconds=5)`.
     `prepared` is the result of `prepare` for the same values, where the caller has it already; it has options of its
     own. `seen`, node -> device, is where TensorFlow put nodes: the algorithm `tensorflow` takes it over for the few
     whose device is by chance.

@@ -28,7 +28,7 @@ from simulator.oracle.placed_steps import RealSteps, real_cluster
 from simulator.partitioning.cut import partition
 from simulator.progress import Say, silent
 from simulator.units import Nanos, show_nanos
-from simulator.wording import counted
+from simulator.wording import counted, repr_of
 
 NOISE, SEEN, ROUNDS = (
     "the predicted gain is below the noise",
@@ -44,6 +44,9 @@ class Round:
     assignment: Assignment
     predicted_ns: Nanos  # by the costs that were known before
     real: RealSteps
+
+    def __repr__(self) -> str:
+        return repr_of(self, f"predicted {show_nanos(self.predicted_ns)}", f"took {show_nanos(self.measured_ns)}")
 
     @property
     def measured_ns(self) -> Nanos:
@@ -64,6 +67,9 @@ class Refinement:
     costs: CostTable
     ended: str  # NOISE, SEEN or ROUNDS
     gain_ns: Nanos  # that the next plan promised; less than 0: it is slower
+
+    def __repr__(self) -> str:
+        return repr_of(self, self.sentence().rstrip("."))
 
     @property
     def best(self) -> Round:

@@ -10,11 +10,10 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from inspect import signature
-from numbers import Real
 from typing import Any, TypeAlias, TypeVar
 
 from simulator.errors import SimvizError
-from simulator.units import is_whole
+from simulator.units import is_quantity, is_whole
 from simulator.wording import shortened
 
 _Test: TypeAlias = Callable[[Any], bool]
@@ -29,7 +28,7 @@ MADE_BY: Mapping[str, str] = {
     "Constraints": "simulator.placer.constraints.constrain",
     "CostTable": "simulator.estimate",
     "Disturbance": "simulator.read_disturbance",
-    "Effort": "placement.effort.Effort",
+    "Effort": "placement.Effort",
     "Graph": "simulator.load",
     "Measured": "simulator.comparison.comparison.Measured",
     "MeasuredTimes": "simulator.costs.measurements.reading.read_measurement",
@@ -86,7 +85,10 @@ def shown(value: object) -> str:
     """A value in a sentence: a number or a text as it is written, all else by its type."""
     if value is None or isinstance(value, bool | str | int | float):
         return "a number of thousands of digits" if _endless(value) else shortened(repr(value))
-    name = type(value).__name__
+    return _with_article(type(value).__name__)
+
+
+def _with_article(name: str) -> str:
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
@@ -158,7 +160,7 @@ def _words(part: str) -> str:
     name, _, inner = part.partition("[")
     inner = inner.removesuffix("]")
     if part in MADE_BY:
-        return f"a {part}, as of {MADE_BY[part]}"
+        return f"{_with_article(part)}, as of {MADE_BY[part]}"
     if name == "Sequence":
         return {"str": "a list of texts"}.get(inner, f"a list of {inner}")
     if part == "Collection[str]":
@@ -173,16 +175,16 @@ def _is_truth(value: object) -> bool:
 _PLAIN: Mapping[str, _Test] = {
     "None": lambda value: value is None,
     "bool": _is_truth,
-    "int": is_whole,
-    "float": lambda value: isinstance(value, Real) and not _is_truth(value),
+    "int": lambda value: is_whole(value) and value >= 0,  # what is given by number is a quantity
+    "float": lambda value: is_quantity(value) and not _is_truth(value),
     "str": lambda value: isinstance(value, str),
     "os.PathLike[str]": lambda value: hasattr(value, "__fspath__"),
 }
 _WORDS = {
     "None": "None",
     "bool": "True or False",
-    "int": "a whole number",
-    "float": "a number",
+    "int": "a whole number from 0",
+    "float": "a finite number from 0",
     "str": "a text",
     "os.PathLike[str]": "a path",
     "Callable": "a function",

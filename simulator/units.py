@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from math import floor, log10
-from numbers import Integral
+from math import floor, inf, log10
+from numbers import Integral, Real
 from typing import TypeAlias
 
 Nanos: TypeAlias = int
@@ -135,6 +135,11 @@ def show_figure(value: float) -> str:
     whole, point, rest = f"{round(value, FIGURES - 1 - magnitude):,.{max(0, FIGURES - 1 - magnitude)}f}".partition(".")
     rest = rest.rstrip("0")
     return f"{whole}{point}{rest}" if rest else whole
+
+
+def is_quantity(value: object) -> bool:
+    """Tell whether the value is a finite number from 0, numpy's included, and no bool."""
+    return not isinstance(value, bool) and isinstance(value, Real) and 0 <= float(value) < inf
 
 
 def is_whole(value: object) -> bool:

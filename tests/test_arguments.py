@@ -99,6 +99,26 @@ def test_the_sentence_names_the_function_the_argument_and_where_a_value_is_made(
         simulator.prepare(graph, other, cluster, costs)
 
 
+@pytest.mark.parametrize("wrong", [-1, -0.5, float("nan"), float("inf")])
+def test_a_quantity_is_a_finite_number_from_0(wrong: float) -> None:
+    graph = simulator.load(GRAPH)
+    step, cluster = simulator.choose_step(graph), simulator.load_cluster("ps=2,worker=1")
+    with pytest.raises(SimvizError, match=r"simulator\.observe_step: time_s is .*; give a finite number from 0\."):
+        simulator.observe_step(graph, step=step, time_s=wrong)
+    with pytest.raises(SimvizError, match=r"simulator\.observe_step: memory_bytes is .*; give a whole number from 0"):
+        simulator.observe_step(graph, step=step, memory_bytes=wrong)  # type: ignore[arg-type]
+    with pytest.raises(SimvizError, match=r"placement\.refine: seconds is .*; give a finite number from 0\."):
+        placement.refine(graph, cluster, step=step, seconds=wrong)
+
+
+def test_without_clients_there_is_nothing_to_train() -> None:
+    cluster = simulator.load_cluster("2gpu")
+    with pytest.raises(SimvizError, match="There is no client, so nothing to train"):
+        simulator.train((), cluster, (), regime=None, steps=2)
+    with pytest.raises(SimvizError, match="There is no client, so nothing to train"):
+        placement.clients((), cluster, ())
+
+
 def test_a_public_function_is_the_same_one_each_time_and_can_be_pickled() -> None:
     assert simulator.load is simulator.load
     assert pickle.loads(pickle.dumps(simulator.load)) is simulator.load

@@ -46,7 +46,15 @@ def lower_bound(
     constraints: Constraints | None = None,
     options: SimulationOptions = SimulationOptions(contention="none"),
 ) -> Nanos:
-    """The time of `bound`."""
+    """A time in ns below which no placement brings the step: the longest path, the work of devices, bytes on a link.
+
+    Every op takes its time on the fastest device that it may use: on any with a kernel, or with `constraints`, as of
+    `simulator.placer.constraints.constrain`, on those of its group. `options` are those of `simulate`. Under the
+    contention "none", the default here, no bytes wait for a link, so the bound holds for every contention; those under
+    which the step is simulated may bring a higher one. `prepared` is the result of `prepare` for the same values, where
+    the caller has it already. The summary's bound has both, and looks at more ancestors of each op, so it may be a
+    little higher. Raises what `prepare` raises.
+    """
     return bound(graph, cluster, costs, step=step, prepared=prepared, constraints=constraints, options=options).ns
 
 

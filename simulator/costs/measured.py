@@ -14,6 +14,7 @@ from simulator.costs.table import MEASURED, CostTable
 from simulator.errors import ClusterError
 from simulator.graph.graph import Graph
 from simulator.units import Nanos
+from simulator.wording import counted, repr_of
 
 ANYWHERE = ""  # the place of a sample whose measurement names no device
 
@@ -38,6 +39,9 @@ class MeasuredTimes:
     samples: tuple[Sample, ...]
     source: str  # the file
     form: str = "measured times"  # of the file, in words
+
+    def __repr__(self) -> str:
+        return repr_of(self, counted(len(self.samples), "sample"), f"from {self.source}", self.form)
 
 
 def fitted(measurement: MeasuredTimes, step_ns: Nanos, lanes: int = 1, dispatch_ns: Nanos = 0) -> MeasuredTimes:

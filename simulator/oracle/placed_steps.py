@@ -29,6 +29,8 @@ from simulator.oracle import child, peers, servers
 from simulator.oracle.session import configuration, made_up, prepare, sentence
 from simulator.oracle.timing import question_of
 from simulator.oracle.variables import fill, is_filled
+from simulator.units import show_nanos
+from simulator.wording import counted, repr_of
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -50,6 +52,9 @@ class RealSteps:
 
     steps_ns: tuple[Nanos, ...]
     measured: MeasuredTimes
+
+    def __repr__(self) -> str:
+        return repr_of(self, counted(len(self.steps_ns), "step"), f"{show_nanos(self.step_ns)} in the median")
 
     @property
     def step_ns(self) -> Nanos:

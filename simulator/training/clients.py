@@ -55,7 +55,9 @@ class Client:
 
 
 def check_equal(clients: Sequence[object], costs: Sequence[object]) -> None:
-    """Raise SimvizError where clients or their programs have not a table of costs each."""
+    """Raise SimvizError where clients or their programs have not a table of costs each, and where there are none."""
+    if not clients:
+        raise SimvizError("There is no client, so nothing to train; give the programs that `distributed` makes.")
     if len(clients) != len(costs):
         said = f"{counted(len(clients), 'client')} and {counted(len(costs), 'table')} of costs"
         raise SimvizError(f"There are {said}; give a table for each, as `estimate_each` makes them.")

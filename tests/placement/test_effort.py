@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from placement.effort import read_effort
+from placement.effort import Effort, read_effort
 from simulator.errors import SimvizError
 
 
@@ -27,3 +29,15 @@ def test_anything_else_is_refused(text: str) -> None:
 def test_more_placements_than_the_limit_are_refused_with_its_name(text: str) -> None:
     with pytest.raises(SimvizError, match=r"more than 1,099,511,627,776 placements; --limit placements=N"):
         read_effort(text)
+
+
+@pytest.mark.parametrize("wrong", [-1, 2.5, "3", True, float("nan")])
+def test_what_is_no_number_of_placements_is_refused(wrong: Any) -> None:
+    with pytest.raises(SimvizError, match=r"A budget of .* placements: give a whole number from 0\."):
+        Effort(judged=wrong)
+
+
+@pytest.mark.parametrize("wrong", [-1, -0.5, float("nan"), float("inf"), "3"])
+def test_what_is_no_time_is_refused(wrong: Any) -> None:
+    with pytest.raises(SimvizError, match=r"A budget of .* seconds: give a finite number from 0\."):
+        Effort(seconds=wrong)

@@ -35,6 +35,7 @@ def test_the_loop_ends_below_the_noise_and_its_costs_are_measured() -> None:
     found = refine(graph, CLUSTER, step=step, seconds=0.5, rounds=3, say=stages.append)
     assert found.ended in (NOISE, SEEN, ROUNDS)
     assert 1 <= len(found.rounds) <= 3
+    assert all(len(repr(one)) < 300 for one in (found, found.best, found.best.real, found.best.real.measured))
     for one in found.rounds:
         assert len(one.real.steps_ns) >= 5
         assert min(one.real.steps_ns) <= one.measured_ns <= max(one.real.steps_ns)
