@@ -18,7 +18,7 @@ from simulator.graph.dataflow import readers
 from simulator.graph.graph import Graph
 from simulator.graph.messages import Proto
 from simulator.graph.op_classes import functions_of
-from simulator.graph.traversal import PLACEHOLDERS, all_sources, closure, fan_in
+from simulator.graph.traversal import PLACEHOLDERS, all_sources, closure, fan_in, fan_out, sinks
 
 # Optimizers' update ops (tensorflow/core/ops/training_ops.cc).
 _APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]\w*")
@@ -127,6 +127,18 @@ def computes(graph: Graph, candidates: list[int]) -> list[int]:
     return [row for row in candidates if not side[row]]
 
 
+def groups_of(graph: Graph, trained: list[int]) -> list[int]:
+    """Groups of the train ops with more, such as moving averages: a `tf.group`, or a `tf.no_op` that waits.
+
+    Groups count only where the train ops cover all updates of the graph; else somebody chose some of them.
+    """
+    if not fan_in(graph, trained)[apply_nodes(graph)].all():
+        return []
+    above = set.intersection(*(set(fan_out(graph, [row])) for row in trained)) - set(trained)
+    ends = sorted(row for row in above.intersection(sinks(graph)) if graph.ops[row] == "NoOp")
+    return computes(graph, ends) if ends else []
+
+
 def returned(graph: Graph, ends: list[int]) -> list[int]:
     """The values among these sinks that a traced function returns; [] where nothing tells them from other sinks.
 
@@ -135,23 +147,34 @@ def returned(graph: Graph, ends: list[int]) -> list[int]:
     of variables. Where a function that captures variables updates none, they wait for all reads that an op uses. One
     that does neither is known by its arguments (func_graph.py, `_get_defun_input`), and returns its Identities.
     """
-    side = _side_work(graph)
-    awaited = [row for row in np.flatnonzero(_kinds(graph, _WRITE)).tolist() if not side[row]]
+    awaited = updates(graph)
     if not awaited and captures(graph):
         awaited = [row for row, op in enumerate(graph.ops) if op == "ReadVariableOp" and readers(graph, row)]
-    results = [row for row in ends if graph.ops[row] == "Identity"]
     if not awaited:
         given = [_ARGUMENT in attrs for op, attrs in zip(graph.ops, graph.attrs, strict=True) if op in PLACEHOLDERS]
-        return results if given and all(given) else []
-    waiting: dict[tuple[int, ...], list[int]] = {}
-    for row in results:
-        edges = range(graph.in_ptr[row], graph.in_ptr[row + 1])
+        return [row for row in ends if graph.ops[row] == "Identity"] if given and all(given) else []
+    groups = waiting(graph, ends)
+    if len(groups) > _GROUPS:
+        return []
+    return sorted(row for rows in groups.values() if fan_in(graph, rows[:1])[awaited].all() for row in rows)
+
+
+def updates(graph: Graph) -> list[int]:
+    """The nodes that change variables, by an optimizer's rule or by plain ops, and give no first values."""
+    side = _side_work(graph)
+    written = [row for row in np.flatnonzero(_kinds(graph, _WRITE)).tolist() if not side[row]]
+    return sorted({*written, *apply_nodes(graph)})
+
+
+def waiting(graph: Graph, ends: list[int]) -> dict[tuple[int, ...], list[int]]:
+    """The Identities among these sinks that wait for others by control inputs, by those for which they wait."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for row in ends:
+        edges = range(graph.in_ptr[row], graph.in_ptr[row + 1]) if graph.ops[row] == "Identity" else ()
         control = tuple(int(graph.edge_src[edge]) for edge in edges if graph.edge_tensor[edge] < 0)
         if control:
-            waiting.setdefault(control, []).append(row)
-    if len(waiting) > _GROUPS:
-        return []
-    return sorted(row for rows in waiting.values() if fan_in(graph, rows[:1])[awaited].all() for row in rows)
+            groups.setdefault(control, []).append(row)
+    return groups
 
 
 def _kinds(graph: Graph, pattern: re.Pattern[str]) -> Flags:

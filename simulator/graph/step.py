@@ -12,14 +12,16 @@ import numpy as np
 
 from simulator.columns import Flags, Ids, flags, ids, positions
 from simulator.errors import GraphError
+from simulator.graph.captured import captures
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
-from simulator.graph.purposes import apply_nodes, computes, filling_nodes, returned
+from simulator.graph.purposes import apply_nodes, computes, filling_nodes, groups_of, returned, updates, waiting
 from simulator.graph.set_cover import smallest_cover
-from simulator.graph.traversal import PLACEHOLDERS, fan_in, fan_out, loop_depths, own_sinks, sinks
+from simulator.graph.traversal import PLACEHOLDERS, fan_in, loop_depths, own_sinks
 from simulator.wording import counted, repr_of, some
 
 SERVING = "serving_default"
+_RETURNED = "no train op: what a traced function returns, after all its updates or reads of variables"
 INIT_SIGNATURE = "__saved_model_init_op"  # run once after loading; tensorflow/cc/saved_model/constants.h
 
 
@@ -53,6 +55,7 @@ def choose_step(
     fetches and signature the first rule that applies decides:
 
     1. the `train_op` collection of the MetaGraph, or the one group (a NoOp) that runs all of it with more;
+       of a traced function that captures variables, rule 4, and without results the fewest sinks after all updates;
     2. the smallest set of sinks whose fan-in holds every optimizer update (Apply op), in called functions too;
        both with the fewest sinks that fill the accumulators, or the variables, from which gradients are taken;
     3. a signature: `serving_default`, else the first by name;
@@ -94,53 +97,50 @@ def _default(graph: Graph, feeds: Sequence[str]) -> Step:
     listed = [name.partition(":")[0] for name in graph.train_ops]
     trained = [name for name in listed if name in graph.index]
     if trained:
-        absent = len(listed) - len(trained)
+        absent, rows = len(listed) - len(trained), [graph.row(name) for name in trained]
         rule = "the graph's train_op collection" + (f" ({absent} of its entries not in the graph)" if absent else "")
-        rows = [graph.row(name) for name in trained]
-        groups = _groups(graph, rows)
+        groups = groups_of(graph, rows)
         names = [repr(graph.names[row]) for row in groups]
         if len(groups) == 1:
             return _training(graph, feeds, groups, f"{names[0]}, which groups {rule} with more")
         if groups:
             rule += f"; {some(names)} run it with more: fetch the one that is the step"
         return _training(graph, feeds, rows, rule)
-    updates = apply_nodes(graph)
-    covering = _cover(graph, updates) if updates else []
+    ends = own_sinks(graph)
+    if captures(graph) and not graph.signatures and (step := _function(graph, feeds, ends)) is not None:
+        return step
+    applied = apply_nodes(graph)
+    covering = _cover(graph, applied) if applied else []
     if covering:
-        rule = f"the fewest sinks whose fan-in holds every optimizer update ({counted(len(updates), 'Apply op')})"
+        rule = f"the fewest sinks whose fan-in holds every optimizer update ({counted(len(applied), 'Apply op')})"
         return _training(graph, feeds, covering, rule)
     named = sorted(name for name in graph.signatures if name != INIT_SIGNATURE and graph.signatures[name].outputs)
     if named:
         chosen = SERVING if SERVING in named else named[0]
         return _signature(graph, feeds, chosen, f"no train op: the signature {chosen!r}")
-    ends = own_sinks(graph)
-    results = returned(graph, ends)
-    if results:
-        rule = "no train op: what a traced function returns, after all its updates or reads of variables"
-        return _step(graph, feeds, _fetched(graph, results), rule)
-    working = computes(graph, ends)
-    if working:
-        left_out = len(ends) - len(working)
-        rule = "no train op: all sinks" + (
-            f" but {left_out} that only initialise, save, check readiness, run queues, summarise or are left over"
-            if left_out
-            else ""
-        )
+    if results := returned(graph, ends):
+        return _step(graph, feeds, _fetched(graph, results), _RETURNED)
+    if working := computes(graph, ends):
+        rule = "no train op: all sinks"
+        if left_out := len(ends) - len(working):
+            rule += (
+                f" but {left_out} that only initialise, save, check readiness, run queues, summarise or are left over"
+            )
         return _step(graph, feeds, _fetched(graph, working), rule)
     rule = "no train op, and every sink only initialises, saves, checks, feeds queues or summarises: all sinks"
     return _step(graph, feeds, _fetched(graph, ends or range(len(graph))), rule)
 
 
-def _groups(graph: Graph, trained: list[int]) -> list[int]:
-    """Groups of the train ops with more, such as moving averages: a `tf.group`, or a `tf.no_op` that waits.
-
-    Groups count only where the train ops cover all updates of the graph; else somebody chose some of them.
-    """
-    if not fan_in(graph, trained)[apply_nodes(graph)].all():
-        return []
-    above = set.intersection(*(set(fan_out(graph, [row])) for row in trained)) - set(trained)
-    ends = sorted(row for row in above.intersection(sinks(graph)) if graph.ops[row] == "NoOp")
-    return computes(graph, ends) if ends else []
+def _function(graph: Graph, feeds: Sequence[str], ends: list[int]) -> Step | None:
+    """The step of a traced function's body, which runs all that changes variables; None where nothing says it."""
+    if results := returned(graph, ends):
+        return _step(graph, feeds, _fetched(graph, results), _RETURNED)
+    changes = [] if waiting(graph, ends) else updates(graph)
+    covering = _cover(graph, changes) if changes else []
+    if not covering:
+        return None
+    rule = f"a function that returns nothing: the fewest sinks after all of its {counted(len(changes), 'update')}"
+    return _step(graph, feeds, [graph.names[row] for row in covering], rule)
 
 
 def _training(graph: Graph, feeds: Sequence[str], rows: list[int], rule: str) -> Step:

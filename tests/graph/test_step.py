@@ -411,7 +411,28 @@ def test_what_a_traced_function_returns_after_its_reads_is_the_step() -> None:
     assert ran(graph, step) == {"w/read", "product", "reads", "out"}
 
 
-@pytest.mark.parametrize(("returns", "behind"), [(0, ("^update", "^count")), (1, ("^count",)), (9, ("^update",))])
+def test_all_updates_are_the_step_of_a_traced_function_that_returns_nothing() -> None:
+    """It ran what a tape leaves behind, too, as all sinks were fetched."""
+    graph = traced(returns=0).built()
+    step = choose_step(graph)
+    assert step.fetches == ("group_deps",)
+    assert step.rule == "a function that returns nothing: the fewest sinks after all of its 2 updates"
+
+
+@pytest.mark.parametrize("returns", [0, 2])
+def test_a_traced_function_runs_its_plain_updates_beside_those_of_an_optimizer(returns: int) -> None:
+    """An agent's target network was left out, and statistics: the group of the optimizer was fetched."""
+    made = traced(returns=returns, behind=("^update", "^count", "^train"))
+    made.add("v", "Placeholder", dtype=type_attr(20))
+    made.add("apply", "ResourceApplyGradientDescent", ["v", "one", "loss"], T=type_attr())
+    made.add("train", "NoOp", ["^apply"])
+    graph = made.built()
+    step = choose_step(graph)
+    assert {"apply", "update", "count"} < ran(graph, step)
+    assert step.fetches == (("out0:0", "out1:0") if returns else ("group_deps",))
+
+
+@pytest.mark.parametrize(("returns", "behind"), [(1, ("^count",)), (9, ("^update",))])
 def test_all_sinks_are_the_step_where_an_update_would_be_left_out(returns: int, behind: tuple[str, ...]) -> None:
     graph = traced(returns=returns, behind=behind).built()
     step = choose_step(graph)

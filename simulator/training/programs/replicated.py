@@ -34,6 +34,7 @@ from simulator.training.programs.towers import apart, towers
 from simulator.training.recognition.anatomy import Anatomy, anatomy
 from simulator.training.recognition.captured import with_variables
 from simulator.training.recognition.division import devices_named
+from simulator.training.recognition.late_gradients import check_no_loop
 from simulator.training.recognition.sync_replicas import sync_replicas
 from simulator.training.regimes import Regime
 from simulator.units import Bytes, is_whole
@@ -83,6 +84,7 @@ def replicate(
     summaries see the first tower.
 
     Raises GraphError for a graph without gradients and for one that already names jobs, or several devices of one type.
+    So it does for an update in a loop, or behind another one, where gradients are averaged.
     Raises ClusterError for a cluster without the needed tasks. Raises SimvizError for an unknown `how` or strategy, and
     for a regime that one client's steps can't follow: an all-reduce in which replicas do not wait, or gradients that
     are counted where all are averaged.
@@ -233,6 +235,7 @@ def _all_reduced(
     graph: Graph, found: Anatomy, cluster: Cluster, *, batch: int, collective: str, fuse: Bytes
 ) -> tuple[Program, ...]:
     """One client with a replica on every device that trains, each with its own variables."""
+    check_no_loop(graph, found, "replicas, each with a loop of its own, can't reduce it; train it by async or ssp")
     task = cluster.client_task
     where = computing(cluster, worker_tasks(cluster))
     own, fetches = mirrored(graph, found, where, home=first_cpu(cluster, task), collective=collective, fuse=fuse)

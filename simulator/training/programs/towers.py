@@ -36,6 +36,7 @@ from simulator.training.programs.edits import (
 from simulator.training.programs.setter import Setter
 from simulator.training.recognition.anatomy import Anatomy, Gradient
 from simulator.training.recognition.clipping import as_computed
+from simulator.training.recognition.late_gradients import check_no_loop, check_one_update
 from simulator.training.recognition.parts import Parts, held_by, is_shared, parts_of
 from simulator.training.recognition.variables import variable_shape
 
@@ -62,10 +63,14 @@ def towers(
     The setter places variables; nodes of no tower stand on `home`. Gradients are averaged on the device `average`;
     None: where they are read, on that of their variable, or on `home` if clipped first. A sparse gradient is the rows
     of all towers, one below the other. Each tower works on as many examples as the given graph, so fed batches are so
-    many times as large.
+    many times as large. Raises GraphError for a gradient behind another
+    update of the step, or in a loop.
     """
     found = as_computed(graph, found)
     parts = parts_of(graph, found)
+    check_no_loop(graph, found, "towers, each with a loop of its own, can't average it; train it by async or ssp")
+    said = "towers can't average all gradients at once; train it by async, ssp or --replicate allreduce:ring"
+    check_one_update(graph, found, frozenset(parts.update), said)
     devices = _laid_out(graph, parts, where, setter, home=home)
     editor = edited(replace(graph, requested=tuple(devices[0].values())), as_made=False)
     pieces = split_batch(editor, found, len(where), home)

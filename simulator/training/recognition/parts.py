@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from simulator.columns import Ids, ids
-from simulator.errors import GraphError
 from simulator.graph import ops, registry
 from simulator.graph.dataflow import depending_on, readers, source_of
 from simulator.graph.dtypes import REF, RESOURCE
@@ -26,6 +25,7 @@ from simulator.graph.op_classes import ENTERS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.graph.traversal import PLACEHOLDERS, closure, fan_out
 from simulator.partitioning.partitions import Partitions
 from simulator.training.recognition.anatomy import Anatomy, trained
+from simulator.training.recognition.late_gradients import check_one_update
 from simulator.training.recognition.variable_flow import on_examples
 from simulator.training.recognition.variables import variable_of
 
@@ -138,15 +138,8 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
     """
     parts = parts_of(graph, found)
     update = frozenset(parts.update)
-    for one in found.gradients:
-        gradient = int(graph.edge_src[one.values[0]])
-        if gradient in update:
-            name, variable = graph.names[gradient], graph.names[one.variable]
-            raise GraphError(
-                f"{graph.source}: {name!r}, which updates {variable!r}, comes after another update of the step. So "
-                "workers can't hand in all gradients before the chief takes their means; train it by async or ssp.",
-                node=name,
-            )
+    said = "workers can't hand in all gradients before the chief takes their means; train it by async or ssp"
+    check_one_update(graph, found, update, said)
     live = on_examples(graph)  # an update makes itself what needs no example, such as its learning rate
     own = [row for row in parts.tower if live[row]]
     replica = frozenset(np.flatnonzero(depending_on(graph, own)).tolist()) - update | parts.written

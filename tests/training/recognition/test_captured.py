@@ -14,7 +14,7 @@ from simulator.errors import GraphError
 from simulator.graph.captured import captured
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.training.programs.replicated import replicate
+from simulator.training.programs.replicated import Replication, replicate
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
 from simulator.training.recognition.plain_updates import _through_any, plain_updates
@@ -246,6 +246,29 @@ def multiplied(*, watched: bool) -> Graph:
 def test_a_gradient_behind_an_update_of_its_step_is_refused_where_workers_wait() -> None:
     with pytest.raises(GraphError, match=r"'turned', which updates 'w', comes after another update.*async"):
         replicate(multiplied(watched=False), load_cluster("ps=1,worker=2"), regime=read_regime("sync"))
+
+
+@pytest.mark.parametrize("how", ["in", "both"])
+def test_a_gradient_behind_an_update_of_its_step_is_refused_by_towers(how: Replication) -> None:
+    """Several epochs in one step: of the first alone there were towers, and the rest ran once."""
+    with pytest.raises(GraphError, match=r"'turned', which updates 'w', comes after another update.*towers.*async"):
+        replicate(multiplied(watched=False), load_cluster("ps=1,worker=2x2gpu"), how=how)
+
+
+@pytest.mark.parametrize(("how", "said"), [("in", "towers"), ("allreduce:ring", "replicas")])
+def test_an_update_in_a_loop_is_refused_where_replicas_are_averaged(how: Replication, said: str) -> None:
+    """Each replica has a loop of its own, and no tensor goes from one loop to another."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(8, 4), _output_shapes=shapes_attr((8, 4)))
+    made.add("w", "VarHandleOp", dtype=type_attr(), shape=shape_attr(8, 4), _output_shapes=shapes_attr(()))
+    frame = {"frame_name": AttrValue(s=b"while"), "is_constant": AttrValue(b=True)}
+    made.add("w/in", "Enter", ["w"], T=type_attr(RESOURCE), **frame)
+    made.add("x/in", "Enter", ["x"], T=type_attr(), _output_shapes=shapes_attr((8, 4)), **frame)
+    read(made, "read", "w/in", shape=(8, 4))
+    made.add("g", "Mul", ["x/in", "read"], T=type_attr(), _output_shapes=shapes_attr((8, 4)))
+    made.add("update", "ResourceApplyGradientDescent", ["w/in", "g", "g"], T=type_attr())
+    with pytest.raises(GraphError, match=rf"'g', which updates 'w', is made in a loop. So {said}.*async or ssp"):
+        replicate(made.built(), load_cluster("worker=2x1gpu"), how=how)
 
 
 def test_an_optimizer_that_multiplies_matrices_has_one_gradient() -> None:
