@@ -55,15 +55,15 @@ def choose_step(
     fetches and signature the first rule that applies decides:
 
     1. the `train_op` collection of the MetaGraph, or the one group (a NoOp) that runs all of it with more;
-       of a traced function that captures variables, rule 4, and without results the fewest sinks after all updates;
-    2. the smallest set of sinks whose fan-in holds every optimizer update (Apply op), in called functions too;
-       both with the fewest sinks that fill the accumulators, or the variables, from which gradients are taken;
-    3. a signature: `serving_default`, else the first by name;
-    4. what a traced function returns after all its updates of variables, which may be plain ops as Keras's optimizers
+    2. of a traced function that captures variables 5., or the fewest sinks after all updates if it returns nothing;
+    3. the smallest set of sinks whose fan-in holds every optimizer update (Apply op), in called functions too;
+       1. and 3. with the fewest sinks that fill the accumulators, or the variables, from which gradients are taken;
+    4. a signature: `serving_default`, else the first by name;
+    5. what a traced function returns after all its updates of variables, which may be plain ops as Keras's optimizers
        make them; without updates after all reads of those that it captures;
-    5. all sinks that are not initialisers, savers, readiness checks, queue runners, summaries or leftovers; where
+    6. all sinks that are not initialisers, savers, readiness checks, queue runners, summaries or leftovers; where
        calls were expanded, the sinks before that, as sinks inside a body are not asked for;
-    6. all sinks.
+    7. all sinks.
 
     Raises GraphError, with the nearest names, for an unknown node, port or signature. It also refuses a value that is
     no name, fetches together with a signature, and a graph without nodes.
