@@ -143,7 +143,7 @@ def _said(error: Exception) -> str:
 
 def _placed(key: RowKey, request: Request, given: Ingredients, below: Bound | None) -> tuple[Scene, float]:
     """The step as an algorithm places it, and how long the algorithm took."""
-    request = replace(request, algorithm=key.algorithm, budget=key.budget or None).having(given.observed)
+    request = replace(request, algorithm=key.asked, budget=key.budget or None).having(given.observed)
     began = time.perf_counter()
     assignment = placed(request, given, silent)
     placing_s = time.perf_counter() - began

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
-from placement.algorithms import searches
+from placement.algorithms import TABLE, searches
+from placement.plugins import content_of as code_of
 from simulator import __version__
 from simulator.cluster.description import content_of, load_cluster
 from simulator.costs.measurements.reading import read_measurement
@@ -121,6 +122,7 @@ def bench_parser() -> Options:
         help="what a search may spend: a number of placements, or a time such as 10s; repeatable (default: as many "
         "placements as take about a second)",
     )
+    add("--no-fallback", action="store_true", help="keep plans of papers' algorithms where a single device is faster")
     add("--jobs", type=whole_number, default=1, metavar="N", help="graphs and clusters at once (default: 1)")
     add(
         "-o",
@@ -164,15 +166,17 @@ def _units(asked: argparse.Namespace, clusters: Sequence[str], template: Request
     """The graphs on the clusters."""
     texts = _step_options(asked, template)
     machines = {cluster: printable(marked(cluster, content_of(cluster))) for cluster in clusters}
+    budgets = list(dict.fromkeys(asked.budgets or [""]))
+    solvers = {name: name if name in tuple(TABLE) else marked(name, code_of(name)) for name in asked.algorithms}
     units = []
     for name, path in _graphs(asked.graphs):
         content = _digest(path)
         for cluster in clusters if not is_instance(path) else (None,):
             told = machines[cluster] if cluster else _OWN_MACHINES
             keys = tuple(
-                RowKey(name, content, told, texts, algorithm, budget, __version__)
+                RowKey(name, content, told, texts, solvers[algorithm], budget, __version__)
                 for algorithm in asked.algorithms
-                for budget in (_budgets(asked) if searches(algorithm) else [""])
+                for budget in (budgets if searches(algorithm) else [""])
             )
             units.append(
                 Unit(str(path), cluster or _OWN_MACHINES, replace(template, graph=str(path), cluster=cluster), keys)
@@ -190,11 +194,7 @@ def _template(asked: argparse.Namespace) -> Request:
         usual.budget = budget
         read_request(usual)  # a mistake is reported before anything takes long
     usual.budget = None
-    return read_request(usual)
-
-
-def _budgets(asked: argparse.Namespace) -> list[str]:
-    return list(dict.fromkeys(asked.budgets or [""]))
+    return replace(read_request(usual), fallback=not asked.no_fallback)
 
 
 def _step_options(asked: argparse.Namespace, template: Request) -> str:

@@ -16,6 +16,8 @@ from simulator.errors import SimvizError
 from simulator.files import is_stream, replace_file
 from simulator.units import Bytes, Nanos
 
+_MARK = "#"  # before the beginning of a SHA-256
+
 
 class RowKey(NamedTuple):
     """The question that a row answers."""
@@ -24,9 +26,14 @@ class RowKey(NamedTuple):
     content: str  # the beginning of its SHA-256
     cluster: str
     options: str  # of the step, as on the command line
-    algorithm: str
+    algorithm: str  # one of a package is marked by its code
     budget: str  # "": about a second
     simviz: str  # version
+
+    @property
+    def asked(self) -> str:
+        """The name of the algorithm, without the mark of its package's code."""
+        return self.algorithm.rpartition(_MARK)[0] or self.algorithm
 
     @property
     def problem(self) -> tuple[str, ...]:
@@ -69,7 +76,7 @@ def marked(name: str, content: bytes | None) -> str:
     """A name with the beginning of the SHA-256 of what it names, which may change; that of a pipe says nothing."""
     if content is None:
         return name
-    return f"{'a pipe' if is_stream(name) else name}#{hashlib.sha256(content).hexdigest()[:DIGITS]}"
+    return f"{'a pipe' if is_stream(name) else name}{_MARK}{hashlib.sha256(content).hexdigest()[:DIGITS]}"
 
 
 def as_csv(rows: Iterable[BenchRow], *, head: bool = True) -> bytes:

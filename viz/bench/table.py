@@ -8,17 +8,19 @@ takes at most that many times as long as the best. A plan that runs out of memor
 from __future__ import annotations
 
 import html
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, log2
 from statistics import geometric_mean, median
 
 from simulator.units import Nanos
-from simulator.wording import aligned, counted, printable
+from simulator.wording import aligned, counted, printable, some
 from viz.bench.rows import BenchRow
 from viz.palette import HUES
 
 HEAD = ("algorithm", "plans that fit", "x best: mean", "median", "worst", "best", "placing")
+_SINGLE = "single"
 _CLOSE = 1.01  # as good as the best
 _WIDE, _HIGH, _EDGE = 420, 260, 44  # pixels
 _FARTHEST = 10.0  # factor at the right edge, at most
@@ -76,11 +78,22 @@ def as_text(rows: Sequence[BenchRow]) -> str:
         said += f", {unknown} of them without any plan that fits"
     table = aligned([HEAD, *(_cells(one) for one in standings(rows))])
     last = [f"{counted(refused, 'row')} refused; the file says why."] if refused else []
+    last += _replaced(rows)
     if unsized := len({row.key.problem for row in rows if row.unsized_tensors}):
         last.append(
             f"Tensors of unknown size count nothing in {counted(unsized, 'problem')}: the steps there are lower bounds."
         )
     return "\n".join(map(printable, [f"{said}.", *table, *last]))
+
+
+def _replaced(rows: Sequence[BenchRow]) -> list[str]:
+    """A sentence about plans in whose place that of a single device counts, if there are some."""
+    asked = Counter(row.key.algorithm for row in rows if not row.refused)
+    found = Counter(row.key.algorithm for row in rows if row.used == _SINGLE != row.key.asked)
+    if not found:
+        return []
+    said = some([f"{name} in {count} of {counted(asked[name], 'row')}" for name, count in sorted(found.items())])
+    return [f"The plan of a single device, which is faster, takes the place of {said}; --no-fallback keeps theirs."]
 
 
 def _cells(one: Standing) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ def placed(request: Request, given: Ingredients, say: Say) -> Assignment:
             given.costs,
             step=given.step,
             prepared=given.prepared,
+            fallback=request.fallback,
             **request.placing(say),
         )
     except (InfeasibleError, GraphError) as error:

@@ -104,6 +104,7 @@ class Request:
     profile: str | os.PathLike[str] | Profile | None = None  # of the machine that the CPUs are
     ignore_devices: bool = False
     soft: bool = True
+    fallback: bool = True  # `single` takes the place of a slower plan by an algorithm of a paper
     pins: Mapping[str, str] = field(default_factory=dict)  # scope or node -> device, in place of the graph's strings
     master: str | None = None
     flavour: str = "auto"

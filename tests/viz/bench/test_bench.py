@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import astuple, replace
+from importlib import invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from distributed import Client, LocalCluster
 from joblib.parallel import ThreadingBackend
 from pyarrow import parquet
 
+from placement import place
+from simulator import choose_step, estimate, load, load_cluster, partition, simulate
 from simulator.errors import SimvizError
 from tests.fuzzing.materials import profiles
 from viz import run
@@ -110,6 +113,52 @@ def test_only_what_the_file_does_not_know_is_asked(asking: Asking, monkeypatch: 
     more = run_bench(asking("--algorithms", "single,etf"))
     assert asked[1:] == [("etf",)] * 4
     assert len(more) == len(first) + 4
+
+
+def test_an_algorithm_whose_code_changed_is_asked_again(
+    asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An algorithm that failed, and was mended, kept the row of its failure."""
+    site = tmp_path / "site"
+    (site / "solver").mkdir(parents=True)
+    (site / "solver-1.dist-info").mkdir()
+    (site / "solver-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: solver\nVersion: 1\n")
+    offered = "[simviz.algorithms]\nfirst = solver.own:first\n"
+    (site / "solver-1.dist-info" / "entry_points.txt").write_text(offered)
+    (site / "solver" / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(site)
+    found = []
+    for body in ("1 / 0", "return Plan([may[0] for may in problem.allowed])"):
+        code = f"from placement import Plan\n\ndef first(problem):\n    {body}\n"
+        (site / "solver" / "own.py").write_text(code)
+        invalidate_caches()
+        for name in [name for name in sys.modules if name.partition(".")[0] == "solver"]:
+            monkeypatch.delitem(sys.modules, name)
+        found.append(run_bench(asking("--algorithms", "first,single")))
+    before, after = ([row for row in rows if row.key.graph == "more/ps.pbtxt"] for rows in found)
+    assert [row.refused[:28] for row in before] == ["The algorithm 'first' failed", ""] * 2
+    assert [(row.key.asked, row.used, row.refused) for row in after[:4]] == [
+        ("first", "first", ""),
+        ("single", "single", ""),
+    ] * 2
+    assert [row.refused[:28] for row in after[4:]] == ["The algorithm 'first' failed"] * 2  # of the older code
+    assert len({row.key.algorithm for row in after}) == 3
+
+
+def test_the_plan_of_a_papers_algorithm_stays_if_asked(asking: Asking) -> None:
+    """A bench compared `single` with itself, as it took the place of slower plans without a word in the table."""
+    usual = run_bench(asking("--algorithms", "heft"))
+    both = run_bench(asking("--algorithms", "heft", "--no-fallback"))
+    assert both[len(usual) :] == usual
+    kept, found = both[0], usual[0]
+    assert (found.used, kept.used) == ("single", "heft")
+    assert (found.key.options, kept.key.options) == ("", "no_fallback=True")
+    assert kept.makespan_ns > found.makespan_ns
+    graph = load(EXAMPLE)
+    on, step = load_cluster(CLUSTERS[0]), choose_step(graph)
+    priced = estimate(graph, on)
+    plan = place(graph, on, priced, step=step, algorithm="heft", fallback=False)
+    assert kept.makespan_ns == simulate(partition(graph, plan, on, step=step), on, priced).makespan
 
 
 @pytest.mark.parametrize("option", ["cluster", "costs", "profile"])

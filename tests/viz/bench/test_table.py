@@ -51,6 +51,15 @@ def test_lower_bounds_are_said() -> None:
     ]
 
 
+def test_plans_in_whose_place_another_counts_are_counted() -> None:
+    used = [replace(one, used="single" if one.key.graph == "a" else one.key.algorithm) for one in ROWS]
+    assert as_text(used).splitlines() == [
+        *as_text(ROWS).splitlines(),
+        "The plan of a single device, which is faster, takes the place of heft in 1 of 2 rows; --no-fallback keeps "
+        "theirs.",
+    ]
+
+
 TIMES = st.lists(
     st.tuples(st.sampled_from("abc"), st.sampled_from(["x", "<y>", "z"]), st.integers(1, 10**12), st.booleans()),
     unique_by=lambda one: one[:2],
