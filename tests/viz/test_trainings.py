@@ -17,7 +17,7 @@ from simulator.columns import flags, ids, ints
 from simulator.errors import SimvizError
 from tests.viz.browsing import beyond, complaints, opened, settled
 from tests.viz.scenes import EXAMPLE, SCRIPT, crashed, trained
-from viz import run
+from viz import compare, run
 from viz.command.library import Result
 from viz.difference.trainings import ComparedFigure, compare_trainings, sentences, training_difference
 from viz.formats.json_object import record
@@ -48,6 +48,30 @@ def test_the_other_run_has_the_other_regime_and_nothing_else() -> None:
     assert scene.cluster.name == scene.against.cluster.name
 
 
+def test_two_results_that_train_are_compared_as_trainings() -> None:
+    """Of four workers and eight it was said that one step is as long as the other, and nothing else."""
+    few, more = (run(EXAMPLE, training="async", cluster=f"ps=2,worker={count}x1gpu", steps=8) for count in (2, 4))
+    found = compare(few, more)
+    assert found.difference_ns == 0
+    assert found.training is not None
+    assert found.names == found.training.names == ("ps=2,worker=2x1gpu", "ps=2,worker=4x1gpu")
+    assert few.training is not None
+    assert more.training is not None
+    rates = few.training.answers.steps_per_s, more.training.answers.steps_per_s
+    assert found.training.values["steps/s"] == rates
+    assert str(found).splitlines()[0] == sentences(found.training)[0]
+    assert "examples/s" in repr(found)
+    assert "Of one step of the first client:" in str(found)
+    named = compare(few, more, names=("few", "more"))
+    assert named.training is not None
+    assert str(named).startswith("Against few: ")
+    with_single = compare(run(EXAMPLE, cluster="ps=2,worker=2x1gpu", algorithm="single"), few)
+    assert with_single.training is None
+    by_option = compared()
+    assert by_option.difference is not None
+    assert str(by_option.difference.training) == str(training_difference(by_option))
+
+
 def test_sentences_begin_with_the_rate_and_name_what_a_step_waits_for() -> None:
     found = training_difference(compared())
     assert found is not None
@@ -63,6 +87,7 @@ def test_sentences_begin_with_the_rate_and_name_what_a_step_waits_for() -> None:
 def test_a_training_does_not_differ_from_itself() -> None:
     scene = trained()
     found = compare_trainings(scene, scene)
+    assert found is not None
     assert found.names == ("the first run", "the second run")
     assert all(one.values[0] == one.values[1] for one in found.figures)
     assert all(part.difference_ns == 0 for part in found.parts)
@@ -72,6 +97,7 @@ def test_a_training_does_not_differ_from_itself() -> None:
 
 def test_tasks_of_one_run_alone_are_there_without_shares_of_the_other() -> None:
     found = compare_trainings(trained(), crashed())
+    assert found is not None
     sides = {one.task: [of is not None for of in one.shares] for one in found.tasks}
     assert sides["worker:1"] == [True, True]
     assert sides["worker:2"] == [True, False]
@@ -113,6 +139,7 @@ def test_the_parts_of_a_step_add_up_to_the_nanosecond(workers: list[list[tuple[i
     found = compare_trainings(
         scene, replace(scene, training=replace(scene.training, training=training, answers=answers))
     )
+    assert found is not None
     if not periods:  # then whole steps are all there is
         periods = [end - start for end, _, _, start, _, _ in rows]
     mean = Fraction(sum(periods), len(periods)) if periods else Fraction(0)

@@ -6,8 +6,8 @@ that the second run has more. Nodes, tensors, devices and links are matched by n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 from simulator.errors import SimvizError
@@ -15,9 +15,10 @@ from simulator.notebook import Drawn
 from simulator.shapes.unknown import Unsized
 from simulator.units import show_nanos
 from simulator.wording import counted, repr_of, some
-from viz.difference.explanation import Part, PathRow, parts_of, shortest
+from viz.difference.explanation import Part, PathRow, by_run, parts_of, shortest
 from viz.difference.outline import OP, Crossing, DeviceUse, Outline, PathPart, names_of, unlike
 from viz.difference.scene_outline import outline
+from viz.difference.trainings import TrainingDifference, compare_trainings, sentences
 from viz.scene import Scene
 
 Pair: TypeAlias = tuple[int, int]
@@ -87,8 +88,11 @@ class Difference(Drawn):
     parts: tuple[Part, ...]  # the rows in groups, the largest change first; they add up to the difference
     runs: tuple[Scene | Outline, Scene | Outline]  # what was compared
     unsized: tuple[Unsized, Unsized]  # tensors of both steps; a makespan is a lower bound where there are some
+    training: TrainingDifference | None = None  # of two trainings, of which all else shows one step
 
     def __repr__(self) -> str:
+        if self.training is not None:
+            return repr_of(self, " and ".join(self.names), sentences(self.training)[0].partition(": ")[2].rstrip("."))
         times = " and ".join(self.times)
         return repr_of(self, " and ".join(self.names), times, f"{counted(len(self.moved), 'node')} moved")
 
@@ -112,26 +116,31 @@ class Difference(Drawn):
         return shortest(self.parts, most)
 
     def __str__(self) -> str:
-        """The headline and the explanation, a line for each."""
+        """The headline and the explanation, a line for each; of trainings first what differs between these."""
         sizes = dict.fromkeys(f"{one.sentences}." for one in self.unsized if one.tensors)
-        return "\n".join([headline(self), *(f"  {part}" for part in self.explanation()), *sizes])
+        lines = [headline(self), *(f"  {part}" for part in self.explanation()), *sizes]
+        if self.training is not None:
+            lines = [*sentences(self.training), "Of one step of the first client:", *(f"  {line}" for line in lines)]
+        return "\n".join(lines)
 
 
 def compare(a: Scene | Outline, b: Scene | Outline, *, names: tuple[str, str] | None = None) -> Difference:
     """The difference between two runs of one graph; `names` are those of the runs in sentences.
 
-    Without `names` the runs are told apart by their labels, or by algorithm and cluster, as far as these differ. Of a
-    training, the step that it shows is compared. Raise SimvizError if the runs share no node, or if one has no
-    critical path.
+    Without `names` the runs are told apart by their labels, or by algorithm and cluster, as far as these differ; two
+    trainings first by their regimes. The difference is that of one step: of a training, that of its first client. Two
+    trainings have theirs as `training`, and in the sentences. Raise SimvizError if the runs share no node, or if one
+    has no critical path.
     """
     both = (a if isinstance(a, Outline) else outline(a), b if isinstance(b, Outline) else outline(b))
     first, second = both
     shared = [name for name in first.placement if name in second.placement]
     if not shared:
         raise SimvizError(f"{first.title} and {second.title} have no node in common; compare two runs of one graph.")
-    rows = _rows(first, second)
+    rows, trained = _rows(first, second), compare_trainings(a, b)
+    told = names or (trained.names if trained else names_of(first, second))
     return Difference(
-        names=names_of(first, second) if names is None else names,
+        names=told,
         title=second.title,
         makespan_ns=(first.makespan_ns, second.makespan_ns),
         nodes=len(shared),
@@ -148,6 +157,7 @@ def compare(a: Scene | Outline, b: Scene | Outline, *, names: tuple[str, str] | 
         parts=parts_of(rows),
         runs=(a, b),
         unsized=(first.unsized, second.unsized),
+        training=trained and replace(trained, names=told),
     )
 
 
@@ -274,8 +284,3 @@ def as_json(found: Difference) -> Mapping[str, Any]:
             for part in found.parts
         ],
     }
-
-
-def by_run(values: Sequence[object]) -> Mapping[str, Any]:
-    """The values of both runs by their names in the JSON. Any: JSON."""
-    return dict(zip(("other", "this"), values, strict=True))

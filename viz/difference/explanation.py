@@ -7,8 +7,9 @@ parts, add up to the difference of the makespans, because the subjects of each p
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from simulator.units import Nanos, show_apart, show_nanos
 from simulator.wording import counted, ending, repr_of
@@ -201,3 +202,8 @@ def _cross(many: bool) -> str:
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
+
+
+def by_run(values: Sequence[object]) -> Mapping[str, Any]:
+    """The values of both runs by their names in the JSON. Any: JSON."""
+    return dict(zip(("other", "this"), values, strict=True))

@@ -24,8 +24,7 @@ from simulator.training.training import WAITING
 from simulator.units import Nanos, show_figure, show_nanos
 from simulator.wording import counted, repr_of
 from viz import training_figures
-from viz.difference.difference import by_run
-from viz.difference.explanation import signed_nanos
+from viz.difference.explanation import by_run, signed_nanos
 from viz.scene import Scene, Trained
 
 Number: TypeAlias = float | int | None
@@ -113,17 +112,14 @@ class TrainingDifference(Drawn):
 
 def training_difference(scene: Scene) -> TrainingDifference | None:
     """The difference from the training that the scene is compared with, which comes first; None if there is none."""
-    other = scene.against
-    if scene.training is None or not isinstance(other, Scene) or other.training is None:
+    return compare_trainings(scene.against, scene)
+
+
+def compare_trainings(a: object, b: object) -> TrainingDifference | None:
+    """The difference between two runs that train; None where one of them does not, or is no scene."""
+    if not isinstance(a, Scene) or not isinstance(b, Scene) or a.training is None or b.training is None:
         return None
-    return compare_trainings(other, scene)
-
-
-def compare_trainings(a: Scene, b: Scene) -> TrainingDifference:
-    """The difference between two trainings; each scene has one."""
     first, second = a.training, b.training
-    assert first is not None
-    assert second is not None
     parts = zip(SAID, _step_parts(first), _step_parts(second), strict=True)
     return TrainingDifference(
         names=names(a, b),
