@@ -51,7 +51,7 @@ MADE_BY: Mapping[str, str] = {
 _ALIASES = {
     "Text": "str | os.PathLike[str]",
     "Bytes": "int",
-    "Algorithm": "Callable",
+    **dict.fromkeys(("Algorithm", "CostModel"), "Callable"),
     **dict.fromkeys(("Replication", "PsStrategy", "Home", "Order"), "str"),
 }
 _DIGITS = 14_000  # bits of a number that Python does not print any more

@@ -3,19 +3,21 @@
 import inspect
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from simulator import load, load_cluster
+from simulator import Cluster, CostTable, Graph, estimate, load, load_cluster
 from simulator.errors import ClusterError, GraphError, SimvizError
 from tests.fuzzing.materials import profiles
 from viz import run
 from viz.command.cli import main
 from viz.command.library import _OPTIONS
 from viz.command.options import parser
+from viz.scene import Scene
 
 GRAPH = str(Path(__file__).parents[2] / "examples" / "ps_training.pbtxt")
 OF_THE_COMMAND = {
@@ -122,6 +124,47 @@ class Named:
 def test_values_of_tensorflow_and_numpy_are_taken_as_their_texts(values: dict[str, Any], texts: dict[str, Any]) -> None:
     cluster = "ps=2,worker=2"
     assert run(GRAPH, cluster=cluster, **values).to_json() == run(GRAPH, cluster=cluster, **texts).to_json()
+
+
+def twice_as_long(graph: Graph, cluster: Cluster) -> CostTable:
+    usual = estimate(graph, cluster)
+    return replace(usual, run_ns=np.where(usual.run_ns > 0, 2 * usual.run_ns, usual.run_ns))
+
+
+def test_a_cost_model_prices_steps_and_trainings() -> None:
+    how: dict[str, Any] = {"cluster": "ps=2,worker=1x1gpu", "algorithm": "single"}
+    found, usual = run(GRAPH, costs=twice_as_long, **how), run(GRAPH, **how)
+    busy = usual.costs.run_ns > 0
+    assert (found.costs.run_ns[busy] == 2 * usual.costs.run_ns[busy]).all()
+    assert found.trace.makespan > usual.trace.makespan
+    assert "The cost model twice_as_long prices the ops, not simviz's own." in found.summary(verbose=True)
+    assert found.command is None  # no command has it
+    trained = run(GRAPH, costs=twice_as_long, training="async", steps=3, **how)
+    assert trained.costs.run_ns.max() == found.costs.run_ns.max()
+
+
+def test_other_runs_beside_it_have_the_same_cost_model() -> None:
+    how: dict[str, Any] = {"cluster": "2gpu", "ignore_devices": True, "algorithm": "single"}
+    found = run(GRAPH, costs=twice_as_long, what_if=True, against="whitepaper", **how)
+    assert isinstance(found.against, Scene)
+    assert (found.against.costs.run_ns == found.costs.run_ns).all()
+    assert found.what_if is not None
+    fewer = next(row for row in found.what_if.rows if row.after == "1gpu")
+    assert fewer.makespan_ns == run(GRAPH, costs=twice_as_long, **{**how, "cluster": "1gpu"}).trace.makespan
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (lambda graph, cluster: {}, "cost model '<lambda>' returned a dict, not a simulator.CostTable"),
+        (lambda graph, cluster: 1 // 0, "cost model '<lambda>' failed: ZeroDivisionError"),
+        (lambda graph, cluster: estimate(graph, load_cluster("1t4")), "has no times on 'cpu'|has no times on 'a100'"),
+        (lambda graph, cluster: estimate(load(b'node { name: "a" op: "NoOp" }'), cluster), "of a graph of 1 nodes"),
+    ],
+)
+def test_what_is_no_table_of_the_graph_is_refused_with_the_models_name(model: Any, words: str) -> None:
+    with pytest.raises(SimvizError, match=words):
+        run(GRAPH, cluster="ps=2,worker=1x1gpu", algorithm="single", costs=model)
 
 
 def test_nothing_is_printed_and_nothing_is_written(

@@ -16,6 +16,7 @@ from simulator.costs.estimate import estimate
 from simulator.costs.matching import with_measured
 from simulator.costs.measured import MeasuredTimes, for_other_batch
 from simulator.costs.measurements.reading import read_measurement
+from simulator.costs.modelled import modelled
 from simulator.costs.profile import Profile, read_profile, with_messages
 from simulator.costs.table import CostTable
 from simulator.errors import OracleError, SimvizError
@@ -48,10 +49,21 @@ if TYPE_CHECKING:
 
 # fields of a request that mean nothing where a file gives times and sizes, or is no TensorFlow graph
 _NOT_OF_INSTANCES = (
-    *("signature", "feeds", "batch", "keep_calls", "costs", "profile", "ignore_devices", "pins", "master"),
+    *(
+        "signature",
+        "feeds",
+        "batch",
+        "keep_calls",
+        "costs",
+        "cost_model",
+        "profile",
+        "ignore_devices",
+        "pins",
+        "master",
+    ),
     *("training", "microbatches", "check", "log", "observe", "observed", "refine", "what_if"),
 )
-_NAMED_OTHERWISE = {"feeds": "feed", "pins": "pin", "log": "check", "observed": "observation"}
+_NAMED_OTHERWISE = {"cost_model": "costs", "feeds": "feed", "pins": "pin", "log": "check", "observed": "observation"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +299,8 @@ def _priced(
     described: Cluster | None = None,
 ) -> CostTable:
     """The estimate; over it the times of an observed step, and over these those of files, which the user chose."""
-    costs = estimate(graph, cluster, _profile(request))
+    model = request.cost_model
+    costs = estimate(graph, cluster, _profile(request)) if model is None else modelled(model, graph, cluster)
     if request.simulation.observed is not None:
         costs = with_observed_costs(costs, request.simulation.observed, graph, cluster)
     return with_measured(costs, measured, graph, cluster, described=described) if measured else costs

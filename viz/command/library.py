@@ -22,6 +22,7 @@ from viz.scene import Scene
 
 if TYPE_CHECKING:
     from placement.plan import Algorithm
+    from simulator.costs.modelled import CostModel
     from simulator.costs.profile import Profile
     from simulator.observed.observed_step import ObservedStep
     from viz.command.request import ClusterSource
@@ -37,7 +38,7 @@ _OPTIONS = {
     "pins": "pin",
     "limits": "limit",
 }  # keyword -> option, where these differ
-_IN_MEMORY = ("cluster", "algorithm", "profile", "observation")  # options whose value may be an object
+_IN_MEMORY = ("cluster", "algorithm", "profile", "observation", "costs")  # options whose value may be an object
 _FLAGS = ("soft", "keep_calls", "ignore_devices", "observe", "refine")  # the options without a value
 
 
@@ -103,7 +104,7 @@ def run(
     pins: Mapping[str, str] | Texts = (),
     master: str | None = None,
     flavour: str = "auto",
-    costs: Text | Sequence[Text] = (),
+    costs: Text | Sequence[Text] | CostModel = (),
     profile: Text | Profile | None = None,
     order: str = "auto",
     contention: str = "serial",
@@ -139,7 +140,8 @@ def run(
     second. `fetches`, `costs`, `disturb` and `device_filters` take lists, `workers` numbers, `fuse` bytes, `until_ci`
     a share, `check` True or the path of a log. A tensor or an operation stands for its name. `graph` is whatever
     `simulator.load` takes, `cluster` whatever `load_cluster` takes, `algorithm` a name or a function
-    (docs/algorithms.md), `profile` a file or a Profile.
+    (docs/algorithms.md), `profile` a file or a Profile. `costs` also takes a cost model: a function of graph and cluster
+    that returns a CostTable.
     With `observe` the step is run once (docs/observing.md). `result.write("step.observed")` keeps it; `observation`
     takes such a file or `result.observed`.
 
@@ -153,7 +155,7 @@ def run(
     be asked.
     """
     given = locals()
-    in_memory = {name: given.pop(name) for name in _IN_MEMORY if not isinstance(given[name], str)}
+    in_memory = {name: given.pop(name) for name in _IN_MEMORY if _is_object(name, given[name])}
     in_memory["graph"] = given.pop("graph")
     given["soft"], hard = None, not soft
     asked = parser().read(["graph", *(["--hard"] if hard else []), *_arguments(given)])
@@ -162,6 +164,11 @@ def run(
     scene = run_request(read_request(asked))
     scene = replace(scene, command=command_again(asked, scene.cluster.name))
     return Result(**{one.name: getattr(scene, one.name) for one in fields(Scene)})
+
+
+def _is_object(name: str, value: object) -> bool:
+    """Whether an option's value is no text; of `costs`, whether it is a function and no files."""
+    return callable(value) if name == "costs" else not isinstance(value, str)
 
 
 def _arguments(given: Mapping[str, object]) -> Iterator[str]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from placement.plan import Algorithm
     from simulator.cluster.cluster import Cluster
     from simulator.costs.measured import MeasuredTimes
+    from simulator.costs.modelled import CostModel
     from simulator.costs.profile import Profile
     from simulator.graph.graph import Graph, Shape
     from simulator.observed.observed_step import ObservedStep
@@ -101,6 +102,7 @@ class Request:
     batch: int | None = None
     keep_calls: bool = False
     costs: tuple[str | MeasuredTimes, ...] = ()  # files of measured times, or what they hold
+    cost_model: CostModel | None = None  # prices the ops in place of the estimate
     profile: str | os.PathLike[str] | Profile | None = None  # of the machine that the CPUs are
     ignore_devices: bool = False
     soft: bool = True
@@ -195,7 +197,8 @@ def _read(asked: argparse.Namespace) -> Request:
         fetches=tuple(asked.fetch) if asked.fetch else None,
         feeds=_named("--feed", asked.feed, parse_feed),
         pins=_pins(asked),
-        costs=tuple(asked.costs),
+        costs=() if callable(asked.costs) else tuple(asked.costs),
+        cost_model=asked.costs if callable(asked.costs) else None,
         simulation=SimulationOptions(
             order="tensorflow" if asked.refine and asked.order == "auto" else asked.order,
             contention=asked.contention,
