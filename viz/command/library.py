@@ -140,8 +140,8 @@ def run(
     second. `fetches`, `costs`, `disturb` and `device_filters` take lists, `workers` numbers, `fuse` bytes, `until_ci`
     a share, `check` True or the path of a log. A tensor or an operation stands for its name. `graph` is whatever
     `simulator.load` takes, `cluster` whatever `load_cluster` takes, `algorithm` a name or a function
-    (docs/algorithms.md), `profile` a file or a Profile. `costs` also takes a cost model: a function of graph and cluster
-    that returns a CostTable.
+    (docs/algorithms.md), `profile` a file or a Profile. `costs` also takes a cost model: a function of graph and
+    cluster that returns a CostTable.
     With `observe` the step is run once (docs/observing.md). `result.write("step.observed")` keeps it; `observation`
     takes such a file or `result.observed`.
 
