@@ -14,7 +14,7 @@ import numpy as np
 from simulator.assignment import OVERRULED, RELAXED
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints, stable_order
 from simulator.costs.rules import category
-from simulator.costs.table import FALLBACK, MEASURED, PROFILED
+from simulator.costs.table import FALLBACK, MEASURED, MODELLED, PROFILED
 from simulator.execution.memory import KINDS, Live, at_peak
 from simulator.execution.receiving import copies_held
 from simulator.execution.trace import Kind
@@ -370,6 +370,7 @@ def counts(scene: Scene) -> Mapping[str, int]:
         "fallback_costs": sum(count for _, count in fallbacks(scene)),
         "measured_costs": int(np.count_nonzero(scene.costs.source[runs] == MEASURED)),
         "profile_costs": int(np.count_nonzero(scene.costs.source[runs] == PROFILED)),
+        "model_costs": int(np.count_nonzero(scene.costs.source[runs] == MODELLED)),
         "unknown_shapes": sum(count for _, count in unknown_shapes(scene)),
         "unknown_ops": unknown_ops,
         "kept_calls": len(calling(graph, np.flatnonzero(runs).tolist())),

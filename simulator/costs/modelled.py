@@ -6,8 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+import numpy as np
+
 from simulator.cluster.cluster import Cluster
-from simulator.costs.table import CostTable
+from simulator.columns import ids
+from simulator.costs.table import MODELLED, CostTable
 from simulator.errors import SimvizError
 from simulator.graph.graph import Graph
 
@@ -31,4 +34,5 @@ def modelled(model: CostModel, graph: Graph, cluster: Cluster) -> CostTable:
     costs.check(len(graph))
     if lacking := [kind for kind in cluster.kinds if kind not in costs.kinds]:
         raise SimvizError(f"The cost model {name!r} has no times on {lacking[0]!r}; give a column for each kind.")
-    return replace(costs, notes=(*costs.notes, f"The cost model {name} prices the ops, not simviz's own."))
+    said = f"The cost model {name} prices the ops, not simviz's own."
+    return replace(costs, source=ids(np.full(len(graph), MODELLED)), notes=(*costs.notes, said))

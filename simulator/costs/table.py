@@ -12,8 +12,8 @@ from simulator.errors import SimvizError
 from simulator.units import Bytes, Nanos
 from simulator.wording import counted, repr_of, some
 
-STATIC, MEASURED, FALLBACK, PROFILED = range(4)  # CostTable.source
-SOURCES = ("static", "measured", "fallback", "profile")
+STATIC, MEASURED, FALLBACK, PROFILED, MODELLED = range(5)  # CostTable.source
+SOURCES = ("static", "measured", "fallback", "profile", "model")  # the last: one that is not simviz's own
 MAX_NS: Nanos = 2**53  # 104 days: no op takes longer, and the sum over a thousand of them still fits 64 bits
 _MOST: Bytes = 2**60  # of bytes and of operations, as of `roofline.MAX_COUNT`
 _LIMITS = {

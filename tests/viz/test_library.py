@@ -13,7 +13,7 @@ import pytest
 from simulator import Cluster, CostTable, Graph, estimate, load, load_cluster
 from simulator.errors import ClusterError, GraphError, SimvizError
 from tests.fuzzing.materials import profiles
-from viz import run
+from viz import compare, run
 from viz.command.cli import main
 from viz.command.library import _OPTIONS
 from viz.command.options import parser
@@ -139,6 +139,9 @@ def test_a_cost_model_prices_steps_and_trainings() -> None:
     assert found.trace.makespan > usual.trace.makespan
     assert "The cost model twice_as_long prices the ops, not simviz's own." in found.summary(verbose=True)
     assert found.command is None  # no command has it
+    runs = int(found.step.runs.sum())
+    assert json.loads(found.to_json())["counts"]["model_costs"] == runs
+    assert compare(usual, found).unlike == {"modelled ops": ("0", str(runs))}
     trained = run(GRAPH, costs=twice_as_long, training="async", steps=3, **how)
     assert trained.costs.run_ns.max() == found.costs.run_ns.max()
 

@@ -9,7 +9,7 @@ from simulator.graph.graph import Shape
 from simulator.shapes.filling import written
 from simulator.wording import some
 
-MADE_OF = ("training", "microbatches", "observed nodes", "measured ops", "profiled ops")
+MADE_OF = ("training", "microbatches", "observed nodes", "measured ops", "profiled ops", "modelled ops")
 _SIMULATED = ("order", "contention", "protocol")  # what is compared of how a step was simulated
 
 
@@ -36,8 +36,14 @@ def circumstances(
 
 
 def made_of(
-    *, regime: str | None, microbatches: int, observed_nodes: int, measured_ops: int, profiled_ops: int
+    *,
+    regime: str | None,
+    microbatches: int,
+    observed_nodes: int,
+    measured_ops: int,
+    profiled_ops: int,
+    modelled_ops: int,
 ) -> Mapping[str, str]:
     """Of which training it is a step, if of any, of how many microbatches, and where its sizes and times are from."""
-    counts = (f"{count:,}" for count in (microbatches, observed_nodes, measured_ops, profiled_ops))
+    counts = (f"{count:,}" for count in (microbatches, observed_nodes, measured_ops, profiled_ops, modelled_ops))
     return dict(zip(MADE_OF, (regime or "none", *counts), strict=True))

@@ -214,6 +214,7 @@ class _Reader:
             observed_nodes=self._number(observed, "nodes") if observed else 0,
             measured_ops=self._number(counts, "measured_costs"),
             profiled_ops=self._number(counts, "profile_costs"),
+            modelled_ops=self._number({"model_costs": 0, **counts}, "model_costs"),
         )
 
     def _facts(self, step: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -80,6 +80,7 @@ def _made(scene: Scene) -> Mapping[str, str]:
         observed_nodes=0 if scene.observed is None else len(scene.observed.nodes),
         measured_ops=counts["measured_costs"],
         profiled_ops=counts["profile_costs"],
+        modelled_ops=counts["model_costs"],
     )
 
 
