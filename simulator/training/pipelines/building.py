@@ -22,7 +22,7 @@ from simulator.training.pipelines.stages import Depths
 from simulator.training.programs.edits import TensorOps, copied, dtype_of, output_on, redirect, unused_prefix
 from simulator.training.programs.towers import Replica, gathered, of_each
 from simulator.training.recognition.anatomy import Gradient
-from simulator.training.recognition.parts import is_shared
+from simulator.training.recognition.parts import held_by, is_shared
 from simulator.training.recognition.variables import variable_of, variable_shape
 from simulator.wording import counted, some
 
@@ -123,18 +123,24 @@ class Builder:
         for row in graph.topological.tolist():
             if row in stage or not runs[row] or brings_examples(graph, row):
                 continue
-            held_by = variable_of(graph, row)
-            if held_by is not None and held_by not in stage and not is_shared(graph, row):
+            variable = variable_of(graph, row)
+            if variable is not None and variable not in stage and not is_shared(graph, row):
                 near = [stage[at] for at in graph.sources(row) if at in stage]
                 if near:
-                    stage[held_by] = near[0]
+                    stage[variable] = near[0]
             near = [stage[at] for at in graph.sources(row) if at in stage]
-            if near and (len(set(near)) == 1 or held_by in stage):
-                stage[row] = stage.get(held_by, near[0]) if held_by is not None else near[0]
+            if near and (len(set(near)) == 1 or variable in stage):
+                stage[row] = stage.get(variable, near[0]) if variable is not None else near[0]
 
     def _device(self, row: int, stage: int) -> str:
-        """The device of a stage, or the CPU beside it where the graph asks for a CPU."""
-        own, there = parse(self.division.graph.requested[row]), parse(self.where[stage])
+        """The device of a stage, or the CPU beside it where the graph asks for a CPU.
+
+        What uses a variable stands beside it, and so do its slots, whatever they ask for.
+        """
+        graph, slots = self.division.graph, self.division.found.slot_of
+        holder = held_by(graph, row)
+        beside = row if holder is None else holder
+        own, there = parse(graph.requested[slots.get(beside, beside)]), parse(self.where[stage])
         return str(there._replace(type="CPU", id=own.id or 0) if own.type == "CPU" else there)
 
     def _at(self, depth: int) -> int:

@@ -32,8 +32,8 @@ def constant(value: float, dtype: int = 1) -> AttrValue:
     return made
 
 
-def chain(layers: int, batch: int, *, fixed: bool = True, width: int = WIDTH) -> Graph:
-    """Products one after the other, a mean of squares, and the gradient as TensorFlow writes it."""
+def chain(layers: int, batch: int, *, fixed: bool = True, width: int = WIDTH, slots: bool = False) -> Graph:
+    """Products one after the other, a mean of squares, and the gradient as TensorFlow writes it; with `slots` momenta."""
     made, one = Rows(), type_attr()
     wide = shapes_attr((batch, width))
     declared = shape_attr(batch if fixed else -1, width)
@@ -59,8 +59,11 @@ def chain(layers: int, batch: int, *, fixed: bool = True, width: int = WIDTH) ->
         if at:  # the gradient of the weights comes first, so that a stage ends all at once
             inputs = [back, f"w{at}/read", f"^{grad}"]
             back = made.add(f"back{at}", "MatMul", inputs, T=one, transpose_b=flip, _output_shapes=wide)
-        inputs = [f"w{at}", "rate", grad]
-        updates.append(made.add(f"update{at}", "ApplyGradientDescent", inputs, T=one, _class=colocation(f"w{at}")))
+        if slots:
+            variable(made, f"w{at}/slot", width, width, beside=f"w{at}")
+        inputs = [f"w{at}", f"w{at}/slot", "rate", grad, "rate"] if slots else [f"w{at}", "rate", grad]
+        op = "ApplyMomentum" if slots else "ApplyGradientDescent"
+        updates.append(made.add(f"update{at}", op, inputs, T=one, _class=colocation(f"w{at}")))
     made.add("train", "NoOp", [f"^{name}" for name in updates])
     return with_shapes(made.built(), batch=batch)
 

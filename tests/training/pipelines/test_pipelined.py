@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -170,3 +171,14 @@ def test_row_splits_of_ragged_tensors_are_not_divided() -> None:
     rows.add("update", "ApplyGradientDescent", ["w", "rate", "gradient"], T=type_attr())
     with pytest.raises(GraphError, match="'splits:0' are the row splits of a ragged tensor"):
         pipeline(with_shapes(rows.built(), batch=8), load_cluster("2gpu"), microbatches=2)
+
+
+@pytest.mark.parametrize("asking", ["w1/slot", "update1", "w1"])
+def test_slots_and_updates_stand_beside_their_variable_whatever_they_ask_for(asking: str) -> None:
+    """A function that was traced without a GPU has its slots on a CPU, and its pipeline could not be placed."""
+    given = chain(2, 4, slots=True)
+    graph = replace(given, requested=tuple("/device:CPU:0" if name == asking else "" for name in given.names))
+    made = pipeline(graph, load_cluster("2gpu"), microbatches=2).graph
+    beside = {made.requested[made.row(name)] for name in ("w1", "w1/slot", "update1")}
+    assert len(beside) == 1
+    assert ("CPU" in beside.pop()) == (asking == "w1")
