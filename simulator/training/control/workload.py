@@ -98,7 +98,7 @@ def workload_of(
         _counting(client, clients, apart="updates" in roles) if first in (None, row) else None
         for row, client in enumerate(clients)
     ]
-    examples = [client.program.examples for client in clients]
+    examples = [_examples(client, _ops_of(combined, row), counting[row]) for row, client in enumerate(clients)]
     if first is not None:
         examples[first] = sum(of for of, role in zip(examples, roles, strict=True) if role == "worker")
     found = synchronisers(clients, cluster)
@@ -137,6 +137,14 @@ def _counting(client: Client, clients: Sequence[Client], *, apart: bool) -> tupl
     if client.program.role in ("reader", "traffic") or (apart and client.program.role == "worker"):
         return None
     return original(client, clients).program.counts
+
+
+def _examples(client: Client, ops: Mapping[int, list[int]], counting: tuple[str, ...] | None) -> int:
+    """The examples of an update that a client counts, or of a step; a loop takes some in each of its iterations."""
+    index, program = client.partitions.graph.index, client.program
+    taken = max((len(ops.get(index.get(name, -1), ())) for name in program.handing), default=1)
+    updates = sum(len(ops.get(index.get(name, -1), ())) for name in counting or ())
+    return program.examples * max(1, taken) // max(1, updates)
 
 
 @dataclass(slots=True)

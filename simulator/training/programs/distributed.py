@@ -151,6 +151,7 @@ def _programs(given: Sequence[tuple[str, Script]], cluster: Cluster, filters: Se
             role="worker" if script.trains else "reader",
             like=place,
             examples=script.examples,
+            handing=script.handing,
             counts=script.counts if script.held is None else (),
             joined=script.joined,
             filters=tuple(moved_text(text, own, target) for text in filters),
@@ -204,6 +205,7 @@ class Script:
     shared: frozenset[str] = frozenset()  # jobs that keep the trained variables
     counts: tuple[str, ...] = ()  # nodes that count updates
     examples: int = 0  # of a step; 0: unknown
+    handing: tuple[str, ...] = ()  # nodes that hand out so many each time they run
     trains: bool = True
     joined: int = 1  # workers that collectives join
 
@@ -239,6 +241,7 @@ def read_script(
         shared=frozenset(job for job in jobs if job is not None),
         counts=tuple(graph.names[row] for row in (found.counts if held is not None else found.ends)),
         examples=found.batch or batch or 0,
+        handing=tuple(graph.names[row] for row in found.handing),
         joined=joined,
     )
 

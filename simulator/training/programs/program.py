@@ -44,6 +44,7 @@ class Program:
     role: Role = "worker"  # only a worker's steps are training steps; "traffic" only keeps links busy
     like: int | None = None  # row of the program that is identical but for the task
     examples: int = 0  # of one step; 0: unknown
+    handing: tuple[str, ...] = ()  # nodes that hand out so many each time they run, as in a loop; none: a step does
     counts: tuple[str, ...] = ()  # nodes whose end is an update of the global step; empty: the end of a step is
     filters: tuple[str, ...] = ()  # device_filters of the session; empty: it waits for all tasks
     joined: int = 1  # workers whose steps are one update, as collectives join them; 1: its steps are its own updates

@@ -226,6 +226,7 @@ def _in_graph(
             name=f"{short_task(task)} tower:{number}",
             fetches=_of_copy(own, one.fetches, prefix),
             counts=_of_copy(own, one.counts, prefix),
+            handing=_of_copy(own, one.handing, prefix),
         )
         for number, prefix in enumerate(prefixes)
     )
@@ -243,9 +244,17 @@ def _all_reduced(
 
 
 def _program(graph: Graph, found: Anatomy, task: str, *, examples: int) -> Program:
-    counts = tuple(graph.names[at] for at in found.ends)  # the rows of the given graph come first
+    # the rows of the given graph come first
+    counts, handing = (tuple(graph.names[at] for at in rows) for rows in (found.ends, found.handing))
     return Program(
-        short_task(task), task, graph, found.step.fetches, found.step.feeds, examples=examples, counts=counts
+        short_task(task),
+        task,
+        graph,
+        found.step.fetches,
+        found.step.feeds,
+        examples=examples,
+        handing=handing,
+        counts=counts,
     )
 
 

@@ -72,6 +72,7 @@ class Anatomy:
     ends: tuple[int, ...]  # the same, whose end is an update; none: no update comes before them, as before Keras's
     batched: tuple[int, ...]  # fed tensors whose first dimension is the batch
     batch: int  # examples of a step; 0: the graph does not say
+    handing: tuple[int, ...]  # nodes, such as iterators, that hand out so many each time they run
 
 
 def anatomy(graph: Graph, *, fetches: Sequence[str] | None = None) -> Anatomy:
@@ -92,10 +93,10 @@ def anatomy(graph: Graph, *, fetches: Sequence[str] | None = None) -> Anatomy:
     gradients = _of_variables(_gradients(graph, runs)[0], slots)
     if not gradients:
         raise _without_gradients(graph, step)
-    batched, batch = batch_of(graph, step, [(one.variable, one.values[0]) for one in gradients])
+    batched, batch, handing = batch_of(graph, step, [(one.variable, one.values[0]) for one in gradients])
     behind = fan_out(graph, [int(graph.edge_dst[one.values[0]]) for one in gradients])
     ends = () if set(counts).isdisjoint(behind) else counts
-    return Anatomy(step, variables, slots, gradients, global_step, counts, ends, batched, batch)
+    return Anatomy(step, variables, slots, gradients, global_step, counts, ends, batched, batch, handing)
 
 
 def _without_gradients(graph: Graph, step: Step) -> GraphError:

@@ -29,8 +29,13 @@ _ALL_REDUCES = ("NcclAllReduce", "CollectiveReduce")  # each sums gradients with
 _PASSES = 64  # over the graph, for values that go round in loops
 
 
-def batch_of(graph: Graph, step: Step, gradients: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], int]:
-    """The fed tensors that hold one row per example, and the number of examples; 0: the graph does not say.
+def batch_of(
+    graph: Graph, step: Step, gradients: Sequence[tuple[int, int]]
+) -> tuple[tuple[int, ...], int, tuple[int, ...]]:
+    """The fed tensors that hold one row per example, the number of examples, and the nodes that hand these out.
+
+    The number is 0 where the graph does not say it. Nodes that hand out examples, such as iterators, do so each time
+    that they run; there are none where examples are fed, or made by the step.
 
     The batch is the first dimension that most fed tensors have; where none is fed, most outputs of pipelines; without
     these, the labels of losses that the graph makes or holds itself. Among equally frequent ones it is the dimension
@@ -51,8 +56,9 @@ def batch_of(graph: Graph, step: Step, gradients: Sequence[tuple[int, int]]) -> 
             *(row for row, found in dense.items() if row not in splits and (found == size or _is_open(graph, row))),
             *of_entries,
         )
-        return batched, max(size, 0) * _towers(graph, {row: row for row in batched}, gradients)
-    handed = _handed(graph, step) or _labels(graph, step)
+        return batched, max(size, 0) * _towers(graph, {row: row for row in batched}, gradients), ()
+    taken = _handed(graph, step)
+    handed = taken or _labels(graph, step)
     size = Counter(handed.values()).most_common(1)[0][0] if handed else 0
     sources = {
         tensor: first
@@ -60,7 +66,8 @@ def batch_of(graph: Graph, step: Step, gradients: Sequence[tuple[int, int]]) -> 
         if found == size
         for tensor in range(first, int(graph.tensor_ptr[graph.tensor_node[first] + 1]))
     }
-    return (), size * _towers(graph, sources, gradients)
+    handing = tuple(int(graph.tensor_node[first]) for first, found in taken.items() if found == size)
+    return (), size * _towers(graph, sources, gradients), handing
 
 
 def _fed(graph: Graph, step: Step) -> dict[int, int]:

@@ -33,7 +33,7 @@ def constant(value: float, dtype: int = 1) -> AttrValue:
 
 
 def chain(layers: int, batch: int, *, fixed: bool = True, width: int = WIDTH, slots: bool = False) -> Graph:
-    """Products one after the other, a mean of squares, and the gradient as TensorFlow writes it; with `slots` momenta."""
+    """Products one after the other, a mean of squares, and the gradient as TensorFlow writes it; `slots`: momenta."""
     made, one = Rows(), type_attr()
     wide = shapes_attr((batch, width))
     declared = shape_attr(batch if fixed else -1, width)

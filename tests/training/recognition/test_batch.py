@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,8 +11,9 @@ from hypothesis import strategies as st
 from simulator.graph.messages import AttrValue
 from simulator.shapes.filling import with_shapes
 from simulator.training.recognition.anatomy import anatomy
-from tests.strategies import Rows, shapes_attr, type_attr, typed
+from tests.strategies import Rows, loop, shape_attr, shapes_attr, type_attr, typed, types_attr
 from tests.training.programs.test_between import variable
+from viz import run
 
 
 def sources(rows: Rows, tower: str, sizes: tuple[int, int], *, queue: bool) -> tuple[str, str]:
@@ -234,3 +237,27 @@ def test_sequences_are_fed_by_time_first(first: tuple[int, ...], second: tuple[i
     made = tower(rows, "t", "x", "y")
     rows.add("train", "NoOp", [update(rows, name, part) for name, part in zip("wb", made, strict=True)])
     assert anatomy(rows.built()).batch == batch
+
+
+@pytest.mark.parametrize("trips", [1, 3])
+def test_a_loop_takes_examples_in_each_of_its_iterations(trips: int) -> None:
+    """A step of TensorFlow 2 may train many times, each on the next batch of its iterator; one batch was counted."""
+    made, resource = Rows(), 20
+    made.add("iterator", "Placeholder", dtype=type_attr(resource))
+    made.add("w", "VarHandleOp", dtype=type_attr(), shape=shape_attr(4), _output_shapes=shapes_attr(()))
+    made.add("start", "Const", **typed("Const"))
+    loop(made, start="start")
+    for name in ("iterator", "w"):
+        frame = {"frame_name": AttrValue(s=b"while"), "is_constant": AttrValue(b=True)}
+        made.add(f"{name}/in", "Enter", [name], T=type_attr(resource), **frame)
+    batch = shapes_attr((32, 4))
+    types = {"output_types": types_attr(1), "output_shapes": batch}
+    made.add("next", "IteratorGetNext", ["iterator/in", "^while/Neg"], **types, _output_shapes=batch)
+    made.add("read", "ReadVariableOp", ["w/in", "^while/Neg"], dtype=type_attr(), _output_shapes=shapes_attr((4,)))
+    made.add("y", "Mul", ["next", "read"], T=type_attr(), _output_shapes=batch)
+    made.add("axis", "Const", ["^while/Neg"], dtype=type_attr(3), value=typed("Const")["value"])
+    made.add("g", "Sum", ["y", "axis"], T=type_attr(), _output_shapes=shapes_attr((4,)))
+    made.add("update", "ResourceApplyGradientDescent", ["w/in", "g", "g"], T=type_attr())
+    told = run(made.built(), cluster="ps=1,worker=1", training="async", trips=[f"*={trips}"]).to_json()
+    found = json.loads(told)["training"]
+    assert found["examples_per_s"] == pytest.approx(32 * trips * found["steps_per_s"])
