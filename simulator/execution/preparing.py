@@ -69,12 +69,13 @@ class Prepared:
         return replace(self, options=options)
 
     def check(self, graph: Graph, cluster: Cluster) -> None:
-        """Raise SimvizError where it was made of another graph, or for another number of devices."""
+        """Raise SimvizError where it was made of another graph, or for other devices."""
         devices = self.tables.run_ns.shape[1]
+        known = cluster if self.given is None else self.given.cluster  # tables alone say no names
         if len(self.names) != len(graph) or self.names != tuple(graph.names):
             raise SimvizError(f"The prepared step is of a graph of {len(self.names):,} nodes, not of this one.")
-        if devices != len(cluster):
-            said = f"The prepared step is of a cluster of {devices:,} devices, not of this one of {len(cluster):,}"
+        if devices != len(cluster) or [one.name for one in known.devices] != [one.name for one in cluster.devices]:
+            said = f"The prepared step is of {devices:,} devices, which are not the {len(cluster):,} of {cluster.name}"
             raise SimvizError(f"{said}; prepare it again.")
 
     @cached_property

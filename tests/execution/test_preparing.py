@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from placement.placing import place
-from simulator import choose_step, estimate, load, load_cluster, partition, simulate
+from simulator import choose_step, estimate, load, load_cluster, lower_bound, partition, simulate
+from simulator.errors import SimvizError
 from simulator.execution.evaluate import evaluate
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
@@ -56,3 +57,21 @@ def _written(folder: object) -> str:
     with open(path, "w", encoding="utf-8") as file:
         file.write(SMALL)
     return path
+
+
+@pytest.mark.parametrize("other", ["4gpu", "ps=1,worker=2x1gpu", "ps=1,chief=1x1gpu,worker=1x1gpu"])
+def test_a_step_prepared_for_other_devices_is_refused_where_it_is_handed_in(other: str) -> None:
+    """As many devices under other names were taken for the same, and a step was placed by routes of the others."""
+    rows = Rows()
+    rows.add("a", "Const", **typed("Const", (4,)))
+    graph = rows.built()
+    step, on, there = choose_step(graph, fetches=["a"]), load_cluster("ps=1,worker=2x1gpu"), load_cluster(other)
+    priced = estimate(graph, there)
+    ready = prepare(graph, step, on, estimate(graph, on))
+    if on.devices == there.devices:
+        assert place(graph, there, priced, step=step, prepared=ready, algorithm="single").used == "single"
+        return
+    with pytest.raises(SimvizError, match=r"The prepared step is of 5 devices, which are not the 5 of .*; prepare it"):
+        place(graph, there, priced, step=step, prepared=ready, algorithm="single")
+    with pytest.raises(SimvizError, match="which are not the 5 of"):
+        lower_bound(graph, there, priced, step=step, prepared=ready)
