@@ -20,6 +20,7 @@ from simulator.costs.formulas.matrix import (
     banded_solve,
     batch_matmul,
     cubic,
+    dot,
     eigen,
     einsum,
     fourier,
@@ -159,7 +160,8 @@ ARITHMETIC: tuple[Row, ...] = (
     (MATRIX, matmul, tensors, "transpose_a transpose_b",
      "MatMul SparseMatMul QuantizedMatMul _FusedMatMul"),
     (MATRIX, batch_matmul, tensors, "adj_x adj_y", "BatchMatMul BatchMatMulV2 BatchMatMulV3"),
-    (MATRIX, einsum, tensors, "equation", "Einsum"),
+    (MATRIX, einsum, tensors, "equation", "Einsum XlaEinsum"),
+    (MATRIX, dot, tensors, "dimension_numbers", "XlaDot XlaDotV2"),
     (MATRIX, sparse_dense_matmul, tensors, "adjoint_b", "SparseTensorDenseMatMul"),
     (MATRIX, each(5), tensors, "", "TridiagonalMatMul Cross"),
     (MATRIX, cubic(2), tensors, "", "MatrixInverse BatchMatrixInverse CholeskyGrad BatchCholeskyGrad"),
@@ -291,6 +293,7 @@ ARITHMETIC: tuple[Row, ...] = (
 # Depthwise and sparse ones run in kernels of TensorFlow's own; factorisations (cuSOLVER) are no dense products.
 ON_MATRIX_UNITS = (
     "MatMul SparseMatMul QuantizedMatMul _FusedMatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum "
+    "XlaDot XlaDotV2 XlaEinsum "
     "Conv2D Conv3D Conv _FusedConv2D _FusedConv3D QuantizedConv2D FusedPadConv2D FusedResizeAndPadConv2D "
     "Conv2DBackpropInput Conv2DBackpropInputV2 Conv3DBackpropInput Conv3DBackpropInputV2 Conv2DBackpropFilter "
     "Conv2DBackpropFilterV2 Conv3DBackpropFilter Conv3DBackpropFilterV2 LSTMBlockCell BlockLSTM BlockLSTMV2 "

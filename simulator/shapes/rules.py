@@ -24,6 +24,7 @@ from simulator.shapes.formulas import indexing as x
 from simulator.shapes.formulas import matrix as m
 from simulator.shapes.formulas import neural as n
 from simulator.shapes.formulas import state as s
+from simulator.shapes.formulas import xla
 from simulator.shapes.formulas.saved import restored
 from simulator.shapes.site import Rule
 from simulator.shapes.values import ValueRule
@@ -667,6 +668,8 @@ _XLA: tuple[Row, ...] = (
     (a.given_by(2), "2", "XlaDynamicSlice"),
     (e.as_inputs(0, 1), "", "XlaKeyValueSort"),
     (e.as_all, "", "XlaOptimizationBarrier"),
+    (xla.dot, "", "XlaDot XlaDotV2"),
+    (m.einsum, "", "XlaEinsum"),
 )
 
 _CLUSTERING: tuple[Row, ...] = ((e.scalar, "", "KMC2ChainInitialization"),)

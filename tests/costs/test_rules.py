@@ -49,6 +49,7 @@ FALSE = AttrValue(b=False)
         ("BatchMatMulV2", [(3, 1, 5, 7), (4, 7, 2)], [(3, 4, 5, 2)], {}, 12 * 2 * 5 * 7 * 2),
         ("Einsum", [(2, 3, 4), (4, 5)], [(2, 3, 5)], {"equation": AttrValue(s=b"bij,jk->bik")}, 2 * 2 * 3 * 4 * 5),
         ("Einsum", [(2, 3, 4), (4, 5)], [(2, 3, 5)], {"equation": AttrValue(s=b"...j,jk->...k")}, 2 * 2 * 3 * 4 * 5),
+        ("XlaDotV2", [(2, 4), (4, 5)], [(2, 5)], {"dimension_numbers": AttrValue(s=b"\n\1\1\x12\1\0")}, 2 * 2 * 4 * 5),
         # 3x3 over 8 channels to 16, on 4 images of 7x7: each output takes 72 multiplications and additions
         ("Conv2D", [(4, 14, 14, 8), (3, 3, 8, 16)], [(4, 7, 7, 16)], {}, 2 * 72 * 4 * 7 * 7 * 16),
         ("Conv2D", [(4, 8, 14, 14), (3, 3, 8, 16)], [(4, 16, 7, 7)], {}, 2 * 72 * 4 * 7 * 7 * 16),  # NCHW

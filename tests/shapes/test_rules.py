@@ -156,6 +156,14 @@ CASES = [
     ("XlaDynamicUpdateSlice", [(4, 8), (2, 8), vector(0, 0)], F, [(4, 8)]),
     ("XlaDynamicSlice", [(4, 8), vector(0, 0), vector(2, 3)], F, [(2, 3)]),
     ("XlaScatter", [(4, 8), (1, 1), (2, 8)], F, [(4, 8)]),
+    ("XlaDotV2", [(8, 16, 64), (64, 4, 32)], {"dimension_numbers": AttrValue(s=b"\n\1\2\x12\1\0")}, [(8, 16, 4, 32)]),
+    (
+        "XlaDotV2",
+        [(8, 16, 4, 32), (8, 10, 4, 32)],
+        {"dimension_numbers": AttrValue(s=b'\x08\3\x10\3\x1a\2\0\2"\2\0\2')},
+        [(8, 4, 16, 10)],
+    ),
+    ("XlaEinsum", [(3, 4), (4, 5)], {"equation": AttrValue(s=b"ab,bc->ca")}, [(5, 3)]),
     ("XlaKeyValueSort", [(4, 8), (4, 8)], {"K": type_attr(), "V": type_attr()}, [(4, 8), (4, 8)]),
 ]
 
@@ -175,6 +183,7 @@ def test_shapes(op: str, inputs: list[Any], attrs: Any, outputs: list[Shape | No
         ("BiasAdd", [(3, 4), (5,)], F, "but are 4 and 5"),
         ("Squeeze", [(3, 4)], {**F, "squeeze_dims": ints(1)}, "expected a dimension of 1, got 4"),
         ("Slice", [(3, 4), vector(1, 1), vector(3, 2)], F, "does not fit dimension 0"),
+        ("XlaDotV2", [(3,), (3, 4)], {"dimension_numbers": AttrValue(s=b"\n\1\1\x12\1\0")}, "lack the dimensions"),
         ("Pad", [(3, 4), vector(1, 1, 0, 2)], F, "paddings must have two dimensions"),
         ("Slice", [(3, 4), vector(1), vector(3, 2)], F, "input 1 must have 2 elements, not 1"),
         (

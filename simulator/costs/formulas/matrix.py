@@ -11,6 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from simulator.costs.formulas.shaped_op import Formula, ShapedOp, at, dims, elements, flag, matrices
+from simulator.graph.dot_dimensions import dot_dimensions
 from simulator.graph.graph import Shape
 
 
@@ -68,6 +69,13 @@ def einsum(instance: ShapedOp) -> int:
         for place, size in enumerate(reversed(middle)):
             sizes[f".{place}"] = max(size, sizes.get(f".{place}", 1))
     return prod(sizes.values()) * max(1, 2 * (len(instance.inputs) - 1))
+
+
+def dot(instance: ShapedOp) -> int:
+    """2 operations per element of the output and of the first operand's dimensions over which it sums."""
+    found, shape = dot_dimensions(instance.attrs), at(instance.inputs, 0) or ()
+    summed = () if found is None else [shape[place] for place in found.lhs_contracted if place < len(shape)]
+    return 2 * elements(at(instance.outputs, 0)) * prod(max(1, size) for size in summed)
 
 
 def sparse_dense_matmul(instance: ShapedOp) -> int:
