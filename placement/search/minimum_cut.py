@@ -15,7 +15,7 @@ Nor does it see that a CPU may have more to do than each of its GPUs. So its tim
 CPUs and GPUs have as much to do, and one between them.
 
 `besides` makes grounds of these cuts: up to half of the ops of a step leave its GPUs at once. All others are cut as if
-these had no work. Hubs (`hubs`) leave them, too: to the cut, all devices are one, so it has no reason to part them.
+these had no work. Hubs (`hubs`) leave them, too. The cut takes all devices for one, so it can't tell.
 """
 
 from __future__ import annotations
@@ -42,18 +42,16 @@ _LOOKS = 300  # times that a cut may look at each arc: those of real steps take 
 
 
 def besides(decisions: Decisions, device: npt.ArrayLike) -> Iterator[tuple[Ground, Vector]]:
-    """Grounds with no group on a CPU and with those that CPUs should run, each with hubs where they are and on CPUs.
+    """Grounds with no group on a CPU, with hubs there, and with those, too, that CPUs should run.
 
     Each comes with the devices [G] that it makes with all else on the fastest device.
     """
     speeds, every = speeds_of(decisions), np.arange(len(decisions.free))
     one = max(range(len(speeds)), key=lambda device: (not decisions.problem.cpu[device], speeds[device]))
-    every_hub = hubs_of(decisions)
-    for beside in chain((None,), for_cpus(decisions)):
+    hubs = hubs_of(decisions)
+    for beside in chain((None,), (hubs,) if hubs.any() else (), (cpus | hubs for cpus in for_cpus(decisions))):
         own = ground(decisions, device, beside)
-        hubs = every_hub & ~own.beside
-        for each in (own, ground(decisions, device, own.beside | hubs)) if hubs.any() else (own,):
-            yield each, placed(decisions, each, every, np.zeros_like(every), [one])
+        yield own, placed(decisions, own, every, np.zeros_like(every), [one])
 
 
 def for_cpus(decisions: Decisions) -> Iterator[Flags]:
