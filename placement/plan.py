@@ -22,6 +22,7 @@ from simulator.execution.evaluate import evaluate, evaluate_with_peaks
 from simulator.units import Bytes, Nanos
 from simulator.wording import counted, repr_of, some
 
+_JUDGED_BY = ("group", "ops", "lawful", "allowed", "resident", "capacity")  # lists of a problem
 _PLANS = 6  # judged until a graph is placed: those of the search, of some single devices, and the better ones
 
 
@@ -148,14 +149,18 @@ def fits(problem: Problem, device: Sequence[int]) -> bool:
 def plan_by(algorithm: Algorithm, name: str, problem: Problem) -> Plan:
     """The plan of an algorithm that is not simviz's own, checked.
 
-    Raises SimvizError where it fails or returns no valid plan, InfeasibleError for a device that a group may not use.
+    Raises SimvizError where it fails, changes the problem, by which its plan is judged, or returns no valid plan.
+    Raises InfeasibleError for a device that a group may not use.
     """
+    given = {key: list(getattr(problem, key)) for key in _JUDGED_BY}
     try:
         plan = algorithm(problem)
     except SimvizError:
         raise
     except Exception as error:  # somebody else's code may raise anything; the cause stays attached
         raise SimvizError(f"The algorithm {name!r} failed: {type(error).__name__}: {error}") from error
+    if changed := [key for key, values in given.items() if getattr(problem, key) != values]:
+        raise SimvizError(f"The algorithm {name!r} changed the problem's {changed[0]!r}; let it change a copy.")
     if not isinstance(plan, Plan):
         raise SimvizError(f"The algorithm {name!r} returned a {type(plan).__name__}, not a placement.Plan.")
     groups, nodes, devices = len(problem.lawful), len(problem.graph), len(problem.cluster)

@@ -46,6 +46,19 @@ def test_an_algorithm_of_simviz_handed_in_as_a_function_gives_the_same(name: str
     assert own.why.tolist() == handed.why.tolist()
 
 
+@pytest.mark.parametrize("field", ["group", "ops", "lawful", "allowed", "resident", "capacity"])
+def test_an_algorithm_that_changes_the_problem_is_told_so(field: str) -> None:
+    """Its plan was judged by what it had changed, or some algorithm of simviz failed later."""
+
+    def careless(problem: Problem) -> Plan:
+        plan = preferred(problem)
+        getattr(problem, field)[0] = [0] if field in ("ops", "lawful", "allowed") else 7
+        return plan
+
+    with pytest.raises(SimvizError, match=f"algorithm 'careless' changed the problem's '{field}'; let it change a cop"):
+        placed(careless)
+
+
 def test_what_is_handed_in_stands_and_a_note_says_that_one_device_is_faster() -> None:
     def worst(problem: Problem) -> Plan:
         dealt = [allowed[row % len(allowed)] for row, allowed in enumerate(problem.allowed)]
@@ -125,7 +138,7 @@ def test_a_device_that_a_group_may_not_use_is_refused_at_its_node() -> None:
 
 def test_the_example_of_the_documentation_runs(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(ROOT)
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "algorithms.md").read_text(), re.DOTALL)
+    code, *_ = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "algorithms.md").read_text(), re.DOTALL)
     known: dict[str, Any] = {}
     exec(code, known)
     assert known["assignment"].used == "balanced"
