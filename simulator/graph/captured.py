@@ -10,7 +10,7 @@ placeholder does not say what its handle holds; the ops that read and assign it 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from simulator.graph.attributes import shaped
@@ -44,6 +44,14 @@ def captured(graph: Graph) -> dict[int, list[int]]:
             if users:
                 found[row] = users
     return found
+
+
+def read_whole(graph: Graph, users: Iterable[int]) -> bool:
+    """Tell whether one of these ops reads all of a variable, so that a file with the shapes of tensors says its size.
+
+    A table of which rows are gathered alone is of unknown size in each file.
+    """
+    return any(graph.ops[row] == "ReadVariableOp" for row in users)
 
 
 def own_variables(graph: Graph, shapes: Mapping[str, Shape] = {}) -> Graph:

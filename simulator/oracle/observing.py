@@ -18,7 +18,7 @@ import numpy as np
 
 from simulator.errors import OracleError
 from simulator.graph.attributes import COLOCATION
-from simulator.graph.captured import captured
+from simulator.graph.captured import captured, read_whole
 from simulator.graph.dataflow import source_of
 from simulator.graph.dtypes import BOOL, INT32, INT64, NAMES, RESOURCE, VARIANT, base
 from simulator.graph.graph_def import all_nodes, graph_def
@@ -289,10 +289,12 @@ def _feeds(
         row = graph.tensor_row(name)
         shape, dtype = graph.tensor_shape[row], base(int(graph.tensor_dtype[row]))
         if dtype in (0, RESOURCE, VARIANT):
-            if int(graph.tensor_node[row]) in held:
+            users = held.get(int(graph.tensor_node[row]))
+            if users is not None:
+                file = ", or write the file from as_graph_def(add_shapes=True)" if read_whole(graph, users) else ""
                 raise OracleError(
                     f"{name} is a variable that the function captures, of unknown size, so it cannot be made up; "
-                    f"give the size, as in --feed {name}=SHAPE, or write the file from as_graph_def(add_shapes=True)"
+                    f"give the size, as in --feed {name}=SHAPE{file}"
                 )
             kind = NAMES[dtype].removeprefix("DT_").lower() if dtype else "tensor of unknown type"
             where = "; a SavedModel of the function holds it" if dtype == RESOURCE else ""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids
-from simulator.graph.captured import captured
+from simulator.graph.captured import captured, read_whole
 from simulator.graph.dtypes import REF, STRING
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import CONTROL_FLOW
@@ -161,8 +161,7 @@ def unsized_of(graph: Graph, step: Step) -> Unsized:
     fed = [row for row in roots if graph.ops[source[row]] in PLACEHOLDERS]  # sizes may hang on their values, too
     held = _held(graph, step)
     if held and not fed:
-        reads = [[one for one in users if graph.ops[one] == "ReadVariableOp"] for users in held.values()]
-        if sum(map(bool, reads)) > 1:
+        if sum(read_whole(graph, users) for users in held.values()) > 1:
             return Unsized(ops, _WITH_SHAPES)
         first, users = next(iter(held.items()))
         return Unsized(ops, _feed(f"{graph.names[first]}:0", _said(graph, users)))

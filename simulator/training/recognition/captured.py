@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from simulator.errors import GraphError
 from simulator.graph.attributes import COLOCATION, colocation, typed
-from simulator.graph.captured import captured, captures, own_variables
+from simulator.graph.captured import captured, captures, own_variables, read_whole
 from simulator.graph.dataflow import readers, values_in
 from simulator.graph.editor import edited
 from simulator.graph.graph import Graph, Shape
@@ -31,13 +31,15 @@ def with_variables(graph: Graph, shapes: Mapping[str, Shape] = {}) -> Graph:
     variable of unknown shape (`own_variables`).
     """
     made = _each_alone(own_variables(graph, shapes))
-    unknown = [graph.names[row] for row in captured(made)]
+    held = captured(made)
+    unknown = [made.names[row] for row in held]
     if unknown:
+        file = "Write it with the shapes, as concrete_function.graph.as_graph_def(add_shapes=True) has them, or give"
+        advice = file if any(read_whole(made, users) for users in held.values()) else "Give"
         raise GraphError(
             f"{graph.source} is the graph of a function that captures its variables, and does not say how large "
-            f"{len(unknown)} of these {len(captured(graph))} are: {some(unknown)}. Write it with the shapes, as "
-            "concrete_function.graph.as_graph_def(add_shapes=True) has them, or give what is missing as the shape of a "
-            "feed (--feed NAME=6,8).",
+            f"{len(unknown)} of these {len(captured(graph))} are: {some(unknown)}. {advice} what is "
+            "missing as the shape of a feed (--feed NAME=6,8).",
             node=unknown[0],
         )
     return _beside(made) if captures(made) or graph.ends else made

@@ -243,6 +243,18 @@ def multiplied(*, watched: bool) -> Graph:
     return made.built()
 
 
+@pytest.mark.parametrize("kind", ["ReadVariableOp", "ResourceGather"])
+def test_a_file_with_shapes_is_asked_for_where_it_says_the_size(kind: str) -> None:
+    """A table of which rows are gathered alone is of unknown size in a file with all shapes, too."""
+    made = Rows()
+    made.add("w", "Placeholder", dtype=type_attr(RESOURCE), shape=shape_attr())
+    rows = [made.add("rows", "Placeholder", dtype=type_attr(3))] if kind == "ResourceGather" else []
+    made.add("read", kind, ["w", *rows], dtype=type_attr())
+    with pytest.raises(GraphError, match=r"how large 1 of these 1 are: w\.") as refusal:
+        with_variables(made.built())
+    assert ("add_shapes=True" in str(refusal.value)) == (kind == "ReadVariableOp")
+
+
 def test_a_gradient_behind_an_update_of_its_step_is_refused_where_workers_wait() -> None:
     with pytest.raises(GraphError, match=r"'turned', which updates 'w', comes after another update.*async"):
         replicate(multiplied(watched=False), load_cluster("ps=1,worker=2"), regime=read_regime("sync"))
