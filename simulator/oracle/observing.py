@@ -19,7 +19,7 @@ import numpy as np
 from simulator.errors import OracleError
 from simulator.graph.attributes import COLOCATION
 from simulator.graph.captured import captured, read_whole
-from simulator.graph.dataflow import source_of
+from simulator.graph.dataflow import readers, source_of
 from simulator.graph.dtypes import BOOL, INT32, INT64, NAMES, RESOURCE, VARIANT, base
 from simulator.graph.graph_def import all_nodes, graph_def
 from simulator.graph.messages import Proto
@@ -297,7 +297,11 @@ def _feeds(
                     f"give the size, as in --feed {name}=SHAPE{file}"
                 )
             kind = NAMES[dtype].removeprefix("DT_").lower() if dtype else "tensor of unknown type"
-            where = "; a SavedModel of the function holds it" if dtype == RESOURCE else ""
+            iterates = any(
+                graph.ops[user].startswith("Iterator") for user in readers(graph, int(graph.tensor_node[row]))
+            )
+            holder = "graph that makes its dataset" if iterates else "SavedModel of the function"
+            where = f"; a {holder} holds it" if dtype == RESOURCE else ""
             raise OracleError(f"{name} brings a {kind}, which cannot be made up{where}")
         if shape is None or min(shape, default=0) < 0:
             raise OracleError(

@@ -446,6 +446,12 @@ _TRAINING: tuple[Row, ...] = (
      "SparseApplyAdagrad SparseApplyAdagradV2 SparseApplyAdagradDA SparseApplyFtrl SparseApplyFtrlV2 "
      "SparseApplyMomentum SparseApplyRMSProp SparseApplyCenteredRMSProp SparseApplyProximalGradientDescent "
      "SparseApplyProximalAdagrad"),
+    (s.applied, "",
+     "ResourceApplyGradientDescent ResourceApplyMomentum ResourceApplyKerasMomentum ResourceApplyAdam "
+     "ResourceApplyAdamWithAmsgrad ResourceApplyAdaMax ResourceApplyAdadelta ResourceApplyAdagrad "
+     "ResourceApplyAdagradV2 ResourceApplyAdagradDA ResourceApplyFtrl ResourceApplyFtrlV2 ResourceApplyRMSProp "
+     "ResourceApplyCenteredRMSProp ResourceApplyProximalGradientDescent ResourceApplyProximalAdagrad "
+     "ResourceApplyAddSign ResourceApplyPowerSign"),
 )
 
 _FLOW_OF_DATA: tuple[Row, ...] = (

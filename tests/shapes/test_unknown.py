@@ -47,6 +47,20 @@ def a_training(gradient: str = "OpOfMyOwn") -> Graph:
     return made.built(producer=1882)
 
 
+def test_what_an_optimizer_takes_has_the_size_that_it_asks_for() -> None:
+    """A learning rate that is read from a captured variable had no shape, though TensorFlow knows it."""
+    made = Rows()
+    made.add("v", "VarHandleOp", dtype=type_attr(), shape=shape_attr(4, 8))
+    for name in ("m", "rate"):
+        made.add(name, "Placeholder", dtype=type_attr(20), shape=shape_attr())
+    made.add("read", "ReadVariableOp", ["rate"], dtype=type_attr())
+    made.add("gradient", "OpOfMyOwn", T=type_attr())
+    made.add("train", "ResourceApplyMomentum", ["v", "m", "read", "gradient", "read"], T=type_attr())
+    graph = with_shapes(made.built(producer=1882))
+    known = {name: graph.tensor_shape[graph.tensor_ptr[graph.row(name)]] for name in ("read", "gradient")}
+    assert known == {"read": (), "gradient": (4, 8)}
+
+
 def test_the_feed_for_which_most_wait_is_named() -> None:
     graph = with_shapes(images())
     found = unsized_of(graph, choose_step(graph, fetches=("end", "other")))
@@ -179,7 +193,7 @@ def test_the_json_says_it_too() -> None:
 
 
 CLUSTER = "ps=1,worker=2"
-ONE = "1 tensor of unknown size. It counts nothing; it becomes known by --feed gradient:0=SHAPE"
+ONE = "1 tensor of unknown size. It counts nothing; it becomes known by --feed gradient:0=64"
 
 
 def test_rates_of_a_training_are_upper_bounds() -> None:

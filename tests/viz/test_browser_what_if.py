@@ -77,7 +77,7 @@ def test_bounds_are_marked_where_sizes_are_unknown(browser: WebDriver, tmp_path:
     """The step had its mark, the rates of a training and what moves had none."""
     figures = "[...document.querySelectorAll('#figures dd')].map((one) => one.textContent)"
     title = "document.querySelector('#figures > div').title"
-    cure = "It counts nothing; it becomes known by --feed gradient:0=SHAPE"
+    cure = "It counts nothing; it becomes known by --feed gradient:0=64"
     page = opened(browser, tmp_path, library_run(a_training(), cluster="ps=1,worker=2", what_if=True))
     makespan, _, moved, memory = page(figures)
     assert [one[:2] for one in (makespan, moved, memory)] == ["≥ "] * 3

@@ -1,11 +1,13 @@
 """Shapes of what is kept: variables, queues, stacks, arrays and lists of tensors, iterators, accumulators.
 
 What is put into them anywhere has a part in the shape of what comes out. Rules: tensorflow/core/ops/state_ops.cc,
-resource_variable_ops.cc, data_flow_ops.cc, list_ops.cc, dataset_ops.cc.
+resource_variable_ops.cc, training_ops.cc, data_flow_ops.cc, list_ops.cc, dataset_ops.cc.
 """
 
 from __future__ import annotations
 
+from simulator.graph import registry
+from simulator.graph.dtypes import RESOURCE
 from simulator.shapes.dims import SYMBOLS, Dims, as_dim
 from simulator.shapes.site import Handle, Outputs, Rule, ShapeError, Site, either, either_handle, either_value
 
@@ -60,6 +62,17 @@ def assigned(site: Site) -> Outputs:
     if handle is not None and handle.shapes:
         site.learn(1, handle.shapes[0])
     site.put(handle, site.shape(1))
+    return ()
+
+
+def applied(site: Site) -> Outputs:
+    """ResourceApplyAdam and its kind: no output; the gradient is as large as the variable, rates are single numbers."""
+    handle, facts = site.handle(0, "variable"), registry.facts(site.op)
+    for slot, argument in enumerate(facts.inputs if facts is not None else ()):
+        if argument.name in ("grad", "delta"):
+            site.learn(slot, handle.shapes[0] if handle is not None and handle.shapes else None)
+        elif argument.dtype != RESOURCE:
+            site.learn(slot, ())
     return ()
 
 
