@@ -58,7 +58,7 @@ function table(headings, widths, rows) {
   const made = element("table");
   const numeric = headings.map((heading) => heading.endsWith("#"));
   const columnsOf = headings.map((heading) => heading.replace("#", "").split("|"));
-  const head = element("tr", "", ...columnsOf.map(([heading], at) => element("th", numeric[at] ? "n" : "", heading)));
+  const head = element("tr", "", ...columnsOf.map(([heading], at) => element("th", numeric[at] ? "n" : "", ...lined(heading))));
   const body = element("tbody");
   const lines = [];
   for (const [cells, action, titles] of rows) {
@@ -165,8 +165,8 @@ function links(rows, limit = 12) {
   return list;
 }
 
-// A text that may break behind each slash; of what is longer than a line, see `overflow-wrap`.
-const lined = (said) => said.split(/(?<=\/)/).flatMap((part) => [part, element("wbr")]);
+// A text that may break behind each slash and comma; of what is longer than a line, see `overflow-wrap`.
+const lined = (said) => said.split(/(?<=[/,])/).flatMap((part) => [part, element("wbr")]);
 
 // A name within a run of text of any direction stays one run of its own.
 function isolated(said) {

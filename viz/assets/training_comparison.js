@@ -50,7 +50,7 @@ function partsOfStep({ names, parts }, unsized) {
   const bars = whole.map((total, at) => {
     const bar = stack(parts.map((part, rank) => [shades[rank], part[1 + at]]));
     bar.style.width = `${(100 * total) / Math.max(...whole, 1)}%`;
-    return element("div", "both", element("span", "", names[at]), element("div", "", bar), element("span", "n", unsized[at].least + showNanos(total)));
+    return element("div", "both", element("span", "", ...lined(names[at])), element("div", "", bar), element("span", "n", unsized[at].least + showNanos(total)));
   });
   const rows = [...parts, ["in all", ...whole]].map(([what, was, is], rank) => {
     const said = rank < parts.length ? shortly(what, chip(shades[rank])) : element("b", "", what);
