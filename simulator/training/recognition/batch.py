@@ -24,7 +24,15 @@ from simulator.training.recognition.variables import variable_shape
 SUMS = frozenset(("AddN", "Add", "AddV2", "AccumulateNV2", "ConcatV2", "Pack"))  # or lie side by side to be summed
 _HANDING = frozenset(("Identity", "Cast", "OneHot", "Reshape", "StopGradient"))  # each row comes of one row
 _HANDLES = frozenset(("VarHandleOp",))
-_HELD = ("Random", "StatelessRandom", "Const", "Variable", "ReadVariableOp", "Split")  # where labels come from
+_HELD = (
+    "Random",
+    "StatelessRandom",
+    "Const",
+    "Variable",
+    "ReadVariableOp",
+    "Split",
+    "Unstage",
+)  # where labels come from
 _ALL_REDUCES = ("NcclAllReduce", "CollectiveReduce")  # each sums gradients with others of its kind, without an edge
 _PASSES = 64  # over the graph, for values that go round in loops
 
@@ -103,8 +111,8 @@ def _handed(graph: Graph, step: Step) -> dict[int, int]:
 def _labels(graph: Graph, step: Step) -> dict[int, int]:
     """First dimensions of the tensors that hold the labels of losses, where a row of the loss is a row of theirs.
 
-    Benchmarks make images and labels once, of a size that the file fixes. Labels that are laid out anew on the way, as
-    those of sequences are, do not show how many examples there are.
+    Benchmarks make images and labels once, of a size that the file fixes, or take them out of a staging area. Labels
+    that are laid out anew on the way, as those of sequences are, do not show how many examples there are.
     """
     found = {}
     for row in np.flatnonzero(step.runs).tolist():

@@ -179,9 +179,15 @@ def test_towers_whose_gradients_an_all_reduce_sums_are_counted(count: int) -> No
     assert anatomy(rows.built()).batch == 32 * count
 
 
+@pytest.mark.parametrize("staged", [False, True])
 @pytest.mark.parametrize(("count", "shape", "batch"), [(1, (512,), 512), (4, (512,), 2048), (1, (64, 8), 0)])
-def test_labels_that_the_graph_holds_tell_the_batch(count: int, shape: tuple[int, ...], batch: int) -> None:
-    """A file without any input has its examples in variables or makes them; labels of sequences do not tell."""
+def test_labels_that_the_graph_holds_tell_the_batch(
+    count: int, shape: tuple[int, ...], batch: int, staged: bool
+) -> None:
+    """A file without any input has its examples in variables or staging areas, or makes them.
+
+    Labels of sequences do not tell.
+    """
     rows = Rows()
     variable(rows, "w", 4, 2)
     rows.add("rate", "Const", **typed("Const", ()))
@@ -189,8 +195,15 @@ def test_labels_that_the_graph_holds_tell_the_batch(count: int, shape: tuple[int
     for at in range(count):
         of = f"t{at}/"
         rows.add(f"{of}x", "RandomUniform", ["rate"], dtype=type_attr(), _output_shapes=shapes_attr((wide, 4)))
-        rows.add(f"{of}y", "RandomUniformInt", ["rate"] * 3, T=type_attr(), _output_shapes=shapes_attr(shape))
-        rows.add(f"{of}flat", "Reshape", [f"{of}y", "rate"], T=type_attr(), _output_shapes=shapes_attr((wide,)))
+        if staged:
+            held = f"{of}staged:1"
+            types = AttrValue(list=AttrValue.ListValue(type=[1, 3]))
+            rows.add(f"{of}staged", "Unstage", [], dtypes=types, _output_shapes=shapes_attr((wide, 4), shape))
+        else:
+            held = rows.add(
+                f"{of}y", "RandomUniformInt", ["rate"] * 3, T=type_attr(), _output_shapes=shapes_attr(shape)
+            )
+        rows.add(f"{of}flat", "Reshape", [held, "rate"], T=type_attr(), _output_shapes=shapes_attr((wide,)))
         rows.add(f"{of}out", "MatMul", [f"{of}x", "w/read"], T=type_attr(), _output_shapes=shapes_attr((wide, 2)))
         rows.add(f"{of}loss", "SparseSoftmaxCrossEntropyWithLogits", [f"{of}out", f"{of}flat"], T=type_attr(),
                  _output_shapes=shapes_attr((wide,), (wide, 2)))  # fmt: skip
