@@ -4,6 +4,8 @@
     GPU:1 ── gradients ┤ hub ├ GPU:1       on the CPU beside, the wires of each GPU take what is its own
     GPU:2 ── gradients ┘     └ GPU:2
 
+Over NVLink one GPU gets more than all can send to their CPU, and nothing is a hub.
+
 A walk seldom finds that, as a hub alone on the CPU brings nothing while all else is where the hub was. Two values do
 not belong together because they pass through one hub. So hubs join no layers.
 """
@@ -12,7 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement.search.decisions import Decisions, fastest_on, working
+from placement.problem import Problem
+from placement.search.decisions import Decisions, Vector, fastest_on, working
 from simulator.columns import Flags, alike
 
 _MANY = 4  # others that it gets values from at least, and hands them to, were it as much with each
@@ -27,8 +30,9 @@ def hubs_of(decisions: Decisions) -> Flags:
     Where CPUs do the work there are none, nor in large steps.
     """
     problem, tables, count = decisions.problem, decisions.problem.tables, len(decisions.free)
-    busy, tensor, wire_ns = working(problem), tables.edge_tensor, decisions.wire_ns
-    if not 0 < count <= _GROUPS or any(problem.cpu[device] for device in busy):
+    busy, tensor, wire_ns = np.array(working(problem)), tables.edge_tensor, decisions.wire_ns
+    home = np.array(problem.home)[busy]
+    if not 0 < count <= _GROUPS or np.array(problem.cpu)[busy].any() or not _pays(problem, busy, home):
         return np.zeros(count, bool)
     row = decisions.row[decisions.group]
     maker, reader = row[tables.tensor_op[tensor]], row[tables.consumer]
@@ -47,7 +51,21 @@ def hubs_of(decisions: Decisions) -> Flags:
         most_ns = np.zeros(count)  # of what is exchanged with one other
         np.maximum.at(most_ns, group[once[first]], np.bincount(pair, wire_ns[tensor[once]], len(first)))
         through_ns = np.minimum(through_ns, np.where(whole_ns >= _MANY * most_ns, whole_ns, 0))
-    home = np.array(problem.home)[busy]
     light = through_ns > _LIGHT * fastest_on(decisions, home)
     found: Flags = may & light & (through_ns > least_ns) & decisions.allowed[:, home].all(axis=1)
     return found
+
+
+def _pays(problem: Problem, busy: Vector, home: Vector) -> bool:
+    """Tell whether all devices of a CPU together send it more bytes a second than one of them gets from another.
+
+    Over PCIe they do. Over NVLink one of them gets more than a few switches lead to the CPU.
+    """
+    routes, here = problem.tables.routes, busy[home == home[0]]
+    to_cpu, between = routes.of[here, home[0]], routes.of[busy[:, None], here[None]]
+    between = between[between >= 0]
+    if (to_cpu < 0).any() or not len(between):
+        return False
+    at_once = len(here) / max(int(np.bincount(routes.links.at(to_cpu).item, minlength=1).max()), 1)
+    slow, fast = routes.bytes_per_s[routes.pace[to_cpu]].min(), routes.bytes_per_s[routes.pace[between]]
+    return bool(fast.min() > 0 and at_once * slow > fast.max())  # 0: bytes cost no time there

@@ -23,7 +23,7 @@ from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
 EXPERTS, GRADIENT = 4, 25_000_000
 
 
-def experts(*, joined: bool = True) -> Problem:
+def experts(*, joined: bool = True, on: str = "4gpu") -> Problem:
     """Four chains of a product and an update, whose gradients pass through one identity; else each has its own.
 
     On a GPU each op takes 1 ms, and some 1 ms each gradient on the wire. On the CPU an identity takes nothing, too.
@@ -33,10 +33,10 @@ def experts(*, joined: bool = True) -> Problem:
         hub = "identity" if joined else f"identity{at}"
         edges |= {(f"product{at}", hub): GRADIENT, (hub, f"update{at}"): GRADIENT}
         edges |= {(f"weight{at}", f"product{at}"): 4 * GRADIENT, (f"weight{at}", f"update{at}"): 4 * GRADIENT}
-    names, on = list(dict.fromkeys(name for edge in edges for name in edge)), load_cluster(f"{EXPERTS}gpu")
+    names, machine = list(dict.fromkeys(name for edge in edges for name in edge)), load_cluster(on)
     light = ("identity", "weight")
     times = [[0, 0] if name.startswith(light) else [10**8, 10**6] for name in names]
-    return problem_of(tasks(edges, names), on, costs_of(on, times))
+    return problem_of(tasks(edges, names), machine, costs_of(machine, times))
 
 
 def made(problem: Problem) -> Decisions:
@@ -49,6 +49,14 @@ def test_an_identity_of_all_gradients_is_a_hub_and_one_of_each_is_none() -> None
         "identity"
     ]
     assert not hubs_of(made(experts(joined=False))).any()
+
+
+@pytest.mark.parametrize(
+    ("on", "found"), [("2gpu", 1), ("8gpu", 1), ("worker=4x1gpu", 1), ("dgx-a100", 0), ("1gpu", 0)]
+)
+def test_wires_of_a_device_that_are_faster_than_those_of_all_to_cpus_make_no_hubs(on: str, found: int) -> None:
+    """NVLink brings a GPU 300 GB/s; eight GPUs of a DGX send their CPUs 100 GB/s, by four switches."""
+    assert hubs_of(made(experts(on=on))).sum() == found
 
 
 def names_of(decisions: Decisions) -> list[str]:
