@@ -4,10 +4,10 @@
     GPU:1 ── gradients ┤ hub ├ GPU:1       on the CPU beside, the wires of each GPU take what is its own
     GPU:2 ── gradients ┘     └ GPU:2
 
-Over NVLink one GPU gets more than all can send to their CPU, and nothing is a hub.
-
 A walk seldom finds that, as a hub alone on the CPU brings nothing while all else is where the hub was. Two values do
 not belong together because they pass through one hub. So hubs join no layers.
+
+Over NVLink one GPU gets more bytes a second than all of them send to their CPU. There nothing is a hub.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from placement.problem import Problem
 from placement.search.decisions import Decisions, Vector, fastest_on, working
 from simulator.columns import Flags, alike
 
-_MANY = 4  # others that it gets values from at least, and hands them to, were it as much with each
-_LIGHT = 10  # what passes through takes so many times as long on the wire as the work on a CPU
-_SHARE = 0.25  # of a device's share of all work, that what passes through takes at least
+_MANY = 4  # what comes in, or leaves, is at least so many times what is exchanged with any one other group
+_LIGHT = 10  # it takes more than so many times as long on the wire as the group's work on a CPU
+_SHARE = 0.25  # and longer than this part of a device's share of all work
 _GROUPS = 100_000  # in larger steps few starts are judged
 
 
