@@ -32,7 +32,7 @@ from simulator.training.recognition.parts import Parts, is_write, parts_of
 from simulator.wording import counted
 
 _DIVISIONS = frozenset(("RealDiv", "Div", "DivNoNan"))
-_PASSES = frozenset(("Cast", "Identity", "Reshape", "ExpandDims"))
+_PASSES = frozenset(("Cast", "Identity", "Reshape", "ExpandDims", "Prod"))  # of one number
 _SIZES = frozenset(("Shape", "ShapeN", "Size", "Rank", "OnesLike", "ZerosLike"))  # they read no element
 _STORES = ("TensorArray", "Stack", "Barrier")
 

@@ -32,8 +32,13 @@ def constant(value: float, dtype: int = 1) -> AttrValue:
     return made
 
 
-def chain(layers: int, batch: int, *, fixed: bool = True, width: int = WIDTH, slots: bool = False) -> Graph:
-    """Products one after the other, a mean of squares, and the gradient as TensorFlow writes it; `slots`: momenta."""
+def chain(
+    layers: int, batch: int, *, fixed: bool = True, width: int = WIDTH, slots: bool = False, keras: bool = False
+) -> Graph:
+    """Products one after the other, a mean of squares, and the gradient as TensorFlow writes it; `slots`: momenta.
+
+    `keras`: its loss is a sum, which the product of the dimensions of a batch divides (`reduce_weighted_values`).
+    """
     made, one = Rows(), type_attr()
     wide = shapes_attr((batch, width))
     declared = shape_attr(batch if fixed else -1, width)
@@ -48,9 +53,12 @@ def chain(layers: int, batch: int, *, fixed: bool = True, width: int = WIDTH, sl
     made.add("off", "Sub", [before, "y"], T=one, _output_shapes=wide)
     made.add("squares", "Square", ["off"], T=one, _output_shapes=wide)
     made.add("axes", "Const", dtype=type_attr(3), value=axes(0, 1), _output_shapes=shapes_attr((2,)))
-    made.add("loss", "Mean", ["squares", "axes"], T=one, Tidx=type_attr(3), _output_shapes=shapes_attr(()))
-    made.add("examples", "Const", dtype=one, value=constant(batch * width), _output_shapes=shapes_attr(()))
-    back = made.add("share", "RealDiv", ["off", "examples"], T=one, _output_shapes=wide)
+    if keras:
+        back = _divided(made, batch, wide)
+    else:
+        made.add("loss", "Mean", ["squares", "axes"], T=one, Tidx=type_attr(3), _output_shapes=shapes_attr(()))
+        made.add("examples", "Const", dtype=one, value=constant(batch * width), _output_shapes=shapes_attr(()))
+        back = made.add("share", "RealDiv", ["off", "examples"], T=one, _output_shapes=wide)
     updates = []
     for at in reversed(range(layers)):
         read = f"layer{at - 1}" if at else "x"
@@ -66,6 +74,19 @@ def chain(layers: int, batch: int, *, fixed: bool = True, width: int = WIDTH, sl
         updates.append(made.add(f"update{at}", op, inputs, T=one, _class=colocation(f"w{at}")))
     made.add("train", "NoOp", [f"^{name}" for name in updates])
     return with_shapes(made.built(), batch=batch)
+
+
+def _divided(made: Rows, batch: int, wide: AttrValue) -> str:
+    """A sum divided by the product of one dimension, and its gradient."""
+    one, number = type_attr(), shapes_attr(())
+    made.add("sum", "Sum", ["squares", "axes"], T=one, Tidx=type_attr(3), _output_shapes=number)
+    made.add("examples", "Const", dtype=type_attr(3), value=axes(batch), _output_shapes=shapes_attr((1,)))
+    made.add("first", "Const", dtype=type_attr(3), value=axes(0), _output_shapes=shapes_attr((1,)))
+    made.add("product", "Prod", ["examples", "first"], T=type_attr(3), Tidx=type_attr(3), _output_shapes=number)
+    made.add("cast", "Cast", ["product"], SrcT=type_attr(3), DstT=one, _output_shapes=number)
+    made.add("loss", "DivNoNan", ["sum", "cast"], T=one, _output_shapes=number)
+    made.add("part", "DivNoNan", ["rate", "cast"], T=one, _output_shapes=number)
+    return made.add("share", "Mul", ["off", "part"], T=one, _output_shapes=wide)
 
 
 def axes(*values: int) -> AttrValue:

@@ -138,6 +138,13 @@ def test_each_microbatch_divides_by_its_own_number_of_examples(batch: int, fixed
     assert made.tensor_shape[made.tensor_ptr[made.row("x")]] == (batch, WIDTH)
 
 
+def test_a_sum_may_be_divided_by_the_product_of_the_dimensions_of_a_batch() -> None:
+    """So Keras writes its mean where the batch is fixed."""
+    made = pipeline(chain(3, 12, keras=True), load_cluster("3gpu"), microbatches=4).graph
+    assert elements(made.attrs[made.row("examples")]) == [3]
+    assert made.tensor_shape[made.tensor_ptr[made.row("microbatch_3/layer1")]] == (3, WIDTH)
+
+
 def fed(batch: int) -> dict[str, tuple[int, ...]]:
     return {"x": (batch, WIDTH), "y": (batch, WIDTH)}
 
