@@ -155,3 +155,7 @@ class Layouts(NamedTuple):
 
     laid: dict[tuple[str, bool], Laid]
     idle: dict[tuple[str, bool], list[Workspace]]  # of threads that do not run now
+
+    def __reduce__(self) -> tuple[type[Layouts], tuple[dict[object, object], dict[object, object]]]:
+        """Empty once it is copied or in another process: addresses hold in one process, and a run makes all anew."""
+        return Layouts, ({}, {})

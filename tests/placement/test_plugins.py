@@ -1,5 +1,6 @@
 """Algorithms of others: functions and entry points, what is made of their plans, and what is refused."""
 
+import pickle
 import re
 import subprocess
 import sys
@@ -44,6 +45,24 @@ def test_an_algorithm_of_simviz_handed_in_as_a_function_gives_the_same(name: str
     own, handed = placed(name, fallback=False), placed(ALGORITHMS[name], fallback=False)
     assert own.device.tolist() == handed.device.tolist()
     assert own.why.tolist() == handed.why.tolist()
+
+
+def test_a_problem_that_was_judged_can_go_to_another_process() -> None:
+    """The memory of the compiled event loop stayed in it, whose addresses can't be pickled."""
+    kept: list[Problem] = []
+
+    def kept_aside(problem: Problem) -> Plan:
+        kept.append(problem)
+        return preferred(problem)
+
+    placed(kept_aside)
+    (problem,) = kept
+    said = verdict(problem, preferred(problem))
+    assert problem.tables.layouts.idle
+    sent = pickle.loads(pickle.dumps(problem))
+    assert not sent.tables.layouts.idle
+    assert verdict(sent, preferred(sent)) == said
+    assert ALGORITHMS["heft"](sent).device == ALGORITHMS["heft"](problem).device
 
 
 @pytest.mark.parametrize("field", ["group", "ops", "lawful", "allowed", "resident", "capacity"])
