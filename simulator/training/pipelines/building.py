@@ -20,7 +20,7 @@ from simulator.training.pipelines.microbatches import Division, brings_examples
 from simulator.training.pipelines.orders import Order, Turn, held, turns
 from simulator.training.pipelines.stages import Depths
 from simulator.training.programs.edits import TensorOps, copied, dtype_of, output_on, redirect, unused_prefix
-from simulator.training.programs.towers import Replica, gathered, of_each
+from simulator.training.programs.towers import Replica, gathered, gathered_shape, of_each
 from simulator.training.recognition.anatomy import Gradient
 from simulator.training.recognition.parts import held_by, is_shared
 from simulator.training.recognition.variables import variable_of, variable_shape
@@ -192,7 +192,7 @@ class Builder:
             numbers = gathered(editor, f"{name}/indices", gradient.indices[0], replicas, self.where[at])
             for reading in gradient.indices:
                 redirect(editor, reading, numbers)
-            shape = None
+            shape = gathered_shape(graph, edge, replicas)
         else:
             shape = variable_shape(graph, gradient.variable)
             back = [turn.microbatch for turn in taken[at] if not turn.forward]

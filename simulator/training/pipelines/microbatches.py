@@ -18,7 +18,7 @@ import numpy as np
 from simulator.errors import GraphError
 from simulator.graph.attributes import shaped
 from simulator.graph.const_values import elements, packed
-from simulator.graph.dataflow import readers, values_in
+from simulator.graph.dataflow import depending_on, readers, values_in
 from simulator.graph.editor import Endpoint
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.op_classes import CONTROL_FLOW
@@ -28,7 +28,7 @@ from simulator.shapes.filling import with_shapes
 from simulator.shapes.ragged import row_splits
 from simulator.training.recognition.anatomy import Anatomy, anatomy
 from simulator.training.recognition.clipping import as_computed
-from simulator.training.recognition.parts import Parts, is_write, parts_of
+from simulator.training.recognition.parts import Parts, is_shared, is_write, parts_of
 from simulator.wording import counted
 
 _DIVISIONS = frozenset(("RealDiv", "Div", "DivNoNan"))
@@ -73,7 +73,7 @@ def divide(whole: Graph, count: int, *, batch: int | None = None, fetch: Sequenc
     found = as_computed(small, anatomy(small, fetches=fetch))
     parts = parts_of(small, found)
     tower = _tower(small, found, parts)
-    late = fan_out(small, tower)
+    late = _late(small, found, tower)
     mixed = _mixed(whole, small, late)
     cut, reading = _cut(whole, small, late, count)
     copied = _depending(whole, small, tower, [int(small.edge_dst[edge]) for edge in reading])
@@ -138,6 +138,21 @@ def _tower(graph: Graph, found: Anatomy, parts: Parts) -> tuple[int, ...]:
     ends = [int(graph.edge_src[edge]) for one in found.gradients for edge in (*one.values, *one.indices)]
     needed = closure((row for row in ends if row in own), lambda row: (at for at in graph.sources(row) if at in own))
     return tuple(sorted(needed))
+
+
+def _late(graph: Graph, found: Anatomy, tower: Sequence[int]) -> tuple[int, ...]:
+    """The rows that work on a microbatch: the tower, what depends on it, and what these alone read.
+
+    The update takes the gradients of all microbatches, so that what is computed of them is of the whole batch.
+    """
+    entered = [int(graph.edge_dst[edge]) for one in found.gradients for edge in (*one.values, *one.indices)]
+    whole = depending_on(graph, entered)
+    late = {row for row in fan_out(graph, tower) if not whole[row]}
+    for row in reversed(graph.topological.tolist()):
+        reading = readers(graph, row)
+        if reading and late.issuperset(reading) and not (brings_examples(graph, row) or is_shared(graph, row)):
+            late.add(row)
+    return tuple(sorted(late))
 
 
 def brings_examples(graph: Graph, row: int) -> bool:

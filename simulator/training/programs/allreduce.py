@@ -34,7 +34,7 @@ from simulator.graph.dtypes import SIZE
 from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import VARIABLES
-from simulator.training.programs.edits import TensorOps, copied, dtype_of, redirect, unused_prefix
+from simulator.training.programs.edits import TensorOps, copied, dtype_of, redirect, reshaped, unused_prefix
 from simulator.training.programs.setter import Setter
 from simulator.training.programs.towers import Replica, gathered, gathered_shape, of_each, split_batch, without_gpus
 from simulator.training.recognition.anatomy import Anatomy, Gradient
@@ -68,17 +68,15 @@ def mirrored(
     for prefix, there, piece in zip(prefixes[1:], devices[1:], pieces[1:], strict=True):
         replicas.append(Replica(copied(editor, own, prefix, dict(enumerate(there)), piece), piece))
     _wait_for_all(editor, writes, replicas[1:])
-    if len(where) > 1:
-        for gradient in found.gradients:
-            if gradient.indices:
-                _gather(editor, gradient, replicas, where)
-        dense = [gradient for gradient in found.gradients if not gradient.indices]
-        given = [_given(graph, gradient, replicas, where) for gradient in dense]
-        for number, bucket in enumerate(buckets(given, fuse)):
-            together = [given[place] for place in bucket]
-            results = reduce_together(editor, f"allreduce/fused_{number}", together, COLLECTIVES[collective])
-            for place, means in zip(bucket, results, strict=True):
-                _read(editor, dense[place], replicas, means)
+    trained = found.gradients if len(where) > 1 else ()
+    joined = [row for one in trained if one.indices for row in _gather(editor, one, replicas, where)]
+    dense = [one for one in trained if not one.indices]
+    given = [_given(graph, gradient, replicas, where) for gradient in dense]
+    for number, bucket in enumerate(buckets(given, fuse)):
+        together = [given[place] for place in bucket]
+        results = reduce_together(editor, f"allreduce/fused_{number}", together, COLLECTIVES[collective])
+        for place, means in zip(bucket, results, strict=True):
+            _read(editor, dense[place], replicas, means)
     names = {graph.names[row] for row in rows}
     fetches = [
         prefix + name
@@ -86,7 +84,7 @@ def mirrored(
         for name in found.step.fetches
         if not prefix or name.rpartition(":")[0] in names or name in names
     ]
-    return editor.built(), tuple(fetches)
+    return reshaped(editor.built(), joined), tuple(fetches)
 
 
 def _laid_out(
@@ -134,18 +132,20 @@ def _read(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], means
             redirect(editor, edge, mean, one.rows)
 
 
-def _gather(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], where: Sequence[str]) -> None:
-    """Let every replica's update read the rows of all replicas, divided by their number."""
+def _gather(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], where: Sequence[str]) -> list[int]:
+    """Let every replica's update read the rows of all replicas, divided by their number; return what has these rows."""
     graph = editor.given
     dtype, name = dtype_of(graph, gradient.values[0]), f"allreduce/{graph.names[gradient.variable]}"
-    means, shape = [], gathered_shape(graph, gradient.values[0], replicas)
+    means, joined, shape = [], list[int](), gathered_shape(graph, gradient.values[0], replicas)
     for place, (one, device) in enumerate(zip(replicas, where, strict=True)):
         rows = gathered(editor, f"{name}/rows_{place}", gradient.values[0], replicas, device)
         means.append(TensorOps(editor, device, dtype).share(f"{name}/mean_{place}", rows, len(replicas), shape))
         numbers = gathered(editor, f"{name}/indices_{place}", gradient.indices[0], replicas, device)
         for edge in gradient.indices:
             redirect(editor, edge, numbers, one.rows)
+        joined += [rows, numbers]
     _read(editor, gradient, replicas, means)
+    return joined
 
 
 def _shape(graph: Graph, variable: int) -> Shape:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,14 +18,17 @@ from simulator.graph.attributes import (
     type_value,
     typed,
 )
+from simulator.graph.dataflow import depending_on
 from simulator.graph.dtypes import INT32, NAMES, base
 from simulator.graph.editor import Editor, Endpoint, Output, edited
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, Proto
 from simulator.graph.op_classes import ENTERS, VARIABLES
 from simulator.graph.step import choose_step
-from simulator.graph.tensors import shape_message
+from simulator.graph.tensors import shape_message, tensor_sizes
 from simulator.graph.traversal import PLACEHOLDERS
+from simulator.shapes.dims import numbers
+from simulator.shapes.propagation import infer
 
 # DataType -> numpy's name of it; bfloat16 is the upper half of a float32
 _NUMBERS = {1: "<f4", 2: "<f8", 3: "<i4", 8: "<c8", 9: "<i8", 18: "<c16", 19: "<f2"}
@@ -109,6 +112,20 @@ def output_on(graph: Graph, edge: int) -> Endpoint:
 def times(shape: Shape | None, count: int) -> Shape | None:
     """The shape with its first dimension so many times as large; an open one stays open."""
     return shape if not shape or shape[0] < 0 else (shape[0] * count, *shape[1:])
+
+
+def reshaped(graph: Graph, rows: Collection[int]) -> Graph:
+    """The graph in which the shapes of all that depends on these nodes follow anew, such as that of more rows."""
+    if not rows:
+        return graph
+    behind = (depending_on(graph, rows)[graph.tensor_node] & ~np.isin(graph.tensor_node, [*rows])).tolist()
+    believed = [None if anew else shape for anew, shape in zip(behind, graph.tensor_shape, strict=True)]
+    found = infer(graph, {}, believed).shapes
+    shapes = [
+        numbers(new) if anew else shape for anew, new, shape in zip(behind, found, graph.tensor_shape, strict=True)
+    ]
+    sizes, _ = tensor_sizes(graph.tensor_dtype.tolist(), shapes)
+    return replace(graph, tensor_shape=tuple(shapes), tensor_bytes=sizes)
 
 
 def dtype_of(graph: Graph, edge: int) -> int:

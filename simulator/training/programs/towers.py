@@ -29,6 +29,7 @@ from simulator.training.programs.edits import (
     dtype_of,
     output_on,
     redirect,
+    reshaped,
     shape_on,
     times,
     unused_prefix,
@@ -78,9 +79,11 @@ def towers(
     for place, there in enumerate(devices[1:], 1):
         prefix, piece = unused_prefix(graph, f"tower_{place}"), pieces[place]
         replicas.append(Replica(copied(editor, parts.tower, prefix, there, piece, parts.written), piece))
+    joined = list[int]()
     for gradient in found.gradients if len(where) > 1 else ():
-        _average(editor, gradient, replicas, average or devices[0][int(graph.edge_dst[gradient.values[0]])])
-    return editor.built()
+        device = average or devices[0][int(graph.edge_dst[gradient.values[0]])]
+        joined += _average(editor, gradient, replicas, device)
+    return reshaped(editor.built(), joined)
 
 
 def apart(
@@ -161,13 +164,13 @@ def _times(attrs: Attrs, count: int) -> Attrs:
     return made
 
 
-def _average(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], device: str) -> None:
-    """Let an update take the mean of all towers' gradients."""
+def _average(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], device: str) -> list[int]:
+    """Let an update take the mean of all towers' gradients; return what has the rows of all of them."""
     graph, edge = editor.given, gradient.values[0]
     values, ops = of_each(graph, edge, replicas), TensorOps(editor, device, dtype_of(graph, edge))
     if len(set(values)) == 1 and not gradient.indices:  # it is the same for all, as it is not copied
-        return
-    name = f"average/{graph.names[gradient.variable]}"
+        return []
+    joined, name = list[int](), f"average/{graph.names[gradient.variable]}"
     shape = gathered_shape(graph, edge, replicas) if gradient.indices else variable_shape(graph, gradient.variable)
     if not gradient.indices:
         total = ops.sum(f"{name}/sum", values, shape)
@@ -176,9 +179,11 @@ def _average(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], de
         numbers = gathered(editor, f"{name}/indices", gradient.indices[0], replicas, device)
         for reading in gradient.indices:
             redirect(editor, reading, numbers)
+        joined += [total, numbers]
     mean = ops.share(name, total, len(replicas), shape)
     for reading in gradient.values:
         redirect(editor, reading, mean)
+    return joined
 
 
 def gathered(editor: Editor, name: str, edge: int, replicas: Sequence[Replica], device: str) -> int:

@@ -18,8 +18,9 @@ from simulator.shapes.filling import with_shapes
 from simulator.training.pipelines.orders import Order, held, turns
 from simulator.training.pipelines.pipelined import pipeline
 from tests.strategies import Rows, shape_attr, type_attr, typed
-from tests.training.pipelines.chain import UNIT_NS, WIDTH, at_hand, chain, in_units, played
+from tests.training.pipelines.chain import UNIT_NS, WIDTH, at_hand, axes, chain, embedding, in_units, played
 from tests.training.programs.test_between import momentum
+from tests.training.programs.test_towers import rows_of
 
 ORDERS: tuple[Order, ...] = get_args(Order)
 orders = st.sampled_from(ORDERS)
@@ -143,6 +144,24 @@ def test_a_sum_may_be_divided_by_the_product_of_the_dimensions_of_a_batch() -> N
     made = pipeline(chain(3, 12, keras=True), load_cluster("3gpu"), microbatches=4).graph
     assert elements(made.attrs[made.row("examples")]) == [3]
     assert made.tensor_shape[made.tensor_ptr[made.row("microbatch_3/layer1")]] == (3, WIDTH)
+
+
+def test_constants_of_what_sees_a_microbatch_are_those_of_a_microbatch() -> None:
+    """A loss that is laid out by a constant shape kept the whole batch, which TensorFlow refused."""
+    rows = rows_of(chain(2, 12))
+    rows.add("sides", "Const", dtype=type_attr(3), value=axes(12, WIDTH))
+    rows.add("laid", "Reshape", ["squares", "sides"], T=type_attr(), Tshape=type_attr(3))
+    given = with_shapes(rows.built())
+    made = pipeline(given, load_cluster("2gpu"), microbatches=4, fetch=["train", "laid:0"]).graph
+    assert elements(made.attrs[made.row("sides")]) == [3, WIDTH]
+    assert made.tensor_shape[made.tensor_ptr[made.row("laid")]] == (3, WIDTH)
+
+
+def test_an_update_takes_the_rows_of_all_microbatches() -> None:
+    """What it computed of them had the rows of a microbatch, and their mean had no known size."""
+    made = pipeline(with_shapes(embedding(), batch=12), load_cluster("1gpu"), microbatches=4).graph
+    tensors = [int(made.tensor_ptr[made.row("unique")]) + 1, int(made.tensor_ptr[made.row("accumulate/table")])]
+    assert [made.tensor_shape[at] for at in tensors] == [(12,), (12, WIDTH)]
 
 
 def fed(batch: int) -> dict[str, tuple[int, ...]]:

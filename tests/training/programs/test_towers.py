@@ -12,10 +12,11 @@ from simulator.errors import ClusterError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.shapes.filling import with_shapes
-from simulator.training.programs.replicated import replicate
+from simulator.training.programs.replicated import Replication, replicate
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.regimes import read_regime
 from tests.strategies import Rows, colocation, loop, type_attr, typed
+from tests.training.pipelines.chain import embedding
 from tests.training.programs.test_between import momentum, variable
 
 GPU = "/job:localhost/task:0/device:GPU:{}"
@@ -129,6 +130,14 @@ def test_sparse_gradients_are_joined_before_their_rows_are_added_up() -> None:
     assert inputs(graph, "unique") == ("average/table/indices",)
     assert inputs(graph, "sum") == ("average/table", "unique:1", "zero")
     assert inputs(graph, "update") == ("table", "unique", "sum")
+
+
+@pytest.mark.parametrize(("how", "names"), [("in", ["unique"]), ("allreduce:ring", ["unique", "replica_1/unique"])])
+def test_what_is_computed_of_joined_rows_has_those_of_all_towers(how: Replication, names: list[str]) -> None:
+    """It kept the rows of one tower, and TensorFlow refused the shapes that the file says."""
+    graph = replicate(with_shapes(embedding(), batch=5), load_cluster("2gpu"), how=how)[0].graph
+    rows = [int(graph.tensor_ptr[graph.row(name)]) + 1 for name in names]
+    assert [(graph.tensor_shape[row], int(graph.tensor_bytes[row])) for row in rows] == [((10,), 40)] * len(names)
 
 
 def test_rows_that_are_only_set_or_counted_are_no_gradients() -> None:
