@@ -94,5 +94,18 @@ def loop_depths(graph: Graph) -> list[int]:
     return depth
 
 
+def whole_loops(graph: Graph, rows: Collection[int]) -> frozenset[int]:
+    """The rows with all nodes of the loops in which some of them run, counters and Exits among them."""
+    depth = loop_depths(graph)
+
+    def beside(row: int) -> list[int]:
+        return [at for at in (*graph.sources(row), *graph.edge_dst[graph.out_edges(row)].tolist()) if depth[at]]
+
+    inside = closure((row for row in rows if depth[row]), beside)
+    after = {int(graph.edge_dst[edge]) for row in inside for edge in graph.out_edges(row)}
+    exits = {row for row in after if graph.ops[row] in EXITS}
+    return frozenset(rows) | inside | exits
+
+
 def _fed_placeholders(graph: Graph, fed: Collection[int]) -> set[int]:
     return {node for tensor in fed if graph.ops[node := int(graph.tensor_node[tensor])] in PLACEHOLDERS}

@@ -22,7 +22,7 @@ from simulator.graph.dataflow import depending_on, readers, source_of
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, MERGES, NEXT_ITERATIONS, SWITCHES, VARIABLES
-from simulator.graph.traversal import PLACEHOLDERS, closure, fan_out
+from simulator.graph.traversal import PLACEHOLDERS, closure, fan_out, whole_loops
 from simulator.partitioning.partitions import Partitions
 from simulator.training.recognition.anatomy import Anatomy, trained
 from simulator.training.recognition.late_gradients import check_one_update
@@ -30,7 +30,9 @@ from simulator.training.recognition.variable_flow import on_examples
 from simulator.training.recognition.variables import variable_of
 
 _READS = frozenset(("Identity", "ReadVariableOp"))
-_CHECKS = frozenset(("IsVariableInitialized", "VarIsInitializedOp"))
+_BY_HANDLE = frozenset(("ReadVariableOp", "_ReadVariablesOp", "ResourceGather", "ResourceGatherNd"))
+_READING = _READS | _BY_HANDLE | {"IsVariableInitialized", "VarIsInitializedOp", "VariableShape"}
+_HANDING_ON = ENTERS | SWITCHES | {"RefIdentity"}  # a reference or handle
 _WRITES = re.compile(r"(Resource)?Scatter(Add|Sub|Update)|Assign(Add|Sub)?(VariableOp)?")
 
 
@@ -142,7 +144,7 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
     check_one_update(graph, found, update, said)
     live = on_examples(graph)  # an update makes itself what needs no example, such as its learning rate
     own = [row for row in parts.tower if live[row]]
-    replica = frozenset(np.flatnonzero(depending_on(graph, own)).tolist()) - update | parts.written
+    replica = whole_loops(graph, np.flatnonzero(depending_on(graph, own)).tolist()) - update | parts.written
     entering = {edge for one in found.gradients for edge in (*one.values, *one.indices)}
     writes = [row for row in parts.update if _writes(graph, row)] + [row for row in found.counts if row not in update]
     fetched = {name: graph.row(name.partition(":")[0]) for name in found.step.fetches}
@@ -180,7 +182,11 @@ def _either_way(graph: Graph, ends: Sequence[int], replica: frozenset[int], ente
 
 
 def _writes(graph: Graph, row: int) -> bool:
-    return graph.ops[row] not in _READS | _CHECKS and variable_of(graph, row) is not None
+    if graph.ops[row] in _READING | _HANDING_ON:
+        return False
+    taken = enumerate(ops.inputs(graph.ops[row], graph.attrs[row], graph.library) or ())
+    held = (slot for slot, dtype in taken if dtype >= REF or dtype == RESOURCE)
+    return any(variable_of(graph, row, slot) is not None for slot in held)
 
 
 def _walked(graph: Graph, ends: Sequence[int], replica: frozenset[int], entering: set[int]) -> set[int]:
@@ -250,8 +256,6 @@ def ends_of_branches(graph: Graph, row: int, sides: Sequence[Sides]) -> list[int
 
 
 _HANDLE = "VarHandleOp"
-_HANDING_ON = ENTERS | SWITCHES | {"RefIdentity"}
-_BY_HANDLE = frozenset(("ReadVariableOp", "_ReadVariablesOp", "ResourceGather", "ResourceGatherNd"))
 
 
 def reads(partitions: Partitions) -> Ids:

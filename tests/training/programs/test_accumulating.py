@@ -10,6 +10,7 @@ from simulator.cluster.description import load_cluster
 from simulator.errors import DeadlockError, GraphError
 from simulator.graph.graph import Graph
 from simulator.graph.importer import read_graph
+from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
 from simulator.shapes.filling import with_shapes
 from simulator.training.programs.distributed import distributed
@@ -17,9 +18,9 @@ from simulator.training.programs.program import Program
 from simulator.training.recognition.sync_ops import APPLY, DEQUEUE, ENQUEUE, TAKE, find, joined
 from simulator.training.recognition.sync_replicas import regime_of, sync_replicas
 from simulator.training.regimes import Regime
-from tests.strategies import Rows, shape_attr, shapes_attr, type_attr, typed
+from tests.strategies import FLOAT, Rows, loop, shape_attr, shapes_attr, type_attr, typed
 from tests.training.programs.test_distributed import script
-from tests.training.queues import INT64, PS, WORKER, const, cut, gradient, variable
+from tests.training.queues import INT64, PS, WORKER, const, cut, gradient, text, variable
 
 PS_TRAINING = Path(__file__).parents[3] / "examples" / "ps_training.pbtxt"
 CLUSTER = "ps=2,worker=3"
@@ -142,6 +143,29 @@ def test_what_an_update_waited_for_is_the_workers_work() -> None:
     worker, *_, updates = made(rows.built())
     assert {"average", "statistic"} <= runs(worker)
     assert runs(updates).isdisjoint({"average", "statistic", "g"})
+
+
+def test_a_loop_over_examples_is_the_workers_with_its_counter() -> None:
+    """The chief ran the counter of a loop over examples, without what ties its constants to the loop: no frame."""
+    rows = Rows()
+    for name in ("w", "global_step"):
+        variable(rows, name, dtype=INT64 if name == "global_step" else FLOAT)
+    for name in ("zero", "rate"):
+        rows.add(name, "Const", device=WORKER, **typed("Const", ()))
+    counted = loop(rows, start="zero")
+    rows.add("in", "Enter", [gradient(rows, "x", device=WORKER)], frame_name=text("while"), T=type_attr())
+    rows.add("now", "Merge", ["in", "next"], N=AttrValue(i=2), T=type_attr())
+    rows.add("way", "Switch", ["now", "while/LoopCond"], T=type_attr())
+    rows.add("next", "NextIteration", ["way:1", "^while/Neg"], T=type_attr())
+    rows.add("g", "Exit", ["way"], T=type_attr())
+    rows.add("executed", "NoOp", [f"^{counted}", "^g"])
+    rows.add("update", "ApplyGradientDescent", ["w", "rate", "g", "^executed"], T=type_attr())
+    rows.add("train", "AssignAdd", ["global_step", const(rows, "one", 1, dtype=INT64), "^update"], T=type_attr(INT64))
+    worker, *_, updates = made(rows.built())
+    inside = {name for name in worker.graph.names if name.startswith("while/")} | {"in", "now", "way", "next"}
+    assert inside <= runs(worker)
+    assert runs(updates).isdisjoint({*inside, "g"})
+    assert "update" in runs(updates)
 
 
 def test_a_slot_decays_once_per_update_whoever_reads_it() -> None:
