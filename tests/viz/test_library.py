@@ -237,9 +237,10 @@ def test_what_is_wrong_is_an_error_of_simviz(keywords: dict[str, Any], error: ty
         run(GRAPH, **keywords)
 
 
-def test_nothing_is_written_if_one_file_cannot_be(tmp_path: Path) -> None:
-    with pytest.raises(SimvizError, match="the suffix is the format"):
-        run(GRAPH, cluster="ps=2,worker=1x2gpu").write(tmp_path / "a.html", tmp_path / "a.jpg")
+@pytest.mark.parametrize(("name", "says"), [("a.jpg", "the suffix is the format"), ("a.json", "result.to_json()")])
+def test_nothing_is_written_if_one_file_cannot_be(tmp_path: Path, name: str, says: str) -> None:
+    with pytest.raises(SimvizError, match=re.escape(says)):
+        run(GRAPH, cluster="ps=2,worker=1x2gpu").write(tmp_path / "a.html", tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -72,6 +72,15 @@ def test_two_results_that_train_are_compared_as_trainings() -> None:
     assert str(by_option.difference.training) == str(training_difference(by_option))
 
 
+def test_a_training_beside_a_step_says_what_of_it_counts(tmp_path: Path) -> None:
+    """Their steps are as long, which read as if eight workers brought nothing."""
+    (tmp_path / "training.json").write_text(compared().to_json(), encoding="utf-8")
+    step = run(EXAMPLE, cluster="ps=2,worker=3x1gpu", against=str(tmp_path / "training.json"))
+    for found in (compare(compared(), step), compare(step, compared()), step.difference):
+        assert "of a training, one step of its first client counts" in str(found).partition("\n")[0]
+    assert "first client counts" not in str(compare(step, step)) + str(compare(compared(), compared()))
+
+
 def test_sentences_begin_with_the_rate_and_name_what_a_step_waits_for() -> None:
     found = training_difference(compared())
     assert found is not None

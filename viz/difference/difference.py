@@ -192,8 +192,17 @@ def headline(found: Difference) -> str:
         said.append(", ".join(filter(None, (first, then if ceased else ""))))
     both = zip(found.names, found.alone, strict=True)
     said += [f"{counted(nodes, 'node')} only in {where}" for where, nodes in both if nodes]
+    if found.training is None and any(map(_trains, found.runs)):
+        said.append("of a training, one step of its first client counts")
     others = [f"{key} {other}" for key, (other, _) in found.unlike.items()]
     return f"Against {name}{f' ({some(others)})' if others else ''}: {'; '.join(said)}."
+
+
+def _trains(run: Scene | Outline) -> bool:
+    """Tell whether it is a training, of which the path of one step is compared."""
+    if isinstance(run, Outline):
+        return run.circumstances.get("training", "none") != "none"
+    return run.training is not None
 
 
 def _moved(a: Outline, b: Outline, shared: list[str]) -> tuple[MovedNode, ...]:

@@ -32,6 +32,8 @@ def check_suffix(path: str) -> str:
             if suffix == PARQUET:
                 check_pyarrow(path)
             return suffix
+    if path.endswith(".json"):
+        raise SimvizError(f"{path}: for machines, write --json {path}, in Python result.to_json()")
     raise SimvizError(f"{path}: the suffix is the format; use one of {' '.join(SUFFIXES)}")
 
 
