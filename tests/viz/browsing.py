@@ -99,7 +99,7 @@ def click(browser: WebDriver, canvas: str, x: float, y: float) -> None:
 
 
 # Numbers that are cut by their column or in the header, letters of charts that are drawn smaller than nine pixels, and
-# names that are broken into lines of a few letters.
+# names that are broken into lines of a few letters, and numbers or single words in several lines.
 UNREADABLE = """
 const seen = (found) => [...document.querySelectorAll(found)].filter((one) => one.checkVisibility());
 const cut = seen("td.n").filter((one) => one.scrollWidth > one.clientWidth + 0.5);
@@ -111,7 +111,16 @@ const headline = seen(".figures dd").filter((one) => {
 });
 const narrow = seen(".wrapping td:first-child:not(.n)").map((one) => one.querySelector("bdi") ?? one);
 const broken = narrow.filter((one) => one.clientWidth < 60 && one.textContent.length > 6);
-return [...cut, ...small, ...headline, ...broken].map((one) => one.textContent);
+const lines = (one) => {
+  const text = document.createRange();
+  text.selectNodeContents(one);
+  const parts = [...text.getClientRects()].filter((part) => part.width > 0);
+  return 1 + parts.filter((part, at) => at && part.top > parts[at - 1].bottom - 3).length; // fonts differ in height
+};
+const words = seen("td .short > bdi").filter((one) => !one.textContent.includes(" "));
+const numbers = seen("td.n").filter((one) => !one.querySelector("small, .meter"));
+const parted = [...words, ...numbers].filter((one) => lines(one) > 1);
+return [...cut, ...small, ...headline, ...broken, ...parted].map((one) => one.textContent);
 """
 
 

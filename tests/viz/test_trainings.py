@@ -72,6 +72,17 @@ def test_two_results_that_train_are_compared_as_trainings() -> None:
     assert str(by_option.difference.training) == str(training_difference(by_option))
 
 
+def test_runs_on_two_clusters_have_the_names_of_these() -> None:
+    """One was called by its cluster, the other by an algorithm that stood in for the one that was asked."""
+    other = "ps=2,worker=3x1gpu,protocol=rdma"
+    found = run(EXAMPLE, training="async", cluster="ps=2,worker=3x1gpu", against=other, steps=8)
+    assert isinstance(found.against, Scene)
+    assert found.against.assignment.used != found.assignment.used
+    difference = training_difference(found)
+    assert difference is not None
+    assert difference.names == (other, "ps=2,worker=3x1gpu")
+
+
 def test_a_training_beside_a_step_says_what_of_it_counts(tmp_path: Path) -> None:
     """Their steps are as long, which read as if eight workers brought nothing."""
     (tmp_path / "training.json").write_text(compared().to_json(), encoding="utf-8")
@@ -209,3 +220,13 @@ def test_the_page_shows_both_on_one_clock(browser: WebDriver, tmp_path: Path) ->
     assert page("document.title") != "owned"
     assert {width: found for width in (1400, 800, 500) if (found := beyond(browser, width, 900))} == {}
     assert complaints(browser) == []
+
+
+@pytest.mark.browser
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # selenium leaves its own sockets to the collector
+def test_long_names_of_runs_leave_title_words_and_numbers_whole(browser: WebDriver, tmp_path: Path) -> None:
+    """At 900 pixels "examples/s" was in two lines, at 1100 there was no title, and a figure was cut off."""
+    scene = compared()
+    assert isinstance(scene.against, Scene)
+    opened(browser, tmp_path, replace(scene, against=replace(scene.against, label="ps=2,worker=3x1gpu,protocol=rdma")))
+    assert {width: found for width in (1400, 1100, 900, 800, 500) if (found := beyond(browser, width, 900))} == {}

@@ -165,8 +165,8 @@ function links(rows, limit = 12) {
   return list;
 }
 
-// A text that may break behind each slash and comma; of what is longer than a line, see `overflow-wrap`.
-const lined = (said) => said.split(/(?<=[/,])/).flatMap((part) => [part, element("wbr")]);
+// A text that may break behind each slash, comma and equals sign; of what is longer than a line, see `overflow-wrap`.
+const lined = (said) => said.split(/(?<=[/,=])/).flatMap((part) => [part, element("wbr")]);
 
 // A name within a run of text of any direction stays one run of its own.
 function isolated(said) {

@@ -140,8 +140,8 @@ def _held(trained: Trained) -> str:
 
 
 def names(a: Scene, b: Scene) -> tuple[str, str]:
-    """The runs in sentences: by labels, else by regime, algorithm or cluster, as far as these differ."""
-    both = [(_regime(one), one.assignment.used, one.cluster.name) for one in (a, b)]
+    """The runs in sentences: by labels, else by regime, asked algorithm or cluster, as far as these differ."""
+    both = [(_regime(one), one.assignment.asked, one.cluster.name) for one in (a, b)]
     differ = [pair for pair in zip(*both, strict=True) if pair[0] != pair[1]]
     first, second = differ[0] if differ else ("the first run", "the second run")
     return a.label or first, b.label or second
