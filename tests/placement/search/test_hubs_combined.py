@@ -65,11 +65,13 @@ def experts(count: int) -> bytes:
         inputs = [weight, "rate", f"{HUB}:{port}" if port else HUB]
         rows.add(f"update_{weight}", "ApplyGradientDescent", inputs, T=one, _class=colocation(weight))
     rows.add("train", "NoOp", [f"^update_{weight}" for weight in weights])
-    return graph_def(rows.built()).SerializeToString(deterministic=True)
+    content: bytes = graph_def(rows.built()).SerializeToString(deterministic=True)
+    return content
 
 
 def asked(on: str, **how: Any) -> Result:
-    return run(experts(4), **({"cluster": on, "algorithm": "search", "budget": 60} | how))
+    given: dict[str, Any] = {"cluster": on, "algorithm": "search", "budget": 60} | how
+    return run(experts(4), **given)
 
 
 def lawful(scene: Result) -> bool:
@@ -119,7 +121,8 @@ def test_a_search_keeps_pins_and_is_no_worse_than_other_algorithms(
 
 
 def short_of(scene: Result, name: str) -> str:
-    return scene.cluster.devices[scene.assignment.device[scene.graph.index[name]]].short
+    short: str = scene.cluster.devices[scene.assignment.device[scene.graph.index[name]]].short
+    return short
 
 
 @settings(deadline=None, max_examples=6)
