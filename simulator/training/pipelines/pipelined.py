@@ -19,6 +19,7 @@ from simulator.costs.estimate import estimate
 from simulator.costs.table import CostTable
 from simulator.errors import ClusterError, SimvizError
 from simulator.graph.graph import Graph
+from simulator.graph.purposes import apply_nodes
 from simulator.training.pipelines.building import Builder, Pipeline
 from simulator.training.pipelines.microbatches import Division, divide
 from simulator.training.pipelines.orders import Order, held, turns
@@ -26,6 +27,7 @@ from simulator.training.pipelines.stages import Depths, bounds, depths, loads
 from simulator.training.programs.replicated import check_one_device
 from simulator.training.programs.tasks import computing, first_cpu, worker_tasks
 from simulator.training.programs.towers import without_gpus
+from simulator.training.recognition.captured import each_alone, handing_to
 from simulator.units import is_whole
 from simulator.wording import counted, near
 
@@ -68,10 +70,18 @@ def pipeline(
         raise SimvizError(said)
     check_one_device(graph, fetch)
     where = _devices(cluster, stages)
-    division = divide(without_gpus(graph), microbatches, batch=batch, fetch=fetch)
+    alone = _each_alone(without_gpus(graph), fetch or ())
+    division = divide(alone, microbatches, batch=batch, fetch=fetch)
     found, first = _cut(division, cluster, where, order, price)
     stage = {row: int(np.searchsorted(first, depth, side="right")) for row, depth in found.of.items()}
     return Builder(division, found, stage, where, order, first_cpu(cluster, cluster.client_task)).built()
+
+
+def _each_alone(graph: Graph, fetch: Sequence[str]) -> Graph:
+    """The graph without IdentityNs before optimizers' ops, to whose copies the gradients of all stages would come."""
+    fetched = {name.lstrip("^").partition(":")[0] for name in fetch}
+    handing = handing_to(graph, set(apply_nodes(graph)))
+    return each_alone(graph, [row for row in handing if graph.names[row] not in fetched])
 
 
 def _devices(cluster: Cluster, stages: int | None) -> list[str]:

@@ -7,7 +7,7 @@ variables first, each has an Identity of its own, beside its variable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from simulator.errors import GraphError
@@ -30,7 +30,8 @@ def with_variables(graph: Graph, shapes: Mapping[str, Shape] = {}) -> Graph:
     A graph without such variables, none of whose calls was expanded, is returned as it is. Raises GraphError for a
     variable of unknown shape (`own_variables`).
     """
-    made = _each_alone(own_variables(graph, shapes))
+    made = own_variables(graph, shapes)
+    made = each_alone(made, _mixing(made))
     held = captured(made)
     unknown = [made.names[row] for row in held]
     if unknown:
@@ -45,9 +46,9 @@ def with_variables(graph: Graph, shapes: Mapping[str, Shape] = {}) -> Graph:
     return _beside(made) if captures(made) or graph.ends else made
 
 
-def _each_alone(graph: Graph) -> Graph:
-    """The graph with an Identity for each of the values that an IdentityN hands on, if each is of another variable."""
-    rows = [row for row in _mixing(graph) if not graph.requested[row] and graph.names[row] not in graph.ends]
+def each_alone(graph: Graph, handing: Iterable[int]) -> Graph:
+    """The graph with an Identity for each value that these IdentityNs hand on, where they ask for no device."""
+    rows = [row for row in handing if not graph.requested[row] and graph.names[row] not in graph.ends]
     if not rows:
         return graph
     editor = edited(graph, as_made=False)
@@ -66,23 +67,24 @@ def _each_alone(graph: Graph) -> Graph:
 
 
 def _mixing(graph: Graph) -> list[int]:
-    """The nodes that hand on at once what was made from several variables, and lead to updates, such as gradients.
-
-    What loops hand on leads to none by ops that work element by element.
-    """
-    given = [row for row, op in enumerate(graph.ops) if op == "IdentityN" and _leads_to_updates(graph, row)]
+    """The nodes that hand on at once what was made from several variables, and lead to updates, such as gradients."""
     live, found = on_examples(graph), []
-    for row in given:
+    for row in handing_to(graph, {row for row, op in enumerate(graph.ops) if op in WRITES}):
         reads = [frozenset(walk_back(graph, [edge], live).reads) for edge in values_in(graph, row)]
         if len(set(reads)) > 1:
             found.append(row)
     return found
 
 
-def _leads_to_updates(graph: Graph, row: int) -> bool:
+def handing_to(graph: Graph, updates: Collection[int]) -> list[int]:
+    """The IdentityNs that lead to these nodes by ops that work element by element; what loops hand on leads to none."""
     handing = BY_ELEMENT | SWITCHES
-    reached = closure(readers(graph, row), lambda at: readers(graph, at) if graph.ops[at] in handing else ())
-    return any(graph.ops[at] in WRITES for at in reached)
+
+    def leads(row: int) -> bool:
+        reached = closure(readers(graph, row), lambda at: readers(graph, at) if graph.ops[at] in handing else ())
+        return any(at in updates for at in reached)
+
+    return [row for row, op in enumerate(graph.ops) if op == "IdentityN" and leads(row)]
 
 
 def _beside(graph: Graph) -> Graph:

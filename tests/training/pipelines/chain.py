@@ -17,7 +17,7 @@ from simulator.graph.messages import AttrValue
 from simulator.partitioning.partitions import Partitions
 from simulator.shapes.filling import with_shapes
 from simulator.training.pipelines.building import Pipeline
-from tests.strategies import Rows, colocation, shape_attr, shapes_attr, type_attr, typed
+from tests.strategies import Rows, colocation, shape_attr, shapes_attr, type_attr, typed, types_attr
 from tests.training.programs.test_between import variable
 
 WIDTH = 4
@@ -33,11 +33,19 @@ def constant(value: float, dtype: int = 1) -> AttrValue:
 
 
 def chain(
-    layers: int, batch: int, *, fixed: bool = True, width: int = WIDTH, slots: bool = False, keras: bool = False
+    layers: int,
+    batch: int,
+    *,
+    fixed: bool = True,
+    width: int = WIDTH,
+    slots: bool = False,
+    keras: bool = False,
+    hub: bool = False,
 ) -> Graph:
     """Products one after the other, a mean of squares, and the gradient as TensorFlow writes it; `slots`: momenta.
 
     `keras`: its loss is a sum, which the product of the dimensions of a batch divides (`reduce_weighted_values`).
+    `hub`: all gradients pass through one IdentityN, as those of Keras 2 do.
     """
     made, one = Rows(), type_attr()
     wide = shapes_attr((batch, width))
@@ -59,14 +67,19 @@ def chain(
         made.add("loss", "Mean", ["squares", "axes"], T=one, Tidx=type_attr(3), _output_shapes=shapes_attr(()))
         made.add("examples", "Const", dtype=one, value=constant(batch * width), _output_shapes=shapes_attr(()))
         back = made.add("share", "RealDiv", ["off", "examples"], T=one, _output_shapes=wide)
-    updates = []
+    updates, grads = [], []
     for at in reversed(range(layers)):
         read = f"layer{at - 1}" if at else "x"
         flip, square = AttrValue(b=True), shapes_attr((width, width))
-        grad = made.add(f"grad{at}", "MatMul", [read, back], T=one, transpose_a=flip, _output_shapes=square)
+        grads.append(made.add(f"grad{at}", "MatMul", [read, back], T=one, transpose_a=flip, _output_shapes=square))
         if at:  # the gradient of the weights comes first, so that a stage ends all at once
-            inputs = [back, f"w{at}/read", f"^{grad}"]
+            inputs = [back, f"w{at}/read", f"^{grads[-1]}"]
             back = made.add(f"back{at}", "MatMul", inputs, T=one, transpose_b=flip, _output_shapes=wide)
+    if hub:
+        squares = shapes_attr(*[(width, width)] * layers)
+        made.add("hub", "IdentityN", grads, T=types_attr(*[1] * layers), _output_shapes=squares)
+        grads = [f"hub:{port}" if port else "hub" for port in range(layers)]
+    for at, grad in zip(reversed(range(layers)), grads, strict=True):
         if slots:
             variable(made, f"w{at}/slot", width, width, beside=f"w{at}")
         inputs = [f"w{at}", f"w{at}/slot", "rate", grad, "rate"] if slots else [f"w{at}", "rate", grad]

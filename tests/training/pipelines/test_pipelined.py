@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator import load_cluster
+from simulator import estimate, load_cluster
 from simulator.errors import ClusterError, GraphError, SimvizError
 from simulator.execution.laws import check_trace
 from simulator.graph.const_values import elements
@@ -208,3 +208,20 @@ def test_slots_and_updates_stand_beside_their_variable_whatever_they_ask_for(ask
     beside = {made.requested[made.row(name)] for name in ("w1", "w1/slot", "update1")}
     assert len(beside) == 1
     assert ("CPU" in beside.pop()) == (asking == "w1")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_an_identity_of_all_gradients_takes_no_time(order: Order) -> None:
+    """Each microbatch sent the gradients of all stages to the last one and back: twice the time of a network."""
+    plain, hub = (
+        pipeline(chain(4, 8, hub=hub, width=256), load_cluster("2gpu"), microbatches=4, order=order)
+        for hub in (False, True)
+    )
+    assert "IdentityN" not in hub.graph.ops
+    times = [played(made, load_cluster("2gpu"), estimate)[1].makespan for made in (plain, hub)]
+    assert times[1] <= 1.01 * times[0]
+
+
+def test_a_fetched_identity_of_all_gradients_stays() -> None:
+    made = pipeline(chain(4, 8, hub=True), at_hand(2), microbatches=2, fetch=["train", "hub:1"])
+    assert "hub:1" in made.fetches
