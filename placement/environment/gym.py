@@ -22,10 +22,11 @@ from placement.environment.course import Course, Question, course_of
 from placement.environment.episode import DEVICE_FEATURES, GROUP_FEATURES, HIGHEST, Episode
 from placement.plan import Plan
 from placement.problem import NEVER, Problem
+from simulator.arguments import shown
 from simulator.cluster.cluster import Cluster
 from simulator.errors import ClusterError, InfeasibleError, SimvizError, UnsupportedError
 from simulator.execution.evaluate import evaluate_with_peaks
-from simulator.units import Bytes, Nanos
+from simulator.units import Bytes, Nanos, is_whole
 
 try:
     import gymnasium
@@ -79,9 +80,9 @@ class PlacementEnv(gymnasium.Env[Observation, np.int64]):
             raise SimvizError("An environment needs a question: give questions=, or graph= and cluster=.")
         self.courses = [course_of(question.problem(), order) for question in self.questions]
         largest = max(len(course.problem.capacity) for course in self.courses)
-        self.devices = largest if devices is None else devices
-        if self.devices < largest:
-            raise SimvizError(f"devices={devices}: a cluster of these questions has {largest}.")
+        if devices is not None and not (is_whole(devices) and devices >= largest):
+            raise SimvizError(f"devices={devices}: a cluster of these questions has {largest}; give as many or more.")
+        self.devices = largest if devices is None else int(devices)  # Gymnasium takes no number of numpy
         self.order = order
         self.shaped = shaped
         self.action_space = spaces.Discrete(self.devices)
@@ -211,6 +212,8 @@ def judged(course: Course, plan: Plan) -> tuple[float, dict[str, Any]]:
 def _question(given: Question | Problem) -> Question:
     if isinstance(given, Question):
         return given
+    if not isinstance(given, Problem):
+        raise SimvizError(f"questions= holds {shown(given)}: give Questions and Problems.")
     told = given.prepared.given
     if told is None:
         raise SimvizError("This problem has tables alone: an environment needs the graph that they are of.")

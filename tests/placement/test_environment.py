@@ -303,6 +303,11 @@ def test_what_cannot_be_asked_is_refused() -> None:
         PlacementEnv(example("4gpu").questions, order="fifo")
     with pytest.raises(SimvizError, match="devices=2: a cluster of these questions has 5"):
         PlacementEnv(example("4gpu").questions, devices=2)
+    with pytest.raises(SimvizError, match=r"devices=7\.5: a cluster"):
+        PlacementEnv(example("4gpu").questions, devices=7.5)  # type: ignore[arg-type]  # no number of devices
+    with pytest.raises(SimvizError, match="questions= holds 3: give Questions and Problems"):
+        PlacementEnv([3])  # type: ignore[list-item]  # no question
+    assert PlacementEnv(example("4gpu").questions, devices=np.int64(7)).devices == 7
     env = PlacementEnv(example("4gpu").questions)
     with pytest.raises(SimvizError, match="call reset first"):
         env.step(0)

@@ -244,6 +244,12 @@ def test_nothing_is_written_if_one_file_cannot_be(tmp_path: Path, name: str, say
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("path", [3, None, b"a.html"])
+def test_a_file_to_write_is_a_text_or_a_path(path: object) -> None:
+    with pytest.raises(SimvizError, match=r"a file to write is .*; give a text or a path"):
+        run(GRAPH, cluster="ps=2,worker=1x2gpu").write(path)  # type: ignore[arg-type]  # no path
+
+
 def test_a_file_needs_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([GRAPH, "--json="]) == 2
     assert "The name of a file to write is empty" in capsys.readouterr().err

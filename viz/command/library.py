@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from simulator.arguments import shown
+from simulator.errors import SimvizError
 from simulator.notebook import remember
 from viz.command.again import command_again
 from viz.command.options import parser
@@ -73,13 +75,20 @@ class Result(Scene):
         for a place that cannot be written to.
         """
         look = read_look(picture)
-        given = [os.fspath(path) for path in paths]
+        given = [_path(path) for path in paths]
         suffixes = [check_suffix(path) for path in given]
         for path, suffix in zip(given, suffixes, strict=True):
             check_place(path, folder=suffix in FOLDERS)
         drawn = [draw(self, suffix, look) for suffix in suffixes]
         for path, content in zip(given, drawn, strict=True):
             write(path, content)
+
+
+def _path(path: object) -> str:
+    found = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(found, str):
+        raise SimvizError(f"a file to write is {shown(found)}; give a text or a path")
+    return found
 
 
 def run(
