@@ -578,10 +578,13 @@ def reduced_axes(site: Site) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     a, b = site.value(0), site.value(1)
     if a is None or b is None:
         return None
-    if a == b:
-        return (), ()
     longest = max(len(a), len(b))
     left, right = (1,) * (longest - len(a)) + a, (1,) * (longest - len(b)) + b
+    for x, y in zip(left, right, strict=True):
+        if x == y != 1:  # neither is stretched, whatever the batch
+            site.equate(as_dim(x), as_dim(y))
+    if a == b:
+        return (), ()
     first: list[int] = []
     second: list[int] = []
     for at, (x, y) in enumerate(zip(left, right, strict=True)):

@@ -220,6 +220,20 @@ def test_a_constant_that_repeats_the_batch_changes_with_it(old: Shape, new: Shap
     assert "batch 3 takes the place of 8, the first dimension of x:0 in the file, and in 1 constant" in got.notes
 
 
+@pytest.mark.parametrize("other", [(8, 10), (1, 10), (8, 1), (10,)])
+def test_shapes_that_a_gradient_compares_follow_the_batch_together(other: Shape) -> None:
+    """Of two constants one alone followed, so that a sum over the batch was taken, and the next op refused it."""
+    made = chain((8, 784), (8, 10))
+    made.add("own", "Const", dtype=type_attr(3), value=const(8, 10))
+    made.add("other", "Const", dtype=type_attr(3), value=const(*other))
+    made.add("axes", "BroadcastGradientArgs", ["other", "own"], T=type_attr(3))
+    made.add("sum", "Sum", ["z", "axes:1"], T=type_attr(), Tidx=type_attr(3), keep_dims=AttrValue(b=True))
+    made.add("back", "Reshape", ["sum", "own"], T=type_attr(), Tshape=type_attr(3), _output_shapes=shapes_attr((8, 10)))
+    got = with_shapes(made.built(), batch=3)
+    assert shape(got, "back") == (3, 10)
+    assert elements(got.node("other").attrs) == [3 if side == 8 else side for side in other]
+
+
 def _in_parts(*ends: int) -> Graph:
     """12 examples, cut by slices from one of the ends to the next one."""
     made = Rows()
