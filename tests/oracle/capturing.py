@@ -44,7 +44,29 @@ def attention(keras: Any) -> list[Any]:
     return [keras.Model(first, layers.Flatten()(layers.MultiHeadAttention(2, 4)(rows, rows)))]
 
 
-MODELS = {"dense": dense, "words": words, "attention": attention}
+def codebook(keras: Any) -> list[Any]:
+    """With codes that follow the examples nearest to them, by counts and sums of these (van den Oord 2017, A.1)."""
+    ops = keras.ops
+
+    class Codebook(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types here
+        def build(self, shape: Any) -> None:
+            kinds = {"codes": (shape[-1], 3), "counts": (3,), "sums": (shape[-1], 3)}
+            self.held = [self.add_weight(name=one, shape=sides, trainable=False) for one, sides in kinds.items()]
+
+        def call(self, x: Any, training: bool = False) -> Any:
+            codes, counts, sums = self.held
+            before = codes + 0.0
+            near = ops.one_hot(ops.argmax(2 * x @ before - ops.sum(before**2, 0), -1), 3)
+            if training:
+                counts.assign(0.9 * counts + 0.1 * ops.mean(near, 0))
+                sums.assign(0.9 * sums + 0.1 * ops.transpose(x) @ near / ops.cast(ops.shape(x)[0], "float32"))
+                codes.assign(sums / (counts + 0.1))
+            return near @ ops.transpose(before) + x
+
+    return [keras.layers.Input((6,)), keras.layers.Dense(5), Codebook()]
+
+
+MODELS = {"dense": dense, "words": words, "attention": attention, "codebook": codebook}
 
 
 def step_of(tf: Any, keras: Any, model: Any, optimizer: Any, **options: Any) -> Any:

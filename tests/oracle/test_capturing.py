@@ -21,6 +21,7 @@ CASES: list[tuple[str, str, dict[str, float], list[tuple[str, str, int]], int, i
     ("words", "SGD", {}, [IN, TREE], 6, 0),
     ("words", "Adam", {}, [IN], 6, 12),
     ("attention", "Ftrl", {}, [IN, RING], 10, 20),
+    ("codebook", "SGD", {}, [IN, RING, BETWEEN], 6, 2),
     ("attention", "Adafactor", {"learning_rate": 0.1, "epsilon_1": 1e-3}, [IN], 10, 26),
 ]
 
@@ -49,7 +50,8 @@ def test_gradients_slots_and_the_step_are_found(told: list[dict[str, Any]], plac
     found = told[place]
     assert (found["gradients"], found["beside"]) == (trained, slots)
     assert len(found["counts"]) == 1
-    others = {"dense": 4, "words": 1, "attention": 1}[model]  # moving averages, the draws of dropout, and the step
+    # moving averages, the draws of dropout, and the step; of a codebook two values come, not one
+    others = {"dense": 4, "words": 1, "attention": 1, "codebook": 0}[model]
     assert found["variables"] == trained + slots + others + 1  # the learning rate
     still = found["variables"] - found["moved"]
     assert 1 <= still <= (1 if model != "attention" else 5)  # a bias of all keys alike makes no difference

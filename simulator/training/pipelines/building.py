@@ -19,11 +19,18 @@ from simulator.graph.graph import Graph, Shape
 from simulator.training.pipelines.microbatches import Division, brings_examples
 from simulator.training.pipelines.orders import Order, Turn, held, turns
 from simulator.training.pipelines.stages import Depths
-from simulator.training.programs.edits import TensorOps, copied, dtype_of, output_on, redirect, unused_prefix
-from simulator.training.programs.towers import Replica, gathered, gathered_shape, of_each
+from simulator.training.programs.edits import (
+    TensorOps,
+    copied,
+    dtype_of,
+    output_on,
+    redirect,
+    unused_prefix,
+)
+from simulator.training.programs.towers import Replica, gathered, mean_shape, of_each
 from simulator.training.recognition.anatomy import Gradient
 from simulator.training.recognition.parts import held_by, is_shared
-from simulator.training.recognition.variables import variable_of, variable_shape
+from simulator.training.recognition.variables import variable_of
 from simulator.wording import counted, some
 
 _BATCH_NORMS = ("FusedBatchNorm", "BatchNormWithGlobalNormalization")
@@ -182,19 +189,20 @@ class Builder:
     ) -> None:
         """Let an update take the mean over microbatches, added up in the order in which they come back."""
         graph, edge = editor.given, gradient.values[0]
+        if gradient.indices and len(set(of_each(graph, gradient.indices[0], replicas))) == 1:
+            gradient = replace(gradient, indices=())  # rows that all microbatches share
         if len(set(of_each(graph, edge, replicas))) == 1 and not gradient.indices:
             return  # it depends on no example
         at = self._at(self.depths.variable[gradient.variable]) if gradient.variable in self.depths.variable else 0
         ops = TensorOps(editor, self.where[at], dtype_of(graph, edge))
         name = f"accumulate/{graph.names[gradient.variable]}"
+        shape = mean_shape(graph, gradient, replicas)
         if gradient.indices:
             total: int | Endpoint = gathered(editor, f"{name}/rows", edge, replicas, self.where[at])
             numbers = gathered(editor, f"{name}/indices", gradient.indices[0], replicas, self.where[at])
             for reading in gradient.indices:
                 redirect(editor, reading, numbers)
-            shape = gathered_shape(graph, edge, replicas)
         else:
-            shape = variable_shape(graph, gradient.variable)
             back = [turn.microbatch for turn in taken[at] if not turn.forward]
             total, *others = of_each(graph, edge, [replicas[one] for one in back])
             for one, value in zip(back[1:], others, strict=True):

@@ -30,21 +30,21 @@ from simulator.graph.attributes import (
 from simulator.graph.dtypes import INT32, base
 from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Attrs, Graph
-from simulator.graph.messages import AttrValue, TensorShapeProto
+from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
+from simulator.graph.tensors import shape_message
 from simulator.graph.traversal import closure
 from simulator.training.programs.edits import TensorOps, dtype_of, output_on, redirect, shape_on, unused_prefix
 from simulator.training.programs.program import Program, updates_of
 from simulator.training.programs.tasks import in_graph_text, of_task
+from simulator.training.programs.towers import mean_shape
 from simulator.training.recognition.anatomy import Anatomy, Gradient, anatomy
 from simulator.training.recognition.clipping import as_computed
 from simulator.training.recognition.parts import Separated, held_by, separate
 from simulator.training.recognition.sync_replicas import workers_of
-from simulator.training.recognition.variables import variable_shape
 from simulator.training.regimes import Regime, tokens_per_update, with_defaults
 
 INT64 = 9
-_UNKNOWN_SHAPE = TensorShapeProto(unknown_rank=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,22 +213,24 @@ def _accumulate(at: TensorOps, gradient: Gradient, again: int, needed: int, numb
     editor, graph, kind = at.editor, at.editor.given, _kind(at.dtype)
     variable = graph.names[gradient.variable]
     shared = f"{variable}:0/grad_accum" + (f"_{again}" if again else "")
-    declared = graph.attrs[gradient.variable].get("shape")
-    shape = declared.shape if declared is not None and not gradient.indices else _UNKNOWN_SHAPE
+    size = None if gradient.indices else mean_shape(graph, gradient)
     family = "Sparse" if gradient.indices else ""
     local, start = numbers
 
-    found = {"shape": AttrValue(shape=shape), "shared_name": text_value(shared), "container": text_value("")}
+    found = {
+        "shape": AttrValue(shape=shape_message(size)),
+        "shared_name": text_value(shared),
+        "container": text_value(""),
+    }
     attrs = {**kind, **found, "reduction_type": text_value("MEAN")}
     made = at.add(f"{variable}/accumulator", f"{family}ConditionalAccumulator", (), attrs)
     constants = TensorOps(editor, at.device)
     count = constants.constant(f"{editor.names[made]}/needed", needed)
     at.add(f"{variable}/start", "AccumulatorSetGlobalStep", [made, start])
-    values, size = output_on(graph, gradient.values[0]), shape_on(graph, gradient.values[0])
+    values = output_on(graph, gradient.values[0])
     if not gradient.indices:
         push = at.add(f"{variable}/push", "AccumulatorApplyGradient", [made, local, values], kind)
-        sizes = [variable_shape(graph, gradient.variable) if size is None else size]
-        take = at.add(f"{variable}/take", "AccumulatorTakeGradient", [made, count], kind, sizes)
+        take = at.add(f"{variable}/take", "AccumulatorTakeGradient", [made, count], kind, [size])
         for edge in gradient.values:
             redirect(editor, edge, take)
         return push
@@ -238,7 +240,7 @@ def _accumulate(at: TensorOps, gradient: Gradient, again: int, needed: int, numb
     inputs = [made, local, rows, values, constants.constant(f"{editor.names[made]}/shape", [], INT64)]
     unsaid = {**kind, "has_known_shape": AttrValue(b=False)}
     push = at.add(f"{variable}/push", "SparseAccumulatorApplyGradient", inputs, unsaid)
-    sizes = [shape_on(graph, numbering), size, None]
+    sizes = [shape_on(graph, numbering), shape_on(graph, gradient.values[0]), None]
     take = at.add(f"{variable}/take", "SparseAccumulatorTakeGradient", [made, count], kind, sizes)
     taken = replace(at, dtype=INT64).cast(f"{variable}/taken_rows", take, of_rows, None)
     for edge in gradient.indices:

@@ -36,11 +36,10 @@ from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import VARIABLES
 from simulator.training.programs.edits import TensorOps, copied, dtype_of, redirect, reshaped, unused_prefix
 from simulator.training.programs.setter import Setter
-from simulator.training.programs.towers import Replica, gathered, gathered_shape, of_each, split_batch, without_gpus
+from simulator.training.programs.towers import Replica, gathered, mean_shape, of_each, split_batch, without_gpus
 from simulator.training.recognition.anatomy import Anatomy, Gradient
 from simulator.training.recognition.clipping import as_computed
 from simulator.training.recognition.parts import held_by, is_read, is_shared, is_write
-from simulator.training.recognition.variables import variable_shape
 from simulator.units import Bytes
 
 
@@ -122,7 +121,7 @@ def _given(graph: Graph, gradient: Gradient, replicas: Sequence[Replica], where:
     """A dense gradient of all replicas."""
     values, dtype = of_each(graph, gradient.values[0], replicas), dtype_of(graph, gradient.values[0])
     name = f"allreduce/{graph.names[gradient.variable]}"
-    return Reduced(name, values, where, dtype, _shape(graph, gradient.variable), len(replicas))
+    return Reduced(name, values, where, dtype, _shape(graph, gradient), len(replicas))
 
 
 def _read(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], means: Sequence[Output]) -> None:
@@ -136,7 +135,7 @@ def _gather(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], whe
     """Let every replica's update read the rows of all replicas, divided by their number; return what has these rows."""
     graph = editor.given
     dtype, name = dtype_of(graph, gradient.values[0]), f"allreduce/{graph.names[gradient.variable]}"
-    means, joined, shape = [], list[int](), gathered_shape(graph, gradient.values[0], replicas)
+    means, joined, shape = [], list[int](), mean_shape(graph, gradient, replicas)
     for place, (one, device) in enumerate(zip(replicas, where, strict=True)):
         rows = gathered(editor, f"{name}/rows_{place}", gradient.values[0], replicas, device)
         means.append(TensorOps(editor, device, dtype).share(f"{name}/mean_{place}", rows, len(replicas), shape))
@@ -148,8 +147,8 @@ def _gather(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], whe
     return joined
 
 
-def _shape(graph: Graph, variable: int) -> Shape:
-    shape, name = variable_shape(graph, variable), graph.names[variable]
+def _shape(graph: Graph, gradient: Gradient) -> Shape:
+    shape, name = mean_shape(graph, gradient), graph.names[gradient.variable]
     if shape is None or -1 in shape:
         raise GraphError(
             f"{graph.source}: the variable {name!r} does not say its shape, so its gradient can't be cut for an "

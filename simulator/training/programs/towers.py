@@ -171,7 +171,7 @@ def _average(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], de
     if len(set(values)) == 1 and not gradient.indices:  # it is the same for all, as it is not copied
         return []
     joined, name = list[int](), f"average/{graph.names[gradient.variable]}"
-    shape = gathered_shape(graph, edge, replicas) if gradient.indices else variable_shape(graph, gradient.variable)
+    shape = mean_shape(graph, gradient, replicas)
     if not gradient.indices:
         total = ops.sum(f"{name}/sum", values, shape)
     else:
@@ -189,13 +189,20 @@ def _average(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], de
 def gathered(editor: Editor, name: str, edge: int, replicas: Sequence[Replica], device: str) -> int:
     """The rows that an edge carries in each replica, one below the other, on one device."""
     graph = editor.given
-    values, shape = of_each(graph, edge, replicas), gathered_shape(graph, edge, replicas)
+    values, shape = of_each(graph, edge, replicas), times(shape_on(graph, edge), len(replicas))
     return TensorOps(editor, device, dtype_of(graph, edge)).concat(name, values, shape)
 
 
-def gathered_shape(graph: Graph, edge: int, replicas: Sequence[Replica]) -> Shape | None:
-    """The shape of the rows of all replicas; None: the rank is unknown."""
-    return times(shape_on(graph, edge), len(replicas))
+def mean_shape(graph: Graph, gradient: Gradient, replicas: Sequence[Replica] = ()) -> Shape | None:
+    """The shape of a gradient's mean over replicas, of a sparse one with the rows of all; None: the rank is unknown.
+
+    A dense one has that of its variable where the graph does not say it. Not each value that comes by examples has
+    that, such as the counts by which a codebook is updated.
+    """
+    shape = shape_on(graph, gradient.values[0])
+    if gradient.indices:
+        return times(shape, len(replicas))
+    return variable_shape(graph, gradient.variable) if shape is None or -1 in shape else shape
 
 
 def of_each(graph: Graph, edge: int, replicas: Sequence[Replica]) -> list[Endpoint]:

@@ -137,5 +137,6 @@ def _moved(
     made = []
     for one, path, place in zip(gradients, paths, at, strict=True):
         edge = path.edges[place]
-        made.append(replace(one, values=(edge, *readers(edge))))
+        own = (edge,) if place else one.values
+        made.append(replace(one, values=tuple(dict.fromkeys((*own, *readers(edge))))))
     return tuple(made)

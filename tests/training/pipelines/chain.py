@@ -102,8 +102,8 @@ def _divided(made: Rows, batch: int, wide: AttrValue) -> str:
     return made.add("share", "Mul", ["off", "part"], T=one, _output_shapes=wide)
 
 
-def embedding() -> Graph:
-    """The mean of the rows of a table that words name, and its gradient."""
+def embedding(*, places: bool = False) -> Graph:
+    """The mean of the rows of a table that words name, and its gradient; `places`: of each place, added up first."""
     made, one, numbers = Rows(), type_attr(), type_attr(3)
     made.add("words", "Placeholder", dtype=numbers, shape=shape_attr(-1))
     variable(made, "table", 20, WIDTH)
@@ -113,6 +113,14 @@ def embedding() -> Graph:
     made.add("loss", "Mean", ["rows", "axes"], T=one, Tidx=numbers)
     made.add("examples", "Const", dtype=one, value=constant(12 * WIDTH))
     made.add("share", "RealDiv", ["rows", "examples"], T=one)
+    if places:
+        made.add("places", "Const", dtype=numbers, value=axes(0, 1))
+        made.add("first", "Const", dtype=numbers, value=axes(0))
+        made.add("added", "Sum", ["share", "first"], T=one, Tidx=numbers, keep_dims=AttrValue(b=True))
+        made.add("both", "ConcatV2", ["added", "added", "zero"], T=one, N=AttrValue(i=2), Tidx=numbers)
+        made.add("squares", "Square", ["both"], T=one)
+        made.add("update", "ScatterSub", ["table", "places", "squares"], T=one, Tindices=numbers)
+        return made.built()
     made.add("unique", "Unique", ["words"], T=numbers)
     made.add("segments", "Const", dtype=numbers, value=constant(12, 3))
     made.add("sum", "UnsortedSegmentSum", ["share", "unique:1", "segments"], T=one, Tindices=numbers)

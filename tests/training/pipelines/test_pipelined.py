@@ -164,6 +164,14 @@ def test_an_update_takes_the_rows_of_all_microbatches() -> None:
     assert [made.tensor_shape[at] for at in tensors] == [(12,), (12, WIDTH)]
 
 
+def test_rows_that_all_microbatches_share_are_added_up_as_dense_gradients_are() -> None:
+    """The rows of places came once for each microbatch, and TensorFlow refused what is computed of them."""
+    made = pipeline(with_shapes(embedding(places=True), batch=12), load_cluster("1gpu"), microbatches=4).graph
+    tensors = [int(made.tensor_ptr[made.row(name)]) for name in ("accumulate/table", "accumulate/table/sum")]
+    assert [made.tensor_shape[at] for at in tensors] == [(2, WIDTH)] * 2
+    assert made.inputs_of(made.row("update"))[1] == "places"
+
+
 def fed(batch: int) -> dict[str, tuple[int, ...]]:
     return {"x": (batch, WIDTH), "y": (batch, WIDTH)}
 

@@ -166,10 +166,11 @@ def test_sparse_gradients_are_gathered() -> None:
 
 def trained(*, declared: bool) -> Graph:
     made = Rows()
-    made.add("x", "Const", **typed("Const", (2,)))
     if declared:
+        made.add("x", "Const", **typed("Const", (2,)))
         variable(made, "w", 2)
     else:
+        made.add("x", "Placeholder", dtype=type_attr())
         made.add("w", "VariableV2", dtype=type_attr())
     made.add("first", "Const", **typed("Const", (2,)))
     made.add("w/Assign", "Assign", ["w", "first"], T=type_attr())
