@@ -118,7 +118,7 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
             editor.devices[reader] = where
             editor.attrs[reader] = {**graph.attrs[reader], COLOCATION: colocation([graph.names[gradient.variable]])}
 
-    queue = home_ops.add("token_queue", "FIFOQueueV2", (), _queue_attrs(home_ops.dtype))
+    queue = home_ops.add("token_queue", "FIFOQueueV2", (), _queue_attrs(home_ops.dtype), [()])
     kinds = {"component_types": types([home_ops.dtype])}
     token = home_ops.add("token", "QueueDequeueV2", [queue], kinds, [()], [*pushed, *parted.beside])
     train = steps.assign("train", local, token)
@@ -223,7 +223,9 @@ def _accumulate(at: TensorOps, gradient: Gradient, again: int, needed: int, numb
         "container": text_value(""),
     }
     attrs = {**kind, **found, "reduction_type": text_value("MEAN")}
-    made = at.add(f"{variable}/accumulator", f"{family}ConditionalAccumulator", (), attrs)
+    made = at.add(
+        f"{variable}/accumulator", f"{family}ConditionalAccumulator", (), attrs, [(2,)]
+    )  # a container and a name
     constants = TensorOps(editor, at.device)
     count = constants.constant(f"{editor.names[made]}/needed", needed)
     at.add(f"{variable}/start", "AccumulatorSetGlobalStep", [made, start])
