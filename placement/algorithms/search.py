@@ -41,7 +41,7 @@ from simulator.execution.layouts import PartialFunction
 from simulator.units import Nanos, show_bytes
 from simulator.wording import some
 
-_STARTS = 600_000  # ops in starts: so many, divided by the ops of a step, are judged
+_STARTS, _FEWEST = 600_000, 60  # ops in starts: so many, divided by the ops of a step, are judged, but no fewer
 _PACKED = 0.7  # share of them that are judged before packed layers end
 _LISTS = 0.3  # share of them that list schedules may take
 _GROUNDS = 2  # grounds of cuts that are kept, the best ones
@@ -167,7 +167,7 @@ def _compiled(problem: Problem) -> PartialFunction:
 def _starts(judge: Judge, ranks: Ints, known: Sequence[Candidate]) -> list[Candidate]:
     """Placements to begin with: those of the other algorithms, all on a device, list schedules and cuts."""
     problem = judge.decisions.problem
-    most = max(_STARTS // len(judge.decisions.group), 12)
+    most = max(_STARTS // len(judge.decisions.group), _FEWEST)
     found = list(known)
     if not found:
         found.append(judge.judge("first devices", [allowed[0] for allowed in problem.allowed]))

@@ -12,7 +12,8 @@ for transfers.
 
 The cut sees no waiting. A GPU works on while it waits for a transfer, so several shares of a transfer's time are tried.
 Nor does it see that a CPU may have more to do than each of its GPUs. So its time has a price: one, the price at which
-CPUs and GPUs have as much to do, and one between them.
+CPUs and GPUs have as much to do, and some between them. At that last price values may cross too often to pay: in loops
+each iteration waits for them.
 
 `besides` makes grounds of these cuts: up to half of the ops of a step leave its GPUs at once. All others are cut as if
 these had no work. Hubs (`hubs`) leave them, too. The cut takes all devices for one, so it can't tell.
@@ -37,6 +38,7 @@ from simulator.columns import Flags, alike, by_key, positions
 
 _SHARES = (1.0, 0.25)  # of the time of a transfer
 _PRICES, _DEAR = 5, 4.0  # cuts that look for a price, and the highest, for each of the devices that share a CPU
+_BETWEEN = (4, 5, 6, 7)  # prices between one and that, as eighths of its logarithm
 _GROUPS = 200_000  # in larger steps few starts are judged, and the arcs take memory
 _LOOKS = 300  # times that a cut may look at each arc: those of real steps take up to 22, a chain of n ops may take n
 
@@ -76,10 +78,20 @@ def for_cpus(decisions: Decisions) -> Iterator[Flags]:
     for share in _SHARES:
         plain = cut(1.0, share)
         even = _even(plain, partial(cut, share=share), _DEAR * together)
-        for one in (plain, *([cut(sqrt(even.price), share), even] if even is not plain else [])):
+        dearer = () if even is plain else (*(cut(_part(even.price, eighths), share) for eighths in _BETWEEN), even)
+        for one in (plain, *dearer):
             if one.cpus.any() and one.cpus.tobytes() not in seen:
                 seen.add(one.cpus.tobytes())
                 yield one.cpus
+
+
+def _part(price: float, eighths: int) -> float:
+    """The price to the power of so many eighths, by square roots: rounded alike on every machine, as a power is not."""
+    found, root = 1.0, price
+    for bit in (4, 2, 1):
+        root = sqrt(root)
+        found *= root if eighths & bit else 1.0
+    return found
 
 
 class _Cut(NamedTuple):

@@ -20,6 +20,8 @@ _ROUNDS = 4
 _HARDLY = 20  # a device with less than that part of the work of the one that works most
 _TARGETS = 4  # devices that are tried for what such devices have
 _MOST = 200  # judgements
+_DENSE = 16  # entries of a table for each edge, up to which the table is used
+_LOOKED = 8_000_000  # edges that are looked at for moves that are not judged, in each round and for each target
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +36,18 @@ class Values:
     def moved_ns(self, where: Vector) -> int:
         """The time of all transfers under the devices of ops [n]: of a tensor, one to each other device."""
         crossing = np.flatnonzero(where[self.source] != where[self.target])
-        key = self.tensor[crossing] * (int(where.max(initial=0)) + 1) + where[self.target[crossing]]
-        return int(self.wire_ns[crossing[alike(key)[0]]].sum())
+        devices, tensors = int(where.max(initial=0)) + 1, int(self.tensor.max(initial=-1)) + 1
+        key = self.tensor[crossing] * devices + where[self.target[crossing]]
+        if tensors * devices > _DENSE * len(self.tensor):
+            return int(self.wire_ns[crossing[alike(key)[0]]].sum())
+        first = np.zeros(tensors * devices, np.int64)  # a table of all is filled sooner than its entries are sorted
+        first[key] = self.wire_ns[crossing]
+        return int(first.sum())
+
+    @property
+    def looks(self) -> int:
+        """The number of times that all edges may be looked at."""
+        return _LOOKED // max(len(self.tensor), 1)
 
 
 def tidied(judge: Judge, best: Candidate) -> Candidate:
@@ -47,9 +59,9 @@ def tidied(judge: Judge, best: Candidate) -> Candidate:
     best = _gathered(judge, values, best, most)
     moved_ns = values.moved_ns(decisions.spread(best.device))
     for _ in range(_ROUNDS):
-        before, waiting = best, [pulled(decisions, values, best.device)]
-        while waiting and judge.judged < most:
-            moves = waiting.pop()
+        before, waiting, looks = best, [pulled(decisions, values, best.device)], values.looks
+        while waiting and looks and judge.judged < most:
+            moves, looks = waiting.pop(), looks - 1
             device = best.device.copy()
             device[moves[:, 0]] = moves[:, 1]
             after_ns = values.moved_ns(decisions.spread(device))
@@ -76,9 +88,9 @@ def _gathered(judge: Judge, values: Values, best: Candidate, most: int) -> Candi
         on = best.device[decisions.free]
         small = [decisions.free[on == device] for device in np.flatnonzero(hardly).tolist()]
         small = [groups for groups in small if len(groups) and decisions.allowed[decisions.row[groups], target].all()]
-        waiting = [small] if small else []
-        while waiting and judge.judged < most:
-            some = waiting.pop()
+        waiting, looks = [small] if small else [], values.looks
+        while waiting and looks and judge.judged < most:
+            some, looks = waiting.pop(), looks - 1
             device = best.device.copy()
             device[np.concatenate(some)] = target
             after_ns = values.moved_ns(decisions.spread(device))

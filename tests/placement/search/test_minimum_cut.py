@@ -178,4 +178,9 @@ def test_cpus_get_as_much_as_each_of_their_devices() -> None:
         max(10 * one.sum(), sum(of[1] for of, cpu in zip(times, one, strict=True) if not cpu) / 4) for one in found
     ]
     assert 480 <= min(longest) <= 480 * 1.05
+    # At a price p the ops stay that are slower by more than 10 p - 10 ns on a device. Prices between are p to the 4 to
+    # 7 eighths, of the last one.
+    sizes = [int(one.sum()) for one in found]
+    price = (110 - sizes[-1]) / 10
+    assert sizes[1:-1] == pytest.approx([110 - 10 * price ** (eighths / 8) for eighths in (4, 5, 6, 7)], abs=1.5)
     assert all(one.tolist() == sorted(one.tolist()) for one in found)  # those that are slowest on devices stay

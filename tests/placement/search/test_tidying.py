@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placement.effort import Effort
 from placement.problem import NEVER, Problem
 from placement.scheduling.ranks import upward_ranks
+from placement.search import tidying
 from placement.search.decisions import decisions_of
 from placement.search.judge import Candidate, Judge
 from placement.search.tidying import Values, tidied, values_of
@@ -102,3 +104,34 @@ def test_a_tensor_counts_once_for_each_device() -> None:
     values = Values(np.array([0, 0, 0, 1]), np.array([0, 0, 0, 1]), np.array([1, 2, 3, 3]), np.array([7, 7, 7, 3]))
     assert values.moved_ns(np.array([0, 1, 1, 2])) == 17
     assert values.moved_ns(np.array([0, 0, 0, 0])) == 0
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_a_table_adds_up_what_a_sort_does(data: st.DataObject) -> None:
+    tensors, ops, devices = (data.draw(st.integers(1, most)) for most in (5, 6, 4))
+    edges = data.draw(st.lists(st.tuples(*(st.integers(0, most - 1) for most in (tensors, ops, ops))), max_size=12))
+    wire_ns = np.array(data.draw(st.lists(st.integers(0, 9), min_size=tensors, max_size=tensors)), np.int64)
+    tensor, source, target = np.array(edges, np.int64).reshape(-1, 3).T
+    values = Values(tensor, source, target, wire_ns[tensor])
+    where = np.array(data.draw(st.lists(st.integers(0, devices - 1), min_size=ops, max_size=ops)), np.int64)
+    found = set[int]()
+    for dense in (0, 10**6):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tidying, "_DENSE", dense)
+            found.add(values.moved_ns(where))
+    sent = {(a, where[c]) for a, b, c in edges if where[b] != where[c]}
+    assert found == {sum(int(wire_ns[a]) for a, _ in sent)}
+
+
+def test_looks_that_lead_to_no_judgement_end_too() -> None:
+    """In a large step each look takes as long as a simulation."""
+    assert Values(*(np.zeros(1000, np.int64) for _ in range(4))).looks == tidying._LOOKED // 1000
+    cluster = cluster_of("cc")
+    problem = problem_of(tasks({("a", "b"): 10, ("a", "end"): 10}), cluster, costs_of(cluster, [[5] * 2] * 3))
+    with judging(problem) as judge, pytest.MonkeyPatch.context() as patch:
+        before = judge.judge("by hand", [0, 1, 0])
+        patch.setattr(tidying, "_LOOKED", 0)
+        assert tidied(judge, before) is before
+        patch.undo()
+        assert used(tidied(judge, before)) == 1
