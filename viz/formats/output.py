@@ -33,7 +33,7 @@ def check_suffix(path: str) -> str:
                 check_pyarrow(path)
             return suffix
     if path.endswith(".json"):
-        raise SimvizError(f"{path}: for machines, write --json {path}, in Python result.to_json()")
+        raise SimvizError(f"{path}: the suffix .json is that of --json {path}, and in Python of result.to_json()")
     raise SimvizError(f"{path}: the suffix is the format; use one of {' '.join(SUFFIXES)}")
 
 

@@ -254,6 +254,12 @@ class Builder:
                 f"{counted(len(norms), 'op')} of batch normalisation ({some(norms, _SHOWN)}) take the statistics of a "
                 "microbatch instead of the batch, so the step is not quite the same"
             )
+        if self.division.comparing:
+            pairs = [graph.names[row] for row in self.division.comparing]
+            said.append(
+                f"{counted(len(pairs), 'op')} ({some(pairs, _SHOWN)}) {'compares' if len(pairs) == 1 else 'compare'} "
+                "each example with those of its microbatch alone, so the step is not quite the same"
+            )
         if self.division.aside:
             seen = [graph.names[row] for row in self.division.aside]
             said.append(f"{counted(len(seen), 'node')} ({some(seen, _SHOWN)}) see the first microbatch alone")

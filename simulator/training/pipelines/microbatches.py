@@ -48,6 +48,7 @@ class Division:
     tower: tuple[int, ...]  # nodes that gradients need, without those that bring examples
     copied: tuple[int, ...]  # those of the tower that depend on the batch
     aside: tuple[int, ...]  # other nodes of the step that depend on it: they see the first microbatch
+    comparing: tuple[int, ...]  # copied ones that compare each example with all others, such as products of embeddings
     written: Collection[int]  # writes for which the first microbatch alone waits
     cut: Mapping[Endpoint, int]  # output -> axis along which it is split
     readers: tuple[int, ...]  # edges that read a part of such an output
@@ -94,6 +95,7 @@ def divide(whole: Graph, count: int, *, batch: int | None = None, fetch: Sequenc
         tower=tower,
         copied=copied,
         aside=aside,
+        comparing=tuple(row for row in copied if _compares(whole, small, row)),
         written=parts.written,
         cut=cut,
         readers=reading,
@@ -176,6 +178,19 @@ def _mixed(whole: Graph, small: Graph, late: Iterable[int]) -> Graph:
             attrs[row] = {**{key: value for key, value in own.items() if key != SHAPES}, **said}
     sizes, _ = tensor_sizes(whole.tensor_dtype.tolist(), shapes)
     return replace(whole, attrs=tuple(attrs), tensor_shape=tuple(shapes), tensor_bytes=sizes)
+
+
+def _compares(whole: Graph, small: Graph, row: int) -> bool:
+    """Tell whether a node makes a value with the batch in two dimensions, of two values or more with it in one."""
+
+    def batches(tensor: int) -> int:
+        was, now = whole.tensor_shape[tensor] or (), small.tensor_shape[tensor] or ()
+        return sum(before != after for before, after in zip(was, now, strict=False))
+
+    taken = small.edge_tensor[small.in_edges(row)]
+    varying = [count for count in map(batches, taken[taken >= 0].tolist()) if count]
+    made = range(*small.tensor_ptr[row : row + 2].tolist())
+    return len(varying) > 1 == max(varying) and any(batches(tensor) > 1 for tensor in made)
 
 
 def _cut(whole: Graph, small: Graph, late: Sequence[int], count: int) -> tuple[dict[Endpoint, int], tuple[int, ...]]:

@@ -41,11 +41,12 @@ def chain(
     slots: bool = False,
     keras: bool = False,
     hub: bool = False,
+    pairs: bool = False,
 ) -> Graph:
     """Products one after the other, a mean of squares, and the gradient as TensorFlow writes it; `slots`: momenta.
 
     `keras`: its loss is a sum, which the product of the dimensions of a batch divides (`reduce_weighted_values`).
-    `hub`: all gradients pass through one IdentityN, as those of Keras 2 do.
+    `hub`: all gradients pass through one IdentityN, as those of Keras 2 do. `pairs`: each example is compared with all.
     """
     made, one = Rows(), type_attr()
     wide = shapes_attr((batch, width))
@@ -58,6 +59,12 @@ def chain(
     before = "x"
     for at in range(layers):
         before = made.add(f"layer{at}", "MatMul", [before, f"w{at}/read"], T=one, _output_shapes=wide)
+    if pairs:
+        wide_square = shapes_attr((batch, batch))
+        flip = AttrValue(b=True)
+        made.add("scores", "MatMul", [before, before], T=one, transpose_b=flip, _output_shapes=wide_square)
+        made.add("sharp", "Square", ["scores"], T=one, _output_shapes=wide_square)
+        before = made.add("seen", "MatMul", ["sharp", before], T=one, _output_shapes=wide)
     made.add("off", "Sub", [before, "y"], T=one, _output_shapes=wide)
     made.add("squares", "Square", ["off"], T=one, _output_shapes=wide)
     made.add("axes", "Const", dtype=type_attr(3), value=axes(0, 1), _output_shapes=shapes_attr((2,)))

@@ -172,6 +172,13 @@ def test_rows_that_all_microbatches_share_are_added_up_as_dense_gradients_are() 
     assert made.inputs_of(made.row("update"))[1] == "places"
 
 
+def test_examples_that_are_compared_with_each_other_are_told() -> None:
+    """In a microbatch there are fewer to compare with, such as negatives of a contrastive loss."""
+    notes = [pipeline(chain(2, 12, pairs=pairs), load_cluster("2gpu"), microbatches=4).notes for pairs in (False, True)]
+    said = "1 op (scores) compares each example with those of its microbatch alone, so the step is not quite the same"
+    assert notes == [(), (said,)]
+
+
 def fed(batch: int) -> dict[str, tuple[int, ...]]:
     return {"x": (batch, WIDTH), "y": (batch, WIDTH)}
 
