@@ -19,14 +19,7 @@ from simulator.graph.graph import Graph, Shape
 from simulator.training.pipelines.microbatches import Division, brings_examples
 from simulator.training.pipelines.orders import Order, Turn, held, turns
 from simulator.training.pipelines.stages import Depths
-from simulator.training.programs.edits import (
-    TensorOps,
-    copied,
-    dtype_of,
-    output_on,
-    redirect,
-    unused_prefix,
-)
+from simulator.training.programs.edits import TensorOps, copied, dtype_of, output_on, redirect, unused_prefix
 from simulator.training.programs.towers import Replica, gathered, mean_shape, of_each
 from simulator.training.recognition.anatomy import Gradient
 from simulator.training.recognition.parts import held_by, is_shared
