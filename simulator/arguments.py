@@ -183,7 +183,7 @@ _PLAIN: Mapping[str, _Test] = {
 _WORDS = {
     "None": "None",
     "bool": "True or False",
-    "int": "a whole number from 0",
+    "int": "a natural number",  # whether 0 is one, the function says: a batch begins with 1
     "float": "a finite number from 0",
     "str": "a text",
     "os.PathLike[str]": "a path",

@@ -105,7 +105,7 @@ def test_a_quantity_is_a_finite_number_from_0(wrong: float) -> None:
     step, cluster = simulator.choose_step(graph), simulator.load_cluster("ps=2,worker=1")
     with pytest.raises(SimvizError, match=r"simulator\.observe_step: time_s is .*; give a finite number from 0\."):
         simulator.observe_step(graph, step=step, time_s=wrong)
-    with pytest.raises(SimvizError, match=r"simulator\.observe_step: memory_bytes is .*; give a whole number from 0"):
+    with pytest.raises(SimvizError, match=r"simulator\.observe_step: memory_bytes is .*; give a natural number"):
         simulator.observe_step(graph, step=step, memory_bytes=wrong)  # type: ignore[arg-type]
     with pytest.raises(SimvizError, match=r"placement\.refine: seconds is .*; give a finite number from 0\."):
         placement.refine(graph, cluster, step=step, seconds=wrong)
