@@ -12,6 +12,12 @@ from simulator.wording import aligned, counted, repr_of, some
 
 KEPT, AGAIN = "kept", "again"  # the placement of the run, or a new one by the same algorithm
 LEAST_SHARE = 0.0005  # of the makespan: a row that changes less has no line of its own
+HOW = {  # by the placement asked for, and whether a row keeps that of the run
+    (KEPT, True): "the same placement",
+    (KEPT, False): "the same placement",
+    (AGAIN, True): "placed again, or kept where that is no slower",
+    (AGAIN, False): "placed again each time",
+}
 HEAD = ("what", "from", "to", "step", "change", "")
 
 
@@ -69,7 +75,7 @@ class WhatIf:
 
     def lines(self, *, verbose: bool = False) -> list[str]:
         """A headline, the table, and a line on all that changes next to nothing, which `verbose` has in the table."""
-        how = "the same placement" if self.placement == KEPT else "placed again each time"
+        how = HOW[self.placement, any(row.placement == KEPT for row in self.rows)]
         much = {row.figure for row in self.rows if row.change is None or abs(row.change) >= LEAST_SHARE}
         shown = [row for row in self.rows if verbose or row.figure in much]
         table = aligned([HEAD, *(_cells(row, self.unsized) for row in shown if row.makespan_ns is not None)])

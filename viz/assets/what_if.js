@@ -8,8 +8,9 @@ function whatIfCard(model) {
   const found = model.what_if;
   if (!found) return null;
   const { unsized } = model.summary;
-  const again = found.placement === "again";
-  const said = `One change at a time, ${again ? "placed again each time" : "on the same placement"}; without any, the step takes ${unsized.least}${showNanos(found.makespan_ns)}${unsized.words && `: ${unsized.words}. ${unsized.cure}`}.`;
+  const keeps = found.rows.some((row) => row.placement === "kept");
+  const again = keeps ? "placed again, or kept where that is no slower" : "placed again each time";
+  const said = `One change at a time, ${found.placement === "again" ? again : "on the same placement"}; without any, the step takes ${unsized.least}${showNanos(found.makespan_ns)}${unsized.words && `: ${unsized.words}. ${unsized.cure}`}.`;
   const rows = found.rows.map((row) => {
     const perExample = row.change_per_example !== row.change ? `${signedPercent(row.change_per_example)} per example` : "";
     const remarks = [perExample, row.other_devices && row.placement === "again" ? "placed again" : "", row.out_of_memory, row.refused].filter(Boolean);

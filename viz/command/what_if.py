@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from placement.algorithms import searches
 from simulator import limits
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster
@@ -25,12 +26,13 @@ from simulator.execution.trace import Trace
 from simulator.partitioning.partitions import Partitions
 from simulator.progress import Say, silent
 from simulator.training.recognition.batch import batch_of
+from simulator.units import show_nanos
 from simulator.wording import counted, some
 from viz.command.ingredients import Ingredients, changed_inputs, repriced
 from viz.command.one_step import placed, simulated
 from viz.command.request import Request
 from viz.scene import Scene
-from viz.what_if import AGAIN, KEPT, WhatIf, WhatIfRow, ranked
+from viz.what_if import AGAIN, KEPT, LEAST_SHARE, WhatIf, WhatIfRow, ranked
 
 FACTORS = (Fraction(1, 2), Fraction(2))
 
@@ -51,12 +53,13 @@ class WhatIfChange:
 
 def what_if(request: Request, given: Ingredients, scene: Scene, say: Say) -> WhatIf:
     """Run the step with each change, on the scene's placement where the request keeps it."""
-    rows = []
+    assert request.what_if is not None
+    rows, placements = [], list[Assignment]()
     for change in changes(request, given):
         say(f"what if: {change.what} {change.after}")
-        rows.append(_row(change, given, scene))
-    assert request.what_if is not None
-    return ranked(int(scene.trace.makespan), request.what_if, rows, _notes(scene), scene.unsized)
+        rows.append(_row(change, given, scene, placements))
+    notes = [*_measured(scene), *_missed(request, given, scene, placements)]
+    return ranked(int(scene.trace.makespan), request.what_if, rows, notes, scene.unsized)
 
 
 def changes(request: Request, given: Ingredients) -> Iterator[WhatIfChange]:
@@ -91,22 +94,29 @@ def _batch(request: Request, given: Ingredients) -> int:
     return request.batch or batch_of(given.graph, given.step, ())[1]
 
 
-def _row(change: WhatIfChange, given: Ingredients, scene: Scene) -> WhatIfRow:
-    """Run one change; what can't be placed or run says why."""
+def _row(change: WhatIfChange, given: Ingredients, scene: Scene, placements: list[Assignment]) -> WhatIfRow:
+    """Run one change; what can't be placed or run says why. A placement that a search finds joins `placements`.
+
+    A search knows the placement of the run, too: it is the result where the search finds none that is quicker.
+    """
     request, before = change.request, scene.trace.makespan
-    kept = None if change.again or request.what_if == AGAIN else scene
-    row = WhatIfRow(change.what, change.before, change.after, KEPT if kept else AGAIN, change.again, None, None, None)
+    again, searching = change.again or request.what_if == AGAIN, searches(change.request.algorithm)
+    row = WhatIfRow(change.what, change.before, change.after, AGAIN if again else KEPT, change.again, None, None, None)
     try:
-        if kept is None or change.batch is not None or change.cluster is None:
+        if again or change.batch is not None or change.cluster is None:
             inputs = changed_inputs(request, given, cluster=change.cluster, batch=change.batch)
         else:
             inputs = repriced(request, given, change.cluster)
         if change.again and (lost := _without_ring(inputs, given)):
             return replace(row, refused=f"it lacks devices or links for the group of {some(lost)}")
         request = request.having(given.observed)
-        found = _run(request, inputs, kept)
-        if change.again and request.what_if == KEPT and (moved := _moved(scene, inputs)) is not None:
-            same = _run(request, inputs, moved)
+        assignment = placed(request, inputs, silent) if again else scene
+        found = _run(request, inputs, assignment)
+        if isinstance(assignment, Assignment) and searching:
+            placements.append(assignment)
+        known = _moved(scene, inputs) if again and (searching or request.what_if == KEPT) else None
+        if known is not None:
+            same = _run(request, inputs, known)
             if _rank(same, inputs) <= _rank(found, inputs):
                 found, row = same, replace(row, placement=KEPT)
     except SimvizError as error:
@@ -136,12 +146,13 @@ def _rank(found: tuple[Partitions, Trace], inputs: Ingredients) -> tuple[bool, i
     return out_of_memory(trace, partitions, inputs.cluster) is not None, int(trace.makespan)
 
 
-def _moved(scene: Scene, given: Ingredients) -> Assignment | None:
+def _moved(scene: Scene, given: Ingredients, found: Assignment | None = None) -> Assignment | None:
     """The same assignment on another cluster; None: that lacks one of its devices, or has copies of its own.
 
-    An algorithm may place a step worse on more devices. That is no reason to say that these make it slower.
+    It is the scene's, or one that was found for its graph. An algorithm may place a step worse on more devices. That is
+    no reason to say that these make it slower.
     """
-    assignment = scene.assignment
+    assignment = found or scene.assignment
     if (scene.graph.names, scene.graph.requested) != (given.graph.names, given.graph.requested):
         return None  # the model is copied for each of other devices, or its variables are on other tasks
     row_of = {device.name: row for row, device in enumerate(given.cluster.devices)}
@@ -152,18 +163,37 @@ def _moved(scene: Scene, given: Ingredients) -> Assignment | None:
     return replace(assignment, devices=tuple(row_of), device=device, constraints=None)
 
 
-def _run(request: Request, given: Ingredients, kept: Scene | Assignment | None) -> tuple[Partitions, Trace]:
-    """The step on the placement of a scene, by an assignment, or placed again."""
+def _run(request: Request, given: Ingredients, kept: Scene | Assignment) -> tuple[Partitions, Trace]:
+    """The step on the placement of a scene, or by an assignment."""
     if isinstance(kept, Scene) and kept.graph is given.graph and kept.received is None:
         pieces = kept.partitions  # times play no part in a cut
         return pieces, simulate(pieces, given.cluster, given.costs, request.simulation)
     kept = kept.assignment if isinstance(kept, Scene) else kept
-    assignment = placed(request, given, silent) if kept is None else kept
-    partitions, trace, _ = simulated(request, given, assignment, silent)
+    partitions, trace, _ = simulated(request, given, kept, silent)
     return partitions, trace
 
 
-def _notes(scene: Scene) -> list[str]:
+def _missed(request: Request, given: Ingredients, scene: Scene, placements: list[Assignment]) -> list[str]:
+    """A note where the step without a change is quicker on a placement that was found for a row.
+
+    The search missed it for the run. So much of the rows that are quicker may be its chance.
+    """
+    known = [one for one in placements if one.devices == scene.assignment.devices]
+    moved = [one for one in (_moved(scene, given, one) for one in known) if one is not None]
+    asked = request.having(given.observed)
+    ranks = [_rank(_run(asked, given, one), given) for one in moved]
+    own = _rank((scene.partitions, scene.trace), given)
+    full, took = min(ranks, default=own)
+    gain = took / own[1] - 1 if own[1] else 0.0
+    if full or gain > -LEAST_SHARE:
+        return []
+    return [
+        f"A placement that was found for a row takes {show_nanos(took)} ({gain:+.1%}) without its change. "
+        "So much of each gain may be the search's chance; a larger --budget has less of it."
+    ]
+
+
+def _measured(scene: Scene) -> list[str]:
     """A note on ops whose time no figure of a device changes."""
     fixed = int(np.count_nonzero(np.isin(scene.costs.source[scene.step.runs], (MEASURED, PROFILED))))
     return [f"The times of {counted(fixed, 'node')} are measured: no figure of a device changes them."] * bool(fixed)
