@@ -76,6 +76,20 @@ def opened(browser: WebDriver, folder: Path, scene: Scene) -> Ask:
     return ask
 
 
+def written(browser: WebDriver) -> Callable[[], list[str]]:
+    """From now on hear all that canvases write; the function that is returned says it, and forgets it."""
+    browser.execute_script(
+        "window.heard = []; const pen = CanvasRenderingContext2D.prototype; window.plain ??= pen.fillText;"
+        "pen.fillText = function (said, ...at) { heard.push(said); return plain.call(this, said, ...at); };"
+    )
+
+    def say() -> list[str]:
+        said: list[str] = browser.execute_script("return window.heard.splice(0)")
+        return said
+
+    return say
+
+
 def settled(browser: WebDriver) -> None:
     """Wait until what was asked for has been painted."""
     browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
@@ -98,8 +112,8 @@ def click(browser: WebDriver, canvas: str, x: float, y: float) -> None:
     settled(browser)
 
 
-# Numbers that are cut by their column or in the header, letters of charts that are drawn smaller than nine pixels, and
-# names that are broken into lines of a few letters, and numbers or single words in several lines.
+# Numbers and words that are cut by their column or in the header, letters of charts that are drawn smaller than nine
+# pixels, names that are broken into lines of a few letters, and numbers or single words in several lines.
 UNREADABLE = """
 const seen = (found) => [...document.querySelectorAll(found)].filter((one) => one.checkVisibility());
 const cut = seen("td.n").filter((one) => one.scrollWidth > one.clientWidth + 0.5);
@@ -117,10 +131,12 @@ const lines = (one) => {
   const parts = [...text.getClientRects()].filter((part) => part.width > 0);
   return 1 + parts.filter((part, at) => at && part.top > parts[at - 1].bottom - 3).length; // fonts differ in height
 };
-const words = seen("td .short > bdi").filter((one) => !one.textContent.includes(" "));
+const end = (one) => one.getBoundingClientRect().right;
+const hidden = seen("td .word, .figures small").filter((one) => end(one) > end(one.closest("bdi, dd")) + 0.5);
+const notes = seen(".figures small").filter((one) => one.scrollWidth > one.clientWidth + 0.5);
 const numbers = seen("td.n").filter((one) => !one.querySelector("small, .meter"));
-const parted = [...words, ...numbers].filter((one) => lines(one) > 1);
-return [...cut, ...small, ...headline, ...broken, ...parted].map((one) => one.textContent);
+const parted = [...seen("td .word"), ...numbers].filter((one) => lines(one) > 1);
+return [...cut, ...small, ...headline, ...broken, ...parted, ...hidden, ...notes].map((one) => one.textContent);
 """
 
 

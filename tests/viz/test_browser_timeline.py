@@ -14,7 +14,7 @@ from placement.plan import Plan
 from placement.problem import Problem
 from simulator.execution.options import SimulationOptions
 from simulator.execution.trace import Kind
-from tests.viz.browsing import click, complaints, opened, settled
+from tests.viz.browsing import click, complaints, opened, settled, written
 from tests.viz.scenes import EXAMPLE, loop
 from viz.command.request import Request
 from viz.command.stages import run
@@ -196,3 +196,18 @@ def test_many_devices_are_grouped_by_task_and_memory_has_one_scale_or_none(brows
         assert page("simviz.state.memory") == choice
         assert any(kind == "memory" for kind, _ in page(rows)) == shown
     assert complaints(browser) == []
+
+
+def test_work_for_a_tensor_without_a_scope_has_its_verb_once(browser: WebDriver, tmp_path: Path) -> None:
+    """Without a slash in the name its text was "send send body:0"."""
+    page = opened(browser, tmp_path, looped())
+    said = written(browser)
+    work = "simviz.model.timeline.transfer.map((at, slice) => slice).filter((slice) => simviz.model.packs[slice])"
+    for slice_ in page(work)[:2]:
+        times = page(
+            "[simviz.model.timeline.start_ns[arguments[0]], simviz.model.timeline.end_ns[arguments[0]]]", slice_
+        )
+        page("simviz.timeline.look(...arguments[0])", times)
+        settled(browser)
+    verbs = {one.rpartition(" ")[0] for one in said() if one.startswith(("send ", "receive "))}
+    assert verbs == {"send"}

@@ -106,8 +106,9 @@ function sliceName(model, slice) {
   const transfer = model.timeline.transfer[slice];
   if (transfer < 0) return model.nodes.names[model.slices.node[slice]] + tagOf(model, model.slices.iteration[slice]);
   const [kind] = laneOf(model.timeline, slice);
-  return (kind === "link" ? "" : model.packs[slice] ? "send " : "receive ") + transferName(model, transfer);
+  return (kind === "link" ? "" : verbOf(model, slice)) + transferName(model, transfer);
 }
+const verbOf = (model, slice) => (model.packs[slice] ? "send " : "receive ");
 
 // The slices of a transfer on links, in the order of its route.
 function linkSlices(model, transfer) {

@@ -145,8 +145,8 @@ function markedSlices(model, state) {
 
 // The end of an op's name; of packing and unpacking the verb comes first.
 function sliceText(model, slice) {
-  const name = sliceName(model, slice);
-  return model.timeline.transfer[slice] < 0 ? leafOf(name) : `${name.slice(0, name.indexOf(" "))} ${leafOf(name)}`;
+  const transfer = model.timeline.transfer[slice];
+  return transfer < 0 ? leafOf(sliceName(model, slice)) : verbOf(model, slice) + leafOf(transferName(model, transfer));
 }
 
 // A transfer has the colours of both ends: the source above, the target below. Packing and unpacking have that of their
