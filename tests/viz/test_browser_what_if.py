@@ -91,25 +91,3 @@ def test_bounds_are_marked_where_sizes_are_unknown(browser: WebDriver, tmp_path:
     rows = "[...document.querySelectorAll('#training-charts td:nth-child(2)')].map((one) => one.textContent)"
     assert sum(one.startswith("≤ ") for one in page(rows)) == 2
     assert not complaints(browser)
-
-
-def test_on_paper_all_of_the_panel_is_there_and_pictures_keep_their_proportions(
-    browser: WebDriver, tmp_path: Path
-) -> None:
-    """One page was printed, with canvases that were stretched to it and a panel that ended at its bottom."""
-    page = opened(browser, tmp_path, run(Request(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", what_if="kept")))
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    try:
-        cut = (
-            "[...document.querySelectorAll('.scroll')].filter((one) => one.scrollHeight > one.clientHeight + 1).length"
-        )
-        assert page(cut) == 0
-        shapes = page(
-            "[...document.querySelectorAll('canvas')].filter((one) => one.checkVisibility())"
-            ".map((one) => one.width / one.height / (one.clientWidth / one.clientHeight))"
-        )
-        assert len(shapes) == 2
-        assert shapes == pytest.approx([1, 1], abs=0.02)
-        assert not page("document.getElementById('search').checkVisibility()")
-    finally:
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

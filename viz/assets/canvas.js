@@ -9,6 +9,9 @@ function readTheme() {
   return theme;
 }
 
+// While the page is printed its canvases stay as they were drawn for that.
+const isPrinted = () => document.documentElement.classList.contains("paper");
+
 // Match the canvas's pixels to the screen's; leaves the context in CSS pixels.
 function sized(canvas, context) {
   const ratio = window.devicePixelRatio || 1;

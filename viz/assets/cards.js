@@ -40,11 +40,11 @@ function named(name, below, ...fields) {
   return made;
 }
 
-// A short name, which needs the width of its row in narrow windows alone.
+// A short name, which needs the width of its row in narrow windows alone. It breaks between words.
 function shortly(name, before) {
-  const made = named(name, null);
-  made.className += " short";
-  if (before) made.firstChild.prepend(before);
+  const words = name.split(" ").flatMap((word, at) => (at ? [" ", element("span", "word", word)] : [element("span", "word", before, word)]));
+  const made = element("span", "named short", element("bdi", "", ...words), element("small"));
+  made.fields = [name];
   return made;
 }
 
@@ -70,19 +70,21 @@ function table(headings, widths, rows) {
   body.append(...lines);
   const columns = element("colgroup", "", ...headings.map((heading, at) => {
     const column = element("col");
-    const letters = numeric[at] ? lines.reduce((most, line) => Math.max(most, line.cells[at].textContent.length), Math.min(0.9 * heading.length, LETTERS_OF_HEADING)) : 0; // headings are smaller
+    const letters = numeric[at] ? lines.reduce((most, line) => Math.max(most, line.cells[at].textContent.length), Math.min(0.9 * longestPart(heading), LETTERS_OF_HEADING)) : 0; // headings are smaller
     column.style.width = numeric[at] ? `calc(${letters}ch + var(--beside, 10px))` : (widths[at] ?? "");
     return column;
   }));
   const valued = rows.map(([cells, , , values], place) => values ?? cells.map((_, at) => valueOf(lines[place].cells[at].textContent)));
   if (rows.length > 1) [...head.children].forEach((cell, at) => sortsBy(cell, body, valued.map((values, place) => [values[at], lines[place]])));
   made.append(columns, element("thead", "", head), body);
+  if (rows.length > ROWS_ON_PAPER) made.append(element("caption", "paper-only more", `The first ${ROWS_ON_PAPER} of ${showCount(rows.length)} rows; the others are on the page.`));
   const fieldsOf = (cell) => cell.firstChild?.fields ?? [cell.textContent];
   made.csv = () => csvOf(columnsOf.flat(), [...body.children].map((line) => [...line.cells].flatMap(fieldsOf)));
   return made;
 }
 
-const LETTERS_OF_HEADING = 9; // a longer one may be cut, or wraps
+const ROWS_ON_PAPER = 40; // of a table, as in report.css
+const LETTERS_OF_HEADING = 9; // a longer part wraps
 
 // What a click or Enter acts on.
 function acting(made, action) {
@@ -166,7 +168,9 @@ function links(rows, limit = 12) {
 }
 
 // A text that may break behind each slash, comma and equals sign; of what is longer than a line, see `overflow-wrap`.
-const lined = (said) => said.split(/(?<=[/,=])/).flatMap((part) => [part, element("wbr")]);
+const partsOf = (said) => said.split(/(?<=[/,=])/);
+const lined = (said) => partsOf(said).flatMap((part) => [part, element("wbr")]);
+const longestPart = (said) => Math.max(...partsOf(said).flatMap((part) => part.split(" ")).map((part) => part.length));
 
 // A name within a run of text of any direction stays one run of its own.
 function isolated(said) {

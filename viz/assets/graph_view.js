@@ -226,7 +226,7 @@ function graphView(canvas, model, state, tip) {
 
   let waiting = false;
   function draw() {
-    if (waiting) return;
+    if (waiting || isPrinted()) return;
     waiting = true;
     requestAnimationFrame(() => {
       waiting = false;
@@ -337,6 +337,10 @@ function graphView(canvas, model, state, tip) {
     retheme: () => {
       theme = null;
       draw();
+    },
+    onPaper: () => {
+      theme = null;
+      if (canvas.clientWidth) paint();
     },
   };
 }

@@ -240,6 +240,19 @@ function stepTimelines(model, runs, state, tip) {
   return views;
 }
 
+// Canvases are drawn for paper before it is printed, in its colours.
+function wirePaper(canvases, retheme) {
+  const { classList } = document.documentElement;
+  addEventListener("beforeprint", () => {
+    classList.add("paper");
+    for (const one of canvases) one.onPaper();
+  });
+  addEventListener("afterprint", () => {
+    classList.remove("paper");
+    retheme();
+  });
+}
+
 async function start() {
   const scene = await readScene();
   const runs = comparedModels(scene);
@@ -266,11 +279,10 @@ async function start() {
   for (const name of ["tables-open", "tables-steps"]) byId(name).addEventListener("click", () => tables.open());
   new ResizeObserver(() => graph.resize()).observe(byId("graph"));
   for (const one of timelines) new ResizeObserver(() => one.draw()).observe(byId(one.name));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    graph.retheme();
-    for (const one of timelines) one.retheme();
-    steps?.retheme();
-  });
+  const canvases = [graph, ...timelines, ...(steps?.all ?? [])];
+  const retheme = () => canvases.forEach((one) => one.retheme());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", retheme);
+  wirePaper(canvases, retheme);
   wireKeys(model, state, graph, timelines, { steps, otherRun, tables });
   const follow = () => followLink(model, state, { run: (name) => model.compared && name !== model.compared.names[model.compared.at] && model.compared.names.includes(name) && otherRun?.(), tab: (name) => showTab?.(name === "training"), table: tables.open });
   follow();

@@ -89,6 +89,7 @@ function timelineView(canvas, timeline, subject, tip, onRange) {
     subject.drawBehind?.(pen, pen.topOf({ y: top }));
     eachRow(pen, rows, (row, y) => drawRow(pen, row, y));
     subject.drawBefore?.(pen, rows);
+    if (pen.paper) drawRest(pen, rows);
   }, onRange);
   rows.height = height;
 
@@ -162,9 +163,9 @@ function timelineView(canvas, timeline, subject, tip, onRange) {
   }
 
   sight.fit();
-  const { draw, fit, follow, zoom, move, retheme, view } = sight;
+  const { draw, fit, follow, zoom, move, retheme, onPaper, view } = sight;
   return {
-    draw, fit, follow, zoom, move, retheme, view, rows, hit, show, showSlices, rowOf, fold, hide, rebuild,
+    draw, fit, follow, zoom, move, retheme, onPaper, view, rows, hit, show, showSlices, rowOf, fold, hide, rebuild,
     look: sight.look,
     xOf: sight.xOf,
     said: (row, time) => subject.describe(rows[row], rows[row].rows.find((entry) => rows[row].times.start_ns[entry] <= time && time < rows[row].times.end_ns[entry]), time),

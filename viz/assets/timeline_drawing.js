@@ -49,6 +49,16 @@ function drawScrollbar(pen, top, height, bottom) {
   context.globalAlpha = 1;
 }
 
+// Below the rows for which paper has room: how many have none.
+function drawRest(pen, rows) {
+  const { context, theme, right, bottom, topOf } = pen;
+  const below = (edge) => rows.filter((row) => row.label && row.kind !== "memory" && row.kind !== "heading" && topOf(row) + row.height > edge).length;
+  if (!below(bottom)) return;
+  context.fillStyle = theme.paper;
+  context.fillRect(0, bottom - ROW.head, right, ROW.head);
+  text(pen, `${plural(below(bottom - ROW.head), "more row")} on the page`, 14, bottom - ROW.head / 2, right - 20, theme.quiet, "600 11px");
+}
+
 function drawRow(pen, row, y) {
   const { context, subject, theme, right } = pen;
   context.save();

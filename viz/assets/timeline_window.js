@@ -49,7 +49,7 @@ function timelineWindow(canvas, { whole, end, height }, content, onRange) {
   }
 
   function draw() {
-    if (waiting) return;
+    if (waiting || isPrinted()) return;
     waiting = true;
     requestAnimationFrame(() => {
       waiting = false;
@@ -60,13 +60,13 @@ function timelineWindow(canvas, { whole, end, height }, content, onRange) {
     });
   }
 
-  function paint() {
+  function paint(paper = false) {
     theme ??= readTheme();
     sized(canvas, context);
     const bottom = canvas.clientHeight;
     const right = canvas.clientWidth;
     context.clearRect(0, 0, right, bottom);
-    const pen = { context, theme, scale: 1, xOf, nsAt, topOf, view, right, bottom, step: tickStep(view.to - view.from, width()) };
+    const pen = { context, theme, paper, scale: 1, xOf, nsAt, topOf, view, right, bottom, step: tickStep(view.to - view.from, width()) };
     drawGrid(pen, bottom, end);
     context.save();
     context.beginPath();
@@ -75,7 +75,20 @@ function timelineWindow(canvas, { whole, end, height }, content, onRange) {
     content(pen);
     context.restore();
     drawAxis(pen);
-    drawScrollbar(pen, view.top, height() + 8, bottom);
+    if (!paper) drawScrollbar(pen, view.top, height() + 8, bottom);
+  }
+
+  // All rows, or as many as a page of paper has room for, in its colours. The canvas keeps its place on the screen.
+  function onPaper() {
+    if (!canvas.clientWidth) return;
+    const { top } = view;
+    const tall = Math.min(height() + ROW.axis + 8, canvas.clientWidth * PAGE);
+    canvas.style.cssText = `flex: none; height: ${tall}px`;
+    theme = null;
+    clamp();
+    paint(true);
+    canvas.style.cssText = "";
+    view.top = top;
   }
 
   // The row under a point.
@@ -100,8 +113,9 @@ function timelineWindow(canvas, { whole, end, height }, content, onRange) {
     draw();
   }
 
-  return { view, xOf, nsAt, topOf, look, follow, fit, zoom, move, scrollTo, wheel, draw, rowAt, entryAt, retheme };
+  return { view, xOf, nsAt, topOf, look, follow, fit, zoom, move, scrollTo, wheel, draw, rowAt, entryAt, retheme, onPaper };
 }
+const PAGE = 1; // the height of a timeline on paper, in its widths
 
 // The rows in sight, each with where it begins.
 function eachRow(pen, rows, visit) {

@@ -172,8 +172,7 @@ function trainingView(model, tip) {
   wired("steps-first", () => tall("72vh"), timeline.showSlices);
   byId("steps-first").hidden = !training.timeline.start_ns.length;
   for (const one of timelines) new ResizeObserver(() => one.draw()).observe(byId(one.name));
-  const all = (action) => () => timelines.forEach((one) => one[action]());
-  return { ...timeline, all: timelines, draw: all("draw"), retheme: all("retheme") };
+  return { ...timeline, all: timelines, draw: () => timelines.forEach((one) => one.draw()) };
 }
 
 // Two tabs: the training, and one step of its first client.
