@@ -28,6 +28,7 @@ from simulator.costs.rules import FALLBACK_RULE, handing_on, rule
 from simulator.costs.table import FALLBACK, PROFILED, STATIC, CostTable
 from simulator.errors import ClusterError
 from simulator.graph import ops
+from simulator.graph.dataflow import data_inputs
 from simulator.graph.dtypes import INT32
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.handing_on import NONE, handed_on
@@ -113,15 +114,13 @@ def works_of(graph: Graph, handing: Ids) -> tuple[list[OpWork], Ints]:
     tensor_kind: dict[object, int] = {}  # nodes whose tensors have equal shapes, sizes and types cost the same
     sizes, types = graph.tensor_bytes.tolist(), graph.tensor_dtype.tolist()
     kind = [tensor_kind.setdefault(key, len(tensor_kind)) for key in zip(graph.tensor_shape, sizes, types, strict=True)]
-    first, sources = graph.in_ptr.tolist(), graph.edge_tensor.tolist()
-    outputs, kept = graph.tensor_ptr.tolist(), (handing != NONE).tolist()
+    inputs, outputs, kept = data_inputs(graph), graph.tensor_ptr.tolist(), (handing != NONE).tolist()
     rows: dict[object, int] = {}
     works: list[OpWork] = []
     which = []
     for node, (op, attrs) in enumerate(zip(graph.ops, graph.attrs, strict=True)):
         priced_by = handing_on(op) if kept[node] else rule(op) or FALLBACK_RULE
-        taken = [t for t in sources[first[node] : first[node + 1]] if t >= 0]
-        given = range(outputs[node], outputs[node + 1])
+        taken, given = inputs[node], range(outputs[node], outputs[node + 1])
         read = [attrs[name].SerializeToString() if name in attrs else None for name in priced_by.attrs]
         key = (op, kept[node], tuple([kind[t] for t in taken]), tuple(kind[given.start : given.stop]), *read)
         row = rows.get(key)
@@ -176,8 +175,7 @@ def _in_host_memory(graph: Graph, held: Sequence[Slots], scalar: npt.NDArray[np.
     slots = np.bincount(graph.edge_dst[graph.edge_tensor >= 0], minlength=len(graph))
     for node in np.flatnonzero(narrow).tolist():
         taken, given = held[node]
-        outputs = int(graph.tensor_ptr[node + 1] - graph.tensor_ptr[node])
-        found[node] = len(taken) == slots[node] and len(given) == outputs
+        found[node] = len(taken) == slots[node] and len(given) == len(graph.outputs(node))
     return found
 
 

@@ -38,8 +38,8 @@ def captured(graph: Graph) -> dict[int, list[int]]:
     """The placeholders that are handles of variables, and the ops that use each; rows of nodes."""
     found = {}
     for row, op in enumerate(graph.ops):
-        first = int(graph.tensor_ptr[row])
-        if op in PLACEHOLDERS and first < graph.tensor_ptr[row + 1] and graph.tensor_dtype[first] == RESOURCE:
+        outputs = graph.outputs(row) if op in PLACEHOLDERS else ()
+        if outputs and graph.tensor_dtype[outputs[0]] == RESOURCE:
             users = _users(graph, row)
             if users:
                 found[row] = users

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from simulator.graph.graph import Attrs
+from simulator.graph.graph import Attrs, Graph
 from simulator.graph.messages import Proto
 
 MAX_ELEMENTS = 16  # of a constant that is read, unless more are asked for
@@ -44,6 +44,11 @@ def elements(attrs: Attrs, most: int = MAX_ELEMENTS) -> list[float] | None:
         found = list(getattr(tensor, name))[:count] or [0] * min(count, 1)  # all zeros are not written
         found += found[-1:] * (count - len(found))  # the last one stands for all that follow
     return [float(value) if isinstance(value, float) else int(value) for value in found]
+
+
+def constant(graph: Graph, row: int) -> list[float] | None:
+    """The elements of a node if it is a Const that `elements` can read."""
+    return elements(graph.attrs[row]) if graph.ops[row] == "Const" else None
 
 
 def packed(tensor: Proto, numbers: Sequence[float]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,6 +22,16 @@ def values_in(graph: Graph, row: int) -> list[int]:
 def values_out(graph: Graph, row: int) -> list[int]:
     """The edges that carry a node's values to others, ascending."""
     return [edge for edge in graph.out_edges(row) if graph.edge_tensor[edge] >= 0]
+
+
+def data_inputs(graph: Graph) -> list[list[int]]:
+    """[N] the tensors that each node reads, by slot."""
+    first, tensor = graph.in_ptr.tolist(), graph.edge_tensor.tolist()
+    controls = set(graph.edge_dst[graph.edge_tensor < 0].tolist())
+    made = [tensor[begin:end] for begin, end in pairwise(first)]
+    for node in controls:
+        made[node] = [one for one in made[node] if one >= 0]
+    return made
 
 
 def source_of(graph: Graph, row: int, slot: int = 0) -> int:

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.columns import Ids, ids
-from simulator.graph.const_values import elements
+from simulator.graph.const_values import constant
+from simulator.graph.dataflow import data_inputs
 from simulator.graph.dtypes import base
 from simulator.graph.graph import Attrs, Graph, Shape
 
@@ -40,12 +41,11 @@ class _Op(NamedTuple):
 def handed_on(graph: Graph) -> Ids:
     """[N] the data input whose buffer all outputs of a node are, or `NONE`; ops that always hand on are left out."""
     found = np.full(len(graph), NONE, np.int32)
-    sources, first, outputs = graph.edge_tensor.tolist(), graph.in_ptr.tolist(), graph.tensor_ptr.tolist()
+    inputs, outputs = data_inputs(graph), graph.tensor_ptr.tolist()
     for node, op in enumerate(graph.ops):
         if op not in _RULES and op not in _OF_ANY_SHAPE:
             continue
-        taken = [tensor for tensor in sources[first[node] : first[node + 1]] if tensor >= 0]
-        given = range(outputs[node], outputs[node + 1])
+        taken, given = inputs[node], range(outputs[node], outputs[node + 1])
         if op in _OF_ANY_SHAPE:
             slot, always = _OF_ANY_SHAPE[op]
             if slot < len(taken) and given and always(graph, taken, given):
@@ -82,7 +82,7 @@ def _constant(graph: Graph, tensor: int) -> Sequence[float] | None:
         if graph.ops[node] not in _CARRIERS:
             break
         node = int(graph.edge_src[graph.in_ptr[node]])
-    return elements(graph.attrs[node]) if graph.ops[node] == "Const" else None
+    return constant(graph, node)
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------

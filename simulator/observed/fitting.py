@@ -100,7 +100,7 @@ def _has(graph: Graph, tensor: str) -> bool:
     row = graph.index.get(node)
     if row is None or not port.isdecimal() or len(port) > _PORT_DIGITS:
         return False
-    return int(port) < int(graph.tensor_ptr[row + 1] - graph.tensor_ptr[row])
+    return int(port) < len(graph.outputs(row))
 
 
 def _check_asked(asked: Graph, observed: ObservedStep, batch: int | None, feeds: Mapping[str, Shape]) -> None:
@@ -128,12 +128,11 @@ def _shapes(graph: Graph, observed: ObservedStep) -> tuple[dict[int, Shape], int
     """The shape of each observed tensor by its row, and how many had several."""
     shapes, varied = {}, 0
     for name, node in observed.nodes.items():
-        row = graph.index[name]
+        outputs = graph.outputs(graph.index[name])
         for port, seen in node.outputs.items():
-            tensor = int(graph.tensor_ptr[row]) + port
-            if tensor >= graph.tensor_ptr[row + 1]:
+            if port >= len(outputs):
                 raise GraphError(f"{observed.source}: {name!r} has no output {port} in {graph.source}; observe anew.")
-            shapes[tensor] = _typical(seen)
+            shapes[outputs[port]] = _typical(seen)
             varied += len(seen) > 1
     return shapes, varied
 

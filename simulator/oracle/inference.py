@@ -124,7 +124,7 @@ def _unused(graph: Graph, place: int) -> str:
 def _columns(graph: Graph, feeds: Mapping[str, Shape], listed: _Listed) -> list[Shape | None]:
     columns: list[Shape | None] = []
     for node, outputs in enumerate(listed[: len(graph)]):
-        count = int(graph.tensor_ptr[node + 1] - graph.tensor_ptr[node])
+        count = len(graph.outputs(node))
         shapes = [None if sides is None else tuple(sides) for sides in outputs[:count]]
         columns += shapes + [None] * (count - len(shapes))
     for name, shape in feeds.items():

@@ -19,7 +19,7 @@ import numpy as np
 from simulator.errors import OracleError
 from simulator.graph.attributes import COLOCATION
 from simulator.graph.captured import captured, read_whole
-from simulator.graph.dataflow import readers, source_of
+from simulator.graph.dataflow import data_inputs, readers, source_of
 from simulator.graph.dtypes import BOOL, INT32, INT64, NAMES, RESOURCE, VARIANT, base
 from simulator.graph.graph_def import all_nodes, graph_def
 from simulator.graph.messages import Proto
@@ -37,7 +37,6 @@ from simulator.oracle.scratch import scratch_folder
 from simulator.oracle.session import MAX_FED
 from simulator.oracle.variables import variables_of
 from simulator.shapes.filling import written
-from simulator.shapes.propagation import data_inputs
 from simulator.shapes.ragged import made_up_splits, row_splits
 from simulator.shapes.sparse import made_up_entries, sparse_placeholders
 from simulator.units import show_bytes
@@ -420,7 +419,7 @@ def _observed(
         row = graph.index.get(name)
         if row is None:  # of a function that was called, or of the feeds
             continue
-        ports = int(graph.tensor_ptr[row + 1] - graph.tensor_ptr[row])
+        ports = len(graph.outputs(row))
         seen = {
             port: tuple(SeenShape(count, tuple(shape)) for count, shape in found)
             for port, found in outputs

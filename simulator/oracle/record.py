@@ -189,8 +189,7 @@ def _scatter(graph: Graph, message: Any, here: Machine, seed: int) -> str:
     chance = random.Random(seed)
     wanted = [name.removeprefix(LOCALHOST) for name, _, _ in here.devices]
     for row, node in enumerate(message.node):
-        first, last = graph.tensor_ptr[row], graph.tensor_ptr[row + 1]
-        made = graph.tensor_dtype[first:last].tolist()
+        made = graph.tensor_dtype[graph.outputs(row)].tolist()
         if chance.random() < _SCATTERED and not any(dtype == RESOURCE or dtype >= REF for dtype in made):
             node.device = chance.choice(wanted)
     return f"by chance for {_SCATTERED:.0%} of the nodes, with seed {seed}"

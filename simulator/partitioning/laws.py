@@ -193,9 +193,7 @@ def _wrong_client(
             if graph.tensor_ptr[origin] + port != partitions.endpoint[row]:
                 yield f"{cut.names[row]!r} gets another tensor than it should"
     for name in step.feeds:
-        node, _, number = name.rpartition(":")
-        tensor = int(graph.tensor_ptr[graph.row(node)]) + int(number)
-        for row in _readers(partitions, graph, tensor):
+        for row in _readers(partitions, graph, graph.tensor_row(name)):
             yield f"{cut.names[row]!r} reads {name!r} where it is made, though it is fed"
 
 

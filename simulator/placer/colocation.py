@@ -206,8 +206,8 @@ def _refusal(
 
 def _is_generator(graph: Graph, node: int) -> bool:
     """Tell whether the node makes a reference or a resource out of nothing: no data inputs, exactly that one output."""
-    first, last = graph.tensor_ptr[node], graph.tensor_ptr[node + 1]
-    if last - first != 1 or not (graph.tensor_dtype[first] == RESOURCE or graph.tensor_dtype[first] >= REF):
+    outputs = graph.outputs(node)
+    if len(outputs) != 1 or not (graph.tensor_dtype[outputs[0]] == RESOURCE or graph.tensor_dtype[outputs[0]] >= REF):
         return False
     edge = graph.in_ptr[node]
     return bool(edge == graph.in_ptr[node + 1] or graph.edge_tensor[edge] < 0)

@@ -19,11 +19,12 @@ import numpy as np
 
 from simulator.errors import GraphError
 from simulator.graph.const_values import elements, packed
+from simulator.graph.dataflow import data_inputs
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.op_classes import LOSSES, MERGES, SWITCHES
 from simulator.shapes.dims import SYMBOLS, as_dim, is_open
 from simulator.shapes.origins import ELEMENT, ROWS, SINGLE, FileNumber, Origins, Traced, form_of
-from simulator.shapes.propagation import COMPILED, DEQUEUES_MANY, EDGE, Inferred, data_inputs, edge_tensors, infer
+from simulator.shapes.propagation import COMPILED, DEQUEUES_MANY, EDGE, Inferred, edge_tensors, infer
 from simulator.shapes.ragged import row_splits
 from simulator.shapes.rules import PASSING
 from simulator.shapes.sparse import SparsePlaceholders, sparse_placeholders

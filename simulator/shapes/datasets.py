@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 from simulator.errors import GraphError
-from simulator.graph.const_values import elements
+from simulator.graph.const_values import constant
 from simulator.graph.dataflow import sources_of, values_in
 from simulator.graph.editor import Endpoint
 from simulator.graph.graph import Graph, Shape
@@ -140,9 +140,7 @@ class Elements:
         """The number of elements in a batch of that op; None: it is computed."""
         sources, kind = sources_of(self.graph, row), _kind(self.graph.ops[row])
         slot = kind.batch if kind is not None else 0
-        found = None
-        if -len(sources) <= slot < len(sources) and self.graph.ops[sources[slot]] == "Const":
-            found = elements(self.graph.attrs[sources[slot]])
+        found = constant(self.graph, sources[slot]) if -len(sources) <= slot < len(sources) else None
         given = int(found[0]) if found is not None and len(found) == 1 and found[0] >= 1 else None
         return self.sizes.get(self._key(row), given)
 

@@ -161,10 +161,10 @@ def _tensor(graph: Graph, name: str) -> int:
     if not colon or not port.isdecimal():
         node, port = name, "0"
     row = graph.row(node)
-    first, last = graph.tensor_ptr[row], graph.tensor_ptr[row + 1]
-    if len(port) > 6 or int(port) >= last - first:
+    outputs = graph.outputs(row)
+    if len(port) > 6 or int(port) >= len(outputs):
         raise GraphError(f"{graph.source}: {node!r} ({graph.ops[row]}) has no output {port} to feed", node=node)
-    return int(first) + int(port)
+    return outputs[int(port)]
 
 
 def _checked(feeds: Mapping[str, Shape]) -> Mapping[str, Shape]:

@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
-from itertools import pairwise
 
+from simulator.graph.dataflow import data_inputs
 from simulator.graph.dtypes import INT32, INT64
 from simulator.graph.graph import Graph
 from simulator.graph.inlining.bodies import Body
@@ -544,16 +544,6 @@ class _Propagation:
                     followed.add(one)
                     pending.append(one)
         return followed
-
-
-def data_inputs(graph: Graph) -> list[list[int]]:
-    """[N] the tensors that each node reads, by slot."""
-    first, tensor = graph.in_ptr.tolist(), graph.edge_tensor.tolist()
-    controls = set(graph.edge_dst[graph.edge_tensor < 0].tolist())
-    made = [tensor[begin:end] for begin, end in pairwise(first)]
-    for node in controls:
-        made[node] = [one for one in made[node] if one >= 0]
-    return made
 
 
 def _pushes(graph: Graph) -> list[tuple[int, int]]:

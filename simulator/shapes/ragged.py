@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from simulator.graph.const_values import elements
+from simulator.graph.dataflow import data_inputs
 from simulator.graph.dtypes import INT32, INT64, base
 from simulator.graph.graph import Graph, Shape
-from simulator.shapes.propagation import data_inputs, edge_tensors
+from simulator.shapes.propagation import edge_tensors
 from simulator.shapes.sparse import fed_behind
 
 _SPLITS: Mapping[str, slice] = {  # op -> the inputs that are row splits

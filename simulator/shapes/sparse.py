@@ -12,11 +12,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from simulator.graph.const_values import elements
+from simulator.graph.const_values import constant
+from simulator.graph.dataflow import data_inputs
 from simulator.graph.dtypes import INT64, base
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.tensors import shape_of
-from simulator.shapes.propagation import ARGUMENTS, data_inputs, edge_tensors
+from simulator.shapes.propagation import ARGUMENTS, edge_tensors
 from simulator.shapes.rules import PASSING
 from simulator.wording import some
 
@@ -226,8 +227,8 @@ def made_up_entries(
 def _default(graph: Graph, row: int, rank: int) -> tuple[int, ...]:
     """The sides that the default of a placeholder of a dense shape says, -1 for an open one."""
     node = int(graph.tensor_node[row])
-    for source in graph.edge_src[graph.in_ptr[node] : graph.in_ptr[node + 1]].tolist():
-        found = elements(graph.attrs[source]) if graph.ops[source] == "Const" else None
+    for source in graph.sources(node):
+        found = constant(graph, source)
         if found is not None and len(found) == rank:
             return tuple(map(int, found))
     return (-1,) * rank
@@ -239,8 +240,7 @@ def _asked(graph: Graph, one: SparsePlaceholders) -> Iterator[tuple[int, int]]:
     for node, op in enumerate(graph.ops):
         for indices, _, shape in _SLOTS.get(op, ()):
             if max(indices, shape) < len(inputs[node]) and shape >= 0 and inputs[node][indices] == one.indices:
-                source = int(graph.tensor_node[inputs[node][shape]])
-                sides = elements(graph.attrs[source]) if graph.ops[source] == "Const" else None
+                sides = constant(graph, int(graph.tensor_node[inputs[node][shape]]))
                 yield from enumerate(map(int, sides or ()))
     for node, op in enumerate(graph.ops):
         if op == "SparseTensorDenseMatMul" and inputs[node][0] == one.indices:

@@ -12,12 +12,13 @@ import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids
 from simulator.graph.captured import captured, read_whole
+from simulator.graph.dataflow import data_inputs
 from simulator.graph.dtypes import REF, STRING
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import CONTROL_FLOW
 from simulator.graph.step import Step, exchange
 from simulator.graph.traversal import PLACEHOLDERS
-from simulator.shapes.propagation import EDGE, data_inputs
+from simulator.shapes.propagation import EDGE
 from simulator.shapes.rules import RULES
 from simulator.wording import counted
 

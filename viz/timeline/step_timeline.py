@@ -24,7 +24,7 @@ def step_timeline(scene: Scene) -> Timeline:
         if op < 0:
             return found
         node, iteration = int(scene.partitions.origin[trace.ops.node[op]]), trace.iterations[trace.ops.iteration[op]]
-        nbytes = graph.tensor_bytes[graph.tensor_ptr[node] : graph.tensor_ptr[node + 1]]
+        nbytes = graph.tensor_bytes[graph.outputs(node)]
         found["output bytes"] = int(np.maximum(nbytes, 0).sum())
         found["why here"] = RULES[scene.assignment.why[node]]
         found["cost"] = SOURCES[scene.costs.source[node]]

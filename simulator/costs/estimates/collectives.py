@@ -260,7 +260,7 @@ def group_of(graph: Graph, node: int) -> Group | None:
     if slot is None:
         known = "group_size" in attrs and "group_key" in attrs
         return Group(int(attrs["group_size"].i), int(attrs["group_key"].i)) if known else None
-    sources = graph.edge_src[graph.in_ptr[node] : graph.in_ptr[node + 1]].tolist()[slot : slot + 2]
+    sources = graph.sources(node)[slot : slot + 2]
     read = [elements(graph.attrs[row], 1) if graph.ops[row] in CONSTANTS else None for row in sources]
     numbers = [int(one[0]) for one in read if one]
     return Group(*numbers) if len(numbers) == len(Group._fields) else None
@@ -268,9 +268,8 @@ def group_of(graph: Graph, node: int) -> Group | None:
 
 def _whole_bytes(graph: Graph, node: int) -> Bytes:
     """The largest of its tensors: all that is gathered, scattered, reduced or broadcast."""
-    tensors = graph.edge_tensor[graph.in_ptr[node] : graph.in_ptr[node + 1]].tolist()
-    tensors += range(int(graph.tensor_ptr[node]), int(graph.tensor_ptr[node + 1]))
-    return max((int(graph.tensor_bytes[tensor]) for tensor in tensors if tensor >= 0), default=0)
+    read = graph.edge_tensor[graph.in_edges(node)].tolist()
+    return max((int(graph.tensor_bytes[tensor]) for tensor in (*read, *graph.outputs(node)) if tensor >= 0), default=0)
 
 
 def _notes_on(priced: Sequence[str], bare: Sequence[str]) -> list[str]:

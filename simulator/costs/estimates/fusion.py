@@ -21,6 +21,7 @@ import numpy as np
 
 from simulator.cluster.cluster import Device
 from simulator.columns import Ints
+from simulator.graph.dataflow import data_inputs
 from simulator.graph.graph import Attrs, Graph
 
 _NORMALISATIONS = frozenset(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"))
@@ -45,11 +46,7 @@ def fused(graph: Graph) -> Fused:
     if not relus or not any(op in _NORMALISATIONS for op in graph.ops):
         return found
     readers = np.bincount(graph.edge_tensor[graph.edge_tensor >= 0], minlength=len(graph.tensor_node)).tolist()
-    first, sources, outputs = graph.in_ptr.tolist(), graph.edge_tensor.tolist(), graph.tensor_ptr.tolist()
-    made_by = graph.tensor_node.tolist()
-
-    def taken(node: int) -> list[int]:
-        return [tensor for tensor in sources[first[node] : first[node + 1]] if tensor >= 0]
+    inputs, outputs, made_by = data_inputs(graph), graph.tensor_ptr.tolist(), graph.tensor_node.tolist()
 
     def normalised(tensor: int) -> bool:
         node = made_by[tensor]
@@ -57,12 +54,12 @@ def fused(graph: Graph) -> Fused:
         return alone and graph.ops[node] in _NORMALISATIONS and not _trains(graph.attrs[node])
 
     for relu in relus:
-        for tensor in taken(relu)[:1]:
+        for tensor in inputs[relu][:1]:
             node = made_by[tensor]
             if normalised(tensor):
                 found.relus.append(relu)
             elif graph.ops[node] in _ADDITIONS and readers[tensor] == 1:
-                operands = taken(node)
+                operands = inputs[node]
                 equal = len({graph.tensor_shape[operand] for operand in operands}) == 1
                 if len(operands) == 2 and equal and any(map(normalised, operands)):
                     found.relus.append(relu)

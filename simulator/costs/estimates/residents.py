@@ -48,8 +48,8 @@ def _declared_bytes(attrs: Attrs) -> int:
 
 
 def _output_bytes(graph: Graph, node: int) -> int:
-    first, last = graph.tensor_ptr[node], graph.tensor_ptr[node + 1]
-    return int(graph.tensor_bytes[first]) if last > first else -1
+    outputs = graph.outputs(node)
+    return int(graph.tensor_bytes[outputs[0]]) if outputs else -1
 
 
 def _constant_bytes(graph: Graph, node: int) -> int:

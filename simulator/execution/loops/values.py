@@ -218,8 +218,8 @@ def computed(values: KnownValues, op: int, port: int, given: Sequence[Value | No
     if kind not in VALUES:
         return None
     graph, node, site = flow.graph, int(flow.ops.node[op]), values.site
-    first, last = graph.tensor_ptr[node : node + 2].tolist()
-    site.at(node, graph.names[node], kind, graph.attrs[node], last - first)
+    outputs = graph.outputs(node)
+    site.at(node, graph.names[node], kind, graph.attrs[node], len(outputs))
     site.values, site.handles = list(given), [None] * len(given)
     rows = [int(flow.edges.row[edge]) for edge in flow.inputs[op] if flow.data[edge]]
     site.types = [int(graph.tensor_dtype[row]) if row >= 0 else 0 for row in rows]
@@ -230,7 +230,7 @@ def computed(values: KnownValues, op: int, port: int, given: Sequence[Value | No
 
     site.shapes = [shape(row) for row in rows]
     try:
-        found = VALUES[kind](site, [shape(row) for row in range(first, last)])
+        found = VALUES[kind](site, [shape(row) for row in outputs])
     except ShapeError:  # noted where shapes are inferred
         return None
     return found[port] if port < len(found) else None

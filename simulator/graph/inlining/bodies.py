@@ -76,7 +76,7 @@ def instantiate(function: Proto, attrs: Attrs, library: Mapping[str, Proto], sou
 def _row(graph: Graph, text: str) -> Endpoint:
     name, _, port = text.rpartition(":")
     row = graph.row(name)
-    if int(port) >= graph.tensor_ptr[row + 1] - graph.tensor_ptr[row]:
+    if int(port) >= len(graph.outputs(row)):
         raise GraphError(f"{graph.source}: it returns {text!r}, an output that the node does not have.", node=name)
     return row, int(port)
 

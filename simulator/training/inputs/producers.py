@@ -31,7 +31,7 @@ from simulator.costs.estimate import estimate
 from simulator.costs.table import MEASURED
 from simulator.errors import SimvizError
 from simulator.graph import ops
-from simulator.graph.const_values import elements
+from simulator.graph.const_values import constant
 from simulator.graph.dataflow import sources_of
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.traversal import PLACEHOLDERS, fan_in
@@ -371,7 +371,7 @@ class Datasets:
         """The whole number in that slot; a slot below 0 counts from the last. Raises UnknownRateError."""
         sources = sources_of(self.graph, row)
         source = sources[slot] if -len(sources) <= slot < len(sources) else None
-        found = elements(self.graph.attrs[source]) if source is not None and self.graph.ops[source] == "Const" else None
+        found = constant(self.graph, source) if source is not None else None
         if found is None or len(found) != 1 or found[0] < least:
             raise self._missing(row)
         return int(found[0])

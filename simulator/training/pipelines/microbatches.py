@@ -17,7 +17,7 @@ import numpy as np
 
 from simulator.errors import GraphError
 from simulator.graph.attributes import shaped
-from simulator.graph.const_values import elements, packed
+from simulator.graph.const_values import constant, packed
 from simulator.graph.dataflow import depending_on, readers, values_in
 from simulator.graph.editor import Endpoint
 from simulator.graph.graph import Attrs, Graph, Shape
@@ -189,8 +189,7 @@ def _compares(whole: Graph, small: Graph, row: int) -> bool:
 
     taken = small.edge_tensor[small.in_edges(row)]
     varying = [count for count in map(batches, taken[taken >= 0].tolist()) if count]
-    made = range(*small.tensor_ptr[row : row + 2].tolist())
-    return len(varying) > 1 == max(varying) and any(batches(tensor) > 1 for tensor in made)
+    return len(varying) > 1 == max(varying) and any(batches(tensor) > 1 for tensor in small.outputs(row))
 
 
 def _cut(whole: Graph, small: Graph, late: Sequence[int], count: int) -> tuple[dict[Endpoint, int], tuple[int, ...]]:
@@ -294,9 +293,9 @@ def _divisors(
         edges = values_in(small, row)
         if small.ops[row] not in _DIVISIONS or len(edges) < 2:
             continue
-        constant = _behind(small, int(small.edge_src[edges[1]]))
-        numbers = elements(small.attrs[constant]) if small.ops[constant] == "Const" else None
-        if numbers is None or len(numbers) != 1 or numbers != elements(whole.attrs[constant]):
+        divisor = _behind(small, int(small.edge_src[edges[1]]))
+        numbers = constant(small, divisor)
+        if numbers is None or len(numbers) != 1 or numbers != constant(whole, divisor):
             continue
         kinds = means.get((whole.tensor_shape[whole.edge_tensor[edges[0]]], numbers[0]), set())
         if len(kinds) > 1:
@@ -305,8 +304,8 @@ def _divisors(
                 node=small.names[row],
             )
         value = next(iter(kinds), None)
-        if value is not None and inside.issuperset(readers(small, constant)):
-            found[constant] = value
+        if value is not None and inside.issuperset(readers(small, divisor)):
+            found[divisor] = value
     return found
 
 

@@ -135,9 +135,8 @@ def split_batch(editor: Editor, found: Anatomy, count: int, device: str) -> list
     for tensor in found.batched if count > 1 else ():
         node, dtype = int(graph.tensor_node[tensor]), int(graph.tensor_dtype[tensor])
         whole = graph.names[node]
-        shapes = graph.tensor_shape[graph.tensor_ptr[node] : graph.tensor_ptr[node + 1]]
         editor.attrs[node] = _times(graph.attrs[node], count)
-        editor.shapes[node] = [times(one, count) for one in shapes]
+        editor.shapes[node] = [times(graph.tensor_shape[one], count) for one in graph.outputs(node)]
         ops = TensorOps(editor, device)
         axis = ops.constant(f"split/{whole}/axis", 0)
         attrs = {**typed(dtype), "num_split": number(count)}

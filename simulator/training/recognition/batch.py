@@ -103,7 +103,7 @@ def _handed(graph: Graph, step: Step) -> dict[int, int]:
     hands_out = [
         row for row in np.flatnonzero(step.runs).tolist() if "GetNext" in (op := graph.ops[row]) or "Dequeue" in op
     ]
-    firsts = [int(graph.tensor_ptr[row]) for row in hands_out if graph.tensor_ptr[row] < graph.tensor_ptr[row + 1]]
+    firsts = [outputs[0] for row in hands_out if (outputs := graph.outputs(row))]
     found = {tensor: _first_dimension(graph, tensor) for tensor in firsts}
     return {tensor: size for tensor, size in found.items() if size is not None and size > 0}
 

@@ -81,7 +81,7 @@ def is_shared(graph: Graph, row: int) -> bool:
     """Tell whether all replicas of one session use the same node: it holds state, reads a variable, or is fed."""
     if graph.ops[row] in PLACEHOLDERS or graph.ops[row] in VARIABLES or is_read(graph, row):
         return True
-    types = graph.tensor_dtype[graph.tensor_ptr[row] : graph.tensor_ptr[row + 1]]
+    types = graph.tensor_dtype[graph.outputs(row)]
     return source_of(graph, row) < 0 and bool(np.any((types >= REF) | (types == RESOURCE)))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from simulator.columns import Ids
 from simulator.errors import GraphError, UnsupportedError
-from simulator.graph.const_values import elements
+from simulator.graph.const_values import constant
 from simulator.graph.dataflow import source_of
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
@@ -272,5 +272,5 @@ def _leading(graph: Graph, row: int, across: Mapping[int, int]) -> int:
 def _constant(graph: Graph, row: int, slot: int, across: Mapping[int, int]) -> int | None:
     """The whole number that comes in that slot, where a Const of one element says it."""
     made = origins(graph, row, slot, across)
-    found = elements(graph.attrs[made[0]]) if len(made) == 1 and graph.ops[made[0]] == "Const" else None
+    found = constant(graph, made[0]) if len(made) == 1 else None
     return int(found[0]) if found is not None and len(found) == 1 else None

@@ -193,10 +193,10 @@ def reach_of(graph: Graph, writes: Mapping[int, list[int]], live: Flags) -> Reac
 
 def _is_result(graph: Graph, row: int) -> bool:
     """Tell whether a node without readers hands out real numbers, as a loss, and is no Identity that was left over."""
-    first, last = int(graph.tensor_ptr[row]), int(graph.in_ptr[row + 1])
+    outputs, last = graph.outputs(row), int(graph.in_ptr[row + 1])
     # a function's results wait for its updates
     left = graph.ops[row] == "Identity" and graph.edge_tensor[last - 1] >= 0
-    return first < graph.tensor_ptr[row + 1] and base(int(graph.tensor_dtype[first])) in _REAL and not left
+    return bool(outputs) and base(int(graph.tensor_dtype[outputs[0]])) in _REAL and not left
 
 
 def is_used(graph: Graph, variable: int, inside: Collection[int], live: Flags) -> bool:
