@@ -25,7 +25,7 @@ from simulator.costs.kernels import Kernel
 from simulator.costs.profile import KernelTime, Profile
 from simulator.costs.roofline import OpWork
 from simulator.costs.rules import CHECKPOINT, rule
-from simulator.costs.table import MAX_NS, PROFILED, PriceErrors
+from simulator.costs.table import MAX_OP_NS, PROFILED, PriceErrors
 from simulator.graph.graph import Graph
 
 Floats = npt.NDArray[np.float64]
@@ -266,7 +266,7 @@ def profiled_prices(
                 run_ns[row, column], relative[row, column] = ceil(pricing.dispatch_ns), 0.0
             elif not work.core_ps and not work.rule.opaque and work.rule.category != CHECKPOINT:
                 ns, error, name = pricing.price(op_of.get(row, ""), work)
-                run_ns[row, column], relative[row, column] = min(MAX_NS, ceil(ns)), error
+                run_ns[row, column], relative[row, column] = min(MAX_OP_NS, ceil(ns)), error
                 family[row] = families.setdefault(name, len(families))
     errors = PriceErrors(tuple(families), ids(family[which]), relative[which])
     return run_ns[which], errors

@@ -29,7 +29,7 @@ from simulator.costs.formulas.matrix import Product
 from simulator.costs.formulas.shaped_op import ShapedOp, flag
 from simulator.costs.kernels import Kernel, in_library, kernel_of, launched, over_batch, passes_of, seconds, speeds_of
 from simulator.costs.rules import CHECKPOINT, ELEMENTWISE, Rule
-from simulator.costs.table import MAX_NS
+from simulator.costs.table import MAX_OP_NS
 from simulator.graph.dtypes import base, number_of
 from simulator.units import Nanos
 
@@ -113,7 +113,7 @@ def time_of(work: OpWork, device: Device) -> Nanos:
     if device.chip is not None:
         reached = speeds_of(device, device.chip, work.number, matrix=work.matrix)
         kernels = max(work.kernels, launched(work.kernel, reached))
-    return min(device.op_ns(busy_ns(work, device), kernels, library=work.library), MAX_NS)
+    return min(device.op_ns(busy_ns(work, device), kernels, library=work.library), MAX_OP_NS)
 
 
 def busy_ns(work: OpWork, device: Device) -> Nanos:
@@ -129,7 +129,7 @@ def busy_ns(work: OpWork, device: Device) -> Nanos:
         moving = max(work.moved, work.streamed) / min(
             rate, reached.moved * (reached.statistics if work.over_batch else 1)
         )
-        busy = min(MAX_NS, ceil(max(computing, moving) * 1e9))
+        busy = min(MAX_OP_NS, ceil(max(computing, moving) * 1e9))
     if device.type == "CPU" or rule.opaque:
         busy = max(busy, -(-work.core_ps // (1000 * min(device.cores, work.parts))))
     return busy

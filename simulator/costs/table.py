@@ -14,10 +14,10 @@ from simulator.wording import counted, repr_of, some
 
 STATIC, MEASURED, FALLBACK, PROFILED, MODELLED = range(5)  # CostTable.source
 SOURCES = ("static", "measured", "fallback", "profile", "model")  # the last: one that is not simviz's own
-MAX_NS: Nanos = 2**53  # 104 days: no op takes longer, and the sum over a thousand of them still fits 64 bits
+MAX_OP_NS: Nanos = 2**53  # 104 days: no op takes longer, and the sum over a thousand of them still fits 64 bits
 _MOST: Bytes = 2**60  # of bytes and of operations, as of `roofline.MAX_COUNT`
 _LIMITS = {
-    "run_ns": (-1, MAX_NS),
+    "run_ns": (-1, MAX_OP_NS),
     "scratch_bytes": (0, _MOST),
     "resident_bytes": (0, _MOST),
     "source": (0, len(SOURCES) - 1),

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from simulator.columns import Ints, flags, ids
 from simulator.execution.arrays import (
-    MAX_NS,
+    MAX_SUM_NS,
     SAFE_BYTES,
     Flows,
     Found,
@@ -180,7 +180,7 @@ def _held(tables: Tables) -> Held:
 def _big_ns(sizes: list[int], rates: Ints) -> npt.NDArray[np.int64]:
     """[B, rates] exact times where 64 bits do not hold the product; Python's integers have no bound."""
     exact = [[-(-size * 10**9 // rate) if rate else 0 for rate in rates.tolist()] for size in sizes]
-    made = np.array([[ns if ns <= MAX_NS else -1 for ns in row] for row in exact], np.int64)
+    made = np.array([[ns if ns <= MAX_SUM_NS else -1 for ns in row] for row in exact], np.int64)
     return made.reshape(len(sizes), len(rates))
 
 

@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints, stable_order
 from simulator.errors import ClusterError, SimvizError
-from simulator.execution.arrays import AT_ONCE, EXECUTOR, MAX_NS, NOWHERE, PRIORITY, Tasks
+from simulator.execution.arrays import AT_ONCE, EXECUTOR, MAX_SUM_NS, NOWHERE, PRIORITY, Tasks
 from simulator.execution.discipline import Discipline, discipline
 from simulator.execution.sharing import MAX_FLOW_BYTES
 from simulator.execution.table_columns import pointers
@@ -281,7 +281,7 @@ def _check_total(length: Rows, resource: Rows, crossing: Transfers, routes: int)
     total = float(length[resource < routes].astype(np.float64).sum()) + float(
         crossing.latency_ns.astype(np.float64).sum() + crossing.wire_ns.astype(np.float64).sum()
     )
-    if total > MAX_NS:
+    if total > MAX_SUM_NS:
         raise SimvizError("The times of this step add up to more than 2^61 ns (73 years); check the cost table.")
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from simulator.cluster.memories import memory_ends
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, InfeasibleError, SimvizError
-from simulator.execution.arrays import MAX_NS, SAFE_BYTES
+from simulator.execution.arrays import MAX_SUM_NS, SAFE_BYTES
 from simulator.execution.tables import Tables
 from simulator.units import PS_PER_NS
 
@@ -176,13 +176,13 @@ def no_route(start: str, end: str, what: str) -> ClusterError:
 
 def bytes_ns(rate: Ints, nbytes: Ints) -> Ints:
     """Time of so many bytes at each rate, bytes per second, rounded up; 0 where they cost no time, which a rate of 0
-    says. Raises ClusterError for what takes longer than MAX_NS.
+    says. Raises ClusterError for what takes longer than MAX_SUM_NS.
     """
     bounded = np.minimum(nbytes, SAFE_BYTES)
     wire = np.where(rate > 0, -(-bounded * 10**9 // np.maximum(rate, 1)), 0)
     for row in np.flatnonzero((nbytes > SAFE_BYTES) & (rate > 0)).tolist():  # Python's integers have no bound
         exact = -(-int(nbytes[row]) * 10**9 // int(rate[row]))
-        if exact > MAX_NS:
+        if exact > MAX_SUM_NS:
             raise ClusterError(f"A transfer of {int(nbytes[row])} bytes at {int(rate[row])} bytes/s takes too long.")
         wire[row] = exact
     return ints(wire)
@@ -190,7 +190,7 @@ def bytes_ns(rate: Ints, nbytes: Ints) -> Ints:
 
 def _work(fixed_ns: Ints, ps_per_byte: Ints, nbytes: Ints) -> Ints:
     """[X] time of a core at one end of each transfer, rounded up."""
-    if (nbytes.astype(np.float64) * ps_per_byte > MAX_NS).any():
+    if (nbytes.astype(np.float64) * ps_per_byte > MAX_SUM_NS).any():
         row = int(np.argmax(nbytes.astype(np.float64) * ps_per_byte))
         raise ClusterError(f"A transfer of {int(nbytes[row])} bytes at {int(ps_per_byte[row])} ps/byte takes too long.")
     return ints(fixed_ns + -(-nbytes * ps_per_byte // PS_PER_NS))

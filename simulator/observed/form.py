@@ -15,7 +15,7 @@ from math import prod
 from typing import TypeAlias
 
 from simulator import limits
-from simulator.costs.table import MAX_NS
+from simulator.costs.table import MAX_OP_NS
 from simulator.errors import ClusterError, GraphError
 from simulator.files import GZIP, read_file, unzipped
 from simulator.graph.graph import Shape
@@ -144,7 +144,7 @@ def _node(row: _Json, what: str) -> ObservedNode:
     ports = [_output(one, what) for one in _list(outputs, what)]
     node = ObservedNode(
         op=_text(op, what),
-        runs=_number(runs, MAX_NS, what),
+        runs=_number(runs, MAX_OP_NS, what),
         ns=_number(ns, DAY_NS, what, least=-1),
         scratch_bytes=_number(scratch_bytes, MAX_TENSOR_BYTES, what),
         outputs=dict(ports),
@@ -161,7 +161,7 @@ def _output(pair: _Json, what: str) -> tuple[int, tuple[SeenShape, ...]]:
     seen = []
     for one in _list(found, what):
         runs, shape = _list(one, what, 2)
-        seen.append(SeenShape(_number(runs, MAX_NS, what, least=1), _shape(shape, what)))
+        seen.append(SeenShape(_number(runs, MAX_OP_NS, what, least=1), _shape(shape, what)))
     if not seen:
         raise ValueError(f"{what} has an output without a shape")
     return _number(port, limits.CLAIMED.most, what), tuple(seen)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator import partition, simulate
-from simulator.costs.table import MAX_NS, CostTable
+from simulator.costs.table import MAX_OP_NS, CostTable
 from simulator.errors import SimvizError
 from tests.execution.cases import apart, assigned, cluster, costs, whole
 from tests.strategies import Rows, typed
@@ -54,8 +54,8 @@ def test_a_column_of_another_shape_is_refused(name: str) -> None:
 
 
 def test_all_that_a_cost_can_be_is_taken() -> None:
-    made = _with("run_ns", np.array([[-1, 0], [MAX_NS, 1], [2, 3]]))
-    assert made.run_ns.tolist() == [[-1, 0], [MAX_NS, 1], [2, 3]]
+    made = _with("run_ns", np.array([[-1, 0], [MAX_OP_NS, 1], [2, 3]]))
+    assert made.run_ns.tolist() == [[-1, 0], [MAX_OP_NS, 1], [2, 3]]
     assert len(_with("flops", np.array([1, 2, 3], np.uint8))) == 3
 
 

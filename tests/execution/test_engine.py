@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster, Link
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ids
-from simulator.costs.table import MAX_NS
+from simulator.costs.table import MAX_OP_NS
 from simulator.errors import ClusterError, DeadlockError, InfeasibleError, SimvizError
 from simulator.execution.engine import StepRun, makespan, run
 from simulator.execution.tables import Tables, of_step
@@ -254,8 +254,8 @@ def test_devices_without_a_route_are_both_named() -> None:
 
 
 def test_times_that_would_overflow_are_refused() -> None:
-    many = 2**61 // MAX_NS + 1
-    tables = table(story("x = Const", *(f"a{row} = Neg x" for row in range(many))), apart(1), MAX_NS)
+    many = 2**61 // MAX_OP_NS + 1
+    tables = table(story("x = Const", *(f"a{row} = Neg x" for row in range(many))), apart(1), MAX_OP_NS)
     with pytest.raises(SimvizError, match="add up to more than"):
         run(tables, [0] * (many + 1))
 

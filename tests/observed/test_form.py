@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.costs.table import MAX_NS
+from simulator.costs.table import MAX_OP_NS
 from simulator.errors import ClusterError
 from simulator.graph.tensors import MAX_RANK
 from simulator.limits import raised
@@ -26,7 +26,9 @@ words = st.text(st.characters(categories=("L", "N", "P", "S")), max_size=40)
 names = st.text(st.characters(codec="utf-8"))  # half a character is no name
 shapes = st.lists(st.integers(0, 2**55), max_size=MAX_RANK).filter(lambda sides: prod(sides) <= 2**55).map(tuple)
 outputs = st.dictionaries(st.integers(0, 9), st.builds(SeenShape, st.just(1), shapes).map(lambda one: (one,)))
-nodes = st.builds(ObservedNode, names, st.integers(1, MAX_NS), st.integers(-1, DAY_NS), st.integers(0, 2**50), outputs)
+nodes = st.builds(
+    ObservedNode, names, st.integers(1, MAX_OP_NS), st.integers(-1, DAY_NS), st.integers(0, 2**50), outputs
+)
 
 
 def measured(found: Mapping[str, ObservedNode]) -> bool:

@@ -16,7 +16,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.contention import CONTENTIONS
 from simulator.cluster.master import short_task
 from simulator.columns import flags, ids, ints
-from simulator.costs.table import MAX_NS, CostTable
+from simulator.costs.table import MAX_OP_NS, CostTable
 from simulator.errors import DeadlockError
 from simulator.execution.options import SimulationOptions
 from simulator.execution.trace_tasks import StepTimes
@@ -228,8 +228,8 @@ def test_more_steps_than_are_noted_at_once(monkeypatch: pytest.MonkeyPatch) -> N
 def test_times_beyond_64_bits_are_left_to_the_plain_loop() -> None:
     """Steps of 2^53 ns, of which 256 are more than the compiled loop counts."""
     on = apart(1)
-    assert_alike(*both([chain(on, "w", [(0, MAX_NS)])], on, steps=300))
-    made, combined = workload([chain(on, "w", [(0, MAX_NS)])], on, steps=300)
+    assert_alike(*both([chain(on, "w", [(0, MAX_OP_NS)])], on, steps=300))
+    made, combined = workload([chain(on, "w", [(0, MAX_OP_NS)])], on, steps=300)
     ready = prepare(combined, None, SimulationOptions(order="fifo", contention="serial"))
     assert run(made, ready, compiled=True) is None
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import matches, parse
 from simulator.columns import Ints
-from simulator.costs.table import MAX_NS, MEASURED, CostTable
+from simulator.costs.table import MAX_OP_NS, MEASURED, CostTable
 from simulator.errors import SimvizError
 from simulator.graph.const_values import elements
 from simulator.graph.graph import Graph
@@ -57,7 +57,7 @@ def all_reduces(graph: Graph, cluster: Cluster) -> tuple[list[int], Ints]:
         if ring is not None:
             nodes.append(node)
             nbytes = max(0, int(graph.tensor_bytes[graph.tensor_ptr[node]]))
-            times.append(min(MAX_NS, all_reduce_ns(nbytes, gpus, ring)))
+            times.append(min(MAX_OP_NS, all_reduce_ns(nbytes, gpus, ring)))
     return nodes, np.array(times, np.int64)
 
 
@@ -145,7 +145,7 @@ def price_collectives(run_ns: npt.NDArray[np.int64], graph: Graph, cluster: Clus
         for column, ring in enumerate(found):
             if ring is not None and group is not None:
                 took = collective_ns(graph.ops[node], _whole_bytes(graph, node), group.size, ring)
-                run_ns[node, column] = max(run_ns[node, column], min(MAX_NS, took))
+                run_ns[node, column] = max(run_ns[node, column], min(MAX_OP_NS, took))
     return _notes_on(priced, bare)
 
 
@@ -162,7 +162,9 @@ def over_links(costs: CostTable, graph: Graph, before: Cluster, after: Cluster) 
         if len(rows) and kind in costs.kinds:
             own = run_ns[rows, costs.kinds.index(kind)]
             exact = -(-own.astype(object) * takes[rows] // was[rows])  # may exceed 64 bits on the way
-            run_ns[rows, costs.kinds.index(kind)] = np.where(own < 0, own, np.minimum(exact, MAX_NS).astype(np.int64))
+            run_ns[rows, costs.kinds.index(kind)] = np.where(
+                own < 0, own, np.minimum(exact, MAX_OP_NS).astype(np.int64)
+            )
     run_ns.setflags(write=False)
     return replace(costs, run_ns=run_ns)
 

@@ -16,7 +16,7 @@ from typing import Any
 from simulator.costs.measured import Sample
 from simulator.costs.measurements.run_metadata import device_of
 from simulator.costs.measurements.runs import Run, named, samples_of, without_mkl
-from simulator.costs.table import MAX_NS
+from simulator.costs.table import MAX_OP_NS
 from simulator.errors import ClusterError
 from simulator.json_text import JsonError, parse_json
 from simulator.units import Nanos
@@ -88,7 +88,7 @@ def _of_profiler(
 
 def _nanos(event: Mapping[str, Any], node: str, label: str) -> Nanos:
     took = event.get("dur", 0)
-    if isinstance(took, bool) or not isinstance(took, int | float) or not abs(took) <= MAX_NS / 1000:  # NaN: neither
+    if isinstance(took, bool) or not isinstance(took, int | float) or not abs(took) <= MAX_OP_NS / 1000:  # NaN: neither
         raise ClusterError(
             f"{label}: {node!r} takes {str(took)[:40]} us, which is no time, so nothing of this {FORM} is used. "
             "Trace a step again"

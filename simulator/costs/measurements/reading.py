@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 
 from simulator.costs.measured import MeasuredTimes, Sample
 from simulator.costs.measurements import chrome_trace, run_metadata, xplane
-from simulator.costs.table import MAX_NS
+from simulator.costs.table import MAX_OP_NS
 from simulator.errors import ClusterError, GraphError
 from simulator.graph.messages import CostGraphDef, Proto, RunMetadata, StepStats, XSpace, merge_text
 from simulator.graph.sources import read_source, text_of
@@ -162,7 +162,7 @@ def _nanos(text: str, label: str, line: int) -> Nanos:
     if not _NUMBER.fullmatch(text):
         raise ClusterError(f"{where}: {text[:40]!r} is not a number of nanoseconds", line=line)
     number = float(text)
-    if not 0 <= number <= MAX_NS:
+    if not 0 <= number <= MAX_OP_NS:
         raise ClusterError(f"{where}: {text[:40]} ns is not from 0 to 2^53", line=line)
     return math.ceil(number)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from simulator.costs.table import MAX_NS
+from simulator.costs.table import MAX_OP_NS
 from simulator.errors import SimvizError
 from simulator.training.inputs.producers import Producer
 from simulator.training.recognition.sync_ops import ResourceKey
@@ -84,7 +84,7 @@ def _paced(inputs: InputPipelines, factors: Sequence[Fraction]) -> InputPipeline
     """The same pipelines, each with its period times a factor, rounded up."""
     paced = []
     for one, factor in zip(inputs.pipelines, factors, strict=True):
-        period_ns = min(MAX_NS, -(-one.producer.period_ns * factor.numerator // factor.denominator))
+        period_ns = min(MAX_OP_NS, -(-one.producer.period_ns * factor.numerator // factor.denominator))
         paced.append(replace(one, producer=replace(one.producer, period_ns=period_ns)))
     return replace(inputs, pipelines=tuple(paced))
 
