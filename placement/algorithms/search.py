@@ -235,7 +235,7 @@ def _hopeless(judge: Judge, device: npt.ArrayLike) -> bool:
     if best is None or best.over or best.ns >= NEVER:
         return False
     where = judge.decisions.spread(np.asarray(device, np.int64))
-    run_ns = np.maximum(tables.kind_ns[np.arange(len(where)), tables.kind[where]], 0)
+    run_ns = tables.op_ns(where)
     load_ns = np.bincount(where[~tables.instant], run_ns[~tables.instant], len(judge.capacity))
     return bool((100 * load_ns > float(NEAR * best.ns) * tables.lanes).any())
 

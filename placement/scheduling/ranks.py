@@ -42,9 +42,7 @@ def ranks_on(problem: Problem, device: Ints, wire_ns: npt.NDArray[np.float64]) -
     `wire_ns` [T] has the mean time of a transfer.
     """
     runner = runner_of(problem, rank_up_placed)
-    tables = problem.tables
-    run_ns = np.maximum(tables.kind_ns[np.arange(len(device)), tables.kind[device]], 0)
-    work, wire = _picoseconds(run_ns.astype(np.float64)), _picoseconds(wire_ns)
+    work, wire = _picoseconds(problem.tables.op_ns(device).astype(np.float64)), _picoseconds(wire_ns)
     ranks = runner.new(len(device))
     given = (problem.topological, device, work, wire)
     runner.run(rank_up_placed, *map(runner.of, given), ranks)

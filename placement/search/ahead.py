@@ -59,7 +59,7 @@ def ahead_of(decisions: Decisions) -> Ahead:
     """Lay a step out."""
     problem = decisions.problem
     tables, devices = problem.tables, len(problem.capacity)
-    gate = tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0)
+    gate = tables.gate
     kept = np.flatnonzero(~gate)
     tensor = tables.edge_tensor[kept]
     maker = tables.tensor_op[tensor]

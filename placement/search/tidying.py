@@ -79,9 +79,7 @@ def _gathered(judge: Judge, values: Values, best: Candidate, most: int) -> Candi
     """The placement with fewer devices that hardly work, as quick and with no more transfers; else it itself."""
     decisions = judge.decisions
     where, devices = decisions.spread(best.device), decisions.allowed.shape[1]
-    tables = decisions.problem.tables
-    run_ns = tables.kind_ns[np.arange(len(where)), tables.kind[where]]
-    work = np.bincount(where, np.maximum(run_ns, 0), devices)
+    work = np.bincount(where, decisions.problem.tables.op_ns(where), devices)
     order, hardly = np.argsort(work, kind="stable"), work * _HARDLY < work.max()
     moved_ns, targets = values.moved_ns(where), order[~hardly[order]].tolist()
     for target in dict.fromkeys([*targets[: _TARGETS - 1], *targets[-1:]]):

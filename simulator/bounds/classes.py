@@ -184,6 +184,5 @@ def apart_ns(classes: Classes) -> tuple[Ints, Ints]:
 
 def gates(tables: Tables) -> Flags:
     """[E] the data inputs of Merges that have several: such a Merge waits for the first of them alone."""
-    gate = tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0)
-    many = np.bincount(tables.consumer[gate], minlength=len(tables)) > 1
-    return flags(gate & many[tables.consumer])
+    many = np.bincount(tables.consumer[tables.gate], minlength=len(tables)) > 1
+    return flags(tables.gate & many[tables.consumer])

@@ -26,6 +26,12 @@ _LIMITS = {
 }
 
 
+def scaled_ns(run_ns: Ints, numerator: Ints | int, denominator: Ints | int) -> Ints:
+    """Times multiplied by a fraction, rounded up, at most MAX_OP_NS; -1, where there is no kernel, stays."""
+    exact = -(-run_ns.astype(object) * numerator // denominator)  # may exceed 64 bits on the way
+    return np.where(run_ns < 0, run_ns, np.minimum(exact, MAX_OP_NS).astype(np.int64))
+
+
 @dataclass(frozen=True, eq=False)
 class PriceErrors:
     """How far prices may be off. Prices of one family err together, those of two families apart."""

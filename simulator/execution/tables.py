@@ -100,6 +100,10 @@ class Tables(Layout, Buffers, ClusterColumns):
         elsewhere = (self.bound[:, None] >= 0) & (self.bound[:, None] != np.arange(len(self.devices)))
         return np.where(elsewhere, -1, self.kind_ns[:, self.kind])
 
+    def op_ns(self, device: npt.NDArray[np.integer]) -> Ints:
+        """[n] time of each op on its device [n]; 0 where it has no kernel there."""
+        return ints(np.maximum(self.kind_ns[np.arange(len(self)), self.kind[device]], 0))
+
     @cached_property
     def edge_tensor(self) -> Ids:
         """[E] tensor of each edge."""
@@ -129,11 +133,7 @@ class Tables(Layout, Buffers, ClusterColumns):
 
 
 def of_step(
-    graph: Graph,
-    step: Step,
-    cluster: Cluster,
-    costs: CostTable,
-    options: SimulationOptions = SimulationOptions(),
+    graph: Graph, step: Step, cluster: Cluster, costs: CostTable, options: SimulationOptions = SimulationOptions()
 ) -> Tables:
     """The step's normal form: no device is chosen yet but the client's, any edge may cross.
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import matches, parse
 from simulator.columns import Ints
-from simulator.costs.table import MAX_OP_NS, MEASURED, CostTable
+from simulator.costs.table import MAX_OP_NS, MEASURED, CostTable, scaled_ns
 from simulator.errors import SimvizError
 from simulator.graph.const_values import elements
 from simulator.graph.graph import Graph
@@ -160,11 +160,8 @@ def over_links(costs: CostTable, graph: Graph, before: Cluster, after: Cluster) 
         was, takes = (one[:, column] for one in times)
         rows = np.flatnonzero((was > 0) & (takes != was) & (costs.source != MEASURED))
         if len(rows) and kind in costs.kinds:
-            own = run_ns[rows, costs.kinds.index(kind)]
-            exact = -(-own.astype(object) * takes[rows] // was[rows])  # may exceed 64 bits on the way
-            run_ns[rows, costs.kinds.index(kind)] = np.where(
-                own < 0, own, np.minimum(exact, MAX_OP_NS).astype(np.int64)
-            )
+            own = costs.kinds.index(kind)
+            run_ns[rows, own] = scaled_ns(run_ns[rows, own], takes[rows], was[rows])
     run_ns.setflags(write=False)
     return replace(costs, run_ns=run_ns)
 

@@ -17,7 +17,7 @@ import numpy as np
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import short_task
 from simulator.columns import Ids, Ints, ids, ints
-from simulator.costs.table import MAX_OP_NS, CostTable
+from simulator.costs.table import CostTable, scaled_ns
 from simulator.errors import ClusterError, SimvizError
 from simulator.training.disturbances.disturbance import (
     OF_LINKS,
@@ -143,8 +143,7 @@ def slowed(costs: CostTable, slower: Slower) -> CostTable:
         if old not in costs.kinds:
             raise ClusterError(f"The cost table has no column for {old!r}; estimate costs for this cluster.")
         own = costs.run_ns[:, costs.kinds.index(old)]
-        exact = -(-own.astype(object) * factor.numerator // factor.denominator)  # may exceed 64 bits on the way
-        columns.append(np.where(own < 0, own, np.minimum(exact, MAX_OP_NS).astype(np.int64))[:, None])
+        columns.append(scaled_ns(own, factor.numerator, factor.denominator)[:, None])
     run_ns = np.concatenate(columns, axis=1)
     run_ns.setflags(write=False)
     return replace(costs, kinds=(*costs.kinds, *slower), run_ns=run_ns)
