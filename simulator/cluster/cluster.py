@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from simulator.cluster.chips import Chip
 from simulator.cluster.contention import CONTENTIONS, Contention
 from simulator.cluster.copies import CopyLinks, copies_ns, copy_links, dispatch_ns, staging_ps_per_byte
+from simulator.cluster.devicespec import LOCALHOST
 from simulator.cluster.hierarchy import Route, crossed
 from simulator.cluster.peaks import NO_PEAKS, Peaks
 from simulator.cluster.protocols import (
@@ -125,7 +126,7 @@ class Link:
 HANDOVER_NS: Nanos = 1800
 
 # Jobs to whose tasks a client connects by custom; the first that exists counts. master.py adds `standin_client`.
-_CLIENT_JOBS = ("standin_client", "localhost", "chief", "master", "worker")
+_CLIENT_JOBS = ("standin_client", LOCALHOST, "chief", "master", "worker")
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from importlib.resources import files
 
 from simulator import limits
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.devicespec import LOCALHOST
 from simulator.cluster.models import DEFAULT_CPU, DEFAULT_GPU, Model, find_model
 from simulator.cluster.notation import GRAMMAR, is_notation, read_notation
 from simulator.cluster.toml_file import read_toml
@@ -223,7 +224,7 @@ def read_topology(text: str, source: str, model: str | None = None) -> Cluster:
         sockets=sockets,
         between_sockets=BETWEEN_SOCKETS if len(sockets) > 1 else None,
     )
-    task = Task("localhost", 0, "host", 1, tuple(range(count)))
+    task = Task(LOCALHOST, 0, "host", 1, tuple(range(count)))
     return connect([host], [task], name=source, notes=_assumptions(gpu, model, bonds))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.devicespec import parse
+from simulator.cluster.devicespec import LOCALHOST, parse
 from simulator.cluster.notation import read_notation
 from simulator.errors import ClusterError, SimvizError
 from simulator.graph.graph import Graph
@@ -39,15 +39,15 @@ def named_cluster(graph: Graph) -> str | None:
 
 
 def _written(tasks: Mapping[str, int], counts: Mapping[tuple[str, str], int]) -> str | None:
-    jobs = sorted(job for job in tasks if job not in ("", "localhost"))
+    jobs = sorted(job for job in tasks if job not in ("", LOCALHOST))
     free_gpus = counts.get(("", "GPU"), 0)
     parts = []
     for job in jobs:
         # a device without a job may be in any job; every job but the parameter servers gets it
         gpus = max(counts.get((job, "GPU"), 0), 0 if job == "ps" and len(jobs) > 1 else free_gpus)
         parts.append(f"{job}={tasks[job]}" + (f"x{gpus}gpu" if gpus else ""))
-    gpus = max(counts.get(("localhost", "GPU"), 0), 0 if jobs else free_gpus)
-    cpus = max(counts.get(("localhost", "CPU"), 0), 0 if jobs else counts.get(("", "CPU"), 0))
+    gpus = max(counts.get((LOCALHOST, "GPU"), 0), 0 if jobs else free_gpus)
+    cpus = max(counts.get((LOCALHOST, "CPU"), 0), 0 if jobs else counts.get(("", "CPU"), 0))
     if cpus > 1 and not jobs:
         return f"{cpus}cpu,{gpus}gpu" if gpus else f"{cpus}cpu,{NO_DEVICES}"
     if gpus:

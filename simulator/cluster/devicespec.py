@@ -39,6 +39,8 @@ class DeviceSpec(NamedTuple):
 
 
 ANYWHERE = DeviceSpec()
+LOCALHOST = "localhost"  # the job of a session without a cluster
+LOCAL_TASK = f"/job:{LOCALHOST}/replica:0/task:0"  # its only task
 MAX_NUMBER = 2**31 - 1  # TensorFlow keeps replica, task and id in 32-bit integers
 
 _NAME = r"[A-Za-z][A-Za-z0-9_]*"

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from simulator import limits
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.devicespec import LOCALHOST
 from simulator.cluster.models import DEFAULT_CPU, find_model
 from simulator.cluster.protocols import GRPC, find_protocol
 from simulator.cluster.topology import Host, Task, check_name, connect
@@ -44,7 +45,7 @@ def read_notation(text: str) -> Cluster:
     hosts: list[Host] = []
     tasks: list[Task] = []
     if local:
-        _add_task("localhost", 0, local, hosts, tasks)
+        _add_task(LOCALHOST, 0, local, hosts, tasks)
     numbers: dict[str, int] = {}
     total = sum(count for count, _ in local)
     for job, count, devices, what in jobs:
@@ -111,6 +112,6 @@ def _add_task(job: str, number: int, parts: Sequence[tuple[int, str]], hosts: li
             cpus, cpu = cpus + count, model
         else:
             gpus += [model] * count
-    name = job if job == "localhost" else f"{job}{number}"
+    name = job if job == LOCALHOST else f"{job}{number}"
     hosts.append(Host(name, cpu, tuple(gpus)))
     tasks.append(Task(job, number, name, max(1, cpus), tuple(range(len(gpus)))))

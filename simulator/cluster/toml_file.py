@@ -35,6 +35,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from simulator import limits
 from simulator.cluster.cluster import Cluster, Link
+from simulator.cluster.devicespec import LOCALHOST
 from simulator.cluster.models import DEFAULT_CPU, MODEL_KEYS, Model, find_model, read_cores, read_model
 from simulator.cluster.protocols import GRPC, PLAIN, Protocol, find_protocol
 from simulator.cluster.topology import (
@@ -420,7 +421,7 @@ def _tasks(reader: Reader, tables: Sequence[object], hosts: Sequence[Host]) -> l
     if not tables:
         if len(hosts) > 1:
             reader.fail("there are several hosts: say with [[task]] which job runs on which")
-        return [Task("localhost", 0, hosts[0].name, 1, tuple(range(len(hosts[0].gpus))))]
+        return [Task(LOCALHOST, 0, hosts[0].name, 1, tuple(range(len(hosts[0].gpus))))]
     by_name = {host.name: host for host in hosts}
     tasks: list[Task] = []
     numbers, devices = Counter[str](), 0

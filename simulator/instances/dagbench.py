@@ -21,6 +21,7 @@ from typing import Any
 from simulator import limits
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import MAX_RATE, Cluster, Device, Link
+from simulator.cluster.devicespec import LOCAL_TASK
 from simulator.columns import ints
 from simulator.errors import GraphError
 from simulator.instances.fields import listed, mapping, number, text
@@ -31,7 +32,6 @@ FORM = "DAGBench instance"
 _MOST = 1e9  # of a cost, a size, a speed
 _MOST_S = 86_400  # of a task
 _BYTES = 10**6  # of a size of 1, and per second of a speed of 1
-_TASK = "/job:localhost/replica:0/task:0"
 
 
 def is_dagbench(document: dict[str, Any]) -> bool:
@@ -117,7 +117,7 @@ def _edges(
 def _cluster(network: dict[str, Any], names: Sequence[str], label: str) -> Cluster:
     rows = {name: row for row, name in enumerate(names)}
     devices = [
-        Device(f"{_TASK}/device:CPU:{at}", "CPU", f"node{at}", BOUNDLESS_BYTES, 10**12, 10**11, 0, host=name)
+        Device(f"{LOCAL_TASK}/device:CPU:{at}", "CPU", f"node{at}", BOUNDLESS_BYTES, 10**12, 10**11, 0, host=name)
         for at, name in enumerate(names)
     ]
     routes: list[list[tuple[int, ...] | None]] = [

@@ -31,6 +31,7 @@ import numpy as np
 from simulator import limits
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster, Device, Link
+from simulator.cluster.devicespec import LOCAL_TASK
 from simulator.columns import ints
 from simulator.errors import GraphError
 from simulator.instances.fields import listed, mapping, number, whole
@@ -42,7 +43,6 @@ _MOST_TIME = 1e8  # a day, in that unit
 _MOST_BYTES = 2.0**50
 _RATES = (10**9, 10**8, 10**7, 10**6)  # bytes per second, the largest first
 _SHARE = 100  # the sizes of tensors are together at most such a part of the limit, where a rate allows it
-_TASK = "/job:localhost/replica:0/task:0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +192,12 @@ def _nanos(time: float) -> int:
 def _cluster(accelerators: int, cpus: int, memory_bytes: int, rate: int) -> Cluster:
     """A CPU and accelerators; what goes between two of these crosses one link after the other, through host memory."""
     lanes = max(1, min(cpus, 4096))
-    cpu = Device(f"{_TASK}/device:CPU:0", "CPU", "cpu", BOUNDLESS_BYTES, 10**12, 10**11, 0, lanes, "host", 1)
+    cpu = Device(f"{LOCAL_TASK}/device:CPU:0", "CPU", "cpu", BOUNDLESS_BYTES, 10**12, 10**11, 0, lanes, "host", 1)
     devices = [cpu]
     links = [Link("through host memory", 0, rate // 2, "none")]
     ways: list[tuple[int, int]] = [(-1, -1)]  # links out and in of each device
     for at in range(accelerators):
-        name = f"{_TASK}/device:GPU:{at}"
+        name = f"{LOCAL_TASK}/device:GPU:{at}"
         devices.append(Device(name, "GPU", "accelerator", memory_bytes, 10**12, 10**11, 0, 1, "host"))
         ways.append((len(links), len(links) + 1))
         links += [Link(f"accelerator {at} out", 0, rate), Link(f"accelerator {at} in", 0, rate)]

@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from simulator.cluster.devicespec import LOCAL_TASK
 from simulator.cluster.master import STANDIN_CLIENT, can_hold_master, with_client
 from simulator.comparison.cut_nodes import FILE_NAMES, LARGE_BYTES, without_value
 from simulator.errors import OracleError
@@ -40,7 +41,6 @@ LOCAL = "local session"
 STAND_INS = "stand-in workers"
 GPUS = "real GPUs"
 _NO_FILE = b"ram://none"  # TensorFlow's file system in the memory of its process; no path at all would kill a kernel
-LOCALHOST = "/job:localhost/replica:0/task:0"
 TIMEOUT_S = 120.0  # TensorFlow's import takes 2 to 10 s, a graph of 20,000 nodes 10 s more
 
 
@@ -217,10 +217,14 @@ def _logged(graph: Graph, lines: Sequence[tuple[str, str, str]]) -> tuple[dict[s
 def _own_session(cluster: Cluster) -> dict[str, int] | None:
     """Devices per type if a session of one process on this machine has the cluster's devices, by their names too."""
     counts = {kind: sum(one.type == kind for one in cluster.devices) for kind in ("CPU", "GPU")}
-    named = {f"{LOCALHOST}/device:{kind}:{number}" for kind, count in counts.items() for number in range(count)}
-    if counts["CPU"] == 0 or named != set(cluster.index):
+    if counts["CPU"] == 0 or local_devices(counts) != set(cluster.index):
         return None
     return counts if not counts["GPU"] or counts["GPU"] <= gpus() else None
+
+
+def local_devices(counts: Mapping[str, int]) -> set[str]:
+    """The names of the devices of a session without a cluster, given the number of each type."""
+    return {f"{LOCAL_TASK}/device:{kind}:{number}" for kind, count in counts.items() for number in range(count)}
 
 
 def _callable(graph: Graph, step: Step) -> dict[str, list[str]]:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from google.protobuf.message import DecodeError
 
 from simulator.cluster.description import load_cluster
-from simulator.cluster.devicespec import DeviceSpec, parse
+from simulator.cluster.devicespec import LOCAL_TASK, LOCALHOST, DeviceSpec, parse
 from simulator.errors import ClusterError, GraphError, OracleError, SimvizError
 from simulator.files import replace_file
 from simulator.graph.dtypes import REF, RESOURCE
@@ -39,7 +39,7 @@ from simulator.graph.inlining.expanding import inline, lower
 from simulator.graph.messages import GraphDef, StepStats
 from simulator.graph.sources import read_source
 from simulator.graph.step import choose_step
-from simulator.oracle.dry_runs import GPUS, LOCALHOST, TIMEOUT_S, DryRun, dry_run, without_large_values
+from simulator.oracle.dry_runs import GPUS, TIMEOUT_S, DryRun, dry_run, local_devices, without_large_values
 from simulator.oracle.machine import Machine, machine
 from simulator.oracle.timing import timed
 from simulator.shapes.filling import with_shapes
@@ -58,7 +58,7 @@ STEP_TIMEOUT_S = 30.0  # a step that waits for a queue which nobody fills never 
 _SCATTERED = 0.3
 AS_THEY_STAND = "as they stand"
 FITTED = "without job, replica and task, to fit one machine"
-_HERE = ("localhost", 0, 0)  # job, replica and task of the one process of a machine
+_HERE = (LOCALHOST, 0, 0)  # job, replica and task of the one process of a machine
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +89,7 @@ def cluster_of(devices: Sequence[tuple[str, str, int]]) -> str:
     'cpu=1,gpu=2'
     """
     counts = _counts(devices)
-    named = {f"{LOCALHOST}/device:{kind}:{number}" for kind, count in counts.items() for number in range(count)}
-    if odd := sorted({name for name, _, _ in devices} ^ named):
+    if odd := sorted({name for name, _, _ in devices} ^ local_devices(counts)):
         raise OracleError(f"TensorFlow's session has other devices than CPUs and GPUs numbered from 0: {odd[0]}")
     return ",".join(f"{kind.lower()}={count}" for kind, count in counts.items() if count)
 
@@ -187,7 +186,7 @@ def _scatter(graph: Graph, message: Any, here: Machine, seed: int) -> str:
     that ask for different devices.
     """
     chance = random.Random(seed)
-    wanted = [name.removeprefix(LOCALHOST) for name, _, _ in here.devices]
+    wanted = [name.removeprefix(LOCAL_TASK) for name, _, _ in here.devices]
     for row, node in enumerate(message.node):
         made = graph.tensor_dtype[graph.outputs(row)].tolist()
         if chance.random() < _SCATTERED and not any(dtype == RESOURCE or dtype >= REF for dtype in made):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.devicespec import DeviceSpec, matches, parse
+from simulator.cluster.devicespec import LOCALHOST, DeviceSpec, matches, parse
 from simulator.cluster.master import short_task
 from simulator.errors import ClusterError, GraphError, InfeasibleError
 from simulator.graph.graph import Graph
@@ -259,7 +259,7 @@ def _without_gradients(graph: Graph) -> Script:
 
 def names_jobs(graph: Graph) -> bool:
     """Tell whether some node asks for a task of a cluster; `localhost` is the only task of a session without one."""
-    return any(parse(text).job not in (None, "localhost") for text in set(graph.requested))
+    return any(parse(text).job not in (None, LOCALHOST) for text in set(graph.requested))
 
 
 def named_tasks(script: Script) -> list[DeviceSpec]:

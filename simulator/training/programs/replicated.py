@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.devicespec import parse
+from simulator.cluster.devicespec import LOCALHOST, parse
 from simulator.cluster.master import short_task
 from simulator.errors import ClusterError, GraphError, SimvizError
 from simulator.graph.graph import Graph
@@ -174,7 +174,7 @@ def _undivided(graph: Graph, found: Anatomy, how: str) -> None:
 
 def _of_one_device(graph: Graph) -> None:
     for row, text in enumerate(graph.requested):
-        if parse(text).job not in (None, "localhost"):
+        if parse(text).job not in (None, LOCALHOST):
             name = graph.names[row]
             raise GraphError(
                 f"{graph.source} is distributed already: {name!r} asks for {text!r}. Take it as it is, without "

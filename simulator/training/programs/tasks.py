@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from simulator.cluster.cluster import Cluster, Device
 from simulator.cluster.device_strings import with_devices
-from simulator.cluster.devicespec import DeviceSpec, parse
+from simulator.cluster.devicespec import LOCALHOST, DeviceSpec, parse
 from simulator.cluster.master import rows_by_task, short_task
 from simulator.errors import ClusterError, GraphError
 from simulator.graph.graph import Graph
@@ -136,7 +136,7 @@ def without_localhost(graph: Graph) -> Graph:
 
     def bare(text: str) -> str:
         spec = parse(text)
-        return str(spec._replace(job=None, replica=None, task=None)) if spec.job == "localhost" else text
+        return str(spec._replace(job=None, replica=None, task=None)) if spec.job == LOCALHOST else text
 
     return with_devices(graph, bare)
 
