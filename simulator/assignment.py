@@ -147,6 +147,11 @@ class Assignment(Drawn):
         used = f"{len(set(self.device.tolist()))} of {counted(len(self.devices), 'device')}"
         return repr_of(self, f"{counted(len(self), 'node')} on {used}", f"by {self.used}")
 
+    @property
+    def device_names(self) -> list[str]:
+        """[N] the full name of each node's device."""
+        return [self.devices[row] for row in self.device.tolist()]
+
     def name_of(self, node: int) -> str:
         """Full name of the device that runs a node."""
         return self.devices[int(self.device[node])]

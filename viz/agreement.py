@@ -58,7 +58,7 @@ def agreements(check: Mapping[str, Any]) -> list[Agreement]:
         ("placement", f"placement{there}"),
         ("log_order", f"order of placing{there}"),
         ("pinned", "placement as shown, written into every node,"),
-        ("partition", "partition as shown" if check.get("cut", {"same": True})["same"] else "partition by task"),
+        ("partition", "partition by task" if "cut" in unlike_shown(check) else "partition as shown"),
         ("shapes", "inference of shapes"),
     ):
         part = check.get(key)
@@ -83,6 +83,11 @@ def failures(check: Mapping[str, Any]) -> list[str]:
     if laws := check["laws"]:
         failed.append(f"{len(laws)} laws are broken, first: {laws[0]}")
     return failed
+
+
+def unlike_shown(check: Mapping[str, Any]) -> list[str]:
+    """The parts of the question, "session" and "cut", in which it differs from the shown plan; Any: JSON."""
+    return [part for part in ("session", "cut") if not check.get(part, {"same": True})["same"]]
 
 
 def question(check: Mapping[str, Any]) -> str:
@@ -165,9 +170,9 @@ def apart(scene: Scene) -> list[str]:
 
 def _of_session(scene: Scene, check: Mapping[str, Any]) -> list[str]:
     """Any: the JSON of the check."""
-    session = check.get("session", {"same": True})
-    if session["same"]:
+    if "session" not in unlike_shown(check):
         return []
+    session = check["session"]
     shown, asked = short_task(session["shown"]), short_task(session["asked"])
     other = next((task for task in scene.cluster.tasks if can_hold_master(connected(scene.cluster, task))), None)
     moved, nodes = session.get("elsewhere"), len(scene.graph)
@@ -191,8 +196,9 @@ def _of_session(scene: Scene, check: Mapping[str, Any]) -> list[str]:
 
 def _of_cut(check: Mapping[str, Any]) -> list[str]:
     """Any: the JSON of the check."""
-    cut, said = check.get("cut", {"same": True}), []
-    if not cut["same"]:
+    said = []
+    if "cut" in unlike_shown(check):
+        cut = check["cut"]
         said.append(
             f"another cut was compared: the shown one is {CUTS[cut['shown']]}, the compared one "
             f"{CUTS[cut['compared']]}. Both are of the same placement"

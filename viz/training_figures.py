@@ -124,9 +124,9 @@ def late_sessions(trained: Trained) -> str:
             late.setdefault((task, start), []).append(name)
     said = []
     for (task, start), names in sorted(late.items()):
-        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        who = ", ".join(names[:MOST_NAMED]) + more
-        said.append(f"{who} after {show_nanos(start)}, waiting for {short_task(training.tasks[task])}")
+        said.append(
+            f"{some(names, MOST_NAMED)} after {show_nanos(start)}, waiting for {short_task(training.tasks[task])}"
+        )
     return "; ".join(said)
 
 

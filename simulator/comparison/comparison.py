@@ -109,7 +109,7 @@ def _side(ours: object, theirs: object) -> str:
 
 
 def _placed(assignment: Assignment, graph: Graph | None) -> dict[str, str]:
-    return {_name(graph, row): assignment.name_of(row) for row in range(len(assignment))}
+    return {_name(graph, row): device for row, device in enumerate(assignment.device_names)}
 
 
 def _reasons(assignment: Assignment, graph: Graph | None) -> dict[str, str]:

@@ -63,7 +63,7 @@ def check(
     """
     if mode not in MODES:
         raise ValueError(f"mode {mode!r} is none of {', '.join(MODES)}")
-    pinned = [assignment.name_of(row) for row in range(len(graph))] if mode == "pin" else None
+    pinned = assignment.device_names if mode == "pin" else None
     # written into every node, what soft placement gave up of `_class` is refused by hard placement
     given_up = assignment.constraints is not None and bool(assignment.constraints.dropped)
     hard = mode == "pin" and not given_up

@@ -273,7 +273,7 @@ def _write(
 
 def _verdict(scene: Scene) -> int:
     """1 if the plan does not fit or TensorFlow does something else, else 0."""
-    from viz.agreement import failures
+    from viz.agreement import failures, unlike_shown
 
     if scene.out_of_memory is not None:
         complain(str(scene.out_of_memory))
@@ -283,7 +283,7 @@ def _verdict(scene: Scene) -> int:
     check = scene.check
     if check is None:
         return 0 if scene.unobserved is None else 1
-    if other := [what for what in ("session", "cut") if not check.get(what, {"same": True})["same"]]:
+    if other := unlike_shown(check):
         complain(f"the check asked about another {' and another '.join(other)} than is shown; --verbose says how")
     failed = failures(check)
     if failed:

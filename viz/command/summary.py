@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simulator.assignment import SearchRecord
 from simulator.execution.interval import interval
 from simulator.execution.simulate import unsized_transfers
 from simulator.units import show_bytes, show_figure, show_nanos
@@ -156,9 +157,13 @@ def _search_line(scene: Scene) -> str:
         return ""
     last, _, _ = record.better[-1]
     since = "the first is the best" if len(record.better) == 1 else f"none better since no. {last:,}"
-    gained = [f"{how} {show_nanos(ns)}" for how, ns in record.gains.items() if ns > 0]
-    saved = f"; saved: {', '.join(gained)}" if gained else ""
+    saved = f"; saved: {', '.join(gained)}" if (gained := _gains(record)) else ""
     return f"Searched {counted(record.judged, 'placement')}; {since}{saved}."
+
+
+def _gains(record: SearchRecord) -> list[str]:
+    """The parts of a search that saved time, each with how much."""
+    return [f"{how} {show_nanos(ns)}" for how, ns in record.gains.items() if ns > 0]
 
 
 def _critical_line(scene: Scene) -> str:
@@ -240,7 +245,7 @@ def _check_line(scene: Scene) -> str:
             agree, of = one["agree"], one["of"]
             counts.append(f"{part} ({of if agree == of else f'{agree} of {of}'} {unit})")
     said = " and ".join([", ".join(counts[:-1])] * (len(counts) > 1) + counts[-1:])
-    other = [what for what in ("session", "cut") if not check.get(what, {"same": True})["same"]]
+    other = agreement.unlike_shown(check)
     verb = (
         "confirms" if all(one["agree"] == one["of"] for part, _ in parts if (one := check.get(part))) else "agrees in"
     )
@@ -381,9 +386,8 @@ def _search(scene: Scene) -> Iterator[str]:
     yield f"search     others: {', '.join(listed)}{left_out}"
     if record.better:
         last, how, ns = record.better[-1]
-        gained = [f"{name} {show_nanos(won)}" for name, won in record.gains.items() if won > 0]
         best = f"the best, {show_nanos(ns)}, was no. {last:,}, by {how}"
-        yield f"search     saved: {', '.join(gained) or 'nothing'}; {best}"
+        yield f"search     saved: {', '.join(_gains(record)) or 'nothing'}; {best}"
 
 
 def _step(scene: Scene) -> str:

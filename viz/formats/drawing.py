@@ -106,8 +106,8 @@ def _placed(scene: Scene, suffix: str, look: Look) -> bytes:
     nodes of functions have no devices of their own. Raise GraphError for a MetaGraph where there is none, and
     for a graph that is larger than a message may be.
     """
-    devices = [scene.assignment.name_of(row) for row in range(len(scene.graph))]
-    message = (placed_meta_graph if suffix == ".meta" else placed_graph_def)(scene.graph, devices)
+    write = placed_meta_graph if suffix == ".meta" else placed_graph_def
+    message = write(scene.graph, scene.assignment.device_names)
     return _written(message, "the placed graph is", text=suffix == ".pbtxt")
 
 

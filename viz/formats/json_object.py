@@ -57,7 +57,7 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "algorithm": {"asked": scene.assignment.asked, "used": scene.assignment.used},
         "search": _search(scene),
         "simulation": asdict(figures.simulation(scene)),
-        "placement": {name: scene.assignment.name_of(row) for row, name in enumerate(graph.names)},
+        "placement": dict(zip(graph.names, scene.assignment.device_names, strict=True)),
         "transfers": transfers(scene),
         "makespan_ns": int(scene.trace.makespan),
         "makespan_interval_ns": interval(scene.trace, scene.partitions, scene.cluster, scene.costs),
