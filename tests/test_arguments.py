@@ -95,7 +95,7 @@ def test_the_sentence_names_the_function_the_argument_and_where_a_value_is_made(
         viz.run(GRAPH, batch=10**5000)
     other = simulator.choose_step(simulator.load(b'node { name: "a" op: "NoOp" }'))
     costs = simulator.estimate(graph, cluster)
-    with pytest.raises(SimvizError, match="The step is of a graph of 1 nodes, not of this one of 224"):
+    with pytest.raises(SimvizError, match="not of this one of 224; choose a step of this graph"):
         simulator.prepare(graph, other, cluster, costs)
 
 

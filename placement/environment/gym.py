@@ -110,7 +110,7 @@ class PlacementEnv(gymnasium.Env[Observation, np.int64]):
         if wanted is None:
             wanted = self.np_random.integers(len(self.courses))
         elif wanted not in range(len(self.courses)):
-            raise SimvizError(f"question={wanted}: there are {len(self.courses)}, from 0.")
+            raise SimvizError(f"question={wanted}: give a number from 0 to {len(self.courses) - 1}.")
         self.asked = int(wanted)
         self.episode = Episode(self.course)
         return self._seen()
@@ -216,7 +216,7 @@ def _question(given: Question | Problem) -> Question:
         raise SimvizError(f"questions= holds {shown(given)}: give Questions and Problems.")
     told = given.prepared.given
     if told is None:
-        raise SimvizError("This problem has tables alone: an environment needs the graph that they are of.")
+        raise SimvizError("This problem has tables alone, and an environment needs their graph; give a Question.")
     soft = given.constraints.soft
     return Question(told.graph, told.cluster, told.costs, told.step, soft, given.options, given.flavour)
 

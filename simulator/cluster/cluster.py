@@ -147,7 +147,8 @@ class Cluster:
         """Raise ClusterError for routes that are not of these devices and links."""
         count, links, routes = len(self.devices), len(self.links), self.routes
         if len(routes) != count or any(len(row) != count for row in routes):
-            raise ClusterError(f"The routes of {self.name!r} are no table of its {count} by {count} devices.")
+            said = f"The routes of {self.name!r} are no table of its {count} by {count} devices"
+            raise ClusterError(f"{said}; give each ordered pair a route, or None.")
         unknown = crossed(routes) - set(range(links))
         if unknown:
             raise ClusterError(f"A route in {self.name!r} crosses link {min(unknown)}; it has {links} links, from 0.")

@@ -63,7 +63,9 @@ def load_cluster(source: str | os.PathLike[str] | Mapping[str, object] | Cluster
         return read_toml(path.read_text(encoding="utf-8"), text, name=text)
     if text == "TF_CONFIG":
         if not os.environ.get("TF_CONFIG"):
-            raise ClusterError("the environment variable TF_CONFIG is not set")
+            raise ClusterError(
+                'the environment variable TF_CONFIG is not set; set it, or describe the cluster as "ps=2,worker=4" does'
+            )
         return read_tf_config(os.environ["TF_CONFIG"], "TF_CONFIG")
     name, at, model = text.rpartition("@")
     if at and os.path.isfile(name):
@@ -119,7 +121,9 @@ def description_of(raw: bytes, label: str, model: str | None = None) -> Cluster:
     if is_topology(text):
         return read_topology(text, label, model)
     if model is not None:
-        raise ClusterError(f"{label} is not the output of `nvidia-smi topo -m`, so @{model} has no meaning")
+        raise ClusterError(
+            f"{label} is not the output of `nvidia-smi topo -m`, so @{model} has no meaning; leave it out"
+        )
     return read_tf_config(text, label) if text.lstrip().startswith("{") else read_toml(text, label)
 
 

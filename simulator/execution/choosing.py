@@ -156,7 +156,10 @@ def load(loop: CompiledSources = STEP) -> ModuleType:
         return module
     except ImportError as error:
         raise_interrupt(error)
-        raise UnsupportedError(f"The compiled engine needs llvmlite, which cannot be loaded: {error}") from None
+        raise UnsupportedError(
+            f"The compiled engine needs llvmlite, which cannot be loaded ({error}); install it, or take the engine "
+            "'python'."
+        ) from None
 
 
 def loads(loop: CompiledSources = STEP) -> bool:

@@ -111,7 +111,7 @@ def _evaluated(
     order = options.order_for(priorities)
     orders = _orders(prepared, order, priorities, len(rows))
     if threads is not None and threads < 1:
-        raise SimvizError(f"threads={threads}: at least one has to do it.")
+        raise SimvizError(f"threads={threads}: give at least one, or None for one per processor.")
     makespans = np.zeros(len(rows), np.int64)
     held = np.zeros((len(rows) if peaks else 0, len(prepared.tables.devices)), np.int64)
     compiled = loads() if options.engine == "auto" else choose(options.engine, 0)

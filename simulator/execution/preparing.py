@@ -73,7 +73,8 @@ class Prepared:
         devices = self.tables.run_ns.shape[1]
         known = cluster if self.given is None else self.given.cluster  # tables alone say no names
         if len(self.names) != len(graph) or self.names != tuple(graph.names):
-            raise SimvizError(f"The prepared step is of a graph of {len(self.names):,} nodes, not of this one.")
+            said = f"The prepared step is of a graph of {len(self.names):,} nodes, not of this one"
+            raise SimvizError(f"{said}; prepare it again.")
         if devices != len(cluster) or [one.name for one in known.devices] != [one.name for one in cluster.devices]:
             said = f"The prepared step is of {devices:,} devices, which are not the {len(cluster):,} of {cluster.name}"
             raise SimvizError(f"{said}; prepare it again.")

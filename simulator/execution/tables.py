@@ -141,7 +141,8 @@ def of_step(
     kind without costs, UnsupportedError for a call that should have been expanded, and what `simulate` raises.
     """
     if len(step.runs) != len(graph):
-        raise SimvizError(f"The step is of a graph of {len(step.runs):,} nodes, not of this one of {len(graph):,}.")
+        said = f"The step is of a graph of {len(step.runs):,} nodes, not of this one of {len(graph):,}"
+        raise SimvizError(f"{said}; choose a step of this graph.")
     costs.check(len(graph))
     running = np.flatnonzero(step.runs)
     refuse_calls(graph, running.tolist())

@@ -183,7 +183,10 @@ def bytes_ns(rate: Ints, nbytes: Ints) -> Ints:
     for row in np.flatnonzero((nbytes > SAFE_BYTES) & (rate > 0)).tolist():  # Python's integers have no bound
         exact = -(-int(nbytes[row]) * 10**9 // int(rate[row]))
         if exact > MAX_SUM_NS:
-            raise ClusterError(f"A transfer of {int(nbytes[row])} bytes at {int(rate[row])} bytes/s takes too long.")
+            raise ClusterError(
+                f"A transfer of {int(nbytes[row]):,} bytes takes too long over a link of {int(rate[row]):,} bytes/s; "
+                "give the link a higher bandwidth."
+            )
         wire[row] = exact
     return ints(wire)
 
@@ -192,5 +195,8 @@ def _work(fixed_ns: Ints, ps_per_byte: Ints, nbytes: Ints) -> Ints:
     """[X] time of a core at one end of each transfer, rounded up."""
     if (nbytes.astype(np.float64) * ps_per_byte > MAX_SUM_NS).any():
         row = int(np.argmax(nbytes.astype(np.float64) * ps_per_byte))
-        raise ClusterError(f"A transfer of {int(nbytes[row])} bytes at {int(ps_per_byte[row])} ps/byte takes too long.")
+        raise ClusterError(
+            f"A transfer of {int(nbytes[row]):,} bytes takes too long under a protocol of {int(ps_per_byte[row]):,} "
+            "ps/byte; give the protocol a lower time per byte."
+        )
     return ints(fixed_ns + -(-nbytes * ps_per_byte // PS_PER_NS))

@@ -101,7 +101,8 @@ def starts(programs: Sequence[Program], cluster: Cluster, up_ns: Ints) -> Starts
     found = []
     for program in programs:
         if program.task not in row:
-            raise ClusterError(f"{program.name} has its session at {program.task}, which {cluster.name!r} lacks")
+            said = f"{program.name} has its session at {program.task}, which {cluster.name!r} lacks"
+            raise ClusterError(f"{said}; give a cluster with that task")
         asked = (program.filters, row[program.task] if program.filters else -1)  # without filters all ask all
         if asked not in seen:
             seen[asked] = _last(specs, up_ns, *asked)

@@ -73,7 +73,7 @@ def test_the_start_is_the_largest_of_what_is_waited_for(up: list[int], own: int,
 
 
 def test_errors_name_the_program_and_the_filter(cluster: Cluster) -> None:
-    with pytest.raises(ClusterError, match="worker:7 has its session at /job:worker/replica:0/task:7"):
+    with pytest.raises(ClusterError, match=r"worker:7 has its session at .*; give a cluster with that task"):
         starts([program("worker:7")], cluster, ints([0, 0, 0, 0]))
     with pytest.raises(ClusterError, match="Malformed device specification 'job:ps'"):
         starts([program("worker:0", "job:ps")], cluster, ints([0, 0, 0, 0]))

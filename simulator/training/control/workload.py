@@ -105,7 +105,9 @@ def workload_of(
     sync_ops, used = _sync_ops(clients, found, combined, counting, inputs)
     by_end = [names == () for names in counting]
     if not any(by_end) and COUNT not in sync_ops.kind:
-        raise SimvizError("No client counts an update of the global step, so that the run would never end.")
+        raise SimvizError(
+            "No client counts an update of the global step, so that the run would never end; give a program `counts`."
+        )
     row = {task: k for k, task in enumerate(cluster.tasks)}
     keeps_variables = _keeps_variables(clients, cluster)
     return Workload(
@@ -177,7 +179,8 @@ def _sync_ops(
         for name in names or ():
             node = client.partitions.graph.index.get(name, -1)
             if not ops.get(node):
-                raise SimvizError(f"{client.program.name} counts updates by {name!r}, which its step does not run.")
+                said = f"{client.program.name} counts updates by {name!r}, which its step does not run"
+                raise SimvizError(f"{said}; fetch that node, too, or count by another.")
             own += [(op, c, COUNT, -1, 0, 0) for op in ops[node]]
         for draw in inputs.draws[c] if c < len(inputs.draws) else ():
             own += [(op, c, DRAW, draw.input, draw.amount, 0) for op in ops.get(draw.node, ())]

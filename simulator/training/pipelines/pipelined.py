@@ -91,7 +91,8 @@ def _devices(cluster: Cluster, stages: int | None) -> list[str]:
     if not is_whole(wanted) or wanted < 1:
         raise SimvizError(f"{stages!r} stages are not possible; give a whole number from 1.")
     if wanted > len(known):
-        raise ClusterError(f"{cluster.name!r} trains on {counted(len(known), 'device')}, too few for {wanted} stages.")
+        said = f"{cluster.name!r} trains on {counted(len(known), 'device')}, too few for {wanted} stages"
+        raise ClusterError(f"{said}; ask for fewer, or add devices.")
     return known[:wanted]
 
 
@@ -110,7 +111,8 @@ def _cut(
     found = depths(division, costs.run_ns[:, kinds[0]].tolist())
     if len(where) > found.count:
         raise SimvizError(
-            f"{division.graph.source}: {counted(found.count, 'op')} of the forward pass make no {len(where)} stages."
+            f"{division.graph.source}: {counted(found.count, 'op')} of the forward pass make no {len(where)} stages; "
+            "ask for fewer."
         )
     paces = [cluster.devices[row].bytes_per_s / 1e9 for row in rows]
     load = loads(division, found, costs.run_ns[:, kinds], costs.resident_bytes.tolist(), paces)
@@ -128,5 +130,7 @@ def _bytes_per_ns(cluster: Cluster, source: int, target: int) -> float:
     route = cluster.routes[source][target]
     if route is None:
         one, other = cluster.devices[source].short, cluster.devices[target].short
-        raise ClusterError(f"{cluster.name!r} has no route from {one} to {other}, which would be neighbours.")
+        raise ClusterError(
+            f"{cluster.name!r} has no route from {one} to {other}, which would be neighbours; add a link."
+        )
     return min((cluster.links[link].bytes_per_s / 1e9 for link in route), default=float("inf"))

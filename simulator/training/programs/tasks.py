@@ -73,7 +73,7 @@ def _first_cpu(cluster: Cluster, task: str, devices: Sequence[Device]) -> str:
     name = next((device.name for device in devices if device.type == "CPU"), None)
     if name is None:
         raise ClusterError(
-            f"the task {short_task(task)} of {cluster.name!r} has no CPU, which keeps what no GPU holds."
+            f"the task {short_task(task)} of {cluster.name!r} has no CPU, which keeps what no GPU holds; give it one."
         )
     return in_graph_text(name)
 

@@ -185,7 +185,7 @@ def test_tokens_that_nobody_adds_end_in_an_error_that_says_who_waits_for_what() 
 
 def test_a_client_that_counts_by_a_node_that_does_not_run_is_refused() -> None:
     on = apart(1)
-    with pytest.raises(SimvizError, match="counts updates by 'nothing', which its step does not run"):
+    with pytest.raises(SimvizError, match="which its step does not run; fetch that node, too"):
         ran([chain(on, "w", [(0, 10)], counts=("nothing",))], on, steps=1)
 
 
