@@ -6,21 +6,25 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from simulator.graph.dtypes import number_of
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.messages import Proto
 
 MAX_ELEMENTS = 16  # of a constant that is read, unless more are asked for
 
 _NUMBERS: Mapping[int, tuple[str, str]] = {  # DataType -> field of a TensorProto, how it is packed
-    1: ("float_val", "<f4"),
-    2: ("double_val", "<f8"),
-    3: ("int_val", "<i4"),
-    4: ("int_val", "<u1"),
-    5: ("int_val", "<i2"),
-    6: ("int_val", "<i1"),
-    9: ("int64_val", "<i8"),
-    10: ("bool_val", "?"),
-    22: ("uint32_val", "<u4"),
+    number_of(name): (field, packed)
+    for name, field, packed in (
+        ("FLOAT", "float_val", "<f4"),
+        ("DOUBLE", "double_val", "<f8"),
+        ("INT32", "int_val", "<i4"),
+        ("UINT8", "int_val", "<u1"),
+        ("INT16", "int_val", "<i2"),
+        ("INT8", "int_val", "<i1"),
+        ("INT64", "int64_val", "<i8"),
+        ("BOOL", "bool_val", "?"),
+        ("UINT32", "uint32_val", "<u4"),
+    )
 }
 
 

@@ -26,7 +26,8 @@ NAMES: Mapping[int, str] = MappingProxyType(
 )
 """TensorFlow's name of each DataType's number, references included."""
 
-FLOAT, INT32, STRING, INT64, BOOL, RESOURCE, VARIANT = 1, 3, 7, 9, 10, 20, 21  # types that rules name
+# types that rules name
+FLOAT, DOUBLE, INT32, STRING, INT64, BOOL, BFLOAT16, HALF, RESOURCE, VARIANT = 1, 2, 3, 7, 9, 10, 14, 19, 20, 21
 
 _NUMBER = {name: number for number, (name, _) in enumerate(_ROWS)}
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.graph.const_values import elements
-from simulator.graph.dtypes import BOOL, FLOAT
+from simulator.graph.dtypes import BFLOAT16, BOOL, DOUBLE, FLOAT, HALF, INT64
 from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Number, Value, as_dim, known
 from simulator.shapes.formulas.indexing import counted, strided_entries
 from simulator.shapes.origins import ELEMENT
@@ -28,8 +28,7 @@ ValueRule: TypeAlias = Callable[[Site, Outputs], "Sequence[Value | None]"]
 Objects: TypeAlias = npt.NDArray[Any]  # Any: numbers of Python, symbols included
 
 _NONE: tuple[None] = (None,)
-_DOUBLE, _INT64 = 2, 9  # of types.proto
-_FLOATS = frozenset((FLOAT, _DOUBLE, 14, 19))
+_FLOATS = frozenset((FLOAT, DOUBLE, BFLOAT16, HALF))
 _WIDEST = 2**31  # a larger whole number may have wrapped around
 
 
@@ -227,7 +226,7 @@ def _checked(site: Site, function: Callable[..., Number], *numbers: Number) -> N
         if site.dtype(0) == FLOAT:
             return float(np.float32(made))
         return made if site.dtype(0) in _FLOATS else int(made)
-    return made if abs(made) < _WIDEST or site.dtype(0) == _INT64 else site.fresh()
+    return made if abs(made) < _WIDEST or site.dtype(0) == INT64 else site.fresh()
 
 
 def _stretched(a: Value, left: Dims, b: Value, right: Dims) -> tuple[Value, Value] | None:

@@ -23,7 +23,7 @@ from simulator.execution.loops.iterations import IterationSpace, rows
 from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, SAME_VALUE, Merged, loop_variable, origin
 from simulator.execution.loops.walking import Numbers
 from simulator.graph.const_values import elements
-from simulator.graph.dtypes import BOOL, INT32
+from simulator.graph.dtypes import BOOL, INT32, INT64
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Value
@@ -32,7 +32,6 @@ from simulator.shapes.site import Contents, ShapeError, Site
 
 _MAX_SIZE = 2**62  # beyond it a counter would have wrapped around
 _MAX_FACTOR = 2**30  # products of smaller numbers do not wrap around
-_INT64 = 9  # of types.proto
 _MAX_BRANCH = 200  # ops of a branch in which the Switch before them is looked for
 _NEGATED: Mapping[str, str] = {
     "Less": "GreaterEqual",
@@ -125,7 +124,7 @@ def _linear(values: KnownValues, op: int, port: int, variable: int, depth: int) 
     known = [one for one in given if one is not None]
     if not known or len(known) < len(given):
         return None
-    if kind in PASSED_ON or (kind == "Cast" and _cast_type(flow, op) in (INT32, _INT64)):
+    if kind in PASSED_ON or (kind == "Cast" and _cast_type(flow, op) in (INT32, INT64)):
         return known[0]
     if kind in ENTERS:
         # without a variable it would change from one entry to the next

@@ -38,7 +38,7 @@ from simulator.graph.attributes import (
     type_value,
     typed,
 )
-from simulator.graph.dtypes import BOOL, INT32, RESOURCE
+from simulator.graph.dtypes import BOOL, INT32, RESOURCE, number_of
 from simulator.graph.editor import CONTROL, Editor, Endpoint, Output
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.calls import keep_fetchable, part, target
@@ -221,15 +221,18 @@ def _enter(editor: Editor, row: int, at: Endpoint, variable: bool) -> Attrs:
 
 ACCUMULATE, PARALLEL = "AccumulateNV2", "ParallelConcat"
 _VALUES = {  # DataType -> the field of a TensorProto that holds its values, and how many there are per element
-    1: ("float_val", 1),
-    2: ("double_val", 1),
-    8: ("scomplex_val", 2),
-    9: ("int64_val", 1),
-    14: ("half_val", 1),
-    18: ("dcomplex_val", 2),
-    19: ("half_val", 1),
-    22: ("uint32_val", 1),
-    23: ("uint64_val", 1),
+    number_of(name): (field, count)
+    for name, field, count in (
+        ("FLOAT", "float_val", 1),
+        ("DOUBLE", "double_val", 1),
+        ("COMPLEX64", "scomplex_val", 2),
+        ("INT64", "int64_val", 1),
+        ("BFLOAT16", "half_val", 1),
+        ("COMPLEX128", "dcomplex_val", 2),
+        ("HALF", "half_val", 1),
+        ("UINT32", "uint32_val", 1),
+        ("UINT64", "uint64_val", 1),
+    )
 }
 _EMPTY = AttrValue(shape={"dim": [{"size": 0}]})
 

@@ -27,7 +27,7 @@ from simulator.graph.attributes import (
     typed,
     types,
 )
-from simulator.graph.dtypes import INT32, base
+from simulator.graph.dtypes import INT32, INT64, base
 from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.messages import AttrValue
@@ -43,8 +43,6 @@ from simulator.training.recognition.clipping import as_computed
 from simulator.training.recognition.parts import Separated, held_by, separate
 from simulator.training.recognition.sync_replicas import workers_of
 from simulator.training.regimes import Regime, tokens_per_update, with_defaults
-
-INT64 = 9
 
 
 @dataclass(frozen=True, slots=True)

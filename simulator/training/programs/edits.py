@@ -19,7 +19,7 @@ from simulator.graph.attributes import (
     typed,
 )
 from simulator.graph.dataflow import depending_on
-from simulator.graph.dtypes import INT32, NAMES, base
+from simulator.graph.dtypes import BFLOAT16, DOUBLE, FLOAT, HALF, INT32, INT64, NAMES, base, number_of
 from simulator.graph.editor import Editor, Endpoint, Output, edited
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, Proto
@@ -31,8 +31,10 @@ from simulator.shapes.dims import numbers
 from simulator.shapes.propagation import infer
 
 # DataType -> numpy's name of it; bfloat16 is the upper half of a float32
-_NUMBERS = {1: "<f4", 2: "<f8", 3: "<i4", 8: "<c8", 9: "<i8", 18: "<c16", 19: "<f2"}
-_BFLOAT16 = 14
+_NUMBERS = {FLOAT: "<f4", DOUBLE: "<f8", INT32: "<i4", INT64: "<i8", HALF: "<f2"} | {
+    number_of("COMPLEX64"): "<c8",
+    number_of("COMPLEX128"): "<c16",
+}
 
 
 def unused_prefix(graph: Graph, wanted: str) -> str:
@@ -223,7 +225,7 @@ class TensorOps:
 
 
 def _tensor(values: int | Sequence[int], dtype: int) -> Proto:
-    if dtype == _BFLOAT16:
+    if dtype == BFLOAT16:
         content = (np.asarray(values, "<f4").view("<u4") >> 16).astype("<u2").tobytes()
     elif dtype in _NUMBERS:
         content = np.asarray(values, _NUMBERS[dtype]).tobytes()
