@@ -112,6 +112,12 @@ def launch(
         done += 1
 
 
+def _inexpensive(tasks: Tasks, threads: Threads, op: int) -> bool:
+    """Tell whether the executor takes an op for inexpensive, so that a thread runs it itself."""
+    expense = threads.expense[op]
+    return bool(expense == CHEAP or (expense == BY_TIME and tasks.length[op] <= INEXPENSIVE_NS))
+
+
 def schedule(
     threads: Threads,
     tasks: Tasks,
@@ -127,7 +133,6 @@ def schedule(
     `by` is that task if it is an op, else ARRIVAL, or BEGINNING of the step.
     """
     resource, woken, sending, behind = tasks.resource, state.woken, threads.sending, state.behind
-    length, expense = tasks.length, threads.expense
     pool_head, pool_last, stream = threads.pool_head, threads.pool_last, threads.stream
     here, lane, kept = -1, -1, -1
     if by >= 0 and not stream[threads.device[by]]:
@@ -147,7 +152,7 @@ def schedule(
             if threads.unlaunched[op] > 0:  # else the stream has it already
                 touches = launch(threads, tasks, state, op, 0, 0, turn, touches)
         elif by == BEGINNING:
-            if expense[op] == CHEAP or (expense[op] == BY_TIME and length[op] <= INEXPENSIVE_NS):
+            if _inexpensive(tasks, threads, op):
                 append(op, threads.lane_ptr[where], threads.own_head, threads.own_last, behind)
             else:
                 _prepend(op, where, pool_head, pool_last, behind)
@@ -155,7 +160,7 @@ def schedule(
         elif where != here:  # reads a copy of a constant, or a signal
             append(op, where, pool_head, pool_last, behind)
             touches = touch(where, state.touched, state.touched_in, turn, touches)
-        elif expense[op] == CHEAP or (expense[op] == BY_TIME and length[op] <= INEXPENSIVE_NS):
+        elif _inexpensive(tasks, threads, op):
             append(op, lane, threads.own_head, threads.own_last, behind)
         else:
             if kept >= 0:
