@@ -23,6 +23,7 @@ from simulator.columns import Flags, alike, by_key, stable_order
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.units import NEVER, Nanos
+from simulator.wording import some
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -70,13 +71,10 @@ def bound(
     depth: int | None = None,
     compiled: bool = False,
 ) -> Bound:
-    """The largest of the bounds.
+    """The largest of the bounds, by the arguments of `lower_bound`.
 
-    `prepared` is the result of `prepare` for the same values, where the caller has it already. With `constraints` an op
-    may use the devices of its group alone. `options` are those of `simulate`: under the contention "none", the default
-    here, no bytes wait for a link, so this bound holds for every contention. `depth` ancestors of each op are looked
-    at; by default DEPTH in small graphs and fewer in larger ones. With `compiled` machine code looks at DEPTH of them
-    in any graph.
+    `depth` ancestors of each op are looked at; by default DEPTH in small graphs and fewer in larger ones. With
+    `compiled` machine code looks at DEPTH of them in any graph.
     """
     if prepared is None:
         prepared = prepare(graph, step, cluster, costs, options)
@@ -92,9 +90,9 @@ def bound(
     starts, ends = (
         _heads(classes, edges, apart, forced, depth, turned=turned, compiled=compiled) for turned in (False, True)
     )
-    run = classes.run_ns
-    able = run >= 0
-    through = np.where(able, starts + np.where(able, run, 0) + ends, NEVER).min(axis=1)
+    able = classes.run_ns >= 0
+    run = np.where(able, classes.run_ns, 0)
+    through = np.where(able, starts + run + ends, NEVER).min(axis=1)
     head = np.where(able, starts, NEVER).min(axis=1).astype(np.float64)
     tail = np.where(able, ends, NEVER).min(axis=1).astype(np.float64)
     sound = through < NEVER
@@ -102,8 +100,8 @@ def bound(
     work = work_bound(classes, np.where(sound, head, 0), np.where(sound, tail, 0))
     found.append(Bound(work.ns, f"the work of {_devices(cluster, classes, work)}"))
     crossing = np.flatnonzero((forced > 0) & (forced < NEVER) & ~edges.gate)
-    made = np.where(able, starts + np.where(able, run, 0), NEVER).min(axis=1)[tables.tensor_op[tables.edge_tensor]]
-    after = np.where(able, np.where(able, run, 0) + ends, NEVER).min(axis=1)[tables.consumer]
+    made = np.where(able, starts + run, NEVER).min(axis=1)[tables.tensor_op[tables.edge_tensor]]
+    after = np.where(able, run + ends, NEVER).min(axis=1)[tables.consumer]
     load = link_bound(
         classes, crossing, options.contention, made[crossing].astype(np.float64), after[crossing].astype(np.float64)
     )
@@ -117,8 +115,7 @@ def _devices(cluster: Cluster, classes: Classes, load: Load) -> str:
     rows = np.flatnonzero(np.isin(classes.of, load.whose)).tolist()
     if len(rows) == len(cluster):
         return "all devices"
-    shown = ", ".join(cluster.devices[row].short for row in rows[:2])
-    return shown if len(rows) <= 2 else f"{shown} and {len(rows) - 2} more"
+    return some([cluster.devices[row].short for row in rows], 2)
 
 
 class _Edges(NamedTuple):
