@@ -27,7 +27,7 @@ from placement.search.filling import filled
 from placement.search.judge import Candidate, Judge, as_ops, fewest
 from placement.search.minimum_cut import besides
 from placement.search.order_cuts import Ground, ground
-from placement.search.ordering import by_rank, orders
+from placement.search.ordering import ops_by_rank, orders
 from placement.search.starts import Listed, apart, ask, cuts, fitting, layers, lists, packs
 from placement.search.tidying import tidied
 from placement.search.walk import NEAR, Progress, Walker
@@ -186,7 +186,7 @@ def _starts(judge: Judge, ranks: Ints, known: Sequence[Candidate]) -> list[Candi
     ):
         found += _tried(judge, how, source, until)
     if judge.orders:
-        ops = by_rank(judge.decisions, ranks)
+        ops = ops_by_rank(judge.decisions, ranks)
         found += [judge.judge("order by ranks", one.device, ops) for one in fewest(found, _RANKED) if judge.left()]
     return found
 
@@ -199,7 +199,7 @@ def _grounds(judge: Judge, base: Ground, ranks: Ints, until: float, found: list[
     alone: list[Candidate] = []
     better: list[tuple[Candidate, Ground]] = []
     every = besides(judge.decisions, base.device)
-    ops = by_rank(judge.decisions, ranks) if judge.orders else None
+    ops = ops_by_rank(judge.decisions, ranks) if judge.orders else None
     while judge.left() and judge.judged < until and (one := next(every, None)) is not None:
         own, device = one
         known = [judge.judge("minimum cut" if own.beside.any() else "one device", device)]

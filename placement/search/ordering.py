@@ -11,7 +11,7 @@ from placement.search.judge import Candidate, Judge, as_ops
 from simulator.columns import Ids, Ints
 
 
-def by_start(judge: Judge, of: Candidate, *, looped: bool) -> Candidate:
+def reordered_by_start(judge: Judge, of: Candidate, *, looped: bool) -> Candidate:
     """The same placement with its ops in the order in which they start: the same times, but moves may change the order.
 
     Where it is `looped`, so ops of a loop have one priority, or the options say the order, it is given back as it is.
@@ -31,10 +31,10 @@ def orders(judge: Judge, of: Candidate) -> list[tuple[str, Ids | None]]:
 
 def ranked_ops(decisions: Decisions, device: Vector) -> Ids:
     """[n] the ops by falling rank under a placement: the longest path to the end of the step with its transfers."""
-    return by_rank(decisions, ranks_on(decisions.problem, decisions.spread(device), decisions.wire_ns))
+    return ops_by_rank(decisions, ranks_on(decisions.problem, decisions.spread(device), decisions.wire_ns))
 
 
-def by_rank(decisions: Decisions, rank: Ints) -> Ids:
+def ops_by_rank(decisions: Decisions, rank: Ints) -> Ids:
     """[n] the ops by falling rank [n].
 
     A node in a loop has the place of its first iteration, as a plan has one priority for all of them.

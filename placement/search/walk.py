@@ -30,7 +30,7 @@ from placement.search.critical import SPREAD
 from placement.search.decisions import Decisions, Vector
 from placement.search.gathering import sizes
 from placement.search.judge import Candidate, Judge, as_ops
-from placement.search.ordering import by_start, orders
+from placement.search.ordering import orders, reordered_by_start
 from placement.search.tidying import tidied
 from simulator import limits
 from simulator.columns import by_key
@@ -225,7 +225,7 @@ def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> l
             start = starts[turn // 2]
         known = best
         if idle:
-            start, kind = by_start(judge, start, looped=walker.looped), _REHEATED[idle % len(_REHEATED)]
+            start, kind = reordered_by_start(judge, start, looped=walker.looped), _REHEATED[idle % len(_REHEATED)]
         else:
             kind = _WARM if turn % 2 == 0 else _COOL
         one = walker.cycle(start, length, kind, progress)
