@@ -1,4 +1,4 @@
-"""Max-min fair rates found from nothing, by progressive filling: the reference for `execution.fair`."""
+"""Max-min fair rates found from nothing, by progressive filling: the reference for `execution.sharing`."""
 
 from __future__ import annotations
 

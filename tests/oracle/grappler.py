@@ -47,7 +47,7 @@ class Prediction:
 
 
 def conversation() -> AbstractContextManager[Asking]:
-    """TensorFlow in a process that stays, for many questions, as `observing.conversation`."""
+    """TensorFlow in a process that stays, for many questions, as `dry_runs.conversation`."""
     return child.conversation("tests.oracle.grappler")
 
 

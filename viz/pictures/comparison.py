@@ -45,7 +45,7 @@ def _timelines(canvas: Canvas, first: Scene, second: Scene, found: Difference, l
         end = draw_rows(canvas, timeline, rows_of(timeline, max(1, look.rows // 2))[0], clock, top + SIZE + 4)
         canvas.line([(at, top + SIZE + 2), (at, end)], PALE, 0.4)
         top = end + 2
-    return draw_clock(canvas, clock, 0, top - 2)
+    return draw_clock(canvas, clock, top - 2)
 
 
 def _parts(canvas: Canvas, found: Difference, top: float) -> None:

@@ -45,7 +45,7 @@ def memory_picture(scene: Scene, look: Look) -> Canvas:
         canvas.line(curve, device_colour(row), 0.6)
         canvas.line([(clock.left, top + _HIGH), (clock.left + clock.width, top + _HIGH)], RULE, 0.4)
         top += _HIGH + 2 * GAP
-    bottom = draw_clock(canvas, clock, SIZE + 6, top - GAP)
+    bottom = draw_clock(canvas, clock, top - GAP)
     if look.legend:
         canvas.text(0, bottom + SIZE, "Memory in use, each device to the scale of its own peak.", colour=PALE)
         bottom += 1.4 * SIZE

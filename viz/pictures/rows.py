@@ -118,15 +118,15 @@ def _colour(kind: str, what: str, row: int) -> str:
     return mixed(colour, "#ffffff", 0.55) if what in (PACKING, UNPACKING) else colour
 
 
-def draw_clock(canvas: Canvas, clock: Clock, top: float, bottom: float) -> float:
-    """Draw the axis at `bottom`, with faint lines from `top`; returns where it ends."""
-    canvas.line([(clock.left, bottom), (clock.left + clock.width, bottom)], PALE, 0.5)
+def draw_clock(canvas: Canvas, clock: Clock, top: float) -> float:
+    """Draw the axis at `top`; returns where it ends."""
+    canvas.line([(clock.left, top), (clock.left + clock.width, top)], PALE, 0.5)
     for nanos in ticks(clock.end_ns):
         x = clock.at(nanos)
-        canvas.line([(x, bottom), (x, bottom + TICK)], PALE, 0.5)
+        canvas.line([(x, top), (x, top + TICK)], PALE, 0.5)
         at = "end" if x > clock.left + clock.width - 14 else "start" if not nanos else "middle"
-        canvas.text(x, bottom + TICK + SIZE, show_nanos(nanos) if nanos else "0", at=at, colour=PALE)
-    return bottom + TICK + SIZE + 2
+        canvas.text(x, top + TICK + SIZE, show_nanos(nanos) if nanos else "0", at=at, colour=PALE)
+    return top + TICK + SIZE + 2
 
 
 def ticks(end_ns: Nanos) -> list[Nanos]:

@@ -30,7 +30,7 @@ def timeline_picture(scene: Scene, look: Look) -> Canvas:
     took = f"{scene.assignment.used} on {scene.cluster.name}: {scene.unsized.least}{show_nanos(scene.trace.makespan)}"
     canvas.text(0, SIZE, fitting(scene.title if trained is not None else f"{scene.title}, {took}", canvas.width))
     bottom = draw_rows(canvas, timeline, rows, clock, SIZE + 5)
-    bottom = draw_clock(canvas, clock, SIZE + 5, bottom)
+    bottom = draw_clock(canvas, clock, bottom)
     if look.legend:
         bottom = draw_legend(canvas, MARKS if trained is None else _TRAINING_MARKS, bottom + 2)
     if left_out(others):

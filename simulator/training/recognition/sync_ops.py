@@ -199,11 +199,11 @@ def _check(graph: Graph, one: SyncOp, across: Mapping[int, int]) -> None:
         )
 
 
-def key_of(graph: Graph, owner: int, family: str, device: str = "") -> ResourceKey:
-    """The key of the object that a node makes, on that device."""
+def key_of(graph: Graph, owner: int, family: str) -> ResourceKey:
+    """The key of the object that a node makes, of no device yet."""
     attrs = graph.attrs[owner]
     text = {name: attrs[name].s.decode("latin-1") if name in attrs else "" for name in ("container", "shared_name")}
-    return ResourceKey(text["container"], text["shared_name"] or graph.names[owner], device, family)
+    return ResourceKey(text["container"], text["shared_name"] or graph.names[owner], "", family)
 
 
 def _number(graph: Graph, owner: int, attr: str) -> int | None:
