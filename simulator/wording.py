@@ -47,10 +47,14 @@ def some(names: Sequence[str], most: int = LISTED) -> str:
     return ", ".join(names[:most]) + more
 
 
+def most_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Names and their counts, the largest first, ties by name."""
+    return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+
+
 def by_count(counts: Mapping[str, int], most: int = LISTED) -> str:
     """ "Foo 3, Bar 1 and 2 more": the most frequent first, ties by name."""
-    ranked = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
-    return some([f"{name} {count}" for name, count in ranked], most)
+    return some([f"{name} {count}" for name, count in most_first(counts)], most)
 
 
 def repr_of(value: object, *facts: str) -> str:

@@ -23,6 +23,7 @@ from simulator.graph.graph import Shape
 from simulator.graph.op_classes import COLLECTIVES, calling
 from simulator.graph.step import exchange
 from simulator.shapes.unknown import unknown_shapes as shapes_unknown
+from simulator.wording import most_first
 from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
 from viz.transfers import DrawnClient, DrawnTransfers, transfers_of
@@ -249,8 +250,7 @@ def fed_shapes(scene: Scene) -> Mapping[str, Shape | None]:
 def fallbacks(scene: Scene) -> list[tuple[str, int]]:
     """Op -> number of its nodes whose cost is only a fallback, the most first."""
     rows = np.flatnonzero((scene.costs.source == FALLBACK) & scene.step.runs).tolist()
-    found = Counter(scene.graph.ops[row] for row in rows)
-    return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    return most_first(Counter(scene.graph.ops[row] for row in rows))
 
 
 def unknown_shapes(scene: Scene) -> list[tuple[str, int]]:

@@ -30,7 +30,7 @@ from simulator.training.clients import Client
 from simulator.training.inputs.finding import inputs_of
 from simulator.training.programs.program import Program, between_steps_ns
 from simulator.units import SECOND_NS, Nanos, show_nanos
-from simulator.wording import counted, some
+from simulator.wording import counted, most_first, some
 
 NOTICEABLE = 10  # a tenth of the makespan is worth a second simulation
 FASTER = 20  # a step that is shorter by a twentieth is reported
@@ -82,8 +82,8 @@ def pinned(
     shares = _shares(graph, holds, set(places.tolist()), partitions, trace, trace.critical.tolist())
     if sum(shares.values()) * NOTICEABLE < trace.makespan:
         return None
-    ranked = sorted(shares.items(), key=lambda entry: (-entry[1], entry[0]))
-    shown = tuple((what, nanos) for what, nanos in ranked if nanos * 200 > trace.makespan)  # 0 % is not shown
+    noticed = ((what, nanos) for what, nanos in most_first(shares) if nanos * 200 > trace.makespan)  # 0 % is not shown
+    shown = tuple(noticed)
     names = tuple(cluster.devices[place].short for place in places.tolist())
     return Pinned(shown, names, len(asks), trace.makespan)
 

@@ -344,12 +344,15 @@ def _inside(links: _Links, host: Host, a: int, b: int) -> Route:
     if host.nvswitch is not None:
         out = links.link(f"{host.name} gpu{a}", "nvlink", host.nvswitch, "out")
         return (out, links.link(f"{host.name} gpu{b}", "nvlink", host.nvswitch, "in"))
-    up = links.link(f"{host.name} gpu{a}", "pcie", host.pcie_of(a), "out")
-    down = links.link(f"{host.name} gpu{b}", "pcie", host.pcie_of(b), "in")
+    up, down = _pcie(links, host, a, "out"), _pcie(links, host, b, "in")
     sa, sb = _switch(host, a), _switch(host, b)
     if sa == sb and sa is not None:
         return (up, down)
     return (up, *_uplink(links, host, sa, "out"), *_socket(links, host, a, b), *_uplink(links, host, sb, "in"), down)
+
+
+def _pcie(links: _Links, host: Host, gpu: int, direction: str) -> int:
+    return links.link(f"{host.name} gpu{gpu}", "pcie", host.pcie_of(gpu), direction)
 
 
 def _switch(host: Host, gpu: int) -> int | None:
@@ -366,24 +369,17 @@ def _uplink(links: _Links, host: Host, switch: int | None, direction: str) -> Ro
 def _socket(links: _Links, host: Host, a: int, b: int) -> Route:
     if host.between_sockets is None:
         return ()
-    sa = next((row for row, members in enumerate(host.sockets) if a in members), 0)
-    sb = next((row for row, members in enumerate(host.sockets) if b in members), 0)
+    sa, sb = (next((row for row, members in enumerate(host.sockets) if gpu in members), 0) for gpu in (a, b))
     return () if sa == sb else (links.between(host.name, "socket", sa, sb, host.between_sockets),)
 
 
 def _to_memory(links: _Links, host: Host, gpu: int | None) -> Route:
     if gpu is None:
         return ()
-    return (
-        links.link(f"{host.name} gpu{gpu}", "pcie", host.pcie_of(gpu), "out"),
-        *_uplink(links, host, _switch(host, gpu), "out"),
-    )
+    return (_pcie(links, host, gpu, "out"), *_uplink(links, host, _switch(host, gpu), "out"))
 
 
 def _from_memory(links: _Links, host: Host, gpu: int | None) -> Route:
     if gpu is None:
         return ()
-    return (
-        *_uplink(links, host, _switch(host, gpu), "in"),
-        links.link(f"{host.name} gpu{gpu}", "pcie", host.pcie_of(gpu), "in"),
-    )
+    return (*_uplink(links, host, _switch(host, gpu), "in"), _pcie(links, host, gpu, "in"))

@@ -85,7 +85,7 @@ def colocation(names: Sequence[str]) -> Proto:
     return texts([f"loc:@{name}" for name in names])
 
 
-def is_true(attrs: Attrs, key: str) -> bool:
-    """Tell whether a boolean attribute is there and set."""
+def is_true(attrs: Attrs, key: str, default: bool = False) -> bool:
+    """Tell whether a boolean attribute is set; `default` where the node lacks it."""
     value = attrs.get(key)
-    return value is not None and bool(value.b)
+    return default if value is None else bool(value.b)

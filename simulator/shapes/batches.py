@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simulator.errors import GraphError
+from simulator.graph.attributes import is_true
 from simulator.graph.const_values import elements, packed
 from simulator.graph.dataflow import data_inputs
 from simulator.graph.graph import Attrs, Graph, Shape
@@ -126,17 +127,13 @@ def _reading(graph: Graph, shapes: Sequence[Shape | None]) -> Iterator[list[int]
     many = [row for node, op in nodes if op in _MANY for row in range(first[node], first[node + 1])]
     yield [row for row in many if _begins(shapes[row])]
     for ops in (LOSSES, _IMAGES, _PRODUCTS):
-        read = [inputs[node][0] for node, op in nodes if op in ops and inputs[node] and not _transposed(graph, node)]
+        straight = [node for node, op in nodes if op in ops and not is_true(graph.attrs[node], "transpose_a")]
+        read = [inputs[node][0] for node in straight if inputs[node]]
         yield [row for row in read if _begins(shapes[row])]
 
 
 def _begins(shape: Shape | None) -> bool:
     return bool(shape) and shape is not None and shape[0] > 0
-
-
-def _transposed(graph: Graph, node: int) -> bool:
-    value = graph.attrs[node].get("transpose_a")
-    return value is not None and bool(value.b)
 
 
 def _lost(graph: Graph, found: Inferred, origins: Origins, numbers: Mapping[int, int]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from simulator.graph.attributes import is_true
 from simulator.graph.dtypes import base
 from simulator.graph.messages import Proto
 from simulator.graph.tensors import MAX_RANK
@@ -119,6 +120,15 @@ class Site:
             raise ShapeError(f"input {slot} must have {counted(length, 'element')}, not {len(found)}")
         return found
 
+    def pair(self, found: Value | None) -> tuple[int, int]:
+        """Two dimensions, such as height and width, that such elements say."""
+        return (self.fresh(), self.fresh()) if found is None else (as_dim(found[0]), as_dim(found[1]))
+
+    def length(self, slot: int) -> int | None:
+        """The number of elements of a vector that holds an entry per dimension, if it is known."""
+        shape = self.shape(slot)
+        return shape[0] if shape is not None and len(shape) == 1 and 0 <= shape[0] <= MAX_RANK else None
+
     def single(self, slot: int) -> int:
         """A dimension that an input holds."""
         found = self.vector(slot, 1)
@@ -132,12 +142,10 @@ class Site:
     def dims(self, slot: int) -> Dims:
         """The shape that an input holds as its value; -1 is an unknown dimension (`MakeShapeFromShapeTensor`)."""
         found = self.value(slot)
-        shape = self.shape(slot)
         if found is None:
-            if shape is not None and len(shape) == 1 and 0 <= shape[0] <= MAX_RANK:
-                return self.ranked(shape[0])
-            return None
-        if shape == ():
+            rank = self.length(slot)
+            return None if rank is None else self.ranked(rank)
+        if self.shape(slot) == ():
             if found[0] == -1:
                 return None  # a scalar -1 is an unknown rank
             raise ShapeError(f"a shape must be a vector, not the scalar {found[0]}")
@@ -160,8 +168,7 @@ class Site:
 
     def flag(self, name: str, default: bool = False) -> bool:
         """An attribute that is a truth value."""
-        value = self.attrs.get(name)
-        return default if value is None else bool(value.b)
+        return is_true(self.attrs, name, default)
 
     def text(self, name: str, default: str = "") -> str:
         """An attribute that is a string."""

@@ -20,7 +20,7 @@ from simulator.graph.step import Step, exchange
 from simulator.graph.traversal import PLACEHOLDERS
 from simulator.shapes.propagation import EDGE
 from simulator.shapes.rules import RULES
-from simulator.wording import counted
+from simulator.wording import counted, most_first
 
 OPAQUE = frozenset(
     (
@@ -59,7 +59,7 @@ def unknown_shapes(graph: Graph, step: Step | None = None) -> Mapping[str, int]:
     rows = np.flatnonzero(_unsized(graph, graph.tensor_bytes, read))
     counts = Counter(graph.ops[graph.tensor_node[row]] for row in rows.tolist())
     counts.update(graph.ops[row] for row in _held(graph, step))
-    return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
+    return dict(most_first(counts))
 
 
 def _held(graph: Graph, step: Step | None) -> dict[int, list[int]]:

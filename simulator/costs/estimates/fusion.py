@@ -21,6 +21,7 @@ import numpy as np
 
 from simulator.cluster.cluster import Device
 from simulator.columns import Ints
+from simulator.graph.attributes import is_true
 from simulator.graph.dataflow import data_inputs
 from simulator.graph.graph import Attrs, Graph
 
@@ -97,5 +98,4 @@ def reading_ns(graph: Graph, nodes: Sequence[int], model: Device) -> Ints:
 
 def _trains(attrs: Attrs) -> bool:
     """Tell whether it takes statistics over the batch; so it does where the file does not say."""
-    value = attrs.get("is_training")
-    return True if value is None else bool(value.b)
+    return is_true(attrs, "is_training", default=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
+from simulator.graph.attributes import is_true
 from simulator.graph.graph import Attrs, Shape
 
 
@@ -56,8 +57,7 @@ def at(shapes: tuple[Shape | None, ...], slot: int) -> Shape | None:
 
 def flag(instance: ShapedOp, name: str, default: bool = False) -> bool:
     """A boolean attribute."""
-    value = instance.attrs.get(name)
-    return default if value is None else bool(value.b)
+    return is_true(instance.attrs, name, default)
 
 
 def numbers(instance: ShapedOp, name: str) -> list[int]:

@@ -41,7 +41,7 @@ def resized(slot: int) -> Rule:
 
     def rule(site: Site) -> Outputs:
         shape, size = site.input_of_rank(0, 4), site.vector(slot, 2)
-        height, width = (site.fresh(), site.fresh()) if size is None else (as_dim(size[0]), as_dim(size[1]))
+        height, width = site.pair(size)
         return ((shape[0], height, width, shape[3]),)
 
     return rule
@@ -61,14 +61,14 @@ def resize_gradient(site: Site) -> Outputs:
 def cropped(site: Site) -> Outputs:
     """CropAndResize: a crop per box, of the size that the fourth input holds."""
     image, boxes, size = site.input_of_rank(0, 4), site.input_of_rank(1, 2), site.vector(3, 2)
-    height, width = (site.fresh(), site.fresh()) if size is None else (as_dim(size[0]), as_dim(size[1]))
+    height, width = site.pair(size)
     return ((boxes[0], height, width, image[3]),)
 
 
 def glimpsed(site: Site) -> Outputs:
     """ExtractGlimpse: a window of the size that the second input holds, around an offset for each image."""
     image, size, offsets = site.input_of_rank(0, 4), site.vector(1, 2), site.input_of_rank(2, 2)
-    height, width = (site.fresh(), site.fresh()) if size is None else (as_dim(size[0]), as_dim(size[1]))
+    height, width = site.pair(size)
     return ((site.equal(image[0], offsets[0]), height, width, image[3]),)
 
 

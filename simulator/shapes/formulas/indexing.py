@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from simulator.graph.tensors import MAX_RANK
 from simulator.shapes.dims import SYMBOLS, Dims, Value, as_dim, known
 from simulator.shapes.site import Outputs, Rule, ShapeError, Site, written
 
@@ -35,9 +34,8 @@ def _common_rank(site: Site) -> int | None:
     if (shape := site.shape(0)) is not None:
         return len(shape)
     for slot in (1, 2):
-        vector = site.shape(slot)
-        if vector is not None and len(vector) == 1 and 0 <= vector[0] <= MAX_RANK:
-            return vector[0]
+        if (rank := site.length(slot)) is not None:
+            return rank
     return None
 
 
@@ -110,9 +108,8 @@ def _length(site: Site, first: int, *values: Value | None) -> int | None:
         if known is not None:
             site.vector(slot, known)  # all three are equally long
             continue
-        vector = site.shape(slot)
-        if vector is not None and len(vector) == 1 and 0 <= vector[0] <= MAX_RANK:
-            return vector[0]
+        if (length := site.length(slot)) is not None:
+            return length
     return known
 
 

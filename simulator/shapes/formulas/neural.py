@@ -313,7 +313,7 @@ def padded_convolution(paddings: int) -> Rule:
         image, by = site.input_of_rank(0, 4), site.vector(paddings, 8)
         if paddings == 2:  # a size comes before the paddings
             size = site.vector(1, 2)
-            height, width = (site.fresh(), site.fresh()) if size is None else (as_dim(size[0]), as_dim(size[1]))
+            height, width = site.pair(size)
             image = (image[0], height, width, image[3])
         sides = []
         for at, side in enumerate(image):

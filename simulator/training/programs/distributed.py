@@ -33,6 +33,7 @@ from simulator.training.programs.tasks import (
     moved,
     moved_text,
     of_task,
+    tasks_of,
     worker_tasks,
 )
 from simulator.training.recognition.anatomy import anatomy
@@ -97,7 +98,7 @@ def _tasks(script: Script, cluster: Cluster) -> list[str]:
         return apart or [cluster.client_task]
     job = computing[0].job
     wanted = WORKERS if job in WORKERS else (*CHIEFS, job)
-    found = [task for kind in wanted for task in cluster.tasks if parse(task).job == kind]
+    found = tasks_of(cluster, wanted)
     if not any(job in WORKERS or parse(task).job == job for task in found):  # a chief alone runs what workers run
         raise _lacking(script.graph, cluster, computing[0], f"{'worker' if job in CHIEFS else job}=2")
     return found

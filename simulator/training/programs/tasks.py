@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import TypeAlias
 
@@ -50,10 +50,15 @@ def worker_tasks(cluster: Cluster) -> tuple[str, ...]:
     """
     jobs = {parse(task).job for task in cluster.tasks}
     train = [job for job in WORKERS if job in jobs] or sorted(str(job) for job in jobs - _APART)
-    tasks = [task for job in train for task in cluster.tasks if parse(task).job == job]
+    tasks = tasks_of(cluster, train)
     if not tasks:
         raise ClusterError(f"{cluster.name!r} has no worker: it needs a task that trains, such as worker=2.")
     return tuple(tasks)
+
+
+def tasks_of(cluster: Cluster, jobs: Iterable[str | None]) -> list[str]:
+    """The tasks of these jobs, job by job."""
+    return [task for job in jobs for task in cluster.tasks if parse(task).job == job]
 
 
 def computing(cluster: Cluster, tasks: Sequence[str]) -> list[str]:
