@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from simulator.errors import GraphError
 from simulator.instances.reading import read_instance
+from tests.instances.refusing import refusal
 from viz import run
 
 S = 10**9
@@ -69,15 +70,6 @@ def test_what_is_wrong_is_named(change: Any, said: str) -> None:
     change(document)
     with pytest.raises(GraphError, match=said):
         read_instance(json.dumps(document).encode())
-
-
-def refusal(content: bytes) -> str:
-    """The sentence with which the content is refused, or nothing."""
-    try:
-        read_instance(content)
-    except GraphError as error:
-        return str(error)
-    return ""
 
 
 JUNK: st.SearchStrategy[Any] = st.sampled_from([None, -1, 0, 1.5, 10**400, float("inf"), "x", [], {}, True, [[]]])

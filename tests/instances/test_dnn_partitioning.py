@@ -20,6 +20,7 @@ from simulator.columns import ids
 from simulator.errors import GraphError, SimvizError
 from simulator.instances.instance import Instance
 from simulator.instances.reading import read_instance
+from tests.instances.refusing import refusal
 from viz import run
 
 MS = 1_000_000
@@ -154,15 +155,6 @@ def test_a_split_has_each_node_once(drawn: tuple[dict[str, Any], list[int]], cha
     back = {node: at for at, part in enumerate(parts) for node in part["nodes"]}
     assert [back[node["id"]] for node in document["nodes"]] == device
     assert split["maxLoad"] == max(part["load"] for part in parts)
-
-
-def refusal(content: bytes) -> str:
-    """The sentence with which the content is refused, or nothing."""
-    try:
-        read_instance(content)
-    except GraphError as error:
-        return str(error)
-    return ""
 
 
 JUNK: st.SearchStrategy[Any] = st.sampled_from(
