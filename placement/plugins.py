@@ -68,7 +68,7 @@ def find(name: object, own: Collection[str]) -> Callable[..., Any]:
     return algorithm  # type: ignore[no-any-return]  # callable, as was just seen
 
 
-def content_of(name: str) -> bytes | None:
+def code_of(name: str) -> bytes | None:
     """The Python code of the package that offers an algorithm; None where no one package does, or it holds none.
 
     It is all code below the outermost package of the algorithm's module, in the order of the paths. Nothing is

@@ -22,7 +22,7 @@ from simulator.graph import ops
 from simulator.graph.graph import Shape
 from simulator.graph.op_classes import COLLECTIVES, calling
 from simulator.graph.step import exchange
-from simulator.shapes.unknown import unknown_shapes as shapes_unknown
+from simulator.shapes.unknown import unknown_shapes
 from simulator.wording import most_first
 from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
@@ -253,11 +253,6 @@ def fallbacks(scene: Scene) -> list[tuple[str, int]]:
     return most_first(Counter(scene.graph.ops[row] for row in rows))
 
 
-def unknown_shapes(scene: Scene) -> list[tuple[str, int]]:
-    """Op -> number of its outputs of unknown size that another op reads, the most first."""
-    return list(shapes_unknown(scene.graph, scene.step).items())
-
-
 def collectives(scene: Scene) -> int:
     """Ops of the step that exchange tensors with others of their group, for which they do not wait here."""
     return sum(scene.graph.ops[row] in COLLECTIVES for row in np.flatnonzero(scene.step.runs).tolist())
@@ -371,7 +366,7 @@ def counts(scene: Scene) -> Mapping[str, int]:
         "measured_costs": int(np.count_nonzero(scene.costs.source[runs] == MEASURED)),
         "profile_costs": int(np.count_nonzero(scene.costs.source[runs] == PROFILED)),
         "model_costs": int(np.count_nonzero(scene.costs.source[runs] == MODELLED)),
-        "unknown_shapes": sum(count for _, count in unknown_shapes(scene)),
+        "unknown_shapes": sum(unknown_shapes(scene.graph, scene.step).values()),
         "unknown_ops": unknown_ops,
         "kept_calls": len(calling(graph, np.flatnonzero(runs).tolist())),
         "relaxed_devices": int(np.count_nonzero(scene.assignment.why == RELAXED)),

@@ -17,7 +17,7 @@ from simulator.graph.ops import Types, check_inputs, outputs
 from simulator.units import show_bytes
 from simulator.wording import counted
 
-MAX_BYTES = 2**55  # 32 PiB: sizes beyond it are nonsense, and a hundred of them still add up within 64 bits
+MAX_TENSOR_BYTES = 2**55  # 32 PiB: sizes beyond it are nonsense, and a hundred of them still add up within 64 bits
 MAX_RANK = 254  # TensorShape::MaxDimensions, tensorflow/core/framework/tensor_shape.h
 SHAPES = "_output_shapes"
 
@@ -99,7 +99,8 @@ def _assembled(counts: list[int], dtypes: list[int], shapes: list[Shape | None])
     ptr = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=ptr[1:])
     node = np.repeat(np.arange(len(counts)), counts)
-    note = f"{counted(absurd, 'tensor')} with a claim to more than {show_bytes(MAX_BYTES)}, counted as of unknown size"
+    most = show_bytes(MAX_TENSOR_BYTES)
+    note = f"{counted(absurd, 'tensor')} with a claim to more than {most}, counted as of unknown size"
     return TensorColumns(
         ids(ptr),
         ids(node),
@@ -141,7 +142,7 @@ def tensor_sizes(dtypes: Sequence[int], shapes: Sequence[Shape | None]) -> tuple
         size = memo.get(key)
         if size is None:
             size = memo[key] = size_of(*key)
-        if size > MAX_BYTES:
+        if size > MAX_TENSOR_BYTES:
             size = -1
             absurd += 1
         sizes.append(size)
@@ -149,7 +150,7 @@ def tensor_sizes(dtypes: Sequence[int], shapes: Sequence[Shape | None]) -> tuple
 
 
 def size_of(dtype: int, shape: Shape | None) -> int:
-    """Bytes of a tensor, -1 where unknown; of an absurd size some number above MAX_BYTES."""
+    """Bytes of a tensor, -1 where unknown; of an absurd size some number above MAX_TENSOR_BYTES."""
     kind = base(dtype)
     if kind in (RESOURCE, VARIANT):
         return 0  # whatever its shape: a handle
@@ -158,7 +159,7 @@ def size_of(dtype: int, shape: Shape | None) -> int:
         return -1
     for dimension in shape:
         size *= dimension
-        if size > MAX_BYTES and 0 not in shape:
+        if size > MAX_TENSOR_BYTES and 0 not in shape:
             break
     return size
 

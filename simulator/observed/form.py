@@ -19,8 +19,7 @@ from simulator.costs.table import MAX_OP_NS
 from simulator.errors import ClusterError, GraphError
 from simulator.files import GZIP, read_file, unzipped
 from simulator.graph.graph import Shape
-from simulator.graph.tensors import MAX_BYTES as MAX_TENSOR_BYTES
-from simulator.graph.tensors import MAX_RANK
+from simulator.graph.tensors import MAX_RANK, MAX_TENSOR_BYTES
 from simulator.json_text import parse_json
 from simulator.observed.observed_step import ObservedNode, ObservedStep, SeenShape
 from simulator.units import DAY_NS, Nanos

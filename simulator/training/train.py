@@ -15,15 +15,14 @@ from simulator.errors import SimvizError
 from simulator.execution.choosing import TRAINING, choose
 from simulator.execution.options import SimulationOptions
 from simulator.training.clients import Client, CombinedTables, check_equal, combine_tables, starts
-from simulator.training.control.layout import LoweredClients, prepare
+from simulator.training.control.layout import LoweredClients, lower_clients
 from simulator.training.control.results import recorded_trace
 from simulator.training.control.run import run
 from simulator.training.control.workload import workload_of
 from simulator.training.disturbances.background import background
-from simulator.training.disturbances.disturbed import degraded, disturb, slowed
+from simulator.training.disturbances.disturbed import degraded, disturb, slowed_costs
 from simulator.training.inputs.finding import inputs_of
-from simulator.training.inputs.pipeline import InputPipelines
-from simulator.training.inputs.pipeline import slowed as slower_inputs
+from simulator.training.inputs.pipeline import InputPipelines, slowed_inputs
 from simulator.training.programs.program import Program
 from simulator.training.recognition.sync_replicas import regime_of
 from simulator.training.regimes import IN_STEP, NO_RULE, ClockRule, Regime
@@ -89,7 +88,7 @@ def train(
         raise SimvizError(f"steps are from 1, most and record from 0 to {_MOST_STEPS:,}; give such numbers.")
     inputs = inputs_of(clients, cluster, costs) if inputs is None else inputs
     disturbed = disturb(disturbances, cluster)
-    priced = [slowed(one, disturbed.slower) for one in _over_links(clients, costs, disturbances, cluster)]
+    priced = [slowed_costs(one, disturbed.slower) for one in _over_links(clients, costs, disturbances, cluster)]
     cluster = disturbed.cluster
     others = background(disturbed)
     clients, priced = (*clients, *others.clients), [*priced, *others.costs]
@@ -104,11 +103,11 @@ def train(
         steps=max(steps, most),
         tokens=0 if regime is None else regime.tokens or 0,
         clock_rule=_clock_rule(regime, programs),
-        inputs=slower_inputs(inputs, cluster, disturbed.slower),
+        inputs=slowed_inputs(inputs, cluster, disturbed.slower),
         seed=options.seed,
     )
     priority = None if options.order == "fifo" else _priority(clients, combined)
-    given = prepare(combined, priority, options)
+    given = lower_clients(combined, priority, options)
     each = workload.limit // max(steps, most)
 
     def more(training: Training, limit: int) -> int:

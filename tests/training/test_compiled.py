@@ -25,7 +25,7 @@ from simulator.partitioning.cut import partition
 from simulator.training.clients import Client, CombinedTables
 from simulator.training.control import run as control
 from simulator.training.control.arrays import Inputs, SyncOps, SyncResources
-from simulator.training.control.layout import prepare
+from simulator.training.control.layout import lower_clients
 from simulator.training.control.run import run
 from simulator.training.control.workload import Workload
 from simulator.training.disturbances.disturbance import read_disturbance
@@ -133,7 +133,7 @@ def noted(
     made: Workload, combined: CombinedTables, priority: Sequence[int] | None, how: SimulationOptions, record: int
 ) -> list[Noted | None]:
     """The results over lists and over arrays; None: it hangs."""
-    ready = prepare(combined, None if priority is None else ints(priority), how)
+    ready = lower_clients(combined, None if priority is None else ints(priority), how)
     try:
         plain = run(made, ready, record=record)
     except DeadlockError:
@@ -230,7 +230,7 @@ def test_times_beyond_64_bits_are_left_to_the_plain_loop() -> None:
     on = apart(1)
     assert_alike(*both([chain(on, "w", [(0, MAX_OP_NS)])], on, steps=300))
     made, combined = workload([chain(on, "w", [(0, MAX_OP_NS)])], on, steps=300)
-    ready = prepare(combined, None, SimulationOptions(order="fifo", contention="serial"))
+    ready = lower_clients(combined, None, SimulationOptions(order="fifo", contention="serial"))
     assert run(made, ready, compiled=True) is None
 
 

@@ -14,7 +14,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.partitioning.cut import partition
 from simulator.training.clients import Client, CombinedTables, Starts, combine_tables
-from simulator.training.control.layout import prepare
+from simulator.training.control.layout import lower_clients
 from simulator.training.control.run import run
 from simulator.training.control.workload import Workload, workload_of
 from simulator.training.disturbances.disturbed import disturb
@@ -190,7 +190,7 @@ def ran(
 ) -> Training:
     """Let the clients run to their limit."""
     together, combined = workload(given, on, **options)  # type: ignore[arg-type]
-    found = run(together, prepare(combined, None, SimulationOptions(order=order, contention=contention)))
+    found = run(together, lower_clients(combined, None, SimulationOptions(order=order, contention=contention)))
     assert found is not None
     return found[0]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from placement.algorithms import TABLE, searches
-from placement.plugins import content_of as code_of
+from placement.plugins import code_of
 from simulator import __version__
 from simulator.cluster.description import content_of, load_cluster
 from simulator.costs.measurements.reading import read_measurement

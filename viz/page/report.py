@@ -35,7 +35,7 @@ from simulator.costs.table import SOURCES
 from simulator.graph.graph import Attrs
 from simulator.graph.ops import of_each
 from simulator.graph.tensors import SHAPES
-from simulator.shapes.unknown import Unsized
+from simulator.shapes.unknown import Unsized, unknown_shapes
 from simulator.training.disturbances.disturbance import Disturbance
 from viz import agreement, figures, training_figures
 from viz.attributes import shown_dtype, shown_shape, shown_value
@@ -461,7 +461,7 @@ def _tables(scene: Scene) -> Json:
         "ops": figures.largest_ops(scene),
         "critical": [[share.what, share.nanos] for share in figures.critical_shares(scene)],
         "fallbacks": [[op, count] for op, count in figures.fallbacks(scene)],
-        "unknown": [[op, count] for op, count in figures.unknown_shapes(scene)],
+        "unknown": [list(entry) for entry in unknown_shapes(scene.graph, scene.step).items()],
         "notes": list(figures.notes(scene)),
     }
 

@@ -9,7 +9,7 @@ from simulator.graph.dtypes import STRING
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.messages import Proto
 from simulator.graph.op_classes import CONSTANTS, VARIABLES
-from simulator.graph.tensors import MAX_BYTES, MAX_RANK, shape_of, size_of
+from simulator.graph.tensors import MAX_RANK, MAX_TENSOR_BYTES, shape_of, size_of
 from simulator.wording import by_count
 
 _TABLES = ("HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2", "MutableHashTableOfTensors")
@@ -35,8 +35,8 @@ def resident_bytes(graph: Graph) -> tuple[Ints, tuple[str, ...]]:
             size = -1
         else:
             continue
-        held[node] = size if 0 <= size <= MAX_BYTES else 0
-        if not 0 <= size <= MAX_BYTES:
+        held[node] = size if 0 <= size <= MAX_TENSOR_BYTES else 0
+        if not 0 <= size <= MAX_TENSOR_BYTES:
             unknown[op] += 1
     note = f"memory held by {unknown.total()} nodes is unknown and counts 0: {by_count(unknown)}"
     return ints(held), (note,) if unknown else ()

@@ -21,7 +21,7 @@ from simulator.graph.dataflow import readers
 from simulator.graph.traversal import closure
 from simulator.training.answers.answers import Answers
 from simulator.training.disturbances.disturbance import Disturbance
-from simulator.training.disturbances.disturbed import disturb, singled_out, slowed, slower_devices
+from simulator.training.disturbances.disturbed import disturb, singled_out, slowed_costs, slower_devices
 from simulator.training.inputs.pipeline import FEED
 from simulator.training.recognition.sync_ops import ResourceKey
 from simulator.training.regimes import read_regime
@@ -82,7 +82,7 @@ def relieve(
     factors = [Fraction(1, FASTER) if row in relief.devices else Fraction(1) for row in range(len(cluster))]
     changed, faster = slower_devices(cluster, factors)
     left = [one for one in disturbances if one.text not in relief.without]
-    return Relieved(changed, tuple(slowed(one, faster) for one in costs), tuple(left))
+    return Relieved(changed, tuple(slowed_costs(one, faster) for one in costs), tuple(left))
 
 
 def all_of(reliefs: Sequence[Relief]) -> Relief:

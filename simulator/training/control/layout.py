@@ -100,7 +100,7 @@ class LoopArrays(NamedTuple):
     control: Control
 
 
-def prepare(combined: CombinedTables, priority: Ints | None, options: SimulationOptions) -> LoweredClients:
+def lower_clients(combined: CombinedTables, priority: Ints | None, options: SimulationOptions) -> LoweredClients:
     """Lower all clients' steps. Errors are those of `lower`, and of `checked` for the devices."""
     tables, code, contention = combined.tables, CODES[options.order_for(priority)], options.contention
     device = checked(tables, combined.device)

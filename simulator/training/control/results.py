@@ -63,7 +63,7 @@ def training_of(
         dropped=int(state.totals[DROPPED]),
         lost_updates=int(sum(state.lost)),
         device_lanes=ids([device.lanes for device in cluster.devices]),
-        usage=usage(made, given),
+        usage=resource_usage(made, given),
         end_ns=int(state.progress[NOW]),
         samples=tuple(samples),
         under_way=_under_way(made),
@@ -92,7 +92,7 @@ def _under_way(made: LoopArrays) -> tuple[tuple[int, int, int], ...]:
     return tuple((client, at, begin) for client, (runs, at, begin) in rows if runs and begin < end_ns)
 
 
-def usage(made: LoopArrays, given: LoweredClients) -> ResourceUsage:
+def resource_usage(made: LoopArrays, given: LoweredClients) -> ResourceUsage:
     """The counters until now, work under way included."""
     counters, steps, state, tables = made.control.counters, made.control.steps, made.state, given.combined.tables
     now, size = int(steps.progress[NOW]), int(steps.progress[EVENTS])

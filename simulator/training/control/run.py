@@ -31,7 +31,7 @@ from simulator.training.control.arrays import (
 )
 from simulator.training.control.controller import HOOKS
 from simulator.training.control.layout import LoopArrays, LoweredClients, as_lists, begun
-from simulator.training.control.results import Log, Recorder, Samples, training_of, usage
+from simulator.training.control.results import Log, Recorder, Samples, resource_usage, training_of
 from simulator.training.control.synchronisation import patience_of
 from simulator.training.disturbances.noise import MAX_FACTOR
 from simulator.training.recognition.sync_ops import TAKE
@@ -84,7 +84,7 @@ def run(
             recorder.note(client, number, made, own_lanes=given.order == EXECUTOR)
         _make_room(made)
         if steps.totals[COUNTED] >= samples.next:
-            samples.note(usage(made, given))
+            samples.note(resource_usage(made, given))
             steps.totals[NEXT_SAMPLE] = samples.next
             if on_progress is not None:
                 on_progress(int(steps.totals[COUNTED]), limit)

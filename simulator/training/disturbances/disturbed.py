@@ -53,7 +53,7 @@ class Sender(NamedTuple):
 class Disturbed:
     """The disturbances of a run. Axes: K tasks, F tables of noise."""
 
-    cluster: Cluster  # links degraded; slower devices are of kinds of their own, for which `slowed` makes costs
+    cluster: Cluster  # links degraded; slower devices are of kinds of their own, for which `slowed_costs` makes costs
     slower: Slower  # these kinds
     up_ns: Ints  # [K] the task comes up
     noise: Ints  # [F, QUANTILES] factors in 2^16 fixed point
@@ -133,7 +133,7 @@ def upsets_of(disturbed: Disturbed) -> Upsets:
     )
 
 
-def slowed(costs: CostTable, slower: Slower) -> CostTable:
+def slowed_costs(costs: CostTable, slower: Slower) -> CostTable:
     """The costs with a column for each kind of slower devices: exact multiples, rounded up.
 
     Raises ClusterError for costs that are not of these devices.
@@ -224,7 +224,8 @@ def _crashes(disturbances: Sequence[Disturbance], cluster: Cluster) -> list[tupl
 def slower_devices(cluster: Cluster, factors: Sequence[Fraction]) -> tuple[Cluster, Slower]:
     """The cluster with devices of other kinds where ops take that many times as long ([D]), and these kinds.
 
-    The devices' figures stay, as `slowed` changes the costs alone. A cluster that does not change is returned as it is.
+    The devices' figures stay, as `slowed_costs` changes the costs alone. A cluster that does not change is returned as
+    it is.
     """
     if all(factor == 1 for factor in factors):
         return cluster, {}

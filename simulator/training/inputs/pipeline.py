@@ -74,7 +74,7 @@ def faster(inputs: InputPipelines, keys: Collection[ResourceKey], factor: int) -
     return _paced(inputs, [Fraction(1, factor) if one.key in keys else Fraction(1) for one in inputs.pipelines])
 
 
-def slowed(inputs: InputPipelines, cluster: Cluster, slower: Slower) -> InputPipelines:
+def slowed_inputs(inputs: InputPipelines, cluster: Cluster, slower: Slower) -> InputPipelines:
     """The same pipelines on a cluster with slower devices (`Disturbed.cluster` and `slower`)."""
     kinds = [cluster.devices[one.device].kind for one in inputs.pipelines]
     return _paced(inputs, [slower[kind][1] if kind in slower else Fraction(1) for kind in kinds])

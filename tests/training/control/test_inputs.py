@@ -14,7 +14,7 @@ from simulator.columns import ids, ints
 from simulator.execution.options import SimulationOptions
 from simulator.training.clients import CombinedTables
 from simulator.training.control.arrays import Inputs
-from simulator.training.control.layout import as_lists, begun, prepare
+from simulator.training.control.layout import as_lists, begun, lower_clients
 from simulator.training.control.synchronisation import begin_inputs, restart_inputs, take_input
 from simulator.training.control.workload import Workload
 from tests.execution.cases import apart
@@ -35,7 +35,7 @@ class Feeders:
 
     def __init__(self, made: tuple[Workload, CombinedTables]) -> None:
         together, combined = made
-        given = prepare(combined, None, SimulationOptions(order="fifo", contention="serial"))
+        given = lower_clients(combined, None, SimulationOptions(order="fifo", contention="serial"))
         self.control = as_lists(begun(together, given, record=0)).control
         begin_inputs(self.control)
 

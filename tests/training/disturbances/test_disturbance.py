@@ -23,7 +23,7 @@ from simulator.training.disturbances.disturbance import (
     Traffic,
     read_disturbance,
 )
-from simulator.training.disturbances.disturbed import Disturbed, disturb, present, singled_out, slowed
+from simulator.training.disturbances.disturbed import Disturbed, disturb, present, singled_out, slowed_costs
 from simulator.training.disturbances.noise import NO_PAUSE, ONE, QUANTILES, Pauses
 from tests.training.runs import costs_of
 
@@ -145,7 +145,10 @@ def test_slower_devices_take_exact_multiples_rounded_up(cluster: Cluster) -> Non
     costs = costs_of(cluster, (10, 7), (3, -1))
     one = disturbed(cluster, "worker:1=slow:1.5", "ps:0=slow:0.5", "worker:2/GPU:0=slow:1.1")
     # ps:0, ps:1, worker:0 and its GPU, worker:1 and its GPU, worker:2 and its GPU
-    assert times(slowed(costs, one.slower), one.cluster) == [[5, 10, 10, 7, 15, 11, 10, 8], [2, 3, 3, -1, 5, -1, 3, -1]]
+    assert times(slowed_costs(costs, one.slower), one.cluster) == [
+        [5, 10, 10, 7, 15, 11, 10, 8],
+        [2, 3, 3, -1, 5, -1, 3, -1],
+    ]
     assert times(costs, cluster) == [[10, 10, 10, 7, 10, 7, 10, 7], [3, 3, 3, -1, 3, -1, 3, -1]]
 
 
@@ -154,7 +157,7 @@ def test_slow_factors_are_exact_however_long_an_op_takes(run_ns: int, thousandth
     cluster = simulator.load_cluster("1cpu")
     factor = Fraction(thousandths, 1000)
     one = disturbed(cluster, f"localhost:0=slow:{thousandths // 1000}.{thousandths % 1000:03}")
-    ((found,),) = times(slowed(costs_of(cluster, (run_ns,)), one.slower), one.cluster)
+    ((found,),) = times(slowed_costs(costs_of(cluster, (run_ns,)), one.slower), one.cluster)
     assert found == min(2**53, -(-run_ns * factor.numerator // factor.denominator))
 
 
@@ -163,7 +166,7 @@ def test_what_names_its_target_more_exactly_holds(cluster: Cluster) -> None:
     costs = costs_of(cluster, (1, 1))
     for order in (texts, texts[::-1]):
         one = disturbed(cluster, *order)
-        assert times(slowed(costs, one.slower), one.cluster) == [[2, 2, 3, 3, 4, 5, 3, 3]]
+        assert times(slowed_costs(costs, one.slower), one.cluster) == [[2, 2, 3, 3, 4, 5, 3, 3]]
 
 
 def test_columns_of_a_run(cluster: Cluster) -> None:
@@ -242,7 +245,7 @@ def test_what_the_cluster_lacks_is_named(cluster: Cluster, texts: list[str], say
 def test_costs_of_another_cluster_are_refused(cluster: Cluster) -> None:
     other = simulator.load_cluster("1cpu")
     with pytest.raises(ClusterError, match="no column for 'a100'"):
-        slowed(costs_of(other, (1,)), disturbed(cluster, "worker:1=slow:2").slower)
+        slowed_costs(costs_of(other, (1,)), disturbed(cluster, "worker:1=slow:2").slower)
 
 
 def test_what_is_on_one_task_or_on_links_is_singled_out(cluster: Cluster) -> None:
