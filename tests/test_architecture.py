@@ -199,8 +199,13 @@ def modules() -> dict[str, tuple[Path, str, ast.Module]]:
     return found
 
 
-def imports(name: str, *, anywhere: bool = True) -> Iterator[str]:
+@cache
+def imports(name: str, *, anywhere: bool = True) -> frozenset[str]:
     """Modules that a module imports; with `anywhere` those inside functions and for type checkers too."""
+    return frozenset(_imports(name, anywhere=anywhere))
+
+
+def _imports(name: str, *, anywhere: bool) -> Iterator[str]:
     path, _, tree = modules()[name]
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(tree) if anywhere else _when_loaded(tree.body):
@@ -238,7 +243,7 @@ def lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 def test_there_is_something_to_look_at() -> None:
     assert len(modules()) > 40
-    assert "simulator.graph.graph" in set(imports("simulator.partitioning.cut"))
+    assert "simulator.graph.graph" in imports("simulator.partitioning.cut")
 
 
 def test_imports_run_down_from_floor_to_floor() -> None:
