@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from simulator.execution.layouts import Laid
+from simulator.execution.layouts import FlatTables
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-shared", "-fPIC")
@@ -21,7 +21,7 @@ REFUSALS = {
     -4: "its times cannot be counted",
     -5: "ops wait for each other",
 }
-# The struct in C++: lengths, then columns of `Laid`.
+# The struct in C++: lengths, then columns of `FlatTables`.
 _COLUMNS = (
     *("block", "group_ptr", "group_edge", "edge_tensor", "consumer", "reader", "host", "waits", "roots", "instant"),
     *(
@@ -89,7 +89,7 @@ def library() -> ctypes.CDLL | None:
 class Twin:
     """One step, ready for many assignments; keeps the arrays and the C++ object that reads them."""
 
-    def __init__(self, made: ctypes.CDLL, laid: Laid) -> None:
+    def __init__(self, made: ctypes.CDLL, laid: FlatTables) -> None:
         self._made, self._laid = made, laid
         known = {**laid.nodes._asdict(), **laid.places._asdict(), **laid.held._asdict(), **laid.shared._asdict()}
         self._block = laid.held.tensor_edge[laid.held.tensor_ptr]  # first edge of each op

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from placement.search.moves import Walk
     from simulator.columns import Ints
-    from simulator.execution.layouts import Arena, Laid
+    from simulator.execution.layouts import Arena, FlatTables
 
 SPREAD = 48  # bits between the ends of ops of two devices, as `find_critical` reads them
 
 
-def find_critical(laid: Laid, own: Arena, walk: Walk, by_end: Ints, ends: Ints, group_of: Ints) -> None:
+def find_critical(laid: FlatTables, own: Arena, walk: Walk, by_end: Ints, ends: Ints, group_of: Ints) -> None:
     """Fill in `critical` after a run, from its last op backwards, with the time of each on the path.
 
     `by_end` [n] are the ops in order of (device, end), and `ends` [n] their ends, 2**SPREAD apart between devices. A

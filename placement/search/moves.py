@@ -17,7 +17,7 @@ from simulator.execution.compiled.engine import play_one
 from simulator.units import NEVER
 
 if TYPE_CHECKING:
-    from simulator.execution.layouts import Arena, Laid
+    from simulator.execution.layouts import Arena, FlatTables
 
 # places in `Walk.counts`
 TRIED, ACCEPTED, IMPROVED, CURRENT, BEST, BEST_OVER, PLAYED, SPENT, COUNTS = range(9)
@@ -188,7 +188,7 @@ def change_back(walk: Walk, groups: Groups, moved: int, first: int, last: int) -
         put(groups, walk, walk.changed[2 * at], walk.changed[2 * at + 1])
 
 
-def judge(laid: Laid, own: Arena, walk: Walk, ahead: Ahead, limit: int) -> tuple[int, int, int]:
+def judge(laid: FlatTables, own: Arena, walk: Walk, ahead: Ahead, limit: int) -> tuple[int, int, int]:
     """Simulate the placement: what it costs in ns, its makespan, and the bytes that it lacks.
 
     A step that passes the limit costs `NEVER`. Where it is TIGHT, memory counts: what a device lacks costs PER_BYTE.
@@ -231,7 +231,7 @@ def keep(walk: Walk) -> None:
         walk.best_ops[at] = walk.ops[at]
 
 
-def walk_on(laid: Laid, own: Arena, walk: Walk, groups: Groups, ahead: Ahead, steps: int) -> None:
+def walk_on(laid: FlatTables, own: Arena, walk: Walk, groups: Groups, ahead: Ahead, steps: int) -> None:
     """Try so many moves by Metropolis's rule at one temperature. What is best is kept by what it lacks first."""
     counts = walk.counts
     for _ in range(steps):

@@ -147,7 +147,7 @@ class Flows(NamedTuple):
     sizes: Annotated[Ids, "2"]  # of `soonest`, `changed`
 
 
-class Found(NamedTuple):
+class FoundTransfers(NamedTuple):
     """The transfers of an assignment, while compiled code lowers them, in order of `transfers_of`. Axis: X."""
 
     device: Annotated[Ids, "n"]  # of each op
@@ -171,7 +171,7 @@ class Found(NamedTuple):
     wire_of: Annotated[Ids, "X"]  # first task on the wires
     end_of: Annotated[Ids, "X"]  # its end is the arrival
     last_of: Annotated[Ids, "X"]  # it notifies the readers
-    sent: Annotated[Ids, "X"]  # copy that it sends, as in `Lives`
+    sent: Annotated[Ids, "X"]  # copy that it sends, as in `BufferLives`
     next_led: Annotated[Ids, "X"]  # where in `successor` the next stands that it leads
     group_of: Annotated[Ids, "2D"]  # of each task's host and device memory: the group of tensors that came there last
     leader: Annotated[Ids, "2D"]  # device to which it came
@@ -179,7 +179,7 @@ class Found(NamedTuple):
     brought: Annotated[Ids, "2D"]  # transfer that brought it
 
 
-class Lives(NamedTuple):
+class BufferLives(NamedTuple):
     """Memory in use, found after a run. A copy is a tensor, or T + the transfer that brought it; then come scratches.
 
     Instants are numbered as in `State.began_in`.

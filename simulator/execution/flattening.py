@@ -14,23 +14,23 @@ from simulator.columns import Ints, flags, ids
 from simulator.execution.arrays import (
     MAX_SUM_NS,
     SAFE_BYTES,
+    BufferLives,
     Flows,
-    Found,
-    Lives,
+    FoundTransfers,
     State,
     Tasks,
     Threads,
     columns,
 )
 from simulator.execution.discipline import Discipline, discipline
-from simulator.execution.layouts import Arena, Held, Laid, Nodes, Places, Workspace
+from simulator.execution.layouts import Arena, FlatMemory, FlatTables, Nodes, Places, Workspace
 from simulator.execution.table_columns import pointers, starts
 from simulator.execution.tables import Tables
 
 _ALIGNED = 64  # bytes: a line of a processor's cache
 
 
-def laid_out(tables: Tables, contention: str, *, task: Sequence[int] = ()) -> Laid:
+def laid_out(tables: Tables, contention: str, *, task: Sequence[int] = ()) -> FlatTables:
     """The tables as compiled code reads them, laid out once for each contention.
 
     With the `task` of each device, a tensor crosses to the first reader of a task, which hands it on, as in a master's
@@ -58,7 +58,7 @@ def workspace(tables: Tables, contention: str, *, task: Sequence[int] = ()) -> I
     idle.append(mine)
 
 
-def _arena(laid: Laid) -> Arena:
+def _arena(laid: FlatTables) -> Arena:
     nodes, places, shared = laid.nodes, laid.places, laid.shared
     n, edges, devices, links = len(nodes.waits), len(nodes.reader), len(places.lanes), len(shared.capacity)
     serial = np.diff(places.held_ptr)
@@ -89,7 +89,7 @@ def _arena(laid: Laid) -> Arena:
         "10": 10,
         "lanes": int(lanes.sum()),
     }
-    made = Arena(*fresh((Tasks, State, Threads, Flows, Found, Lives), sizes))
+    made = Arena(*fresh((Tasks, State, Threads, Flows, FoundTransfers, BufferLives), sizes))
     made = made._replace(state=made.state._replace(needs=made.tasks.needs))
     own = int(nodes.slot[-1])
     made.tasks.successor[own : own + len(nodes.roots)] = nodes.roots
@@ -101,7 +101,7 @@ def _arena(laid: Laid) -> Arena:
     return made
 
 
-def _laid_out(tables: Tables, contention: str) -> Laid:
+def _laid_out(tables: Tables, contention: str) -> FlatTables:
     n = len(tables)
     gate = tables.gate
     waits = np.bincount(tables.consumer[~gate], minlength=n)
@@ -130,12 +130,12 @@ def _laid_out(tables: Tables, contention: str) -> Laid:
         merges=flags([gate.any()]),
     )
     rule = discipline(tables.routes, contention)
-    made: Laid = rigid(Laid(nodes, _places(tables, rule), rule.links, _held(tables)))
+    made: FlatTables = rigid(FlatTables(nodes, _places(tables, rule), rule.links, _held(tables)))
     return made
 
 
-def _part(kind: Any, *sources: object, **made: npt.NDArray[Any]) -> Any:  # Any: a part of `Laid`
-    """A part of `Laid`: what is made for it, and columns of the same name of the first source that has them."""
+def _part(kind: Any, *sources: object, **made: npt.NDArray[Any]) -> Any:  # Any: a part of `FlatTables`
+    """A part of `FlatTables`: what is made for it, and columns of the same name of the first source that has them."""
     return kind(
         *(
             made[name] if name in made else next(getattr(one, name) for one in sources if hasattr(one, name))
@@ -171,9 +171,9 @@ def _places(tables: Tables, rule: Discipline) -> Places:
     return places
 
 
-def _held(tables: Tables) -> Held:
+def _held(tables: Tables) -> FlatMemory:
     bound = flags(tables.bound >= 0)
-    held: Held = _part(Held, tables, tensor_edge=tables.consumer_ptr, passes=tables.forwards, bound=bound)
+    held: FlatMemory = _part(FlatMemory, tables, tensor_edge=tables.consumer_ptr, passes=tables.forwards, bound=bound)
     return held
 
 

@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints
-from simulator.execution.arrays import Flows, Found, Lives, SharedLinks, State, Tasks, Threads
+from simulator.execution.arrays import BufferLives, Flows, FoundTransfers, SharedLinks, State, Tasks, Threads
 
 MATRICES = frozenset({"kind_ns", "route_between", "big_ns", "big_held_ns"})  # all other arrays have one axis
 
 
-class Held(NamedTuple):
-    """The memory that the step takes; part of `Laid`."""
+class FlatMemory(NamedTuple):
+    """The memory that the step takes; part of `FlatTables`."""
 
     in_ptr: Ids  # [n+1]
     in_edge: Ids  # inputs of each op
@@ -39,7 +39,7 @@ class Held(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """Ops, their tensors and the readers of these; part of `Laid`.
+    """Ops, their tensors and the readers of these; part of `FlatTables`.
 
     A *group* is the tensors of one rank (`Tables.tensor_rank`): one tensor, or the readers of one reference output.
     """
@@ -69,7 +69,7 @@ class Nodes(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Devices and the routes between them; part of `Laid`."""
+    """Devices and the routes between them; part of `FlatTables`."""
 
     lanes: Ids  # [D]
     cpu: Flags  # [D]
@@ -112,24 +112,24 @@ class Arena(NamedTuple):
     state: State
     threads: Threads
     flows: Flows
-    found: Found
-    lives: Lives
+    found: FoundTransfers
+    lives: BufferLives
 
 
-class Laid(NamedTuple):
+class FlatTables(NamedTuple):
     """The tables as the compiled loop reads them."""
 
     nodes: Nodes
     places: Places
     shared: SharedLinks
-    held: Held
+    held: FlatMemory
 
 
 @dataclass(frozen=True, eq=False)
 class Workspace:
     """Tables and memory in which one thread lowers and runs the step."""
 
-    laid: Laid
+    laid: FlatTables
     arena: Arena
     _bound: dict[PartialFunction, Callable[..., None]] = field(default_factory=dict)
 
@@ -153,7 +153,7 @@ class Layouts(NamedTuple):
     Keys are the contention, and whether a tensor is handed on.
     """
 
-    laid: dict[tuple[str, bool], Laid]
+    laid: dict[tuple[str, bool], FlatTables]
     idle: dict[tuple[str, bool], list[Workspace]]  # of threads that do not run now
 
     def __reduce__(self) -> tuple[type[Layouts], tuple[dict[object, object], dict[object, object]]]:

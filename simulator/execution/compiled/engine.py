@@ -16,9 +16,9 @@ from simulator.execution.arrays import (
     PRIORITY,
     REFUSED,
     TIMES,
+    BufferLives,
     Flows,
-    Found,
-    Lives,
+    FoundTransfers,
     State,
     Tasks,
     Threads,
@@ -30,7 +30,7 @@ from simulator.execution.compiled.task_graph import add_up_work, find, write
 from simulator.execution.compiled.translation import INT, Array, Table
 from simulator.execution.event_loop import event_loop
 from simulator.execution.flattening import workspace
-from simulator.execution.layouts import Arena, Laid
+from simulator.execution.layouts import Arena, FlatTables
 
 if TYPE_CHECKING:
     from simulator.columns import Ids, Ints
@@ -43,7 +43,7 @@ _loop = event_loop()
 _makespan_loop = event_loop()  # the same, compiled for the order FIFO alone, without notes
 
 
-def _clear(laid: Laid, own: Arena, order: int) -> None:
+def _clear(laid: FlatTables, own: Arena, order: int) -> None:
     """Clear what a run needs clear."""
     tasks, state, threads, flows = own.tasks, own.state, own.threads, own.flows
     for where in range(len(state.idle)):
@@ -73,12 +73,12 @@ def _clear(laid: Laid, own: Arena, order: int) -> None:
 
 
 def play_one(
-    laid: Laid, own: Arena, device: Ids, order: int, ranked: Ids, rest_ns: Ints, limit: int, notes: int
+    laid: FlatTables, own: Arena, device: Ids, order: int, ranked: Ids, rest_ns: Ints, limit: int, notes: int
 ) -> int:
     """Run the step with its ops on these devices [n]: its makespan, or why there is none (see `event_loop`).
 
-    `ranked` [n] are ops in order of priority; the order PRIORITY alone reads it. If INSTANTS are noted, `Lives.peak`
-    has the peaks afterwards.
+    `ranked` [n] are ops in order of priority; the order PRIORITY alone reads it. If INSTANTS are noted,
+    `BufferLives.peak` has the peaks afterwards.
     """
     transfers = find(laid, own, device, order, notes)
     tasks, state, threads, flows, shared = own.tasks, own.state, own.threads, own.flows, laid.shared
@@ -100,7 +100,7 @@ def play_one(
 
 
 def _play(
-    laid: Laid,
+    laid: FlatTables,
     own: Arena,
     assignments: Rows,
     column: Ids,
@@ -139,7 +139,8 @@ def _play(
                 peaks[run, where] = own.lives.peak[where]
 
 
-LAID, ARENA = Parameter(Table(Laid)), Parameter(Table(Arena), (Tasks, State, Threads, Flows, Found, Lives))
+LAID = Parameter(Table(FlatTables))
+ARENA = Parameter(Table(Arena), (Tasks, State, Threads, Flows, FoundTransfers, BufferLives))
 _ROWS, _IDS = Parameter(Array("int32", 2)), Parameter(Array("int32", 1))
 _COLUMN, _NUMBER = Parameter(Array("int64", 1)), Parameter(INT)
 _RESULTS = [Parameter(Array("int64", 1), (Array,)), Parameter(Array("int64", 2), (Array,))]

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simulator.execution.arrays import Lives
+from simulator.execution.arrays import BufferLives
 from simulator.execution.buffers import LIST, RESIDENT
-from simulator.execution.layouts import Arena, Laid
+from simulator.execution.layouts import Arena, FlatTables
 
 if TYPE_CHECKING:
     from simulator.columns import Ids
 
 
-def measure(laid: Laid, own: Arena, device: Ids, transfers: int) -> None:
-    """Fill in `Lives.peak`, for a run whose instants were noted."""
+def measure(laid: FlatTables, own: Arena, device: Ids, transfers: int) -> None:
+    """Fill in `BufferLives.peak`, for a run whose instants were noted."""
     nodes, places, held, state, found, lives = laid.nodes, laid.places, laid.held, own.state, own.found, own.lives
     began_in, ended_in = state.began_in, state.ended_in
     owner, since, until, at, nbytes = lives.owner, lives.since, lives.until, lives.at, lives.nbytes
@@ -71,7 +71,7 @@ def measure(laid: Laid, own: Arena, device: Ids, transfers: int) -> None:
     _add_up(lives, final)
 
 
-def _passed_on(laid: Laid, own: Arena, op: int, edge: int) -> int:
+def _passed_on(laid: FlatTables, own: Arena, op: int, edge: int) -> int:
     """The edge whose buffer an op passes on: of a Merge the data input that came first; of several the lowest."""
     nodes, held, found = laid.nodes, laid.held, own.found
     if not nodes.merges[0]:
@@ -87,7 +87,7 @@ def _passed_on(laid: Laid, own: Arena, op: int, edge: int) -> int:
     return best
 
 
-def _keep(laid: Laid, own: Arena, tensor: int, edge: int) -> bool:
+def _keep(laid: FlatTables, own: Arena, tensor: int, edge: int) -> bool:
     """Lengthen the life of what came by an edge to that of the list which keeps it; tell whether it was shorter."""
     lives, by = own.lives, own.found.came_by[edge]
     list_, kept = _owner(lives, tensor), laid.nodes.edge_tensor[edge]
@@ -100,14 +100,14 @@ def _keep(laid: Laid, own: Arena, tensor: int, edge: int) -> bool:
     return True
 
 
-def _owner(lives: Lives, copy: int) -> int:
+def _owner(lives: BufferLives, copy: int) -> int:
     """The buffer of a tensor or copy; -1: it is resident."""
     while copy >= 0 and lives.owner[copy] != copy:
         copy = lives.owner[copy]
     return copy
 
 
-def _lengthen(lives: Lives, copy: int, until: int) -> None:
+def _lengthen(lives: BufferLives, copy: int, until: int) -> None:
     """A buffer is needed until then at least."""
     owner = lives.owner
     last = copy
@@ -121,14 +121,14 @@ def _lengthen(lives: Lives, copy: int, until: int) -> None:
         lives.until[last] = until
 
 
-def _enter(lives: Lives, one: int) -> None:
+def _enter(lives: BufferLives, one: int) -> None:
     """Note a buffer at the instants at which it is allocated and freed."""
     since, until = lives.since[one], lives.until[one]
     lives.begin_next[one], lives.begin_head[since] = lives.begin_head[since], one
     lives.end_next[one], lives.end_head[until] = lives.end_head[until], one
 
 
-def _add_up(lives: Lives, final: int) -> None:
+def _add_up(lives: BufferLives, final: int) -> None:
     """Go through the instants: of each, first all that lived before ends, then what begins, then what was brief."""
     level, peak, since = lives.level, lives.peak, lives.since
     for instant in range(final + 1):
@@ -150,7 +150,7 @@ def _add_up(lives: Lives, final: int) -> None:
             one = lives.end_next[one]
 
 
-def _keep_residents(laid: Laid, lives: Lives, device: Ids) -> None:
+def _keep_residents(laid: FlatTables, lives: BufferLives, device: Ids) -> None:
     """Begin with what each device holds all the time; every CPU that keeps a copy of a constant holds it."""
     nodes, places, held = laid.nodes, laid.places, laid.held
     cpu, home, tensor_ptr, tensor_edge = places.cpu, places.home, held.tensor_ptr, held.tensor_edge

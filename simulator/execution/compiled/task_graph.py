@@ -15,7 +15,7 @@ import numpy as np
 
 from simulator.execution.arrays import AT_ONCE, EXECUTOR, INFINITE, NOWHERE, PRIORITY, REFUSED, SAFE_BYTES
 from simulator.execution.event_queue import sort
-from simulator.execution.layouts import Arena, Laid, Places
+from simulator.execution.layouts import Arena, FlatTables, Places
 from simulator.execution.sharing import MAX_FLOW_BYTES
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _COUNTABLE_NS = 2.0**61 * 0.999  # a sum of times above this is left to the specification, which is exact
 _LOW = 0xFFFFFFFF
-# places in `Found.counts`: tasks of each kind, in the order of their numbers
+# places in `FoundTransfers.counts`: tasks of each kind, in the order of their numbers
 PACKS, UNPACKS, PASSING, LINKS, FLOWS, SLOWER, ARRIVALS, DELAYS, REQUESTS, ANSWERS, KINDS = range(11)
 
 
@@ -66,11 +66,11 @@ def place_of(values: Ids, value: int) -> int:
     return 0
 
 
-def find(laid: Laid, own: Arena, device: Ids, order: int, notes: int) -> int:
+def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> int:
     """The transfers of an assignment, as `transfers_of`; how many there are, or REFUSED. Ops become tasks.
 
-    What `measure` alone reads of `Found` is filled in for a run that notes something. Long, because its arrays are in
-    local names.
+    What `measure` alone reads of `FoundTransfers` is filled in for a run that notes something. Long, because its arrays
+    are in local names.
     """
     nodes, places, shared, tasks, found = laid.nodes, laid.places, laid.shared, own.tasks, own.found
     slot, group_ptr, group_edge, edge_tensor = nodes.slot, nodes.group_ptr, nodes.group_edge, nodes.edge_tensor
@@ -232,7 +232,7 @@ def _lead(own: Arena, task: Ids, group: int, crossing: int, transfers: int) -> i
     return led
 
 
-def add_up_work(laid: Laid, own: Arena, ops: int) -> None:
+def add_up_work(laid: FlatTables, own: Arena, ops: int) -> None:
     """Find the work of the first ops on each device that has one lane; a run with a limit alone looks at it."""
     left_ns, lanes, length, resource = own.state.left_ns, laid.places.lanes, own.tasks.length, own.tasks.resource
     for where in range(len(lanes)):
@@ -262,7 +262,7 @@ def _longest(places: Places, shared: SharedLinks, tensor: int, nbytes: int, path
     return longest
 
 
-def write(laid: Laid, own: Arena, device: Ids, ranked: Ids, order: int, notes: int, transfers: int) -> int:
+def write(laid: FlatTables, own: Arena, device: Ids, ranked: Ids, order: int, notes: int, transfers: int) -> int:
     """Write the transfers down as tasks, and the beginning of the step: how many tasks there are."""
     nodes, places, shared, tasks, found = laid.nodes, laid.places, laid.shared, own.tasks, own.found
     counts, at_number = found.counts, found.numbers
