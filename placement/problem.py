@@ -259,10 +259,13 @@ def _no_device(problem: Problem, row: int) -> InfeasibleError:
     largest = max(devices[d].memory_bytes for d in before)
     if resident > largest:
         why = f"it keeps {show_bytes(resident)} resident, and its largest possible device has {show_bytes(largest)}"
+        remedy = "Use devices with more memory"
     else:
-        why = "no single device that it may use has a cost for every member"
+        why = "no single device that it may use has a cost for each of them"
+        remedy = "Give a cluster with such a device"
+    tied = f" and {counted(len(names) - 1, 'other node')} that must share its device" if len(names) > 1 else ""
     return InfeasibleError(
-        f"Cannot place {names[0]!r} and the {len(names) - 1} nodes that must share its device: {why}.",
+        f"Cannot place {names[0]!r}{tied}: {why}. {remedy}.",
         members=names,
         allows=allows,
     )

@@ -291,7 +291,8 @@ def test_memory_is_no_reason_to_alter_what_was_requested() -> None:
     cluster = cluster_of("cc", memory=(5, 5))
     placed = placed_on(graph, cluster, [(1, 1)] * 2, resident=(4, 99), algorithm="requested")
     assert placed.device.tolist() == [0, 0]
-    with pytest.raises(InfeasibleError, match="keeps 99 B resident, and its largest possible device has 5 B"):
+    said = r"Cannot place 'b': it keeps 99 B resident, and its largest possible device has 5 B\. Use devices with more"
+    with pytest.raises(InfeasibleError, match=said):
         placed_on(graph, cluster, [(1, 1)] * 2, resident=(4, 99), algorithm="single")
 
 
