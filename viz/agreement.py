@@ -81,7 +81,7 @@ def failures(check: Mapping[str, Any]) -> list[str]:
     else:
         failed = []
     if laws := check["laws"]:
-        failed.append(f"{len(laws)} laws are broken, first: {laws[0]}")
+        failed.append(f"{counted(len(laws), 'law')} broken, first: {laws[0]}")
     return failed
 
 

@@ -27,6 +27,7 @@ from simulator.errors import GraphError
 from simulator.instances.fields import listed, mapping, number, text
 from simulator.instances.instance import BOUNDLESS_BYTES, Instance, graph_of, node_names
 from simulator.limits import Limit
+from simulator.wording import counted
 
 FORM = "DAGBench instance"
 _MOST = 1e9  # of a cost, a size, a speed
@@ -130,7 +131,7 @@ def _cluster(network: dict[str, Any], names: Sequence[str], label: str) -> Clust
             if rate and routes[start][end] is None:
                 routes[start][end] = (len(links),)
                 links.append(Link(f"{names[start]} to {names[end]}", 0, rate, "none"))
-    said = f"{len(names)} nodes of the file; transfers between two of them do not delay each other"
+    said = f"{counted(len(names), 'node')} of the file; transfers between two of them do not delay each other"
     return Cluster(tuple(devices), tuple(links), tuple(map(tuple, routes)), "its own machines", (said,))
 
 

@@ -36,6 +36,7 @@ from simulator.columns import ints
 from simulator.errors import GraphError
 from simulator.instances.fields import listed, mapping, number, whole
 from simulator.instances.instance import BOUNDLESS_BYTES, Instance, graph_of, node_names
+from simulator.wording import counted
 
 FORM = "dnn-partitioning instance"
 _NS = 1_000_000  # of the file's unit of time, a millisecond
@@ -164,7 +165,7 @@ def _edges(
             several.add(source)
         costs[source] = max(costs[source], cost)
         found[source, target] = None
-    notes = [f"{len(several)} outputs have several costs, of which the largest counts"] if several else []
+    notes = [f"{counted(len(several), 'output')} with several costs, of which the largest counts"] if several else []
     return list(found), [costs.get(row, 0.0) for row in range(len(nodes))], notes
 
 
@@ -202,7 +203,7 @@ def _cluster(accelerators: int, cpus: int, memory_bytes: int, rate: int) -> Clus
         ways.append((len(links), len(links) + 1))
         links += [Link(f"accelerator {at} out", 0, rate), Link(f"accelerator {at} in", 0, rate)]
     routes = [[_route(source, target, ways) for target in range(len(devices))] for source in range(len(devices))]
-    said = f"{accelerators} accelerators and {cpus} CPU cores, as the file describes them"
+    said = f"{counted(accelerators, 'accelerator')} and {counted(cpus, 'CPU core')}, as the file describes them"
     return Cluster(tuple(devices), tuple(links), tuple(map(tuple, routes)), "its own machines", (said,))
 
 

@@ -28,6 +28,7 @@ from simulator.columns import ints
 from simulator.errors import GraphError
 from simulator.instances.fields import listed, mapping, number, text, whole
 from simulator.instances.instance import BOUNDLESS_BYTES, Instance, graph_of, node_names
+from simulator.wording import counted
 
 FORM = "WfCommons workflow"
 _MOST_S = 1e5  # a task's longest time: more than a day
@@ -188,7 +189,7 @@ def _cluster(machines: Sequence[dict[str, Any]], label: str) -> tuple[Cluster, d
         count = "count" if "coreCount" not in cpu and "count" in cpu else "coreCount"
         names.append(str(machine.get("nodeName", f"machine{at}")))
         cores.append(max(1, whole(cpu, count, _MOST_CORES, f"machine {names[-1]!r}", label, 1)))
-    said = f"{len(names)} machines of the file"
+    said = f"{counted(len(names), 'machine')} of the file"
     if not names:
         names, cores = [f"machine{at}" for at in range(_MACHINES)], [1] * _MACHINES
         said = f"the file names no machines: {_MACHINES} of one core are assumed"
