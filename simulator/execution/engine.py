@@ -98,7 +98,7 @@ def run(
     and for times that add up to too much. Raises InfeasibleError where there is no kernel, and ClusterError where there
     is no route. These come before anything runs. Raises DeadlockError where ops wait for each other.
     """
-    lowered, code = _lowered(tables, device, priority, options)
+    lowered, code = lowered_by(tables, device, priority, options)
     ran: tuple[Nanos, Column, Column, Column, Column] | None = None
     if compiled:
         from simulator.execution.compiled.engine import run_one  # LLVM takes longer to load than a small step to run
@@ -121,20 +121,24 @@ def makespan(
     options: SimulationOptions = SimulationOptions(),
 ) -> Nanos:
     """`run(...).makespan` without the record, for search."""
-    lowered, code = _lowered(tables, device, priority, options)
+    lowered, code = lowered_by(tables, device, priority, options)
     found, state, _ = _played(tables, lowered, options.contention, code)
     if found == STUCK:
         raise deadlock(tables, list(state.ready_ns[: len(tables)]))
     return found
 
 
-def _lowered(
-    tables: Tables, device: Column, priority: Column | None, options: SimulationOptions
+def lowered_by(
+    tables: Tables, device: Column, priority: Column | None, options: SimulationOptions, op_ptr: Column = ()
 ) -> tuple[TaskGraph, int]:
-    """The tasks of a step, and the order in which devices choose among them."""
+    """The tasks of a step under these options, and the order in which devices choose among them, of CODES.
+
+    Several steps stand side by side where `op_ptr` says it, as for `lower`. Errors are those of `lower`, and of
+    `checked` for the devices.
+    """
     column, code = checked(tables, device), CODES[options.order_for(priority)]
     place = ranks(tables, priority) if code == PRIORITY and priority is not None else ()
-    return lower(tables, column, transfers_of(tables, column), options.contention, code, place), code
+    return lower(tables, column, transfers_of(tables, column), options.contention, code, place, op_ptr), code
 
 
 def _played(tables: Tables, lowered: TaskGraph, contention: str, order: int) -> tuple[Nanos, State, Threads]:

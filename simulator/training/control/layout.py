@@ -15,9 +15,7 @@ import numpy as np
 from simulator.columns import Flags, Ids, Ints, by_key, flags, ids, ints, pointers_of
 from simulator.execution.arrays import (
     ASKS,
-    CODES,
     NOWHERE,
-    PRIORITY,
     Flows,
     SharedLinks,
     State,
@@ -27,11 +25,10 @@ from simulator.execution.arrays import (
     listed,
 )
 from simulator.execution.discipline import discipline
-from simulator.execution.engine import parts_of
+from simulator.execution.engine import lowered_by, parts_of
 from simulator.execution.flattening import rigid
 from simulator.execution.options import SimulationOptions
-from simulator.execution.task_graph import TaskGraph, lower, ranks
-from simulator.execution.transfers import checked, transfers_of
+from simulator.execution.task_graph import TaskGraph
 from simulator.training.control import clocks
 from simulator.training.control.arrays import (
     COLUMNS,
@@ -101,12 +98,9 @@ class LoopArrays(NamedTuple):
 
 
 def lower_clients(combined: CombinedTables, priority: Ints | None, options: SimulationOptions) -> LoweredClients:
-    """Lower all clients' steps. Errors are those of `lower`, and of `checked` for the devices."""
-    tables, code, contention = combined.tables, CODES[options.order_for(priority)], options.contention
-    device = checked(tables, combined.device)
-    place = ranks(tables, priority) if code == PRIORITY and priority is not None else ()
-    lowered = lower(tables, device, transfers_of(tables, device), contention, code, place, combined.op_ptr)
-    return LoweredClients(combined, lowered, code, contention)
+    """Lower all clients' steps. Errors are those of `lowered_by`."""
+    lowered, order = lowered_by(combined.tables, combined.device, priority, options, combined.op_ptr)
+    return LoweredClients(combined, lowered, order, options.contention)
 
 
 def begun(workload: Workload, given: LoweredClients, *, record: int) -> LoopArrays:
