@@ -18,8 +18,8 @@ from simulator.columns import Flags, Ids, Ints
 INFINITE = 2**62  # no limit, or no instant
 SAFE_BYTES = 2**33  # up to here bytes times 10**9 fit a signed 64-bit integer
 MAX_SUM_NS = 2**61  # no sum of times may pass this: twice it still fits a signed 64-bit integer
-# resources of a delay, of a task that ends when it is ready, and of one about which a controller is asked then
 ARRIVAL, BEGINNING = -1, -2  # what makes ops ready, where no op does
+# resources of a delay, of a task that ends when it is ready, and of one about which a controller is asked then
 NOWHERE, AT_ONCE, ASKS = -1, -2, -3
 BY_TIME, CHEAP, DEAR = 0, 1, 2  # for TensorFlow's executor an op is worth a thread by its time, never or always
 FIFO, PRIORITY, EXECUTOR = 0, 1, 2  # how a device chooses among the tasks that are ready
