@@ -94,7 +94,7 @@ def place(
     used, plan, notes = _solve(problem, name, solver, own=own, fallback=fallback)
     plan = completed(problem, plan)
     return Assignment(
-        devices=tuple(device.name for device in cluster.devices),
+        devices=cluster.device_names,
         device=ids([plan.device[row] for row in constraints.group.tolist()]),
         why=ids(_why(problem, constraints, plan, soft=soft)),
         asked=name,

@@ -152,7 +152,7 @@ def refine(
         while True:
             say(f"round {len(done) + 1}: running the step")
             promised = predicted(plan)
-            done.append(Round(plan, promised, run(plan.device_names)))
+            done.append(Round(plan, promised, run(plan.placed_on)))
             measured.append(done[-1].real.measured)
             known = with_measured(base, measured, graph, cluster)
             say(f"round {len(done)}: placing by what was measured")

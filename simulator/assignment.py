@@ -148,7 +148,7 @@ class Assignment(Drawn):
         return repr_of(self, f"{counted(len(self), 'node')} on {used}", f"by {self.used}")
 
     @property
-    def device_names(self) -> list[str]:
+    def placed_on(self) -> list[str]:
         """[N] the full name of each node's device."""
         return [self.devices[row] for row in self.device.tolist()]
 

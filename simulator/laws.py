@@ -66,7 +66,7 @@ def assignment_laws(
     `group` gives the colocation group of each node. For a request that is not met, `why` must have the reason. Soft
     placement may relax type and number; a reference edge may overrule the whole request.
     """
-    if assignment.devices != tuple(device.name for device in cluster.devices):
+    if assignment.devices != cluster.device_names:
         return ["the devices of the assignment are not those of the cluster"]
     if len(assignment) != len(graph) or len(assignment.why) != len(graph):
         return [f"{len(assignment)} devices and {len(assignment.why)} reasons for {len(graph)} nodes"]

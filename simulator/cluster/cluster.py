@@ -168,7 +168,12 @@ class Cluster:
     @cached_property
     def index(self) -> Mapping[str, int]:
         """Row of each full device name."""
-        return {device.name: row for row, device in enumerate(self.devices)}
+        return {name: row for row, name in enumerate(self.device_names)}
+
+    @cached_property
+    def device_names(self) -> tuple[str, ...]:
+        """[D] the full name of each device."""
+        return tuple(device.name for device in self.devices)
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
@@ -185,6 +190,11 @@ class Cluster:
     def tasks(self) -> tuple[str, ...]:
         """The tasks in order of first appearance."""
         return tuple(dict.fromkeys(device.task for device in self.devices))
+
+    @cached_property
+    def task_index(self) -> Mapping[str, int]:
+        """Row of each task in `tasks`."""
+        return {task: row for row, task in enumerate(self.tasks)}
 
     @cached_property
     def client_task(self) -> str:
@@ -222,8 +232,7 @@ class Cluster:
     @cached_property
     def task_of(self) -> tuple[int, ...]:
         """[D] row of each device's task in `tasks`."""
-        row = {task: k for k, task in enumerate(self.tasks)}
-        return tuple(row[device.task] for device in self.devices)
+        return tuple(self.task_index[device.task] for device in self.devices)
 
     @cached_property
     def _link_latency_ns(self) -> tuple[Nanos, ...]:  # read for each pair of devices, up to a million

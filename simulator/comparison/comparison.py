@@ -109,7 +109,7 @@ def _side(ours: object, theirs: object) -> str:
 
 
 def _placed(assignment: Assignment, graph: Graph | None) -> dict[str, str]:
-    return {_name(graph, row): device for row, device in enumerate(assignment.device_names)}
+    return {_name(graph, row): device for row, device in enumerate(assignment.placed_on)}
 
 
 def _reasons(assignment: Assignment, graph: Graph | None) -> dict[str, str]:

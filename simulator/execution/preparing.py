@@ -75,7 +75,7 @@ class Prepared:
         if len(self.names) != len(graph) or self.names != tuple(graph.names):
             said = f"The prepared step is of a graph of {len(self.names):,} nodes, not of this one"
             raise SimvizError(f"{said}; prepare it again.")
-        if devices != len(cluster) or [one.name for one in known.devices] != [one.name for one in cluster.devices]:
+        if devices != len(cluster) or known.device_names != cluster.device_names:
             said = f"The prepared step is of {devices:,} devices, which are not the {len(cluster):,} of {cluster.name}"
             raise SimvizError(f"{said}; prepare it again.")
 
@@ -228,7 +228,7 @@ def pieces(
     """
     given = prepared.given
     assert given is not None
-    names = tuple(device.name for device in given.cluster.devices)
+    names = given.cluster.device_names
     placed = Assignment(names, ids(assignment), ids(np.zeros(len(assignment))), "given", "given")
     cut = partition(given.graph, placed, given.cluster, step=given.step, flavour=flavour, legal=False)
     tables, device = of_partitions(cut, given.cluster, given.costs, prepared.options)

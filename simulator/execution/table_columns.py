@@ -350,7 +350,7 @@ def _cluster_columns(cluster: Cluster, pairs: Ints | None) -> ClusterColumns:
         if device.lanes < 1:
             raise ClusterError(f"{device.name} has {device.lanes} lanes; a device that runs ops has at least one.")
     return ClusterColumns(
-        devices=tuple(device.name for device in cluster.devices),
+        devices=cluster.device_names,
         cpu=flags([device.type == "CPU" for device in cluster.devices]),
         kind=ids(cluster.kind_of),
         home=cluster.home,

@@ -211,7 +211,7 @@ def of_partitions(
     thread passes, and Recvs of a GPU have `turns`. `ending` adds a last op, which ends when all others have.
     """
     graph = partitions.graph
-    if partitions.devices != tuple(device.name for device in cluster.devices):
+    if partitions.devices != cluster.device_names:
         raise SimvizError(
             f"The pieces are cut for {counted(len(partitions.devices), 'device')}, which are not the {len(cluster):,} "
             f"of {cluster.name}; give the cluster on which they were placed."

@@ -128,6 +128,11 @@ def shape_of(shape: Proto) -> Shape | None:
     return tuple([max(dim.size, -1) for dim in shape.dim])
 
 
+def sides_text(shape: Sequence[float]) -> str:
+    """ "32,?,3": the dimensions, with a question mark for an unknown one."""
+    return ",".join("?" if side < 0 else str(side) for side in shape)
+
+
 def shape_message(shape: Shape | None) -> Proto:
     """A TensorShapeProto of these dimensions, as `shape_of` reads it."""
     return TensorShapeProto(unknown_rank=True) if shape is None else TensorShapeProto(dim=[{"size": n} for n in shape])

@@ -63,7 +63,7 @@ def check(
     """
     if mode not in MODES:
         raise ValueError(f"mode {mode!r} is none of {', '.join(MODES)}")
-    pinned = assignment.device_names if mode == "pin" else None
+    pinned = assignment.placed_on if mode == "pin" else None
     # written into every node, what soft placement gave up of `_class` is refused by hard placement
     given_up = assignment.constraints is not None and bool(assignment.constraints.dropped)
     hard = mode == "pin" and not given_up
@@ -142,7 +142,7 @@ def _cuts(graph: Graph, cluster: Cluster, assignment: Assignment, step: Step, se
     """
     if seen.added_task and seen.added_task not in cluster.tasks:  # a pinned placement, which does not use that task
         cluster = with_client(cluster)
-        assignment = replace(assignment, devices=tuple(device.name for device in cluster.devices))
+        assignment = replace(assignment, devices=cluster.device_names)
     first = _cut(graph, cluster, assignment, step, seen, {})
     moved = {
         node.name: node.device

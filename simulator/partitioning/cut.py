@@ -156,7 +156,7 @@ def _imported(graph: Graph) -> Graph:
 
 def _check_fitting(graph: Graph, assignment: Assignment, cluster: Cluster, step: Step) -> tuple[str, ...]:
     """The names of the devices. Raises SimvizError for values that do not belong together."""
-    names = tuple(one.name for one in cluster.devices)
+    names = cluster.device_names
     if assignment.devices != names or not len(assignment) == len(step.runs) == len(graph):
         raise SimvizError(
             f"The values do not belong together: a graph of {len(graph)} nodes on {cluster.name}, an assignment of "
@@ -226,7 +226,7 @@ class _Transfers(TypedDict):
 
 
 def _transfers(graph: Graph, client: Exchange, pieces: Pieces, cluster: Cluster) -> _Transfers:
-    pairs, names = pieces.pairs, [one.name for one in cluster.devices]
+    pairs, names = pieces.pairs, cluster.device_names
     here, there = pieces.device[pairs.send], pieces.device[pairs.recv]
     control, fed = pairs.port == CONTROL, pairs.fed >= 0
     row = np.where(fed, pairs.fed, graph.tensor_ptr[pairs.node] + pairs.port)

@@ -31,7 +31,7 @@ def partition_laws(
     other readers of a tensor in the same memory of a device share one. Fed tensors come from the client's device, and
     fetched ones go there, each once.
     """
-    if len(partitions.device) != len(partitions.graph) or partitions.devices != tuple(d.name for d in cluster.devices):
+    if len(partitions.device) != len(partitions.graph) or partitions.devices != cluster.device_names:
         return ["the columns of the pieces do not fit their graph and cluster"]
     unsound = graph_laws(partitions.graph)
     if unsound:

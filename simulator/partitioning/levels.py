@@ -46,12 +46,7 @@ def flavour_of(flavour: str, cluster: Cluster) -> str:
 
 def levels_of(flavour: str, cluster: Cluster) -> Sequence[Level]:
     """The runs of a local session, or those of a master and then of the workers of all tasks."""
-    device, task, alone = np.arange(len(cluster)), _tasks(cluster), np.zeros(len(cluster), np.int64)
+    device, task, alone = np.arange(len(cluster)), np.array(cluster.task_of, np.int64), np.zeros(len(cluster), np.int64)
     if flavour == LOCAL:
         return [Level(device, alone, "/_", by_creation=False)]
     return [Level(task, alone, "_S", by_creation=True), Level(device, task, "_G", by_creation=True)]
-
-
-def _tasks(cluster: Cluster) -> Column:
-    number = {task: at for at, task in enumerate(cluster.tasks)}
-    return np.array([number[device.task] for device in cluster.devices], np.int64)

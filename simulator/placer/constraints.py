@@ -68,7 +68,7 @@ def constrain(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Constrain
     allowed, may = _allowed(groups, cluster, list(row_of_root), members)
     return Constraints(
         graph=graph,
-        devices=tuple(device.name for device in cluster.devices),
+        devices=cluster.device_names,
         soft=soft,
         group=ids(group),
         members=tuple(map(tuple, members)),

@@ -17,7 +17,7 @@ from simulator.columns import Ids, ids
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import SWITCHES
-from simulator.graph.tensors import shape_of, tensor_sizes
+from simulator.graph.tensors import shape_of, sides_text, tensor_sizes
 from simulator.shapes.batches import batch_change, check_programs
 from simulator.shapes.dims import is_open, numbers
 from simulator.shapes.iterators import handed_out
@@ -293,4 +293,4 @@ def written(shape: Shape | None) -> str:
     """A shape as the user writes it: 32,?,3."""
     if shape is None:
         return "unknown rank"
-    return ",".join("?" if side < 0 else str(side) for side in shape) or "a scalar"
+    return sides_text(shape) or "a scalar"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from simulator.graph.attributes import is_true
 from simulator.graph.dtypes import base
 from simulator.graph.messages import Proto
-from simulator.graph.tensors import MAX_RANK
+from simulator.graph.tensors import MAX_RANK, sides_text
 from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Number, Value, as_dim, known
 from simulator.shapes.origins import ELEMENT, SINGLE, Origins
 from simulator.wording import counted
@@ -447,4 +447,4 @@ def _dims(held: Dims | bool) -> Dims:
 
 def written(shape: Sequence[Number] | None) -> str:
     """A shape as TensorFlow writes it: [?,3]."""
-    return "<unknown>" if shape is None else f"[{','.join('?' if side < 0 else str(side) for side in shape)}]"
+    return "<unknown>" if shape is None else f"[{sides_text(shape)}]"

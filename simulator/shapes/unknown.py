@@ -17,6 +17,7 @@ from simulator.graph.dtypes import REF, STRING
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import CONTROL_FLOW
 from simulator.graph.step import Step, exchange
+from simulator.graph.tensors import sides_text
 from simulator.graph.traversal import PLACEHOLDERS
 from simulator.shapes.propagation import EDGE
 from simulator.shapes.rules import RULES
@@ -189,5 +190,5 @@ def _said(graph: Graph, users: list[int]) -> Shape | None:
 
 
 def _feed(tensor: str, shape: Shape | None) -> str:
-    asked = "SHAPE" if shape is None else ",".join("?" if side < 0 else str(side) for side in shape)
+    asked = "SHAPE" if shape is None else sides_text(shape)
     return f"--feed {tensor}={asked}"

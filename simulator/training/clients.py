@@ -95,7 +95,7 @@ def starts(programs: Sequence[Program], cluster: Cluster, up_ns: Ints) -> Starts
     first counts as the last. Raises ClusterError for a program at a task that the cluster lacks, and for a device
     filter that is no device specification.
     """
-    row = {task: k for k, task in enumerate(cluster.tasks)}
+    row = cluster.task_index
     specs = [parse(task) for task in cluster.tasks]
     seen: dict[tuple[tuple[str, ...], int], tuple[int, int]] = {}  # programs with the same filters are many
     found = []

@@ -52,7 +52,7 @@ def outline(scene: Scene) -> Outline:
         algorithm=scene.assignment.used,
         cluster=scene.cluster.name,
         makespan_ns=int(trace.makespan),
-        placement=dict(zip(graph.names, scene.assignment.device_names, strict=True)),
+        placement=dict(zip(graph.names, scene.assignment.placed_on, strict=True)),
         crossings=_crossings(scene),
         link_bytes=link_bytes(scene),
         devices=used,

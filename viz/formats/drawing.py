@@ -107,7 +107,7 @@ def _placed(scene: Scene, suffix: str, look: Look) -> bytes:
     for a graph that is larger than a message may be.
     """
     write = placed_meta_graph if suffix == ".meta" else placed_graph_def
-    message = write(scene.graph, scene.assignment.device_names)
+    message = write(scene.graph, scene.assignment.placed_on)
     return _written(message, "the placed graph is", text=suffix == ".pbtxt")
 
 

@@ -50,14 +50,14 @@ def record(scene: Scene) -> Mapping[str, Any]:
         },
         "cluster": {
             "name": cluster.name,
-            "devices": [device.name for device in cluster.devices],
+            "devices": list(cluster.device_names),
             "kinds": [device.kind for device in cluster.devices],
             "notes": list(cluster.notes),
         },
         "algorithm": {"asked": scene.assignment.asked, "used": scene.assignment.used},
         "search": _search(scene),
         "simulation": asdict(figures.simulation(scene)),
-        "placement": dict(zip(graph.names, scene.assignment.device_names, strict=True)),
+        "placement": dict(zip(graph.names, scene.assignment.placed_on, strict=True)),
         "transfers": transfers(scene),
         "makespan_ns": int(scene.trace.makespan),
         "makespan_interval_ns": interval(scene.trace, scene.partitions, scene.cluster, scene.costs),
@@ -188,7 +188,7 @@ def _late(scene: Scene) -> Mapping[str, Any] | None:
     row = figures.late(scene)
     if row is None:
         return None
-    names = [device.name for device in scene.cluster.devices]
+    names = scene.cluster.device_names
 
     def pair(values: tuple[int, int]) -> Mapping[str, int]:
         return dict(zip(("without", "with"), values, strict=True))

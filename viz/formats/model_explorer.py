@@ -68,7 +68,7 @@ def _json(value: object) -> bytes:
 def _graph(scene: Scene) -> dict[str, Any]:
     graph = scene.graph
     device, layers = devices_of_nodes(scene).tolist(), _layers(graph.names)
-    names = [one.name for one in scene.cluster.devices]
+    names = scene.cluster.device_names
     nodes: list[dict[str, Any]] = [  # Any: texts and lists of records, as JSON has them
         {
             "id": str(row),

@@ -124,7 +124,7 @@ def _add_nodes(
     nodes: CutNodes, given: CutEdges, ends: EdgeEnds, edge: Column, cluster: Cluster, level: Level, numbers: list[int]
 ) -> list[tuple[int, int, int, int]]:
     """Add the nodes of each pair: its Send, its Recv, the node that is read, the first of them."""
-    devices = tuple(one.name for one in cluster.devices)
+    devices = cluster.device_names
     counter, suffix = level.counter.tolist(), level.suffix
     made = []
     columns = (given.src, given.port, given.dst, given.slot, given.id)

@@ -42,7 +42,7 @@ def training_of(
     return Training(
         regime="",
         tasks=cluster.tasks,
-        devices=tuple(device.name for device in cluster.devices),
+        devices=cluster.device_names,
         links=tuple(link.name for link in cluster.links),
         clients=workload.names,
         client_task=workload.task,

@@ -108,7 +108,7 @@ def workload_of(
         raise SimvizError(
             "No client counts an update of the global step, so that the run would never end; give a program `counts`."
         )
-    row = {task: k for k, task in enumerate(cluster.tasks)}
+    row = cluster.task_index
     keeps_variables = _keeps_variables(clients, cluster)
     return Workload(
         names=tuple(client.program.name for client in clients),
@@ -245,7 +245,7 @@ def _keeps_variables(clients: Sequence[Client], cluster: Cluster) -> Flags:
 
 def synchronisers(clients: Sequence[Client], cluster: Cluster) -> tuple[Synchronising, ...]:
     """The synchronising ops of each client, with the resources on its own devices."""
-    names = [device.name for device in cluster.devices]
+    names = cluster.device_names
     found = once_each(clients, lambda client: find(client.partitions))
     pairs = zip(clients, found, strict=True)
     return joined([own._replace(ops=moved(own.ops, client.devices, names)) for client, own in pairs])

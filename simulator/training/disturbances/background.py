@@ -86,7 +86,7 @@ def _sender(name: str, source: int, target: int, nbytes: Bytes, gap_ns: Nanos, c
         [{"dtype": AttrValue(type=_UINT8), "_output_shapes": shapes}],
         source=name,
     )
-    devices = tuple(device.name for device in cluster.devices)
+    devices = cluster.device_names
     assigned = Assignment(devices, ids([source]), ids([REQUESTED]), "requested", "requested")
     pieces = partition(graph, assigned, there, step=choose_step(graph, fetches=["message:0"]))
     program = Program(name, task, graph, ("message:0",), role="traffic", filters=(task,), gap_ns=gap_ns)

@@ -121,7 +121,7 @@ class _InputSearch:
 
     def drawn(self) -> list[_Drawn]:
         """[C] the elements that each client takes from queues and iterators."""
-        names = [device.name for device in self.cluster.devices]
+        names = self.cluster.device_names
         found = once_each(self.clients, _operations)
         ops = [moved(own, client.devices, names) for client, own in zip(self.clients, found, strict=True)]
         filled = {op.key for mine in ops for op in mine if op.kind == ENQUEUE}
