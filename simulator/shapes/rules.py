@@ -100,9 +100,8 @@ _ARRAY: tuple[Row, ...] = (
      "BatchMatrixBandPart GuaranteeConst "
      "QuantizeAndDequantize QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 "
      "FakeQuantWithMinMaxArgs FakeQuantWithMinMaxArgsGradient FakeQuantWithMinMaxVars "
-     "FakeQuantWithMinMaxVarsPerChannel TensorScatterUpdate TensorScatterAdd TensorScatterSub TensorScatterMax "
-     "TensorScatterMin TensorStridedSliceUpdate InplaceUpdate InplaceAdd InplaceSub Roll Dequantize Copy CopyHost "
-     "ScatterNdNonAliasingAdd"),
+     "FakeQuantWithMinMaxVarsPerChannel TensorStridedSliceUpdate InplaceUpdate InplaceAdd InplaceSub Roll Dequantize "
+     "Copy CopyHost"),
     (a.diagonal_set, "", "MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 BatchMatrixSetDiag"),
     (n.fake_quantised_back, "", "FakeQuantWithMinMaxVarsGradient FakeQuantWithMinMaxVarsPerChannelGradient"),
     (e.as_all, "", "IdentityN"),
@@ -153,6 +152,8 @@ _ARRAY: tuple[Row, ...] = (
     (x.gathered_v2, "2", "GatherV2"),
     (x.gathered_nd, "", "GatherNd"),
     (x.scattered_into(2), "2", "ScatterNd"),
+    (x.scattered_nd, "", "TensorScatterUpdate TensorScatterAdd TensorScatterSub TensorScatterMax TensorScatterMin "
+     "ScatterNdNonAliasingAdd"),
     (x.places, "0", "Where"),
     (x.unique, "0", "Unique UniqueWithCounts"),
     (x.unique_v2, "1", "UniqueV2 UniqueWithCountsV2"),
@@ -419,8 +420,9 @@ _STRING: tuple[Row, ...] = (
 
 _STATE: tuple[Row, ...] = (
     (s.variable, "", "Variable VariableV2 TemporaryVariable"),
-    (e.same, "", "DestroyTemporaryVariable CountUpTo ScatterUpdate ScatterAdd ScatterSub ScatterMul ScatterDiv "
-     "ScatterMin ScatterMax ScatterNdUpdate ScatterNdAdd ScatterNdSub ScatterNdMax ScatterNdMin"),
+    (e.same, "", "DestroyTemporaryVariable CountUpTo"),
+    (x.scattered_by_row, "", "ScatterUpdate ScatterAdd ScatterSub ScatterMul ScatterDiv ScatterMin ScatterMax"),
+    (x.scattered_nd, "", "ScatterNdUpdate ScatterNdAdd ScatterNdSub ScatterNdMax ScatterNdMin"),
     (s.assigned_reference, "", "Assign"),
     (s.updated_reference, "", "AssignAdd AssignSub"),
     (e.scalar, "", "IsVariableInitialized"),
@@ -434,6 +436,10 @@ _RESOURCE: tuple[Row, ...] = (
     (e.scalar, "", "VarIsInitializedOp ResourceCountUpTo"),
     (x.of_variable(x.resource_gathered), "", "ResourceGather"),
     (x.of_variable(x.gathered_nd), "", "ResourceGatherNd"),
+    (x.of_variable(x.scattered_by_row), "", "ResourceScatterUpdate ResourceScatterAdd ResourceScatterSub "
+     "ResourceScatterMul ResourceScatterDiv ResourceScatterMin ResourceScatterMax"),
+    (x.of_variable(x.scattered_nd), "", "ResourceScatterNdUpdate ResourceScatterNdAdd ResourceScatterNdSub "
+     "ResourceScatterNdMax ResourceScatterNdMin"),
     (e.same, "", "DisableCopyOnRead"),
     (e.scalar, "", "MutexV2 MutexLock"),
 )

@@ -415,6 +415,24 @@ def _begun(tf: Any, x: Any, half: int) -> list[Any]:
     return [tf.slice(x, [at] + [0] * rest, [half] + [-1] * rest) for at in (0, half)]
 
 
+def scattering(tf: Any, batch: int) -> None:
+    """Ones for all examples, at the places that they say; and a crop of each picture, numbered by a range."""
+    v1, raw = tf.compat.v1, tf.raw_ops
+    labels = v1.placeholder(tf.int32, [batch])
+    pictures, boxes = v1.placeholder(tf.float32, [batch, 9, 9, 3]), v1.placeholder(tf.float32, [batch, 4])
+    places, counts, table = labels[:, None], tf.zeros([CLASSES]), tf.zeros([CLASSES, 2])
+    tf.tensor_scatter_nd_add(counts, places, tf.ones([batch]))
+    tf.tensor_scatter_nd_update(table, places, tf.ones([batch, 2]))
+    tf.scatter_nd(places, tf.ones([batch, 2]), [CLASSES, 2])
+    with v1.variable_scope("held"):
+        resource, reference = _variable(tf, CLASSES, 3), _variable(tf, CLASSES)
+    raw.ResourceScatterAdd(resource=resource.handle, indices=labels, updates=tf.ones([batch, 3]))
+    raw.ResourceScatterNdUpdate(ref=resource.handle, indices=places, updates=tf.ones([batch, 3]))
+    v1.scatter_sub(reference, labels, tf.ones([batch]))
+    v1.scatter_nd_add(reference, places, tf.ones([batch]))
+    tf.image.crop_and_resize(pictures, boxes, tf.range(batch), [5, 5])
+
+
 PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
     "convolving": _of_keras(convolving, (16, 16, 3)),
     "recurrent": _of_keras(recurrent, (5, 3)),
@@ -427,6 +445,7 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
         for program in (
             conv_net, channels_first, one_hot, broadcasts, unrolled, synthetic, queued, dataset, generative, smoothness,
             twice, ordered, wide, recommending, transcribing, neighbours, by_hand, beyond, towers,
+            scattering,
         )
     },
     **{

@@ -62,7 +62,7 @@ def cropped(site: Site) -> Outputs:
     """CropAndResize: a crop per box, of the size that the fourth input holds."""
     image, boxes, size = site.input_of_rank(0, 4), site.input_of_rank(1, 2), site.vector(3, 2)
     height, width = site.pair(size)
-    return ((boxes[0], height, width, image[3]),)
+    return ((site.equal(boxes[0], site.input_of_rank(2, 1)[0]), height, width, image[3]),)
 
 
 def glimpsed(site: Site) -> Outputs:

@@ -213,7 +213,37 @@ def resource_gathered(site: Site) -> Outputs:
 
 def scattered_into(slot: int) -> Rule:
     """ScatterNd: the shape that an input holds."""
-    return lambda site: (site.dims(slot),)
+
+    def scattered(site: Site) -> Outputs:
+        whole = site.dims(slot)
+        _one_for_each_place(site, whole, 0)
+        return (whole,)
+
+    return scattered
+
+
+def scattered_nd(site: Site) -> Outputs:
+    """TensorScatterUpdate and its kind: the first input; the last dimension of the indices is a place in it."""
+    _one_for_each_place(site, site.shape(0), 1)
+    return (site.shape(0),)
+
+
+def _one_for_each_place(site: Site, whole: Dims, slot: int) -> None:
+    """Note that the updates, after the indices, have a slice of the whole for each place (`ScatterNdShapeHelper`)."""
+    index, updates = site.shape(slot), site.shape(slot + 1)
+    if index and updates:  # a scalar goes to each place
+        lead = len(index) - 1
+        site.merged(index[:-1], updates[:lead])
+        if whole is not None and index[-1] >= 0:
+            site.merged(whole[index[-1] :], updates[lead:])
+
+
+def scattered_by_row(site: Site) -> Outputs:
+    """ScatterUpdate and its kind: the first input; the updates have a row of it for each index."""
+    whole, index, updates = site.at_least(site.shape(0), 1), site.shape(1), site.shape(2)
+    if whole is not None and index is not None and updates:  # a scalar goes to each row
+        site.merged(index + whole[1:], updates)
+    return (whole,)
 
 
 def places(site: Site) -> Outputs:
