@@ -19,7 +19,7 @@ from simulator.graph.dtypes import RESOURCE
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, TensorShapeProto
 from simulator.graph.op_classes import ENTERS, SWITCHES
-from simulator.graph.tensors import shape_message
+from simulator.graph.tensors import HANDLE_SHAPES, shape_message, shape_of
 from simulator.graph.traversal import PLACEHOLDERS, closure
 from simulator.wording import counted
 
@@ -96,7 +96,7 @@ def _shapes(graph: Graph, held: Mapping[int, list[int]], told: Mapping[str, Shap
     together = dict[int, list[int]]()  # update -> the variables that it changes
     for row, users in held.items():
         name = graph.names[row]
-        shape = told.get(name, told.get(f"{name}:0", _whole(graph, users)))
+        shape = told.get(name, told.get(f"{name}:0", _whole(graph, row, users)))
         if shape is not None and -1 not in shape:
             found[row] = shape
         for user in users:
@@ -108,8 +108,13 @@ def _shapes(graph: Graph, held: Mapping[int, list[int]], told: Mapping[str, Shap
     return {row: found[row] for row in held if row in found}
 
 
-def _whole(graph: Graph, users: list[int]) -> Shape | None:
-    """The shape of a variable by the ops that read it whole or assign to it; None: none says it."""
+def _whole(graph: Graph, handle: int, users: list[int]) -> Shape | None:
+    """The shape of a variable, as it is written beside its handle, or by ops that read or assign all; None: none says.
+
+    Only a graph in memory has it beside the handle.
+    """
+    if HANDLE_SHAPES in graph.attrs[handle]:
+        return shape_of(graph.attrs[handle][HANDLE_SHAPES].list.shape[0])
     for row in users:
         if not _WHOLE.fullmatch(graph.ops[row]):
             continue
@@ -125,7 +130,7 @@ def _handle(graph: Graph, row: int, users: list[int], shape: Shape) -> Attrs:
     types = (
         attrs[key] for attrs in (graph.attrs[at] for at in users) for key in ("dtype", "T", "Tparams") if key in attrs
     )
-    kept = {key: value for key, value in graph.attrs[row].items() if key.startswith("_")}
+    kept = {key: value for key, value in graph.attrs[row].items() if key.startswith("_") and key != HANDLE_SHAPES}
     return {
         **kept,
         **shaped([TensorShapeProto()]),

@@ -9,7 +9,7 @@ bytes ──recognise──▶ text ────read_text────▶ Rows �
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,7 @@ from simulator.graph.sources import (
     refuse_other_formats,
     text_of,
 )
+from simulator.graph.tensors import HANDLE_SHAPES
 from simulator.graph.text_format import read_enclosed, read_text
 
 _MESSAGES = {GRAPH: messages.GraphDef, META_GRAPH: messages.MetaGraphDef, SAVED_MODEL: messages.SavedModel}
@@ -87,9 +88,23 @@ def read_graph(source: object) -> Graph:
 
 def _graph_def_of(source: Any) -> Proto:  # Any: whatever has as_graph_def()
     try:
-        return source.as_graph_def(add_shapes=True)
+        made = source.as_graph_def(add_shapes=True)
     except TypeError:  # not TensorFlow's own: it knows no such option
         return source.as_graph_def()
+    _say_handles(made, getattr(source, "captures", ()))
+    return made
+
+
+def _say_handles(made: Proto, pairs: Iterable[tuple[Any, Any]]) -> None:  # Any: tensors outside and inside a function
+    """Write beside each handle that a function captures what its variable's shape is, which no file says."""
+    shapes = {}
+    for outside, inside in pairs:
+        held = getattr(outside, "_handle_data", None)
+        if held is not None and len(held.shape_and_type) == 1:
+            shapes[inside.op.name] = held.shape_and_type[0].shape
+    for node in made.node:
+        if node.name in shapes:
+            node.attr[HANDLE_SHAPES].list.shape.add().CopyFrom(shapes[node.name])
 
 
 def _ours(message: Proto) -> Proto:

@@ -20,6 +20,7 @@ from simulator.wording import counted
 MAX_TENSOR_BYTES = 2**55  # 32 PiB: sizes beyond it are nonsense, and a hundred of them still add up within 64 bits
 MAX_RANK = 254  # TensorShape::MaxDimensions, tensorflow/core/framework/tensor_shape.h
 SHAPES = "_output_shapes"
+HANDLE_SHAPES = "_handle_shapes"  # attribute of a handle, as TensorFlow writes it for arguments: what it refers to
 
 
 @dataclass(frozen=True, slots=True)

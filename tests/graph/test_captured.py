@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from simulator import load
 from simulator.graph.captured import captured, captures, fed_shapes, own_variables
 from simulator.graph.graph import Graph
+from simulator.graph.graph_def import graph_def
+from simulator.graph.importer import read_graph
+from simulator.graph.tensors import HANDLE_SHAPES, shape_message, shape_of
 from tests.strategies import Rows, shape_attr, shapes_attr, type_attr
 from viz import run
 
@@ -44,6 +49,20 @@ def test_one_of_unknown_shape_stays_fed_until_a_feed_says_its_shape() -> None:
     assert captured(own_variables(source, told)) == {}
     assert dict(fed_shapes(source, told)) == {"x:0": (4, 8)}
     assert load(source, feeds=told).ops == own_variables(source, told).ops
+
+
+def test_a_graph_in_memory_says_how_large_a_table_is_of_which_rows_are_gathered_alone() -> None:
+    made = Rows()
+    made.add("table", "Placeholder", dtype=type_attr(RESOURCE), shape=shape_attr())
+    made.add("ids", "Placeholder", dtype=type_attr(3), shape=shape_attr(4))
+    made.add("rows", "ResourceGather", ["table", "ids"], dtype=type_attr(), Tindices=type_attr(3))
+    message = graph_def(made.built(producer=1882))
+    held = SimpleNamespace(shape_and_type=[SimpleNamespace(shape=shape_message((20, 5)))])
+    pairs = [(SimpleNamespace(_handle_data=held), SimpleNamespace(op=SimpleNamespace(name="table")))]
+    function = SimpleNamespace(as_graph_def=lambda add_shapes: message, captures=pairs)
+    graph = own_variables(read_graph(function))
+    assert (graph.ops[0], shape_of(graph.attrs[0]["shape"].shape)) == ("VarHandleOp", (20, 5))
+    assert HANDLE_SHAPES not in graph.attrs[0]
 
 
 def test_slots_are_as_large_as_the_variable_that_is_updated_with_them() -> None:
