@@ -37,6 +37,11 @@ def words(keras: Any) -> Any:
     return [keras.layers.Input((4,), dtype="int32"), keras.layers.Embedding(20, 5), keras.layers.LSTM(3)]
 
 
+def rows(keras: Any) -> Any:
+    """With rows of a table alone."""
+    return [keras.layers.Input((4,), dtype="int32"), keras.layers.Embedding(20, 5), keras.layers.GlobalMaxPooling1D()]
+
+
 def attention(keras: Any) -> list[Any]:
     """With weights that are reshaped before they are used."""
     first, layers = keras.layers.Input((6,)), keras.layers
@@ -66,7 +71,12 @@ def codebook(keras: Any) -> list[Any]:
     return [keras.layers.Input((6,)), keras.layers.Dense(5), Codebook()]
 
 
-MODELS = {"dense": dense, "words": words, "attention": attention, "codebook": codebook}
+MODELS = {"dense": dense, "words": words, "rows": rows, "fixed": rows, "attention": attention, "codebook": codebook}
+WORDS = (
+    "words",
+    "rows",
+    "fixed",
+)  # the last with a batch that the file fixes, so that constants of its updates count rows
 
 
 def step_of(tf: Any, keras: Any, model: Any, optimizer: Any, **options: Any) -> Any:
@@ -74,10 +84,10 @@ def step_of(tf: Any, keras: Any, model: Any, optimizer: Any, **options: Any) -> 
     net = keras.Sequential([*MODELS[model](keras), keras.layers.Dense(1)])
     trainer = getattr(keras.optimizers, optimizer)(**options)
     trainer.build(net.trainable_variables)
-    kind = tf.int32 if model == "words" else tf.float32
-    x = tf.TensorSpec([None, 4 if model == "words" else 6], kind, "x")
+    kind, size = tf.int32 if model in WORDS else tf.float32, BATCH if model == "fixed" else None
+    x = tf.TensorSpec([size, 4 if model in WORDS else 6], kind, "x")
 
-    @tf.function(input_signature=[x, tf.TensorSpec([None, 1], name="y")])
+    @tf.function(input_signature=[x, tf.TensorSpec([size, 1], name="y")])
     def step(x: Any, y: Any) -> Any:
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((net(x, training=True) - y) ** 2)
@@ -87,11 +97,17 @@ def step_of(tf: Any, keras: Any, model: Any, optimizer: Any, **options: Any) -> 
     return step
 
 
+def traced(tf: Any, keras: Any, case: Any, model: str) -> Any:
+    keras.backend.clear_session()  # names begin anew
+    net = step_of(tf, keras, model, case["optimizer"], **case["options"])
+    return inline(read_graph(net.get_concrete_function().graph))
+
+
 def ran(tf: Any, graph: Any, model: Any, fetches: Any, feeds: Any, copies: Any) -> Any:
     """The variables before and after the steps, by name."""
     draw = np.random.RandomState(1)
     examples, again = (BATCH, copies) if model == "dense" else (BATCH * copies, 1)
-    x = draw.randint(0, 20, (examples, 4)) if model == "words" else draw.randn(examples, 6)
+    x = draw.randint(0, 20, (examples, 4)) if model in WORDS else draw.randn(examples, 6)
     fed = {"x:0": np.concatenate([x] * again), "y:0": np.concatenate([draw.randn(examples, 1)] * again)}
     v1 = tf.compat.v1
     with tf.Graph().as_default() as made:
@@ -120,10 +136,10 @@ def first_value(op: Any) -> Any:
 
 
 def told(tf: Any, keras: Any, case: Any) -> Any:
-    net = step_of(tf, keras, case["model"], case["optimizer"], **case["options"])
-    graph = inline(read_graph(net.get_concrete_function().graph))
-    original = with_variables(graph)
-    found = anatomy(original)
+    graph = traced(tf, keras, case, case["model"])
+    found = anatomy(with_variables(graph))
+    # what the fixed one does with all examples is that of the open one
+    original = with_variables(traced(tf, keras, case, "rows") if case["model"] == "fixed" else graph)
     whole = case["model"] != "dense"  # else each replica has the same: it normalises by its own batch
     differences = {}
     for how, cluster, copies in case["ways"]:
@@ -138,7 +154,7 @@ def told(tf: Any, keras: Any, case: Any) -> Any:
             for one in several
             if one in ours
         )
-    names = original.names
+    names = graph.names
     return {
         "variables": len(before),
         "moved": sum(not np.array_equal(after[name], value) for name, value in before.items()),

@@ -20,6 +20,11 @@ CASES: list[tuple[str, str, dict[str, float], list[tuple[str, str, int]], int, i
     ("dense", "AdamW", {}, [IN], 6, 12),
     ("words", "SGD", {}, [IN, TREE], 6, 0),
     ("words", "Adam", {}, [IN], 6, 12),
+    ("rows", "Adagrad", {"learning_rate": 0.1}, [IN], 3, 3),
+    ("fixed", "Adagrad", {"learning_rate": 0.1}, [IN, RING], 3, 3),
+    ("fixed", "RMSprop", {"momentum": 0.9}, [IN], 3, 6),
+    ("rows", "Adafactor", {"learning_rate": 0.1, "epsilon_1": 1e-3}, [IN], 3, 7),
+    ("rows", "Adam", {"gradient_accumulation_steps": 2}, [IN], 3, 9),
     ("attention", "Ftrl", {}, [IN, RING], 10, 20),
     ("codebook", "SGD", {}, [IN, RING, BETWEEN], 6, 2),
     ("attention", "Adafactor", {"learning_rate": 0.1, "epsilon_1": 1e-3}, [IN], 10, 26),
@@ -28,9 +33,14 @@ CASES: list[tuple[str, str, dict[str, float], list[tuple[str, str, int]], int, i
 
 @pytest.fixture(scope="module")
 def told() -> list[dict[str, Any]]:
+    half = len(CASES) // 2
+    return [*_told(CASES[:half]), *_told(CASES[half:])]
+
+
+def _told(cases: list[tuple[str, str, dict[str, float], list[tuple[str, str, int]], int, int]]) -> list[dict[str, Any]]:
     asked = [
         {"model": model, "optimizer": optimizer, "options": options, "ways": ways}
-        for model, optimizer, options, ways, _, _ in CASES
+        for model, optimizer, options, ways, _, _ in cases
     ]
     done = subprocess.run(
         [sys.executable, "-m", "tests.oracle.capturing", json.dumps(asked)],
@@ -40,7 +50,7 @@ def told() -> list[dict[str, Any]]:
         check=False,
     )
     lines = done.stdout.splitlines()
-    assert len(lines) == len(CASES), done.stderr[-3000:]
+    assert len(lines) == len(cases), done.stderr[-3000:]
     return [json.loads(line) for line in lines]
 
 
@@ -51,7 +61,7 @@ def test_gradients_slots_and_the_step_are_found(told: list[dict[str, Any]], plac
     assert (found["gradients"], found["beside"]) == (trained, slots)
     assert len(found["counts"]) == 1
     # moving averages, the draws of dropout, and the step; of a codebook two values come, not one
-    others = {"dense": 4, "words": 1, "attention": 1, "codebook": 0}[model]
+    others = {"dense": 4, "words": 1, "rows": 1, "fixed": 1, "attention": 1, "codebook": 0}[model]
     assert found["variables"] == trained + slots + others + 1  # the learning rate
     still = found["variables"] - found["moved"]
     assert 1 <= still <= (1 if model != "attention" else 5)  # a bias of all keys alike makes no difference

@@ -145,11 +145,12 @@ def _tower(graph: Graph, found: Anatomy, parts: Parts) -> tuple[int, ...]:
 def _late(graph: Graph, found: Anatomy, tower: Sequence[int]) -> tuple[int, ...]:
     """The rows that work on a microbatch: the tower, what depends on it, and what these alone read.
 
-    The update takes the gradients of all microbatches, so that what is computed of them is of the whole batch.
+    The update takes the gradients of all microbatches, so that what is computed of them is of the whole batch, and so
+    is what only waits for it, such as the constants of a branch.
     """
     entered = [int(graph.edge_dst[edge]) for one in found.gradients for edge in (*one.values, *one.indices)]
-    whole = depending_on(graph, entered)
-    late = {row for row in fan_out(graph, tower) if not whole[row]}
+    whole, waiting, seen = depending_on(graph, entered), set(fan_out(graph, entered)), depending_on(graph, tower)
+    late = {row for row in fan_out(graph, tower) if not whole[row] and (seen[row] or row not in waiting)}
     for row in reversed(graph.topological.tolist()):
         reading = readers(graph, row)
         if reading and late.issuperset(reading) and not (brings_examples(graph, row) or is_shared(graph, row)):

@@ -35,11 +35,12 @@ from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import VARIABLES
 from simulator.training.programs.edits import TensorOps, copied, dtype_of, redirect, reshaped, unused_prefix
+from simulator.training.programs.rows_of_all import with_rows_of_all
 from simulator.training.programs.setter import Setter
 from simulator.training.programs.towers import Replica, gathered, mean_shape, of_each, split_batch, without_gpus
 from simulator.training.recognition.anatomy import Anatomy, Gradient
 from simulator.training.recognition.clipping import as_computed
-from simulator.training.recognition.parts import held_by, is_read, is_shared, is_write
+from simulator.training.recognition.parts import held_by, is_read, is_shared, is_write, parts_of
 from simulator.units import Bytes
 
 
@@ -56,6 +57,7 @@ def mirrored(
     runs = np.flatnonzero(found.step.runs).tolist()
     rows = frozenset(at for at in runs if graph.ops[at] in VARIABLES or is_read(graph, at) or not is_shared(graph, at))
     found = as_computed(graph, found)
+    graph = with_rows_of_all(graph, found, parts_of(graph, found).update, len(where))
     others = (row for row in range(len(graph)) if row not in rows and is_write(graph, row))
     writes = [row for row in others if source_of(graph, row) in rows]
     devices = _laid_out(graph, rows, writes, where, home)

@@ -34,6 +34,7 @@ from simulator.training.programs.edits import (
     times,
     unused_prefix,
 )
+from simulator.training.programs.rows_of_all import with_rows_of_all
 from simulator.training.programs.setter import Setter
 from simulator.training.recognition.anatomy import Anatomy, Gradient
 from simulator.training.recognition.clipping import as_computed
@@ -72,6 +73,7 @@ def towers(
     check_no_loop(graph, found, "towers, each with a loop of its own, can't average it; train it by async or ssp")
     said = "towers can't average all gradients at once; train it by async, ssp or --replicate allreduce:ring"
     check_one_update(graph, found, frozenset(parts.update), said)
+    graph = with_rows_of_all(graph, found, parts.update, len(where))
     devices = _laid_out(graph, parts, where, setter, home=home)
     editor = edited(replace(graph, requested=tuple(devices[0].values())), as_made=False)
     pieces = split_batch(editor, found, len(where), home)

@@ -32,10 +32,10 @@ from simulator.training.recognition.variable_flow import (
     on_examples,
     places,
     value_edge,
-    walk_back,
     written_by,
 )
 from simulator.training.recognition.variables import colocated_rows, is_whole, variable_of, variable_shape
+from simulator.training.recognition.ways_back import walk_back
 from simulator.wording import some
 
 _SCATTERS = frozenset(
@@ -159,21 +159,19 @@ def _adds_a_constant(graph: Graph, row: int) -> bool:
 
 def _gradients(graph: Graph, runs: Sequence[int]) -> tuple[tuple[Gradient, ...], set[int]]:
     """The gradients, and the nodes that apply them to their variables."""
+    given = {row: gradient for row in runs if (gradient := _of_update(graph, row)) is not None}
+    by_optimizer = any(graph.ops[row] not in _SCATTERS for row in given)
+    updates = () if by_optimizer else plain_updates(graph, runs, alone=not given)
+    rows = {row for update in updates for row in update.nodes}  # among them what adds to rows of a slot
     found: dict[int, Gradient] = {}  # by the edge of the values: two updates may take the same sum
-    applied, adding_up = False, _adding_up(graph, runs)  # by an optimizer's op, and not by plain ones
-    for row in runs:
-        gradient = _of_update(graph, row)
-        if gradient is None:
-            continue
-        applied |= graph.ops[row] not in _SCATTERS
+    adding_up = _adding_up(graph, runs)
+    for gradient in (gradient for row, gradient in given.items() if row not in rows):
         added = adding_up(gradient.values[0]) if not gradient.indices else []
         for one in [Gradient(gradient.variable, (edge,)) for edge in added] or [gradient]:
             found.setdefault(one.values[0], one)
-    rows = {int(graph.edge_dst[one.values[0]]) for one in found.values()}
-    if not applied:
-        for update in plain_updates(graph, runs, alone=not found):
-            found.setdefault(update.values[0], Gradient(update.variable, update.values, update.indices))
-            rows.update(update.nodes)
+    rows.update(int(graph.edge_dst[one.values[0]]) for one in found.values())
+    for update in updates:
+        found.setdefault(update.values[0], Gradient(update.variable, update.values, update.indices))
     return tuple(found.values()), rows
 
 

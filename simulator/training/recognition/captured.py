@@ -20,7 +20,8 @@ from simulator.graph.messages import Proto
 from simulator.graph.op_classes import SWITCHES
 from simulator.graph.traversal import closure
 from simulator.training.recognition.plain_updates import plain_updates
-from simulator.training.recognition.variable_flow import BY_ELEMENT, WRITES, on_examples, walk_back
+from simulator.training.recognition.variable_flow import BY_ELEMENT, WRITES, on_examples
+from simulator.training.recognition.ways_back import walk_back
 from simulator.wording import some
 
 

@@ -6,6 +6,12 @@
 Such an optimizer works element by element, on the variable, its slots and the gradient. The backward pass before it
 ends in a sum over the batch. A variable is trained if an op outside its update, which depends on examples, reads it.
 No such op reads a slot, nor a moving average while it is kept.
+
+Rows of a table come with their numbers, and what adds to some rows is an update of plain ops if there are slots:
+
+    rows ──┬─▶ square ─▶ rows of v += square ─▶ v ─┐
+           └──────────────────────────────────────┴─▶ rows of w -= rate * row / √v
+    numbers ─▶ both
 """
 
 from __future__ import annotations
@@ -13,7 +19,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from heapq import heappop, heappush
 from itertools import chain
 
 import numpy as np
@@ -26,19 +31,19 @@ from simulator.graph.traversal import closure
 from simulator.training.recognition.variable_flow import (
     ASSIGNS,
     FARTHEST,
+    SCATTERS,
     SUMS_OF_ROWS,
     WRITES,
     Reach,
-    Walk,
     is_used,
     on_examples,
     reach_of,
     read_by,
     value_edge,
-    walk_back,
     written_by,
 )
-from simulator.training.recognition.variables import is_whole, variable_shape
+from simulator.training.recognition.variables import is_whole
+from simulator.training.recognition.ways_back import Walk, through_any, through_rows, walk_back
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,22 +158,27 @@ def _updates(
     """The update made of these writes: it begins at the last tensor through which alone examples come to them.
 
     This tensor may lie before rows are summed, before reductions of whole rows and columns, or, if it has the
-    variable's shape, before any ops. Where there is none, each write is an update by itself, and the written value is
-    the gradient.
+    variable's shape, before any ops; rows and their numbers are two such tensors. Where there is none, each write is an
+    update by itself, and the written value is the gradient. What only adds to some rows says by itself what it adds.
     """
     edges = {row: value_edge(graph, row) for row in rows}
+    numbers = [value_edge(graph, row) - 1 for row in rows if graph.ops[row] in SCATTERS]
     fed = [row for row in rows if walk_back(graph, [edges[row]], live).ends]
     cut: Walk | None = None
-    for further in range(FARTHEST + 1) if fed else ():
+    for further in range(FARTHEST + 1) if fed and not numbers else ():
         cuts = _cuts(graph, edges[fed[0]], list(edges.values()), live, further=further)
         cut = min(cuts, key=lambda walk: (_is_sum(graph, walk), len(walk.nodes), min(walk.stopped)), default=cut)
         if cut is not None and not _is_sum(graph, cut):
             break
     if cut is None and slots:
-        cut = _through_any(graph, variable, list(edges.values()), live, of_model)
+        every = [*edges.values(), *numbers]
+        cut = through_any(graph, variable, every, live, of_model)
+        cut = cut or through_rows(graph, variable, every, live, of_model)
     if cut is not None:
         nodes = tuple(sorted(cut.nodes.union(rows)))
         return [PlainUpdate(variable, tuple(sorted(cut.stopped)), tuple(sorted(cut.indices)), slots, nodes)]
+    if numbers:
+        return []
     if len(fed) == 1:
         return [PlainUpdate(variable, (edges[fed[0]],), (), slots, tuple(sorted(rows)))]
     return [one for row in fed for one in _updates(graph, variable, slots, [row], live, of_model)]
@@ -204,42 +214,6 @@ def _behind_rows(graph: Graph, rows: Iterable[int], among: Flags) -> set[int]:
         return [at for at in sources_of(graph, row) if among[at] and read_by(graph, at) < 0]
 
     return closure([at for row in rows for at in makers(row)], makers)
-
-
-def _through_any(graph: Graph, variable: int, edges: Sequence[int], live: Flags, of_model: Flags) -> Walk | None:
-    """The walk back from all the edges, through any ops, to the last tensor of the variable's shape that is `of_model`.
-
-    Ops are left in reverse order. All that examples bring to the edges comes through a tensor if, when its op is next,
-    no other tensor is open: what lies on these ways comes either before the tensor or after it. Behind a loop there is
-    none.
-    """
-    shape = variable_shape(graph, variable)
-    place = np.empty(len(graph), np.int64)
-    place[graph.topological] = np.arange(len(graph))
-    walk, heap, open_ = Walk(), list[tuple[int, int]](), dict[int, set[int]]()  # of a tensor, the edges that carry it
-
-    def enter(edge: int) -> None:
-        tensor, row = int(graph.edge_tensor[edge]), int(graph.edge_src[edge])
-        if tensor >= 0 and live[row]:
-            if tensor not in open_:
-                heappush(heap, (-int(place[row]), tensor))
-            open_.setdefault(tensor, set()).add(edge)
-
-    for edge in edges:
-        enter(edge)
-    while heap:
-        _, tensor = heappop(heap)
-        row, carried = int(graph.tensor_node[tensor]), open_.pop(tensor)
-        if not open_ and of_model[row] and graph.tensor_shape[tensor] in (shape, None):
-            walk.stopped = carried
-            return walk
-        walk.nodes.add(row)
-        first, last = int(graph.in_ptr[row]), int(graph.in_ptr[row + 1])
-        for edge in range(first, first + 1 if graph.ops[row] in SWITCHES else last):
-            if graph.edge_back[edge]:
-                return None  # a loop would be gone round for ever
-            enter(edge)
-    return None
 
 
 def _together(

@@ -1,18 +1,18 @@
-"""The flow of values between variables: those that a written value is made from, and those that a variable reaches.
+"""The flow of values between variables: who writes and reads them, and what a variable reaches.
 
-reads ◀── ops that work element by element ── written value        `walk_back`, up to what brings examples
 variable ── any ops ──▶ written values, or a result                `reach_of`, such as a loss
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
 from simulator.columns import Flags
+from simulator.graph.captured import captures
 from simulator.graph.dataflow import depending_on, source_of
 from simulator.graph.dtypes import base
 from simulator.graph.graph import Graph
@@ -23,7 +23,8 @@ from simulator.training.recognition.variables import variable_of
 
 ADDS = frozenset(("AssignAdd", "AssignAddVariableOp"))
 ASSIGNS = frozenset(("Assign", "AssignVariableOp"))
-WRITES = frozenset(("AssignSub", "AssignSubVariableOp")) | ADDS | ASSIGNS
+SCATTERS = frozenset(("ScatterAdd", "ScatterSub", "ResourceScatterAdd", "ResourceScatterSub"))  # add to some rows
+WRITES = frozenset(("AssignSub", "AssignSubVariableOp")) | ADDS | ASSIGNS | SCATTERS
 BY_ELEMENT = frozenset(
     """
     Abs Add AddV2 Cast CheckNumerics ClipByValue Div DivNoNan Exp Identity Log Maximum Minimum Mul MulNoNan Neg Pow
@@ -32,7 +33,7 @@ BY_ELEMENT = frozenset(
     """.split()  # noqa: SIM905  # a list of quoted names would be twice as long
 )
 SUMS_OF_ROWS = frozenset(("UnsortedSegmentSum", "UnsortedSegmentSumV2"))  # these make sparse gradients dense
-_REDUCTIONS = frozenset(("Mean", "Sum", "Max", "ExpandDims", "Reshape", "BroadcastTo"))  # such as Adafactor's
+REDUCTIONS = frozenset(("Mean", "Sum", "Max", "ExpandDims", "Reshape", "BroadcastTo"))  # such as Adafactor's
 _REAL = frozenset((1, 2, 14, 19))  # float, double, bfloat16, half
 FARTHEST = 2  # by element; through sums of rows, too; through reductions, too
 # A variable's value passes through these ops; an assignment hands out the variable.
@@ -64,53 +65,8 @@ def read_by(graph: Graph, row: int) -> int:
 
 
 def value_edge(graph: Graph, row: int) -> int:
-    """The edge of the written value."""
-    return int(graph.in_ptr[row]) + 1
-
-
-# ---- the variables that a value is made from ------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Walk:
-    """The nodes and variables behind some edges, as far as ops work element by element."""
-
-    nodes: set[int] = field(default_factory=set)
-    reads: set[int] = field(default_factory=set)  # variables
-    ends: set[int] = field(default_factory=set)  # edges that bring values of examples
-    stopped: set[int] = field(default_factory=set)  # edges that carry the tensor at which the walk was to stop
-    indices: set[int] = field(default_factory=set)  # edges that number the rows of sums by row
-
-
-def walk_back(graph: Graph, edges: Sequence[int], live: Flags, stop: int = -1, *, further: int = 0) -> Walk:
-    """Walk back from the edges by ops that work element by element, or `further`; not beyond the tensor `stop`."""
-    walk, pending = Walk(), list(edges)
-    while pending:
-        edge = pending.pop()
-        row, tensor = int(graph.edge_src[edge]), int(graph.edge_tensor[edge])
-        if tensor < 0:
-            continue
-        variable = read_by(graph, row)
-        if tensor == stop:
-            walk.stopped.add(edge)
-        elif variable >= 0:
-            walk.reads.add(variable)
-        elif graph.ops[row] in SWITCHES:
-            walk.nodes.add(row)
-            pending.append(int(graph.in_ptr[row]))
-        elif further and graph.ops[row] in SUMS_OF_ROWS:
-            walk.nodes.add(row)
-            walk.indices.add(int(graph.in_ptr[row]) + 1)
-            pending.append(int(graph.in_ptr[row]))
-        elif graph.ops[row] == "IdentityN":
-            pending.append(int(graph.in_ptr[row]) + int(graph.tensor_port[tensor]))
-        elif graph.ops[row] not in BY_ELEMENT and not (further == FARTHEST and graph.ops[row] in _REDUCTIONS):
-            if live[row]:
-                walk.ends.add(edge)
-        elif row not in walk.nodes:
-            walk.nodes.add(row)
-            pending += graph.in_edges(row)
-    return walk
+    """The edge of the written value, behind that of the numbers of rows."""
+    return int(graph.in_ptr[row]) + 1 + (graph.ops[row] in SCATTERS)
 
 
 # ---- the variables that a variable reaches --------------------------------------------------------------------------
@@ -177,7 +133,8 @@ def reach_of(graph: Graph, writes: Mapping[int, list[int]], live: Flags) -> Reac
         if op in SWITCHES:
             carries[int(graph.in_ptr[row]) + 1] = False  # a predicate says where a value goes, not what it is
     out = [[edge for edge in graph.out_edges(row) if carries[edge]] for row in range(len(graph))]
-    is_end = [bool(live[row]) and not out[row] and _is_result(graph, row) for row in range(len(graph))]
+    of_function = captures(graph)
+    is_end = [bool(live[row]) and not out[row] and _is_result(graph, row, of_function) for row in range(len(graph))]
     found = [bit[-1] if end else 0 for end in is_end]
     again = True
     while again:  # a loop's values go round
@@ -191,12 +148,17 @@ def reach_of(graph: Graph, writes: Mapping[int, list[int]], live: Flags) -> Reac
     return Reach(tuple(bit), {variable: found[variable] for variable in writes})
 
 
-def _is_result(graph: Graph, row: int) -> bool:
-    """Tell whether a node without readers hands out real numbers, as a loss, and is no Identity that was left over."""
-    outputs, last = graph.outputs(row), int(graph.in_ptr[row + 1])
-    # a function's results wait for its updates
-    left = graph.ops[row] == "Identity" and graph.edge_tensor[last - 1] >= 0
-    return bool(outputs) and base(int(graph.tensor_dtype[outputs[0]])) in _REAL and not left
+def _is_result(graph: Graph, row: int, of_function: bool) -> bool:
+    """Tell whether a node without readers hands out real numbers, as a loss, and is no dead end that was left over.
+
+    A function's results are Identities that wait for its updates. A branch that was expanded leaves an IdentityN.
+    """
+    outputs, edges = graph.outputs(row), graph.in_edges(row)
+    if not outputs or base(int(graph.tensor_dtype[outputs[0]])) not in _REAL:
+        return False
+    if not of_function and graph.ops[row] not in ("Identity", "IdentityN"):
+        return True
+    return graph.ops[row] == "Identity" and bool(edges) and int(graph.edge_tensor[edges[-1]]) < 0
 
 
 def is_used(graph: Graph, variable: int, inside: Collection[int], live: Flags) -> bool:

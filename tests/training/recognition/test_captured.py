@@ -17,8 +17,9 @@ from simulator.graph.messages import AttrValue
 from simulator.training.programs.replicated import Replication, replicate
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
-from simulator.training.recognition.plain_updates import _through_any, plain_updates
+from simulator.training.recognition.plain_updates import plain_updates
 from simulator.training.recognition.variables import variable_shape
+from simulator.training.recognition.ways_back import through_any, through_rows
 from simulator.training.regimes import read_regime
 from tests.strategies import Rows, loop, shape_attr, shapes_attr, type_attr, typed, types_attr
 
@@ -518,4 +519,31 @@ def test_a_walk_back_through_any_ops_ends_at_a_loop() -> None:
     made.add("w", "Neg", [loop(made, start="x")], **typed("Neg", (4,)))
     graph = made.built()
     edge, live = int(graph.in_ptr[graph.index["w"]]), np.ones(len(graph), bool)
-    assert _through_any(graph, graph.index["v"], [edge], live, ~live) is None
+    assert through_any(graph, graph.index["v"], [edge], live, ~live) is None
+
+
+@pytest.mark.parametrize(("columns", "found"), [(5, ("x", "ids")), (4, None)])
+def test_a_walk_back_through_any_ops_ends_at_rows_and_their_numbers(
+    columns: int, found: tuple[str, str] | None
+) -> None:
+    """The numbers are used where the rows are changed, too, and another tensor of numbers is made of them."""
+    made = Rows()
+    made.add("v", "VariableV2", dtype=type_attr(), shape=shape_attr(20, columns))
+    made.add("ids", "Placeholder", dtype=type_attr(3), shape=shape_attr(8), _output_shapes=shapes_attr((8,)))
+    made.add("x", "Placeholder", **typed("Placeholder", (8, 5)))
+    made.add("square", "Square", ["x"], **typed("Square", (8, 5)))
+    made.add("others", "Neg", ["ids"], T=type_attr(3), _output_shapes=shapes_attr((8,)))
+    made.add("picked", "Gather", ["square", "others"], _output_shapes=shapes_attr((8, 5)))
+    made.add("change", "Mul", ["picked", "x"], **typed("Mul", (8, 5)))
+    made.add("scatter", "Bundle", ["change", "ids"])
+    graph = made.built()
+    live, of_model = np.ones(len(graph), bool), np.array([name == "x" for name in graph.names])
+    edges = [*graph.in_edges(graph.index["scatter"])]
+    walk = through_rows(graph, graph.index["v"], edges, live, of_model)
+    ends = (
+        []
+        if walk is None
+        else [{graph.names[graph.edge_src[edge]] for edge in at} for at in (walk.stopped, walk.indices)]
+    )
+    assert ends == [{one} for one in found or ()]
+    assert walk is None or {graph.names[row] for row in walk.nodes} == {"change", "picked", "others", "square"}
