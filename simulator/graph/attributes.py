@@ -89,3 +89,8 @@ def is_true(attrs: Attrs, key: str, default: bool = False) -> bool:
     """Tell whether a boolean attribute is set; `default` where the node lacks it."""
     value = attrs.get(key)
     return default if value is None else bool(value.b)
+
+
+def has_first_bit(attrs: Attrs, key: str) -> bool:
+    """Tell whether a mask of a StridedSlice has the bit of the first dimension; a SavedModel leaves out masks of 0."""
+    return key in attrs and bool(attrs[key].i & 1)

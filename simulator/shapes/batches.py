@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simulator.errors import GraphError
-from simulator.graph.attributes import is_true
+from simulator.graph.attributes import has_first_bit, is_true
 from simulator.graph.const_values import elements, packed
 from simulator.graph.dataflow import data_inputs
 from simulator.graph.graph import Attrs, Graph, Shape
@@ -40,6 +40,7 @@ _JOINING = PASSING | {"LogicalAnd"}
 _INDEXED = frozenset(("TensorArrayReadV3", "TensorArrayWriteV3", "TensorListGetItem", "TensorListSetItem"))
 _LENGTHS = {"TensorArrayV3": 0, "TensorListReserve": 1, "TensorListFromTensor": -1}  # the slot; -1: as many as rows
 _CUTTING = {"SplitV": 3, "Slice": 3, "StridedSlice": 4}  # with the number of inputs
+_REARRANGING = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 _TAKING = frozenset((*_CUTTING, "Gather", "GatherV2"))
 _TRIES = 3  # of finding further numbers that hang on the batch
 _PRODUCTS = frozenset(("MatMul", "_FusedMatMul"))
@@ -378,16 +379,13 @@ def _parts(loops: _Loops, node: int, size: int) -> Iterator[_Part]:
         low, rows = vectors[0][0], vectors[1][0]
         if low >= 0 and rows > 0:
             yield _Part(low, low + rows, (bound(0, 0), bound(1, 0)))
-    elif vectors[2][0] == 1 and not any(_masks(attrs, name) for name in ("ellipsis", "new_axis", "shrink_axis")):
-        open_low, open_high = _masks(attrs, "begin"), _masks(attrs, "end")
+    elif vectors[2][0] == 1 and not any(
+        has_first_bit(attrs, f"{name}_mask") for name in ("ellipsis", "new_axis", "shrink_axis")
+    ):
+        open_low, open_high = has_first_bit(attrs, "begin_mask"), has_first_bit(attrs, "end_mask")
         low, high = 0 if open_low else vectors[0][0], size if open_high else vectors[1][0]
         if 0 <= low < high:
             yield _Part(low, high, (bound(0, 0),) * (not open_low) + (bound(1, 0),) * (not open_high))
-
-
-def _masks(attrs: Attrs, name: str) -> bool:
-    """Tell whether a mask of a StridedSlice has the bit of the first dimension."""
-    return f"{name}_mask" in attrs and bool(attrs[f"{name}_mask"].i & 1)
 
 
 def _uncut(loops: _Loops, found: Inferred, origins: Origins, numbers: Mapping[int, int]) -> list[str]:

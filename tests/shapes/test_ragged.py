@@ -16,11 +16,10 @@ INT64, INT32, FLOAT = 9, 3, 1
 
 
 def part(rows: Rows, name: str, of: str, begin: int, end: int, opened: str) -> str:
-    """A StridedSlice of a vector that is open at one end."""
+    """A StridedSlice of a vector that is open at one end. Masks of 0 are left out, as in a SavedModel."""
     bounds = [const(rows, f"{name}/{at}", [value]) for at, value in enumerate((begin, end, 1))]
-    keys = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
-    attrs = {f"{key}_mask": AttrValue(i=int(key == opened)) for key in keys}
-    return rows.add(name, "StridedSlice", [of, *bounds], T=type_attr(INT64), Index=type_attr(INT32), **attrs)
+    masks = {f"{opened}_mask": AttrValue(i=1)}
+    return rows.add(name, "StridedSlice", [of, *bounds], T=type_attr(INT64), Index=type_attr(INT32), **masks)
 
 
 def lengths(rows: Rows, of: str) -> None:
