@@ -43,15 +43,16 @@ def all_nodes(message: Proto) -> Iterator[Proto]:
 
 
 def _holds(graph: Graph, row: int, said: Proto) -> bool:
-    """Tell whether the shapes that a file says of a node's outputs are those of its tensors, as far as both are known.
+    """Tell whether the shapes that a file says of a node's outputs are those of its tensors, as far as it says them.
 
-    They are not where the graph has another batch than its file. TensorFlow refuses such a node.
+    They are not where the graph has another batch than its file, or a size is unknown by that. TensorFlow refuses a
+    node that says another size than its own rules find.
     """
     for tensor, written in zip(graph.outputs(row), said.list.shape, strict=False):
         shape, before = graph.tensor_shape[tensor], shape_of(written)
-        if shape is None or before is None:
+        if before is None:
             continue
-        if len(shape) != len(before) or any(a != b and min(a, b) >= 0 for a, b in zip(shape, before, strict=True)):
+        if shape is None or len(shape) != len(before) or any(a != b >= 0 for a, b in zip(shape, before, strict=True)):
             return False
     return True
 

@@ -1,12 +1,14 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 
 from simulator.errors import GraphError
-from simulator.graph.graph import Graph
+from simulator.graph.graph import Graph, Shape
 from simulator.graph.graph_def import graph_def, to_text
 from simulator.graph.importer import read_graph
 from simulator.graph.messages import FunctionDef
-from tests.strategies import DEVICES, Rows, graphs
+from tests.strategies import DEVICES, Rows, graphs, typed
 
 
 @given(graphs(devices=DEVICES, colocations=True))
@@ -30,6 +32,17 @@ def sample() -> Graph:
     function = FunctionDef()
     function.signature.name = "f"
     return made.built(library={"f": function}, gradients={"f": "g"}, producer=24, min_consumer=12)
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"), [((16, 8), True), ((16, -1), False), (None, False), ((32, 8), False), ((16,), False)]
+)
+def test_a_shape_of_the_file_is_written_if_its_tensor_has_it(shape: Shape | None, said: bool) -> None:
+    """With another batch it has another one, or an unknown one of which TensorFlow's rules may know more."""
+    made = Rows()
+    made.add("x", "Placeholder", **typed("Placeholder", (16, 8)))
+    graph = replace(made.built(), tensor_shape=(shape,))
+    assert ("_output_shapes" in graph_def(graph).node[0].attr) == said
 
 
 def test_library_and_versions_are_written() -> None:
