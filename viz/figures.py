@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
@@ -256,6 +257,20 @@ def fallbacks(scene: Scene) -> list[tuple[str, int]]:
 def collectives(scene: Scene) -> int:
     """Ops of the step that exchange tensors with others of their group, for which they do not wait here."""
     return sum(scene.graph.ops[row] in COLLECTIVES for row in np.flatnonzero(scene.step.runs).tolist())
+
+
+def at_most(scene: Scene) -> float | None:
+    """How many times the optimum the makespan can be, rounded up, so that it stays true; 1: it is the optimum.
+
+    None where nobody can say: tensors have no known size, or members of collectives do not wait for each other.
+    """
+    if scene.unsized.tensors or collectives(scene):
+        return None
+    if not scene.bound.ns or scene.trace.makespan <= scene.bound.ns:
+        return 1.0
+    ratio = scene.trace.makespan / scene.bound.ns
+    digits = 3 if ratio < 1.1 else 2
+    return ceil(ratio * 10**digits) / 10**digits if ratio < 10 else float(ceil(ratio))
 
 
 def notes(scene: Scene) -> list[str]:

@@ -2,8 +2,9 @@
 
 The first eight hues are those of Okabe and Ito, "Color Universal Design" (2008); a grey that shows on a dark page
 replaces black. The other eight were searched for: each is at least 21 apart from all others in CIE L*a*b*, to normal
-eyes, without red and without green. A larger cluster repeats them lighter and darker. The selection's colours
-(`--chosen` in report.css) are further from all of them. Every picture also names the device.
+eyes, without red and without green. A larger cluster repeats them lighter, darker and greyer, each at least 18 apart
+from the light page and the dark one. The selection's colours (`--chosen` in report.css) are further from the first
+sixteen. Every picture also names the device.
 
 Categories have colours of their own, so that none is taken for a device. They were searched for likewise: each is at
 least 10 from the sixteen devices, 24 from the first eight to normal eyes, and 20 from other categories.
@@ -32,7 +33,7 @@ HUES = (
 )
 GREY = 6  # of these
 # (towards, how far) of each further round of the hues
-ROUNDS = (("#ffffff", 0.0), ("#ffffff", 0.45), ("#000000", 0.35), ("#ffffff", 0.7), ("#000000", 0.6))
+ROUNDS = (("#ffffff", 0.0), ("#ffffff", 0.4), ("#000000", 0.2), ("#808080", 0.45), ("#ffffff", 0.2))
 PACKING, UNPACKING = "packing", "unpacking"  # the work of CPUs and hosts of GPUs for transfers
 CATEGORY_COLOURS: Mapping[str, str] = {
     MATRIX: "#4466cc",

@@ -13,8 +13,10 @@ from simulator.execution.receiving import Received
 from simulator.units import show_bytes, show_nanos
 from tests.viz.browsing import Ask, click, complaints, kept, opened, press, settled
 from tests.viz.scenes import EXAMPLE, example, hostile
+from viz import run as library_run
 from viz.command.request import Request
 from viz.command.stages import run
+from viz.command.summary import summarise
 from viz.figures import peaks
 from viz.scene import Scene
 
@@ -277,3 +279,12 @@ def test_the_page_rounds_as_the_summary_does(browser: WebDriver) -> None:
     assert shown == [show_bytes(size) for size in sizes]
     shown = browser.execute_script(script + "return arguments[0].map(showNanos)", nanos)
     assert shown == [show_nanos(one).replace("us", "µs") for one in nanos]
+
+
+def test_the_header_says_the_distance_from_the_optimum_as_the_summary_does(browser: WebDriver, tmp_path: Path) -> None:
+    """The page said 1.85 times the bound where the summary said at most 1.86, and 1.00 where it said 1.001."""
+    small = library_run(EXAMPLE, cluster="1cpu", ignore_devices=True)
+    for scene, shown in ((example(), None), (small, "the optimum")):
+        page = opened(browser, tmp_path, scene)
+        said = page("[...document.querySelectorAll('#figures dd')][1].querySelector('small').textContent")
+        assert said == shown or f"at most {said.removesuffix('×')} x the optimum" in summarise(scene)

@@ -62,6 +62,15 @@ def test_eighty_devices_have_eighty_colours() -> None:
     assert len(set(device_colours(range(80)))) == 80
 
 
+def test_every_device_is_seen_on_a_light_page_and_on_a_dark_one() -> None:
+    """One of sixteen workers was drawn in "#f0fae0", which nobody sees on white."""
+    style = resources.files("viz").joinpath("assets/report.css").read_text("utf-8")
+    papers = re.findall(r"--paper: (#[0-9a-f]{6});", style)
+    assert len(papers) == 2
+    for paper, device in itertools.product(papers, device_colours(range(80))):
+        assert sum((p - q) ** 2 for p, q in zip(lab(paper), lab(device), strict=True)) ** 0.5 > 18, (paper, device)
+
+
 def test_a_device_keeps_its_colour_in_a_larger_cluster() -> None:
     assert device_colours(range(5)) == device_colours(range(30))[:5]
     assert device_colour(3) == device_colours(range(5))[3]

@@ -53,12 +53,13 @@ const ends = (from, to) => element("span", "", chip(from), "→ ", chip(to));
 
 // A table of rows [cells, action, title, values]; numeric columns are those whose heading ends in "#". These are as wide as their
 // longest cell, so that no number is cut; `widths` are those of the others. A click on a heading sorts by it, the largest first,
-// and again the other way round; without values by what the cells say. Behind a "|" are headings of the CSV alone, for `named`.
+// and again the other way round; without values by what the cells say. A column without a heading has pictures: it is not sorted,
+// and not in the CSV. Behind a "|" are headings of the CSV alone, for `named`.
 function table(headings, widths, rows) {
   const made = element("table");
   const numeric = headings.map((heading) => heading.endsWith("#"));
   const columnsOf = headings.map((heading) => heading.replace("#", "").split("|"));
-  const head = element("tr", "", ...columnsOf.map(([heading], at) => element("th", numeric[at] ? "n" : "", ...lined(heading))));
+  const head = element("tr", "", ...columnsOf.map(([heading], at) => element(heading ? "th" : "td", numeric[at] ? "n" : "", ...lined(heading))));
   const body = element("tbody");
   const lines = [];
   for (const [cells, action, titles] of rows) {
@@ -75,24 +76,46 @@ function table(headings, widths, rows) {
     return column;
   }));
   const valued = rows.map(([cells, , , values], place) => values ?? cells.map((_, at) => valueOf(lines[place].cells[at].textContent)));
-  if (rows.length > 1) [...head.children].forEach((cell, at) => sortsBy(cell, body, valued.map((values, place) => [values[at], lines[place]])));
+  if (rows.length > 1) [...head.children].forEach((cell, at) => cell.textContent && sortsBy(cell, body, valued.map((values, place) => [values[at], lines[place]])));
   made.append(columns, element("thead", "", head), body);
   if (rows.length > ROWS_ON_PAPER) made.append(element("caption", "paper-only more", `The first ${ROWS_ON_PAPER} of ${showCount(rows.length)} rows; the others are on the page.`));
   const fieldsOf = (cell) => cell.firstChild?.fields ?? [cell.textContent];
-  made.csv = () => csvOf(columnsOf.flat(), [...body.children].map((line) => [...line.cells].flatMap(fieldsOf)));
+  const written = columnsOf.map(([heading]) => heading !== "");
+  made.csv = () => csvOf(columnsOf.flat().filter(Boolean), [...body.children].map((line) => [...line.cells].filter((_, at) => written[at]).flatMap(fieldsOf)));
+  walksRows(body);
   return made;
 }
 
 const ROWS_ON_PAPER = 40; // of a table, as in report.css
 const LETTERS_OF_HEADING = 9; // a longer part wraps
 
-// What a click or Enter acts on.
+// What a click, Enter or the space bar acts on.
 function acting(made, action) {
   if (!action) return made;
   made.tabIndex = 0;
   made.addEventListener("click", action);
-  made.addEventListener("keydown", (event) => event.key === "Enter" && action());
+  made.addEventListener("keydown", (event) => {
+    if (event.target !== made || (event.key !== "Enter" && event.key !== " ")) return;
+    event.preventDefault();
+    action();
+  });
   return made;
+}
+
+// Of the rows that act, Tab comes to one, and arrows to the others: behind hundreds nobody would come to what follows.
+function walksRows(body) {
+  const rows = () => [...body.rows].filter((row) => row.classList.contains("link"));
+  const stop = (chosen) => rows().forEach((row) => (row.tabIndex = row === chosen ? 0 : -1));
+  stop(rows()[0]);
+  body.addEventListener("focusin", (event) => stop(event.target.closest("tr")));
+  body.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step || event.shiftKey) return;
+    event.preventDefault();
+    event.stopPropagation(); // arrows move the views
+    const all = rows();
+    all[all.indexOf(event.target.closest("tr")) + step]?.focus();
+  });
 }
 
 const SIZES = { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 };
@@ -110,10 +133,10 @@ function inOrder(a, b, sign) {
 }
 
 function sortsBy(cell, body, valued) {
-  let sign = 1;
+  let sign = typeof valued[0][0] === "number" ? 1 : -1; // numbers begin with the largest, texts with a
   const sort = () => {
     sign = -sign;
-    body.replaceChildren(...[...valued].sort(([a], [b]) => inOrder(a, b, typeof a === "number" ? sign : -sign)).map(([, line]) => line));
+    body.replaceChildren(...[...valued].sort(([a], [b]) => inOrder(a, b, sign)).map(([, line]) => line));
     for (const other of cell.parentElement.children) other.removeAttribute("aria-sort");
     cell.setAttribute("aria-sort", sign < 0 ? "descending" : "ascending");
   };

@@ -84,7 +84,7 @@ function explanationCard(model, state) {
     return element(
       "details", "part",
       element("summary", "", element("b", after > before ? "bad" : "good", signedNanos(after - before)), element("span", "", ...lined(asWritten(sentence)))),
-      table(["", `${against.names[0]}#`, `${against.names[1]}#`, "change#"], [], lines), more,
+      table(["op or tensor", `${against.names[0]}#`, `${against.names[1]}#`, "change#"], [], lines), more,
     );
   };
   const [, unlike, said] = /^( \([^)]*\))?: (.*)$/s.exec(against.headline.slice(`Against ${against.names[0]}`.length)) ?? [null, "", against.headline];

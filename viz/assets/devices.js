@@ -52,7 +52,7 @@ function peakOf(model, state, row) {
     "peak",
     element("summary", "", deviceName(model, row.device), " ", model.summary.unsized.least + showBytes(row.peak_bytes), element("small", "", caused)),
     element("p", "more", kinds),
-    table(["|kind", "size#"], [], lines),
+    table(["what|kind", "size#"], [], lines),
     row.rest ? element("p", "more", `and ${showCount(row.rest)} more, together ${showBytes(row.rest_bytes)}`) : null,
   );
 }

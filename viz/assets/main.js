@@ -38,7 +38,7 @@ function writeHeader(model, training = false) {
   byId("title").textContent = model.title;
   const algorithm = summary.used === summary.asked ? summary.used : `${summary.used} (asked: ${summary.asked})`;
   byId("subtitle").replaceChildren(`${showCount(summary.running)} of ${plural(summary.nodes, "node")} run · `, isolated(cluster.name), `, ${plural(cluster.devices.length, "device")} · placed by `, isolated(algorithm));
-  const ratio = summary.lower_bound_ns > 0 ? `${unsized.least}${(summary.makespan_ns / summary.lower_bound_ns).toFixed(2)}×` : null;
+  const ratio = summary.at_most === 1 ? "the optimum" : summary.at_most && `${summary.at_most}×`;
   const [was, is] = model.against?.makespan_ns ?? [];
   const compared = !model.against ? null : is === was ? `as long as ${model.against.names[0]}` : `${signedNanos(is - was)}${signedShare(is, was)} against ${model.against.names[0]}`;
   const peaks = model.tables.devices;
@@ -46,7 +46,7 @@ function writeHeader(model, training = false) {
   const over = peaks.some((row) => row.peak_bytes > row.capacity_bytes);
   byId("figures").append(
     figure("makespan", unsized.least + showNanos(summary.makespan_ns), [compared, unsized.words].filter(Boolean).join(", ") || null, "", sizedOr("From the start of the step to its last end", unsized)),
-    figure("lower bound", showNanos(summary.lower_bound_ns), ratio, "", `No placement on this cluster can be faster, by ${summary.lower_bound_by}. The makespan is this many times the bound`),
+    figure("lower bound", showNanos(summary.lower_bound_ns), ratio, "", `No placement on this cluster can be faster, by ${summary.lower_bound_by}. The makespan is at most so many times the optimum`),
     figure("moved", unsized.least + showBytes(summary.moved_bytes), plural(summary.transfers, "transfer"), "", "Bytes that move between devices in one step"),
     fullest && figure("fullest memory", unsized.least + showBytes(fullest.peak_bytes), `of ${showBytes(fullest.capacity_bytes)}`, over ? "over" : "", `Peak of ${cluster.devices[fullest.device].name}, of all devices the fullest`),
   );
@@ -88,6 +88,16 @@ function itemSelected(model, selection) {
   return itemOfNode(model, selection.kind === "node" ? selection.id : model.transferNode[selection.id]);
 }
 
+// What is selected, for who hears the page.
+function saidOf(model, selection) {
+  if (selection === null) return "nothing is selected";
+  if (selection.kind === "edges") return selection.ends.join(" → ");
+  if (selection.kind !== "transfer") return describeItem(model, itemSelected(model, selection)).join(", ");
+  const { src, dst, bytes } = model.transfers;
+  const [from, to] = [src, dst].map((ends) => model.cluster.devices[ends[selection.id]].short);
+  return `transfer of ${transferName(model, selection.id)}, ${from} → ${to}, ${showBytes(bytes[selection.id])}`;
+}
+
 function writeCrumbs(model, state) {
   const item = itemSelected(model, state.selection);
   byId("crumbs").replaceChildren(
@@ -120,6 +130,7 @@ function wire(model, state, graph, timelines, panel) {
     if (("selection" in changes || "range" in changes) && from !== "link") writeLink(model, state);
     if ("selection" in changes) {
       writeCrumbs(model, state);
+      byId("said").textContent = saidOf(model, state.selection);
       const item = itemSelected(model, state.selection);
       if (item && from !== "graph") graph.show(item);
       for (const timeline of timelines) if (from !== timeline.name) timeline.showSelection();
@@ -188,7 +199,11 @@ function wireKeys(model, state, graph, timelines, { steps, otherRun, tables }) {
 function wireSplitter(wanted, least) {
   const board = byId("board");
   const splitter = byId("splitter");
-  const set = (share) => board.style.setProperty("--share", Math.min(0.85, Math.max(0.15, share)) / (1 - Math.min(0.85, Math.max(0.15, share))) + "fr");
+  const set = (wanted) => {
+    const share = Math.min(0.85, Math.max(0.15, wanted));
+    board.style.setProperty("--share", share / (1 - share) + "fr");
+    splitter.setAttribute("aria-valuenow", Math.round(100 * share));
+  };
   // What the timeline does not need goes to the graph, at least this share and at most seven tenths.
   set(Math.min(0.7, Math.max(least, 1 - (wanted + 80) / Math.max(1, board.clientHeight))));
   const shareNow = () => byId("graph").closest(".pane").clientHeight / (board.clientHeight - 22);

@@ -60,7 +60,7 @@ function criticalCard(model, state) {
   const whole = model.summary.makespan_ns || 1;
   const colours = rows.map(([what], rank) => categoryColour(model, state, what, rank));
   const lines = rows.map(([what, nanos], rank) => [[element("span", "", chip(colours[rank]), what), showNanos(nanos), showShare(nanos / whole)]]);
-  return card("Critical path", stack(rows.map(([, nanos], rank) => [colours[rank], nanos])), table(["", "time#", "share#"], [], lines));
+  return card("Critical path", stack(rows.map(([, nanos], rank) => [colours[rank], nanos])), table(["category", "time#", "share#"], [], lines));
 }
 
 function categoriesCard(model, state) {
@@ -70,7 +70,7 @@ function categoriesCard(model, state) {
     return [[said, stack(times.map((part, device) => [model.cluster.colours[device], part])), showNanos(total)]];
   });
   if (!rows.length) return null;
-  return card("Time by category and device", table(["", "", "time#"], ["", "30%"], rows));
+  return card("Time by category and device", table(["category", "", "time#"], ["", "30%"], rows));
 }
 
 function transfersCard(model, state) {
@@ -247,7 +247,7 @@ function outputsCard(model, node) {
   for (let tensor = ptr[node]; tensor < ptr[node + 1]; tensor++) {
     rows.push([[String(tensor - ptr[node]), dtypes[dtype[tensor]], shapes[shape[tensor]], showBytes(bytes[tensor])], null, shapes[shape[tensor]]]);
   }
-  return rows.length ? card("Outputs", table(["", "type", "shape", "size#"], ["18px", "27%"], rows.slice(0, 64))) : null;
+  return rows.length ? card("Outputs", table(["port", "type", "shape", "size#"], ["32px", "27%"], rows.slice(0, 64))) : null;
 }
 
 function neighboursCard(model, state, node, heading, edges, ends) {
@@ -283,8 +283,8 @@ function scopeCards(model, state, scope) {
       traceButtons(model, state),
     ),
     card("Devices", stack(devices.map(([device, nanos]) => [model.cluster.colours[device], nanos || 1])),
-      table(["", "time#", "share#"], [], devices.map(([device, nanos]) => [[deviceName(model, device), showNanos(nanos), share(nanos)]]))),
-    card("Categories", table(["", "time#", "share#"], [],
+      table(["device", "time#", "share#"], [], devices.map(([device, nanos]) => [[deviceName(model, device), showNanos(nanos), share(nanos)]]))),
+    card("Categories", table(["category", "time#", "share#"], [],
       kinds.map(([kind, nanos], rank) => [[element("span", "", chip(categoryColour(model, state, model.categories.names[kind], rank)), model.categories.names[kind]), showNanos(nanos), share(nanos)]]))),
     elsewhereCard(model, path.join("/"), devices.length ? devices[0][0] : -1),
     card(`Holds (${showCount(children.length)})`, links(children.map((item) => [labelOf(model, item), showNanos(totalsOf(model, item).nanos), go(item)]))),

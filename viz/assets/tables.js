@@ -197,6 +197,7 @@ function tablesDialog(dialog, model, state) {
       return acting(element("tr", selection ? "link" : "", ...cells), selection && (() => choose(selection)));
     });
     const made = element("table", "all", element("thead", "", head), element("tbody", "", ...lines));
+    walksRows(made.tBodies[0]);
     place.replaceChildren(made);
     count.textContent = `${plural(rows.length, "row")}${rows.length > lines.length ? `, the first ${showCount(lines.length)} shown` : ""}`;
   }

@@ -182,13 +182,26 @@ function wireTabs(model, shown) {
   const choose = (training) => {
     byId("training").hidden = !training;
     byId("board").hidden = training;
-    byId("tab-training").setAttribute("aria-selected", String(training));
-    byId("tab-step").setAttribute("aria-selected", String(!training));
+    for (const [tab, chosen] of [["tab-training", training], ["tab-step", !training]]) {
+      byId(tab).setAttribute("aria-selected", String(chosen));
+      byId(tab).tabIndex = chosen ? 0 : -1;
+    }
     writeHeader(model, training);
     shown(training);
   };
-  byId("tab-training").addEventListener("click", () => choose(true));
-  byId("tab-step").addEventListener("click", () => choose(false));
+  const tabs = [byId("tab-training"), byId("tab-step")];
+  tabs.forEach((tab, at) => {
+    tab.addEventListener("click", () => choose(at === 0));
+    tab.addEventListener("keydown", (event) => {
+      if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+      event.stopPropagation(); // arrows move the views
+      choose(at === 1);
+      tabs[1 - at].focus();
+    });
+    const view = byId(tab.getAttribute("aria-controls"));
+    view.setAttribute("role", "tabpanel");
+    view.setAttribute("aria-labelledby", tab.id);
+  });
   choose(true);
   return choose;
 }

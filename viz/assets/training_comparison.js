@@ -38,7 +38,7 @@ function figuresOfBoth({ names, sentences, figures }, unsized) {
     `Against ${names[0]}`,
     element("p", "said", first.slice(`Against ${names[0]}: `.length)),
     others.length ? element("ul", "notes", ...others.map((line) => element("li", "", line))) : null,
-    wrapping(table(["", `${names[0]}#`, `${names[1]}#`, "change#"], [], rows)),
+    wrapping(table(["figure", `${names[0]}#`, `${names[1]}#`, "change#"], [], rows)),
   );
 }
 
@@ -56,7 +56,7 @@ function partsOfStep({ names, parts }, unsized) {
     const said = rank < parts.length ? shortly(what, chip(shades[rank])) : element("b", "", what);
     return [[said, showNanos(was), showNanos(is), was === is ? "=" : signedNanos(is - was)], null, what, [what, was, is, is - was]];
   });
-  return card("A worker's step, from its start to the next one's", ...bars, wrapping(table(["", `${names[0]}#`, `${names[1]}#`, "change#"], [], rows)));
+  return card("A worker's step, from its start to the next one's", ...bars, wrapping(table(["part", `${names[0]}#`, `${names[1]}#`, "change#"], [], rows)));
 }
 
 function tasksOfBoth(model, { names, tasks, training }) {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -125,15 +124,13 @@ def _interval(scene: Scene) -> str:
 
 
 def _optimum(scene: Scene) -> str:
-    """The distance that the makespan can have from the optimum, and its proof; rounded up, so that it stays true."""
+    """The distance that the makespan can have from the optimum, and its proof."""
     if members := figures.collectives(scene):
         return f"without the waits of {counted(members, 'member')} of collectives for each other"
-    of = scene.bounded
-    if not scene.bound.ns or scene.trace.makespan <= scene.bound.ns:
+    of, shown = scene.bounded, figures.at_most(scene)
+    assert shown is not None
+    if shown == 1:
         return f"the optimum{of}"
-    ratio = scene.trace.makespan / scene.bound.ns
-    digits = 2 if ratio < 1.1 else 1
-    shown = ceil(ratio * 10 ** (digits + 1)) / 10 ** (digits + 1) if ratio < 10 else ceil(ratio)
     return f"at most {shown:g} x the optimum{of} (bound: {scene.bound.why}, {show_nanos(scene.bound.ns)})"
 
 

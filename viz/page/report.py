@@ -293,6 +293,7 @@ def _summary(scene: Scene) -> Json:
         "unsized": _unsized(scene.unsized),
         "lower_bound_ns": scene.bound.ns,
         "lower_bound_by": scene.bound.why + scene.bounded,
+        "at_most": figures.at_most(scene),
         "moved_bytes": figures.moved_bytes(scene),
         "transfers": len(scene.trace.transfers.row),
         "nodes": len(scene.graph),
