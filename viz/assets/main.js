@@ -37,7 +37,7 @@ function writeHeader(model, training = false) {
   const { unsized } = summary;
   byId("title").textContent = model.title;
   const algorithm = summary.used === summary.asked ? summary.used : `${summary.used} (asked: ${summary.asked})`;
-  byId("subtitle").replaceChildren(`${showCount(summary.running)} of ${plural(summary.nodes, "node")} run · `, isolated(cluster.name), `, ${plural(cluster.devices.length, "device")} · placed by `, isolated(algorithm));
+  byId("subtitle").replaceChildren(`${showCount(summary.running)} of ${plural(summary.nodes, "node")} ${summary.running === 1 ? "runs" : "run"} · `, isolated(cluster.name), `, ${plural(cluster.devices.length, "device")} · placed by `, isolated(algorithm));
   const ratio = summary.at_most === 1 ? "the optimum" : summary.at_most && `${summary.at_most}×`;
   const [was, is] = model.against?.makespan_ns ?? [];
   const compared = !model.against ? null : is === was ? `as long as ${model.against.names[0]}` : `${signedNanos(is - was)}${signedShare(is, was)} against ${model.against.names[0]}`;
@@ -74,7 +74,7 @@ function writeTrainingHeader(model) {
   const [, , before, after] = model.training_against?.figures.find(([what]) => what === "examples/s") ?? [];
   const compared = before && after !== null ? `${signedPercent(after / before - 1)} against ${model.training_against.names[0]}` : null;
   byId("figures").append(
-    figure("steps/s", rate(training.steps_per_s), unsized.words || training.sure, "", sizedOr("Updates of the global step per second, after the warm-up", unsized)),
+    figure("steps/s", rate(training.steps_per_s), unsized.words || asWritten(training.sure), "", sizedOr("Updates of the global step per second, after the warm-up", unsized)),
     figure("examples/s", rate(training.examples_per_s), compared, "", "Examples whose gradients were applied"),
     ...(median ? [figure("median step", unsized.least + showNanos(median[1]), null, "", "Median time of a worker's step after the warm-up")] : []),
     ...(waits.share >= 0.005 ? [figure("waits most", showShare(waits.share), waits.task, "", "The task that spends the largest share of the time without computing, handling a message or sending")] : []),

@@ -2,7 +2,7 @@
 // timeline_training.js.
 
 function rateCard(training) {
-  const sure = training.half_width ? `${training.sure}, half of a 95 % confidence interval` : training.sure;
+  const sure = asWritten(training.half_width ? `${training.sure}, half of a 95 % confidence interval` : training.sure);
   const unmet = training.narrow === false ? `; not within the requested ${showShare(training.until_ci)}` : "";
   const { unsized } = training;
   const rate = (value) => (value === null ? "unknown" : unsized.most + showFigure(value));
