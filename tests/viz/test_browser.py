@@ -279,6 +279,8 @@ def test_the_page_rounds_as_the_summary_does(browser: WebDriver) -> None:
     assert shown == [show_bytes(size) for size in sizes]
     shown = browser.execute_script(script + "return arguments[0].map(showNanos)", nanos)
     assert shown == [show_nanos(one).replace("us", "µs") for one in nanos]
+    shares = browser.execute_script(script + "return [0, 0.0004, 0.07, 0.437, 0.997, 0.99999, 1].map(showShare)")
+    assert shares == ["0 %", "<0.1 %", "7.0 %", "44 %", "99.7 %", "99.9 %", "100 %"]
 
 
 def test_the_header_says_the_distance_from_the_optimum_as_the_summary_does(browser: WebDriver, tmp_path: Path) -> None:

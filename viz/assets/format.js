@@ -21,8 +21,9 @@ const showRate = (perSecond) => scaled(Math.round(perSecond), [[1e12, "TB/s"], [
 const counts = new Intl.NumberFormat("en");
 const showCount = (count) => counts.format(count);
 const showFigure = (value) => value.toLocaleString("en", { maximumSignificantDigits: 4 });
+// What is not all is never "100 %".
 const showShare = (share) =>
-  (share >= 0.0995 || share === 0 ? Math.round(share * 100) : share < 0.0005 ? "<0.1" : (share * 100).toFixed(1)) + " %";
+  (share >= 0.995 && share < 1 ? (Math.floor(share * 1000) / 10).toFixed(1) : share >= 0.0995 || share === 0 ? Math.round(share * 100) : share < 0.0005 ? "<0.1" : (share * 100).toFixed(1)) + " %";
 const plural = (count, one, many = one + "s") => `${showCount(count)} ${count === 1 ? one : many}`;
 
 // A point in time, with as many digits as it takes to tell points `step` apart; its unit fits `largest`.
