@@ -126,7 +126,7 @@ def _backwards(
         tensor, row = int(graph.edge_tensor[edge]), int(graph.edge_src[edge])
         if tensor == stop >= 0:
             held.add(edge)
-        elif tensor >= 0 and live[row]:
+        elif tensor >= 0 and _brings(graph, edge, live):
             if tensor not in open_:
                 heappush(heap, (-int(place[row]), tensor))
             open_.setdefault(tensor, set()).add(edge)
@@ -143,3 +143,12 @@ def _backwards(
             if graph.edge_back[edge]:
                 return
             enter(edge)
+
+
+def _brings(graph: Graph, edge: int, live: Flags) -> bool:
+    """Tell whether an edge brings examples: of what an IdentityN hands on, some may depend on them and some may not."""
+    row = int(graph.edge_src[edge])
+    while graph.ops[row] == "IdentityN" and live[row]:
+        edge = int(graph.in_ptr[row]) + int(graph.tensor_port[graph.edge_tensor[edge]])
+        row = int(graph.edge_src[edge])
+    return bool(live[row])

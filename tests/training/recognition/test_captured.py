@@ -547,3 +547,18 @@ def test_a_walk_back_through_any_ops_ends_at_rows_and_their_numbers(
     )
     assert ends == [{one} for one in found or ()]
     assert walk is None or {graph.names[row] for row in walk.nodes} == {"change", "picked", "others", "square"}
+
+
+@pytest.mark.parametrize(("port", "found"), [(0, True), (1, False)])
+def test_of_what_is_handed_on_at_once_that_of_examples_alone_is_a_gradient(port: int, found: bool) -> None:
+    """The bias of a critic that compares two means has a gradient of constants, beside those of its weights."""
+    made = Rows()
+    made.add("v", "VariableV2", dtype=type_attr(), shape=shape_attr(4))
+    made.add("x", "Placeholder", **typed("Placeholder", (4,)))
+    made.add("c", "Const", **typed("Const", (4,)))
+    made.add("both", "IdentityN", ["x", "c"], T=types_attr(1, 1), _output_shapes=shapes_attr((4,), (4,)))
+    made.add("w", "Neg", [f"both:{port}"], **typed("Neg", (4,)))
+    graph = made.built()
+    live = np.array([name in ("x", "both", "w") for name in graph.names])
+    edge, every = int(graph.in_ptr[graph.index["w"]]), np.ones(len(graph), bool)
+    assert (through_any(graph, graph.index["v"], [edge], live, every) is not None) == found
