@@ -260,6 +260,14 @@ def test_what_is_fetched_says_so_at_its_node_and_its_transfer(browser: WebDriver
     assert complaints(browser) == []
 
 
+def test_sentences_have_the_units_of_the_page(browser: WebDriver, tmp_path: Path) -> None:
+    """Notes and what is out of memory had "us", as the summary has, beside "µs" everywhere else."""
+    page = opened(browser, tmp_path, example())
+    notes = page("[...document.querySelectorAll('#panel .notes li')].map((one) => one.textContent)")
+    assert any("40\u00a0µs of it work at each end" in one for one in notes)
+    assert not page(r"/[0-9] us\b/.test(document.getElementById('panel').textContent)")
+
+
 def test_a_graph_of_one_node_still_opens(browser: WebDriver, tmp_path: Path) -> None:
     source = tmp_path / "one.pbtxt"
     source.write_text('node { name: "only" op: "NoOp" }\n')

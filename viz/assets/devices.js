@@ -39,7 +39,7 @@ function memoryCard(model, state) {
   const rows = [...model.tables.peaks].sort((a, b) => share(b) - share(a) || a.device - b.device);
   if (!rows.length) return null;
   const more = rows.length > PEAKS_SHOWN ? element("p", "more", `and ${plural(rows.length - PEAKS_SHOWN, "device")} less full`) : null;
-  const full = model.tables.full ? element("p", "bad", model.tables.full) : null;
+  const full = model.tables.full ? element("p", "bad", asWritten(model.tables.full)) : null;
   return card("Memory at its peak", full, ...rows.slice(0, PEAKS_SHOWN).map((row) => peakOf(model, state, row)), more);
 }
 

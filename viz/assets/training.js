@@ -115,7 +115,7 @@ function scalingCard(training) {
 }
 
 function fullCard(training) {
-  return training.full ? card("Out of memory", element("p", "bad", training.full)) : null;
+  return training.full ? card("Out of memory", element("p", "bad", asWritten(training.full))) : null;
 }
 
 function disturbancesCard(training) {
@@ -126,7 +126,7 @@ function disturbancesCard(training) {
 function trainingNotes(training) {
   const { left_out: left } = training.timeline;
   const lines = [...training.notes, training.steps.left_out, left && `the ${showCount(left)} shortest ops and transfers of the first steps are not drawn`].filter(Boolean);
-  return lines.length ? card("Notes", element("ul", "notes", ...lines.map((line) => element("li", "", line)))) : null;
+  return lines.length ? card("Notes", notesList(lines)) : null;
 }
 
 // The legend of what the timelines draw.

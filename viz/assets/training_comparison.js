@@ -33,11 +33,11 @@ function figuresOfBoth({ names, sentences, figures }, unsized) {
     const moved = was === null || is === null || (unit === "per_s" && !was) ? "" : was === is ? "=" : change(was, is);
     return [[shortly(what), side(was, 0), side(is, 1), moved], null, what, [what, was ?? -1, is ?? -1, (is ?? 0) - (was ?? 0)]];
   });
-  const [first, ...others] = sentences.map(asWritten);
+  const [first, ...others] = sentences;
   return card(
     `Against ${names[0]}`,
-    element("p", "said", first.slice(`Against ${names[0]}: `.length)),
-    others.length ? element("ul", "notes", ...others.map((line) => element("li", "", line))) : null,
+    element("p", "said", asWritten(first.slice(`Against ${names[0]}: `.length))),
+    others.length ? notesList(others) : null,
     wrapping(table(["figure", `${names[0]}#`, `${names[1]}#`, "change#"], [], rows)),
   );
 }

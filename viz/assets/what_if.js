@@ -22,7 +22,7 @@ function whatIfCard(model) {
   });
   const lines = table(["change", "step#", "by#"], [], rows);
   lines.className = "wrapping";
-  return card("What if", element("p", "", said), tornado(found), lines, ...found.notes.map((note) => element("p", "more", note)));
+  return card("What if", element("p", "", said), tornado(found), lines, ...found.notes.map((note) => element("p", "more", asWritten(note))));
 }
 
 // What would be if a scope or a node ran elsewhere: the command that shows it beside this run.
