@@ -15,6 +15,7 @@ import numpy as np
 from simulator import limits
 from simulator.columns import Ids, ids
 from simulator.errors import GraphError
+from simulator.graph.captured import captured
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import SWITCHES
 from simulator.graph.tensors import shape_of, sides_text, tensor_sizes
@@ -249,6 +250,8 @@ def _blame(graph: Graph, found: Inferred, given: Mapping[int, Shape], batch: int
     if batch is not None and len(found.batched) > 1:
         went = some(list(map(graph.tensor_name, found.batched)))
         advice = f". Feed the shape of what has no row per example; the batch went to {went}"
+    elif held := [graph.names[row] for row in captured(graph)]:
+        advice = f". Nothing says how large {some(held)} is; give that as the shape of a feed (--feed NAME=6,8)"
     raise GraphError(
         f"{graph.source} does not fit {some(asked)}: {graph.names[first.node]!r} ({graph.ops[first.node]}) refuses "
         f"its inputs: {first.said}{advice}",

@@ -480,3 +480,15 @@ def test_a_loop_to_a_side_of_a_constant_shape_is_named_under_another_batch(side:
     assert [note for note in notes if note.startswith("batch")] == [
         f"batch 16 takes the place of 32, the first dimension of images:0 in the file{named}"
     ]
+
+
+def test_a_refusal_names_the_table_of_which_nothing_says_how_large_it_is() -> None:
+    """Rows that are gathered of it are unknown, so nothing may tie constants to the batch."""
+    made = Rows()
+    made.add("table", "Placeholder", dtype=type_attr(20), shape=shape_attr())
+    made.add("ids", "Placeholder", dtype=type_attr(INT32), shape=shape_attr(4))
+    made.add("rows", "ResourceGather", ["table", "ids"], dtype=type_attr(), Tindices=type_attr(INT32))
+    made.add("sides", "Const", value=const(2, 2), dtype=type_attr(INT32))
+    made.add("square", "Reshape", ["ids", "sides"], T=type_attr(INT32))
+    with pytest.raises(GraphError, match=r"'square' \(Reshape\) .* how large table is; .*--feed NAME=6,8"):
+        with_shapes(made.built(), batch=8)
