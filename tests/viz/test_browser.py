@@ -277,6 +277,16 @@ def test_a_graph_of_one_node_still_opens(browser: WebDriver, tmp_path: Path) -> 
     assert complaints(browser) == []
 
 
+def test_a_long_category_is_whole(browser: WebDriver, tmp_path: Path) -> None:
+    """It was cut to "queue and synchronisat…"."""
+    source = tmp_path / "queue.pbtxt"
+    source.write_text('node { name: "q" op: "FIFOQueueV2" }\nnode { name: "size" op: "QueueSizeV2" input: "q" }\n')
+    page = opened(browser, tmp_path, run(Request(str(source), cluster="1cpu")))
+    cells = "[...document.querySelectorAll('#panel td')].filter((one) => one.textContent.startsWith('queue and'))"
+    assert page(f"{cells}.map((one) => one.textContent)") == ["queue and synchronisation"] * 2
+    assert page(f"{cells}.every((one) => one.scrollWidth <= one.clientWidth)")
+
+
 def test_the_page_rounds_as_the_summary_does(browser: WebDriver) -> None:
     """12.25 MiB was 12.3 MiB on the page, 12.2 MiB beside it: what is halfway goes to the even digit in both."""
     sizes = [0, 1, 999, 1023, 1024, 12_845_056, 12_897_484, 103_346_176, 105_381_888, 2**40 + 2**38]

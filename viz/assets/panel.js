@@ -60,7 +60,7 @@ function criticalCard(model, state) {
   const whole = model.summary.makespan_ns || 1;
   const colours = rows.map(([what], rank) => categoryColour(model, state, what, rank));
   const lines = rows.map(([what, nanos], rank) => [[element("span", "", chip(colours[rank]), what), showNanos(nanos), showShare(nanos / whole)]]);
-  return card("Critical path", stack(rows.map(([, nanos], rank) => [colours[rank], nanos])), table(["category", "time#", "share#"], [], lines));
+  return card("Critical path", stack(rows.map(([, nanos], rank) => [colours[rank], nanos])), wrapping(table(["category", "time#", "share#"], [], lines)));
 }
 
 function categoriesCard(model, state) {
@@ -70,7 +70,7 @@ function categoriesCard(model, state) {
     return [[said, stack(times.map((part, device) => [model.cluster.colours[device], part])), showNanos(total)]];
   });
   if (!rows.length) return null;
-  return card("Time by category and device", table(["category", "", "time#"], ["", "30%"], rows));
+  return card("Time by category and device", wrapping(table(["category", "", "time#"], ["", "30%"], rows)));
 }
 
 function transfersCard(model, state) {
