@@ -149,7 +149,6 @@ ALONE: dict[str, str] = {
     "viz.bench.command": "door: the command `simviz bench`, which other commands must not load",
     "viz.bench.table": "the figures of a bench, tested by themselves on rows that are made up",
     # compiled: never loaded by an import of the product
-    "simulator.bounds.compiled": "loads the compiler, so only where it is wanted",
     "simulator.training.control.compiled": "loads the compiler, so only where it is wanted",
     # forms of files, each tested by itself
     "simulator.cluster.toml_file": "one form of a cluster's file, with all its tables",
@@ -162,7 +161,8 @@ ALONE: dict[str, str] = {
     "simulator.graph.inlining.lowering": "what single ops become, as in TensorFlow; `expanding` is the walk",
     "simulator.training.programs.allreduce": "one form of replication, as `towers` is",
     # a method or a paper of its own, with outside judges
-    "simulator.bounds.loads": "the energetic argument, one of three bounds",
+    "simulator.bounds.loads": "the energetic argument, one of four bounds",
+    "simulator.bounds.demands": "the questions to `prices`, which is judged by a linear program alone",
     "placement.search.minimum_cut": "Stone's assignment to two processors, judged by trying all",
     "simulator.execution.laws": "what holds of every trace, with `==`; nothing of the product needs it",
     "simulator.execution.loops.windows": "parallel_iterations as ops and edges, an option of a loop",
@@ -335,7 +335,8 @@ def test_llvm_is_imported_only_behind_its_door_and_what_is_compiled_where_it_is_
 
 def test_what_is_compiled_into_a_loop_is_among_the_sources_by_which_its_cache_is_found() -> None:
     """Else an edit there would go unnoticed; a way in may import what it calls outside of the loop."""
-    from simulator.bounds.compiled import SOURCES
+    from simulator.bounds.compiled import CUT, SOURCES
+    from simulator.bounds.flow import Network, cut
     from simulator.bounds.heads import Predecessors, Room, heads
     from simulator.execution.arrays import Flows, SharedLinks, State, Tasks, Threads
     from simulator.execution.compiled.translation import INT, Array, Module, Table
@@ -349,6 +350,7 @@ def test_what_is_compiled_into_a_loop_is_among_the_sources_by_which_its_cache_is
         (STEP, event_loop(), [*loop, ()]),
         (TRAINING, event_loop(HOOKS), [*loop, Table(Control)]),
         (SOURCES, heads, [Table(Predecessors), Table(Room), INT]),
+        (CUT, cut, [Table(Network), INT]),
     ):
         files = [ROOT / "simulator" / part for part in sources.parts]
         inside = {name for name, (path, _, _) in modules().items() if path in files or path.parent in files}

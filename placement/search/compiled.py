@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from placement.search.ahead import Ahead
 from placement.search.critical import find_critical
-from placement.search.flow import Network
-from placement.search.flow import cut as cut_network
 from placement.search.layers import Joined, Nets, join
 from placement.search.moves import Groups, Walk, walk_on
 from placement.search.packing import Bins, pack
@@ -44,9 +42,6 @@ PACKED = LAYERED._replace(
     name="pack",
     parts=("execution/compiled", "execution/arrays.py", f"{_HERE}/layers.py", f"{_HERE}/packing.py"),
 )
-CUT = LAYERED._replace(
-    what="Minimum cuts", name="cut", parts=("execution/compiled", "execution/arrays.py", f"{_HERE}/flow.py")
-)
 
 _NUMBER, _COLUMN = Parameter(INT), Parameter(Array("int64", 1))
 _WALK = Parameter(Table(Walk), (Walk,))
@@ -59,4 +54,3 @@ schedule = made(
 )
 layered = made(join, [Parameter(Table(Nets)), Parameter(Table(Joined), (Joined,)), _NUMBER], LAYERED)
 packed = made(pack, [Parameter(Table(Nets)), Parameter(Table(Bins), (Bins,)), _NUMBER], PACKED)
-cut = made(cut_network, [Parameter(Table(Network), (Network,)), _NUMBER], CUT)

@@ -1,14 +1,8 @@
 """Groups that the CPU beside a device should run: the least time of ops and transfers, found by a minimum cut.
 
-    device ══(its time on the CPU)══ group ══(its time on the device)══ CPU
-                                       ║ transfer
-    device ══(its time on the CPU)══ group ══(its time on the device)══ CPU
-
-What is cut off from the device goes to the CPU, so the cut pays for its time there. A value is paid for once each way,
-where its maker and some of its readers are on different sides. The cheapest cut is the assignment of least total time
-to two processors: Stone, "Multiprocessor scheduling with the aid of network flow algorithms", IEEE TSE 3(1), 1977. So
-scalars of an optimizer, or small ops of a recurrence, come to the CPU all at once. One at a time they would each pay
-for transfers.
+One half of a cut goes to the CPU (`simulator.bounds.cuts`). The cut pays for the time of groups there, and for a
+transfer of each value whose maker and some readers are in different halves. So scalars of an optimizer, or small ops of
+a recurrence, come to the CPU all at once. One at a time they would each pay for transfers.
 
 The cut sees no waiting. A GPU works on while it waits for a transfer, so several shares of a transfer's time are tried.
 Nor does it see that a CPU may have more to do than each of its GPUs. So its time has a price: one, the price at which
@@ -31,16 +25,15 @@ import numpy as np
 import numpy.typing as npt
 
 from placement.search.decisions import ENDLESS, Decisions, Floats, Vector, fastest_on, wire_times
-from placement.search.flow import Network
 from placement.search.hubs import hubs_of
 from placement.search.order_cuts import Ground, ground, placed, speeds_of
-from simulator.columns import Flags, alike, by_key, positions
+from simulator.bounds.cuts import Values, halves
+from simulator.columns import Flags, alike
 
 _SHARES = (1.0, 0.25)  # of the time of a transfer
 _PRICES, _DEAR = 5, 4.0  # cuts that look for a price, and the highest, for each of the devices that share a CPU
 _BETWEEN = (4, 5, 6, 7)  # prices between one and that, as eighths of its logarithm
 _GROUPS = 200_000  # in larger steps few starts are judged, and the arcs take memory
-_LOOKS = 300  # times that a cut may look at each arc: those of real steps take up to 22, a chain of n ops may take n
 
 
 def besides(decisions: Decisions, device: npt.ArrayLike) -> Iterator[tuple[Ground, Vector]]:
@@ -67,12 +60,13 @@ def for_cpus(decisions: Decisions) -> Iterator[Flags]:
     home, seen = np.array(problem.home)[busy], set[bytes]()
     device_ns, cpu_ns = fastest_on(decisions, busy), fastest_on(decisions, home)
     wire_ns = (wire_times(problem, busy, home) + wire_times(problem, home, busy)) / 2
-    tensor, ends = _handed(decisions, busy, home, wire_ns)
+    tensor, values = _handed(decisions, busy, home, wire_ns)
     together = len(busy) / len(np.unique(home))
 
     def cut(price: float, share: float) -> _Cut:
         dear_ns = np.minimum(cpu_ns * price, ENDLESS).astype(np.int64)
-        some = _cut_off(dear_ns - device_ns, tensor, ends, wire_ns * share)
+        cost = np.rint(wire_ns[tensor] * share).astype(np.int64)
+        some = halves(dear_ns - device_ns, values, cost, cost).far
         return _Cut(price, some, int(cpu_ns[some].sum()), int(device_ns[~some].sum()) / together)
 
     for share in _SHARES:
@@ -116,8 +110,8 @@ def _even(plain: _Cut, cut: Callable[[float], _Cut], dearest: float) -> _Cut:
     return best
 
 
-def _handed(decisions: Decisions, busy: Vector, home: Vector, wire_ns: Floats) -> tuple[Vector, Vector]:
-    """[X] tensors that are handed on, and [2, X] maker and reader: rows of groups, M: on devices, M + 1: on their CPUs.
+def _handed(decisions: Decisions, busy: Vector, home: Vector, wire_ns: Floats) -> tuple[Vector, Values]:
+    """The tensors [Y] that are handed on, and their ends: groups, M: on devices, M + 1: on their CPUs.
 
     Ends elsewhere, such as parameter servers, are as far from both.
     """
@@ -126,61 +120,9 @@ def _handed(decisions: Decisions, busy: Vector, home: Vector, wire_ns: Floats) -
     side[home], side[busy] = groups + 1, groups
     only = np.array([allowed[0] if len(allowed) == 1 else -1 for allowed in problem.allowed], np.int64)
     node = np.where(decisions.row < 0, side[only], decisions.row)[decisions.group]
-    ends = node[np.stack([tables.tensor_op[tables.edge_tensor], tables.consumer])]
-    kept = (ends >= 0).all(axis=0) & (ends[0] != ends[1]) & (wire_ns[tables.edge_tensor] > 0)
-    tensor, ends = tables.edge_tensor[kept], ends[:, kept]
-    once, _ = alike(tensor, *ends)
-    return tensor[once].astype(np.int64), ends[:, once].astype(np.int64)
-
-
-def _cut_off(slower_ns: Vector, tensor: Vector, ends: Vector, wire_ns: Floats) -> Flags:
-    """[M] the groups that a cut leaves to CPUs, where they are slower by so much. The rest is of `_handed`."""
-    groups = len(slower_ns)
-    start, at = alike(tensor)
-    readers = np.bincount(at, minlength=len(start))
-    cost = np.rint(wire_ns[tensor[start]]).astype(np.int64)
-    several = readers > 1
-    hub = groups + 2 * np.cumsum(several) - 2  # a value of several readers has two nodes, one for each way
-    source = groups + 2 * int(several.sum())
-    maker, reader = np.where(ends < groups, ends, ends - groups + source)
-    one, many, first = ~several[at], several[at], start[several]
-    group = np.arange(groups)
-    arcs = (
-        (maker[one], reader[one], cost[at[one]], cost[at[one]]),
-        (maker[first], hub[several], cost[several], 0),
-        (hub[at[many]], reader[many], ENDLESS, 0),
-        (reader[many], hub[at[many]] + 1, ENDLESS, 0),
-        (hub[several] + 1, maker[first], cost[several], 0),
-        (np.full(groups, source), group, slower_ns.clip(0), 0),
-        (group, np.full(groups, source + 1), (-slower_ns).clip(0), 0),
-    )
-    tail, head, forth, back = (
-        np.concatenate([np.broadcast_to(arc[k], arc[0].shape) for arc in arcs]) for k in range(4)
-    )
-    return least_cut(tail, head, forth, back, source + 2)[:groups] < 0
-
-
-def least_cut(tail: Vector, head: Vector, forth: Vector, back: Vector, nodes: int) -> Vector:
-    """[N] Less than 0: on the last node's side of a cut of least capacity, which parts it from the one before it.
-
-    Arcs have capacities forth and back. Nothing is on that side where a cut takes too long.
-    """
-    from placement.search.compiled import cut  # late: it loads LLVM
-
-    some = np.flatnonzero((forth > 0) | (back > 0))
-    order, first = by_key(np.concatenate([tail[some], head[some]]), nodes)
-    place = positions(order, len(order))
-    network = Network(
-        first=first.astype(np.int64),
-        head=np.concatenate([head[some], tail[some]])[order],
-        reverse=np.concatenate([place[len(some) :], place[: len(some)]])[order],
-        left=np.concatenate([forth[some], back[some]])[order],
-        level=np.zeros(nodes, np.int64),
-        current=np.zeros(nodes, np.int64),
-        queue=np.zeros(nodes, np.int64),
-        looks=np.zeros(1, np.int64),
-    )
-    cut(network, _LOOKS * (len(network.head) + nodes))
-    if network.level[-1] >= 0:
-        return np.zeros(nodes, np.int64)
-    return network.level
+    maker, reader = node[tables.tensor_op[tables.edge_tensor]], node[tables.consumer]
+    kept = (maker >= 0) & (reader >= 0) & (maker != reader) & (wire_ns[tables.edge_tensor] > 0)
+    tensor, maker, reader = tables.edge_tensor[kept].astype(np.int64), maker[kept], reader[kept]
+    once, _ = alike(tensor, maker, reader)
+    first, value = alike(tensor[once])
+    return tensor[once][first], Values(maker[once][first], value, reader[once])

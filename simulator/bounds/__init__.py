@@ -3,8 +3,10 @@
     path     the longest chain of ops and of transfers between them (`heads`)
     work     what a class of devices, or several together, must do within a stretch of the step (`loads`)
     bytes    what must cross a link
+    prices   what ops and transfers together take of devices and links, also around one op (`demands`, `prices`)
 
-All take an op at its fastest among the devices that it may use, and a transfer as if nothing were in its way.
+All take an op at its fastest among the devices that it may use, and a transfer as if nothing were in its way. Prices
+need minimum cuts, which machine code finds (`cuts`, `flow`).
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ import numpy.typing as npt
 
 from simulator.assignment import Bound as Bound
 from simulator.bounds.classes import Classes, apart_ns, changes_ns, classes_of, gates
+from simulator.bounds.demands import Work, priced_bound
 from simulator.bounds.heads import Predecessors, Room, heads
 from simulator.bounds.loads import Load, link_bound, work_bound
 from simulator.columns import Flags, alike, by_key, stable_order
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.units import NEVER, Nanos
-from simulator.wording import some
+from simulator.wording import shortened, some
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -53,8 +56,8 @@ def lower_bound(
     `simulator.placer.constraints.constrain`, on those of its group. `options` are those of `simulate`. Under the
     contention "none", the default here, no bytes wait for a link, so the bound holds for every contention; those under
     which the step is simulated may bring a higher one. `prepared` is the result of `prepare` for the same values, where
-    the caller has it already. The summary's bound has both, and looks at more ancestors of each op, so it may be a
-    little higher. Raises what `prepare` raises.
+    the caller has it already. The summary's bound has both, and those by prices, so it may be much higher. Raises what
+    `prepare` raises.
     """
     return bound(graph, cluster, costs, step=step, prepared=prepared, constraints=constraints, options=options).ns
 
@@ -74,7 +77,7 @@ def bound(
     """The largest of the bounds, by the arguments of `lower_bound`.
 
     `depth` ancestors of each op are looked at; by default DEPTH in small graphs and fewer in larger ones. With
-    `compiled` machine code looks at DEPTH of them in any graph.
+    `compiled` machine code looks at DEPTH of them in any graph, and bounds by prices count, too.
     """
     if prepared is None:
         prepared = prepare(graph, step, cluster, costs, options)
@@ -107,7 +110,25 @@ def bound(
     )
     names = ", ".join(tables.routes.link_names[link] for link in load.whose)
     found.append(Bound(load.ns, f"the bytes on {names}"))
+    if compiled:
+        priceable = Work(classes, _groups(prepared, constraints), edges.gate, starts, ends, options.contention)
+        priced = priced_bound(priceable, max(one.ns for one in found))
+        around = "together" if priced.barrier < 0 else f"before and after {shortened(tables.names[priced.barrier])}"
+        found.append(Bound(priced.ns, f"ops and transfers {around}"))
     return max(found, key=lambda one: one.ns)  # the first of equals
+
+
+def _groups(prepared: Prepared, constraints: Constraints | None) -> npt.NDArray[np.int64]:
+    """[n] the group of each op: those of one group are on one device.
+
+    An op is alone with its iterations where nothing is known, where the cut moves it, and where the client has it.
+    """
+    tables = prepared.tables
+    node = tables.node.astype(np.int64)
+    apart = np.isin(node, [moved for moved, _ in prepared.moves]) | (tables.bound >= 0) | (constraints is None)
+    group = node if constraints is None else constraints.group[node].astype(np.int64)
+    _, found = alike(np.where(apart, node, -1), np.where(apart, tables.bound, group), apart.astype(np.int64))
+    return found.astype(np.int64)
 
 
 def _devices(cluster: Cluster, classes: Classes, load: Load) -> str:

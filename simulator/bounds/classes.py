@@ -1,4 +1,4 @@
-"""Classes of devices that a bound need not tell apart, and the least times within and between them.
+"""Classes of devices that a bound need not tell apart, the least times within and between them, and what those take.
 
 Two devices are of one class if they are of one kind and no set of allowed devices holds one of them alone. So a group
 that may use one of them may use both, at equal speed. A value that stays within a class takes no time, for the two
@@ -8,12 +8,15 @@ devices may be the same one, but where it goes to the other memory of a GPU.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from simulator.bounds.prices import Use, Ways
 from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints, positions
+from simulator.execution.discipline import discipline
 from simulator.execution.routes import Pace, alone_ns
 from simulator.units import NEVER, Bytes, Nanos
 
@@ -22,9 +25,11 @@ if TYPE_CHECKING:
 
     from simulator.cluster.cluster import Cluster
     from simulator.execution.preparing import Prepared
+    from simulator.execution.routes import Routes
     from simulator.execution.tables import Tables
     from simulator.placer.constraints import Constraints
 
+_PS_PER_S = 10**12
 _MOST = 12  # classes; the time of a path grows with their square
 
 Matrix = npt.NDArray[np.int64]
@@ -180,6 +185,70 @@ def apart_ns(classes: Classes) -> tuple[Ints, Ints]:
         least[row] = min((alone_ns(pace, nbytes) for pace in paces[here, there, by]), default=NEVER)
         forced[row] = 0 if (classes.may[here] & classes.may[there]).any() else least[row]
     return ints(np.where(free, 0, least[which])), ints(np.where(free, 0, forced[which]))
+
+
+# --- between two halves -----------------------------------------------------------------------------------------------
+
+
+def ways_between(classes: Classes, split: Matrix, far: Flags, contention: str) -> tuple[int, Ways]:
+    """How many links there are, and how a value goes to the far half and back: its uses by each pair of classes.
+
+    `split` and `far` are [D]. Links are numbered after the classes: one may stand for several that serve a device each.
+    """
+    routes = classes.tables.routes
+    discipline(routes, contention)
+    busy = np.array([(own or contention) != "none" for own in routes.link_contention], bool)
+    links, ways = 0, []
+    for there in (far, ~far):
+        source, target = np.flatnonzero(~there), np.flatnonzero(there)
+        route = routes.between(*np.meshgrid(source, target, indexing="ij")).astype(np.int64)
+        on_links = []
+        for of in (route, route.T):
+            if bytes_per_s := _rate(routes, of, busy):
+                on_links.append(Use(int(split.max()) + 1 + links, 0, _PS_PER_S / bytes_per_s))
+                links += 1
+        pairs = product(np.unique(split[source]).tolist(), np.unique(split[target]).tolist())
+        by = [_lanes(classes, split, route, (source, target), pair) for pair in pairs]
+        ways.append(tuple(dict.fromkeys((*lanes, *on_links) for lanes in by if lanes is not None)) or ((),))
+    return links, (ways[0], ways[1])
+
+
+def _rate(routes: Routes, route: Matrix, busy: Flags) -> int:
+    """Bytes per second of links, one for each row of routes, that all routes of that row lead over; 0: not for each."""
+    chosen = set()
+    for row in route:
+        rows = np.unique(row[row >= 0])
+        if len(rows):
+            met = np.bincount(routes.links.at(rows).item, minlength=len(busy)) == len(rows)
+            sure = np.flatnonzero(met & busy)
+            if not len(sure):
+                return 0
+            chosen.add(int(sure[routes.link_bytes_per_s[sure].argmin()]))
+    return sum(int(routes.link_bytes_per_s[link]) for link in chosen)
+
+
+def _lanes(
+    classes: Classes, split: Matrix, route: Matrix, ends: tuple[Matrix, Matrix], pair: tuple[int, int]
+) -> tuple[Use, ...] | None:
+    """The least time of lanes for a value from a device of one class to one of another; None: there is no route."""
+    tables, routes = classes.tables, classes.tables.routes
+    inside = [split[end] == of for end, of in zip(ends, pair, strict=True)]
+    between, (source, target) = route[np.ix_(*inside)], (end[of] for end, of in zip(ends, inside, strict=True))
+    at, _ = np.nonzero(between >= 0)
+    pace = routes.pace[between[between >= 0]]
+    if not len(pace):
+        return None
+    copied = routes.dispatched[pace]
+    found = [Use(pair[0], int((copied * tables.dispatch_ns[source[at]]).min()), 0.0)]
+    for some, work, per_byte, cores in (
+        (source, routes.send_ns, routes.send_ps_per_byte, routes.send_cores),
+        (target, routes.receive_ns, routes.receive_ps_per_byte, routes.receive_cores),
+    ):
+        homes = np.unique(split[tables.home[some]])
+        each = ~copied * work[pace] // cores[pace], ~copied * per_byte[pace] / cores[pace]
+        if len(homes) == 1:
+            found.append(Use(int(homes[0]), int(each[0].min()), float(each[1].min())))
+    return tuple(use for use in found if use.fixed_ns or use.ps_per_byte)
 
 
 def gates(tables: Tables) -> Flags:

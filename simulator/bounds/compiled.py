@@ -1,7 +1,9 @@
-"""Heads compiled, for steps that take the compiled loop anyway: the same results as `heads`."""
+"""Heads and cuts compiled, for steps that take the compiled loop anyway."""
 
 from __future__ import annotations
 
+from simulator.bounds.flow import Network
+from simulator.bounds.flow import cut as cut_network
 from simulator.bounds.heads import Predecessors, Room, heads
 from simulator.execution.choosing import CompiledSources
 from simulator.execution.compiled.kernel import Parameter, made
@@ -15,4 +17,7 @@ SOURCES = CompiledSources(
     ("bounds/compiled.py", "bounds/heads.py", "bounds/classes.py", "execution/compiled"),
 )
 
+CUT = SOURCES._replace(what="Minimum cuts", name="cut", parts=("execution/compiled", "bounds/flow.py"))
+
 find_heads = made(heads, [Parameter(Table(Predecessors)), Parameter(Table(Room), (Room,)), Parameter(INT)], SOURCES)
+cut = made(cut_network, [Parameter(Table(Network), (Network,)), Parameter(INT)], CUT)

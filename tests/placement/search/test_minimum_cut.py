@@ -1,4 +1,4 @@
-"""Minimum cuts: as Stone's assignment to two processors, found by trying them all, and flows as a library's."""
+"""Minimum cuts: as Stone's assignment to two processors, found by trying them all."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_flow
 
 from placement.algorithms.search import search
 from placement.effort import Effort
@@ -18,36 +16,10 @@ from placement.problem import Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search import minimum_cut
 from placement.search.decisions import Decisions, decisions_of, wire_times
-from placement.search.minimum_cut import for_cpus, least_cut
+from placement.search.minimum_cut import for_cpus
 from simulator.columns import Flags
 from tests.execution.cases import cluster, dags
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
-
-
-@settings(deadline=None, max_examples=60)
-@given(st.data())
-def test_a_cut_is_as_large_as_the_flow_that_a_library_finds(data: st.DataObject) -> None:
-    nodes = data.draw(st.integers(2, 8))
-    numbers = st.integers(0, 9)
-    matrix = np.array([[data.draw(numbers) for _ in range(nodes)] for _ in range(nodes)], np.int32)
-    np.fill_diagonal(matrix, 0)
-    tail, head = (one.astype(np.int64) for one in np.triu(np.ones((nodes, nodes)), 1).nonzero())
-    level = least_cut(tail, head, matrix[tail, head].astype(np.int64), matrix[head, tail].astype(np.int64), nodes)
-    near = level >= 0
-    assert (near[nodes - 2], near[nodes - 1]) == (True, False)
-    known = maximum_flow(csr_array(matrix), nodes - 2, nodes - 1).flow_value
-    assert matrix[np.ix_(near, ~near)].sum() == known
-
-
-def test_a_cut_that_takes_too_long_leaves_all_where_it_is() -> None:
-    """In a chain whose halves pull to both sides, all flows through its middle."""
-    for count, found in ((20, True), (3000, False)):
-        chain, source, sink = np.arange(count), np.full(count, count), np.full(count, count + 1)
-        tail, head = np.concatenate([chain[:-1], source, chain]), np.concatenate([chain[1:], chain, sink])
-        near = np.where(chain < count // 2, 100, 0)
-        forth = np.concatenate([np.full(count - 1, 10**6), near, 99 - near.clip(0, 99)])
-        back = np.concatenate([np.full(count - 1, 10**6), np.zeros(2 * count, np.int64)])
-        assert bool((least_cut(tail, head, forth, back, count + 2) < 0)[count + 1]) == found
 
 
 def total_ns(decisions: Decisions, cpus: Flags, share: float) -> float:

@@ -24,6 +24,7 @@ class Network(NamedTuple):
     current: Ints  # [N] working memory: arc of each node that is tried next
     queue: Ints  # [N] working memory: nodes, or arcs of a way
     looks: Ints  # [1] the result: at how many arcs it looked
+    flow: Ints  # [1] the result: what flows in all
 
 
 def cut(network: Network, most: int) -> None:
@@ -33,7 +34,7 @@ def cut(network: Network, most: int) -> None:
     """
     count = len(network.level)
     source, sink = count - 2, count - 1
-    network.looks[0] = 0
+    network.looks[0], network.flow[0] = 0, 0
     while _ranked(network, source, sink) and network.looks[0] <= most:
         for node in range(count):
             network.current[node] = network.first[node]
@@ -70,6 +71,7 @@ def _fill(network: Network, source: int, sink: int, most: int) -> None:
             for at in range(1, steps):
                 room = min(room, left[way[at]])
             network.looks[0] += 2 * steps
+            network.flow[0] += room
             full = 0
             for at in range(steps - 1, -1, -1):
                 left[way[at]] -= room
