@@ -311,7 +311,7 @@ def test_what_cannot_be_asked_is_refused() -> None:
     env = PlacementEnv(example("4gpu").questions)
     with pytest.raises(SimvizError, match="call reset first"):
         env.step(0)
-    with pytest.raises(SimvizError, match="question=7: there are 1"):
+    with pytest.raises(SimvizError, match="question=7: give a number from 0 to 0"):
         env.reset(options={"question": 7})
     env.reset()
     with pytest.raises(SimvizError, match="give a whole number from 0 to 4"):
