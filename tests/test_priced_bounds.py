@@ -24,7 +24,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.step import Step
 from simulator.placer.constraints import Constraints, constrain
 from tests.execution.cases import apart, attrs_of, cluster, costs, dags, sizes, steps, whole, with_chips, worlds
-from tests.strategies import Rows
+from tests.strategies import INT32, Rows, shapes_attr, type_attr
 
 
 def priced(
@@ -168,3 +168,23 @@ def test_processors_pay_for_the_work_on_messages() -> None:
         tables = prepare(graph, whole(graph), on, of).tables
         rows = [int(name.startswith("a") or name == "x") for name in graph.names]
         assert 0.98 * least <= found.ns <= makespan(tables, tables.placed(ids(rows)))
+
+
+def test_a_number_that_a_gpu_has_in_host_memory_is_handed_over_for_nothing() -> None:
+    on = with_chips(cluster(["w:0/CPU:0", "w:0/GPU:0"]), [700])
+    draft = Rows()
+    draft.add("x", "Const", **attrs_of("Const"))
+    whole_numbers = {"T": type_attr(), "out_type": type_attr(INT32), "_output_shapes": shapes_attr((1,))}
+    for at in range(40):
+        draft.add(f"a{at}", "Shape", ["x"], **whole_numbers)
+        draft.add(
+            f"z{at}", "Cast", [f"a{at}"], SrcT=type_attr(INT32), DstT=type_attr(), _output_shapes=shapes_attr((1,))
+        )
+    graph = draft.built()
+    rules, rows = constrain(graph, on), [int(not name.startswith("z")) for name in graph.names]
+    rules = replace(rules, allowed=tuple((rows[members[0]],) for members in rules.members))
+    of = costs(graph, on, [100 * row for row in rows])
+    tables = prepare(graph, whole(graph), on, of).tables
+    ends = makespan(tables, tables.placed(ids(rows)))
+    assert ends < 40 * 200
+    assert priced(graph, on, of, whole(graph), rules).ns <= ends
