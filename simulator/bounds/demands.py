@@ -161,7 +161,8 @@ def _around(work: Work, handed: _Handed, op: int, above: Nanos, looks: int) -> F
         if tried == len(halves) or left <= 0:
             return Found(ns if ns > above else 0, looks - left)
         demand = _demand(work, handed, phases._replace(device=device), split, halves[tried])
-        key = (demand.capacity, demand.ways, demand.path_ns, demand.far.tobytes(), classes.of[device])
+        kinds = classes.of[alike(split)[0]].tobytes()  # tasks of other devices may have as many lanes, and other speeds
+        key = (demand.capacity, demand.ways, demand.path_ns, demand.far.tobytes(), kinds)
         if key not in known:
             found = least_ns(demand, above, left)
             known[key], left = found.ns, left - found.looks
