@@ -186,7 +186,7 @@ def _between_steps(trained: Trained) -> Iterator[str]:
         share = max(gaps_ns) / max(1, max(gaps_ns) + int(np.median(steps_ns)))
         if share >= _MATTERS:
             yield (
-                f"A session is assumed to need {show_nanos(max(gaps_ns))} between two steps, {share:.0%} of the time. "
+                f"A session is assumed to need {show_nanos(max(gaps_ns))} between two steps. "
                 "That was measured on one machine; --gap says what yours needs."
             )
 

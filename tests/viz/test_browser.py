@@ -11,6 +11,7 @@ from selenium.webdriver.chrome.webdriver import WebDriver
 from simulator.assignment import RULES
 from simulator.execution.receiving import Received
 from simulator.units import show_bytes, show_nanos
+from tests.strategies import Rows, shape_attr, shapes_attr, type_attr
 from tests.viz.browsing import Ask, click, complaints, kept, opened, press, settled
 from tests.viz.scenes import EXAMPLE, example, hostile
 from viz import run as library_run
@@ -308,3 +309,15 @@ def test_the_header_says_the_distance_from_the_optimum_as_the_summary_does(brows
         page = opened(browser, tmp_path, scene)
         said = page("[...document.querySelectorAll('#figures dd')][1].querySelector('small').textContent")
         assert said == shown or f"at most {said.removesuffix('×')} x the optimum" in summarise(scene)
+
+
+def test_a_device_without_ops_that_is_busy_says_at_what(browser: WebDriver, tmp_path: Path) -> None:
+    """It had 0 ops and a busy share."""
+    made = Rows()
+    sides = {"_output_shapes": shapes_attr((64, 64))}
+    made.add("image", "Placeholder", dtype=type_attr(), shape=shape_attr(64, 64), **sides)
+    made.add("end", "Neg", ["image"], device="/job:worker/task:1", T=type_attr(), **sides)
+    page = opened(browser, tmp_path, library_run(made.built(), cluster="worker=2", algorithm="requested"))
+    said = page("document.getElementById('panel').innerText")
+    assert "worker:0/CPU:0 runs no op; it packs and unpacks what is sent" in said
+    assert "worker:1/CPU:0 runs" not in said

@@ -187,3 +187,23 @@ def test_clusters_with_long_names_are_told_apart_in_narrow_windows(browser: WebD
     widths = "[...document.querySelectorAll('#runs .tail')].map((one) => one.scrollWidth <= one.clientWidth)"
     assert page(widths) == [True, True]
     assert complaints(browser) == []
+
+
+def test_headings_name_of_two_clusters_what_differs_and_break_between_settings(
+    browser: WebDriver, tmp_path: Path
+) -> None:
+    """They had five lines, one of them a "=" alone."""
+    cluster = "ps=2,worker=1x2gpu"
+    page = opened(browser, tmp_path, compared(against=cluster, cluster=f"{cluster},protocol=rdma"))
+    cards = "[...document.querySelectorAll('.card')]"
+    heads = f"[...{cards}.find((one) => one.innerText.startsWith('Links that')).querySelectorAll('th')]"
+    assert page(f"{heads}.map((one) => one.textContent)") == ["link", "without", "whitepaper,protocol=rdma", "change"]
+    part = f"[...{heads}[2].querySelectorAll('.part-of')].at(-1)"
+    for width in (1400, 800, 390):
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
+        )
+        settled(browser)
+        assert page(f"{part}.getBoundingClientRect().height") < 2.5 * 17, width  # "protocol=", "rdma"
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -15,6 +15,7 @@ from viz import run as library_run
 from viz.command.cli import main
 from viz.command.request import Request
 from viz.command.stages import run
+from viz.what_if import LEAST_SHARE
 
 CLUSTER = "ps=2,worker=1x2gpu"
 pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore::ResourceWarning")]
@@ -29,7 +30,10 @@ def test_the_plot_has_a_bar_per_change_and_the_table_is_sorted_by_a_click(browse
     written = page(f"[...{plot}.querySelectorAll('text')].map((one) => one.textContent)")
     named = [one.replace("\u00a0", " ").replace("µs", "us") for one in written]
     assert any("\u00a0µs" in one for one in written)
-    figures = list(dict.fromkeys(f"{row.what} ({row.before})" for row in scene.what_if.rows if row.change))
+    seen = {row.figure for row in scene.what_if.rows if row.change and abs(row.change) >= LEAST_SHARE}
+    assert seen < {row.figure for row in scene.what_if.rows if row.change}
+    figures = list(dict.fromkeys(f"{row.what} ({row.before})" for row in scene.what_if.rows if row.figure in seen))
+    assert not any("±0" in one for one in written)
     assert [one for one in figures if one in named] == figures[:12]
     widths = page(
         f"[...{plot}.querySelectorAll('rect')].map((one) => [one.getAttribute('class'), one.width.baseVal.value])"

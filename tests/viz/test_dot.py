@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from simulator.errors import SimvizError
+from tests.strategies import Rows, shapes_attr, type_attr
 from tests.viz.scenes import HOSTILE, example, hostile
-from viz import draw_graph
+from viz import draw_graph, run
 from viz.figures import moved_bytes, taking_part
 from viz.formats.dot import quoted, render
 from viz.palette import device_colour
@@ -40,6 +41,17 @@ def test_devices_are_clusters_in_their_task() -> None:
     source = draw_graph(example())
     for label in ("/job:ps/replica:0/task:0", "ps:0/CPU:0", "worker:0/GPU:0"):
         assert f"label={quoted(label)}" in source
+
+
+def test_scopes_of_one_name_are_told_apart() -> None:
+    """Of two towers both boxes said "dense", as no box stands for a tower that is opened."""
+    made = Rows()
+    for scope in ("tower_0/dense", "tower_1/dense"):
+        for op in ("a", "b"):
+            made.add(f"{scope}/{op}", "Const", dtype=type_attr(), _output_shapes=shapes_attr(()))
+        made.add(f"{scope[:7]}/c", "Const", dtype=type_attr(), _output_shapes=shapes_attr(()))
+    drawn = draw_graph(run(made.built(), cluster="1cpu"), max_nodes=4)
+    assert [drawn.count(f'"{tower}/dense\\n') for tower in ("tower_0", "tower_1")] == [1, 1]
 
 
 def test_boxes_on_several_devices_show_each() -> None:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.strategies import Rows, shapes_attr, type_attr
 from tests.viz.scenes import crashed, example, hostile, loop, trained
+from viz import run
 from viz.command.summary import LINES, WIDTH, summarise
 from viz.scene import Scene
 
@@ -61,6 +63,15 @@ def test_the_most_important_lines_stay_where_there_is_too_much_to_say() -> None:
     ):
         assert words in said
     assert "of another session" in said
+
+
+def test_one_node_runs_in_the_singular() -> None:
+    """It was "1 of 1 nodes run"."""
+    made = Rows()
+    made.add("two", "Const", dtype=type_attr(), _output_shapes=shapes_attr(()))
+    found = run(made.built(), cluster="2cpu")
+    for said in (found.summary(), found.summary(verbose=True)):
+        assert "1 of 1 node runs in a step" in said
 
 
 def test_every_fact_is_there_on_request() -> None:

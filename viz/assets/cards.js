@@ -59,7 +59,7 @@ function table(headings, widths, rows) {
   const made = element("table");
   const numeric = headings.map((heading) => heading.endsWith("#"));
   const columnsOf = headings.map((heading) => heading.replace("#", "").split("|"));
-  const head = element("tr", "", ...columnsOf.map(([heading], at) => element(heading ? "th" : "td", numeric[at] ? "n" : "", ...lined(heading))));
+  const head = element("tr", "", ...columnsOf.map(([heading], at) => element(heading ? "th" : "td", numeric[at] ? "n" : "", ...partsApart(heading))));
   const body = element("tbody");
   const lines = [];
   for (const [cells, action, titles] of rows) {
@@ -71,14 +71,15 @@ function table(headings, widths, rows) {
   body.append(...lines);
   const columns = element("colgroup", "", ...headings.map((heading, at) => {
     const column = element("col");
-    const letters = numeric[at] ? lines.reduce((most, line) => Math.max(most, line.cells[at].textContent.length), Math.min(0.9 * longestPart(heading), LETTERS_OF_HEADING)) : 0; // headings are smaller
-    column.style.width = numeric[at] ? `calc(${letters}ch + var(--beside, 10px))` : (widths[at] ?? "");
+    const letters = Math.max(0, ...lines.map((line) => line.cells[at].textContent.length));
+    const heads = Math.min(longestPart(heading), LETTERS_OF_HEADING);
+    column.style.width = numeric[at] ? `calc(max(${letters}ch, ${heads} * var(--heading-letter, 0.9ch)) + var(--beside, 10px))` : (widths[at] ?? "");
     return column;
   }));
   const valued = rows.map(([cells, , , values], place) => values ?? cells.map((_, at) => valueOf(lines[place].cells[at].textContent)));
   if (rows.length > 1) [...head.children].forEach((cell, at) => cell.textContent && sortsBy(cell, body, valued.map((values, place) => [values[at], lines[place]])));
   made.append(columns, element("thead", "", head), body);
-  if (rows.length > ROWS_ON_PAPER) made.append(element("caption", "paper-only more", `The first ${ROWS_ON_PAPER} of ${showCount(rows.length)} rows; the others are on the page.`));
+  if (rows.length > FIRST_ROWS) made.append(restOf(made, rows.length));
   const fieldsOf = (cell) => cell.firstChild?.fields ?? [cell.textContent];
   const written = columnsOf.map(([heading]) => heading !== "");
   made.csv = () => csvOf(columnsOf.flat().filter(Boolean), [...body.children].map((line) => [...line.cells].filter((_, at) => written[at]).flatMap(fieldsOf)));
@@ -86,7 +87,18 @@ function table(headings, widths, rows) {
   return made;
 }
 
-const ROWS_ON_PAPER = 40; // of a table, as in report.css
+const FIRST_ROWS = 40; // of a table, as in report.css; they stay the first ones when it is sorted
+// Below a long table a button that shows the other rows; on paper a sentence that counts them.
+function restOf(long, count) {
+  const more = element("button", "more", `${showCount(count - FIRST_ROWS)} more rows`);
+  more.type = "button";
+  more.addEventListener("click", () => {
+    long.classList.remove("long");
+    more.remove();
+  });
+  long.classList.add("long");
+  return element("caption", "more", more, element("span", "paper-only", `The first ${FIRST_ROWS} of ${showCount(count)} rows; the others are on the page.`));
+}
 const LETTERS_OF_HEADING = 9; // a longer part wraps
 
 // What a click, Enter or the space bar acts on.
@@ -193,6 +205,8 @@ function links(rows, limit = 12) {
 // A text that may break behind each slash, comma and equals sign; of what is longer than a line, see `overflow-wrap`.
 const partsOf = (said) => said.split(/(?<=[/,=])/);
 const lined = (said) => partsOf(said).flatMap((part) => [part, element("wbr")]);
+// The same for a heading, whose parts between commas stay in one line each where they find room.
+const partsApart = (said) => said.split(/(?<=,)/).flatMap((part) => [part.startsWith(" ") ? " " : "", element("span", "part-of", ...lined(part.trim())), element("wbr")]);
 const longestPart = (said) => Math.max(...partsOf(said).flatMap((part) => part.split(" ")).map((part) => part.length));
 
 // A name within a run of text of any direction stays one run of its own.

@@ -84,7 +84,7 @@ function explanationCard(model, state) {
     return element(
       "details", "part",
       element("summary", "", element("b", after > before ? "bad" : "good", signedNanos(after - before)), element("span", "", ...lined(asWritten(sentence)))),
-      table(["op or tensor", `${against.names[0]}#`, `${against.names[1]}#`, "change#"], [], lines), more,
+      table(["op or tensor", ...bothColumns(against.names), "change#"], [], lines), more,
     );
   };
   const [, unlike, said] = /^( \([^)]*\))?: (.*)$/s.exec(against.headline.slice(`Against ${against.names[0]}`.length)) ?? [null, "", against.headline];
@@ -135,11 +135,20 @@ function usesCard(model) {
   return card("Devices that differ", table(["device", "busy#", "peak#"], [], rows), shortened(changed));
 }
 
+// The names of two runs as headings: of "heft on ps=2,worker=4" and another those settings alone that the other has not.
+function columnNames(names) {
+  const parts = names.map((name) => name.split(/,| on /));
+  const own = parts.map((some, at) => some.filter((part) => !parts[1 - at].includes(part)).join(","));
+  return own.some(Boolean) ? own.map((name) => name || "without") : names;
+}
+
+const bothColumns = (names) => columnNames(names).map((name) => `${name}#`);
+
 function linkUsesCard(model) {
   const changed = model.against.links.filter(([, was, is]) => was !== is);
   if (!changed.length) return null;
   const rows = changed.slice(0, MOST_ROWS).map(([link, was, is]) => [[named(link, null), showBytes(was), showBytes(is), signedBytes(is - was)], null, link, [link, was, is, is - was]]);
-  return card("Links that carry more or less", table(["link", `${model.against.names[0]}#`, `${model.against.names[1]}#`, "change#"], [], rows), shortened(changed));
+  return card("Links that carry more or less", table(["link", ...bothColumns(model.against.names), "change#"], [], rows), shortened(changed));
 }
 
 // The facts of a node that the other run has elsewhere, or at another time.

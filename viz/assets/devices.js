@@ -14,12 +14,17 @@ function devicesCard(model) {
     const title = `${devices[row.device].name}\n${devices[row.device].kind}, ${plural(row.ops, "op")}, busy ${showNanos(row.busy_ns)}\npeak ${least}${showBytes(row.peak_bytes)} of ${showBytes(row.capacity_bytes)}`;
     return [[deviceName(model, row.device), showCount(row.ops), busy, memory], null, title];
   });
+  const passing = named.filter((row) => row.busy_ns && !row.ops);
   return card(
     "Devices",
     table(["device", "ops#", "busy#", "peak#"], [], rows),
+    passing.length ? element("p", "more", passingOn(passing.map((row) => devices[row.device].short))) : null,
     model.namesIdle ? null : element("p", "more", `and ${plural(model.idleDevices.size, "device")} that do nothing in this step`),
   );
 }
+
+// Their table says "0 ops" and a busy share.
+const passingOn = (names) => `${names.slice(0, 3).join(", ")}${names.length > 3 ? ` and ${names.length - 3} more` : ""} ${names.length > 1 ? "run no op; they pack and unpack" : "runs no op; it packs and unpacks"} what is sent`;
 
 // Colours of devices are beside their names, here and in the timeline.
 function coloursLegend(model, by) {

@@ -164,7 +164,7 @@ function stepCard(model) {
 const notesList = (lines) => element("ul", "notes", ...lines.map((line) => element("li", "", asWritten(line))));
 function notesCard(tables) {
   const lines = [...tables.notes];
-  const counted = (rows) => rows.slice(0, 8).map(([op, count]) => `${op} ×${count}`).join(", ") + (rows.length > 8 ? ", …" : "");
+  const counted = (rows) => rows.slice(0, 8).map(([op, count]) => `${op} ×${count}`).join(", ") + (rows.length > 8 ? ` and ${rows.length - 8} more` : "");
   if (tables.fallbacks.length) lines.unshift(`Fallback cost: ${counted(tables.fallbacks)}.`);
   if (tables.unknown.length) lines.unshift(`Outputs of unknown size: ${counted(tables.unknown)}.`);
   if (!lines.length) return null;

@@ -7,7 +7,7 @@ const shownAs = {
   share: [(value) => showShare(value), (was, is) => signedPoints(is - was)],
   "": [(value) => showFigure(value), (was, is) => `${is < was ? "−" : "+"}${showFigure(Math.abs(is - was))}`],
 };
-const signedPoints = (share) => `${share < 0 ? "−" : "+"}${(Math.abs(share) * 100).toFixed(1)} pt`;
+const signedPoints = (share) => (Math.abs(share) < 0.0005 ? "<0.1 pt" : `${share < 0 ? "−" : "+"}${(Math.abs(share) * 100).toFixed(1)} pt`);
 
 // The model of the other training, as far as its timeline and its charts read it.
 const otherTraining = (model) => (model.training_against ? { training: model.training_against.training, cluster: model.training_against.cluster } : null);
@@ -38,7 +38,7 @@ function figuresOfBoth({ names, sentences, figures }, unsized) {
     `Against ${names[0]}`,
     element("p", "said", asWritten(first.slice(`Against ${names[0]}: `.length))),
     others.length ? notesList(others) : null,
-    wrapping(table(["figure", `${names[0]}#`, `${names[1]}#`, "change#"], [], rows)),
+    wrapping(table(["figure", ...bothColumns(names), "change#"], [], rows)),
   );
 }
 
@@ -50,13 +50,13 @@ function partsOfStep({ names, parts }, unsized) {
   const bars = whole.map((total, at) => {
     const bar = stack(parts.map((part, rank) => [shades[rank], part[1 + at]]));
     bar.style.width = `${(100 * total) / Math.max(...whole, 1)}%`;
-    return element("div", "both", element("span", "", ...lined(names[at])), element("div", "", bar), element("span", "n", unsized[at].least + showNanos(total)));
+    return element("div", "both", element("span", "", ...lined(columnNames(names)[at])), element("div", "", bar), element("span", "n", unsized[at].least + showNanos(total)));
   });
   const rows = [...parts, ["in all", ...whole]].map(([what, was, is], rank) => {
     const said = rank < parts.length ? shortly(what, chip(shades[rank])) : element("b", "", what);
     return [[said, showNanos(was), showNanos(is), was === is ? "=" : signedNanos(is - was)], null, what, [what, was, is, is - was]];
   });
-  return card("A worker's step, from its start to the next one's", ...bars, wrapping(table(["part", `${names[0]}#`, `${names[1]}#`, "change#"], [], rows)));
+  return card("A worker's step, from its start to the next one's", ...bars, wrapping(table(["part", ...bothColumns(names), "change#"], [], rows)));
 }
 
 function tasksOfBoth(model, { names, tasks, training }) {
@@ -70,7 +70,7 @@ function tasksOfBoth(model, { names, tasks, training }) {
     return [[task, element("div", "pair", bar(was), bar(is)), of(was, waiting), of(is, waiting)], null, [task, said(names[0], was), said(names[1], is)].join("\n"), [task, (is?.[waiting] ?? 0) - (was?.[waiting] ?? 0), was?.[waiting] ?? -1, is?.[waiting] ?? -1]];
   });
   const legend = element("p", "legend", ...kinds.map((kind, at) => element("span", "", chip(colours[at]), kind)));
-  return card(`Tasks: above ${names[0]}, below ${names[1]}`, legend, wrapping(table(["task", "", `waits, ${names[0]}#`, `waits, ${names[1]}#`], ["24%"], rows)));
+  return card(`Tasks: above ${names[0]}, below ${names[1]}`, legend, wrapping(table(["task", "", ...bothColumns(names).map((name) => `waits, ${name}`)], ["24%"], rows)));
 }
 
 function stalenessOfBoth(model, { names, training }) {
@@ -82,7 +82,7 @@ function stalenessOfBoth(model, { names, training }) {
   const bars = Array.from({ length: most + 1 }, (_, late) => [String(late), ...counts.map((rows, at) => (rows.get(late) ?? 0) / total[at])]);
   return card("Staleness: updates by others since the worker read the variables", pairChart("Staleness of updates in both runs", bars, names), pairLegend(names));
 }
-const pairLegend = (names) => element("p", "legend", element("span", "", chip("var(--faint)"), names[0]), element("span", "", chip("var(--accent)"), names[1]));
+const pairLegend = (names) => element("p", "legend", element("span", "", chip("var(--faint)"), ...lined(names[0])), element("span", "", chip("var(--accent)"), ...lined(names[1])));
 
 // Bars side by side [label, share of the other run, share of this run].
 function pairChart(label, bars, names) {
@@ -109,7 +109,7 @@ function useOfBoth(heading, what, uses, names) {
   const rows = [...uses].sort((a, b) => Math.abs(b[2] - b[1]) - Math.abs(a[2] - a[1])).slice(0, MOST_ROWS).map(([name, was, is]) => [
     [shortDevice(name), showShare(was), showShare(is), was === is ? "=" : signedPoints(is - was)], null, name, [name, was, is, is - was],
   ]);
-  return card(heading, wrapping(table([what, `${names[0]}#`, `${names[1]}#`, "change#"], [], rows)), shortened(uses));
+  return card(heading, wrapping(table([what, ...bothColumns(names), "change#"], [], rows)), shortened(uses));
 }
 
 // The timelines of one training or of two, the run of the page last; two show the same times.

@@ -2,7 +2,8 @@
 // comparison.js, training_charts.js.
 
 const TORNADO = { row: 30, most: 12, label: 12, bar: 11, edge: 44 };
-const signedPercent = (share) => (Math.abs(share) < 0.0005 ? "±0 %" : `${share < 0 ? "−" : "+"}${showShare(Math.abs(share))}`);
+const isNothing = (share) => Math.abs(share) < 0.0005; // LEAST_SHARE of what_if.py
+const signedPercent = (share) => (isNothing(share) ? "±0 %" : `${share < 0 ? "−" : "+"}${showShare(Math.abs(share))}`);
 
 function whatIfCard(model) {
   const found = model.what_if;
@@ -56,7 +57,7 @@ function tornado(found) {
     const key = `${row.what} (${asWritten(row.before)})`;
     if (row.change) figures.set(key, [...(figures.get(key) ?? []), row]);
   }
-  const shown = [...figures].slice(0, TORNADO.most);
+  const shown = [...figures].filter(([, rows]) => rows.some((row) => !isNothing(row.change))).slice(0, TORNADO.most);
   if (!shown.length) return null;
   const changes = shown.flatMap(([, rows]) => rows.map((row) => row.change));
   const low = Math.min(0, ...changes);
@@ -76,8 +77,8 @@ function tornado(found) {
       made.append(drawn("title", {}, `${one.what} ${asWritten(one.before)} → ${asWritten(one.after)}: ${signedPercent(one.change)}`));
       svg.append(made);
     }
-    if (ends[0]) svg.append(drawn("text", { x: x(ends[0]) - 3, y: top + label + bar - 1, class: "tick end" }, signedPercent(ends[0])));
-    if (ends[1]) svg.append(drawn("text", { x: x(ends[1]) + 3, y: top + label + bar - 1, class: "tick" }, signedPercent(ends[1])));
+    if (!isNothing(ends[0])) svg.append(drawn("text", { x: x(ends[0]) - 3, y: top + label + bar - 1, class: "tick end" }, signedPercent(ends[0])));
+    if (!isNothing(ends[1])) svg.append(drawn("text", { x: x(ends[1]) + 3, y: top + label + bar - 1, class: "tick" }, signedPercent(ends[1])));
   });
   return svg;
 }

@@ -97,7 +97,12 @@ def _step_line(scene: Scene) -> str:
     runs = int(np.count_nonzero(scene.step.runs))
     fetched = f"; fetches {some([ending(name, 24) for name in scene.step.fetches], 2)}" if scene.step.fetches else ""
     whose = "" if scene.training is None else f" of {_client(scene.training)}"
-    return f"{scene.title}: {runs:,} of {len(scene.graph):,} nodes run in a step{whose}{fetched}."
+    return f"{scene.title}: {_of(runs, len(scene.graph), 'node')} in a step{whose}{fetched}."
+
+
+def _of(running: int, whole: int, noun: str) -> str:
+    """ "3 of 5 nodes run", "1 of 1 node runs"."""
+    return f"{running:,} of {counted(whole, noun)} {'runs' if running == 1 else 'run'}"
 
 
 def _cluster_line(scene: Scene) -> str:
@@ -180,7 +185,7 @@ def _devices_line(scene: Scene) -> str:
     busiest = sorted((row for row in rows if row.busy_ns), key=lambda row: (-row.busy_ns, row.device))[:3]
     idle = sum(not (row.busy_ns or row.peak_bytes) for row in rows)
     said = ", ".join(f"{devices[row.device].short} {row.busy_share:.1%}" for row in busiest)
-    rest = f"{idle:,} of {counted(len(rows), 'device')} {'runs' if idle == 1 else 'run'} nothing" if idle else ""
+    rest = f"{_of(idle, len(rows), 'device')} nothing" if idle else ""
     return f"Busiest devices: {'; '.join(filter(None, (said, rest)))}." if said else ""
 
 
@@ -391,7 +396,7 @@ def _step(scene: Scene) -> str:
     runs = int(np.count_nonzero(scene.step.runs))
     fetched = f"; fetches {some(scene.step.fetches, 3)}" if scene.step.fetches else ""
     fed = f"; feeds {some(scene.step.feeds, 3)}" if scene.step.feeds else ""
-    what = f"{runs:,} of {len(scene.graph):,} nodes run in a step{fed}{fetched}"
+    what = f"{_of(runs, len(scene.graph), 'node')} in a step{fed}{fetched}"
     rule = scene.step.rule if scene.training is None else f"the step of {_client(scene.training)}"
     return f"graph      {scene.title}: {what} ({rule})"
 
@@ -438,7 +443,7 @@ def _devices(scene: Scene) -> list[str]:
     if len(used) > len(shown):
         lines.append(f"  and {len(used) - len(shown)} more that are less busy")
     if len(used) < len(cluster):
-        lines.append(f"  {len(cluster) - len(used):,} of {len(cluster):,} devices run nothing")
+        lines.append(f"  {_of(len(cluster) - len(used), len(cluster), 'device')} nothing")
     return lines
 
 

@@ -183,7 +183,7 @@ def headline(found: Difference) -> str:
     if not change:
         took = f"as long, {after}"
     running, said = sum(one.runs for one in found.moved), [took]
-    idle = f" ({running:,} {'runs' if running == 1 else 'run'})" if running != len(found.moved) else ""
+    idle = f" ({running:,} in the step)" if running != len(found.moved) else ""
     said.append(f"{counted(len(found.moved), 'node')} moved{idle}" if found.moved else "no node moved")
     began, ceased = sum(one.began for one in found.crossings), sum(one.ceased for one in found.crossings)
     if began or ceased:

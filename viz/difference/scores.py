@@ -141,10 +141,13 @@ def _cells(entry: ScoreRow, best: Nanos | None) -> tuple[str, ...]:
 
 
 def _over_bound(found: Score) -> str:
-    """The makespan as a multiple of the lower bound, rounded up, so that it stays true."""
-    if not found.lower_bound_ns:
-        return "-"
-    return f"{found.unsized.least}{ceil(found.makespan_ns / found.lower_bound_ns * 1000) / 1000:.3f}"
+    """The makespan as a multiple of the lower bound, rounded up, so that it stays true.
+
+    Sizes that become known make both longer, so nothing is known of the multiple before.
+    """
+    if found.unsized.tensors:
+        return "?"
+    return f"{ceil(found.makespan_ns / found.lower_bound_ns * 1000) / 1000:.3f}" if found.lower_bound_ns else "-"
 
 
 def _checked(entry: ScoreRow) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 
 from simulator.errors import SimvizError
 from simulator.units import show_bytes, show_nanos
-from simulator.wording import cut_off
+from simulator.wording import cut_off, ending
 from viz.figures import bytes_by_pair, devices_of_nodes, pair_of_edges, slice_nodes, taking_part
 from viz.page.folding import Folding, fold
 from viz.palette import device_colour, mixed
@@ -199,19 +199,28 @@ def _clustered(scene: Scene, folding: Folding, shown: list[int], times: list[Cou
 
 
 def _box(scene: Scene, folding: Folding, item: int, times: Counter[int], indent: str) -> str:
+    name = ending(_name(scene, folding, item), MAX_LABEL)
     if item < folding.scopes:
-        label = f"{cut_off(folding.labels[item], MAX_LABEL)}\n{show_nanos(sum(times.values()))}"
+        label = f"{name}\n{show_nanos(sum(times.values()))}"
     else:
-        row = item - folding.scopes
-        parts, op = scene.graph.names[row].split("/"), scene.graph.ops[row]
-        name = "/".join(parts[-2:])  # no box stands for an opened scope, so its name tells one "weights" from another
-        label = "\n".join(cut_off(text, MAX_LABEL) for text in ((name,) if parts[-1] == op else (name, op)))
+        op = scene.graph.ops[item - folding.scopes]
+        label = name if name.rpartition("/")[2] == op else f"{name}\n{cut_off(op, MAX_LABEL)}"
     look = f"label={quoted(label)}, fillcolor={quoted(_fill(times))}"
     if item < folding.scopes:
         look += ", penwidth=1.4"
     if len(times) > 1:
         look += ', style="striped"'
     return f"{indent}i{item} [{look}];"
+
+
+def _name(scene: Scene, folding: Folding, item: int) -> str:
+    """Its last two parts: no box stands for an opened scope, so its name tells one "weights" or tower from another."""
+    if item >= folding.scopes:
+        return "/".join(scene.graph.names[item - folding.scopes].split("/")[-2:])
+    above = int(folding.parent[item])
+    while folding.series[above]:  # a series is no scope of the file
+        above = int(folding.parent[above])
+    return "/".join(f"{folding.labels[above]}/{folding.labels[item]}".lstrip("/").split("/")[-2:])
 
 
 def _fill(times: Counter[int]) -> str:

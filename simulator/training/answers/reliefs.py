@@ -334,14 +334,14 @@ def _protocol(traffic: _Traffic) -> list[Relief]:
 def _between_steps(training: Training) -> list[Relief]:
     """The time that sessions take between steps, of the worker that spends most on it.
 
-    It counts the shortest time from the end of one of its steps to the beginning of the next, once per step; a longer
-    time has another cause, such as a crash.
+    It counts the shortest time from the end of one of its steps to the beginning of the next, once per step. The whole
+    lasts from the first beginning to the last. A longer time between steps has another cause, such as a crash.
     """
     share = 0.0
     for client in np.flatnonzero(training.is_worker).tolist():
         own = np.flatnonzero(training.step_client == client)
         begun, ended = training.step_start_ns[own], training.step_end_ns[own]
-        span = int(ended[-1] - begun[0]) if len(own) > 1 else 0
+        span = int(begun[-1] - begun[0]) if len(own) > 1 else 0
         if span > 0:
             share = max(share, int((begun[1:] - ended[:-1]).min()) * (len(own) - 1) / span)
     what = f"what sessions take between steps, {_percent(share)} of the time"
