@@ -16,6 +16,7 @@ import numpy as np
 from combining_running import Call, Case, NothingSaid, compared, equal
 
 from simulator.errors import SimvizError
+from simulator.graph.dtypes import RESOURCE
 from viz.formats.json_object import record
 
 COPY = re.compile(r"(?:(?:tower|replica|microbatch|worker)_\d+/)+")  # the prefixes of copies
@@ -165,13 +166,20 @@ def fits(case: Case, call: Call) -> bool:
 
 
 def own_feeds(case: Case) -> Iterator[str]:
-    """A feed of the shape that a placeholder has anyway changes nothing."""
+    """A feed of the shape that a placeholder has anyway changes nothing. A resource's is that of its variable."""
     scene = case.scene()
+    graph = scene.graph
     shapes = {name: shape for name, shape in record(scene)["step"]["fed_shapes"].items() if shape is not None}
     named = {option.partition("=")[2] or case.call.options[option].partition("=")[0] for option in case.call.options
              if option.startswith("--feed")}  # fmt: skip
-    free = [name for name in shapes if name not in named and name.removesuffix(":0") not in named]
-    if scene.graph.copies:
+    free = [
+        name
+        for name in shapes
+        if name not in named
+        and name.removesuffix(":0") not in named
+        and graph.tensor_dtype[graph.tensor_row(name)] != RESOURCE
+    ]
+    if graph.copies:
         raise NothingSaid  # a feed is that of one copy, and a client feeds all of them
     if not free or "--feed" in case.call or any(size is None or size < 0 for size in shapes[free[0]]):
         raise NothingSaid

@@ -76,6 +76,9 @@ FREE = (
     "loading", "feeding", "dispatch_ns", "library", "enqueue_ns",
 )  # fmt: skip
 
+CONVOLUTIONS = "convolutions"
+FAMILIES = {"transformerxl": "attention", "vnet": "volumes", "neumf": "recommendation", "vaecf": "recommendation"}
+
 Numbers = npt.NDArray[np.float64]
 
 
@@ -109,9 +112,9 @@ class Row:
         return self.graph.split("_")[0].removesuffix("v15")
 
     @property
-    def attends(self) -> bool:
-        """The networks of all other rows are convolutional."""
-        return self.model == "transformerxl"
+    def family(self) -> str:
+        """The kind of network."""
+        return FAMILIES.get(self.model, CONVOLUTIONS)
 
     @property
     def gpu_name(self) -> str:
@@ -396,8 +399,7 @@ def report(rows: Sequence[Row], whole: Fit) -> None:
     print(
         "| rows | | median error | worst | within 10 % | within 25 % | pairs in order |\n|---|---|---|---|---|---|---|"
     )
-    attention = [row for row in rows if row.attends]
-    convolving = [row for row in rows if not row.attends]
+    convolving = [row for row in rows if row.family == CONVOLUTIONS]
     free = [row for row in convolving if row.note not in ("input", "xla")]
     dense = [row for row in free if "resnext101" not in row.model]
     unseen = [row for row in free if row.note == "judged"]
@@ -406,7 +408,7 @@ def report(rows: Sequence[Row], whole: Fit) -> None:
         "not bound by input, nor by XLA": free,
         "nor with grouped convolutions": dense,
         "never fitted": unseen,
-        "with attention": attention,
+        **{f"of {family}": [row for row in rows if row.family == family] for family in FAMILIES.values()},
     }
     for title, chosen in ((title, chosen) for title, chosen in chosen_by.items() if chosen):
         print(summary(f"{title}, shipped constants", chosen, lambda row: row.simulated_ms))
@@ -424,6 +426,8 @@ COLOURS = {
     "forward, float16": "#d1782f",
     "grouped convolutions": "#9a9a9a",
     "attention": "#8a4fbf",
+    "volumes": "#b03a5b",
+    "recommendation": "#6b6b00",
 }
 FIRST_MS, LAST_MS = 2.5, 8000
 
@@ -432,8 +436,8 @@ def plot(rows: Sequence[Row]) -> str:
     """Each row as a point: measured across, simulated with its GPU left out upwards, both logarithmic."""
 
     def kind(row: Row) -> str:
-        if row.attends:
-            return "attention"
+        if row.family != CONVOLUTIONS:
+            return row.family
         if "resnext101" in row.model:
             return "grouped convolutions"
         return "training" if "forward" not in row.graph else "forward, float16" if "half" in row.graph else "forward"

@@ -10,7 +10,9 @@ a graph is:
     MODEL_GPUS_BATCH_replicated_nccl         training; a copy of the variables per GPU, gradients summed by NCCL
     MODEL_GPUS_BATCH_replicated_nccl_half    the same in mixed precision: float16, weights cast each time, a scaled loss
     MODEL_GPUS_BATCH_momentum                training with momentum, variables on the GPU
-    MODEL_GPUS_BATCH_adam                    training with Adam: Transformer-XL (published_attention.py)
+    MODEL_GPUS_BATCH_adam                    training with Adam: Transformer-XL (published_attention.py), recommenders
+                                             (published_recommending.py)
+    MODEL_GPUS_BATCH_rmsprop                 training with RMSProp: V-Net (published_volumes.py)
     MODEL_forward_BATCH                      a forward step with variables on the GPU
     MODEL_forward_half_BATCH                 the same in mixed precision: float16, channels last, weights cast each time
 """
@@ -26,6 +28,8 @@ from typing import Any  # Any: what TensorFlow makes
 try:
     import tensorflow as tf
     from published_attention import transformer_xl
+    from published_recommending import neumf, vaecf
+    from published_volumes import vnet
 except ModuleNotFoundError:
     sys.exit('TensorFlow is needed to make these graphs: pip install "simviz[tensorflow]"')
 
@@ -348,6 +352,13 @@ MODELS: dict[str, tuple[int, Callable[[Net], None]]] = {  # side of an image, la
     "seresnext101": (224, resnet((3, 4, 23, 3), late=True, groups=32, excited=True)),
 }
 
+OTHERS: dict[str, Callable[..., None]] = {  # of other kinds, which make their step by themselves
+    "transformerxl": transformer_xl,
+    "vnet": vnet,
+    "neumf": neumf,
+    "vaecf": vaecf,
+}
+
 # --- graphs ----------------------------------------------------------------------------------------------------------
 
 
@@ -436,11 +447,11 @@ def _applied(weight: Any, gradient: Any, update: str) -> Any:
 def built(name: str) -> Any:
     """The graph of that name. Raises ValueError for a name of another form."""
     found = NAME.fullmatch(name)
-    if not found or found["model"] not in (*MODELS, "transformerxl"):
+    if not found or found["model"] not in (*MODELS, *OTHERS):
         raise ValueError(f"{name}: no graph has a name of this form")
     with tf.Graph().as_default() as graph:
-        if found["model"] == "transformerxl":
-            transformer_xl(int(found["forward"] or found["batch"]), training=not found["forward"])
+        if found["model"] in OTHERS:
+            OTHERS[found["model"]](int(found["forward"] or found["batch"]), training=not found["forward"])
         elif found["forward"]:
             _forward(found["model"], int(found["forward"]), half=bool(found["half"]))
         else:

@@ -30,7 +30,6 @@ OTHER_BYTES = {
     "Slice": "Grappler adds the number of indices instead of their bytes",
     "Fill": "the shape to fill is not read by the kernel",
     "OneHot": "the indices are negligible beside what is written",
-    "SparseTensorDenseMatMul": "Grappler reads a row of the dense matrix for each stored element, cached or not",
     "Assign": "the variable is not read, only written",
     "AssignAddVariableOp": "the variable is read and written",
     "ResourceApplyGradientDescent": "the variable is read and written",

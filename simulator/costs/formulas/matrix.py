@@ -85,6 +85,13 @@ def sparse_dense_matmul(instance: ShapedOp) -> int:
     return 2 * nonzero * (rows if flag(instance, "adjoint_b") else columns)
 
 
+def rows_multiplied(instance: ShapedOp) -> int:
+    """Each stored element reads a row of the dense matrix, as large as one of the output, which is written."""
+    rows = max(1, dims(at(instance.outputs, 0), 2)[0])
+    written = sum(instance.output_bytes)
+    return elements(at(instance.inputs, 1)) * (written // rows) + written + sum(instance.input_bytes[:3])
+
+
 def cubic(numerator: int, denominator: int = 1) -> Formula:
     """Count the fraction `numerator / denominator` of n^3 for each n x n matrix of the first input."""
 
