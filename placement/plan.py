@@ -121,7 +121,7 @@ def largest_alone(problem: Problem) -> tuple[int, Bytes, int] | None:
     while (passed := np.flatnonzero(tables.forwards[buffer] >= 0)).size:
         buffer[passed] = tables.edge_tensor[tables.forwards[buffer[passed]]]
     tensor, reader = tables.edge_tensor, tables.consumer
-    counted_ = own[buffer[tensor]] & ~(tables.consumer_host | tables.stays[tensor] | tables.replicable[tensor])
+    counted_ = own[buffer[tensor]] & ~(tables.consumer_host | tables.unsent[tensor])
     counted_ &= ~tables.merge[reader]
     key = reader[counted_].astype(np.int64) * len(own) + buffer[tensor[counted_]]
     first, _ = alike(key)  # inputs that share a buffer are there once

@@ -153,6 +153,27 @@ def test_tasks_of_equal_links_and_unequal_gpus_are_told_apart() -> None:
     assert priced(graph, on, of, whole(graph), constrain(graph, on), how).ns <= ends
 
 
+def test_a_merge_may_start_before_most_of_its_values_have_crossed() -> None:
+    """The first of 40 values is enough for the Merge, so ops after it overlap with the other transfers."""
+    draft = Rows()
+    draft.add("x", "Const", **attrs_of("Const"))
+    made = [f"a{at}" for at in range(40)]
+    for name in made:
+        draft.add(name, "Fill", ["x"], **attrs_of("Fill", 1, 250))
+    draft.add("m", "Merge", made, **attrs_of("Merge", 40, 250))
+    for at in range(40):
+        draft.add(f"z{at}", "Neg", ["m"], **attrs_of("Neg", 1, 250))
+    graph, on = draft.built(), cluster(["w:0/CPU:0", "w:0/GPU:0"])
+    rules, rows = constrain(graph, on), [int(name.startswith("a")) for name in graph.names]
+    rules = replace(rules, allowed=tuple((rows[members[0]],) for members in rules.members))
+    of = costs(graph, on, [1000 * name.startswith("z") for name in graph.names])
+    how = SimulationOptions(contention="serial")
+    tables = prepare(graph, whole(graph), on, of, how).tables
+    ends = makespan(tables, tables.placed(ids(rows)), options=how)
+    assert 40_000 <= ends < 45_000
+    assert 0.98 * 40_000 <= priced(graph, on, of, whole(graph), rules, how).ns <= ends
+
+
 def test_links_without_contention_are_free() -> None:
     graph, on, of = gathering()
     how = SimulationOptions(contention="none")

@@ -170,7 +170,7 @@ class SatModel:
                 first.setdefault(reader, []).append(came)
                 continue
             self.model.add(self.start[reader] >= self.end[source])
-            if self.group[source] != self.group[reader] and not (tables.stays[tensor] or tables.replicable[tensor]):
+            if self.group[source] != self.group[reader] and not tables.unsent[tensor]:
                 self._transfer(edge, held, on_link)
         for came_by in first.values():
             self.model.add_bool_or(came_by)

@@ -67,7 +67,7 @@ def ahead_of(decisions: Decisions) -> Ahead:
     way, ways = tables.ways
     size, wire = alone_of_sizes(tables, ways.paces, no_route=0)  # the simulation refuses a transfer that has none
     sizes, paces = wire.shape
-    size = np.where(tables.stays | tables.replicable, sizes, size)
+    size = np.where(tables.unsent, sizes, size)
 
     own = np.bincount(tables.tensor_op, np.where(tables.forwards == OWN, tables.tensor_bytes, 0), len(tables))
     changes = tables.made_host[tables.edge_tensor] != tables.consumer_host

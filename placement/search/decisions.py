@@ -162,7 +162,7 @@ def wire_times(problem: Problem, source: Vector, target: Vector) -> Floats:
         if (pace := paces[row]) is not None:
             total += count * np.array([alone_ns(pace, size) for size in sizes.tolist()], np.float64)
     mean: Floats = (total / max(int(counts.sum()), 1))[which.reshape(-1)]
-    mean[tables.stays | tables.replicable] = 0
+    mean[tables.unsent] = 0
     return mean
 
 

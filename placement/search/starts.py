@@ -269,7 +269,7 @@ def _jobs(decisions: Decisions) -> Jobs:
         tensor=column([*chain.from_iterable(problem.inputs)]),
         maker=column(tables.tensor_op),
         nbytes=column(np.minimum(tables.tensor_bytes, 2**32)),
-        free=column(tables.stays | tables.replicable),
+        free=column(tables.unsent),
         route=column(routes.of),
         fixed_ns=column(fixed[routes.pace]),
         per_byte=_per_byte(routes.bytes_per_s)[routes.pace],

@@ -155,11 +155,10 @@ def _edges(classes: Classes) -> _Edges:
     source, target = tables.tensor_op[tables.edge_tensor].astype(np.int64), tables.consumer.astype(np.int64)
     nbytes, way = tables.tensor_bytes[tables.edge_tensor], tables.ways[0]
     first, size = alike(nbytes, way)
-    free = tables.stays[tables.edge_tensor] | tables.replicable[tables.edge_tensor]
     each = list(zip(nbytes[first].tolist(), way[first].tolist(), strict=True))
     changes = np.array(changes_ns(classes, each), np.int64).reshape(len(each), count, count)
     changes = np.concatenate([changes, np.zeros((1, count, count), np.int64)])
-    size = np.where(free, len(each), size)
+    size = np.where(tables.unsent[tables.edge_tensor], len(each), size)
     return _Edges(source, target, gates(tables), size, changes, _order(len(tables), source, target))
 
 

@@ -169,7 +169,7 @@ def apart_ns(classes: Classes) -> tuple[Ints, Ints]:
     """
     tables, device_of = classes.tables, np.arange(len(classes.task))
     (way, (between, known)), tensor = tables.ways, tables.edge_tensor
-    free = tables.stays[tensor] | tables.replicable[tensor]
+    free = tables.unsent[tensor]
     source, target = classes.set_of[tables.tensor_op[tensor]], classes.set_of[tables.consumer]
     size = tables.tensor_bytes[tensor]
     first, which = alike(source, target, size, way)

@@ -87,10 +87,13 @@ class _Phases(NamedTuple):
 
 
 def _handed(work: Work) -> _Handed:
-    """Values of some bytes, between groups, that no rule copies, and that a GPU has in its own memory."""
+    """Values of some bytes, between groups, that are sent, and that a GPU has in its own memory.
+
+    A Merge of several values starts at the first of them. The others may cross after it, so they are left out.
+    """
     tables = work.classes.tables
     tensor, maker = tables.edge_tensor.astype(np.int64), tables.tensor_op[tables.edge_tensor]
-    free = tables.stays[tensor] | tables.replicable[tensor] | tables.made_host[tensor] | tables.consumer_host
+    free = tables.unsent[tensor] | tables.made_host[tensor] | tables.consumer_host
     reader = work.group[tables.consumer]
     apart = (work.group[maker] != reader) & (tables.tensor_bytes[tensor] > 0) & (tables.tensor_row[tensor] >= 0)
     edge = np.flatnonzero(apart & ~free & ~work.gate)

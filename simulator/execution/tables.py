@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints
+from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints, positions
 from simulator.errors import SimvizError
 from simulator.execution.buffers import Buffers, buffers
 from simulator.execution.layouts import Layouts
@@ -122,6 +122,11 @@ class Tables(Layout, Buffers, ClusterColumns):
         return flags(self.merge[self.consumer] & (self.tensor_row[self.edge_tensor] >= 0))
 
     @cached_property
+    def unsent(self) -> Flags:
+        """[T] no transfer brings it to another device: a signal, or a constant, which is copied instead."""
+        return flags(self.stays | self.replicable)
+
+    @cached_property
     def in_tensor(self) -> Ids:
         """[E] input tensors of each op, where `in_ptr` says."""
         return ids(self.edge_tensor[self.in_edge])
@@ -148,18 +153,16 @@ def of_step(
     refuse_calls(graph, running.tolist())
     client = exchange(graph, step)
     node = np.concatenate([running, graph.tensor_node[client.tensors]]).astype(np.int64)
-    row_op = np.full(len(graph), -1)
-    row_op[running] = np.arange(len(running))
+    row_op = positions(running, len(graph))
     clients = np.arange(len(node)) >= len(running)
-    fed = [graph.tensor_name(tensor) for tensor in client.fed.tolist()]
-    fetched = [graph.tensor_name(tensor) for tensor in client.fetched.tolist()]
+    fed, fetched = client.fed.tolist(), client.fetched.tolist()
     kinds = (*(graph.ops[row] for row in running.tolist()), *["_Arg"] * len(fed), *["_Retval"] * len(fetched))
     ops = Ops(
         node=ids(node),
         names=(
             *(graph.names[row] for row in running.tolist()),
-            *(f"{name} (fed)" for name in fed),
-            *(f"{name} (fetched)" for name in fetched),
+            *(f"{graph.tensor_name(tensor)} (fed)" for tensor in fed),
+            *(f"{graph.tensor_name(tensor)} (fetched)" for tensor in fetched),
         ),
         kind=kinds,
         row_op=ids(row_op),
@@ -222,8 +225,7 @@ def of_partitions(
     is_send[partitions.send], is_recv[partitions.recv] = True, True
     order = np.lexsort((np.where(partitions.inserted, 0, partitions.origin), partitions.inserted))  # equals' turns
     node = np.concatenate([order[~is_send[order]], partitions.send]).astype(np.int64)
-    row_op = np.empty(len(graph), np.int64)
-    row_op[node] = np.arange(len(node))
+    row_op = positions(node, len(graph))
     kinds = tuple(graph.ops[row] for row in node.tolist())
     ops = Ops(
         node=ids(node),
