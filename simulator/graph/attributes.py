@@ -91,6 +91,6 @@ def is_true(attrs: Attrs, key: str, default: bool = False) -> bool:
     return default if value is None else bool(value.b)
 
 
-def has_first_bit(attrs: Attrs, key: str) -> bool:
-    """Tell whether a mask of a StridedSlice has the bit of the first dimension; a SavedModel leaves out masks of 0."""
-    return key in attrs and bool(attrs[key].i & 1)
+def has_bit(attrs: Attrs, key: str, axis: int = 0) -> bool:
+    """Tell whether a mask of a StridedSlice has the bit of a dimension; a SavedModel leaves out masks of 0."""
+    return key in attrs and bool(attrs[key].i >> axis & 1)

@@ -18,17 +18,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simulator.errors import GraphError
-from simulator.graph.attributes import has_first_bit, is_true
+from simulator.graph.attributes import has_bit, is_true
 from simulator.graph.const_values import elements, packed
 from simulator.graph.dataflow import data_inputs
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.op_classes import LOSSES, MERGES, SWITCHES
 from simulator.shapes.dims import SYMBOLS, as_dim, is_open
-from simulator.shapes.origins import ELEMENT, ROWS, SINGLE, FileNumber, Origins, Traced, form_of
+from simulator.shapes.origins import ELEMENT, ROWS, SINGLE, FileNumber, Origins
 from simulator.shapes.propagation import COMPILED, DEQUEUES_MANY, EDGE, Inferred, edge_tensors, infer
 from simulator.shapes.ragged import row_splits
 from simulator.shapes.rules import PASSING
 from simulator.shapes.sparse import SparsePlaceholders, sparse_placeholders
+from simulator.shapes.traced import Traced, form_of
 from simulator.wording import counted, some
 
 _MANY = DEQUEUES_MANY | {"ParseExample", "ParseExampleV2"}
@@ -39,9 +40,9 @@ _MOST_ELEMENTS = 2**28  # of a constant that is repeated along the batch: a file
 _JOINING = PASSING | {"LogicalAnd"}
 _INDEXED = frozenset(("TensorArrayReadV3", "TensorArrayWriteV3", "TensorListGetItem", "TensorListSetItem"))
 _LENGTHS = {"TensorArrayV3": 0, "TensorListReserve": 1, "TensorListFromTensor": -1}  # the slot; -1: as many as rows
-_CUTTING = {"SplitV": 3, "Slice": 3, "StridedSlice": 4}  # with the number of inputs
+_CUTTING = {"SplitV": 3, "Slice": 3, "StridedSlice": 4, "StridedSliceGrad": 5}  # with the number of inputs
 _REARRANGING = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
-_TAKING = frozenset((*_CUTTING, "Gather", "GatherV2"))
+_TAKING = frozenset(("SplitV", "Slice", "StridedSlice", "Gather", "GatherV2"))
 _TRIES = 3  # of finding further numbers that hang on the batch
 _PRODUCTS = frozenset(("MatMul", "_FusedMatMul"))
 
@@ -324,68 +325,85 @@ def _limits(
 
 
 class _Part(NamedTuple):
-    """The rows of a tensor that an op takes by constants."""
+    """The places of an axis that an op takes, as numbers of the file say."""
 
     low: int
     high: int
-    bounds: tuple[FileNumber, ...]  # the constants that say so
+    bounds: tuple[int | FileNumber, ...]  # numbers that say so: traced ones, or what is to be traced
 
 
 def _tie_parts(loops: _Loops, found: Inferred, origins: Origins) -> set[int]:
-    """Equate the constants by which ops cut the rows of a tensor into equal parts with multiples of a part.
+    """Equate the numbers by which ops cut an axis of a tensor into equal parts with multiples of a part.
 
-    Parts are equal where the ops take all rows, each once, in as many rows each, and in more than one. Of others
-    nothing says how they grow. Return these constants, which are to be traced.
+    The axis has the batch, or a multiple of it, such as two views of each example. Parts are equal where the ops take
+    all of the axis, each place once, in as many places each, and in more than one. Of others nothing says how they
+    grow. The gradient of a slice puts a part back. Return the constants that are to be traced.
     """
-    parts: dict[int, list[_Part]] = {}
+    parts: dict[tuple[int, int], dict[_Part, None]] = {}
+    back: list[tuple[int, int, _Part]] = []
     for node, op in enumerate(loops.ops):
         inputs = loops.inputs[node]
-        if len(inputs) == _CUTTING.get(op):
-            rows = (found.shapes[inputs[0]] or (0,))[0]
-            if isinstance(rows, Traced) and rows == origins.size:
-                parts.setdefault(inputs[0], []).extend(_parts(loops, node, origins.size))
+        if len(inputs) != _CUTTING.get(op):
+            continue
+        tensor = loops.first[node] if op == "StridedSliceGrad" else inputs[0]
+        for axis, whole in enumerate(found.shapes[tensor] or ()):
+            if isinstance(whole, Traced) and whole and not whole % origins.size:
+                for one in _parts(loops, found, node, axis, int(whole)):
+                    if op == "StridedSliceGrad":
+                        back.append((tensor, axis, one))
+                    else:
+                        parts.setdefault((tensor, axis), {})[one] = None
     numbers = set[int]()
-    for tensor, taken in parts.items():
+    for (tensor, axis), taken in parts.items():
+        shape = found.shapes[tensor] or ()
         ranges = sorted({(one.low, one.high) for one in taken})
         count = len(ranges)
-        part, rest = divmod(origins.size, max(count, 1))
+        part, rest = divmod(int(shape[axis]), max(count, 1))
         if count < 2 or part < 2 or rest or ranges != [(part * at, part * (at + 1)) for at in range(count)]:
             continue
-        whole = (found.shapes[tensor] or ())[0]
-        for bound in (bound for one in taken for bound in one.bounds if bound.number):
-            entry = origins.told(*bound)
-            origins.equate(entry, whole if bound.number == origins.size else whole // count * (bound.number // part))
-            numbers.add(bound.number)
+        again = [one for other, at, one in back if at == axis and found.shapes[other] == shape and one[:2] in ranges]
+        for bound in (bound for one in (*taken, *again) for bound in one.bounds):
+            number = bound.number if isinstance(bound, FileNumber) else int(bound)
+            entry = origins.told(*bound) if isinstance(bound, FileNumber) else bound
+            origins.equate(entry, shape[axis] if number == shape[axis] else shape[axis] // count * (number // part))
+            numbers.add(number)
     return numbers
 
 
-def _parts(loops: _Loops, node: int, size: int) -> Iterator[_Part]:
-    """The rows of the first input that an op takes by constants; none if it takes no constants, or other steps."""
+def _parts(loops: _Loops, found: Inferred, node: int, axis: int, size: int) -> Iterator[_Part]:
+    """The places of an axis that an op takes; none if it takes all, at places that nothing says, or in other steps."""
     op, attrs, inputs = loops.ops[node], loops.attrs[node], loops.inputs[node]
     constants = [loops.constant(tensor) for tensor in inputs[1:4]]
-    vectors = [[one for one in whole or () if isinstance(one, int)] for _, whole in constants]
+    values = [
+        found.values[tensor] if whole is None else whole
+        for tensor, (_, whole) in zip(inputs[1:4], constants, strict=True)
+    ]
+    vectors = [[one for one in value or () if isinstance(one, int) and one > SYMBOLS] for value in values]
 
-    def bound(slot: int, place: int) -> FileNumber:
-        return FileNumber(constants[slot][0], "value", ELEMENT, place, vectors[slot][place], len(vectors[slot]))
+    def bound(slot: int, place: int) -> tuple[int | FileNumber, ...]:
+        number, (constant, whole) = vectors[slot][place], constants[slot]
+        told = FileNumber(constant, "value", ELEMENT, place, number, len(vectors[slot])) if whole else number
+        return (told,) * (number > 0)
 
     if not all(vectors):
         return
     if op == "SplitV":
         sizes = [size - sum(vectors[0]) - 1 if one == -1 else one for one in vectors[0]]  # -1: all that is left
-        if vectors[1] == [0]:
+        if vectors[1] == [axis]:
             for place, (low, high) in enumerate(pairwise(accumulate(sizes, initial=0))):
-                yield _Part(low, high, (bound(0, place),) * (vectors[0][place] > 0))
+                yield _Part(low, high, bound(0, place))
+    elif axis >= min(map(len, vectors)):
+        return
     elif op == "Slice":
-        low, rows = vectors[0][0], vectors[1][0]
-        if low >= 0 and rows > 0:
-            yield _Part(low, low + rows, (bound(0, 0), bound(1, 0)))
-    elif vectors[2][0] == 1 and not any(
-        has_first_bit(attrs, f"{name}_mask") for name in ("ellipsis", "new_axis", "shrink_axis")
-    ):
-        open_low, open_high = has_first_bit(attrs, "begin_mask"), has_first_bit(attrs, "end_mask")
-        low, high = 0 if open_low else vectors[0][0], size if open_high else vectors[1][0]
-        if 0 <= low < high:
-            yield _Part(low, high, (bound(0, 0),) * (not open_low) + (bound(1, 0),) * (not open_high))
+        low, rows = vectors[0][axis], vectors[1][axis]
+        high = size if rows == -1 else low + rows
+        if 0 <= low < high and high - low < size:
+            yield _Part(low, high, (*bound(0, axis), *bound(1, axis)))
+    elif vectors[2][axis] == 1 and not any(has_bit(attrs, mask, at) for mask in _REARRANGING for at in range(axis + 1)):
+        begins, ends = has_bit(attrs, "begin_mask", axis), has_bit(attrs, "end_mask", axis)
+        low, high = 0 if begins else vectors[0][axis], size if ends else vectors[1][axis]
+        if 0 <= low < high and high - low < size:
+            yield _Part(low, high, (*bound(0, axis) * (not begins), *bound(1, axis) * (not ends)))
 
 
 def _uncut(loops: _Loops, found: Inferred, origins: Origins, numbers: Mapping[int, int]) -> list[str]:

@@ -1,9 +1,8 @@
 """Origins of numbers: what each dimension is, as an expression of the numbers that a file holds.
 
-An inference with origins takes the way that it takes without, since a `Traced` number is the number itself. Sums,
-products and quotients of such numbers carry their expression along. Where an op asks that two numbers are equal, so are
-their expressions. These equations show which numbers of the file are one and the same, such as a batch that a dozen
-constants repeat.
+An inference with origins takes the way that it takes without, since a `Traced` number is the number itself. Where an op
+asks that two numbers are equal, so are their expressions. These equations show which numbers of the file are one and
+the same, such as a batch that a dozen constants repeat.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import NamedTuple
 
 from simulator.graph.tensors import MAX_RANK
 from simulator.shapes.dims import SYMBOLS, Algebra
+from simulator.shapes.traced import form_of, traced
 
 ELEMENT = -2  # in the place of a list's index: the number is an element of a constant, or the attribute itself
 ROWS = "rows"  # in the place of an attribute: the rows of a sparse tensor, which no number of the file gives
@@ -33,75 +33,29 @@ class FileNumber(NamedTuple):
     length: int = 1  # how many numbers stand beside each other
 
 
-class Traced(int):
-    """A number with what it is in terms of the numbers in a file, a dimension of the algebra."""
-
-    form: int
-    algebra: Algebra
-
-    def __add__(self, other: int) -> int:
-        return _of(self, other, int(self) + other, self.algebra.plus) if isinstance(other, int) else NotImplemented
-
-    def __sub__(self, other: int) -> int:
-        return _of(self, other, int(self) - other, self.algebra.minus) if isinstance(other, int) else NotImplemented
-
-    def __rsub__(self, other: int) -> int:
-        return -self + other if isinstance(other, int) else NotImplemented
-
-    def __mul__(self, other: int) -> int:
-        return _of(self, other, int(self) * other, self.algebra.times) if isinstance(other, int) else NotImplemented
-
-    def __floordiv__(self, other: int) -> int:
-        if not isinstance(other, int):
-            return NotImplemented
-        return _of(self, other, int(self) // other, self.algebra.floor_divided)
-
-    def __mod__(self, other: int) -> int:
-        return self - self // other * other if isinstance(other, int) else NotImplemented
-
-    def __neg__(self) -> int:
-        return self * -1
-
-    def __abs__(self) -> int:
-        return self if self >= 0 else -self
-
-    __radd__, __rmul__ = __add__, __mul__
-
-
-def traced(number: int, form: int, algebra: Algebra) -> int:
-    """The number with that form; a number whose form is a number needs none."""
-    if form > SYMBOLS:
-        return number
-    made = Traced(number)
-    made.form, made.algebra = form, algebra
-    return made
-
-
-def form_of(number: int) -> int:
-    """A number in terms of the file's numbers: itself where nothing is known."""
-    return number.form if isinstance(number, Traced) else int(number)
-
-
-def _of(a: Traced, b: int, number: int, operation: object) -> int:
-    return traced(number, operation(a.form, form_of(b)), a.algebra)  # type: ignore[operator]  # a method of the algebra
-
-
 @dataclass(slots=True)
 class Origins:
     """The numbers of a file that may be multiples of its batch, and the equations between them."""
 
     algebra: Algebra
     size: int  # the batch that the file fixes
-    also: Collection[int] = ()  # numbers of constants that may hang on it, too, such as a batch and 7
+    also: Collection[int] = ()  # numbers that may hang on it, too, such as a batch and 7; multiples may divide them
     entries: dict[int, FileNumber] = field(default_factory=dict)  # symbol -> what it stands for
     _equations: dict[tuple[int, int], None] = field(default_factory=dict)  # pairs of equal forms, in order
 
     def entry(self, node: int, attr: str, at: int, place: int, number: int, length: int = 1) -> int:
-        """The number of a file, traced if it is the batch, in the first place a multiple of it, or one of `also`."""
-        odd = attr == "value" and number in self.also
+        """The number of a file, traced if it is the batch, in the first place a multiple of it, or one of `also`.
+
+        Any multiple of the batch in a constant is traced that divides one of `also`: it may be a side of as many.
+        """
+        odd = attr == "value" and (number in self.also or self._divides(number))
         if number != self.size and not odd and (place or number <= 0 or number % self.size):
             return number
         return self.told(node, attr, at, place, number, length)
+
+    def _divides(self, number: int) -> bool:
+        multiple = 0 < self.size < number and not number % self.size
+        return multiple and any(not one % number for one in self.also)
 
     def told(self, node: int, attr: str, at: int, place: int, number: int, length: int = 1) -> int:
         """The number of a file, traced whatever it is."""
@@ -136,7 +90,8 @@ class Origins:
         First come equations of two terms, perhaps beside a number. In an equation of more, such as a sum of two parts,
         the entries that equal the batch and stand in the first place are it. Then any entry that stands by itself
         follows from the others. Where only products are left, the least likely entries keep their number: those in the
-        last places, then multiples of the batch, then the others, and those of the nodes `fed` last of all.
+        last places, then multiples of the batch, then the others, and those of the nodes `fed` last of all. Before
+        that, products of as many entries as batches are solved.
         """
         last = frozenset(roots)
         algebra, entries = self.algebra, self.entries
@@ -150,6 +105,8 @@ class Origins:
                 if root and entry and symbol not in last and not entry.place and entry.number == self.size:
                     algebra.bound[symbol] = root
         left = self._solved(left, last, 2)
+        left = self._solved(left, last)
+        self._powers(left, last)
         left = self._solved(left, last)
         while free := {symbol: entries[symbol] for form in left for symbol in self.symbols(form) if symbol in entries}:
             likely = {
@@ -165,6 +122,23 @@ class Origins:
                     algebra.bound[symbol] = entries[symbol].number
             left = self._solved(left, last)
         return not any(self.symbols(form) <= last for form in left)
+
+    def _powers(self, forms: Sequence[int], last: frozenset[int]) -> None:
+        """Take entries for the batch that equal it and are as many factors as the other side of an equation has of it.
+
+        So a table of each example by each has the batch twice.
+        """
+        for form in forms:
+            terms = self.algebra.terms(self.algebra.resolved(form))
+            if len(terms) != 2 or sum(terms.values()) != 0:
+                continue
+            one, other = _reduced(terms)
+            for rooted, free in ((one, other), (other, one)):
+                entries = [self.entries.get(symbol) for symbol in free]
+                alike = all(entry and entry.number == self.size for entry in entries)
+                apart = len(rooted) == len(free) == len(set(free)) and last.isdisjoint(free)
+                if alike and apart and last.issuperset(rooted):
+                    self.algebra.bound.update(zip(free, rooted, strict=True))
 
     def _first_ones(self, forms: Sequence[int], last: frozenset[int]) -> list[int]:
         """Take entries that nothing else says, which equal the batch and stand first, for the batch of their equation.

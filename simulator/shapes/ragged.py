@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from simulator.graph.attributes import has_first_bit
+from simulator.graph.attributes import has_bit
 from simulator.graph.const_values import elements
 from simulator.graph.dataflow import data_inputs
 from simulator.graph.dtypes import INT32, INT64, base
@@ -70,7 +70,7 @@ def _takes(graph: Graph, node: int, part: tuple[Sequence[int], Sequence[int], st
     if graph.ops[node] != "StridedSlice":
         return False
     constants = [elements(graph.attrs[row]) for row in graph.sources(node)[1:4] if graph.ops[row] == "Const"]
-    opened = {name for name in ("begin", "end") if has_first_bit(graph.attrs[node], f"{name}_mask")}
+    opened = {name for name in ("begin", "end") if has_bit(graph.attrs[node], f"{name}_mask")}
     bounds = {"begin": begin, "end": end}
     return (
         len(constants) == 3

@@ -433,6 +433,41 @@ def scattering(tf: Any, batch: int) -> None:
     tf.image.crop_and_resize(pictures, boxes, tf.range(batch), [5, 5])
 
 
+def contrastive(tf: Any, batch: int) -> None:
+    """The loss of SimCLR: each view beside all others, with labels among twice as many."""
+    x, kernel = tf.compat.v1.placeholder(tf.float32, [batch, 12]), _variable(tf, 12, 5)
+    one, other = (tf.math.l2_normalize(tf.matmul(scaled, kernel), -1) for scaled in (x, x * 1.1))
+    labels, itself = tf.one_hot(tf.range(batch), batch * 2), tf.one_hot(tf.range(batch), batch) * 1e9
+    losses = []
+    for a, b in ((one, other), (other, one)):
+        beside = [tf.matmul(a, b, transpose_b=True), tf.matmul(a, a, transpose_b=True) - itself]
+        losses.append(tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels, tf.concat(beside, 1))))
+    tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(tf.add_n(losses))
+
+
+def crossing(tf: Any, batch: int) -> None:
+    """A table of each example by each, laid out anew; and pictures normed beside their neighbours in the batch."""
+    x, pictures = (tf.compat.v1.placeholder(tf.float32, [batch, *sides]) for sides in ([12], [5, 5, 7]))
+    table = tf.tensordot(tf.matmul(x, _variable(tf, 12, 5)), tf.matmul(x, _variable(tf, 12, 3)), 0)
+    one = tf.reshape(pictures * _variable(tf, 7), [1, batch * 5, 5, 7])
+    normed = tf.reshape(one - tf.reduce_mean(one, [1, 2], keepdims=True), [batch, 5, 5, 7])
+    loss = tf.reduce_mean(table * table) + tf.reduce_mean(normed * normed)
+    tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+
+
+def judged(tf: Any, batch: int) -> None:
+    """Real and made examples through one critic, cut apart by slices: their mean scores, and kernels of all pairs."""
+    x, noise = (tf.compat.v1.placeholder(tf.float32, [batch, wide]) for wide in (12, 5))
+    both = tf.concat([x, tf.matmul(noise, _variable(tf, 5, 12))], 0)
+    scores, found = tf.matmul(both, _variable(tf, 12, 1)), tf.matmul(both, _variable(tf, 12, 3))
+    loss = tf.reduce_mean(scores[:batch]) - tf.reduce_mean(scores[batch:])
+    near = tf.exp(tf.matmul(found, found, transpose_b=True))
+    begin = tf.stack([0, tf.shape(x)[0]])  # a number that is computed
+    across = tf.strided_slice(near, begin, tf.stack([batch, batch * 2]))
+    loss += tf.reduce_mean(near[:batch, :batch]) + tf.reduce_mean(near[batch:, batch:]) - 2.0 * tf.reduce_mean(across)
+    tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+
+
 PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
     "convolving": _of_keras(convolving, (16, 16, 3)),
     "recurrent": _of_keras(recurrent, (5, 3)),
@@ -445,7 +480,7 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
         for program in (
             conv_net, channels_first, one_hot, broadcasts, unrolled, synthetic, queued, dataset, generative, smoothness,
             twice, ordered, wide, recommending, transcribing, neighbours, by_hand, beyond, towers,
-            scattering,
+            scattering, contrastive, crossing, judged,
         )
     },
     **{

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.shapes.dims import Algebra
-from simulator.shapes.origins import ELEMENT, Origins, Traced, form_of
+from simulator.shapes.origins import ELEMENT, Origins
+from simulator.shapes.traced import Traced, form_of
 
 OPERATIONS: list[Callable[[int, int], int]] = [
     lambda a, b: a + b,
@@ -70,6 +71,21 @@ def test_a_share_of_the_batch_follows_it() -> None:
     origins.equate(batch // 2, share)
     origins.equate(again * 2, batch)
     assert solved(origins, batch, 6, share, again) == [3, 3]
+
+
+def test_a_side_of_a_table_is_traced_where_the_number_of_its_elements_hangs_on_the_batch() -> None:
+    origins = Origins(Algebra(), 11, also={44 * 32})
+    batch, side = (origins.entry(0, "value", ELEMENT, place, number) for place, number in ((0, 11), (1, 44)))
+    assert not isinstance(origins.entry(0, "value", ELEMENT, 1, 55), Traced)
+    origins.equate(batch * 128, side * 32)
+    assert solved(origins, batch, 3, side) == [12]
+
+
+def test_a_table_of_each_example_by_each_has_the_batch_twice() -> None:
+    origins = Origins(Algebra(), 8)
+    batch, one, other = (origins.entry(node, "value", ELEMENT, place, 8) for node, place in ((0, 0), (1, 0), (1, 2)))
+    origins.equate(batch * batch * 15, one * 5 * other * 3)
+    assert solved(origins, batch, 6, one, other) == [6, 6]
 
 
 def test_of_a_sum_the_parts_that_equal_the_batch_are_it() -> None:

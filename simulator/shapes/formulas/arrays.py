@@ -84,6 +84,8 @@ def reshape(site: Site) -> Outputs:
     if len(open_at) == 1:
         if rest == 0 or (total == 0 and rest < 0):
             return (wanted,)
+        if open_at == [0] and given[1 - len(wanted) :] == wanted[1:]:
+            site.equate_all(given[1 - len(wanted) :], wanted[1:])  # the leading axes become one
         left = algebra.quotient(total, rest)
         if left == 1:
             _laid_alike(site, given, tuple([side for at, side in enumerate(wanted) if at not in open_at]))
