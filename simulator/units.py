@@ -124,6 +124,14 @@ def show_bytes(value: Bytes) -> str:
     return _scaled(value, ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B")))
 
 
+def show_share(share: float, digits: int = 0) -> str:
+    """Print a share of a whole: "43%"; "99%" is less than all of it, and "<1%" more than nothing."""
+    least = 10.0 ** (-digits - 2)
+    if 0 < share < least / 2:
+        return f"<{least:.{digits}%}"
+    return f"{min(share, 1 - least) if share < 1 else share:.{digits}%}"
+
+
 def show_rate(value: int) -> str:
     """Print a bandwidth given in bytes per second: "25 GB/s"."""
     return _scaled(value, ((10**12, "TB/s"), (10**9, "GB/s"), (10**6, "MB/s"), (10**3, "kB/s"), (1, "B/s")))

@@ -18,6 +18,7 @@ from simulator.units import (
     show_figure,
     show_nanos,
     show_rate,
+    show_share,
 )
 
 
@@ -92,3 +93,22 @@ def test_two_durations_are_shown_with_no_more_digits_than_tell_them_apart(first:
     if show_nanos(first) != show_nanos(second):
         assert shown == (show_nanos(first), show_nanos(second))
     assert show_apart(4_321_900, 4_317_000) == ("4.322 ms", "4.317 ms")
+
+
+@pytest.mark.parametrize(
+    ("share", "digits", "text"),
+    [
+        (0, 0, "0%"),
+        (0.004, 0, "<1%"),
+        (0.434, 0, "43%"),
+        (0.997, 0, "99%"),
+        (1, 0, "100%"),
+        (0.0004, 1, "<0.1%"),
+        (0.12345, 1, "12.3%"),
+        (0.9996, 1, "99.9%"),
+        (1.0, 1, "100.0%"),
+    ],
+)
+def test_a_share_is_all_or_nothing_only_where_it_is(share: float, digits: int, text: str) -> None:
+    """A CPU was busy for 100.0% of a step in the summary, and for 99.9 % of it on the page."""
+    assert show_share(share, digits) == text

@@ -13,7 +13,7 @@ from simulator.training.answers.answers import Answers
 from simulator.training.disturbances.disturbance import Degrade
 from simulator.training.disturbances.disturbed import links_of
 from simulator.training.training import WAITING
-from simulator.units import SECOND_NS, show_bytes, show_nanos, show_rate
+from simulator.units import SECOND_NS, show_bytes, show_nanos, show_rate, show_share
 from simulator.wording import counted, some
 from viz.scene import Trained
 
@@ -82,7 +82,7 @@ def waiting_tasks(trained: Trained) -> list[str]:
     """The tasks that wait most, with the share of time in which they wait, but for those without any work."""
     found, tasks = trained.answers, trained.training.tasks
     order = sorted(working_tasks(trained), key=lambda row: (-found.shares[row, WAITING], row))
-    return [f"{short_task(tasks[row])} {found.shares[row, WAITING]:.0%}" for row in order[:MOST_TASKS]]
+    return [f"{short_task(tasks[row])} {show_share(float(found.shares[row, WAITING]))}" for row in order[:MOST_TASKS]]
 
 
 def working_tasks(trained: Trained) -> list[int]:
@@ -185,9 +185,10 @@ def _between_steps(trained: Trained) -> Iterator[str]:
     if trained.wanted.gap_ns is None and gaps_ns and len(steps_ns):
         share = max(gaps_ns) / max(1, max(gaps_ns) + int(np.median(steps_ns)))
         if share >= _MATTERS:
+            needs = " to ".join(dict.fromkeys(map(show_nanos, (min(gaps_ns), max(gaps_ns)))))
             yield (
-                f"A session is assumed to need {show_nanos(max(gaps_ns))} between two steps. "
-                "That was measured on one machine; --gap says what yours needs."
+                f"A session is assumed to need {needs} between two steps. That was measured on one machine; --gap says "
+                "what yours needs."
             )
 
 

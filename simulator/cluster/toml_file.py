@@ -87,7 +87,7 @@ class Reader:
             stripped = raw.strip()
             if stripped.startswith("["):
                 title = stripped.strip("[] \t").split("#")[0].rstrip("] ")
-                if title == f"{section}.{key}" and inside:
+                if (title == f"{section}.{key}" and inside) or (not section and key and title.split(".")[0] == key):
                     return number
                 if title == section:
                     seen += 1
@@ -388,7 +388,9 @@ def _hosts(reader: Reader, table: Table, nth: int, own: Mapping[str, Model], nvl
     cpu = _model(reader, table.get("cpu", DEFAULT_CPU), "CPU", own, ("host", nth, "cpu"))
     if "cores" in table:
         try:
-            cpu = replace(cpu, cores=read_cores(table["cores"]))
+            cores = read_cores(table["cores"])
+            title = cpu.title if cores == cpu.cores else f"{cpu.title}, of which processes have {cores}"
+            cpu = replace(cpu, cores=cores, title=title)
         except ValueError as error:
             reader.fail(str(error), "host", nth, "cores")
     count = reader.count(table.get("count", 1), ("host", nth, "count"))

@@ -128,6 +128,7 @@ def test_cores_are_the_model_s_or_as_a_host_says(tmp_path: Path) -> None:
         ("ps:0/CPU:0", "mine", 12), ("worker:0/CPU:0", "cpu/2", 1), ("worker:1/CPU:0", "cpu/2", 1),
     ]  # fmt: skip
     assert not any("gives no cores" in note for note in cluster.notes)
+    assert "CPU model cpu: Xeon Gold 6248 (20 cores), of which processes have 2" in cluster.notes
     silent = load_cluster(written(tmp_path, CORES.replace("cores = 12\n", "")))
     assert silent.devices[0].cores == 1
     assert any("mine gives no cores: one is assumed" in note for note in silent.notes)

@@ -134,6 +134,7 @@ def test_each_wire_says_how_it_is_shared() -> None:
         ('uplink = { bandwidth = "40 Gbit/s", duplex = "half" }', "", 27, "needs an uplink"),
         ('uplink = { bandwidth = "40 Gbit/s", duplex = "half" }', "uplink = 3", 30, "needs an uplink"),
         ('name = "right"', 'nome = "right"', 28, "unknown key 'nome'"),
+        ('[[rack]]\nname = "right"', '[[wreck]]\nname = "right"', 27, "unknown key 'wreck'"),
     ],
 )  # fmt: skip
 def test_a_wrong_wire_or_rack_is_named_by_its_line(old: str, new: str, line: int, words: str) -> None:

@@ -1,5 +1,6 @@
 """Drive Chromium: open a report, press, click, and hear what the page complains of."""
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -73,6 +74,7 @@ def opened(browser: WebDriver, folder: Path, scene: Scene) -> Ask:
     assert ask("document.getElementById('failed').hidden")
     text = ask("document.body.innerText")
     assert [word for word in ("undefined", "NaN", "[object") if word in text] == []  # a key that content.py lacks
+    assert re.findall(r"[0-9] us\b|[0-9]%", text) == []  # units of the page are µs and a % apart
     return ask
 
 

@@ -34,7 +34,7 @@ def test_the_note_is_there_where_a_training_would_wait(
     notes = told(run(graph, **options))
     assert len(notes) == said
     if said:  # two threads, each SLOW_NS its session, Const and enqueue for an example
-        assert notes[0].startswith("queue examples makes 397.6 elements/s; Identity 99 % of its work.")
+        assert notes[0].startswith("queue examples makes 397.6 elements/s; Identity 99% of its work.")
         assert "A step takes 4 elements, which need 10.1 ms." in notes[0]
         assert notes[0] in run(graph, **options).summary(verbose=True)
 

@@ -31,6 +31,7 @@ from tests.strategies import BOOL, Rows, shape_attr, type_attr
 from tests.training.recognition.test_branches import branching
 from tests.viz.browsing import complaints, opened, settled
 from tests.viz.scenes import EXAMPLE, crashed, trained, training_graph
+from viz import training_figures
 from viz.agreement import notes
 from viz.command import one_step, options, training_run
 from viz.command.cli import main
@@ -493,6 +494,16 @@ def test_time_between_steps_that_nobody_has_given_is_said_where_it_matters(
     assert main(["small.pbtxt", *cluster, *gap, "--quiet", "--json", "a.json"]) == 0
     notes = json.loads(Path("a.json").read_text(encoding="utf-8"))["training"]["notes"]
     assert any("--gap says what yours needs" in note for note in notes) == said
+
+
+def test_sessions_that_need_different_times_between_steps_are_all_said() -> None:
+    """The longest was given for all, beside a table that said the shortest."""
+    on = TrainingRequest(read_regime("async"), steps=4)
+    found = run(Request(str(EXAMPLE), cluster="worker=2x1gpu", ignore_devices=True, training=on)).training
+    assert found is not None
+    assert any(
+        "is assumed to need 60 us to 380 us between two steps." in note for note in training_figures.notes(found)
+    )
 
 
 def test_time_between_steps_is_said_to_hold_a_training_back(

@@ -90,7 +90,7 @@ function table(headings, widths, rows) {
 const FIRST_ROWS = 40; // of a table, as in report.css; they stay the first ones when it is sorted
 // Below a long table a button that shows the other rows; on paper a sentence that counts them.
 function restOf(long, count) {
-  const more = element("button", "more", `${showCount(count - FIRST_ROWS)} more rows`);
+  const more = element("button", "", `${showCount(count - FIRST_ROWS)} more rows`);
   more.type = "button";
   more.addEventListener("click", () => {
     long.classList.remove("long");

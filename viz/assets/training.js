@@ -16,11 +16,11 @@ function rateCard(training) {
       ...training.quantiles.map(([q, nanos]) => [`p${q} step`, unsized.least + showNanos(nanos), q === 50 ? "of the workers' steps after the warm-up" : null]),
       training.gate_share ? ["for tokens", showShare(training.gate_share), "of a worker's step"] : null,
       training.input_share ? ["for input", showShare(training.input_share), "of a worker's step"] : null,
-      ...training.inputs.map((said) => ["input", said]),
+      ...training.inputs.map((said) => ["input", asWritten(said)]),
       ["staleness", training.staleness_in_words, "updates by others since the worker read the variables"],
       ["dropped", plural(training.dropped, "gradient"), training.dropped ? "too late; each worker's step makes one per variable" : null],
       training.lost ? ["lost", plural(training.lost, "update"), "taken back by crashes"] : null,
-      ["warm-up", training.warm_up],
+      ["warm-up", asWritten(training.warm_up)],
     ),
   );
 }

@@ -15,7 +15,7 @@ import numpy as np
 from simulator.assignment import SearchRecord
 from simulator.execution.interval import interval
 from simulator.execution.simulate import unsized_transfers
-from simulator.units import show_bytes, show_figure, show_nanos
+from simulator.units import show_bytes, show_figure, show_nanos, show_share
 from simulator.wording import counted, ending, printable, some
 from viz import agreement, figures, training_figures
 from viz.difference.difference import difference, headline
@@ -100,6 +100,10 @@ def _step_line(scene: Scene) -> str:
     return f"{scene.title}: {_of(runs, len(scene.graph), 'node')} in a step{whose}{fetched}."
 
 
+def _dropped(count: int) -> str:
+    return f"{counted(count, 'gradient')} dropped{' (one per variable counts)' if count else ''}"
+
+
 def _of(running: int, whole: int, noun: str) -> str:
     """ "3 of 5 nodes run", "1 of 1 node runs"."""
     return f"{running:,} of {counted(whole, noun)} {'runs' if running == 1 else 'run'}"
@@ -177,14 +181,14 @@ def _critical_shares(scene: Scene) -> list[str]:
     """The largest shares of the makespan on the critical path, without those of 0 %."""
     whole = scene.trace.makespan
     found = [share for share in figures.critical_shares(scene)[:4] if share.nanos * 200 > whole]
-    return [f"{share.what} {share.nanos / whole:.0%}" for share in found]
+    return [f"{share.what} {show_share(share.nanos / whole)}" for share in found]
 
 
 def _devices_line(scene: Scene) -> str:
     rows, devices = figures.devices(scene), scene.cluster.devices
     busiest = sorted((row for row in rows if row.busy_ns), key=lambda row: (-row.busy_ns, row.device))[:3]
     idle = sum(not (row.busy_ns or row.peak_bytes) for row in rows)
-    said = ", ".join(f"{devices[row.device].short} {row.busy_share:.1%}" for row in busiest)
+    said = ", ".join(f"{devices[row.device].short} {show_share(row.busy_share, 1)}" for row in busiest)
     rest = f"{_of(idle, len(rows), 'device')} nothing" if idle else ""
     return f"Busiest devices: {'; '.join(filter(None, (said, rest)))}." if said else ""
 
@@ -273,7 +277,7 @@ def _training_lines(scene: Scene, trained: Trained) -> Iterator[_Line]:
     yield _Line(1, _bottleneck_line(trained))
     waits = training_figures.waiting_tasks(trained)[:3]
     yield _Line(7, f"Waiting most: {', '.join(waits)} of the time." if waits else "")
-    dropped = f", {counted(found.dropped, 'gradient')} dropped" if found.dropped else ""
+    dropped = f", {_dropped(found.dropped)}" if found.dropped else ""
     stale = f"staleness {training_figures.staleness(found)}"
     lost = training_figures.lost(trained)
     yield _Line(6, f"{counted(found.updates, 'update')}, {stale}{dropped}{lost}.")
@@ -439,7 +443,9 @@ def _devices(scene: Scene) -> list[str]:
     for row in sorted(shown, key=lambda row: row.device):
         over = "  OUT OF MEMORY" if row.peak_bytes > row.capacity_bytes else ""
         memory = f"peak {least}{show_bytes(row.peak_bytes)} of {show_bytes(row.capacity_bytes)}{over}"
-        lines.append(f"  {cluster.devices[row.device].short:<{width}}  busy {row.busy_share:6.1%}  {memory}")
+        lines.append(
+            f"  {cluster.devices[row.device].short:<{width}}  busy {show_share(row.busy_share, 1):>6}  {memory}"
+        )
     if len(used) > len(shown):
         lines.append(f"  and {len(used) - len(shown)} more that are less busy")
     if len(used) < len(cluster):
@@ -537,7 +543,7 @@ def _training(trained: Trained) -> Iterator[str]:
     yield f"  step     {training_figures.quantiles(trained)}"
     yield f"  waiting  {_waiting(trained)}"
     yield from (f"  input    {said}" for said in training_figures.inputs(trained))
-    dropped = f"{counted(found.dropped, 'gradient')} dropped{' (one per variable counts)' if found.dropped else ''}"
+    dropped = _dropped(found.dropped)
     staleness = training_figures.staleness(found)
     yield f"  updates  {found.updates:,}, staleness {staleness}; {dropped}{training_figures.lost(trained)}"
     yield f"  held by  {training_figures.held(trained)}"
@@ -547,7 +553,7 @@ def _training(trained: Trained) -> Iterator[str]:
         yield f"  memory   OUT OF MEMORY: {full}"
     for row in trained.scaling:
         efficiency = "unknown" if row.efficiency is None else f"{row.efficiency:.0%}"
-        link = f", busiest link {row.link} {row.link_share:.0%}" if row.link else ""
+        link = f", busiest link {row.link} {show_share(row.link_share)}" if row.link else ""
         rates = (
             f"{_rate_figure(trained, row.steps_per_s)} steps/s, {_rate_figure(trained, row.examples_per_s)} examples/s"
         )
@@ -580,8 +586,8 @@ def _waiting(trained: Trained) -> str:
     parts = (
         ", ".join([*said, f"{counted(others, 'other')} less"] if others else said),
         f"{counted(idle, 'task')} without any work" if idle else "",
-        f"for tokens {found.gate_share:.0%} of a step" if found.gate_share else "",
-        f"for input {found.input_share:.0%} of a step" if found.input_share else "",
+        f"for tokens {show_share(found.gate_share)} of a step" if found.gate_share else "",
+        f"for input {show_share(found.input_share)} of a step" if found.input_share else "",
     )
     return "; ".join(filter(None, parts))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from simulator import __version__
 from simulator.shapes.unknown import Unsized
-from simulator.units import Bytes, Nanos, show_bytes, show_nanos
+from simulator.units import Bytes, Nanos, show_bytes, show_nanos, show_share
 from simulator.wording import aligned, counted, printable
 from viz import agreement, figures
 from viz.scene import Scene
@@ -135,7 +135,7 @@ def _cells(entry: ScoreRow, best: Nanos | None) -> tuple[str, ...]:
         _over_bound(found),
         f"{least}{show_bytes(found.moved_bytes)}",
         f"{over}{found.shown[0]} {held}",
-        f"{found.shown[1]} {found.busiest.busy_share:.1%}",
+        f"{found.shown[1]} {show_share(found.busiest.busy_share, 1)}",
         _checked(entry),
     )
 

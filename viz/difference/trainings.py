@@ -21,7 +21,7 @@ from simulator.cluster.master import short_task
 from simulator.notebook import Drawn
 from simulator.shapes.unknown import Unsized
 from simulator.training.training import WAITING
-from simulator.units import Nanos, show_figure, show_nanos
+from simulator.units import Nanos, show_figure, show_nanos, show_share
 from simulator.wording import counted, repr_of
 from viz import training_figures
 from viz.difference.explanation import by_run, signed_nanos
@@ -271,7 +271,7 @@ def _waits(found: TrainingDifference) -> list[str]:
     most = max(rows, key=lambda row: abs(row[2] - row[1]), default=None)
     if most is None or abs(most[2] - most[1]) < LEAST_CHANGE:
         return []
-    return [f"{most[0]} waits {most[2]:.0%} of its time instead of {most[1]:.0%}."]
+    return [f"{most[0]} waits {show_share(most[2])} of its time instead of {show_share(most[1])}."]
 
 
 def as_json(found: TrainingDifference) -> Mapping[str, Any]:

@@ -86,7 +86,7 @@ def bottleneck(
         named = "; ".join(one.relief.bottleneck for one in tried)
         how = "one at a time and together" if together else "one at a time"
         sentence = f"No bottleneck was found: of the candidates tried {how} ({named}), nothing makes the run more than"
-        return Bottleneck(f"{sentence} {100 * (WORTHWHILE - 1):.0f} % faster.", None, 1.0, ranked)
+        return Bottleneck(f"{sentence} {WORTHWHILE - 1:.0%} faster.", None, 1.0, ranked)
     return _named(ranked, known.steps_per_s, alone=not together)
 
 

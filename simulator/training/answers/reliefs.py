@@ -26,7 +26,7 @@ from simulator.training.inputs.pipeline import FEED
 from simulator.training.recognition.sync_ops import ResourceKey
 from simulator.training.regimes import read_regime
 from simulator.training.training import SENDING, ResourceUsage, Training
-from simulator.units import SECOND_NS
+from simulator.units import SECOND_NS, show_share
 from simulator.wording import repr_of, some
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def candidates(
     if gate_share > 0 and regime is not None and regime.averages:
         found.append(
             Relief(
-                f"waiting for the slowest, {_percent(gate_share)} of the workers' time",
+                f"waiting for the slowest, {show_share(gate_share)} of the workers' time",
                 "with one more of the workers as backup",
                 gate_share,
                 backups=1,
@@ -256,7 +256,7 @@ def _links(traffic: _Traffic) -> list[Relief]:
             what += ", which carries the client's feeds and fetches"
         found.append(
             Relief(
-                f"{what}, busy {'up to ' * several}{_percent(most / traffic.end)} of the time",
+                f"{what}, busy {'up to ' * several}{show_share(most / traffic.end)} of the time",
                 f"with twice {'their' if several else 'its'} bandwidth",
                 max(traffic.bytes_ns[link] for link in members) / traffic.end,
                 links=tuple((link, FASTER * cluster.links[link].bytes_per_s) for link in sorted(members)),
@@ -284,7 +284,7 @@ def _uneven(traffic: _Traffic) -> list[Relief]:
         loads = max(directions, key=max)
         most, mean = max(loads), sum(loads) / len(loads)
         if most > UNEVEN * mean:
-            busiest = f"{short_task(tasks[loads.index(most)])} carries {_percent(most / sum(loads))}"
+            busiest = f"{short_task(tasks[loads.index(most)])} carries {show_share(most / sum(loads))}"
             what = f"the uneven spread over {len(tasks)} tasks of {job} ({busiest})"
             change = "with the variables dealt out by bytes"
             found.append(Relief(what, change, (most - mean) / traffic.end, by_bytes=True))
@@ -307,7 +307,7 @@ def _devices(traffic: _Traffic) -> list[Relief]:
         members = [row for row in members if ops[row] >= SIMILAR * share]
         several = len(members) > 1
         names = some([cluster.devices[row].short for row in members], LISTED)
-        up_to = f"{'up to ' * several}{_percent(max(busy[row] for row in members))}"
+        up_to = f"{'up to ' * several}{show_share(max(busy[row] for row in members))}"
         what = f"the {kind}{'s' * several} of {job} ({names}), busy {up_to} of the time"
         found.append(
             Relief(what, f"with {'their' if several else 'its'} ops twice as fast", share, devices=tuple(members))
@@ -344,7 +344,7 @@ def _between_steps(training: Training) -> list[Relief]:
         span = int(begun[-1] - begun[0]) if len(own) > 1 else 0
         if span > 0:
             share = max(share, int((begun[1:] - ended[:-1]).min()) * (len(own) - 1) / span)
-    what = f"what sessions take between steps, {_percent(share)} of the time"
+    what = f"what sessions take between steps, {show_share(share)} of the time"
     return [Relief(what, "without that", share, gapless=True)] if share > 0 else []
 
 
@@ -363,7 +363,9 @@ def _inputs(training: Training, input_share: float) -> list[Relief]:
         tasks = dict.fromkeys(training.devices[training.inputs[row].device] for row in rows)
         several = len(rows) > 1
         whose = some([short_task(device.partition("/device:")[0]) for device in tasks], LISTED)
-        what = f"the input pipeline{'s' * several} of {whose} ({slowest.words}), waited for {_percent(share)} of a step"
+        what = (
+            f"the input pipeline{'s' * several} of {whose} ({slowest.words}), waited for {show_share(share)} of a step"
+        )
         keys = tuple(training.inputs[row].key for row in rows)
         found.append(Relief(what, f"with twice {'their' if several else 'its'} rate", share, inputs=keys))
     return found
@@ -371,10 +373,6 @@ def _inputs(training: Training, input_share: float) -> list[Relief]:
 
 def _job(task: str) -> str:
     return short_task(task).partition(":")[0]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 def _of_client_alone(training: Training, ends: Sequence[int | None]) -> bool:

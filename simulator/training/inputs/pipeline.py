@@ -12,7 +12,7 @@ from simulator.costs.table import MAX_OP_NS
 from simulator.errors import SimvizError
 from simulator.training.inputs.producers import Producer
 from simulator.training.recognition.sync_ops import ResourceKey
-from simulator.units import SECOND_NS, Nanos, show_figure
+from simulator.units import SECOND_NS, Nanos, show_figure, show_share
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -46,7 +46,7 @@ class InputPipeline:
             return f"{said}, as given"
         largest, stage = self.producer.largest(), self.producer.stage
         at = f", held up by {stage}" if stage not in ("", self.key.name) else ""
-        return f"{said}{at}" + (f"; {largest[0]} {100 * largest[1]:.0f} % of its work" if largest else "")
+        return f"{said}{at}" + (f"; {largest[0]} {show_share(largest[1])} of its work" if largest else "")
 
 
 class Draw(NamedTuple):

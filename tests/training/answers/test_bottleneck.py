@@ -174,7 +174,7 @@ def test_a_limit_that_nothing_relieves_is_no_bottleneck_of_what_was_tried() -> N
     assert found.sentence.startswith(
         "No bottleneck was found: of the candidates tried one at a time and together (the "
     )
-    assert found.sentence.endswith("nothing makes the run more than 5 % faster.")
+    assert found.sentence.endswith("nothing makes the run more than 5% faster.")
 
 
 @given(st.lists(st.integers(900, 1000), min_size=5, max_size=5), st.integers(1, 1100))
@@ -189,7 +189,7 @@ def test_alike_links_are_relieved_together_and_those_beside_them_stay() -> None:
     pace = Pace({"ps0 nic out": 900, "ps1 nic out": 1000, "worker:0/GPU:0": 100})
     found = bottleneck(pace.training(), CLUSTER, pace.rerun)
     assert found.relief is not None
-    assert found.relief.bottleneck == "the links ps0 nic out, ps1 nic out, busy up to 100 % of the time"
+    assert found.relief.bottleneck == "the links ps0 nic out, ps1 nic out, busy up to 100% of the time"
     changed = {CLUSTER.links[row].name for row, _ in found.relief.links}
     assert changed == {"ps0 nic out", "ps1 nic out"}
     assert found.gain == pytest.approx(2, rel=0.01)
@@ -206,7 +206,7 @@ def test_the_sentence_names_the_next_one_too() -> None:
     found = bottleneck(pace.training(), CLUSTER, pace.rerun, [DISTURBED])
     assert found.sentence == (
         "The bottleneck is what disturbs worker:1: without that there would be 1.5 times as many steps per second, "
-        "500,000 instead of 333,300; next, the GPU of worker (worker:0/GPU:0), busy 67 % of the time (1.5 times "
+        "500,000 instead of 333,300; next, the GPU of worker (worker:0/GPU:0), busy 67% of the time (1.5 times "
         "with its ops twice as fast)."
     )
 
@@ -234,7 +234,7 @@ def test_one_busy_link_among_idle_ones_is_named_alone() -> None:
     pace = Pace({"ps0 nic out": 1000, "ps1 nic out": 400})
     found = bottleneck(pace.training(), CLUSTER, pace.rerun)
     assert found.relief is not None
-    assert found.relief.bottleneck == "the link ps0 nic out, busy 100 % of the time"
+    assert found.relief.bottleneck == "the link ps0 nic out, busy 100% of the time"
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_one_parameter_server_with_almost_all_bytes_is_relieved_by_dealing_them_
     )
     found = bottleneck(pace.training(), CLUSTER, even)
     (dealt,) = (one for one in found.tried if one.relief.by_bytes)
-    assert dealt.relief.bottleneck == "the uneven spread over 2 tasks of ps (ps:0 carries 99 %)"
+    assert dealt.relief.bottleneck == "the uneven spread over 2 tasks of ps (ps:0 carries 99%)"
     assert dealt.relief.share == pytest.approx((1000 - 505) / 1001, rel=0.01)
     assert dealt.gain == pytest.approx(1000 / 505)
     assert "with the variables dealt out by bytes" in found.sentence
@@ -293,7 +293,7 @@ def test_both_directions_of_an_adapter_are_one_bottleneck_where_both_are_busy() 
     pace = Pace({"ps0 nic out": 1000, "ps0 nic in": 990, "worker:0/GPU:0": 100})
     found = bottleneck(pace.training(), CLUSTER, pace.rerun)
     assert found.relief is not None
-    assert found.relief.bottleneck == "the links ps0 nic out, ps0 nic in, busy up to 100 % of the time"
+    assert found.relief.bottleneck == "the links ps0 nic out, ps0 nic in, busy up to 100% of the time"
     assert found.gain == pytest.approx(2, rel=0.01)
 
 

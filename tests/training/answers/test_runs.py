@@ -100,7 +100,7 @@ def test_a_busy_parameter_server_is_the_bottleneck() -> None:
     run, found = judged(*busy_ps(4))
     assert answers(run).steps_per_s == pytest.approx(1e9 / 300)
     assert found.relief is not None
-    assert found.relief.bottleneck == "the CPU of w (w:0/CPU:0), busy 100 % of the time"
+    assert found.relief.bottleneck == "the CPU of w (w:0/CPU:0), busy 100% of the time"
     assert found.gain == pytest.approx(1200 / 654, rel=0.02)
 
 
