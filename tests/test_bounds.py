@@ -40,6 +40,7 @@ from tests.execution.cases import (
     with_chips,
     worlds,
 )
+from tests.execution.loops.cases import number
 from tests.strategies import INT32, Rows, shapes_attr, type_attr, typed
 
 
@@ -110,6 +111,19 @@ def test_a_change_of_kind_is_packed_and_unpacked() -> None:
     on = replace(on, devices=(on.devices[0], other), between_tasks=protocol)
     priced = costs(graph, on, [[0, 0], [-1, 7]])  # x is the client's, on the first
     assert lower_bound(graph, on, priced, step=whole(graph)) == (30 + 2) + (20 + 4 + 3) + (40 + 5) + 7
+
+
+def test_a_small_constant_is_copied_to_the_processors_that_read_it() -> None:
+    draft = Rows()
+    number(draft, "c", 3)
+    for name in ("beside", "away"):
+        draft.add(name, "Neg", ["c"], T=type_attr(INT32), _output_shapes=shapes_attr(()))
+    graph, on = draft.built(), apart(2)
+    rules = replace(constrain(graph, on), allowed=((0,), (0,), (1,)))
+    given = costs(graph, on, [0, 10, 10])
+    tables = of_step(graph, whole(graph), on, given)
+    assert makespan(tables, tables.placed(ids([0, 0, 1]))) == 10
+    assert lower_bound(graph, on, given, step=whole(graph), constraints=rules) == 10
 
 
 @settings(deadline=None, max_examples=50)

@@ -154,7 +154,7 @@ def _times(
 ) -> StepTimes:
     """The times of all tasks but the beginning, as the loop notes them; `ended` are those of tasks on shared routes."""
     tasks, count = lowered.tasks, len(lowered.kind) - 1
-    on_shared = tasks.resource[:count] >= len(tables.devices) + len(tables.routes.link_names)
+    on_shared = tasks.resource[:count] >= tables.routes.first_shared
     begin, came, release = ints(start[:count]), ints(ready[:count]), tasks.release_ns[:count]
     return StepTimes(
         client=0,
@@ -215,7 +215,7 @@ def _threads(tables: Tables, lowered: TaskGraph, tasks: Tasks) -> Threads:
 def _sharing(tables: Tables, tasks: Tasks, contention: str) -> tuple[SharedLinks, Flows]:
     shared = discipline(tables.routes, contention).links
     links, routes = len(shared.capacity), len(shared.cap)
-    route = tasks.resource[tasks.resource >= len(tables.devices) + links] - len(tables.devices) - links
+    route = tasks.resource[tasks.resource >= tables.routes.first_shared] - tables.routes.first_shared
     base = np.append(0, np.cumsum(np.bincount(route, minlength=routes)))[:-1]
     sizes = {"W": routes, "L": links, "U": len(shared.link), "F": len(route), "2": 2}
     return shared, filled(Flows, sizes, base=base, rank=np.full(routes, -1), level=np.full(links, INFINITE))

@@ -83,6 +83,14 @@ class Routes:
         found = np.where(source == target, self.at_hand, np.append(self.route_of, -1)[place])
         return ids(np.where(known, found, -1))
 
+    @property
+    def first_shared(self) -> int:
+        """The resource of a run that the first of the routes is as a whole, if transfers share its links.
+
+        Resources are the devices, then the links, then the routes.
+        """
+        return self.devices + len(self.link_names)
+
     @cached_property
     def of(self) -> Ids:
         """[D, D] the row of the route of each pair; -1: none, or not of these pairs."""

@@ -152,7 +152,7 @@ def lower(
     made.describe(Kind.PACK, pack, crossing.pack_ns, crossing.packer, each)
     made.describe(Kind.UNPACK, unpack, crossing.unpack_ns, tables.home[crossing.target], each)
     made.describe(Kind.LINK, link, hold.ns, devices + hold.link, owner)
-    made.describe(Kind.FLOW, flow, nbytes, devices + len(routes.link_names) + crossing.route, each)
+    made.describe(Kind.FLOW, flow, nbytes, routes.first_shared + crossing.route, each)
     made.describe(Kind.FLOW, slower, crossing.wire_ns - head, NOWHERE, each)
     made.describe(Kind.LATENCY, arrive, crossing.latency_ns, NOWHERE, each)
     made.describe(Kind.LATENCY, np.where(flows, delay, _NONE), crossing.latency_ns, NOWHERE, each)
@@ -203,7 +203,7 @@ def lower(
     source, target = np.append(source, beginning), np.append(target, roots)
     by_source = stable_order(source)
     ptr = pointers(ids(source), count)
-    _check_total(length, resource, crossing, devices + len(routes.link_names))
+    _check_total(length, resource, crossing, routes.first_shared)
     ranks = np.zeros(count, np.int64)
     if order == PRIORITY:
         ranks = np.arange(count) - count  # the work of transfers comes before all ops

@@ -60,7 +60,7 @@ def _gathered(lowered: TaskGraph, tables: Tables, steps: Sequence[StepTimes]) ->
 def trace_tasks(lowered: TaskGraph, tables: Tables, steps: Sequence[StepTimes]) -> TraceTasks:
     """The tasks of these steps with times, lanes and needs: those of the loop first, then those it does without."""
     tasks, (own, _, is_op, key, transfers) = lowered.tasks, _gathered(lowered, tables, steps)
-    devices, links, count = len(tables.devices), len(tables.routes.link_names), len(own)
+    devices, count = len(tables.devices), len(own)
     late, asked = np.flatnonzero(lowered.late_ns[own] > 0), np.flatnonzero(tasks.release_ns[own] > 0)
     more = len(late) + len(asked)
     through = _joined([step.end_ns for step in steps]) - lowered.late_ns[own]
@@ -72,9 +72,10 @@ def trace_tasks(lowered: TaskGraph, tables: Tables, steps: Sequence[StepTimes]) 
     kind = np.concatenate([lowered.kind[own], np.repeat([Kind.LATENCY, Kind.REQUEST], [len(late), len(asked)])])
     of = np.where(is_op, np.cumsum(is_op) - 1, np.searchsorted(transfers, key))
     where, nothing = tasks.resource[own], np.full(more, -1)
-    resource = np.where(where < devices + links, np.maximum(where, -1), -1)
+    single = (where >= 0) & (where < tables.routes.first_shared)  # a device or a link
+    resource = np.where(single, where, -1)
     resource[is_op] = lowered.device[own[is_op]]
-    lane = np.where((where >= 0) & (where < devices + links), 0, -1)
+    lane = np.where(single, 0, -1)
     if steps and steps[0].lane is not None:
         given = _joined([step.lane for step in steps if step.lane is not None])
         lane = np.where((where >= 0) & (where < devices), given, lane)

@@ -69,9 +69,7 @@ class LoweredClients:
     @cached_property
     def on_shared(self) -> Flags:
         """[J] whether a task is on a route whose links are shared: a flow."""
-        tables = self.combined.tables
-        routes = len(tables.devices) + len(tables.routes.link_names)  # the first of them, as a resource
-        return flags(self.lowered.tasks.resource >= routes)
+        return flags(self.lowered.tasks.resource >= self.combined.tables.routes.first_shared)
 
     @cached_property
     def taken(self) -> tuple[Ids, Ids]:
