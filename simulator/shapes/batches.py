@@ -452,7 +452,7 @@ def _changed(
     declaring = len(of_node) - constants - len({source[row] for row in shapes} & set(of_node))
     also = [counted(constants, "constant")] * (constants > 0) + [counted(declaring, "declared shape")] * (declaring > 0)
     if shapes:
-        note += f", the first dimension of {some([graph.tensor_name(row) for row in shapes])} in the file"
+        note += f" in the file's first dimension of {some([graph.tensor_name(row) for row in shapes])}"
     if also:
         note += f"{',' if shapes else ''} {'and ' if shapes else ''}in {' and '.join(also)}"
     return BatchChange(replace(graph, attrs=tuple(attrs)), sorted(of_node), shapes, note)

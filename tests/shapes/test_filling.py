@@ -198,7 +198,7 @@ def test_a_placeholder_that_stays_open_is_named() -> None:
 def test_a_batch_that_is_asked_for_takes_the_place_of_one_that_the_file_fixes() -> None:
     got = with_shapes(chain((8, 784), (8, 10)).built(), batch=3)
     assert [shape(got, name) for name in ("x", "w", "z")] == [(3, 784), (784, 10), (3, 10)]
-    assert "batch 3 takes the place of 8, the first dimension of x:0 in the file" in got.notes
+    assert "batch 3 takes the place of 8 in the file's first dimension of x:0" in got.notes
     assert with_shapes(chain((8, 784), (8, 10)).built(), batch=8).notes == ()
 
 
@@ -217,7 +217,7 @@ def test_a_constant_that_repeats_the_batch_changes_with_it(old: Shape, new: Shap
     got = with_shapes(with_constant(*old), batch=3)
     assert shape(got, "pairs") == new
     assert elements(got.node("k").attrs) == list(new)
-    assert "batch 3 takes the place of 8, the first dimension of x:0 in the file, and in 1 constant" in got.notes
+    assert "batch 3 takes the place of 8 in the file's first dimension of x:0, and in 1 constant" in got.notes
 
 
 @pytest.mark.parametrize("other", [(8, 10), (1, 10), (8, 1), (10,)])
@@ -478,7 +478,7 @@ def test_a_loop_to_a_side_of_a_constant_shape_is_named_under_another_batch(side:
     made.inputs[made.names.index("loop/bound/Enter")] = ["bound"]
     notes = with_shapes(made.built(producer=1882), batch=16).notes
     assert [note for note in notes if note.startswith("batch")] == [
-        f"batch 16 takes the place of 32, the first dimension of images:0 in the file{named}"
+        f"batch 16 takes the place of 32 in the file's first dimension of images:0{named}"
     ]
 
 
