@@ -19,7 +19,8 @@ from simulator.graph.attributes import COLOCATION
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.tensors import SHAPES
 from simulator.observed.observed_step import ObservedStep, SeenShape
-from simulator.shapes.filling import with_shapes, written
+from simulator.shapes.feeds import written
+from simulator.shapes.filling import with_shapes
 from simulator.wording import counted
 
 _VALUE_BYTES = 2**10  # a longer constant holds weights, of which shapes do not depend

@@ -36,7 +36,7 @@ from simulator.oracle.machine import processor
 from simulator.oracle.scratch import scratch_folder
 from simulator.oracle.session import MAX_FED
 from simulator.oracle.variables import variables_of
-from simulator.shapes.filling import written
+from simulator.shapes.feeds import written
 from simulator.shapes.ragged import made_up_splits, row_splits
 from simulator.shapes.sparse import made_up_entries, sparse_placeholders
 from simulator.units import show_bytes

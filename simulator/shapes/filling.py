@@ -15,12 +15,12 @@ import numpy as np
 from simulator import limits
 from simulator.columns import Ids, ids
 from simulator.errors import GraphError
-from simulator.graph.captured import captured
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import SWITCHES
-from simulator.graph.tensors import shape_of, sides_text, tensor_sizes
+from simulator.graph.tensors import shape_of, tensor_sizes
 from simulator.shapes.batches import batch_change, check_programs
 from simulator.shapes.dims import is_open, numbers
+from simulator.shapes.feeds import blame, check_fed, checked_feeds, contradicts, fed_tensor, is_batch, written
 from simulator.shapes.iterators import handed_out
 from simulator.shapes.propagation import ARGUMENTS, LEGACY_PRODUCER, Inferred, edge_tensors, infer
 from simulator.shapes.ragged import row_splits, rows_said
@@ -59,9 +59,9 @@ def with_shapes(
     if not isinstance(feeds, Mapping):
         raise GraphError(f"feeds maps the names of tensors to their shapes; it is {feeds!r}")
     declared = _declared(graph)
-    given = {_tensor(graph, name): tuple(shape) for name, shape in _checked(feeds).items()}
+    given = {fed_tensor(graph, name): tuple(shape) for name, shape in checked_feeds(feeds).items()}
     for row, shape in given.items():
-        _check(graph, row, declared[row], shape)
+        check_fed(graph, row, declared[row], shape)
     before = graph
     graph, changed = _rebatched(graph, declared, given, batch)
     declared = _declared(graph)
@@ -85,7 +85,7 @@ def with_shapes(
         return _with(graph, declared, changed)
     found = infer(graph, given, believed, batch=asked, rows={one.shape: rows for one in fed})
     if found.clashes and not observed:  # what really ran fits together
-        _blame(before, found, given, batch)
+        blame(before, _declared(before), found, given, batch)
     shapes = [numbers(shape) for shape in found.shapes]
     for row, shape in observed.items():
         shapes[row] = shape
@@ -98,7 +98,7 @@ def _rebatched(
     graph: Graph, declared: Sequence[Shape | None], given: Mapping[int, Shape], batch: int | None
 ) -> tuple[Graph, list[str]]:
     """The graph with the asked batch in the place of one that it fixes, and what is said of that."""
-    other = {row: shape for row, shape in given.items() if not _is_batch(declared[row], shape, batch)}
+    other = {row: shape for row, shape in given.items() if not is_batch(declared[row], shape, batch)}
     change = "" if batch is None else batch_change(graph, declared, other, batch)
     if isinstance(change, str):
         return graph, [change] * bool(change)
@@ -110,11 +110,6 @@ def _rebatched(
     for row, shape in change.edge.items():
         shapes[row] = shape
     return replace(change.graph, tensor_shape=tuple(shapes)), [change.note]
-
-
-def _is_batch(declared: Shape | None, fed: Shape, batch: int | None) -> bool:
-    """Whether a feed gives what the batch does, in the place of a number of the file."""
-    return bool(declared) and declared is not None and declared[0] > 0 and fed == (batch, *declared[1:])
 
 
 def _with(graph: Graph, shapes: Sequence[Shape | None], notes: Sequence[str]) -> Graph:
@@ -150,47 +145,10 @@ def _complete(graph: Graph, shapes: Sequence[Shape | None]) -> bool:
 def _believed(graph: Graph, declared: Sequence[Shape | None], given: Mapping[int, Shape]) -> list[Shape | None]:
     """[T] the shapes of the file that hold with these feeds: not those that hang on a contradicted one."""
     believed = list(declared)
-    contradicted = [row for row, shape in given.items() if _contradicts(shape, declared[row])]
+    contradicted = [row for row, shape in given.items() if contradicts(shape, declared[row])]
     for row in _depending(graph, contradicted):
         believed[row] = None
     return believed
-
-
-def _tensor(graph: Graph, name: str) -> int:
-    """Row of the tensor "node:port"; "node" means its first output."""
-    node, colon, port = name.rpartition(":")
-    if not colon or not port.isdecimal():
-        node, port = name, "0"
-    row = graph.row(node)
-    outputs = graph.outputs(row)
-    if len(port) > 6 or int(port) >= len(outputs):
-        raise GraphError(f"{graph.source}: {node!r} ({graph.ops[row]}) has no output {port} to feed", node=node)
-    return outputs[int(port)]
-
-
-def _checked(feeds: Mapping[str, Shape]) -> Mapping[str, Shape]:
-    """The feeds; raise GraphError where one is no shape."""
-    for name, shape in feeds.items():
-        if not isinstance(shape, Sequence) or not all(is_whole(side) for side in shape):
-            raise GraphError(f"{name!r} is fed the shape {shape!r}; give its dimensions as whole numbers", node=name)
-    return feeds
-
-
-def _check(graph: Graph, row: int, known: Shape | None, shape: Shape) -> None:
-    name = graph.tensor_name(row)
-    if any(side < 0 for side in shape):
-        shown = ",".join(map(str, shape))
-        raise GraphError(f"the shape {shown} fed to {name!r} has a negative dimension", node=name)
-    if known is not None and len(known) != len(shape):
-        raise GraphError(
-            f"{name!r} has {len(known)} dimensions in {graph.source} ({written(known)}) but is fed {len(shape)} "
-            f"({written(shape)}); give {len(known)}",
-            node=name,
-        )
-
-
-def _contradicts(shape: Shape, known: Shape | None) -> bool:
-    return known is not None and any(a != b >= 0 for a, b in zip(shape, known, strict=True))
 
 
 def _depending(graph: Graph, fed: Sequence[int]) -> list[int]:
@@ -236,29 +194,6 @@ def _stores(graph: Graph, ops: Collection[str]) -> Ids:
 # --- what is said ----------------------------------------------------------------------------------------------------
 
 
-def _blame(graph: Graph, found: Inferred, given: Mapping[int, Shape], batch: int | None) -> None:
-    """Raise GraphError if an op does not take the user's shapes though it takes those of the file."""
-    if not given and batch is None:
-        return
-    before = {clash.node for clash in infer(graph, {}, _declared(graph), batch=None).clashes}
-    new = [clash for clash in found.clashes if clash.node not in before]
-    if not new:
-        return
-    asked = [f"{graph.tensor_name(row)}={','.join(map(str, shape))}" for row, shape in given.items()]
-    asked += [] if batch is None else [f"a batch of {batch}"]
-    first, advice = new[0], ""
-    if batch is not None and len(found.batched) > 1:
-        went = some(list(map(graph.tensor_name, found.batched)))
-        advice = f". Feed the shape of what has no row per example; the batch went to {went}"
-    elif held := [graph.names[row] for row in captured(graph)]:
-        advice = f". Nothing says how large {some(held)} is; give that as the shape of a feed (--feed NAME=6,8)"
-    raise GraphError(
-        f"{graph.source} does not fit {some(asked)}: {graph.names[first.node]!r} ({graph.ops[first.node]}) refuses "
-        f"its inputs: {first.said}{advice}",
-        node=graph.names[first.node],
-    )
-
-
 def _noted(
     graph: Graph, found: Inferred, shapes: Sequence[Shape | None], batch: int, handed: Mapping[int, Shape]
 ) -> list[str]:
@@ -290,10 +225,3 @@ def _wanted(graph: Graph, shapes: Sequence[Shape | None]) -> list[str]:
     ]
     said = f"the size of {some(names)} is unknown, and so is what depends on it: give the shape as a feed"
     return [said] if names else []
-
-
-def written(shape: Shape | None) -> str:
-    """A shape as the user writes it: 32,?,3."""
-    if shape is None:
-        return "unknown rank"
-    return sides_text(shape) or "a scalar"

@@ -271,6 +271,15 @@ def test_a_feed_that_gives_what_the_batch_gives_changes_nothing() -> None:
         with_shapes(graph, batch=3, feeds={"x": (4, 784)})
 
 
+def test_feeds_that_give_another_batch_than_the_file_are_refused_with_the_batch_that_fits() -> None:
+    graph = with_constant(8, 5, 2)
+    with pytest.raises(GraphError, match=r"a batch of 3 changes them \(--batch 3\)"):
+        with_shapes(graph, feeds={"x": (3, 784)})
+    assert with_shapes(graph, feeds={"x": (3, 784)}, batch=3).tensor_shape == with_shapes(graph, batch=3).tensor_shape
+    with pytest.raises(GraphError, match=r"refuses its inputs: [^.]*$"):
+        with_shapes(graph, feeds={"x": (3, 700)})
+
+
 def test_a_fixed_batch_is_refused_at_the_op_that_holds_it() -> None:
     with pytest.raises(GraphError, match=r"does not fit a batch of 3: 'pairs' \(Reshape\) refuses its inputs"):
         with_shapes(with_constant(4, 20), batch=3)

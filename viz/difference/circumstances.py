@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulator.graph.graph import Shape
-from simulator.shapes.filling import written
+from simulator.shapes.feeds import written
 from simulator.wording import some
 
 MADE_OF = ("training", "microbatches", "observed nodes", "measured ops", "profiled ops", "modelled ops")
