@@ -310,3 +310,17 @@ def test_hostile_names_are_no_formulas_and_no_html(browser: WebDriver, tmp_path:
     assert page("document.querySelectorAll('#tables img, #tables script').length") == 0
     assert page("document.title").count("owned") == 0 or "<script>" in page("document.title")
     assert complaints(browser) == []
+
+
+def test_names_of_devices_in_tables_are_whole(browser: WebDriver, tmp_path: Path) -> None:
+    """A measured range had "...rker:0/GPU:0" in a pane of usual width, and "wo...PU:0" in a narrow one."""
+    page = opened(browser, tmp_path, compared())
+    cut = "[...document.querySelectorAll('td .tail')].filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+    for width in (1400, 800, 390):
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        page("simviz.state.measure({ from: 0, to: 1000000 })")
+        settled(browser)
+        assert page("document.querySelectorAll('td .tail').length") > 3
+        assert page(cut) == 0, width
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

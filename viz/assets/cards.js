@@ -19,7 +19,7 @@ function chip(colour) {
 }
 
 function deviceName(model, device) {
-  const name = element("span", "tail", isolated(model.cluster.devices[device].short));
+  const name = element("span", "tail", element("bdi", "", ...lined(model.cluster.devices[device].short)));
   return element("span", "device", chip(model.cluster.colours[device]), name);
 }
 

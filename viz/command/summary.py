@@ -298,7 +298,7 @@ def _rate_line(trained: Trained) -> str:
     examples = "" if found.examples_per_s is None else f", {_rate_figure(trained, found.examples_per_s)} examples/s"
     sizes = f": {trained.unsized.words}" if trained.unsized.tensors else ""
     sure = training_figures.one_draw(trained) if sizes else training_figures.sure(trained)
-    warm_up = f"; the first {found.cut:,} of {counted(found.updates, 'update')} are warm-up" if found.cut else ""
+    warm_up = f"; {found.cut_off()}" if found.cut else ""
     short = "" if found.settled else "; the run may be too short"
     rate = f"{_rate_figure(trained, found.steps_per_s)} steps/s"
     return f"{rate}{sure}{examples}{sizes}{warm_up}{short}."

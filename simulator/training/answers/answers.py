@@ -56,14 +56,18 @@ class Answers:
         updates = sum(self.staleness.values())
         return sum(late * count for late, count in self.staleness.items()) / updates if updates else None
 
+    def cut_off(self, until: str = "") -> str:
+        """The updates of the warm-up, as a clause; `until` follows them."""
+        first = "first" if self.cut == 1 else f"first {self.cut:,}"
+        verb = "is" if self.cut == 1 else "are"
+        return f"the {first} of {counted(self.updates, 'update')}{until} {verb} warm-up"
+
     @property
     def warm_up(self) -> str:
         """The warm-up in words."""
         if not self.cut:
             return f"nothing is cut off as warm-up of {counted(self.updates, 'update')}"
-        said = (
-            f"the first {self.cut:,} of {counted(self.updates, 'update')}, up to {show_nanos(self.cut_ns)}, are warm-up"
-        )
+        said = self.cut_off(f", up to {show_nanos(self.cut_ns)},")
         how = "then the run repeats itself" if self.cycle is not None else "MSER, and each worker's first steps"
         return f"{said} ({how})" + ("" if self.settled else "; the run may be too short")
 

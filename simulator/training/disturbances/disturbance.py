@@ -135,7 +135,9 @@ def read_disturbance(text: str) -> Disturbance:
     try:
         effect = read((found["figures"] or "").strip())
     except ValueError as error:
-        raise SimvizError(f"{text!r}, after {kind!r}: {error}; write it like {examples}") from None
+        whole = str(error).endswith((".", "?"))
+        said = f"{error}{' Write' if whole else '; write'} it like {examples}"
+        raise SimvizError(f"{text!r}, after {kind!r}: {said}") from None
     on_link = target.startswith("link:")
     if on_link != isinstance(effect, OF_LINKS):
         wanted = "tasks, for instance worker:3" if on_link else 'links, for instance "link:ps:0->worker:3"'

@@ -68,7 +68,7 @@ def test_an_even_run_by_hand() -> None:
     assert (found.half_width, found.cycle) == (0, Cycle(1, S // 4, 0))
     assert found.step_ns == {50: S // 4, 90: S // 4, 99: S // 4}
     assert (found.cut, found.cut_ns, found.settled) == (1, S // 4, True)
-    assert found.warm_up == "the first 1 of 40 updates, up to 250 ms, are warm-up (then the run repeats itself)"
+    assert found.warm_up == "the first of 40 updates, up to 250 ms, is warm-up (then the run repeats itself)"
 
 
 def test_quantiles_are_the_smallest_that_enough_steps_do_not_exceed() -> None:

@@ -80,7 +80,10 @@ def test_each_kind_is_read(text: str, target: str, effect: Effect | None) -> Non
         ("worker:3=slow:nan", "'nan' is not a factor"),
         ("worker:3=slow:0", "not from 0.001 to 1,000"),
         ("worker:3=slow:1e9", "'1e9' is not a factor"),
-        ("worker:3=noise:gauss:1", "there is no noise 'gauss'"),
+        (
+            "worker:3=noise:gauss:1",
+            "there is no noise 'gauss', but lognormal, exponential, empirical. Write it like noise:lognormal:",
+        ),
         ("worker:3=noise:lognormol:1", "Did you mean 'lognormal'"),
         ("worker:3=noise:lognormal", "'' is not a sigma"),
         ("worker:3=noise:lognormal:3", "sigma is 3"),
