@@ -59,6 +59,23 @@ def by_key(keys: npt.NDArray[np.integer], count: int) -> tuple[Ints, Ints]:
     return order, np.searchsorted(keys[order], np.arange(count + 1))
 
 
+def topological(source: npt.NDArray[np.integer], target: npt.NDArray[np.integer], count: int) -> list[int]:
+    """The rows from 0 on as they become ready: each after all rows from which an edge leads to it.
+
+    A row on a cycle is left out, and so is all behind it.
+    """
+    waits = np.bincount(target, minlength=count).tolist()
+    by_source, first = by_key(source, count)
+    targets, begin = target[by_source].tolist(), first.tolist()
+    order = [row for row, left in enumerate(waits) if not left]
+    for row in order:  # grows in the loop
+        for after in targets[begin[row] : begin[row + 1]]:
+            waits[after] -= 1
+            if not waits[after]:
+                order.append(after)
+    return order
+
+
 def in_order(keys: Ints) -> tuple[Ints, Ints]:
     """The keys numbered from 0 by their first places, -1 for negative ones; and the first place of each number."""
     different, first, row = np.unique(keys, return_index=True, return_inverse=True)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.columns import alike, by_key, different, flags, ids, joined, lists, positions, stable_order
+from simulator.columns import alike, by_key, different, flags, ids, joined, lists, positions, stable_order, topological
 
 
 @given(st.lists(st.integers(0, 2**31 - 1) | st.integers(0, 3), max_size=50))
@@ -72,3 +72,8 @@ def test_lists_in_columns_are_a_sequence_of_tuples(given_: list[list[int]], data
 def test_lists_are_joined_one_by_one(rows: list[tuple[list[int], list[int], list[int]]]) -> None:
     parts = [lists([row[at] for row in rows]) for at in range(3)]
     assert list(joined(*parts)) == [(*a, *b, *c) for a, b, c in rows]
+
+
+def test_rows_come_after_all_that_leads_to_them_and_those_of_a_cycle_do_not_come() -> None:
+    source, target = np.array([3, 0, 0, 4, 5, 5]), np.array([1, 1, 2, 5, 4, 6])
+    assert topological(source, target, 7) == [0, 3, 2, 1]  # 4 and 5 wait for each other, and 6 for them

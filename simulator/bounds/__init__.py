@@ -11,7 +11,6 @@ need minimum cuts, which machine code finds (`cuts`, `flow`).
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from simulator.bounds.classes import Classes, apart_ns, changes_ns, classes_of, 
 from simulator.bounds.demands import Work, priced_bound
 from simulator.bounds.heads import Predecessors, Room, heads
 from simulator.bounds.loads import Load, link_bound, work_bound
-from simulator.columns import Flags, alike, by_key, stable_order
+from simulator.columns import Flags, alike, stable_order, topological
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.units import NEVER, Nanos
@@ -206,21 +205,4 @@ def _heads(
 
 def _order(n: int, source: npt.NDArray[np.int64], target: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """[n] the ops, each after all whose values it reads."""
-    if (source < target).all():
-        return np.arange(n)
-    waits = np.bincount(target, minlength=n).tolist()
-    readers = _by(source, target, n)
-    done = [op for op, left in enumerate(waits) if not left]
-    for op in done:  # grows in the loop
-        for reader in readers[op]:
-            waits[reader] -= 1
-            if not waits[reader]:
-                done.append(reader)
-    return np.array(done, np.int64)
-
-
-def _by(key: npt.NDArray[np.int64], value: npt.NDArray[np.int64], count: int) -> list[list[int]]:
-    """[count] the values of each key."""
-    order, first = by_key(key, count)
-    values: list[int] = value[order].tolist()
-    return [values[a:b] for a, b in pairwise(first.tolist())]
+    return np.arange(n) if (source < target).all() else np.array(topological(source, target, n), np.int64)

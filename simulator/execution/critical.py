@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from simulator.columns import Ids, Ints, ids, ints, stable_order
+from simulator.columns import Ids, Ints, ids, ints, stable_order, topological
 from simulator.execution.trace import Event, TraceTasks
 
 _END, _START, _FIRST = map(int, Event)  # compared faster than members
@@ -79,28 +79,21 @@ def _causes(tasks: TraceTasks) -> Callable[[int], list[int]]:
 def latest_ends(tasks: TraceTasks) -> Ints:
     """[J] the latest end of each task of one step, none before its actual one, none after the makespan."""
     start, end, count = tasks.start_ns.tolist(), tasks.end_ns.tolist(), len(tasks.kind)
-    latest, waits = [max(end, default=0)] * count, [0] * count
-    before: list[list[tuple[int, int]]] = [[] for _ in range(count)]  # task, and from its end to the follower's start
+    makespan = max(end, default=0)
+    latest = list(end)  # what waits for itself by a Merge that did not wait for it has no latest time
+    after: list[list[tuple[int, int]]] = [[] for _ in range(count)]  # follower, and from the end to its start
     fixed = set[int]()
     for task, follower, apart in (*_needed(tasks), *_in_turn(tasks)):
         if end[task] + apart > start[follower]:
             fixed.add(task)
         else:
-            before[follower].append((task, apart))
-            waits[task] += 1
-    free = [task for task in range(count) if not waits[task]]
-    while free:
-        task = free.pop()
-        if task in fixed:
-            latest[task] = end[task]
-        begin = latest[task] - (end[task] - start[task])
-        for earlier, apart in before[task]:
-            latest[earlier] = min(latest[earlier], begin - apart)
-            waits[earlier] -= 1
-            if not waits[earlier]:
-                free.append(earlier)
-    # what waits for itself by a Merge that did not wait for it has no latest time
-    return ints([end[task] if waits[task] else latest[task] for task in range(count)])
+            after[task].append((follower, apart))
+    follows = np.array([follower for some in after for follower, _ in some], np.int64)
+    for task in topological(follows, np.repeat(np.arange(count), [len(some) for some in after]), count):
+        if task not in fixed:
+            begins = (latest[follower] - (end[follower] - start[follower]) - apart for follower, apart in after[task])
+            latest[task] = min([makespan, *begins])
+    return ints(latest)
 
 
 def _needed(tasks: TraceTasks) -> Iterator[tuple[int, int, int]]:

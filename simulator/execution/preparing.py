@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.assignment import Assignment
-from simulator.columns import Ids, Ints, ids, ints
+from simulator.columns import Ids, Ints, by_key, ids, ints, topological
 from simulator.errors import SimvizError
 from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_partitions, of_step
@@ -109,19 +109,10 @@ class Prepared:
         rest = np.where(fastest == never, 0, fastest).tolist()
         ends = np.flatnonzero(~tables.gate)
         source = tables.tensor_op[tables.edge_tensor[ends]]
-        readers = np.bincount(source, minlength=len(rest)).tolist()
-        sources: list[list[int]] = [[] for _ in rest]
-        for op, reader in zip(source.tolist(), tables.consumer[ends].tolist(), strict=True):
-            sources[reader].append(op)
-        behind = [0] * len(rest)
-        done = [op for op, left in enumerate(readers) if not left]
-        for reader in done:  # grows meanwhile: readers come before what they read
-            rest[reader] += behind[reader]
-            for op in sources[reader]:
-                behind[op] = max(behind[op], rest[reader])
-                readers[op] -= 1
-                if not readers[op]:
-                    done.append(op)
+        by_source, first = by_key(source, len(rest))
+        readers, begin = tables.consumer[ends][by_source].tolist(), first.tolist()
+        for op in reversed(topological(source, tables.consumer[ends], len(rest))):
+            rest[op] += max((rest[reader] for reader in readers[begin[op] : begin[op + 1]]), default=0)
         return ints(rest)
 
 

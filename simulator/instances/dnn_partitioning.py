@@ -24,6 +24,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -277,20 +278,14 @@ def total_latency(times: _Times, split: Sequence[Sequence[int]]) -> float | None
     unit_of.update({row: row for row in split[0]})  # accelerators are -1, -2, ...
     takes = {unit: times.cpu[unit] if unit >= 0 else calls[-unit] for unit in set(unit_of.values())}
     before: dict[int, set[int]] = {unit: set() for unit in takes}
-    after: dict[int, set[int]] = {unit: set() for unit in takes}
     for source, target in times.edges:
         start, end = unit_of[source], unit_of[target]
         if start != end:
             before[end].add(start)
-            after[start].add(end)
-    waits = {unit: len(found) for unit, found in before.items()}
-    ready = [unit for unit, count in waits.items() if not count]
     ends: dict[int, float] = {}
-    while ready:
-        unit = ready.pop()
-        ends[unit] = takes[unit] + max((ends[other] for other in before[unit]), default=0.0)
-        for other in after[unit]:
-            waits[other] -= 1
-            if not waits[other]:
-                ready.append(other)
-    return max(ends.values(), default=0.0) if len(ends) == len(takes) else None
+    try:
+        for unit in TopologicalSorter(before).static_order():
+            ends[unit] = takes[unit] + max((ends[other] for other in before[unit]), default=0.0)
+    except CycleError:  # an accelerator would wait for itself
+        return None
+    return max(ends.values(), default=0.0)

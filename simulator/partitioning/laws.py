@@ -13,6 +13,7 @@ import numpy as np
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.memories import host_devices
+from simulator.columns import topological
 from simulator.graph.dtypes import REF
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import MOVED
@@ -245,19 +246,8 @@ def _readers(partitions: Partitions, graph: Graph, tensor: int) -> Iterator[int]
 def _cycles(partitions: Partitions, sends: dict[int, int]) -> Iterator[str]:
     """Report nodes that wait for each other when every Recv waits for its Send; loops' back edges are left out."""
     cut = partitions.graph
-    readers: list[list[int]] = [[] for _ in range(len(cut))]
-    waits = [0] * len(cut)
-    forward = np.flatnonzero(~cut.edge_back)
-    joined = [*zip(cut.edge_src[forward].tolist(), cut.edge_dst[forward].tolist(), strict=True)]
-    for source, reader in [*joined, *((send, recv) for recv, send in sends.items())]:
-        readers[source].append(reader)
-        waits[reader] += 1
-    ready = [row for row, count in enumerate(waits) if not count]
-    while ready:
-        for reader in readers[ready.pop()]:
-            waits[reader] -= 1
-            if not waits[reader]:
-                ready.append(reader)
-    stuck = [row for row, count in enumerate(waits) if count]
+    recv, send = np.array(list(sends.items()), np.int64).reshape(-1, 2).T
+    source, target = np.append(cut.edge_src[~cut.edge_back], send), np.append(cut.edge_dst[~cut.edge_back], recv)
+    stuck = sorted(set(range(len(cut))).difference(topological(source, target, len(cut))))
     if stuck:
         yield f"{len(stuck)} nodes wait for each other across pieces, {cut.names[stuck[0]]!r} among them"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from simulator.columns import topological
 from simulator.graph.op_classes import ENTERS, EXITS, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.wording import printable
@@ -112,7 +113,9 @@ def read_flow(graph: Graph, ops: Ops, edges: Edges) -> Flow:
     inputs: list[list[int]] = [[] for _ in ops.kind]
     for edge, op in enumerate(target):
         inputs[op].append(edge)
-    order = _order(source, target, back, inputs)
+    forward = ~edges.back
+    order = topological(edges.source[forward], edges.target[forward], len(inputs))
+    order += sorted(set(range(len(inputs))).difference(order))
     frames, frame, child, mixed = _frames(graph, ops, source, back, inputs, order)
     kinds = [_edge_kind(graph, ops, op) for op in range(len(inputs))]
     between_frames = (
@@ -137,22 +140,6 @@ def read_flow(graph: Graph, ops: Ops, edges: Edges) -> Flow:
         child=child,
         mixed=mixed if mixed is not None else next(between_frames, None),
     )
-
-
-def _order(source: list[int], target: list[int], back: list[bool], inputs: list[list[int]]) -> list[int]:
-    readers: list[list[int]] = [[] for _ in inputs]
-    pending = [0] * len(inputs)
-    for op, reader, closing in zip(source, target, back, strict=True):
-        if not closing:
-            readers[op].append(reader)
-            pending[reader] += 1
-    order = [op for op, count in enumerate(pending) if not count]
-    for op in order:  # grows meanwhile
-        for reader in readers[op]:
-            pending[reader] -= 1
-            if not pending[reader]:
-                order.append(reader)
-    return [*order, *(op for op, count in enumerate(pending) if count)]
 
 
 def _edge_kind(graph: Graph, ops: Ops, op: int) -> EdgeKind:
