@@ -62,16 +62,6 @@ class OpFacts:
     host_variant: str = ""  # "*": its variants live on the host; or the attribute that makes them if it is a string
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """The origin of the facts."""
-
-    tensorflow: str  # version
-    ops: int
-    kernels: int  # registrations kept: those for CPU, GPU and DEFAULT
-    listed: int  # registrations that TensorFlow listed, all device types
-
-
 class _Message(Protocol):
     def SerializeToString(self) -> bytes:
         """The message's bytes."""
@@ -94,11 +84,6 @@ def file_of(version: str) -> Path:
 def _lines() -> tuple[str, Mapping[str, str]]:
     first, *rest = gzip.decompress(file_of(TENSORFLOW).read_bytes()).decode().splitlines()
     return first, dict(line.split("\t", 1) for line in rest)
-
-
-def provenance() -> Provenance:
-    """The TensorFlow release of the facts, and their number."""
-    return Provenance(**json.loads(_lines()[0]))
 
 
 def names() -> tuple[str, ...]:

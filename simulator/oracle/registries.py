@@ -57,6 +57,7 @@ def encode(ops: Sequence[Any], kernels: Sequence[Any], version: str) -> bytes:
             by_op.setdefault(kernel.op, []).append(kernel)
     ordered = sorted(ops, key=lambda op: op.name)
     kept = sum(len(by_op.get(op.name, ())) for op in ordered)
+    # kernels: the registrations kept, those for CPU, GPU and DEFAULT; listed: those of all device types
     head = {"tensorflow": version, "ops": len(ordered), "kernels": kept, "listed": len(kernels)}
     lines = [_json(head)]
     lines += [f"{op.name}\t{_json(_op(op, by_op.get(op.name, ())))}" for op in ordered]
