@@ -78,7 +78,8 @@ class WhatIf:
         how = HOW[self.placement, any(row.placement == KEPT for row in self.rows)]
         much = {row.figure for row in self.rows if row.change is None or abs(row.change) >= LEAST_SHARE}
         shown = [row for row in self.rows if verbose or row.figure in much]
-        table = aligned([HEAD, *(_cells(row, self.unsized) for row in shown if row.makespan_ns is not None)])
+        cells = [_cells(row, self.unsized) for row in shown if row.makespan_ns is not None]
+        table = aligned([HEAD, *cells]) if cells else []
         refused = [f"{row.what} {row.after}: {row.refused.partition('. ')[0]}" for row in shown if row.refused]
         rest = list(dict.fromkeys(row.what for row in self.rows if row not in shown))
         known = ", as far as sizes are known" if self.unsized.tensors else ""

@@ -81,3 +81,15 @@ def test_every_fact_is_there_on_request() -> None:
         assert f"\n{label} " in full
     for label in ("rate", "step", "waiting", "updates", "held by", "memory"):
         assert f"\n  {label} " in full
+
+
+def test_a_long_bottleneck_is_named_without_its_devices() -> None:
+    """It ended within a bracket: "the GPUs of localhost (localhost:0/GPU:0 ...;"."""
+    scene = trained()
+    assert scene.training is not None
+    held = scene.training.bottleneck
+    assert held.relief is not None
+    many = ", ".join(f"localhost:0/GPU:{number}" for number in range(8))
+    relief = replace(held.relief, bottleneck=f"the GPUs of localhost ({many}), busy up to 90% of the time")
+    said = summarise(replace(scene, training=replace(scene.training, bottleneck=replace(held, relief=relief))))
+    assert "Bottleneck: the GPUs of localhost; " in said

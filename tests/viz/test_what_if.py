@@ -17,6 +17,7 @@ from simulator.cluster.parts import shared_anew
 from simulator.cluster.scaling import scaled
 from simulator.cluster.toml_file import read_toml
 from simulator.errors import SimvizError
+from tests.strategies import Rows, shapes_attr, type_attr
 from viz import Result, run
 from viz.what_if import AGAIN, KEPT, WhatIf, WhatIfRow, ranked
 
@@ -290,3 +291,14 @@ def test_options_that_do_not_fit_are_refused() -> None:
         run(EXAMPLE, what_if="perhaps")
     with pytest.raises(SimvizError, match="single step"):
         run(EXAMPLE, training="async", what_if=True)
+
+
+def test_a_step_that_no_change_reaches_has_no_table() -> None:
+    """A step of one constant had the headings of a table without rows."""
+    made = Rows()
+    made.add("two", "Const", dtype=type_attr(), _output_shapes=shapes_attr(()))
+    found = run(made.built(), cluster="1cpu", what_if=True).what_if
+    assert found is not None
+    first, *others = found.lines()
+    assert first.startswith("What if?")
+    assert [one.partition(" changes")[0] for one in others] == ["Less than 0.05%"]

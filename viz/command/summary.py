@@ -309,8 +309,10 @@ def _bottleneck_line(trained: Trained) -> str:
     if held.relief is None:
         return training_figures.held(trained)
     gain = f"{held.relief.change} the rate is {held.gain:.3g} times as high."
-    name = held.relief.bottleneck.partition(", busy")[0]
-    return f"Bottleneck: {_clipped(name, max(40, WIDTH - 15 - len(gain)))}; {gain}"
+    name, room = held.relief.bottleneck.partition(", busy")[0], max(40, WIDTH - 15 - len(gain))
+    if len(name) > room:
+        name = name.partition(" (")[0]  # without the names of its devices
+    return f"Bottleneck: {_clipped(name, room)}; {gain}"
 
 
 # ---- every fact, one per line
