@@ -1,0 +1,90 @@
+"""Simulated steps beside those that AI Benchmark 0.1.2 measured on a V100: graphs and times by others.
+
+    pip download --no-deps ai-benchmark==0.1.2 && unzip ai_benchmark-0.1.2-py3-none-any.whl
+    python benchmarks/published_ai_benchmark.py ai_benchmark
+
+The package (Ignatov, Apache 2.0) has 16 networks of images as MetaGraphs. A training adds a sum of squares as loss, and
+Adam. `published_ai_benchmark.csv` has the times of a public log of March 2025: TensorFlow 2.18, cuDNN 9.7, a Tesla V100
+SXM2 with 16 GB at Google. Nothing was fitted to them. Steps are placed and run as by TensorFlow, as in `published.py`.
+
+The measured times have more than the step. The client feeds float64, which the session converts to float32 first. By
+the two steps of ICNet, which hardly compute, that takes 5.4 ns a number where the result has more than 32 MiB: malloc
+takes new pages for it each time. By Inception-v3's forward step it takes 1.6 ns elsewhere. So these three steps say
+nothing about the errors with the client.
+"""
+
+import argparse
+import csv
+import statistics
+from math import prod
+from pathlib import Path
+from typing import Any  # Any: what TensorFlow makes
+
+import tensorflow as tf
+
+from viz import run
+
+v1 = tf.compat.v1
+FIELDS = Path(__file__).with_suffix(".csv")
+CLUSTER = "1v100-16gb"
+NEW_PAGES, PAGED_NS, CONVERTED_NS = 32 << 20, 5.4, 1.6  # bytes from which pages are new; per number
+TOLD_BY = {("icnet", "forward"), ("icnet", "training"), ("inception_v3", "forward")}
+
+
+def built(meta: Path, output: list[int]) -> Any:
+    """The graph of a network, with a training where it has an output to learn."""
+    with tf.Graph().as_default() as graph:
+        v1.train.import_meta_graph(str(meta), clear_devices=True)
+        if output:
+            target = v1.placeholder(tf.float32, output, "learnt")
+            loss = 2 * tf.nn.l2_loss(graph.get_tensor_by_name("output:0") - target)
+            v1.train.AdamOptimizer(1e-4).minimize(loss, name="learn")
+        return graph.as_graph_def(add_shapes=True)
+
+
+def client_ms(count: int) -> float:
+    """The conversion of so many fed numbers."""
+    return count * (PAGED_NS if 4 * count > NEW_PAGES else CONVERTED_NS) / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("package", type=Path, help="the folder of the unpacked package")
+    package = parser.parse_args().package
+    v1.disable_eager_execution()
+    print("| network | step | input | measured, ms | simulated | error | client | error with it |")
+    print("|---|---|---|---|---|---|---|---|")
+    plain, corrected = [], []
+    with FIELDS.open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            sizes = [[int(side) for side in row[name].split("x") if side] for name in ("input", "output")]
+            feeds = {"input:0": sizes[0]} | ({"learnt:0": sizes[1]} if sizes[1] else {})
+            graph = built(package / "models" / f"{row['model']}.meta", sizes[1])
+            result = run(
+                graph,
+                cluster=CLUSTER,
+                algorithm="tensorflow",
+                order="tensorflow",
+                feeds=feeds,
+                fetches=["learn" if sizes[1] else "output:0"],
+            )
+            measured, simulated = float(row["measured_ms"]), result.trace.makespan / 1e6
+            client = sum(client_ms(prod(shape)) for shape in feeds.values())
+            alone, both = simulated / measured - 1, (simulated + client) / measured - 1
+            plain.append(abs(alone))
+            if (row["model"], row["kind"]) not in TOLD_BY:
+                corrected.append(abs(both))
+            print(
+                f"| {row['model']} | {row['kind']} | {row['input']} | {measured} | {simulated:.1f} | {alone:+.0%} "
+                f"| {client:.1f} | {both:+.0%} |"
+            )
+    for title, errors in (("as they are", plain), ("with the client", corrected)):
+        near = sum(error <= 0.25 for error in errors)
+        print(
+            f"\n{title}: {statistics.median(errors):.1%} in the median, {max(errors):.0%} at worst, "
+            f"{near} of {len(errors)} within 25 %"
+        )
+
+
+if __name__ == "__main__":
+    main()
