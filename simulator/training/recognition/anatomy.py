@@ -18,7 +18,7 @@ from simulator.errors import GraphError
 from simulator.graph import registry
 from simulator.graph.dataflow import source_of, sources_of, values_out
 from simulator.graph.graph import Graph
-from simulator.graph.op_classes import MERGES, VARIABLES
+from simulator.graph.op_classes import VARIABLES
 from simulator.graph.purposes import apply_nodes, computes, gradient_slot
 from simulator.graph.set_cover import smallest_cover
 from simulator.graph.step import INIT_SIGNATURE, Step, choose_step
@@ -289,6 +289,6 @@ def _behind(graph: Graph, own: Sequence[int]) -> list[int]:
             mask = found[row]
             for source in sources[row]:
                 mask |= found[source]
-            again |= mask != found[row] and graph.ops[row] in MERGES
+            again |= mask != found[row]
             found[row] = mask
     return found
