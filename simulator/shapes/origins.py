@@ -217,7 +217,10 @@ class Origins:
         shares = [one for one in parts if one in self.entries and one not in last]
         if len(terms) != 2 or len(roots) != 1 or len(shares) != 1 or parts[shares[0]] % parts[roots[0]]:
             return False
-        self.algebra.bound[shares[0]] = self.algebra.floor_divided(roots[0], -parts[shares[0]] // parts[roots[0]])
+        share = self.algebra.floor_divided(roots[0], -parts[shares[0]] // parts[roots[0]])
+        if self.algebra.resolved(share) == shares[0]:
+            del self.algebra.bound[share]  # the entry was known to be that share, and now what the share is
+        self.algebra.bound[shares[0]] = share
         return True
 
     def _within(self, terms: Iterable[tuple[int, ...]]) -> set[int]:

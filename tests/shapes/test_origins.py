@@ -88,6 +88,16 @@ def test_a_table_of_each_example_by_each_has_the_batch_twice() -> None:
     assert solved(origins, batch, 6, one, other) == [6, 6]
 
 
+def test_two_shares_of_the_batch_that_are_equal_are_found() -> None:
+    """The second equation takes the half for the other one, and the third the other one for the half."""
+    origins = Origins(Algebra(), 6, also={3})
+    batch, half, other = (origins.entry(node, "value", ELEMENT, 0, number) for node, number in enumerate((6, 3, 3)))
+    origins.equate(half * 2, batch)
+    origins.equate(half * 5, other * 5)
+    origins.equate(other * 2, batch)
+    assert solved(origins, batch, 10, half, other) == [5, 5]
+
+
 def test_of_a_sum_the_parts_that_equal_the_batch_are_it() -> None:
     origins, (batch, noise, both) = numbers(8, 8, 8, 16)
     origins.equate(batch + noise, both)
