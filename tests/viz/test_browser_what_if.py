@@ -9,7 +9,8 @@ import pytest
 from selenium.webdriver.chrome.webdriver import WebDriver
 
 from tests.shapes.test_unknown import a_training
-from tests.viz.browsing import complaints, opened
+from tests.strategies import Rows, shapes_attr, type_attr
+from tests.viz.browsing import beyond, complaints, opened
 from tests.viz.scenes import EXAMPLE, example, renamed
 from viz import run as library_run
 from viz.command.cli import main
@@ -95,3 +96,11 @@ def test_bounds_are_marked_where_sizes_are_unknown(browser: WebDriver, tmp_path:
     rows = "[...document.querySelectorAll('#training-charts td:nth-child(2)')].map((one) => one.textContent)"
     assert sum(one.startswith("≤ ") for one in page(rows)) == 2
     assert not complaints(browser)
+
+
+def test_changes_of_nothing_are_whole(browser: WebDriver, tmp_path: Path) -> None:
+    """On a phone "±0 %" was cut, as a sign and a percent are wider than digits."""
+    made = Rows()
+    made.add("two", "Const", dtype=type_attr(), _output_shapes=shapes_attr(()))
+    opened(browser, tmp_path, library_run(made.built(), cluster="1cpu", what_if=True))
+    assert beyond(browser, 390, 844) == []

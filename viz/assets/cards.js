@@ -71,7 +71,7 @@ function table(headings, widths, rows) {
   body.append(...lines);
   const columns = element("colgroup", "", ...headings.map((heading, at) => {
     const column = element("col");
-    const letters = Math.max(0, ...lines.map((line) => line.cells[at].textContent.length));
+    const letters = Math.max(0, ...lines.map((line) => inDigits(line.cells[at].textContent)));
     const heads = Math.min(longestPart(heading), LETTERS_OF_HEADING);
     column.style.width = numeric[at] ? `calc(max(${letters}ch, ${heads} * var(--heading-letter, 0.9ch)) + var(--beside, 10px))` : (widths[at] ?? "");
     return column;
@@ -87,6 +87,7 @@ function table(headings, widths, rows) {
   return made;
 }
 
+const inDigits = (said) => said.length + 0.5 * said.replace(/[^%±]/g, "").length; // in digits; these two are wider
 const FIRST_ROWS = 40; // of a table, as in report.css; they stay the first ones when it is sorted
 // Below a long table a button that shows the other rows; on paper a sentence that counts them.
 function restOf(long, count) {
