@@ -24,7 +24,7 @@ _OTHERS = ("SIGTERM", "SIGHUP")  # `kill`, and the end of the terminal; Windows 
 
 def main() -> int:
     """Load the command and run it; return the exit code."""
-    code = [INTERRUPTED]
+    came: list[int] = []  # signals that were to end this run, the first one first
     try:
         import signal  # only now: it loads other modules
 
@@ -37,7 +37,7 @@ def main() -> int:
                 signal.signal(number, stop)
 
         def stop(signum: int, frame: FrameType | None) -> None:
-            code[1:] = code[1:] or [BY_SIGNAL + signum]  # of the first: one that was dropped comes anew as SIGINT
+            came.append(signum)
             raise _Stopped
 
         found = [getattr(signal, name) for name in _OTHERS if hasattr(signal, name)]
@@ -47,7 +47,7 @@ def main() -> int:
                 signal.signal(signal.SIGINT, _leave)
             from viz.command.cli import main as command
 
-            return command(begin=work)
+            return command(begin=work, interrupted=lambda: bool(came))
         finally:
             for again in _AGAIN:
                 again.set()  # it would end the process by SIGINT, whatever it is about to say
@@ -55,11 +55,12 @@ def main() -> int:
                 signal.signal(number, signal.SIG_DFL)  # all is done: to free memory is not worth a traceback
     except KeyboardInterrupt as end:
         print(_said(str(end)), file=sys.stderr)
-        _end_if_busy(code[-1])
+        code = BY_SIGNAL + came[0] if came else INTERRUPTED  # of the first: a dropped one comes anew as SIGINT
+        _end_if_busy(code)
         import gc  # only now: nothing more than needed is loaded before Ctrl-C is minded
 
         gc.freeze()  # else Python looks for cycles among millions of objects before it ends
-        return code[-1]
+        return code
 
 
 class _Stopped(KeyboardInterrupt):

@@ -8,20 +8,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from simulator.errors import (
-    DeadlockError,
-    GraphError,
-    InfeasibleError,
-    OracleError,
-    OutOfMemoryError,
-    SimvizError,
-    UnsupportedError,
-)
+from simulator.errors import SimvizError
 from simulator.observed import SUFFIX
 from simulator.progress import Say
-from simulator.wording import brief, printable
+from viz.command.ending import ended
 from viz.command.options import parser
-from viz.command.terminal import complain, drop_output, print_json, progress, tell
+from viz.command.terminal import complain, print_json, progress, tell
 
 if TYPE_CHECKING:
     import argparse
@@ -30,17 +22,23 @@ if TYPE_CHECKING:
     from viz.scene import Scene
 
 
-def main(arguments: Sequence[str] | None = None, *, begin: Callable[[], None] = lambda: None) -> int:
+def main(
+    arguments: Sequence[str] | None = None,
+    *,
+    begin: Callable[[], None] = lambda: None,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> int:
     """Run the command; return the exit code. A KeyboardInterrupt carries the names of files that were written before.
 
     `begin` is called when all modules are loaded and the work begins; until then the process may end at any moment.
+    `interrupted` tells whether a signal was to end the work since, of which C code may have made another error.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     written: list[str] = []
     if given[:1] == ["bench"]:
         from viz.bench.command import run_command  # late: it loads much
 
-        return _ended(lambda: run_command(given[1:], written, begin), None, written)
+        return ended(lambda: run_command(given[1:], written, begin), None, written, interrupted)
     made = parser()
     try:
         asked = made.read(given)
@@ -63,49 +61,9 @@ def main(arguments: Sequence[str] | None = None, *, begin: Callable[[], None] = 
     # a run makes millions of objects and hardly a cycle: the search for cycles took a tenth of its time
     gc.disable()
     try:
-        return _ended(work, asked.graph, written)
+        return ended(work, asked.graph, written, interrupted)
     finally:
         gc.enable()
-
-
-def _ended(work: Callable[[], int], graph: str | None, written: list[str]) -> int:
-    """The exit code of some work: errors are reported in a sentence, and a KeyboardInterrupt names what was written."""
-    try:
-        return work()
-    except SimvizError as error:
-        complain(_in_the_users_words(error, graph))
-        return _exit_code(error)
-    except KeyboardInterrupt:
-        raise _stopped(written) from None
-    except BrokenPipeError:
-        drop_output()  # the reader of our output left
-        return 0
-    except OSError as error:  # of a file that was there before, or a folder that hides what it holds
-        complain(f"{_place(error)}: {error.strerror or error}")
-        return 2
-    except (ImportError, SystemError, RuntimeError) as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):  # what C code makes of one
-            raise _stopped(written) from None
-        if not isinstance(error, RecursionError):
-            raise
-        complain(f"{graph}: nested too deeply to be a graph that TensorFlow wrote")
-        return 2
-    except MemoryError:
-        complain(f"{graph}: too large for this machine's memory")
-        return 2
-
-
-def _place(error: OSError) -> str:
-    """The file that the system refuses; where it names none, or names it in a folder that is gone, that."""
-    try:
-        os.getcwd()
-    except OSError:  # somebody deleted it while we are in it
-        return "the current folder is gone; go to another"
-    return str(error.filename or "this process")
-
-
-def _stopped(written: Sequence[str]) -> KeyboardInterrupt:
-    return KeyboardInterrupt(printable(f"written before: {', '.join(written)}" if written else ""))
 
 
 def _warm_up(begin: Callable[[], None]) -> int:
@@ -139,20 +97,6 @@ def _calibrate(asked: argparse.Namespace, begin: Callable[[], None]) -> int:
 
         tell(f"{summary(profile)}\nWrote {asked.calibrate}.")
     return 0
-
-
-def _in_the_users_words(error: SimvizError, graph: str | None) -> str:
-    """The message with the name of its file, which functions on a Graph do not know."""
-    message = str(error)
-    if graph is None:
-        return message
-    about_graph = isinstance(error, (GraphError, InfeasibleError, UnsupportedError, DeadlockError))
-    return brief(f"{graph}: {message}") if about_graph and graph not in message else message
-
-
-def _exit_code(error: SimvizError) -> int:
-    """1 when nothing feasible was found or TensorFlow could not be asked, 2 when the input or the call is wrong."""
-    return 1 if isinstance(error, (InfeasibleError, OutOfMemoryError, OracleError)) else 2
 
 
 def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
