@@ -177,7 +177,6 @@ ALONE: dict[str, str] = {
     "simulator.training.control.run": "the loop without regimes, which tests drive directly",
     "viz.command.what_if": "the changes that are tried, beside the stages that run each of them",
     "viz.command.training_run": "the stages of a training, beside those of a step",
-    "viz.command.ending": "the end of any work, with each error's sentence and exit code",
     "viz.page.packing": "the rules that assets/unpacking.js has as well, side by side with it",
 }
 # What may be imported against the order of the rooms, and why.

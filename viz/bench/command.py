@@ -9,16 +9,22 @@ from viz.bench.bench import run_bench
 from viz.bench.options import read_bench
 from viz.bench.rows import as_cells
 from viz.bench.table import as_svg, as_text
+from viz.command.ending import ended
 from viz.command.terminal import progress, tell
 from viz.formats.output import write
 from viz.formats.parquet import parquet_of
 
 
-def run_command(arguments: Sequence[str], written: list[str], begin: Callable[[], None]) -> int:
+def run_command(arguments: Sequence[str], begin: Callable[[], None], interrupted: Callable[[], bool]) -> int:
     """Run a bench, write its rows and picture, and print its table; return the exit code.
 
-    `written` receives the path of each file that is there, `begin` is as in `viz.command.cli.main`.
+    `begin` and `interrupted` are as in `viz.command.cli.main`.
     """
+    written: list[str] = []  # the path of each file that is there
+    return ended(lambda: _run(arguments, written, begin), None, written, interrupted)
+
+
+def _run(arguments: Sequence[str], written: list[str], begin: Callable[[], None]) -> int:
     request = read_bench(arguments)
     begin()
     with progress(request.quiet) as say, telling(say):

@@ -34,11 +34,11 @@ def main(
     `interrupted` tells whether a signal was to end the work since, of which C code may have made another error.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
-    written: list[str] = []
     if given[:1] == ["bench"]:
         from viz.bench.command import run_command  # late: it loads much
 
-        return ended(lambda: run_command(given[1:], written, begin), None, written, interrupted)
+        return run_command(given[1:], begin, interrupted)
+    written: list[str] = []
     made = parser()
     try:
         asked = made.read(given)
