@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simulator.bounds.classes import Classes
 
 _BARRIERS = 2  # that are tried
-_LOOKS = 250_000_000  # at arcs, by all cuts: two seconds or three
+_LOOKS = 60_000_000  # at arcs, by all cuts: some half of a second
 _SINGLE = 4  # classes, up to which each of them is a half once
 _DEVICES, _GROUPS = 256, 200_000  # more take longer than the bound is worth
 
