@@ -17,13 +17,17 @@ it takes 1.6 ns elsewhere on the first. So these four steps say nothing about th
 import argparse
 import csv
 import statistics
+import sys
 from math import prod
 from pathlib import Path
 from typing import Any  # Any: what TensorFlow makes
 
-import tensorflow as tf
-
 from viz import run
+
+try:
+    import tensorflow as tf
+except ModuleNotFoundError:
+    sys.exit('TensorFlow is needed to make these graphs: pip install "simviz[tensorflow]"')
 
 v1 = tf.compat.v1
 FIELDS = Path(__file__).with_suffix(".csv")

@@ -1,4 +1,4 @@
-"""How the command ends: a sentence and an exit code for each error, and a line for an interruption."""
+"""The end of the command: each error has a sentence and an exit code, and an interruption has a line."""
 
 from __future__ import annotations
 
