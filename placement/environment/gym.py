@@ -10,10 +10,10 @@ potential is how far the partial schedule has come. As it is 0 at both ends, the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import log
 from os import PathLike
-from typing import Any, TypeAlias  # Any: what Gymnasium's own types say of options and information
+from typing import Any, TypeAlias  # Any: what Gymnasium's types say of options and information; what a list may hold
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,7 @@ ID = "simviz/Placement-v0"
 LEAST, PENALTY = -10.0, -20.0  # of a plan that fits; of one that cannot run at all
 FORBIDDEN = -1.0  # of an action that the mask forbids
 
-Named: TypeAlias = str | PathLike[str] | Cluster
+Named: TypeAlias = str | PathLike[str] | Mapping[str, object] | Cluster
 Observation: TypeAlias = dict[str, npt.NDArray[Any]]
 
 
@@ -71,10 +71,9 @@ class PlacementEnv(gymnasium.Env[Observation, np.int64]):
         order: str = "depth",
         shaped: bool = False,
     ) -> None:
-        given = [questions] if isinstance(questions, Question | Problem) else list(questions)
-        self.questions = [_question(one) for one in given]
+        self.questions = [_question(one) for one in _several(questions)]
         for source in _several(graph):
-            for on in [cluster] if isinstance(cluster, str | PathLike | Cluster) else cluster:
+            for on in _several(cluster):
                 self.questions.append(Question.of(source, on, batch=batch, ignore_devices=ignore_devices))
         if not self.questions:
             raise SimvizError("An environment needs a question: give questions=, or graph= and cluster=.")
@@ -124,9 +123,9 @@ class PlacementEnv(gymnasium.Env[Observation, np.int64]):
         episode = self._running()
         if not self._is_action(action):
             raise SimvizError(f"Action {action!r}: give a whole number from 0 to {self.devices - 1}.")
-        mask, before = self.action_masks(), self._potential(episode)
-        forbidden = not mask[action]
-        episode.decide(int(mask.argmax()) if forbidden else int(action))
+        mask, before, device = self.action_masks(), self._potential(episode), int(action)
+        forbidden = not mask[device]
+        episode.decide(int(mask.argmax()) if forbidden else device)
         reward = FORBIDDEN if forbidden else 0.0
         seen, said = self._seen()
         if episode.over:
@@ -221,7 +220,7 @@ def _question(given: Question | Problem) -> Question:
     return Question(told.graph, told.cluster, told.costs, told.step, soft, given.options, given.flavour)
 
 
-def _several(given: object) -> list[object]:
+def _several(given: object) -> list[Any]:
     """Several as they are, and one as a list."""
     return list(given) if isinstance(given, list | tuple) else [given]
 

@@ -291,6 +291,18 @@ def column_of(seen: dict[str, Any]) -> dict[str, Any]:
     return dict(zip(DEVICE_FEATURES, seen["devices"].T, strict=True))
 
 
+def test_a_mapping_is_one_cluster_and_an_action_is_any_whole_number() -> None:
+    tasks = {"ps": ["one:1"], "worker": ["two:1", "three:1"]}
+    env = PlacementEnv(graph=EXAMPLE, cluster=tasks, ignore_devices=True)
+    assert [len(question.cluster.devices) for question in env.questions] == [3]
+    ends = []
+    for action in (1, True, np.int32(1), np.array(1)):
+        env.reset()
+        ends.append(env.step(action)[0])  # type: ignore[arg-type]  # an array of one number is what policies return
+    for end in ends[1:]:
+        assert all(np.array_equal(end[name], ends[0][name]) for name in end)
+
+
 # --- refusals --------------------------------------------------------------------------------------------------------
 
 
@@ -307,6 +319,10 @@ def test_what_cannot_be_asked_is_refused() -> None:
         PlacementEnv(example("4gpu").questions, devices=7.5)  # type: ignore[arg-type]  # no number of devices
     with pytest.raises(SimvizError, match="questions= holds 3: give Questions and Problems"):
         PlacementEnv([3])  # type: ignore[list-item]  # no question
+    with pytest.raises(SimvizError, match="questions= holds 3: give Questions and Problems"):
+        PlacementEnv(3)  # type: ignore[arg-type]  # no question
+    with pytest.raises(SimvizError, match="5 describes no cluster"):
+        PlacementEnv(graph=EXAMPLE, cluster=5)  # type: ignore[arg-type]  # no cluster
     assert PlacementEnv(example("4gpu").questions, devices=np.int64(7)).devices == 7
     env = PlacementEnv(example("4gpu").questions)
     with pytest.raises(SimvizError, match="call reset first"):
