@@ -35,6 +35,7 @@ from typing import NamedTuple, TypeAlias
 from simulator.cluster.chips import Chip
 from simulator.cluster.cluster import Device
 from simulator.cluster.peaks import peak
+from simulator.costs.formulas.contraction import contracted_product
 from simulator.costs.formulas.matrix import Product, many_products, one_product
 from simulator.costs.formulas.neural import Convolution, convolved
 from simulator.costs.formulas.shaped_op import ShapedOp, flag
@@ -218,6 +219,7 @@ _KERNELS: Mapping[str, Callable[[ShapedOp], Kernel | None]] = MappingProxyType(
     {
         **dict.fromkeys(("MatMul", "SparseMatMul", "_FusedMatMul"), one_product),
         **dict.fromkeys(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), many_products),
+        **dict.fromkeys(("Einsum", "XlaEinsum"), contracted_product),
         **dict.fromkeys(("Conv2D", "_FusedConv2D"), convolved),
         **dict.fromkeys(("Conv2DBackpropInput", "Conv2DBackpropFilter"), convolved),
     }

@@ -64,6 +64,7 @@ _SAME = {  # kernels that are named apart, by the measured one
     "ScatterAdd": "ResourceScatterSub",
     "ResourceScatterAdd": "ResourceScatterSub",
 }
+_AROUND = "Transpose"  # stands for all kernels around a product
 
 
 def sides_of(kernel: Kernel | None) -> tuple[int, int, int, int, int]:
@@ -107,19 +108,24 @@ class _OnCores:
         products: dict[str, list[KernelTime]] = {}
         others: dict[str, list[KernelTime]] = {}
         for one in kernels:
-            (products if one.m else others).setdefault(_name(one.op, one.variant), []).append(one)
+            (products if one.m else others).setdefault(f"{_SAME.get(one.op, one.op)} {one.variant}".strip(), []).append(
+                one
+            )
         self._products = {op: _Surface(found) for op, found in products.items() if len(found) >= _Surface.LEAST}
         self._curves = {op: _Curve(found) for op, found in others.items()}
 
     def price(self, op: str, work: OpWork, dispatch_ns: float) -> tuple[float, float, str]:
         """Nanoseconds, error and family."""
-        sides = sides_of(work.kernel)
-        name = _name(op, work.variant)
+        sides, op = sides_of(work.kernel), _measured(op, work.kernel)
+        name = f"{op} {work.variant}".strip()
         if min(sides[:4]) > 0:
-            surface = self._products.get(name) or self._products.get(_SAME.get(op, op))
+            surface = self._products.get(name) or self._products.get(op)
             if surface is not None:
-                return *surface.price(sides, float(work.flops), dispatch_ns), name
-        curve = self._curves.get(name) or self._curves.get(_SAME.get(op, op))
+                ns, error = surface.price(sides, float(work.flops), dispatch_ns)
+                around = self._curves.get(_AROUND)
+                more_ns, more_error = around.price(work.rearranged) if around and work.rearranged else (0.0, 0.0)
+                return ns + more_ns, (ns * error + more_ns * more_error) / (ns + more_ns), name
+        curve = self._curves.get(name) or self._curves.get(op)
         if curve is not None:
             return *curve.price(work.moved), name
         return self._by_category(work)
@@ -149,8 +155,13 @@ class _OnCores:
         return found
 
 
-def _name(op: str, variant: str) -> str:
-    return f"{_SAME.get(op, op)} {variant}".strip()
+def _measured(op: str, kernel: Kernel | None) -> str:
+    """The op that was measured for one: an Einsum runs the kernel of the product that it is, or a transpose."""
+    if op != "Einsum":
+        return _SAME.get(op, op)
+    if not isinstance(kernel, Product):
+        return _AROUND
+    return "MatMul" if kernel.times == 1 else "BatchMatMulV2"
 
 
 class _Surface:

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from simulator.cluster.cluster import Device
 from simulator.cluster.peaks import FORMATS, peak
+from simulator.costs.formulas.contraction import Contraction, contraction
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.formulas.shaped_op import ShapedOp, flag
 from simulator.costs.kernels import Kernel, in_library, kernel_of, launched, over_batch, passes_of, seconds, speeds_of
@@ -60,6 +61,7 @@ class OpWork(NamedTuple):
     library: bool = False  # a kernel of cuDNN or cuBLAS, on a GPU
     kernels: int = 1  # of a GPU, but for convolutions
     streamed: int = 0  # bytes that these move, where it is more than `moved`
+    rearranged: int = 0  # bytes that kernels read and write before and after a product
 
 
 def work_of(rule: Rule, instance: ShapedOp) -> OpWork:
@@ -68,9 +70,10 @@ def work_of(rule: Rule, instance: ShapedOp) -> OpWork:
     kernel = kernel_of(instance)
     if isinstance(kernel, Product) and is_complex(instance.input_types):
         kernel = kernel._replace(k=_REAL_PER_COMPLEX * kernel.k)
-    exact = (operations, rule.moved(instance), rule.scratch(instance), rule.core_ps(instance))
-    flops, moved, scratch, core_ps = (min(max(0, count), MAX_COUNT) for count in exact)
-    passes = passes_of(instance)
+    passes, einsum = passes_of(instance), contraction(instance)
+    kernels, beside = (1, 0) if einsum is None else (einsum.kernels, einsum.rearranged)
+    exact = (operations, rule.moved(instance), rule.scratch(instance), rule.core_ps(instance), beside)
+    flops, moved, scratch, core_ps, rearranged = (min(max(0, count), MAX_COUNT) for count in exact)
     streamed = 0 if passes is None else min(passes.tensors * max(instance.input_bytes[:1], default=0), MAX_COUNT)
     matrix = on_matrix_units(rule, instance)
     number, assumed = number_format(rule, instance), rule.assumes(instance)
@@ -87,18 +90,20 @@ def work_of(rule: Rule, instance: ShapedOp) -> OpWork:
         rule,
         kernel,
         over_batch(instance),
-        variant(rule, instance),
-        in_library(instance.op),
-        1 if passes is None else passes.kernels,
+        variant(rule, instance, einsum),
+        kernel is not None or in_library(instance.op),
+        kernels if passes is None else passes.kernels,
         streamed,
+        rearranged,
     )
 
 
-def variant(rule: Rule, instance: ShapedOp) -> str:
+def variant(rule: Rule, instance: ShapedOp, einsum: Contraction | None = None) -> str:
     """The variant of a kernel: an elementwise op whose operands differ in shape, a product of transposed matrices."""
     if rule.category == ELEMENTWISE:
         return "broadcasting" if len(set(filter(None, instance.inputs))) > 1 else ""
-    flipped = [side for side, names in _FLIPS if any(flag(instance, name) for name in names)]
+    flips = [any(flag(instance, name) for name in names) for _, names in _FLIPS] if einsum is None else einsum.flips
+    flipped = [side for (side, _), flips_it in zip(_FLIPS, flips, strict=True) if flips_it]
     return f"transposed {' '.join(flipped)}" if flipped else ""
 
 
@@ -117,19 +122,18 @@ def time_of(work: OpWork, device: Device) -> Nanos:
 
 
 def busy_ns(work: OpWork, device: Device) -> Nanos:
-    """Time of the work on a device without its launch."""
+    """Time of the work on a device without its launch. What is rearranged comes before and after the product."""
     rule = work.rule
     rate = min(device.bytes_per_s, STORAGE_BYTES_PER_S) if rule.category == CHECKPOINT else device.bytes_per_s
     if device.chip is None:
         speed, _ = speed_of(work, device)
-        busy = max(-(-work.flops * 10**9 // speed), -(-work.moved * 10**9 // rate))
+        busy = max(-(-work.flops * 10**9 // speed), -(-work.moved * 10**9 // rate)) - (-work.rearranged * 10**9 // rate)
     else:
         reached = speeds_of(device, device.chip, work.number, matrix=work.matrix)
         computing = work.flops / reached.products if work.kernel is None else seconds(work.kernel, reached)
-        moving = max(work.moved, work.streamed) / min(
-            rate, reached.moved * (reached.statistics if work.over_batch else 1)
-        )
-        busy = min(MAX_OP_NS, ceil(max(computing, moving) * 1e9))
+        moved_per_s = min(rate, reached.moved * (reached.statistics if work.over_batch else 1))
+        moving = max(work.moved, work.streamed) / moved_per_s
+        busy = min(MAX_OP_NS, ceil((max(computing, moving) + work.rearranged / moved_per_s) * 1e9))
     if device.type == "CPU" or rule.opaque:
         busy = max(busy, -(-work.core_ps // (1000 * min(device.cores, work.parts))))
     return busy

@@ -16,13 +16,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
+from simulator.costs.formulas.contraction import contracted, copies
 from simulator.costs.formulas.matrix import (
     banded_solve,
     batch_matmul,
     cubic,
     dot,
     eigen,
-    einsum,
     fourier,
     least_squares,
     matmul,
@@ -161,7 +161,7 @@ ARITHMETIC: tuple[Row, ...] = (
     (MATRIX, matmul, tensors, "transpose_a transpose_b",
      "MatMul SparseMatMul QuantizedMatMul _FusedMatMul"),
     (MATRIX, batch_matmul, tensors, "adj_x adj_y", "BatchMatMul BatchMatMulV2 BatchMatMulV3"),
-    (MATRIX, einsum, tensors, "equation", "Einsum XlaEinsum"),
+    (MATRIX, contracted, tensors, "equation", "Einsum XlaEinsum"),
     (MATRIX, dot, tensors, "dimension_numbers", "XlaDot XlaDotV2"),
     (MATRIX, sparse_dense_matmul, rows_multiplied, "adjoint_b", "SparseTensorDenseMatMul"),
     (MATRIX, each(5), tensors, "", "TridiagonalMatMul Cross"),
@@ -688,7 +688,7 @@ def _rules() -> dict[str, Rule]:
     on_matrix_units = frozenset(ON_MATRIX_UNITS.split())
     for category, flops, moved, attrs, ops in ARITHMETIC + HOUSEKEEPING:
         for op in ops.split():
-            scratch = unrolled if op.startswith(("Conv2D", "Conv3D")) else nothing
+            scratch = unrolled if op.startswith(("Conv2D", "Conv3D")) else copies if "Einsum" in op else nothing
             rules[op] = Rule(
                 category,
                 flops,

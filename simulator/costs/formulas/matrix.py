@@ -54,23 +54,6 @@ def batch_matmul(instance: ShapedOp) -> int:
     return 2 * prod(many_products(instance))
 
 
-def einsum(instance: ShapedOp) -> int:
-    """2 (operands - 1) times the product of all labels' sizes; one operand: that product. Ellipses broadcast."""
-    equation = instance.attrs["equation"].s.decode(errors="replace") if "equation" in instance.attrs else ""
-    sizes: dict[str, int] = {}
-    for labels, shape in zip(equation.replace(" ", "").split("->")[0].split(","), instance.inputs, strict=False):
-        head, ellipsis, tail = labels.partition("...")
-        sides = dims(shape, max(len(shape or ()), len(head) + len(tail)))
-        middle = sides[len(head) : len(sides) - len(tail)] if ellipsis else ()
-        for label, size in zip(head, sides, strict=False):
-            sizes[label] = max(size, sizes.get(label, 1))
-        for label, size in zip(reversed(tail), reversed(sides), strict=False):
-            sizes[label] = max(size, sizes.get(label, 1))
-        for place, size in enumerate(reversed(middle)):
-            sizes[f".{place}"] = max(size, sizes.get(f".{place}", 1))
-    return prod(sizes.values()) * max(1, 2 * (len(instance.inputs) - 1))
-
-
 def dot(instance: ShapedOp) -> int:
     """2 operations per element of the output and of the first operand's dimensions over which it sums."""
     found, shape = dot_dimensions(instance.attrs), at(instance.inputs, 0) or ()

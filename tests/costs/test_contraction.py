@@ -1,0 +1,103 @@
+"""Einsums: the product that each one is, what is transposed beside it, and prices like those of the same product."""
+
+from dataclasses import replace
+from math import prod
+
+import pytest
+
+from simulator.cluster.chips import Chip
+from simulator.costs.formulas.contraction import contraction
+from simulator.costs.formulas.matrix import Product
+from simulator.costs.formulas.shaped_op import ShapedOp
+from simulator.costs.profile import KernelTime
+from simulator.costs.profiled import Pricing
+from simulator.costs.roofline import OpWork, time_of, work_of
+from simulator.costs.rules import RULES
+from simulator.graph.messages import AttrValue
+from tests.costs.test_estimate import GPU
+from tests.costs.test_profile import made
+
+CHIP = replace(GPU, chip=Chip(100))
+Shapes = tuple[tuple[int, ...], ...]
+
+
+def shaped(op: str, shapes: Shapes, result: tuple[int, ...], **attrs: AttrValue) -> ShapedOp:
+    nbytes = tuple(4 * prod(shape) for shape in shapes)
+    return ShapedOp(op, shapes, (result,), nbytes, (4 * prod(result),), attrs, (1, 1), (1,))
+
+
+def einsum(equation: str, result: tuple[int, ...], *shapes: tuple[int, ...]) -> ShapedOp:
+    return shaped("Einsum", shapes, result, equation=AttrValue(s=equation.encode()))
+
+
+def work(instance: ShapedOp) -> OpWork:
+    return work_of(RULES[instance.op], instance)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "result", "product", "flips", "transposed"),
+    [
+        ("btd,dhk->bthk", ((3, 48, 128), (128, 4, 32)), (3, 48, 4, 32), (144, 128, 128, 1), "", []),
+        ("bqhk,hkd->bqd", ((3, 48, 4, 32), (4, 32, 128)), (3, 48, 128), (144, 128, 128, 1), "", []),
+        ("bqhk,bshk->bhqs", ((3, 48, 4, 32), (3, 48, 4, 32)), (3, 4, 48, 48), (48, 48, 32, 12), "b", [73728, 73728]),
+        ("bhqs,bshk->bqhk", ((3, 4, 48, 48), (3, 48, 4, 32)), (3, 48, 4, 32), (48, 32, 48, 12), "b", [73728, 73728]),
+        ("bij,bkj->bki", ((8, 25, 26), (8, 27, 26)), (8, 27, 25), (25, 27, 26, 8), "b", [21600]),
+        ("ji,kj->ik", ((51, 52), (53, 51)), (52, 53), (52, 53, 51, 1), "ab", []),
+        ("ab,cd->acbd", ((64, 65), (66, 67)), (64, 66, 65, 67), (4160, 4422, 1, 1), "a", [73582080]),
+        ("bchw,bc->bhw", ((8, 64, 28, 27), (8, 64)), (8, 28, 27), (756, 1, 64, 8), "a", []),
+        ("...ij,...jk->...ki", ((3, 4, 5), (2, 3, 5, 6)), (2, 3, 6, 4), (4, 6, 5, 6), "", [576]),
+        ("i...j,j->...i", ((5, 2, 3, 6), (6,)), (2, 3, 5), (5, 1, 6, 6), "", [720]),
+        ("ab,bc->b", ((5, 9), (9, 7)), (9,), (1, 1, 1, 9), "", [180]),
+        ("bij,bkl->b", ((16, 12, 13), (16, 14, 15)), (16,), (1, 1, 1, 16), "", []),
+    ],
+)
+def test_an_einsum_is_a_product_with_transposes_beside_it(
+    equation: str, shapes: Shapes, result: tuple[int, ...], product: tuple[int, ...], flips: str, transposed: list[int]
+) -> None:
+    """The bytes are what an observed step of TensorFlow 2.21 held beside the result, but for Eigen's packed blocks."""
+    instance = einsum(equation, result, *shapes)
+    found = contraction(instance)
+    assert found is not None
+    assert found.product == product
+    assert list(found.transposed) == transposed
+    done = work(instance)
+    assert done.scratch == sum(transposed)
+    assert done.kernel == Product(*product)
+    assert done.kernels == 1 + len(transposed) + len(found.summed)
+    if not found.summed and max(found.product[:2]) > 1:
+        assert [side for side, flipped in zip("ab", found.flips, strict=True) if flipped] == list(flips)
+        assert done.flops == 2 * prod(product)
+
+
+def test_what_one_operand_alone_has_is_summed_first() -> None:
+    """It was multiplied with all that the other one has: 45 times too many operations here."""
+    done = work(einsum("bij,bkl->b", (16,), (16, 12, 13), (16, 14, 15)))
+    assert done.flops == 2 * 16 + 16 * (12 * 13 + 14 * 15)
+    assert done.rearranged == 4 * 16 * (12 * 13 + 14 * 15)
+    assert work(einsum("bij->b", (16,), (16, 12, 13))).flops == 16 * 12 * 13
+
+
+@pytest.mark.parametrize("sides", [(8, 25, 26, 27), (64, 512, 64, 512), (1, 2000, 2000, 2000), (300, 40, 1000, 40)])
+def test_an_einsum_takes_as_long_as_the_same_product(sides: tuple[int, ...]) -> None:
+    """It took 11.7 us where cuBLAS takes 22, and ran at the full speed whatever its sides were."""
+    b, i, j, k = sides
+    same = work(shaped("BatchMatMulV2", ((b, i, j), (b, j, k)), (b, i, k)))
+    plain = work(einsum("bij,bjk->bik", (b, i, k), (b, i, j), (b, j, k)))
+    assert time_of(plain, CHIP) == time_of(same, CHIP)
+    turned = work(einsum("bij,bjk->bki", (b, k, i), (b, i, j), (b, j, k)))
+    assert time_of(turned, CHIP) >= time_of(same, CHIP) + 2 * 4 * b * i * k * 10**9 // GPU.bytes_per_s
+
+
+def test_a_profile_prices_an_einsum_by_its_product_and_its_transposes() -> None:
+    """It was a guess by bytes, within a factor of five."""
+    rearranging = [KernelTime("Transpose", 1, size / 5, 0.01, 0, size) for size in (2**12, 2**16, 2**20)]
+    pricing = Pricing(replace(made(), kernels=(*made().kernels, *rearranging)), 1)
+    product = work(shaped("MatMul", ((200, 300), (300, 100)), (200, 100)))
+    plain = work(einsum("ij,jk->ik", (200, 100), (200, 300), (300, 100)))
+    turned = work(einsum("ij,jk->ki", (100, 200), (200, 300), (300, 100)))
+    of_product = pricing.price("MatMul", product)
+    assert pricing.price("Einsum", plain) == of_product
+    assert pricing.price("Einsum", turned)[0] == pytest.approx(of_product[0] + 2 * 4 * 200 * 100 / 5)
+    assert pricing.price("Einsum", work(einsum("ij->ji", (64, 256), (256, 64))))[0] == pytest.approx(
+        2 * 4 * 64 * 256 / 5
+    )
