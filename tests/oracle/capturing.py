@@ -1,8 +1,7 @@
 """Child process: train steps of Keras as `tf.function` makes them, replicated by us and run beside the original.
 
 Asked: a list of cases on the command line. Told, as a line of JSON per case: what the anatomy of the graph has found,
-how many variables the original changes, and per way of replicating the largest difference of any variable after two
-steps.
+how many variables the original changes, and per way of replicating how far any variable is apart after two steps.
 """
 
 import json
@@ -19,6 +18,7 @@ from simulator.cluster.description import load_cluster
 from simulator.graph.graph_def import graph_def
 from simulator.graph.importer import read_graph
 from simulator.graph.inlining.expanding import inline
+from simulator.oracle.session import configuration
 from simulator.training.programs.replicated import replicate
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
@@ -98,7 +98,7 @@ def step_of(tf: Any, keras: Any, model: Any, optimizer: Any, **options: Any) -> 
 
 
 def traced(tf: Any, keras: Any, case: Any, model: str) -> Any:
-    keras.backend.clear_session()  # names begin anew
+    keras.backend.clear_session(free_memory=False)  # names begin anew
     net = step_of(tf, keras, model, case["optimizer"], **case["options"])
     return inline(read_graph(net.get_concrete_function().graph))
 
@@ -119,7 +119,7 @@ def ran(tf: Any, graph: Any, model: Any, fetches: Any, feeds: Any, copies: Any) 
                 value = first_value(op)
                 first.append(tf.raw_ops.AssignVariableOp(resource=op.outputs[0], value=value))
                 reads[op.name] = tf.raw_ops.ReadVariableOp(resource=op.outputs[0], dtype=value.dtype)
-        with v1.Session(graph=made) as session:
+        with v1.Session(graph=made, config=configuration(soft=True)) as session:
             session.run(first)
             before = session.run(reads)
             for _ in range(STEPS):
@@ -133,6 +133,12 @@ def first_value(op: Any) -> Any:
     shape, kind = [dim.size for dim in op.get_attr("shape").dim], op.get_attr("dtype").as_numpy_dtype
     drawn = np.abs(np.random.RandomState(sum(name.encode())).randn(*shape)) * 0.3
     return np.asarray(drawn if np.issubdtype(kind, np.floating) else np.zeros(shape), kind)
+
+
+def apart(value: Any, other: Any) -> float:
+    """The largest difference of two numbers, relative to those beyond one."""
+    difference = np.abs(np.asarray(value, float) - other)
+    return float(np.max(difference / np.maximum(1, np.abs(other)), initial=0))
 
 
 def told(tf: Any, keras: Any, case: Any) -> Any:
@@ -149,10 +155,7 @@ def told(tf: Any, keras: Any, case: Any) -> Any:
         ours = ran(tf, program.graph, case["model"], program.fetches, program.feeds, copies)[1]
         mirrored = {name: [name, *(f"replica_{at}/{name}" for at in range(1, copies))] for name in after}
         differences[how] = max(
-            float(np.max(np.abs(np.asarray(ours[one], float) - after[name]), initial=0))
-            for name, several in mirrored.items()
-            for one in several
-            if one in ours
+            apart(ours[one], after[name]) for name, several in mirrored.items() for one in several if one in ours
         )
     names = graph.names
     return {

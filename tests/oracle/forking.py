@@ -63,6 +63,7 @@ _TEMPLATES = {  # by module, or by module and arguments
     "tests.oracle.training_graphs": _QUIET,
     "tests.oracle.training_models": _QUIET,
     "tests.oracle.training_runs": _QUIET,
+    "tests.oracle.two_batches": _QUIET,  # but for those of its programs that are made by Keras
     "tests.placement.two_products": _QUIET,
 }
 _PATH, _ENVIRONMENT = [*sys.path], dict(os.environ)  # before any test changes them

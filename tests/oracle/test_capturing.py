@@ -33,14 +33,9 @@ CASES: list[tuple[str, str, dict[str, float], list[tuple[str, str, int]], int, i
 
 @pytest.fixture(scope="module")
 def told() -> list[dict[str, Any]]:
-    half = len(CASES) // 2
-    return [*_told(CASES[:half]), *_told(CASES[half:])]
-
-
-def _told(cases: list[tuple[str, str, dict[str, float], list[tuple[str, str, int]], int, int]]) -> list[dict[str, Any]]:
     asked = [
         {"model": model, "optimizer": optimizer, "options": options, "ways": ways}
-        for model, optimizer, options, ways, _, _ in cases
+        for model, optimizer, options, ways, _, _ in CASES
     ]
     done = subprocess.run(
         [sys.executable, "-m", "tests.oracle.capturing", json.dumps(asked)],
@@ -50,7 +45,7 @@ def _told(cases: list[tuple[str, str, dict[str, float], list[tuple[str, str, int
         check=False,
     )
     lines = done.stdout.splitlines()
-    assert len(lines) == len(cases), done.stderr[-3000:]
+    assert len(lines) == len(CASES), done.stderr[-3000:]
     return [json.loads(line) for line in lines]
 
 
