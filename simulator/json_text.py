@@ -24,7 +24,7 @@ class JsonError(ValueError):
 def parse_json(content: str | bytes) -> Any:
     """The value of a JSON text in UTF-8. Any: whatever it holds. Raises JsonError."""
     try:
-        text = content if isinstance(content, str) else content.decode("utf-8")
+        text = content if isinstance(content, str) else content.decode("utf-8-sig")
         found = json.loads(text, object_pairs_hook=_object)
         if _HALF.search(text):
             json.dumps(found, ensure_ascii=False).encode("utf-8")

@@ -147,7 +147,7 @@ def read_profile(source: str | os.PathLike[str] | Profile) -> Profile:
         return source
     label = os.fspath(source)
     try:
-        table = tomllib.loads(read_file(label, ClusterError, limits.FILE_BYTES).decode("utf-8").replace("\r\n", "\n"))
+        table = tomllib.loads(read_file(label, ClusterError, limits.FILE_BYTES).decode("utf-8-sig"))
     except (UnicodeDecodeError, RecursionError):
         raise ClusterError(f"{label} is no profile, which is text in TOML; {_REMAKE}") from None
     except ValueError as error:  # a number of thousands of digits is one, too

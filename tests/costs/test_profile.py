@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from codecs import BOM_UTF8
 from dataclasses import replace
 from pathlib import Path
 
@@ -86,6 +87,8 @@ def test_a_profile_is_read_as_it_was_written(tmp_path: Path) -> None:
     first.write(tmp_path / "host.toml")
     second = read_profile(tmp_path / "host.toml")
     assert second.to_toml() == first.to_toml()
+    (tmp_path / "edited.toml").write_bytes(BOM_UTF8 + (tmp_path / "host.toml").read_bytes())
+    assert read_profile(tmp_path / "edited.toml").to_toml() == first.to_toml()
     assert second.source == str(tmp_path / "host.toml")
     assert [one.op for one in second.kernels] == [one.op for one in first.kernels]
     assert f"{len(first.kernels)} kernels timed" in summary(second)

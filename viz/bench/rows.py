@@ -173,7 +173,7 @@ def _content(path: str) -> bytes:
 def _read(path: str, content: bytes) -> Iterator[BenchRow]:
     whole = content[: content.rfind(b"\n") + 1]
     try:
-        table = csv.reader(io.StringIO(whole.decode("utf-8"), newline=""), strict=True)
+        table = csv.reader(io.StringIO(whole.decode("utf-8-sig"), newline=""), strict=True)
         head = next(table, list(COLUMNS))
         if tuple(head) != COLUMNS:
             raise ValueError("its first line is not the head of a bench")

@@ -8,6 +8,7 @@ A result that `--json` wrote before is read as an outline. What a file says is c
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -127,7 +128,7 @@ def is_result(path: str) -> bool:
 
 def begins_result(content: bytes) -> bool:
     """Tell whether a content is the JSON of a result, by its first characters."""
-    begin = content[:_BEGIN].lstrip()
+    begin = content[:_BEGIN].removeprefix(BOM_UTF8).lstrip()
     return begin.startswith(b"{") and _MARK in begin
 
 
