@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,21 +19,13 @@ from simulator.training.answers.answers import answers
 from simulator.training.inputs.finding import inputs_of
 from simulator.training.inputs.pipeline import InputPipelines, read_rate
 from simulator.training.training import Training
-
-TIMEOUT_S = 240
+from tests.oracle.forking import printed
 
 
 def asked(cases: Sequence[Mapping[str, Any]], folder: Path, steps: int) -> list[float]:
     """Write the cases' MetaGraphs to the folder; the seconds that so many real steps of each took. Any: JSON."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.oracle.feeding", json.dumps(cases), str(folder), str(steps)],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    seconds: list[float] = json.loads(done.stdout.splitlines()[-1])["seconds"]
+    told = printed("tests.oracle.feeding", json.dumps(cases), str(folder), str(steps))
+    seconds: list[float] = json.loads(told[-1])["seconds"]
     return seconds
 
 

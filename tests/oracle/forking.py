@@ -48,6 +48,7 @@ _TEMPLATES = {  # by module, or by module and arguments
     "tests.oracle.asking_small": _PREPARED,
     "tests.oracle.averaging": _QUIET,
     "tests.oracle.estimating": _QUIET,
+    "tests.oracle.feeding": _QUIET,
     "tests.oracle.grappler": _PREPARED,
     "tests.oracle.kept_calls": _QUIET,
     "tests.oracle.looping": _QUIET,
