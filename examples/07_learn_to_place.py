@@ -95,11 +95,11 @@ def decided(weights, question, order):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tables", type=int, default=16, help="tables of weights per round")
     parser.add_argument("--each", type=int, default=3, help="graphs that each of them plays")
     parser.add_argument("--graphs", type=int, default=6, help="graphs to learn from")
-    parser.add_argument("--held", type=int, default=2, help="graphs that it has not seen, larger ones")
+    parser.add_argument("--held", type=int, default=1, help="graphs that it has not seen, larger ones")
     parser.add_argument("--cluster", default="4gpu")
     parser.add_argument("--order", default="depth", help="of the decisions: depth or ranks")
     parser.add_argument("--seed", type=int, default=0)
