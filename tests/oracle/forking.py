@@ -51,6 +51,7 @@ _TEMPLATES = {  # by module, or by module and arguments
     "tests.oracle.feeding": _QUIET,
     "tests.oracle.grappler": _PREPARED,
     "tests.oracle.kept_calls": _QUIET,
+    "tests.oracle.kinds": _QUIET,  # but for a model of Keras
     "tests.oracle.looping": _QUIET,
     "tests.oracle.lowering build": _QUIET,
     "tests.oracle.lowering run": _QUIET,
@@ -59,6 +60,8 @@ _TEMPLATES = {  # by module, or by module and arguments
     "tests.oracle.random_shapes": _QUIET,
     "tests.oracle.real_task": _PREPARED,
     "tests.oracle.registries": _QUIET,
+    "tests.oracle.remastering": _PREPARED,
+    "tests.oracle.sharing_buffers": _QUIET,
     "tests.oracle.sundry": _QUIET,
     "tests.oracle.synchronising": _QUIET,
     "tests.oracle.training_graphs": _QUIET,

@@ -31,7 +31,7 @@ CALLS = ("saved_model", "keras_model", "function", "new_loop")  # kinds that hol
 
 @pytest.fixture(scope="module")
 def kinds() -> dict[str, bytes]:
-    told = json.loads(child.run("tests.oracle.kinds", b"", timeout_s=300, keras=True))
+    told = json.loads(child.run("tests.oracle.kinds", json.dumps([*KINDS]).encode(), timeout_s=300, keras=True))
     return {name: base64.b64decode(raw) for name, raw in told.items()}
 
 

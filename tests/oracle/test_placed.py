@@ -10,8 +10,8 @@ import pytest
 from placement import Plan, Problem
 from simulator import read_graph
 from simulator.comparison.placement_log import read_log
+from simulator.oracle import child
 from tests.oracle.staying import staying
-from tests.oracle.test_library import kinds as kinds
 from viz import run
 from viz.command.cli import main
 
@@ -32,6 +32,12 @@ RUNS: dict[str, tuple[dict[str, list[int]], list[str], str]] = {
     "new_loop": ({"x:0": [16, 16]}, ["Identity:0"], "calls are expanded"),
     "queues": ({}, ["batches_enqueue"], ""),
 }
+
+
+@pytest.fixture(scope="module")
+def kinds() -> dict[str, bytes]:
+    told = json.loads(child.run("tests.oracle.kinds", json.dumps([*RUNS]).encode(), timeout_s=300))
+    return {name: base64.b64decode(raw) for name, raw in told.items()}
 
 
 def asked(raw: bytes, kind: str, *, meta: bool = False) -> dict[str, Any]:

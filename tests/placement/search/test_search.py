@@ -25,7 +25,7 @@ from simulator.execution.evaluate import evaluate
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.graph.dtypes import STRING
-from simulator.limits import PATIENCE
+from simulator.limits import PATIENCE, raised
 from simulator.placer.constraints import constrain
 from tests.execution.cases import dags, runs, whole
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
@@ -248,12 +248,14 @@ def test_other_algorithms_count_in_a_time() -> None:
 
 @pytest.mark.parametrize("effort", [Effort(judged=2**40), Effort(seconds=1e9)])
 def test_a_search_without_hope_ends_before_its_budget(effort: Effort) -> None:
-    found = load("search")(replace(two_chains(), effort=effort)).search
-    assert found is not None
-    assert found.hopeless
-    best = found.better[-1][0]
-    assert found.judged > PATIENCE.default * best
-    shorter = load("search")(asked(two_chains(), PATIENCE.default * best)).search
+    patience = PATIENCE.default // 10
+    with raised({"patience": patience}):
+        found = load("search")(replace(two_chains(), effort=effort)).search
+        assert found is not None
+        assert found.hopeless
+        best = found.better[-1][0]
+        assert found.judged > patience * best
+        shorter = load("search")(asked(two_chains(), patience * best)).search
     assert shorter is not None
     assert not shorter.hopeless
     assert shorter.better == found.better

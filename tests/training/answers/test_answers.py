@@ -176,14 +176,14 @@ def test_a_run_ends_at_its_limit() -> None:
 
 
 def test_the_interval_that_ended_a_run_covers_the_truth() -> None:
-    """10 steps a second, of 100 runs. Who stops when it looks narrow covers a little less than 95 %."""
+    """10 steps a second, of 50 runs. Who stops when it looks narrow covers a little less than 95 %."""
     covered = 0
-    for seed in range(100):
+    for seed in range(50):
         found = until_ci(anew(partial(process, seed), 100), relative=0.03, steps=100).answers
         assert found.steps_per_s is not None
         assert found.half_width is not None
         covered += abs(found.steps_per_s - 10) <= found.half_width * found.steps_per_s
-    assert covered >= 86
+    assert covered >= 43
 
 
 @pytest.mark.parametrize(
