@@ -12,7 +12,7 @@ from itertools import combinations
 from operator import or_
 
 from simulator.graph.graph import Graph
-from simulator.graph.traversal import all_sources, fan_in, fan_out, own_sinks, sinks
+from simulator.graph.traversal import all_sources, fan_in, fan_out, gathered, own_sinks, sinks
 
 MAX_EXACT = 12  # sinks that still compete after the reductions: at most 4096 sets are tried
 MAX_COMPARED = 300  # sinks that are compared pair by pair
@@ -90,19 +90,11 @@ def _greedy(sets: Mapping[int, int], wanted: int) -> list[int]:
 
 
 def _reached_by(graph: Graph, rows: list[int]) -> dict[int, int]:
-    """A bit set of the rows per node that depends on some of them; loops are repeated until no set changes."""
-    reached = dict.fromkeys(fan_out(graph, rows), 0)
+    """A bit set of the rows per node that depends on some of them."""
+    own = [0] * len(graph)
     for bit, row in enumerate(rows):
-        reached[row] |= 1 << bit
-    inside = [row for row in graph.topological.tolist() if row in reached]
-    sources = all_sources(graph)
-    changed = True
-    while changed:
-        changed = False
-        for row in inside:
-            before = reached[row]
-            after = _union([before, *(reached.get(source, 0) for source in sources[row])])
-            if after != before:
-                reached[row] = after
-                changed = changed or bool(graph.edge_back.any())
-    return reached
+        own[row] |= 1 << bit
+    inside = set(fan_out(graph, rows))
+    order = [row for row in graph.topological.tolist() if row in inside]
+    found = gathered(order, all_sources(graph), own, loops=bool(graph.edge_back.any()))
+    return {row: found[row] for row in order}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
@@ -66,6 +66,24 @@ def closure(begin: Iterable[_Key], onward: Callable[[_Key], Iterable[_Key]]) -> 
         seen.update(new)
         pending += new
     return seen
+
+
+def gathered(order: Iterable[int], before: Sequence[Sequence[int]], own: Sequence[int], *, loops: bool) -> list[int]:
+    """[N] the bits of each node with those of all nodes that lead to it, of their own bits and the nodes before each.
+
+    In `order` a node stands behind those before it, but where there are loops: then it is walked until no bit is new.
+    A node that is not in it keeps its own bits.
+    """
+    found, again, order = list(own), True, [*order]
+    while again:
+        again = False
+        for row in order:
+            mask = found[row]
+            for one in before[row]:
+                mask |= found[one]
+            again |= loops and mask != found[row]
+            found[row] = mask
+    return found
 
 
 def all_sources(graph: Graph) -> list[list[int]]:

@@ -22,7 +22,7 @@ from simulator.graph.op_classes import VARIABLES
 from simulator.graph.purposes import apply_nodes, computes, gradient_slot
 from simulator.graph.set_cover import smallest_cover
 from simulator.graph.step import INIT_SIGNATURE, Step, choose_step
-from simulator.graph.traversal import PLACEHOLDERS, fan_out
+from simulator.graph.traversal import PLACEHOLDERS, fan_out, gathered
 from simulator.training.recognition.batch import batch_of
 from simulator.training.recognition.plain_updates import plain_updates
 from simulator.training.recognition.variable_flow import (
@@ -278,17 +278,7 @@ def _behind(graph: Graph, own: Sequence[int]) -> list[int]:
 
     Behind an addition to a sum there is none.
     """
-    found = list(own)
-    sources = [() if op in ADDS else sources_of(graph, row) for row, op in enumerate(graph.ops)]
-    for row, op in enumerate(graph.ops):
-        found[row] |= not (sources[row] or op in ADDS or op in _STILL)
-    again = True
-    while again:  # a loop's values go round
-        again = False
-        for row in graph.topological.tolist():
-            mask = found[row]
-            for source in sources[row]:
-                mask |= found[source]
-            again |= mask != found[row]
-            found[row] = mask
-    return found
+    sources = [[] if op in ADDS else sources_of(graph, row) for row, op in enumerate(graph.ops)]
+    first = [not (sources[row] or op in ADDS or op in _STILL) for row, op in enumerate(graph.ops)]
+    bits = [one | begins for one, begins in zip(own, first, strict=True)]
+    return gathered(graph.topological.tolist(), sources, bits, loops=bool(graph.edge_back.any()))

@@ -17,6 +17,7 @@ from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import LOSSES
 from simulator.graph.step import Step
 from simulator.graph.tensors import shape_of
+from simulator.graph.traversal import gathered
 from simulator.shapes.ragged import row_splits
 from simulator.shapes.sparse import sparse_placeholders
 from simulator.training.recognition.variables import variable_shape
@@ -34,7 +35,6 @@ _HELD = (
     "Unstage",
 )  # where labels come from
 _ALL_REDUCES = ("NcclAllReduce", "CollectiveReduce")  # each sums gradients with others of its kind, without an edge
-_PASSES = 64  # over the graph, for values that go round in loops
 
 
 def batch_of(
@@ -161,8 +161,6 @@ def _apart(graph: Graph, of_each: Mapping[int, Sequence[int]]) -> int:
 def _together(graph: Graph, own: Mapping[int, int], gradients: Sequence[tuple[int, int]]) -> dict[int, list[int]]:
     """For each variable the groups of sources that are joined before a sum, in any gradient; masks of bits."""
     reached = _reached(graph, own)
-    if reached is None:
-        return {}
     groups: list[int] = []
     taken: dict[int, int] = {}
     for variable, gradient in gradients:
@@ -175,25 +173,18 @@ def _together(graph: Graph, own: Mapping[int, int], gradients: Sequence[tuple[in
     return {variable: [mask for mask in groups if mask & whole] for variable, whole in taken.items()}
 
 
-def _reached(graph: Graph, own: Mapping[int, int]) -> list[int] | None:
-    """[N] the sources on whose values each node depends, a bit each; None: too many loops to say."""
-    found = [0] * len(graph)
-    source, tensor, first = graph.edge_src.tolist(), graph.edge_tensor.tolist(), graph.in_ptr.tolist()
-    pushes = pushes_of(graph)
-    for _ in range(_PASSES):
-        changed = False
-        for row in graph.topological.tolist():
-            mask = found[row]
-            for push in pushes.get(row, ()):
-                mask |= found[push]
-            for edge in range(first[row], first[row + 1]):
-                if tensor[edge] >= 0:
-                    mask |= own.get(tensor[edge]) or found[source[edge]]
-            changed |= mask != found[row]
-            found[row] = mask
-        if not changed or not (pushes or graph.edge_back.any()):
-            return found
-    return None
+def _reached(graph: Graph, own: Mapping[int, int]) -> list[int]:
+    """[N] the sources on whose values each node depends, a bit each."""
+    source, tensor = graph.edge_src.tolist(), graph.edge_tensor.tolist()
+    pushes, bits = pushes_of(graph), [0] * len(graph)
+    before = [[*pushes.get(row, ())] for row in range(len(graph))]
+    for edge, reader in enumerate(graph.edge_dst.tolist()):
+        if tensor[edge] in own:
+            bits[reader] |= own[tensor[edge]]
+        elif tensor[edge] >= 0:
+            before[reader].append(source[edge])
+    loops = bool(pushes) or bool(graph.edge_back.any())
+    return gathered(graph.topological.tolist(), before, bits, loops=loops)
 
 
 def _summed(graph: Graph, gradient: int, own: Mapping[int, int], reached: Sequence[int]) -> list[int]:

@@ -16,8 +16,9 @@ from simulator.graph.captured import captures
 from simulator.graph.dataflow import depending_on, source_of
 from simulator.graph.dtypes import base
 from simulator.graph.graph import Graph
-from simulator.graph.op_classes import ENTERS, MERGES, SWITCHES, VARIABLES
+from simulator.graph.op_classes import ENTERS, SWITCHES, VARIABLES
 from simulator.graph.purposes import SAVES
+from simulator.graph.traversal import gathered
 from simulator.partitioning.partitions import SENDS
 from simulator.training.recognition.variables import variable_of
 
@@ -135,16 +136,12 @@ def reach_of(graph: Graph, writes: Mapping[int, list[int]], live: Flags) -> Reac
     out = [[edge for edge in graph.out_edges(row) if carries[edge]] for row in range(len(graph))]
     of_function = captures(graph)
     is_end = [bool(live[row]) and not out[row] and _is_result(graph, row, of_function) for row in range(len(graph))]
-    found = [bit[-1] if end else 0 for end in is_end]
-    again = True
-    while again:  # a loop's values go round
-        again = False
-        for row in reversed(graph.topological.tolist()):
-            mask = found[row]
-            for edge in out[row]:
-                mask |= found[reader[edge]] | given.get(edge, 0)
-            again |= mask != found[row] and graph.ops[row] in MERGES
-            found[row] = mask
+    own = [bit[-1] if end else 0 for end in is_end]
+    for row, edges in enumerate(out):
+        for edge in edges:
+            own[row] |= given.get(edge, 0)
+    after = [[reader[edge] for edge in edges] for edges in out]
+    found = gathered(reversed(graph.topological.tolist()), after, own, loops=bool(graph.edge_back.any()))
     return Reach(tuple(bit), {variable: found[variable] for variable in writes})
 
 
