@@ -196,8 +196,7 @@ def ways_between(classes: Classes, split: Matrix, far: Flags, contention: str) -
     `split` and `far` are [D]. Links are numbered after the classes: one may stand for several that serve a device each.
     """
     routes = classes.tables.routes
-    discipline(routes, contention)
-    busy = np.array([(own or contention) != "none" for own in routes.link_contention], bool)
+    busy = discipline(routes, contention).contended
     links, ways = 0, []
     for there in (far, ~far):
         source, target = np.flatnonzero(~there), np.flatnonzero(there)

@@ -117,8 +117,7 @@ def link_bound(classes: Classes, edge: npt.NDArray[np.intp], contention: str, he
     tables, routes = classes.tables, classes.tables.routes
     if not len(edge) or not len(routes.link_names):
         return Load(0, ())
-    discipline(routes, contention)
-    waits = np.array([(own or contention) != "none" for own in routes.link_contention], bool)
+    waits = discipline(routes, contention).contended
     tensor = tables.edge_tensor[edge]
     source, target = classes.set_of[tables.tensor_op[tensor]], classes.set_of[tables.consumer[edge]]
     ends = source, target, tables.made_host[tensor], tables.consumer_host[edge]

@@ -25,6 +25,7 @@ class Discipline:
     cap: Ints  # [W] what the other links let each of those have, bytes per second; 0: no bound
     bytes_per_s: Ints  # [W] of the slowest link of each route
     link_bytes_per_s: Ints  # [L]
+    contended: Flags  # [L] transfers hold it alone or share it
 
     @property
     def flows(self) -> Flags:
@@ -93,7 +94,8 @@ def _discipline(routes: Routes, contention: str) -> Discipline:
         cap[:] = _NO_BOUND
         np.minimum.at(cap, others.of, routes.link_bytes_per_s[others.item])
         cap[(shared.sizes == 0) | (others.sizes == 0)] = 0
-    return Discipline(held, shared, ints(cap), ints(routes.bytes_per_s[routes.pace]), routes.link_bytes_per_s)
+    slowest = ints(routes.bytes_per_s[routes.pace])
+    return Discipline(held, shared, ints(cap), slowest, routes.link_bytes_per_s, flags(said != "none"))
 
 
 def _mixed(routes: Routes, serial: int, fair: int) -> ClusterError:
