@@ -72,8 +72,10 @@ def conversation(module: str, *, args: Sequence[str] = (), keras: bool = False) 
         if not running:
             running.append(start(module, args, stderr=subprocess.PIPE, alone=True, keras=keras))
         try:
-            answer, errors = _exchange(running[0], _SIZE.pack(len(question)) + question, deadline)
-            body = _body(running[0], answer, errors, module)
+            body, errors = _exchange(running[0], _SIZE.pack(len(question)) + question, deadline)
+            if not body:
+                how = f"({ending(running[0])}){last_words(errors)}"
+                raise OracleError(f"the child process that asks TensorFlow ({module}) ended without an answer {how}")
         except BaseException as error:  # an answer that still comes would be taken for the next question's
             stop(running.pop())
             if not isinstance(error, TimeoutError):
@@ -142,8 +144,11 @@ def last_words(errors: bytes) -> str:
     return f": {lines[-1][:1000]}" if lines else ""
 
 
-def _exchange(child: subprocess.Popen[bytes], message: bytes, deadline: float) -> tuple[bytes, bytes]:
-    """Write the message and read both pipes until an answer is whole or ends: neither side can block the other."""
+def _exchange(child: subprocess.Popen[bytes], message: bytes, deadline: float) -> tuple[bytes | None, bytes]:
+    """Write the message and read both pipes until an answer is whole or ends: neither side can block the other.
+
+    Returns the answer, None where not all of it came, or more, and the end of what came on stderr.
+    """
     assert child.stdin is not None
     assert child.stdout is not None
     assert child.stderr is not None
@@ -166,8 +171,9 @@ def _exchange(child: subprocess.Popen[bytes], message: bytes, deadline: float) -
                 read = os.read(key.fd, _CHUNK_BYTES)
                 if key.fileobj is child.stdout:
                     answer += read
-                    if not read or (len(answer) >= _SIZE.size and len(answer) >= _whole(answer)):
-                        return bytes(answer), bytes(errors) + _rest(child.stderr.fileno())
+                    whole = next_message(answer)
+                    if not read or whole is not None:
+                        return None if answer else whole, bytes(errors) + _rest(child.stderr.fileno())
                 elif read:
                     errors += read
                     del errors[:-KEPT_STDERR_BYTES]
@@ -204,14 +210,6 @@ def bounded(nbytes: int, what: str, most: int | None = None) -> None:
     if nbytes > most:
         message = f"{what} has {nbytes:,} bytes, more than the {most:,} that it may have"
         raise OracleError(f"{message}; ask about a smaller graph")
-
-
-def _body(child: subprocess.Popen[bytes], answer: bytes, errors: bytes, module: str) -> bytes:
-    """The child's answer. Raises OracleError if not all of it came."""
-    if len(answer) <= _SIZE.size or len(answer) != _whole(answer):
-        how = f"({ending(child)}){last_words(errors)}"
-        raise OracleError(f"the child process that asks TensorFlow ({module}) ended without an answer {how}")
-    return answer[_SIZE.size :]
 
 
 def serve(work: Callable[[bytes], bytes]) -> NoReturn:
