@@ -95,11 +95,6 @@ def as_cells(row: BenchRow) -> dict[str, str | int | float | bool]:
     return dict(zip(COLUMNS, (*row.key, *astuple(row)[1:]), strict=True))
 
 
-def read_rows(path: str | os.PathLike[str]) -> list[BenchRow]:
-    """The rows of a bench's file; none where there is no file. Raise SimvizError for a file of another kind."""
-    return list(_read(os.fspath(path), _content(os.fspath(path))))
-
-
 class Journal:
     """A file of rows that is open for more."""
 
@@ -136,7 +131,8 @@ def journal(path: str) -> Iterator[Journal]:
         raise SimvizError(f"{path} cannot be written: {error.strerror}") from None
     with stream:
         _lock(path, stream)
-        content = _content(path)
+        stream.seek(0)
+        content = stream.read()
         rows = list(_read(path, content))
         whole = content[: content.rfind(b"\n") + 1]
         if len(whole) < len(content):
@@ -159,15 +155,6 @@ def _lock(path: str, stream: BinaryIO) -> None:
         raise SimvizError(f"{path}: another bench writes to it; wait for it, or choose another file") from None
     except OSError:  # a file system without locks
         return
-
-
-def _content(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except FileNotFoundError:  # a bench that begins
-        return b""
-    except OSError as error:
-        raise SimvizError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _read(path: str, content: bytes) -> Iterator[BenchRow]:

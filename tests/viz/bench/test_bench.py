@@ -25,9 +25,10 @@ from simulator.errors import SimvizError
 from tests.fuzzing.materials import profiles
 from viz import run
 from viz.bench import bench
+from viz.bench import rows as bench_rows
 from viz.bench.bench import run_bench
 from viz.bench.options import BenchRequest, Unit, read_bench
-from viz.bench.rows import COLUMNS, BenchRow, read_rows
+from viz.bench.rows import COLUMNS, BenchRow
 from viz.command.cli import main
 
 ROOT = Path(__file__).parents[3]
@@ -51,6 +52,11 @@ def asking(tmp_path: Path) -> Asking:
         return read_bench([str(graphs), *clusters, *output, *more])
 
     return ask
+
+
+def read_rows(path: str | Path) -> list[BenchRow]:
+    """The rows of a bench's file."""
+    return list(bench_rows._read(str(path), Path(path).read_bytes()))
 
 
 def timeless(rows: list[BenchRow]) -> list[BenchRow]:
