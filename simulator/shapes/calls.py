@@ -146,6 +146,8 @@ class _Translation:
             held=handle.held if isinstance(handle.held, bool) else self.dims(handle.held),
             value=self.value(handle.value),
             length=handle.length if handle.length == SYMBOLS else self.dim(handle.length),
+            inner=self.handle(handle.inner),
+            choices=tuple(filter(None, map(self.handle, handle.choices))),
         )
 
     def dim(self, dim: int) -> int:

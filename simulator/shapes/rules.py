@@ -23,6 +23,7 @@ from simulator.shapes.formulas import images as i
 from simulator.shapes.formulas import indexing as x
 from simulator.shapes.formulas import matrix as m
 from simulator.shapes.formulas import neural as n
+from simulator.shapes.formulas import optionals as o
 from simulator.shapes.formulas import state as s
 from simulator.shapes.formulas import xla
 from simulator.shapes.formulas.saved import restored
@@ -531,9 +532,9 @@ _DATASET: tuple[Row, ...] = (
     (s.listed("output_shapes"), "", "IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard"),
     (s.listed("output_shapes"), "", "ReduceDataset DatasetToSingleElement"),
     (e.vector, "", "SerializeIterator"),
-    (s.optional, "", "OptionalFromValue"),
-    (s.optional_none, "", "OptionalNone"),
-    (s.unwrapped, "", "OptionalGetValue"),
+    (o.wrapping, "", "OptionalFromValue"),
+    (o.nothing, "", "OptionalNone"),
+    (o.unwrapped, "", "OptionalGetValue"),
     (e.scalar, "", "OptionalHasValue"),
     (e.scalar, "", "IteratorV2 Iterator OneShotIterator AnonymousIterator IteratorFromStringHandle "
      "IteratorFromStringHandleV2 IteratorToStringHandle"),
@@ -740,7 +741,8 @@ _VALUES: tuple[tuple[ValueRule, str], ...] = (
     (v.size, "Size"),
     (v.variable_shape, "VariableShape"),
     (v.array_size, "TensorArraySizeV3 TensorListLength"),
-    (v.popped, "StackPop StackPopV2 TensorListPopBack OptionalGetValue"),
+    (v.popped, "StackPop StackPopV2 TensorListPopBack"),
+    (o.value, "OptionalGetValue"),
     (v.const, "Const HostConst"),
     (v.unary, " ".join(v.ONE)),
     (v.binary, " ".join(v.TWO)),

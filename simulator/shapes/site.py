@@ -47,6 +47,8 @@ class Handle(NamedTuple):
     value: Value | None = None  # the elements of each of these tensors, if they are followed and all alike
     length: int = SYMBOLS  # the number of elements of an array or a list; SYMBOLS: unknown
     inner: Handle | None = None  # of a list: what each of its elements refers to, as in a list of lists
+    choices: tuple[Handle, ...] = ()  # of an optional: what it may wrap, each of another type or rank
+    dtype: int = 0  # of what an optional wraps
 
 
 class Site:
@@ -429,6 +431,8 @@ def either_handle(algebra: Algebra, reason: tuple[object, ...], a: Handle | None
         return a
     if a is None or b is None or a.kind != b.kind or a.key != b.key or len(a.shapes) != len(b.shapes):
         return None
+    if a.choices or b.choices:
+        return a._replace(choices=_either_choice(algebra, reason, (*a.choices, *b.choices)))
     pairs = enumerate(zip(a.shapes, b.shapes, strict=True))
     shapes = tuple([either(algebra, (*reason, "handle", at), x, y) for at, (x, y) in pairs])
     length = a.length if a.length == b.length else algebra.symbol("length", *reason)
@@ -439,6 +443,16 @@ def either_handle(algebra: Algebra, reason: tuple[object, ...], a: Handle | None
     value = either_value(algebra, (*reason, "held"), a.value, b.value)
     inner = either_handle(algebra, (*reason, "inner"), a.inner, b.inner)
     return a._replace(shapes=shapes, held=held, value=value, length=length, inner=inner)
+
+
+def _either_choice(algebra: Algebra, reason: tuple[object, ...], choices: tuple[Handle, ...]) -> tuple[Handle, ...]:
+    """Join what one of two optionals may wrap, by type and rank."""
+    found: dict[tuple[int, int], Handle | None] = {}
+    for one in choices:
+        held = _dims(one.held)
+        kind = one.dtype, -1 if held is None else len(held)
+        found[kind] = either_handle(algebra, (*reason, *kind), found[kind], one) if kind in found else one
+    return tuple([one for _, one in sorted(found.items()) if one is not None])
 
 
 def _dims(held: Dims | bool) -> Dims:

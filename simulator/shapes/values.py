@@ -65,14 +65,12 @@ def array_size(site: Site, out: Outputs) -> Sequence[Value | None]:
 
 
 def popped(site: Site, out: Outputs) -> Sequence[Value | None]:
-    """StackPop, TensorListPopBack and OptionalGetValue: what was put in, if that was always the same."""
+    """StackPop and TensorListPopBack: what was put in, if that was always the same."""
     handle = site.handles[0] if site.handles else None
     if handle is None:
         return (None,) * site.outputs
     if handle.kind == "list":
         return None, handle.value
-    if handle.kind == "optional":
-        return (handle.value,)
     return (site.contents.values.get(handle.key),)
 
 

@@ -194,6 +194,32 @@ def test_what_a_branch_wraps_for_its_gradient_is_known_when_it_is_unwrapped(take
     assert shape_of(with_shapes(made.built(producer=1882)), "value") == (5, 8)
 
 
+@pytest.mark.parametrize("other", [(FLOAT, ()), (10, (5, 8))])
+@pytest.mark.parametrize("first", ["some", "other"])
+def test_branches_wrap_what_differs_in_one_slot_and_each_gradient_takes_its_own(
+    other: tuple[int, tuple[int, ...]], first: str
+) -> None:
+    """A branch that holds a conditional of its own wraps its predicate where the other one wraps its activations."""
+    dtype, sides = other
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(5, 8))
+    made.add("y", "Placeholder", dtype=type_attr(dtype), shape=shape_attr(*sides))
+    types = {"some": AttrValue(list={"type": [FLOAT]}), "other": AttrValue(list={"type": [dtype]})}
+    made.add("some", "OptionalFromValue", ["x"], Toutput_types=types["some"])
+    made.add("other", "OptionalFromValue", ["y"], Toutput_types=types["other"])
+    second = "other" if first == "some" else "some"
+    made.add("merge", "Merge", [first, second], T=type_attr(VARIANT), N=number(2))
+    open_ = AttrValue(list={"shape": [{"dim": [{"size": -1}, {"size": 8}]}]})
+    same = AttrValue(list={"shape": [{"dim": [{"size": -1}] * len(sides)}]})
+    made.add("value", "OptionalGetValue", ["merge"], output_types=types["some"], output_shapes=open_)
+    made.add("another", "OptionalGetValue", ["merge"], output_types=types["other"], output_shapes=same)
+    made.add("end", "Identity", ["value"], T=type_attr())
+    made.add("other_end", "Identity", ["another"], T=type_attr(dtype))
+    graph = with_shapes(made.built(producer=1882))
+    assert shape_of(graph, "value") == (5, 8)
+    assert shape_of(graph, "another") == sides
+
+
 def test_the_conjugate_of_a_matrix_of_sparse_rows_is_one() -> None:
     made = Rows()
     made.add("dense", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 6))

@@ -190,31 +190,6 @@ def accumulated(site: Site) -> Outputs:
     return handle.shapes if handle is not None else (None,)
 
 
-def optional(site: Site) -> Outputs:
-    """OptionalFromValue: a handle of the only value that it wraps, as a branch does for its gradient."""
-    if len(site.shapes) == 1:
-        site.made[0] = Handle("optional", held=site.shape(0), value=site.value(0), inner=site.handles[0])
-    return ((),)
-
-
-def optional_none(site: Site) -> Outputs:
-    """OptionalNone: a handle of nothing, from a branch that was not taken."""
-    site.made[0] = Handle("optional")
-    return ((),)
-
-
-def unwrapped(site: Site) -> Outputs:
-    """OptionalGetValue: what is wrapped, of the declared shapes."""
-    handle, declared = site.handle(0, "optional"), site.listed("output_shapes")
-    if handle is None or len(declared) != 1:
-        return declared
-    if handle.held is False:
-        site.wait()
-    if handle.inner is not None:
-        site.made[0] = handle.inner
-    return (_joined(site, declared[0], _held(handle)),)
-
-
 def listed(name: str) -> Rule:
     """The shapes that an attribute lists."""
     return lambda site: site.listed(name)
