@@ -59,7 +59,8 @@ _MATH: tuple[Row, ...] = (
      "Pow SquaredDifference Atan2 Complex Igamma Igammac IgammaGradA Betainc Zeta Polygamma Xdivy Xlogy Xlog1py "
      "NextAfter Less LessEqual Greater GreaterEqual LogicalAnd LogicalOr SelectV2 RandomGammaGrad"),
     (e.comparison, "", "Equal NotEqual"),
-    (e.merged, "", "AddN ApproximateEqual"),
+    (e.merged, "", "ApproximateEqual"),
+    (s.added, "", "AddN"),
     (e.accumulated, "", "AccumulateNV2"),
     (e.select, "", "Select"),
     (e.reduced, "1", "Sum Prod Mean Max Min All Any EuclideanNorm "),
@@ -97,7 +98,7 @@ _BITWISE: tuple[Row, ...] = ((e.broadcast, "", "BitwiseAnd BitwiseOr BitwiseXor 
 _ARRAY: tuple[Row, ...] = (
     (e.same, "",
      "Identity RefIdentity StopGradient PreventGradient Snapshot CheckNumerics CheckNumericsV2 DebugGradientIdentity "
-     "DebugGradientRefIdentity ZerosLike OnesLike Reverse ReverseV2 DeepCopy InvertPermutation MatrixBandPart "
+     "DebugGradientRefIdentity OnesLike Reverse ReverseV2 DeepCopy InvertPermutation MatrixBandPart "
      "BatchMatrixBandPart GuaranteeConst "
      "QuantizeAndDequantize QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 "
      "FakeQuantWithMinMaxArgs FakeQuantWithMinMaxArgsGradient FakeQuantWithMinMaxVars "
@@ -105,6 +106,7 @@ _ARRAY: tuple[Row, ...] = (
      "Copy CopyHost"),
     (a.diagonal_set, "", "MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 BatchMatrixSetDiag"),
     (n.fake_quantised_back, "", "FakeQuantWithMinMaxVarsGradient FakeQuantWithMinMaxVarsPerChannelGradient"),
+    (s.zeros_like, "", "ZerosLike"),
     (e.as_all, "", "IdentityN"),
     (a.const, "", "Const HostConst _EagerConst"),
     (a.declared, "", "Placeholder PlaceholderV2 ImmutableConst _Arg _DeviceArg"),

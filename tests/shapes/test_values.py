@@ -220,6 +220,19 @@ def test_branches_wrap_what_differs_in_one_slot_and_each_gradient_takes_its_own(
     assert shape_of(graph, "another") == sides
 
 
+def test_zeros_and_sums_of_lists_are_lists() -> None:
+    """The gradient of a loop that reads a list begins with zeros like it, and adds a list in each iteration."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(3, 6))
+    made.add("row", "Const", dtype=type_attr(INT32), value=vector(6))
+    made.add("list", "TensorListFromTensor", ["x", "row"], element_dtype=type_attr(), shape_type=type_attr(INT32))
+    made.add("zeros", "ZerosLike", ["list"], T=type_attr(VARIANT))
+    made.add("sum", "AddN", ["zeros", "list"], T=type_attr(VARIANT), N=number(2))
+    made.add("stack", "TensorListStack", ["sum", "row"], element_dtype=type_attr(), num_elements=number(-1))
+    made.add("end", "Identity", ["stack"], T=type_attr())
+    assert shape_of(with_shapes(made.built(producer=1882)), "stack") == (3, 6)
+
+
 def test_the_conjugate_of_a_matrix_of_sparse_rows_is_one() -> None:
     made = Rows()
     made.add("dense", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 6))

@@ -345,6 +345,29 @@ def _listed(site: Site, handle: Handle | None) -> Outputs:
     return (HANDLE,)
 
 
+def zeros_like(site: Site) -> Outputs:
+    """ZerosLike: the shape of the input; of a list, as many elements that are as large."""
+    handle = site.handle(0, "list")
+    if handle is not None:
+        site.made[0] = _without_values(handle)
+    return (site.shape(0),)
+
+
+def _without_values(handle: Handle) -> Handle:
+    inner = None if handle.inner is None else _without_values(handle.inner)
+    return handle._replace(value=None, inner=inner)
+
+
+def added(site: Site) -> Outputs:
+    """AddN: the shape of all inputs; of lists, the sums of their elements."""
+    found = site.handle(0, "list")
+    for at, other in enumerate(site.handles[1:]):
+        found = either_handle(site.algebra, ("added", site.node, at), found, other)
+    if found is not None:
+        site.made[0] = _without_values(found)
+    return (site.agreed(range(len(site.shapes))),)
+
+
 def _with(site: Site, handle: Handle | None, slot: int, length: int) -> Handle | None:
     """The list with the element in that slot more, or set."""
     if handle is None:
