@@ -774,6 +774,8 @@ _VALUES: tuple[tuple[ValueRule, str], ...] = (
     (v.broadcast_args, "BroadcastArgs"),
     (v.reshaped_sparse, "SparseReshape"),
     (v.inverted, "InvertPermutation"),
+    (v.axis_in_format, "DataFormatDimMap"),
+    (v.in_format, "DataFormatVecPermute"),
     (v.offsets, "ConcatOffset"),
     (v.stitched, "DynamicStitch ParallelDynamicStitch"),
     (v.broadcast_axes, "BroadcastGradientArgs"),

@@ -533,6 +533,31 @@ def inverted(site: Site, out: Outputs) -> Sequence[Value | None]:
     return (tuple(made),)
 
 
+def axis_in_format(site: Site, out: Outputs) -> Sequence[Value | None]:
+    """DataFormatDimMap: the same axes in the other data format (tensorflow/core/kernels/data_format_ops.h)."""
+    order, axes = _places(site), site.wholes(0)
+    if order is None or axes is None or any(not -len(order) <= axis < len(order) for axis in axes):
+        return _NONE
+    return (tuple([order.index(axis % len(order)) for axis in axes]),)
+
+
+def in_format(site: Site, out: Outputs) -> Sequence[Value | None]:
+    """DataFormatVecPermute: a row for each axis in the order of the other data format; sizes alone have no N and C."""
+    order, given = _places(site), _array(site.value(0), site.shape(0))
+    if order is None or given is None or not given.ndim:
+        return _NONE
+    if len(given) < len(order):
+        spatial = [axis for axis in range(len(order)) if site.text("src_format", "NHWC")[axis] not in "NC"]
+        order = [spatial.index(axis) for axis in order if axis in spatial]
+    return (_flat(given.take(order, 0)),) if len(given) == len(order) else _NONE
+
+
+def _places(site: Site) -> list[int] | None:
+    """The axis in the data format that comes in, of each axis in the one that goes out."""
+    given, made = site.text("src_format", "NHWC"), site.text("dst_format", "NCHW")
+    return [given.index(axis) for axis in made] if len(set(given)) == len(given) and set(given) == set(made) else None
+
+
 def offsets(site: Site, out: Outputs) -> Sequence[Value | None]:
     """ConcatOffset: where each part begins."""
     axis, parts = site.whole(0), site.values[1:]

@@ -283,3 +283,30 @@ def test_a_shape_that_gains_dimensions_of_one_keeps_the_others(sides: tuple[int,
     made.add("wide", "Reshape", ["square", "sides"], T=type_attr(), Tshape=type_attr(INT32))
     made.add("end", "Identity", ["wide"], T=type_attr())
     assert rebatched(made, "wide") == tuple({4: 7, -1: 1}.get(side, side) for side in sides)
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "formats", "found"),
+    [
+        ("DataFormatDimMap", vector(0, 1, 2, 3), ("NHWC", "NCHW"), (0, 2, 3, 1)),
+        ("DataFormatDimMap", vector(-1, -2), ("NHWC", "NCHW"), (1, 3)),
+        ("DataFormatDimMap", vector(4), ("NHWC", "NCHW"), None),
+        ("DataFormatVecPermute", vector(7, 8, 9, 10), ("NHWC", "NCHW"), (7, 10, 8, 9)),
+        ("DataFormatVecPermute", vector(7, 8), ("NHWC", "NCHW"), (7, 8)),
+        ("DataFormatVecPermute", vector(7, 8), ("NHWC", "NWHC"), (8, 7)),
+        ("DataFormatVecPermute", vector(7, 8, 9), ("NDHWC", "NCWHD"), (9, 8, 7)),
+        ("DataFormatVecPermute", vector(7, 8, 9), ("NHWC", "NCHW"), None),
+        ("DataFormatVecPermute", vector(7, 8), ("NHHC", "NCHW"), None),
+    ],
+)
+def test_sizes_in_another_data_format(op: str, given: AttrValue, formats: tuple[str, str], found: Shape | None) -> None:
+    """By raw ops of TensorFlow 2.21; what it refuses is not followed."""
+    made = Rows()
+    made.add("given", "Const", dtype=type_attr(INT32), value=given)
+    names = zip(("src_format", "dst_format"), formats, strict=True)
+    made.add("sides", op, ["given"], **INTS, **{name: AttrValue(s=said.encode()) for name, said in names})
+    made.add("zero", "Const", dtype=type_attr(FLOAT), value=scalar(0))
+    made.add("filled", "Fill", ["sides", "zero"], T=type_attr(), index_type=type_attr(INT32))
+    made.add("end", "Identity", ["filled"], T=type_attr())
+    shape = shape_of(with_shapes(made.built(producer=1882)), "filled")
+    assert shape == (found or (-1,) * given.tensor.tensor_shape.dim[0].size)
