@@ -114,7 +114,7 @@ def seconds(kernel: Kernel, speeds: Speeds) -> float:
     if kernel.groups > 1:
         direct = 2 * whole.m * whole.n * whole.k * whole.times / speeds.direct
         return min(*found, direct) if speeds.by_group else direct + (kernel.groups - 1) * speeds.gap
-    if kernel.stride == 1 and min(kernel.taps) > 1:
+    if kernel.strides == (1, 1) and min(kernel.taps) > 1:
         if kernel.taps == (3, 3):
             found += [_winograd(kernel, speeds, 2), _winograd(kernel, speeds, 4)]
         found.append(_fourier(kernel, speeds))
@@ -174,7 +174,8 @@ def _many(product: Product, speed: float, speeds: Speeds) -> float:
 
 def _winograd(kernel: Convolution, speeds: Speeds, side: int) -> float:
     """Time Winograd's algorithm by tiles of `side` x `side` pixels, from (side + 2)^2 numbers each."""
-    tiles = kernel.images * -(-kernel.height // side) * -(-kernel.width // side)
+    made_height, made_width = kernel.made
+    tiles = kernel.images * -(-made_height // side) * -(-made_width // side)
     count, fused = (side + 2) ** 2, side == 2
     if fused and kernel.of == "filter":
         return inf  # cuDNN has none
@@ -191,12 +192,13 @@ def _winograd(kernel: Convolution, speeds: Speeds, side: int) -> float:
 
 def _fourier(kernel: Convolution, speeds: Speeds) -> float:
     """Time Fourier transforms of blocks; those of real numbers are symmetric, so half of each is kept."""
-    whole = kernel.height + kernel.taps[0] - 1 <= BLOCKS[0] and kernel.width + kernel.taps[1] - 1 <= BLOCKS[0]
+    made_height, made_width = kernel.made
+    whole = made_height + kernel.taps[0] - 1 <= BLOCKS[0] and made_width + kernel.taps[1] - 1 <= BLOCKS[0]
     block = BLOCKS[0 if whole else 1]
     if max(kernel.taps) > block // 2:
         return inf
     height, width = (block - tap + 1 for tap in kernel.taps)
-    blocks = kernel.images * -(-kernel.height // height) * -(-kernel.width // width)
+    blocks = kernel.images * -(-made_height // height) * -(-made_width // width)
     count = block * (block // 2 + 1)
     # complex: four real products
     time = 4 * _many(_transformed(kernel, blocks, count), speeds.transformed, speeds)

@@ -66,7 +66,7 @@ def conv(
         channels,
         filters,
         (taps, taps),
-        stride,
+        (stride, stride),
         1,
         channels_first=True,
         number_bytes=4,
@@ -204,11 +204,27 @@ def test_a_convolution_is_found_in_its_shapes(layout: str, stride: int, taps: in
         assert made is not None
         assert kernel_of(one) == made
         assert (made.of, made.images, made.height, made.input_width) == (of, 5, out, side)
-        assert (made.channels, made.filters, made.taps, made.stride) == (channels, filters, (taps, taps), stride)
+        assert (made.channels, made.filters, made.taps, made.strides) == (
+            channels,
+            filters,
+            (taps, taps),
+            (stride, stride),
+        )
         assert (made.groups, made.number_bytes) == (1, 4)
         m, n, k, times = made.product
         lost = made.images * side * side if of == "input" else 0  # its depth is rounded down
         assert convolution(one) - 2 * n * lost <= 2 * m * n * k * times <= convolution(one)
+
+
+def test_a_gradient_of_an_image_has_all_taps_at_each_pixel() -> None:
+    """A full layer as a convolution: one pixel comes of 7 x 7, whose gradients are computed over all taps each."""
+    image, pixels, weights = (2, 7, 7, 512), (2, 1, 1, 4096), (7, 7, 512, 4096)
+    made = convolved(instance("Conv2DBackpropInput", [(4,), weights, pixels], image, strides=strides(1, 1, 1, 1)))
+    assert made is not None
+    assert made.product == Product(2 * 7 * 7, 512, 4096 * 7 * 7)
+    assert made.made == (7, 7)
+    halved = made._replace(strides=(2, 2), input_height=13, input_width=13)
+    assert halved.product == Product(2 * 13 * 13, 512, 4096 * 7 * 7 // 4)
 
 
 def test_groups_are_products_of_their_own() -> None:

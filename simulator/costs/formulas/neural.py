@@ -60,7 +60,7 @@ class Convolution(NamedTuple):
     channels: int  # of the image
     filters: int  # channels of the pixels
     taps: tuple[int, int]
-    stride: int
+    strides: tuple[int, int]
     groups: int
     channels_first: bool
     number_bytes: int
@@ -72,10 +72,15 @@ class Convolution(NamedTuple):
         channels, filters = self.channels // self.groups, self.filters // self.groups
         if self.of == "filter":
             return Product(channels * taps, filters, pixels, self.groups)
-        if self.of == "input":
+        if self.of == "input":  # each number of the image takes part in as many pixels as fit, also at its edge
             image = self.images * self.input_height * self.input_width
-            return Product(image, channels, max(1, filters * taps * pixels // image), self.groups)
+            return Product(image, channels, max(1, filters * taps // prod(self.strides)), self.groups)
         return Product(pixels, filters, channels * taps, self.groups)
+
+    @property
+    def made(self) -> tuple[int, int]:
+        """Height and width of what is computed: pixels, or the image where that is the gradient's."""
+        return (self.input_height, self.input_width) if self.of == "input" else (self.height, self.width)
 
     @property
     def read_elements(self) -> int:
@@ -96,7 +101,7 @@ def convolved(instance: ShapedOp) -> Convolution | None:
     layout = instance.attrs.get("data_format")
     first = layout is not None and layout.s == b"NCHW"
     channels, size = (1, slice(2, 4)) if first else (3, slice(1, 3))
-    strides = numbers(instance, "strides")[size]
+    strides = [max(1, stride) for stride in numbers(instance, "strides")[size]]
     return Convolution(
         of=of,
         images=pixels[0],
@@ -107,7 +112,7 @@ def convolved(instance: ShapedOp) -> Convolution | None:
         channels=image[channels],
         filters=pixels[channels],
         taps=(taps[0], taps[1]),
-        stride=max(strides, default=1),
+        strides=(strides[0], strides[1]) if len(strides) > 1 else (1, 1),
         groups=max(1, image[channels] // taps[2]),
         channels_first=first,
         number_bytes=max(1, sum(instance.output_bytes[:1]) // elements(at(instance.outputs, 0))),
