@@ -51,6 +51,7 @@ from simulator.cluster.cluster import Device
 from simulator.costs.estimate import works_of
 from simulator.costs.roofline import OpWork, time_of
 from simulator.graph.handing_on import handed_on
+from simulator.graph.messages import GraphDef, Proto
 
 FIELDS = Path(__file__).with_suffix(".csv")
 APART = 1.1  # pairs of rows whose measured times differ by less are in no order
@@ -147,9 +148,22 @@ class Placed(NamedTuple):
     assignment: Assignment
 
 
+def unjoined(path: Path) -> Proto:
+    """The graph for a TensorFlow before 1.14, which joined no ReLU with a convolution and its bias.
+
+    So were all networks here that have such ones measured. A control edge keeps Grappler from joining.
+    """
+    message = GraphDef.FromString(path.read_bytes())
+    ops = {node.name: node.op for node in message.node}
+    for node in message.node:
+        if node.op == "Relu" and ops.get(node.input[0]) == "BiasAdd":
+            node.input.append(f"^{node.input[0]}")
+    return message
+
+
 def placed_on(path: Path, cluster: Cluster) -> Placed:
     """Read a graph and place it, which asks for no speeds: GPUs of all models get the same."""
-    graph = load(path)
+    graph = load(unjoined(path))
     step = choose_step(graph)
     return Placed(graph, step, place(graph, cluster, estimate(graph, cluster), algorithm="tensorflow", step=step))
 

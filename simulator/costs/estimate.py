@@ -101,7 +101,7 @@ def _price_on_gpus(
     for column, model in gpus:
         slowest = run_ns[:, [host for kind, host in hosts if kind == column]].max(1)  # of all hosts of such GPUs
         run_ns[hosted, column] = slowest[hosted]
-        run_ns[joined.relus, column] = EXECUTOR_NS
+        run_ns[joined.without_reads, column] = EXECUTOR_NS
         run_ns[joined.additions, column] = EXECUTOR_NS + reading_ns(graph, joined.additions, model)
         run_ns[summed, column] = np.maximum(run_ns[summed, column], model.launch_ns + summing_ns)
 

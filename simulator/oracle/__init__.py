@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from simulator.oracle.dry_runs import dry_run as dry_run
     from simulator.oracle.dry_runs import extended as extended
     from simulator.oracle.inference import compare_shapes as compare_shapes
+    from simulator.oracle.optimizing import optimized as optimized
     from simulator.oracle.verification import check as check
     from simulator.oracle.verification import check_refusal as check_refusal
 
@@ -26,6 +27,7 @@ _EXPORTS = {
     "conversation": "simulator.oracle.dry_runs",
     "extended": "simulator.oracle.dry_runs",
     "dry_run": "simulator.oracle.dry_runs",
+    "optimized": "simulator.oracle.optimizing",
 }
 __all__ = sorted(_EXPORTS)
 

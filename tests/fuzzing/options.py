@@ -57,6 +57,7 @@ STEP: _Values = {
     "--pipeline": ("1f1b", "gpipe"),
     "--stages": ("2", "1"),
     "--refine": (),
+    "--grappler": (),
     "--observe": ("step.observed",),
     "--observe-time": ("10s",),
     "--observe-memory": ("1GiB",),

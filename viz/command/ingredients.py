@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
@@ -23,7 +23,7 @@ from simulator.errors import OracleError, SimvizError
 from simulator.execution.loops import SharedChoices
 from simulator.execution.preparing import Prepared, prepare
 from simulator.graph.captured import fed_shapes, own_variables
-from simulator.graph.graph import Graph
+from simulator.graph.graph import Graph, Shape
 from simulator.graph.step import Step, choose_step
 from simulator.instances.instance import Instance
 from simulator.instances.reading import read_instance
@@ -53,6 +53,7 @@ _NOT_OF_INSTANCES = (
         "signature",
         "feeds",
         "batch",
+        "grappler",
         "keep_calls",
         "costs",
         "cost_model",
@@ -196,7 +197,7 @@ def _read(
         step = choose_step(made.graph, feeds=feeds, fetches=made.fetches)
         return replace(_inputs(request, source, made.graph, step, cluster, costs), pipeline=made)
     say("choosing the step")
-    step = choose_step(graph, feeds=feeds, fetches=request.fetches, signature=request.signature)
+    step = _chosen(request, source, graph, feeds)
     say("pricing the ops")
     return _inputs(request, source, graph, step, cluster, price(request, graph, cluster, measured))
 
@@ -246,6 +247,8 @@ def _graph(request: Request, graph: Graph, say: Say) -> tuple[Graph, ObservedSte
     """The graph with its shapes, and the observed step if one is asked for, or why it could not be observed."""
     feeds, own = fed_shapes(graph, request.feeds), own_variables if request.training is None else with_variables
     graph = own(graph, request.feeds)
+    if request.grappler:
+        return _optimized(request, with_shapes(graph, batch=request.batch, feeds=feeds), feeds, say), None, None
     if request.observe is None:
         observed = read_observed(request.observed) if isinstance(request.observed, str | PathLike) else request.observed
         if observed is None:
@@ -258,6 +261,33 @@ def _graph(request: Request, graph: Graph, say: Say) -> tuple[Graph, ObservedSte
     except OracleError as error:
         return shaped, None, str(error)
     return fitted(graph, observed, batch=request.batch, feeds=feeds), observed, None
+
+
+def _optimized(request: Request, graph: Graph, feeds: Mapping[str, Shape], say: Say) -> Graph:
+    """The graph that a session makes of it for the step, with its shapes. Raise OracleError if there is none."""
+    from simulator.oracle.optimizing import optimized  # late: most runs need no TensorFlow
+
+    step = choose_step(graph, feeds=tuple(feeds), fetches=request.fetches, signature=request.signature)
+    say("optimizing the graph")
+    made = optimized(graph, _cluster(request, graph, None), step)
+    left = {name: shape for name, shape in feeds.items() if name in _left(made, feeds)}
+    return with_shapes(made, batch=request.batch, feeds=left)
+
+
+def _left(graph: Graph, names: Iterable[str]) -> tuple[str, ...]:
+    """The names of those tensors whose nodes Grappler left in the graph."""
+    return tuple(name for name in names if name.partition(":")[0] in graph.index)
+
+
+def _chosen(request: Request, source: Graph, graph: Graph, feeds: Sequence[str]) -> Step:
+    """The step of the graph; of an optimized one that which `source` has before, as its signatures are gone."""
+    asked = choose_step(
+        source if request.grappler else graph, feeds=feeds, fetches=request.fetches, signature=request.signature
+    )
+    if not request.grappler:
+        return asked
+    step = choose_step(graph, feeds=_left(graph, asked.feeds), fetches=asked.fetches)
+    return replace(step, rule=asked.rule)
 
 
 def _observe(request: Request, bounds: ObserveRequest, graph: Graph, feeds: tuple[str, ...]) -> ObservedStep:

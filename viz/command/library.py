@@ -41,7 +41,7 @@ _OPTIONS = {
     "limits": "limit",
 }  # keyword -> option, where these differ
 _IN_MEMORY = ("cluster", "algorithm", "profile", "observation", "costs")  # options whose value may be an object
-_FLAGS = ("soft", "keep_calls", "ignore_devices", "observe", "refine")  # the options without a value
+_FLAGS = ("soft", "grappler", "keep_calls", "ignore_devices", "observe", "refine")  # the options without a value
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +103,7 @@ def run(
     feeds: Mapping[str, Sequence[int]] | Texts = (),
     batch: int | None = None,
     limits: Mapping[str, int] | Texts = (),
+    grappler: bool = False,
     keep_calls: bool = False,
     observe: bool = False,
     observation: Text | ObservedStep | None = None,

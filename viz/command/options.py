@@ -233,6 +233,12 @@ def add_sizes(group: argparse._ArgumentGroup) -> None:
         help="number of examples: the first dimension of placeholders, dequeues and iterators (default: what the file "
         "fixes, else what its datasets make, else 1)",
     )
+    add(
+        "--grappler",
+        action="store_true",
+        help="take the graph that this machine's TensorFlow makes of it before a step: Grappler joins kernels, folds "
+        "constants and changes layouts, for devices such as those of the cluster (no GPU is needed)",
+    )
     add("--keep-calls", action="store_true", help="keep each function call as a single node")
     add(
         "--limit",

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # fields of a Request that are options as they are
 _UNCHANGED = (
-    *("graph", "cluster", "signature", "batch", "keep_calls", "profile", "ignore_devices", "soft"),
+    *("graph", "cluster", "signature", "batch", "grappler", "keep_calls", "profile", "ignore_devices", "soft"),
     *("master", "flavour", "recv_scheduling", "protocol", "against"),
 )
 SEARCH, IN_TRAINING = "search", "whitepaper"  # the defaults: a search judges one step of one client
@@ -63,6 +63,17 @@ _ALONE: tuple[tuple[str, str, Mapping[str, str]], ...] = (
             "--observe and --observation": ", as another step runs",
             "--refine": ", which runs the plan of the graph as it is",
             "--what-if": ", which changes the batch and the devices of the graph as it is",
+        },
+    ),
+    (
+        "--grappler",
+        "gives the graph that a session makes of one step",
+        {
+            "--check": ", which asks TensorFlow about the graph as it is",
+            "--microbatches": "",
+            "--observe and --observation": ", as the graph that is observed has other nodes",
+            "--refine": ", whose sessions optimize by themselves",
+            "options of trainings": "",
         },
     ),
     ("--microbatches auto", "tries several numbers", {"--compare": ", or give one of these numbers"}),
@@ -100,6 +111,7 @@ class Request:
     fetches: tuple[str, ...] | None = None
     feeds: Mapping[str, Shape] = field(default_factory=dict)
     batch: int | None = None
+    grappler: bool = False  # the graph that TensorFlow's own optimizers make of it
     keep_calls: bool = False
     costs: tuple[str | MeasuredTimes, ...] = ()  # files of measured times, or what they hold
     cost_model: CostModel | None = None  # prices the ops in place of the estimate
@@ -226,7 +238,9 @@ def _check_together(asked: argparse.Namespace, training: TrainingRequest | None)
         "-o": bool(asked.output),
         "--against": asked.against is not None,
         "--algorithm": asked.algorithm is not None,
+        "--check": asked.check is True,
         "--compare": asked.compare is not None,
+        "--grappler": asked.grappler,
         "--microbatches": asked.microbatches is not None,
         "--microbatches auto": asked.microbatches == AUTO,
         "--observe": asked.observe is not False,

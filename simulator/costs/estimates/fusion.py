@@ -2,9 +2,12 @@
 
 Grappler's remapper makes one kernel of a batch normalisation in inference, an addition behind it and a ReLU behind that
 (tensorflow/core/grappler/optimizers/remapper.cc, FusedBatchNormEx, since TensorFlow 2.1; by its times also in NVIDIA's
-1.15 of 2020). In training it needs float16 with channels last, and is not modelled.
+1.15 of 2020). In training it needs float16 with channels last, and is not modelled. A convolution whose filter has more
+than one tap each way takes a bias and a ReLU along, in training, too (`_FusedConv2D`, since 1.14). Both are for float32
+and float16. tests/oracle/test_optimizing.py asks Grappler itself.
 
-    FusedBatchNorm ──▶ [Add] ──▶ Relu        each the only reader of the one before it
+    FusedBatchNorm ──▶ [Add] ──▶ Relu        each the only reader of the one before it, and without control edges
+    Conv2D ──▶ BiasAdd ──▶ Relu
 
 A measured step also has products and convolutions that run within the kernel of a bias, a normalisation or an
 activation behind them, on a CPU, too. That kernel has the name of a later node, and the trace none of the others
@@ -23,10 +26,12 @@ from simulator.cluster.cluster import Device
 from simulator.columns import Ints
 from simulator.graph.attributes import is_true
 from simulator.graph.dataflow import data_inputs
+from simulator.graph.dtypes import FLOAT, HALF
 from simulator.graph.graph import Attrs, Graph
 
 _NORMALISATIONS = frozenset(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"))
 _ADDITIONS = frozenset(("Add", "AddV2"))
+_RANK = 4  # of a filter
 # The op of a joined kernel, and the op from which on it stands for the nodes of the graph.
 _CONTRACTION = re.compile(r"_?(?:Fused)?((?:Batch)?MatMul|Conv[23]D|DepthwiseConv2dNative)(?:V[23]|WithBias)?\Z")
 _SWISH, _SIGMOID = "Swish", "Sigmoid"
@@ -34,36 +39,57 @@ _FARTHEST = 6  # nodes from the last one to its contraction; an approximated GEL
 
 
 class Fused(NamedTuple):
-    """Nodes that run within the kernel of a batch normalisation."""
+    """Nodes that run within the kernel of a batch normalisation or a convolution."""
 
-    relus: list[int]
+    without_reads: list[int]  # ReLUs, and biases: what they read besides is a number for each channel
     additions: list[int]  # their other operand is read, too
 
 
 def fused(graph: Graph) -> Fused:
-    """Find the ReLUs and additions that take part in a batch normalisation."""
+    """Find the ReLUs, biases and additions that take part in another kernel."""
     found = Fused([], [])
     relus = [node for node, op in enumerate(graph.ops) if op == "Relu"]
-    if not relus or not any(op in _NORMALISATIONS for op in graph.ops):
+    if not relus or not any(op in _NORMALISATIONS or op == "BiasAdd" for op in graph.ops):
         return found
     readers = np.bincount(graph.edge_tensor[graph.edge_tensor >= 0], minlength=len(graph.tensor_node)).tolist()
     inputs, outputs, made_by = data_inputs(graph), graph.tensor_ptr.tolist(), graph.tensor_node.tolist()
+    controls = graph.edge_tensor < 0
+    controlled = {*graph.edge_src[controls].tolist(), *graph.edge_dst[controls].tolist()}
+
+    def alone(tensor: int) -> bool:
+        """Whether its node has this one result, which one node reads, and no control edges."""
+        node = made_by[tensor]
+        return readers[tensor] == 1 and outputs[node] == tensor and node not in controlled
+
+    def joins(tensor: int) -> bool:
+        return int(graph.tensor_dtype[tensor]) in (FLOAT, HALF)
 
     def normalised(tensor: int) -> bool:
         node = made_by[tensor]
-        alone = readers[tensor] == 1 and outputs[node] == tensor
-        return alone and graph.ops[node] in _NORMALISATIONS and not _trains(graph.attrs[node])
+        found = alone(tensor) and joins(tensor) and graph.ops[node] in _NORMALISATIONS
+        return found and not _trains(graph.attrs[node])
+
+    def convolved(tensor: int) -> bool:
+        node = made_by[tensor]
+        if graph.ops[node] != "Conv2D" or not alone(tensor) or not joins(tensor):
+            return False
+        taps = graph.tensor_shape[inputs[node][1]]
+        return taps is not None and len(taps) == _RANK and min(taps[:2]) > 1
 
     for relu in relus:
+        if relu in controlled:
+            continue
         for tensor in inputs[relu][:1]:
             node = made_by[tensor]
             if normalised(tensor):
-                found.relus.append(relu)
-            elif graph.ops[node] in _ADDITIONS and readers[tensor] == 1:
+                found.without_reads.append(relu)
+            elif graph.ops[node] == "BiasAdd" and alone(tensor) and convolved(inputs[node][0]):
+                found.without_reads.extend((node, relu))
+            elif graph.ops[node] in _ADDITIONS and alone(tensor):
                 operands = inputs[node]
                 equal = len({graph.tensor_shape[operand] for operand in operands}) == 1
                 if len(operands) == 2 and equal and any(map(normalised, operands)):
-                    found.relus.append(relu)
+                    found.without_reads.append(relu)
                     found.additions.append(node)
     return found
 

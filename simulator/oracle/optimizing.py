@@ -1,0 +1,123 @@
+"""Rewrite a graph by TensorFlow's own graph optimizers, as a session does before it runs a step.
+
+    graph ──▶ devices as far as requested ──▶ Grappler, in a child process ──▶ graph
+                                                 ▲
+                     the cluster's devices, described: no GPU is needed
+
+Grappler runs after placement, on all devices of a session (tensorflow/core/common_runtime/graph_execution_state.cc). It
+joins kernels, folds constants, drops what is equal or unused, and turns images to the layout that a GPU wants. Each of
+these depends on the type of a node's device, and some on the architecture of the GPUs, but not on kernels. So here a
+node without a request stands on the first device whose type has a kernel for it, and is free again afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from simulator.cluster.cluster import Cluster, Device
+from simulator.cluster.devicespec import matches, parse
+from simulator.errors import GraphError, OracleError
+from simulator.graph import ops
+from simulator.graph.graph import Graph
+from simulator.graph.graph_def import graph_def, untie
+from simulator.graph.importer import read_graph
+from simulator.graph.messages import GraphDef
+from simulator.graph.step import Step
+from simulator.graph.traversal import PLACEHOLDERS
+from simulator.oracle import child
+from simulator.oracle.session import prepare, sentence
+from simulator.wording import counted
+
+
+def optimized(graph: Graph, cluster: Cluster, step: Step, *, timeout_s: float = 300.0) -> Graph:
+    """The graph that a session of TensorFlow runs for the step, before it is cut.
+
+    Grappler rewrites it with its defaults, for devices as the cluster has. Nodes keep their requested devices. A new
+    one requests what nodes on its device do, if all of them do. Shapes are those that the file says. Signatures, and
+    collections of a MetaGraph, are left out, and a note counts the nodes. Raises OracleError if TensorFlow is missing,
+    refuses the graph, or takes too long. Raises GraphError for a step that feeds anything but placeholders, as Grappler
+    knows no other.
+    """
+    for name in step.feeds:
+        node = graph.row(name.partition(":")[0])
+        if graph.ops[node] not in PLACEHOLDERS:
+            raise GraphError(
+                f"{graph.names[node]} is fed, but is no placeholder, and Grappler would rewrite it: feed placeholders, "
+                "or leave out --grappler",
+                node=graph.names[node],
+            )
+    fitting: dict[str, list[Device]] = {"": list(cluster.devices)}
+    for text in dict.fromkeys(graph.requested):
+        found = [device for device in cluster.devices if matches(parse(text), parse(device.name))]
+        fitting[text] = found or fitting[""]
+    kinds = ops.of_each(ops.kernel_types, graph.ops, graph.attrs)  # in order of TensorFlow's preference
+    devices = [_first(fitting[text], [kind for kind, _ in of]) for text, of in zip(graph.requested, kinds, strict=True)]
+    asked = {
+        "fetches": list(dict.fromkeys(step.fetches)),
+        "devices": [
+            [device.name, device.type, device.memory_bytes, device.chip.compute_capability if device.chip else 0]
+            for device in cluster.devices
+        ],
+    }
+    try:
+        question = child.pack(asked, [graph_def(graph, devices=devices).SerializeToString()])
+    except ValueError:  # protobuf's limit is 2 GiB
+        raise OracleError("the graph is too large to be handed to TensorFlow: a GraphDef ends at 2 GiB") from None
+    made = GraphDef.FromString(child.run("simulator.oracle.optimizing", question, timeout_s=timeout_s))
+    requested = dict(zip(graph.names, graph.requested, strict=True))
+    beside = dict(zip(devices, graph.requested, strict=True))
+    beside |= {device: "" for device, text in zip(devices, graph.requested, strict=True) if not text}
+    names = {node.name for node in made.node}
+    for node in made.node:
+        node.device = requested.get(node.name, beside.get(node.device, ""))
+        untie(node, names)
+    try:
+        rewritten = read_graph(made)
+    except GraphError as error:
+        raise OracleError(f"TensorFlow's optimized graph cannot be read: {error}") from None
+    said = f"Grappler made {counted(len(rewritten), 'node')} of {len(graph):,}"
+    return replace(rewritten, source=graph.source, notes=(*graph.notes, *rewritten.notes, said))
+
+
+def _first(devices: Sequence[Device], kinds: Sequence[str]) -> str:
+    """The first device of the first type of which there is one."""
+    return next((device.name for kind in kinds for device in devices if device.type == kind), devices[0].name)
+
+
+# --- in the child ----------------------------------------------------------------------------------------------------
+
+
+def _work(payload: bytes) -> bytes:
+    prepare(gpus=False)
+    from tensorflow.core.framework import graph_pb2
+    from tensorflow.core.protobuf import config_pb2, device_properties_pb2, meta_graph_pb2
+    from tensorflow.python.framework import importer
+    from tensorflow.python.framework.ops import Graph as Importing
+    from tensorflow.python.grappler import cluster, tf_optimizer
+
+    facts, (content,) = child.unpack(payload)
+    meta = meta_graph_pb2.MetaGraphDef(graph_def=graph_pb2.GraphDef.FromString(content))
+    meta.collection_def["train_op"].node_list.value.extend(facts["fetches"])  # what Grappler takes for fetched
+    devices = []
+    for name, kind, memory_bytes, capability in facts["devices"]:
+        properties = device_properties_pb2.DeviceProperties(type=kind, memory_size=memory_bytes)
+        if kind == "GPU":
+            properties.vendor = "NVIDIA"
+            properties.environment["architecture"] = f"{capability:.1f}"
+        devices.append(device_properties_pb2.NamedDevice(name=name, properties=properties))
+    try:
+        with Importing().as_default():
+            importer.import_graph_def(meta.graph_def, name="")  # a wrong graph would end the process in Grappler
+        made: Any = tf_optimizer.OptimizeGraph(
+            config_pb2.ConfigProto(), meta, verbose=False, cluster=cluster.Cluster(devices=devices)
+        )
+    except Exception as error:  # noqa: BLE001  # TensorFlow raises half a dozen types here
+        refusal = sentence(error)
+        raise OracleError(f"TensorFlow does not optimize the graph: {refusal}", refusal=refusal) from None
+    return bytes(made.SerializeToString(deterministic=True))
+
+
+if __name__ == "__main__":
+    child.serve(_work)
