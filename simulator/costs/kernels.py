@@ -13,6 +13,7 @@ Small tiles load more per operation. A product with few tiles is also cut along 
     by group         of a grouped convolution, a product for each group, whose tiles may not fill the GPU
 
 TensorFlow times cuDNN's algorithms at the first step, so the minimum counts (tensorflow/core/kernels/conv_ops_impl.h).
+It keeps filters with the taps first. A kernel turns them to cuDNN's order in each step, or their gradient back.
 For convolutions cuDNN has kernels of few sizes. It cuts only gradients of filters along k: their k is all pixels.
 Tensor cores need the channels last. With channels first, a kernel transposes what is read, and the product writes its
 result in place ("nhwc2nchw" in the names of cuDNN's kernels). Channels first in 16 bits may go by Winograd 4 x 4, too,
@@ -103,6 +104,26 @@ def seconds(kernel: Kernel, speeds: Speeds) -> float:
     """The time of the fastest algorithm for a kernel, without the traffic of its own tensors."""
     if isinstance(kernel, Product):
         return _product(kernel, speeds.products, speeds, TILES, cut=True)
+    if _is_product(kernel, speeds):
+        return _convolution(kernel, speeds)
+    arranged = 2 * kernel.filter_elements * kernel.number_bytes / speeds.moved
+    return _convolution(kernel, speeds) + arranged
+
+
+def _is_product(kernel: Convolution, speeds: Speeds) -> bool:
+    """Whether TensorFlow asks cuBLAS for it, which takes filters as they are.
+
+    So it does for one tap, or for taps on a whole image, with the channels last. Without tensor cores Grappler has put
+    the channels first (generic_layout_optimizer.cc).
+    """
+    if kernel.channels_first or not speeds.tensor_cores or kernel.groups > 1:
+        return False
+    on_whole = (kernel.height, kernel.width) == (1, 1) and kernel.taps == (kernel.input_height, kernel.input_width)
+    return on_whole or (kernel.taps == (1, 1) and kernel.strides == (1, 1))
+
+
+def _convolution(kernel: Convolution, speeds: Speeds) -> float:
+    """The time of cuDNN's fastest algorithm."""
     tiles = MATRIX_TILES if speeds.tensor_cores else CONVOLUTION_TILES
     fed = speeds._replace(loading=speeds.feeding)
     whole, cut = kernel.product, kernel.of == "filter"

@@ -117,7 +117,8 @@ def test_winograd_makes_four_pixels_of_sixteen_products() -> None:
     large = conv(channels=128, filters=128)
     with_memory = CHIP._replace(moved=1e9)  # transforms that pass through memory never pay
     by_hand = 2 * 4 * 32 * 32 * 16 * 128 * 128 / 1e12
-    assert seconds(large, with_memory) == pytest.approx(by_hand)
+    turned = 2 * 4 * 9 * 128 * 128 / 1e9  # filters, to the order that cuDNN wants
+    assert seconds(large, with_memory) == pytest.approx(by_hand + turned)
     direct = 2 * 4 * 64 * 64 * 9 * 128 * 128 / 1e12
     assert direct / by_hand == pytest.approx(2.25)
 
@@ -128,13 +129,28 @@ def test_other_filters_are_one_product(taps: int, stride: int) -> None:
     assert seconds(made, CHIP) == pytest.approx(seconds(made.product, CHIP))
 
 
+@pytest.mark.parametrize(
+    ("taps", "side", "tensor_cores", "turned"),
+    [(1, 7, False, True), (1, 7, True, False), (7, 7, False, True), (7, 7, True, False), (7, 14, True, True)],
+)
+def test_filters_are_turned_for_cudnn_and_not_for_cublas(
+    taps: int, side: int, tensor_cores: bool, turned: bool
+) -> None:
+    """With the channels last, one tap is a product for cuBLAS, and so are taps on a whole image."""
+    pixels = 1 if taps == side else side
+    made = conv(taps=taps, side=side)._replace(channels_first=False, height=pixels, width=pixels)
+    chip = CHIP._replace(tensor_cores=tensor_cores, transformed=1e-9, moved=1e3)
+    took = 2 * 4 * taps * taps * 64 * 64 / 1e3 if turned else 0.0
+    assert seconds(made, chip) == pytest.approx(seconds(made, chip._replace(moved=1e18)) + took)
+
+
 @pytest.mark.parametrize(("of", "channels"), [("", 64), ("input", 32), ("filter", 64 + 32)])
 def test_tensor_cores_transpose_what_they_read_if_channels_come_first(of: str, channels: int) -> None:
     """The image forward, the incoming gradient backward, both for the filters."""
     made = conv(of, taps=1, channels=64, filters=32)
     cores = CHIP._replace(tensor_cores=True, moved=1e9)
-    last = seconds(made._replace(channels_first=False), cores)
-    assert seconds(made, cores) == pytest.approx(last + 2 * 4 * 4 * 64 * 64 * channels / 1e9)
+    last, turned = seconds(made._replace(channels_first=False), cores), 2 * 4 * 64 * 32 / 1e9
+    assert seconds(made, cores) == pytest.approx(last + turned + 2 * 4 * 4 * 64 * 64 * channels / 1e9)
 
 
 @pytest.mark.parametrize(("of", "bytes_of_both"), [("", 2 + 4), ("input", 2 + 4), ("filter", 2 + 2)])
@@ -144,7 +160,8 @@ def test_winograd_runs_on_tensor_cores_in_16_bits_with_channels_first(of: str, b
     cores = CHIP._replace(tensor_cores=True, products=8e12, moved=1e12)
     tiles = 4 * 16 * 16
     passed = 2 * 36 * tiles * 128 * bytes_of_both
-    by_hand = 2 * tiles * 36 * 128 * 128 / 8e12 + passed / 1e12
+    turned = 2 * 2 * 9 * 128 * 128
+    by_hand = 2 * tiles * 36 * 128 * 128 / 8e12 + (passed + turned) / 1e12
     assert seconds(made, cores) == pytest.approx(by_hand)
     assert seconds(made._replace(number_bytes=4), cores) > 2 * by_hand  # on CUDA cores
     assert seconds(made._replace(channels_first=False), cores) > 2 * by_hand  # cuDNN has no such kernel
@@ -157,7 +174,8 @@ def test_fourier_takes_an_image_in_one_block_where_it_fits(side: int, block: int
     slow_memory = CHIP._replace(convolutions=1e9, moved=1e9)
     count, numbers = block * (block // 2 + 1), 4 * (128 + 128) + 128 * 128
     loads = 1 + LOADING * (64 * (1 / 32 + 1 / 32) - 1)
-    by_hand = 4 * count * 2 * 32 * 128 * 128 / 1e12 * loads + 2 * count * numbers * 8 / 1e9
+    turned = 2 * 4 * 25 * 128 * 128
+    by_hand = 4 * count * 2 * 32 * 128 * 128 / 1e12 * loads + (2 * count * numbers * 8 + turned) / 1e9
     assert seconds(made, slow_memory) == pytest.approx(by_hand)
 
 

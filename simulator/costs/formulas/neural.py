@@ -83,6 +83,11 @@ class Convolution(NamedTuple):
         return (self.input_height, self.input_width) if self.of == "input" else (self.height, self.width)
 
     @property
+    def filter_elements(self) -> int:
+        """Numbers of all filters."""
+        return prod(self.taps) * self.channels * self.filters // self.groups
+
+    @property
     def read_elements(self) -> int:
         """Numbers that it reads, without the filters: of the image, of the incoming gradient, or of both."""
         image = self.images * self.input_height * self.input_width * self.channels
