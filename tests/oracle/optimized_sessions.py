@@ -115,7 +115,7 @@ def _work(question: bytes) -> bytes:
 
     tf = tensorflow.compat.v1
     tf.disable_eager_execution()
-    programs, graphs = [], []
+    programs, graphs, traces = [], [], []
     for make in RUN:
         with tf.Graph().as_default() as graph:
             fed, fetched = make(tf)
@@ -126,7 +126,8 @@ def _work(question: bytes) -> bytes:
                 session.run(init)
                 told = tf.RunMetadata()
                 values = {one: np.zeros([side or 2 for side in one.shape.as_list()], np.float32) for one in fed}
-                options = tf.RunOptions(output_partition_graphs=True)
+                session.run(fetched, values)
+                options = tf.RunOptions(output_partition_graphs=True, trace_level=tf.RunOptions.FULL_TRACE)
                 session.run(fetched, values, options=options, run_metadata=told)
         ran = [node for piece in told.partition_graphs for node in piece.node if node.op not in _EXCHANGED]
         programs.append(
@@ -137,11 +138,12 @@ def _work(question: bytes) -> bytes:
             }
         )
         graphs.append(graph.as_graph_def(add_shapes=True).SerializeToString())
+        traces.append(told.SerializeToString())
     with tf.Graph().as_default() as graph:
         ends = [tf.identity(one, f"end{number}") for number, one in enumerate(joined(tf))]
     programs.append({"name": "joined", "fetches": [one.name for one in ends], "ran": []})
     graphs.append(graph.as_graph_def(add_shapes=True).SerializeToString())
-    return pack({"programs": programs}, graphs)
+    return pack({"programs": programs}, [*graphs, *traces])
 
 
 if __name__ == "__main__":

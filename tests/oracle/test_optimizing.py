@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import viz
 from simulator.cluster.description import load_cluster
 from simulator.costs.estimates.fusion import fused
+from simulator.costs.table import MEASURED
 from simulator.errors import GraphError, OracleError, SimvizError
 from simulator.graph.step import choose_step
 from simulator.loading import flat, load
@@ -26,9 +29,13 @@ ONE_GPU = "1v100-16gb"
 
 @pytest.fixture(scope="module")
 def programs() -> dict[str, tuple[bytes, dict[str, Any]]]:
-    """By name: the GraphDef, and what is known of it."""
+    """By name: the GraphDef, and what is known of it; with the RunMetadata of a step under "trace"."""
     facts, graphs = child.unpack(child.run("tests.oracle.optimized_sessions", b"", timeout_s=120))
-    return {told["name"]: (graph, told) for graph, told in zip(graphs, facts["programs"], strict=True)}
+    told, traces = facts["programs"], graphs[len(facts["programs"]) :]
+    return {
+        one["name"]: (graph, {**one, "trace": trace})
+        for one, graph, trace in zip_longest(told, graphs[: len(told)], traces)
+    }
 
 
 @pytest.mark.parametrize("name", [make.__name__ for make in optimized_sessions.RUN])
@@ -108,6 +115,51 @@ def test_what_tensorflow_does_not_take_is_said() -> None:
         graph = made.built()
         with pytest.raises(OracleError, match=f"TensorFlow does not optimize the graph: .*{said}"):
             optimized(graph, load_cluster("4gpu"), choose_step(graph))
+
+
+@pytest.mark.parametrize("name", [make.__name__ for make in optimized_sessions.RUN])
+def test_times_of_a_session_match_the_nodes_that_it_runs(programs: Any, name: str, tmp_path: Path) -> None:
+    """Of the graph as it is they match fewer: the session runs other nodes."""
+    content, told = programs[name]
+    (tmp_path / "trace.pb").write_bytes(told["trace"])
+    found = {
+        grappler: viz.run(
+            content,
+            cluster="worker=1",
+            algorithm="tensorflow",
+            fetches=told["fetches"],
+            batch=2,
+            costs=tmp_path / "trace.pb",
+            grappler=grappler,
+        )
+        for grappler in (False, True)
+    }
+    measured = {at: (one.costs.source[one.step.runs] == MEASURED).mean() for at, one in found.items()}
+    assert measured[True] >= max(0.75, measured[False] + 0.1)
+    assert not [note for note in found[True].costs.notes if "not in the graph" in note]
+
+
+@pytest.mark.parametrize("cluster", ["2gpu", "ps=1,worker=2x1gpu"])
+def test_pins_other_batches_and_a_second_run_go_together_with_it(programs: Any, cluster: str) -> None:
+    content, told = programs["convolutions"]
+    device = {"2gpu": "GPU:1", "ps=1,worker=2x1gpu": "worker:1/GPU:0"}[cluster]
+    found = viz.run(
+        content,
+        cluster=cluster,
+        algorithm="tensorflow",
+        order="tensorflow",
+        fetches=told["fetches"],
+        batch=6,
+        pins={"second": device},
+        against="single",
+        grappler=True,
+    )
+    names = {found.graph.names[row]: found.cluster.devices[at].short for row, at in enumerate(found.assignment.device)}
+    assert names["second"].endswith(device)
+    assert "_FusedConv2D" in found.graph.ops
+    assert found.difference is not None
+    assert not (found.graph.tensor_bytes < 0).any()
+    assert (6, 16, 16, 3) in found.graph.tensor_shape
 
 
 def test_only_placeholders_are_fed(programs: Any) -> None:
