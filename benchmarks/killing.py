@@ -58,6 +58,7 @@ MODES: Mapping[str, Sequence[str]] = {
         "a.comparison.svg",
     ),
     "bench": ("bench", GRAPH, "--cluster", "ps=2,worker=1", "--cluster", "ps=2,worker=2", "--jobs", "2", "-o", "a.csv"),
+    "grappler": (GRAPH, "--cluster", "ps=2,worker=1x1gpu", "--grappler", "-o", "a.html", "--json", "a.json"),
     "observe": (GRAPH, "--observe", "-o", "a.observed", "-o", "a.html"),
     "refine": (GRAPH, "--cluster", "ps=2,worker=1", "--refine", "-o", "a.html"),
     "calibrate": ("--calibrate", "a.toml"),
