@@ -65,6 +65,14 @@ def test_the_most_important_lines_stay_where_there_is_too_much_to_say() -> None:
     assert "of another session" in said
 
 
+def test_one_transfer_moves_in_the_singular() -> None:
+    """It was "1 transfer move"."""
+    made = Rows()
+    made.add("one", "RandomUniform", device="/device:GPU:0", dtype=type_attr(), _output_shapes=shapes_attr((4,)))
+    made.add("two", "Neg", ["one"], device="/device:CPU:0", T=type_attr(), _output_shapes=shapes_attr((4,)))
+    assert "\n1 transfer moves 16 B; " in run(made.built(), cluster="1gpu", algorithm="requested").summary()
+
+
 def test_one_node_runs_in_the_singular() -> None:
     """It was "1 of 1 nodes run"."""
     made = Rows()

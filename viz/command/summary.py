@@ -20,7 +20,7 @@ from simulator.wording import counted, ending, printable, some
 from viz import agreement, figures, training_figures
 from viz.difference.difference import difference, headline
 from viz.difference.trainings import sentences, training_difference
-from viz.figures import counts
+from viz.figures import LateRow, counts
 from viz.formats.output import remark
 from viz.scene import Scene, Trained
 
@@ -213,7 +213,7 @@ def _transfers_line(scene: Scene) -> str:
     (row,) = figures.longest_transfers(scene, 1)
     name = ending(figures.tagged(figures.tensor_label(scene, row.tensor), row.iteration), 40)
     longest = f"the longest, {name}, takes {show_nanos(row.took_ns)} for {_size(row.nbytes)}"
-    return f"{counted(count, 'transfer')} move {_moved_bytes(scene)}; {longest}."
+    return f"{counted(count, 'transfer')} move{'s' * (count == 1)} {_moved_bytes(scene)}; {longest}."
 
 
 def _moved_bytes(scene: Scene) -> str:
@@ -230,7 +230,11 @@ def _late_line(scene: Scene) -> str:
         return ""
     before, after = row.makespan_ns
     time = "the makespan stays" if before == after else f"the makespan was {show_nanos(before)} without it"
-    return f"{row.delayed:,} of {counted(row.transfers, 'Recv')} wait by the rule of {row.rule}; {time}."
+    return f"{_delayed(row)} by the rule of {row.rule}; {time}."
+
+
+def _delayed(row: LateRow) -> str:
+    return f"{row.delayed:,} of {counted(row.transfers, 'Recv')} wait{'s' * (row.delayed == 1)}"
 
 
 def _pinned_line(scene: Scene) -> str:
@@ -475,7 +479,7 @@ def _late(scene: Scene) -> str:
     before, after = row.makespan_ns
     time = show_nanos(after) if before == after else f"{show_nanos(after)} instead of {show_nanos(before)}"
     share = 1 - row.held_byte_ns[1] / row.held_byte_ns[0] if row.held_byte_ns[0] else 0.0
-    said = f"{row.delayed:,} of {counted(row.transfers, 'Recv')} wait, copies are held {abs(share):.0%} "
+    said = f"{_delayed(row)}, copies are held {abs(share):.0%} "
     said += f"{'less' if share >= 0 else 'more'}; makespan {time}"
     device = max(range(len(row.peak_bytes)), key=lambda at: abs(row.peak_bytes[at][0] - row.peak_bytes[at][1]))
     old, new = row.peak_bytes[device]

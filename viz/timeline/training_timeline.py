@@ -91,7 +91,7 @@ def _paused(trained: Trained) -> list[tuple[int, range, Nanos]]:
 def not_drawn(trained: Trained) -> str:
     """A sentence on pauses that are too many to be drawn; "": all are drawn."""
     left = sum(len(starts) for _, starts, _ in _paused(trained)) - MOST_PAUSES
-    return f"{counted(left, 'later pause')} are not drawn" if left > 0 else ""
+    return f"{counted(left, 'later pause')} {'is' if left == 1 else 'are'} not drawn" if left > 0 else ""
 
 
 def lost_updates(trained: Trained, found: Sequence[Band]) -> Ids:
