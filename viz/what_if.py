@@ -29,7 +29,7 @@ class WhatIfRow:
     before: str  # "3.12 GB/s"
     after: str  # "6.25 GB/s"
     placement: str  # KEPT or AGAIN
-    other_devices: bool  # the change adds or removes devices: placed again, and kept only where that is no worse
+    other_devices: bool  # devices or nodes are added or gone: placed again, and kept only where that is no worse
     makespan_ns: Nanos | None  # None: the graph can't be run so
     change: float | None  # of the makespan, as a share: -0.25 is a quarter less
     change_per_example: float | None  # the same of the time per example; another number for a batch alone

@@ -91,7 +91,9 @@ def placed_meta_graph(graph: Graph, devices: Sequence[str]) -> Proto:
     All nodes that collections and signatures name still exist. Raises GraphError for a graph from another source.
     """
     if graph.meta_graph is None:
-        raise GraphError(f"{graph.source} is no MetaGraph, so it has no collections to write. Use .pb or .pbtxt.")
+        raise GraphError(
+            f"{graph.source} is no MetaGraph, or was rewritten, so it has no collections to write. Use .pb or .pbtxt."
+        )
     message = MetaGraphDef()
     message.CopyFrom(graph.meta_graph)
     message.graph_def.CopyFrom(placed_graph_def(graph, devices))

@@ -12,7 +12,7 @@ node without a request stands on the first device whose type has a kernel for it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,14 +20,18 @@ from simulator.cluster.cluster import Cluster, Device
 from simulator.cluster.devicespec import matches, parse
 from simulator.errors import GraphError, OracleError
 from simulator.graph import ops
-from simulator.graph.graph import Graph
+from simulator.graph.dataflow import data_inputs
+from simulator.graph.graph import Graph, Shape
 from simulator.graph.graph_def import graph_def, untie
 from simulator.graph.importer import read_graph
 from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step
 from simulator.graph.traversal import PLACEHOLDERS
 from simulator.oracle import child
-from simulator.oracle.session import prepare, sentence
+from simulator.oracle.session import quiet, sentence
+from simulator.shapes.dims import is_open
+from simulator.shapes.filling import with_shapes
+from simulator.shapes.rules import RULES
 from simulator.wording import counted
 
 
@@ -35,8 +39,8 @@ def optimized(graph: Graph, cluster: Cluster, step: Step, *, timeout_s: float = 
     """The graph that a session of TensorFlow runs for the step, before it is cut.
 
     Grappler rewrites it with its defaults, for devices as the cluster has. Nodes keep their requested devices. A new
-    one requests what nodes on its device do, if all of them do. Shapes are those that the file says. Signatures, and
-    collections of a MetaGraph, are left out, and a note counts the nodes. Raises OracleError if TensorFlow is missing,
+    one requests what nodes on its device do, if all of them do. Shapes are left out (see `with_shapes_of`), and so are
+    signatures and collections of a MetaGraph. A note counts the nodes. Raises OracleError if TensorFlow is missing,
     refuses the graph, or takes too long. Raises GraphError for a step that feeds anything but placeholders, as Grappler
     knows no other.
     """
@@ -77,8 +81,19 @@ def optimized(graph: Graph, cluster: Cluster, step: Step, *, timeout_s: float = 
         rewritten = read_graph(made)
     except GraphError as error:
         raise OracleError(f"TensorFlow's optimized graph cannot be read: {error}") from None
-    said = f"Grappler made {counted(len(rewritten), 'node')} of {len(graph):,}"
-    return replace(rewritten, source=graph.source, notes=(*graph.notes, *rewritten.notes, said))
+    notes = (*graph.notes, *rewritten.notes, _said(graph, rewritten, step))
+    return replace(rewritten, source=graph.source, notes=notes)
+
+
+def _said(graph: Graph, rewritten: Graph, step: Step) -> str:
+    """A sentence on the nodes that Grappler kept and added."""
+    before = [graph.index.get(name, -1) for name in rewritten.names]
+    kept = [(row, op) for row, op in zip(before, rewritten.ops, strict=True) if row >= 0 and step.runs[row]]
+    other = sum(graph.ops[row] != op for row, op in kept)
+    return (
+        f"of the {counted(int(step.runs.sum()), 'node')} that the step runs Grappler kept {len(kept):,}, "
+        f"{other:,} of them with another op, and added {before.count(-1):,}"
+    )
 
 
 def _first(devices: Sequence[Device], kinds: Sequence[str]) -> str:
@@ -86,11 +101,49 @@ def _first(devices: Sequence[Device], kinds: Sequence[str]) -> str:
     return next((device.name for kind in kinds for device in devices if device.type == kind), devices[0].name)
 
 
+def with_shapes_of(before: Graph, graph: Graph, *, batch: int | None = None, feeds: Mapping[str, Shape] = {}) -> Graph:
+    """The rewritten graph with shapes as by `with_shapes`, and by those of the graph that it was made of.
+
+    A node that kept its name and its op may have another layout now, so rules come first. The shape from before counts
+    where no rule finds one although all that the node reads is known, or where its op has no rule. Raises GraphError as
+    `with_shapes` does.
+    """
+    known: dict[int, Shape] = {}
+    while True:
+        found = with_shapes(graph, batch=batch, feeds=feeds, observed=known)
+        more = dict(_ends(before, found))
+        if not more:
+            return found
+        known |= more
+
+
+def _ends(before: Graph, found: Graph) -> Iterator[tuple[int, Shape]]:
+    """The tensors of unknown shape at which rules end, with their shapes before."""
+    inputs = data_inputs(found)
+    for node, (name, op) in enumerate(zip(found.names, found.ops, strict=True)):
+        old = before.index.get(name)
+        if old is None or before.ops[old] != op:
+            continue
+        if op in RULES and any(is_open(found.tensor_shape[tensor]) for tensor in inputs[node]):
+            continue
+        for tensor, was in zip(found.outputs(node), before.outputs(old), strict=False):  # unread ones of an unknown op
+            shape = _both(found.tensor_shape[tensor], before.tensor_shape[was])
+            if shape is not None and shape != found.tensor_shape[tensor]:
+                yield tensor, shape
+
+
+def _both(now: Shape | None, before: Shape | None) -> Shape | None:
+    """The shape, with the sides that were known before in place of unknown ones."""
+    if now is None or before is None or len(now) != len(before):
+        return before if now is None else now
+    return tuple([old if side < 0 else side for side, old in zip(now, before, strict=True)])
+
+
 # --- in the child ----------------------------------------------------------------------------------------------------
 
 
 def _work(payload: bytes) -> bytes:
-    prepare(gpus=False)
+    quiet()  # oneDNN is as a session has it by default: it lets Grappler join more on a processor
     from tensorflow.core.framework import graph_pb2
     from tensorflow.core.protobuf import config_pb2, device_properties_pb2, meta_graph_pb2
     from tensorflow.python.framework import importer

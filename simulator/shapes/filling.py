@@ -114,7 +114,9 @@ def _rebatched(
 
 def _with(graph: Graph, shapes: Sequence[Shape | None], notes: Sequence[str]) -> Graph:
     sizes, _ = tensor_sizes(graph.tensor_dtype.tolist(), shapes)
-    return replace(graph, tensor_shape=tuple(shapes), tensor_bytes=sizes, notes=(*graph.notes, *notes))
+    return replace(
+        graph, tensor_shape=tuple(shapes), tensor_bytes=sizes, notes=tuple(dict.fromkeys((*graph.notes, *notes)))
+    )
 
 
 def _declared(graph: Graph) -> list[Shape | None]:

@@ -26,6 +26,7 @@ from simulator.wording import counted, most_first
 OPAQUE = frozenset(
     (
         ("FusedBatchNormV3", 5),
+        ("_FusedBatchNormEx", 5),
         ("CudnnRNN", 3),
         *((op, port) for op in ("CudnnRNNV2", "CudnnRNNV3") for port in (3, 4)),
     )

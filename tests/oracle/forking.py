@@ -38,7 +38,7 @@ _TEMPLATES = {  # by module, or by module and arguments
     "tests.costs.measured_step": _QUIET,
     "simulator.oracle.inference": _QUIET,
     "simulator.oracle.machine": _PREPARED,
-    "simulator.oracle.optimizing": _PREPARED,
+    "simulator.oracle.optimizing": _QUIET,
     "simulator.oracle.rehearsal": _QUIET,
     "simulator.oracle.session": _PREPARED,
     "simulator.oracle.timing": _PREPARED,
@@ -57,7 +57,7 @@ _TEMPLATES = {  # by module, or by module and arguments
     "tests.oracle.lowering build": _QUIET,
     "tests.oracle.lowering run": _QUIET,
     "tests.oracle.observable": _QUIET,
-    "tests.oracle.optimized_sessions": _PREPARED,
+    "tests.oracle.optimized_sessions": _QUIET,
     "tests.oracle.pipelined_models": _QUIET,
     "tests.oracle.random_shapes": _QUIET,
     "tests.oracle.real_task": _PREPARED,
@@ -73,7 +73,7 @@ _TEMPLATES = {  # by module, or by module and arguments
     "tests.placement.two_products": _QUIET,
 }
 _PATH, _ENVIRONMENT = [*sys.path], dict(os.environ)  # before any test changes them
-_START = child.start
+unforked = child.start
 _CODE = child._WITHOUT_KERAS + child._START
 _asked: dict[str, tuple[subprocess.Popen[bytes], socket.socket]] = {}
 _one_at_a_time = threading.Lock()
@@ -112,7 +112,7 @@ def start(
     """As `child.start`; a fork where there is a template for the module."""
     kind = _TEMPLATES.get(module) or _TEMPLATES.get(" ".join((module, *args)))
     if kind is None or keras or sys.path != _PATH:
-        return _START(module, args, stderr=stderr, alone=alone, keras=keras)
+        return unforked(module, args, stderr=stderr, alone=alone, keras=keras)
     theirs, ours = os.pipe()
     mine, its = os.pipe()
     errors = os.pipe() if stderr == subprocess.PIPE else None

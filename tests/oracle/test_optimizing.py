@@ -14,17 +14,20 @@ from simulator.cluster.description import load_cluster
 from simulator.costs.estimates.fusion import fused
 from simulator.costs.table import MEASURED
 from simulator.errors import GraphError, OracleError, SimvizError
+from simulator.graph.graph import Graph
+from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
 from simulator.loading import flat, load
 from simulator.oracle import child
-from simulator.oracle.optimizing import optimized
+from simulator.oracle.optimizing import optimized, with_shapes_of
 from simulator.shapes.filling import with_shapes
-from tests.oracle import optimized_sessions
-from tests.strategies import Rows, shape_attr, type_attr, typed
+from tests.oracle import forking, optimized_sessions
+from tests.strategies import Rows, shape_attr, shapes_attr, type_attr, typed, types_attr
 
 pytestmark = pytest.mark.tensorflow
 
 ONE_GPU = "1v100-16gb"
+IMAGES, TURNED = (2, 8, 8, 3), (2, 3, 8, 8)
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +47,21 @@ def test_a_session_runs_the_nodes_that_are_predicted(programs: Any, name: str) -
     content, told = programs[name]
     graph = flat(content)
     found = optimized(graph, load_cluster("worker=1"), choose_step(graph, fetches=told["fetches"]))
-    ours = {(name, op) for name, op in zip(found.names, found.ops, strict=True) if op not in ("Placeholder", "NoOp")}
-    assert ours == {(name, op) for name, op in told["ran"] if op not in ("Placeholder", "NoOp")}
+    ours, theirs = zip(found.names, found.ops, strict=True), told["ran"]
+    ran = [
+        {(name, op.lstrip("_")) for name, op in nodes if op not in ("Placeholder", "NoOp")} for nodes in (ours, theirs)
+    ]  # what oneDNN computes begins with "_Mkl" in place of a "_"
+    assert ran[0] == ran[1]
     assert len(found) < len(graph)
     assert optimized(graph, load_cluster("worker=1"), choose_step(graph, fetches=told["fetches"])).names == found.names
 
 
-def test_kernels_that_are_priced_as_one_are_those_that_grappler_joins(programs: Any) -> None:
+def test_kernels_that_are_priced_as_one_are_those_that_grappler_joins(
+    programs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without oneDNN, as in the sessions that were published; with it Grappler joins no float16."""
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    monkeypatch.setattr(child, "start", forking.unforked)
     content, told = programs["joined"]
     graph = load(content)
     ours = fused(graph)
@@ -100,7 +111,7 @@ def test_the_command_runs_the_optimized_step(programs: Any) -> None:
     assert found.step.feeds == plain.step.feeds
     assert "_FusedConv2D" in found.graph.ops
     assert found.step.runs.sum() < plain.step.runs.sum()
-    assert any("Grappler made" in note for note in found.graph.notes)
+    assert any("Grappler kept" in note for note in found.graph.notes)
     again = viz.run(
         content, cluster=ONE_GPU, algorithm="single", fetches=told["fetches"], batch=4, grappler=True, what_if=True
     )
@@ -135,7 +146,7 @@ def test_times_of_a_session_match_the_nodes_that_it_runs(programs: Any, name: st
         for grappler in (False, True)
     }
     measured = {at: (one.costs.source[one.step.runs] == MEASURED).mean() for at, one in found.items()}
-    assert measured[True] >= max(0.75, measured[False] + 0.1)
+    assert measured[True] >= max(0.75, min(measured[False] + 0.1, 1.0))
     assert not [note for note in found[True].costs.notes if "not in the graph" in note]
 
 
@@ -174,6 +185,7 @@ def test_only_placeholders_are_fed(programs: Any) -> None:
     ("options", "said"),
     [
         ({"check": True}, "leave out --check, which asks TensorFlow about the graph as it is"),
+        ({"keep_calls": True}, "leave out --keep-calls, as Grappler expands calls"),
         ({"training": "async"}, "leave out options of trainings"),
         ({"observe": True}, "leave out --observe and --observation"),
         ({"microbatches": 2}, "leave out --microbatches"),
@@ -183,3 +195,111 @@ def test_only_placeholders_are_fed(programs: Any) -> None:
 def test_options_that_want_the_graph_as_it_is_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(SimvizError, match=said):
         viz.run("no file", grappler=True, **options)
+
+
+def test_shapes_that_only_the_file_says_stay() -> None:
+    """Grappler drops `_output_shapes`. What Python makes has no rule, and what hangs on it had no size."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(4))
+    said = {"Tin": types_attr(1), "Tout": types_attr(1), "token": AttrValue(s=b"f")}
+    made.add("called", "PyFunc", ["x"], **said, _output_shapes=shapes_attr((4,)))
+    made.add("end", "Neg", ["called"], T=type_attr(), _output_shapes=shapes_attr((4,)))
+    found = viz.run(made.built(producer=1882), cluster="1gpu", algorithm="tensorflow", grappler=True)
+    assert set(found.graph.tensor_shape) == {(4,)}
+    assert len(found.graph.notes) == len(set(found.graph.notes))
+
+
+def test_devices_that_the_graph_names_are_there_though_no_node_of_the_step_is_on_them() -> None:
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(4))
+    made.add("y", "Neg", ["x"], device="/device:GPU:0", T=type_attr())
+    made.add("z", "Neg", ["y"], device="/device:GPU:1", T=type_attr())
+    made.add("end", "Neg", ["z"], T=type_attr())  # Grappler takes four nodes or more
+    graph = made.built(producer=1882)
+    found = [viz.run(graph, fetches="y", algorithm="tensorflow", grappler=grappler) for grappler in (False, True)]
+    assert [one.cluster.name for one in found] == ["2gpu", "2gpu"]
+    assert "z" not in found[1].graph.index
+
+
+@pytest.mark.parametrize("how", ["kept", "again"])
+def test_a_batch_of_which_grappler_makes_other_nodes_is_placed_again(how: str) -> None:
+    """It folds constants of at most 100 kB: 8 rows of these are no constant any more."""
+    made, row, times = Rows(), AttrValue(), AttrValue()
+    row.tensor.dtype, times.tensor.dtype = 1, 3
+    row.tensor.float_val.extend(range(4096))
+    times.tensor.int_val.extend([4, 1])
+    for value, sides in ((row, (1, 4096)), (times, (2,))):
+        for size in sides:
+            value.tensor.tensor_shape.dim.add(size=size)
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 4096))
+    made.add("row", "Const", dtype=type_attr(), value=row)
+    made.add("times", "Const", dtype=type_attr(3), value=times)
+    made.add("tiled", "Tile", ["row", "times"], T=type_attr(), Tmultiples=type_attr(3))
+    made.add("sum", "Add", ["x", "tiled"], T=type_attr())
+    made.add("end", "Neg", ["sum"], T=type_attr())
+    graph = made.built(producer=1882)
+    asked: dict[str, Any] = {"cluster": "2gpu", "budget": "20", "grappler": True}
+    found = viz.run(graph, **asked, batch=4, what_if=how).what_if
+    assert found is not None
+    (more,) = [one for one in found.rows if (one.what, one.after) == ("batch", "8")]
+    assert (more.placement, more.refused) == ("again", "")
+    assert more.makespan_ns == viz.run(graph, **asked, batch=8).trace.makespan
+
+
+def laid_out(*, turned: bool) -> Graph:
+    """Images by an op without a rule, twice, and a ReLU of them; `turned`: as an optimizer lays them out, unshaped."""
+    rows = Rows()
+    order = AttrValue()
+    order.tensor.dtype = 3
+    order.tensor.tensor_shape.dim.add(size=4)
+    order.tensor.int_val.extend([0, 3, 1, 2])
+    said = {} if turned else {"_output_shapes": shapes_attr(IMAGES)}
+    rows.add("paths", "Placeholder", dtype=type_attr(7), shape=shape_attr(2))
+    rows.add("read", "OpOfMyOwn", ["paths"], **said)
+    rows.add("crop", "OpOfMyOwn", ["read"], **said)
+    if turned:
+        rows.add("order", "Const", dtype=type_attr(3), value=order)
+        rows.add("turn", "Transpose", ["crop", "order"], T=type_attr(), Tperm=type_attr(3))
+    rows.add("relu", "Relu", ["turn" if turned else "crop"], T=type_attr(), **said)
+    rows.add("other", "OpOfNobody" if turned else "OpOfMyOwn", ["relu"], **said)
+    rows.add("end", "Neg", ["other"], T=type_attr(), **said)
+    return rows.built(producer=1882)
+
+
+def test_rules_begin_anew_where_an_op_without_a_rule_keeps_its_shape() -> None:
+    found = with_shapes_of(with_shapes(laid_out(turned=False)), laid_out(turned=True))
+    shapes = {name: found.tensor_shape[found.tensor_ptr[row]] for name, row in found.index.items()}
+    assert (shapes["read"], shapes["crop"]) == (IMAGES, IMAGES)
+    assert shapes["relu"] == TURNED, "though it has its old name and op"
+    assert shapes["other"] is None, "its op is another now"
+
+
+def test_a_side_that_only_the_file_says_is_kept() -> None:
+    """No rule knows what a reshape by fed numbers gives."""
+    before, after = Rows(), Rows()
+    for rows in (before, after):
+        said = {"_output_shapes": shapes_attr((-1, 4))} if rows is before else {}
+        rows.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(-1, 2, 2))
+        rows.add("sides", "Placeholder", dtype=type_attr(3), shape=shape_attr(2))
+        rows.add("flat", "Reshape", ["x", "sides"], T=type_attr(), Tshape=type_attr(3), **said)
+        rows.add("relu", "Relu", ["flat"], T=type_attr(), **said)
+    old = with_shapes(before.built(producer=1882), batch=5)
+    found = with_shapes_of(old, after.built(producer=1882), batch=5)
+    assert found.tensor_shape == old.tensor_shape
+    assert found.tensor_shape[-1] == (-1, 4)
+    assert len(found.notes) == len(set(found.notes))
+
+
+def test_captured_variables_are_the_graphs_own_in_the_optimized_step_too() -> None:
+    """They were fed, so they took no memory."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(4))
+    made.add("v", "Placeholder", dtype=type_attr(20), shape=shape_attr())
+    made.add("read", "ReadVariableOp", ["v"], dtype=type_attr(), _output_shapes=shapes_attr((4,)))
+    made.add("sum", "AddV2", ["x", "read"], T=type_attr())
+    made.add("end", "Neg", ["sum"], T=type_attr())
+    asked: dict[str, Any] = {"cluster": "1gpu", "algorithm": "single"}
+    plain, found = [viz.run(made.built(producer=1882), **asked, grappler=grappler) for grappler in (False, True)]
+    assert (found.step.feeds, found.step.rule) == (plain.step.feeds, plain.step.rule)
+    assert found.step.feeds == ("x:0",)
+    assert found.trace.peak_bytes.tolist() == plain.trace.peak_bytes.tolist()

@@ -114,7 +114,7 @@ def test_the_users_own_graph_is_written_where_nothing_was_expanded(
     ("output", "words"),
     [
         ("old_loop.pb", "the graph is read from it; choose another name"),
-        ("placed.meta", "is no MetaGraph, so it has no collections to write. Use .pb or .pbtxt"),
+        ("placed.meta", "is no MetaGraph, or was rewritten, so it has no collections to write. Use .pb or .pbtxt"),
     ],
 )
 def test_what_cannot_be_written_is_refused(

@@ -80,6 +80,17 @@ def test_workspace_of_cudnn_is_no_tensor_of_unknown_size(port: int) -> None:
     assert unsized_of(graph, choose_step(graph, fetches="end")).ops == {}
 
 
+@pytest.mark.parametrize("op", ["FusedBatchNormV3", "_FusedBatchNormEx"])
+def test_nor_is_that_of_a_normalisation(op: str) -> None:
+    made = Rows()
+    for name, shape in (("x", (2, 8, 8, 3)), *((name, (3,)) for name in ("scale", "offset", "mean", "variance"))):
+        made.add(name, "Placeholder", dtype=type_attr(), shape=shape_attr(*shape))
+    made.add("normal", op, ["x", "scale", "offset", "mean", "variance"], T=type_attr(), U=type_attr())
+    made.add("end", "Rank", ["normal:5"], T=type_attr())
+    graph = with_shapes(made.built(producer=1882))
+    assert unsized_of(graph, choose_step(graph, fetches="end")).ops == {}
+
+
 def test_a_step_whose_sizes_are_known_says_nothing() -> None:
     graph = with_shapes(images(), feeds={"image": (1, 8, 8, 3)})
     found = unsized_of(graph, choose_step(graph, fetches="end"))

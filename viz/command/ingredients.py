@@ -111,7 +111,7 @@ def read_inputs(request: Request, say: Say) -> Ingredients:
     )
     graph, observed, unobserved = _graph(request, source, say)
     request = replace(request.having(observed), profile=profile)
-    given = _read(request, source, graph, _cluster(request, graph, profile), say)
+    given = _read(request, source, graph, _cluster(request, source, profile), say)
     return replace(given, observed=observed, unobserved=unobserved)
 
 
@@ -152,7 +152,7 @@ def changed_inputs(
     if batch is not None:
         graph, _, _ = _graph(request, given.source, silent)
     if cluster is None:
-        cluster = _cluster(request, graph, profile)
+        cluster = _cluster(request, given.source, profile)
         pinned_devices(request.pins, cluster)  # the graph has their names, but the change may take one away
     measured = None if batch is None else given.graph
     return replace(_read(request, given.source, graph, cluster, silent, measured), observed=given.observed)
@@ -265,13 +265,13 @@ def _graph(request: Request, graph: Graph, say: Say) -> tuple[Graph, ObservedSte
 
 def _optimized(request: Request, graph: Graph, feeds: Mapping[str, Shape], say: Say) -> Graph:
     """The graph that a session makes of it for the step, with its shapes. Raise OracleError if there is none."""
-    from simulator.oracle.optimizing import optimized  # late: most runs need no TensorFlow
+    from simulator.oracle.optimizing import optimized, with_shapes_of  # late: most runs need no TensorFlow
 
     step = choose_step(graph, feeds=tuple(feeds), fetches=request.fetches, signature=request.signature)
     say("optimizing the graph")
     made = optimized(graph, _cluster(request, graph, None), step)
-    left = {name: shape for name, shape in feeds.items() if name in _left(made, feeds)}
-    return with_shapes(made, batch=request.batch, feeds=left)
+    left = {name: feeds[name] for name in _left(made, feeds)}
+    return with_shapes_of(graph, made, batch=request.batch, feeds=left)
 
 
 def _left(graph: Graph, names: Iterable[str]) -> tuple[str, ...]:
@@ -281,9 +281,8 @@ def _left(graph: Graph, names: Iterable[str]) -> tuple[str, ...]:
 
 def _chosen(request: Request, source: Graph, graph: Graph, feeds: Sequence[str]) -> Step:
     """The step of the graph; of an optimized one that which `source` has before, as its signatures are gone."""
-    asked = choose_step(
-        source if request.grappler else graph, feeds=feeds, fetches=request.fetches, signature=request.signature
-    )
+    before = own_variables(source, request.feeds) if request.grappler else graph
+    asked = choose_step(before, feeds=feeds, fetches=request.fetches, signature=request.signature)
     if not request.grappler:
         return asked
     step = choose_step(graph, feeds=_left(graph, asked.feeds), fetches=asked.fetches)

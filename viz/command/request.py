@@ -70,6 +70,7 @@ _ALONE: tuple[tuple[str, str, Mapping[str, str]], ...] = (
         "gives the graph that a session makes of one step",
         {
             "--check": ", which asks TensorFlow about the graph as it is",
+            "--keep-calls": ", as Grappler expands calls",
             "--microbatches": "",
             "--observe and --observation": ", as the graph that is observed has other nodes",
             "--refine": ", whose sessions optimize by themselves",
@@ -241,6 +242,7 @@ def _check_together(asked: argparse.Namespace, training: TrainingRequest | None)
         "--check": asked.check is True,
         "--compare": asked.compare is not None,
         "--grappler": asked.grappler,
+        "--keep-calls": asked.keep_calls,
         "--microbatches": asked.microbatches is not None,
         "--microbatches auto": asked.microbatches == AUTO,
         "--observe": asked.observe is not False,

@@ -107,12 +107,15 @@ def _row(change: WhatIfChange, given: Ingredients, scene: Scene, placements: lis
             inputs = changed_inputs(request, given, cluster=change.cluster, batch=change.batch)
         else:
             inputs = repriced(request, given, change.cluster)
+        same_nodes = inputs.graph.names == given.graph.names  # of another batch Grappler may make others
+        if change.batch is not None and not same_nodes:
+            again, row = True, replace(row, placement=AGAIN, other_devices=True)
         if change.again and (lost := _without_ring(inputs, given)):
             return replace(row, refused=f"it lacks devices or links for the group of {some(lost)}")
         request = request.having(given.observed)
         assignment = placed(request, inputs, silent) if again else scene
         found = _run(request, inputs, assignment)
-        if isinstance(assignment, Assignment) and searching:
+        if isinstance(assignment, Assignment) and searching and same_nodes:
             placements.append(assignment)
         known = _moved(scene, inputs) if again and (searching or request.what_if == KEPT) else None
         if known is not None:
