@@ -28,12 +28,14 @@ from simulator.costs.formulas.matrix import (
     matmul,
     matrices_in,
     qr,
+    real_fourier,
     rows_multiplied,
     self_adjoint_eigen,
     singular_values,
     solve,
     sparse_dense_matmul,
     svd,
+    transformed_bytes,
     triangular_solve,
 )
 from simulator.costs.formulas.neural import (
@@ -183,9 +185,9 @@ ARITHMETIC: tuple[Row, ...] = (
     (MATRIX, fourier(1), tensors, "", "FFT IFFT BatchFFT BatchIFFT"),
     (MATRIX, fourier(2), tensors, "", "FFT2D IFFT2D BatchFFT2D BatchIFFT2D"),
     (MATRIX, fourier(3), tensors, "", "FFT3D IFFT3D BatchFFT3D BatchIFFT3D"),
-    (MATRIX, fourier(1, 1), tensors, "", "RFFT IRFFT"),
-    (MATRIX, fourier(2, 1), tensors, "", "RFFT2D IRFFT2D"),
-    (MATRIX, fourier(3, 1), tensors, "", "RFFT3D IRFFT3D"),
+    (MATRIX, real_fourier(1), transformed_bytes(1), "", "RFFT IRFFT"),
+    (MATRIX, real_fourier(2), transformed_bytes(2), "", "RFFT2D IRFFT2D"),
+    (MATRIX, real_fourier(3), transformed_bytes(3), "", "RFFT3D IRFFT3D"),
 
     (NEURAL, convolution, tensors, "data_format strides",
      "Conv2D Conv3D Conv _FusedConv2D _FusedConv3D QuantizedConv2D FusedPadConv2D FusedResizeAndPadConv2D "

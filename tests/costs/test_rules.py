@@ -74,6 +74,11 @@ FALSE = AttrValue(b=False)
         ("Svd", [(6, 3)], [(3,), (6, 3), (3, 3)], {"compute_uv": FALSE}, 4 * 6 * 9 - 4 * 27 // 3),
         ("SelfAdjointEigV2", [(3, 3)], [(3,), (3, 3)], {}, 243),
         ("FFT", [(2, 8)], [(2, 8)], {}, 2 * 5 * 8 * 3),
+        ("RFFT", [(2, 8), (1,)], [(2, 5)], {}, 2 * 5 * 8 * 3 // 2),
+        ("RFFT", [(2, 100), (1,)], [(2, 4)], {}, 2 * 5 * 7 * 3 // 2),  # seven points, or six
+        ("IRFFT", [(2, 65), (1,)], [(2, 8)], {}, 2 * 5 * 8 * 3 // 2),
+        ("RFFT2D", [(2, 30, 40), (2,)], [(2, 8, 5)], {}, 2 * 5 * 72 * 7 // 2),
+        ("RFFT", [(2, 8), (1,)], [(2, -1)], {}, 2 * 5 * 8 * 3 // 2),
         ("BiasAdd", [(2, 64, 7, 7), (64,)], [(2, 64, 7, 7)], {}, 2 * 64 * 7 * 7),  # NCHW: no broadcast of the last one
         ("Select", [(50,), (50, 3), (50, 3)], [(50, 3)], {}, 150),  # one condition per row
         ("Add", [(5, 1), (6,)], [None], {}, 30),  # what they broadcast to
@@ -108,6 +113,8 @@ def test_work(
         ("Assign", [(6, 7), (6, 7)], [(6, 7)], 84),
         ("ApplyMomentum", [(6, 7), (6, 7), (), (6, 7), ()], [(6, 7)], 5 * 42),  # two slots read and written
         ("ResourceApplyAdam", [()] * 9 + [(6, 7)], [], 7 * 42),
+        ("RFFT", [(2, 100), (1,)], [(2, 4)], 2 * 7 + 1 + 2 * 4),  # what is behind the asked length is not read
+        ("IRFFT2D", [(2, 30, 21), (2,)], [(2, 6, 8)], 2 * 6 * 5 + 2 + 2 * 48),
         ("QueueEnqueueV2", [(), (6, 7)], [], 0),  # handed over
         ("QueueDequeueManyV2", [(), ()], [(32, 6)], 2 * 192),
         ("FusedBatchNormV3", [(2, 3, 3, 8)], [(2, 3, 3, 8)], 3 * 144),  # two passes to train

@@ -1,7 +1,7 @@
 """Products of matrices, linear algebra and Fourier transforms.
 
 Counts of linear algebra are those of Golub and Van Loan, Matrix Computations, 4th edition (2013), for n x n matrices
-unless stated. An addition and a multiplication count one each. All formulas but `fourier` count complex numbers like
+unless stated. An addition and a multiplication count one each. All formulas but Fourier's count complex numbers like
 real ones (see `roofline.real_operations`).
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 from typing import NamedTuple
 
-from simulator.costs.formulas.shaped_op import Formula, ShapedOp, at, dims, elements, flag, matrices
+from simulator.costs.formulas.shaped_op import Formula, ShapedOp, at, dims, elements, flag, matrices, tensors
 from simulator.graph.dot_dimensions import dot_dimensions
 from simulator.graph.graph import Shape
 
@@ -159,12 +159,50 @@ def eigen(instance: ShapedOp) -> int:
     return batch * (25 if flag(instance, "compute_v", True) else 10) * n**3
 
 
-def fourier(rank: int, halves: int = 2) -> Formula:
-    """5 N log2 N per transform of N points, half of it for real signals (Van Loan, Computational Frameworks, 1992)."""
+def fourier(rank: int) -> Formula:
+    """5 N log2 N per transform of N points (Van Loan, Computational Frameworks, 1992)."""
 
     def count(instance: ShapedOp) -> int:
         biggest = max(instance.inputs[:1] + instance.outputs, key=elements, default=None)
         points = prod(dims(biggest, rank))
-        return elements(biggest) * 5 * halves * (points - 1).bit_length() // 2
+        return elements(biggest) * 5 * (points - 1).bit_length()
 
     return count
+
+
+def real_fourier(rank: int) -> Formula:
+    """Half of the work of complex signals, of as many points as `fft_length` asks for (`_signal`)."""
+
+    def count(instance: ShapedOp) -> int:
+        points = prod(_signal(instance, rank))
+        return _transforms(instance, rank) * points * 5 * (points - 1).bit_length() // 2
+
+    return count
+
+
+def transformed_bytes(rank: int) -> Formula:
+    """Of its input RFFT and IRFFT read no more than `fft_length` asks for (tensorflow/core/kernels/fft_ops.cc)."""
+
+    def count(instance: ShapedOp) -> int:
+        whole, (*sides, last) = at(instance.inputs, 0), _signal(instance, rank)
+        asked = (*sides, last if instance.op.startswith("RFFT") else last // 2 + 1)
+        taken = prod(map(min, dims(whole, rank), asked))
+        unread = sum(instance.input_bytes[:1]) * (prod(dims(whole, rank)) - taken) // max(1, prod(dims(whole, rank)))
+        return tensors(instance) - unread
+
+    return count
+
+
+def _signal(instance: ShapedOp, rank: int) -> tuple[int, ...]:
+    """The lengths of the real signal: an inverse makes it, and forward a spectrum of n / 2 + 1 comes of n points."""
+    given, made = at(instance.inputs, 0), at(instance.outputs, 0)
+    if made is None or -1 in made[-rank:]:  # the length is unknown
+        return dims(given, rank)
+    if not instance.op.startswith("RFFT"):
+        return dims(made, rank)
+    *sides, last = dims(made, rank)
+    return (*sides, min(dims(given, rank)[-1], max(1, 2 * last - 1)))
+
+
+def _transforms(instance: ShapedOp, rank: int) -> int:
+    return elements((at(instance.inputs, 0) or ())[:-rank])
