@@ -34,11 +34,12 @@ from simulator.wording import counted, some
 
 _MANY = DEQUEUES_MANY | {"ParseExample", "ParseExampleV2"}
 _IMAGES = frozenset(("Conv2D", "Conv3D", "DepthwiseConv2dNative", "MaxPool", "AvgPool", "_FusedConv2D"))
-_RANDOM = ("Random", "TruncatedNormal", "StatelessRandom", "StatelessTruncated")
+_RANDOM = ("Random", "TruncatedNormal", "StatelessRandom", "StatelessTruncated", "StatelessParameterized")
 _MOST_SIDE = 2**63 - 1  # of a shape in a file
 _MOST_ELEMENTS = 2**28  # of a constant that is repeated along the batch: a file holds 2 GiB
 _JOINING = PASSING | {"LogicalAnd"}
 _INDEXED = frozenset(("TensorArrayReadV3", "TensorArrayWriteV3", "TensorListGetItem", "TensorListSetItem"))
+_KEEPING = PASSING | {"TensorListSetItem"}  # an array into which something was put before its loop is that array
 _LENGTHS = {"TensorArrayV3": 0, "TensorListReserve": 1, "TensorListFromTensor": -1}  # the slot; -1: as many as rows
 _CUTTING = {"SplitV": 3, "Slice": 3, "StridedSlice": 4, "StridedSliceGrad": 5}  # with the number of inputs
 _REARRANGING = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
@@ -244,7 +245,7 @@ class _Loops:
     def maker(self, tensor: int, from_outside: bool) -> int:
         """The node that made what is handed on to a tensor: in the loop, or what was there before the loop."""
         node = self.source[tensor]
-        while self.inputs[node] and (self.ops[node] in PASSING or (from_outside and self.ops[node] in MERGES)):
+        while self.inputs[node] and (self.ops[node] in _KEEPING or (from_outside and self.ops[node] in MERGES)):
             node = self.source[self.inputs[node][0]]
         return node
 

@@ -147,6 +147,8 @@ class _Translation:
             value=self.value(handle.value),
             length=handle.length if handle.length == SYMBOLS else self.dim(handle.length),
             inner=self.handle(handle.inner),
+            form=self.dims(handle.form),
+            parts=tuple([self.dims(one) for one in handle.parts]),
             choices=tuple(filter(None, map(self.handle, handle.choices))),
         )
 

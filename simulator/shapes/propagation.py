@@ -18,8 +18,9 @@ from simulator.graph.graph import Graph
 from simulator.graph.inlining.bodies import Body
 from simulator.graph.op_classes import MERGES, SWITCHES, calling
 from simulator.shapes.calls import Calls, Given, Known
-from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Value
+from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Number, Value, as_dim, is_open
 from simulator.shapes.formulas.elementwise import same
+from simulator.shapes.loops import NO_COURSES, Courses, Growth, courses
 from simulator.shapes.origins import ROWS, SINGLE, Origins
 from simulator.shapes.rules import OF_SHAPES, PASSING, POPS, PUSHES, RULES, VALUES
 from simulator.shapes.site import (
@@ -101,12 +102,13 @@ def infer(
     found.run()
     if size is not None:
         return found.result()
+    loops = graph.edge_back.any()
     for _ in range(_ROUNDS):
-        learned = found.learned()
-        if not learned:
+        learned, ways = found.learned(), found.courses()
+        if not learned and ways == found.ways:
             break
-        if graph.edge_back.any():  # in a loop nothing is ever narrowed: it begins anew
-            found = _Propagation(graph, given, believed, calls, batch, learned, rows=rows)
+        if loops or ways != found.ways:  # in a loop nothing is ever narrowed: it begins anew
+            found = _Propagation(graph, given, believed, calls, batch, learned or found.asked, ways, rows=rows)
             found.run()
         else:
             found.narrow(learned)
@@ -124,6 +126,7 @@ class _Propagation:
         calls: Calls,
         batch: int | None = None,
         asked: Mapping[int, Dims] = {},
+        ways: Courses = NO_COURSES,
         *,
         rows: Mapping[int, int] = {},
         algebra: Algebra | None = None,
@@ -134,7 +137,7 @@ class _Propagation:
         self.calls, self.handed, self.returned = calls, handed, results  # tensors of a body: taken, and handed back
         self.graph, self.given, self.believed, self.batch, self.rows = graph, given, believed, batch, rows
         self.batched = set[int]()
-        self.asked = asked  # tensor -> what its readers ask of it
+        self.asked, self.ways = asked, ways  # tensor -> what its readers ask of it; of loops
         self.algebra = Algebra() if algebra is None else algebra
         self.contents = Contents(self.algebra)
         self.site = Site(self.algebra, self.contents)
@@ -207,6 +210,12 @@ class _Propagation:
             self.site.origins,
             self.calls.exhausted,
         )
+
+    def courses(self) -> Courses:
+        """The ways that the graph takes; as before if no size is unknown."""
+        if SWITCHES.isdisjoint(self.graph.ops) or not any(map(is_open, self.shapes)):
+            return self.ways
+        return courses(self.graph, self.inputs, self.shapes, self.values, self.handles, self.algebra)
 
     def learned(self) -> dict[int, Dims]:
         """Sizes that the readers of tensors ask of them, beyond those that are known: -1 for an unknown dimension.
@@ -300,6 +309,7 @@ class _Propagation:
         merges = op in MERGES
         if merges:
             taken = [tensor for tensor in taken if reached[tensor]]
+            taken = [tensor for tensor in taken if tensor not in self.ways.never] or taken
         if not self.everything and not (all(reached[one] for one in taken) and (taken or not merges)):
             return []
         site, followed = self.site, self.followed
@@ -331,6 +341,9 @@ class _Propagation:
             values = self._valued(op, node, found)
         if op in PASSING and taken:
             handles = {at: self._passed(at, len(taken), site.handles) for at in range(end - begin)}
+        if op in SWITCHES and len(taken) == 2 == end - begin and (ended := self._ended(node)) is not None:
+            found, values = (ended[0], site.shapes[0]), (ended[1], site.values[0])
+            handles = {at: one for at, one in enumerate((ended[2], site.handles[0])) if one is not None}
         return self._write(node, begin, end, found, values, handles)
 
     def _move(self, node: int, taken: Sequence[int]) -> None:
@@ -343,6 +356,39 @@ class _Propagation:
         site.types = [types[one] for one in taken]
         site.values = [values[one] for one in taken]
         site.handles = [handles[one] for one in taken]
+        site.counters = NO_COURSES.counters if node in self.ways.tested else self.ways.counters
+
+    def _ended(self, node: int) -> tuple[Dims, Value | None, Handle | None] | None:
+        """A variable as the Switch of its loop hands it to an Exit: as it is in the end, not as in an iteration."""
+        site, source = self.site, self.graph.tensor_node
+        shape, value, handle = site.shapes[0], site.values[0], site.handles[0]
+        merge, condition = (int(source[tensor]) for tensor in site.tensors[:2])
+        if self.graph.ops[condition] != "LoopCond" or self.graph.ops[merge] not in MERGES:
+            return None
+        first, growth = self.inputs[merge][0], self.ways.growth.get(merge, Growth())
+        if shape is not None:
+            shape = tuple(map(as_dim, self._last(node, shape, self.shapes[first], growth.sides)))
+        if value is not None:
+            value = tuple(self._last(node, value, self.values[first], growth.elements))
+        if handle is not None and handle.length != SYMBOLS:
+            entering = self.handles[first]
+            lengths = None if entering is None else (entering.length,)
+            handle = handle._replace(length=as_dim(self._last(node, (handle.length,), lengths, (growth.length,))[0]))
+        return shape, value, handle
+
+    def _last(
+        self, node: int, now: Sequence[Number], entering: Sequence[Number] | None, growth: Sequence[int | None]
+    ) -> list[Number]:
+        """Numbers when their loop has ended, of those in an iteration, at first, and by how much they grow in all."""
+        made = list(now)
+        begins = now if entering is None or len(entering) != len(now) else entering
+        for at, (one, begin) in enumerate(zip(now, begins, strict=True)):
+            more = growth[at] if len(growth) == len(now) else None
+            if more is not None and isinstance(begin, int):
+                made[at] = self.algebra.plus(begin, more)
+            elif one <= SYMBOLS and (one != begin or begins is now):
+                made[at] = self.algebra.symbol("left", node, len(now), at)
+        return made
 
     def _called(self, op: str, node: int) -> Given | None:
         """The results of a kept call; None: the node is no call."""
@@ -402,6 +448,7 @@ class _Propagation:
     ) -> list[int]:
         """Widen what is known of the outputs to what was found now; return the tensors that changed."""
         changed = []
+        merges = self.graph.ops[node] in MERGES and not self.narrowing
         for at in range(end - begin):
             tensor = begin + at
             shape = found[at] if at < len(found) else None
@@ -418,17 +465,19 @@ class _Propagation:
                     self.batched.add(tensor)
                 if tensor in self.asked:
                     shape = self._asking(tensor, shape)
-            if self.reached[tensor] and not self.narrowing:
+            if self.reached[tensor] and merges:
                 shape = either(self.algebra, (node, at), self.shapes[tensor], shape)
                 value = either_value(self.algebra, (node, at), self.values[tensor], value)
                 handle = either_handle(self.algebra, (node,), self.handles[tensor], handle)
                 same = shape == self.shapes[tensor] and value == self.values[tensor] and handle == self.handles[tensor]
                 if same:
                     continue
-                if self._tired(node):
-                    shape, value, handle = None, None, None
-            elif self.narrowing and shape == self.shapes[tensor] and value == self.values[tensor]:
+            elif self.reached[tensor] and (
+                shape == self.shapes[tensor] and value == self.values[tensor] and handle == self.handles[tensor]
+            ):
                 continue
+            if self.reached[tensor] and self._tired(node):
+                shape, value, handle = None, None, None
             self.shapes[tensor], self.values[tensor], self.handles[tensor] = shape, value, handle
             self.reached[tensor] = 1
             changed.append(tensor)

@@ -69,8 +69,8 @@ _MATH: tuple[Row, ...] = (
     (m.batch_matmul, "", "BatchMatMul BatchMatMulV2 BatchMatMulV3"),
     (a.counting, "*", "Range"),
     (a.spaced, "2", "LinSpace"),
-    (x.segmented, "", "SegmentSum SegmentProd SegmentMin SegmentMax SegmentMean "
-     "SparseSegmentSum SparseSegmentMean SparseSegmentSqrtN"),
+    (x.segmented(1), "1", "SegmentSum SegmentProd SegmentMin SegmentMax SegmentMean"),
+    (x.segmented(2), "2", "SparseSegmentSum SparseSegmentMean SparseSegmentSqrtN"),
     (x.segmented_with_number(3), "3",
      "SparseSegmentSumWithNumSegments SparseSegmentMeanWithNumSegments SparseSegmentSqrtNWithNumSegments "
      "SparseSegmentSumGrad SparseSegmentMeanGrad SparseSegmentSqrtNGrad"),
@@ -363,10 +363,11 @@ _IMAGE: tuple[Row, ...] = (
     (i.cropped, "3", "CropAndResize"),
     (a.given_by(3), "3", "CropAndResizeGradImage"),
     (e.as_input(2), "", "CropAndResizeGradBoxes"),
-    (i.decoded, "", "DecodeJpeg DecodePng DecodeBmp DecodeWebP DecodeAndCropJpeg"),
+    (i.decoded, "", "DecodeJpeg DecodePng DecodeBmp DecodeWebP"),
+    (i.decoded_part, "1", "DecodeAndCropJpeg"),
     (i.decoded_any, "", "DecodeImage"),
     (i.decoded_film, "", "DecodeGif"),
-    (e.scalar, "", "EncodeJpeg EncodeJpegVariableQuality EncodePng"),
+    (i.encoded, "", "EncodeJpeg EncodeJpegVariableQuality EncodePng"),
     (i.glimpsed, "1", "ExtractGlimpse ExtractGlimpseV2"),
     (e.constant((3,)), "", "ExtractJpegShape"),
     (i.suppressed, "2",
@@ -503,11 +504,11 @@ _LISTS: tuple[Row, ...] = (
     (s.list_empty, "0", "EmptyTensorList"),
     (s.list_reserved, "0 1", "TensorListReserve"),
     (s.list_from_tensor, "1", "TensorListFromTensor"),
-    (s.list_split, "1", "TensorListSplit"),
+    (s.list_split, "1 2", "TensorListSplit"),
     (s.list_pushed, "", "TensorListPushBack"),
     (s.list_popped, "1", "TensorListPopBack"),
-    (s.list_set, "", "TensorListSetItem"),
-    (s.list_taken, "2", "TensorListGetItem"),
+    (s.list_set, "1", "TensorListSetItem"),
+    (s.list_taken, "1 2", "TensorListGetItem"),
     (s.list_stacked, "1", "TensorListStack"),
     (s.list_gathered, "2", "TensorListGather"),
     (s.list_scattered(2), "2", "TensorListScatter"),
@@ -589,8 +590,8 @@ _EXPERIMENTAL_DATASET: tuple[Row, ...] = (
 
 _CONTROL: tuple[Row, ...] = (
     (e.same, "", " ".join(sorted({*ENTERS, *EXITS, *NEXT_ITERATIONS}))),
-    (e.switched, "", " ".join(sorted(SWITCHES))),
-    (e.scalar, "", "LoopCond"),
+    (e.switched, "1", " ".join(sorted(SWITCHES))),
+    (e.scalar, "0", "LoopCond"),
 )
 
 _FUNCTIONS: tuple[Row, ...] = (
@@ -633,7 +634,7 @@ _COUNTS: tuple[Row, ...] = (
 )
 
 _RAGGED: tuple[Row, ...] = (
-    (i.filled_up, "0", "RaggedTensorToTensor"),
+    (i.filled_up, "0 3 4 5 6 7", "RaggedTensorToTensor"),
     (i.ragged_as_sparse, "", "RaggedTensorToSparse"),
     (i.ragged_as_variant, "", "RaggedTensorToVariant"),
     (i.ragged_of_variant, "", "RaggedTensorFromVariant"),
@@ -778,6 +779,8 @@ _VALUES: tuple[tuple[ValueRule, str], ...] = (
     (v.in_format, "DataFormatVecPermute"),
     (v.offsets, "ConcatOffset"),
     (v.stitched, "DynamicStitch ParallelDynamicStitch"),
+    (v.scattered, "TensorScatterUpdate"),
+    (v.crossed, "SparseCross SparseCrossHashed SparseCrossV2"),
     (v.broadcast_axes, "BroadcastGradientArgs"),
     (v.differing, "ListDiff"),
     (v.places, "Where"),

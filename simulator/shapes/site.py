@@ -6,7 +6,7 @@ function refuses the inputs (`tensorflow/core/framework/common_shape_fns.cc` and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from simulator.graph.attributes import is_true
@@ -47,6 +47,8 @@ class Handle(NamedTuple):
     value: Value | None = None  # the elements of each of these tensors, if they are followed and all alike
     length: int = SYMBOLS  # the number of elements of an array or a list; SYMBOLS: unknown
     inner: Handle | None = None  # of a list: what each of its elements refers to, as in a list of lists
+    form: Dims = None  # of a list: the shape of the tensor that said the shape of its elements
+    parts: tuple[Dims, ...] = ()  # of a list of few: the shape of each element, if all are known; None: not set so far
     choices: tuple[Handle, ...] = ()  # of an optional: what it may wrap, each of another type or rank
     dtype: int = 0  # of what an optional wraps
 
@@ -59,6 +61,7 @@ class Site:
         "algebra",
         "attrs",
         "contents",
+        "counters",
         "handles",
         "learned",
         "learning",
@@ -93,6 +96,8 @@ class Site:
         self.learning = False  # whether equal dimensions are noted
         self.origins: Origins | None = None  # where numbers come from, if that is asked
         self.learned: dict[int, Dims] = {}  # tensor of unknown rank -> what a reader asks of it
+        # Merge of a loop and place among its elements -> between which numbers it lies at this node
+        self.counters: Mapping[tuple[Hashable, Hashable], tuple[float, float]] = {}
 
     def at(self, node: int, name: str, op: str, attrs: Attrs, outputs: int) -> None:
         """Move to another node; its inputs are set by the caller."""
@@ -436,13 +441,14 @@ def either_handle(algebra: Algebra, reason: tuple[object, ...], a: Handle | None
     pairs = enumerate(zip(a.shapes, b.shapes, strict=True))
     shapes = tuple([either(algebra, (*reason, "handle", at), x, y) for at, (x, y) in pairs])
     length = a.length if a.length == b.length else algebra.symbol("length", *reason)
+    parts, form = a.parts if a.parts == b.parts else (), a.form if a.form == b.form else None
     if a.held is False or b.held is False:
         full = b if a.held is False else a
-        return full._replace(shapes=shapes, length=length)
+        return full._replace(shapes=shapes, length=length, form=form, parts=parts)
     held = either(algebra, (*reason, "held"), _dims(a.held), _dims(b.held))
     value = either_value(algebra, (*reason, "held"), a.value, b.value)
     inner = either_handle(algebra, (*reason, "inner"), a.inner, b.inner)
-    return a._replace(shapes=shapes, held=held, value=value, length=length, inner=inner)
+    return a._replace(shapes=shapes, held=held, value=value, length=length, inner=inner, form=form, parts=parts)
 
 
 def _either_choice(algebra: Algebra, reason: tuple[object, ...], choices: tuple[Handle, ...]) -> tuple[Handle, ...]:

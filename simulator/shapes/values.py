@@ -21,6 +21,7 @@ from simulator.graph.dtypes import BFLOAT16, BOOL, DOUBLE, FLOAT, HALF, INT64
 from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Number, Value, as_dim, known
 from simulator.shapes.formulas.indexing import counted, strided_entries
 from simulator.shapes.origins import ELEMENT
+from simulator.shapes.ranges import BOUNDING, ordered
 from simulator.shapes.site import MAX_ELEMENTS, Outputs, ShapeError, Site
 
 # The elements of each output, given the shapes that the rule found; None: they are not followed.
@@ -168,9 +169,11 @@ def unary(site: Site, out: Outputs) -> Sequence[Value | None]:
 def binary(site: Site, out: Outputs) -> Sequence[Value | None]:
     """An op of two numbers, for each element; a single one is stretched."""
     a, b = site.value(0), site.value(1)
+    left, right = site.shape(0), site.shape(1)
+    if (a is None) is not (b is None) and site.op in BOUNDING:
+        a, b = _or_fresh(site)
     if a is None or b is None:
         return _NONE
-    left, right = site.shape(0), site.shape(1)
     if len(a) != len(b) or (left != right and left and right):
         pair = _stretched(a, left, b, right)
         if pair is None:
@@ -199,8 +202,8 @@ def _joined(site: Site, op: str, x: Number, y: Number) -> Number:
 
 def _of_unknown(site: Site, op: str, x: Number, y: Number) -> Number:
     """Join two numbers of which one is not known: a dimension is neither negative nor another one."""
-    if x == y and op in ("Maximum", "Minimum"):
-        return x
+    if op in BOUNDING and (pair := ordered(site, x, y)) is not None:
+        return pair[op == "Maximum"]
     if op in ("Equal", "NotEqual") and x == y:
         return op == "Equal"
     if op == "Mul" and 0 in (x, y):
@@ -315,10 +318,11 @@ def chosen(site: Site, out: Outputs) -> Sequence[Value | None]:
 
 def clipped(site: Site, out: Outputs) -> Sequence[Value | None]:
     """ClipByValue: between the second input and the third."""
-    value, low, high = (site.value(slot) for slot in range(3))
-    if value is None or low is None or high is None or len(low) != 1 or len(high) != 1 or not known(value):
+    value, low, high = _or_fresh(site)
+    if site.values[1] is None or site.values[2] is None or len(low) != 1 or len(high) != 1:
         return _NONE
-    return (tuple([min(max(one, low[0]), high[0]) for one in value]),)
+    above = [_joined(site, "Maximum", one, low[0]) for one in value]
+    return (tuple([_joined(site, "Minimum", one, high[0]) for one in above]),)
 
 
 # ---- structure ------------------------------------------------------------------------------------------------------
@@ -587,6 +591,22 @@ def stitched(site: Site, out: Outputs) -> Sequence[Value | None]:
         for place, row in enumerate(index):
             made[row * width : (row + 1) * width] = rows[place * width : (place + 1) * width]
     return (tuple(made),)
+
+
+def scattered(site: Site, out: Outputs) -> Sequence[Value | None]:
+    """TensorScatterUpdate of a vector: other numbers at some places."""
+    given, index, updates, shape = site.value(0), site.wholes(1), site.value(2), site.shape(0)
+    if given is None or index is None or updates is None or shape is None or len(shape) != 1:
+        return _NONE
+    made = dict(enumerate(given)) | dict(zip(index, updates, strict=False))
+    return _NONE if len(index) != len(updates) or len(made) != len(given) else (tuple(made.values()),)
+
+
+def crossed(site: Site, out: Outputs) -> Sequence[Value | None]:
+    """SparseCross of matrices alone: the third output is the shape of the matrix of combinations, a row for each."""
+    count = out[1][0] if out[1] else SYMBOLS
+    rows = (site.shape(0) or (0,))[0]
+    return (None, None, None if min(count, rows - 1) < 0 else (rows, count // rows))
 
 
 def broadcast_axes(site: Site, out: Outputs) -> Sequence[Value | None]:

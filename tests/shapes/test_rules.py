@@ -240,13 +240,6 @@ def test_bucketize_keeps_the_shape() -> None:
     assert inferred("Bucketize", [(3, -1)], T=type_attr(FLOAT)) == [(3, -1)]
 
 
-def test_a_fractional_pool_tells_its_borders() -> None:
-    ratios = AttrValue()
-    ratios.list.f.extend([1.0, 1.5, 2.0, 1.0])
-    found = inferred("FractionalMaxPool", [(2, 32, 32, 3)], T=type_attr(FLOAT), pooling_ratio=ratios)
-    assert found == [(2, 21, 16, 3), (21,), (16,)]
-
-
 def test_gradients_of_limits_have_the_shapes_of_the_limits() -> None:
     shapes: list[Any] = [(5, 16), (5, 16), (16,), (16,)]
     op = "FakeQuantWithMinMaxVarsPerChannelGradient"

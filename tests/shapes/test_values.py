@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -38,7 +39,15 @@ def shape_of(graph: Graph, name: str) -> Shape | None:
     return shape
 
 
+def partitions(*kinds: str) -> dict[str, AttrValue]:
+    return {**INTS, "row_partition_types": AttrValue(list={"s": [kind.encode() for kind in kinds]})}
+
+
 ENTRIES = matrix((0, 2), (3, 0), (3, 1))
+UNRANKED = scalar(-1)
+TWICE = partitions("ROW_SPLITS", "ROW_SPLITS")
+DENSE = {"dense_types": AttrValue(list={"type": [9, 9]})}
+POOLED = {"T": type_attr(FLOAT), "pooling_ratio": AttrValue(list={"f": [1, 1.5, 2, 1]})}
 
 
 @pytest.mark.parametrize(
@@ -58,6 +67,24 @@ ENTRIES = matrix((0, 2), (3, 0), (3, 1))
         ),
         ("SparseFillEmptyRows", [ENTRIES, (3,), vector(5, 4), ()], INTS, [(6, 2), (6,), (5,), (3,)]),
         ("SparseFillEmptyRows", [(3, 2), (3,), vector(5, 4), ()], INTS, [(-1, 2), (-1,), (5,), (3,)]),
+        ("SegmentSum", [(5, 4), vector(0, 0, 1, 3, 3)], INTS, [(4, 4)]),
+        ("SegmentMax", [(5, 4), (5,)], INTS, [(-1, 4)]),
+        ("SparseSegmentMean", [(9, 4), (3,), vector(0, 2, 2)], INTS, [(3, 4)]),
+        ("SegmentSum", [(0, 4), vector()], INTS, [(0, 4)]),
+        ("SparseCross", [(4, 2), (4, 3)], {**DENSE, "N": number(0)}, [(24, 2), (24,), (2,)]),
+        ("SparseCross", [(7, 2), (7,), (2,), (4, 3), (4, 2)], {**DENSE, "N": number(1)}, [(-1, 2), (-1,), (2,)]),
+        ("RaggedCross", [(4, 2), (4, 3)], DENSE, [(24,), (5,)]),
+        ("RaggedTensorToTensor", [UNRANKED, (6, 3), (), vector(0, 2, 6)], partitions("ROW_SPLITS"), [(2, 4, 3)]),
+        ("RaggedTensorToTensor", [UNRANKED, (6, 3), (), (3,)], partitions("ROW_SPLITS"), [(2, -1, 3)]),
+        (
+            "RaggedTensorToTensor",
+            [UNRANKED, (4,), (), scalar(3), vector(0, 1, 1, 1)],
+            partitions("FIRST_DIM_SIZE", "VALUE_ROWIDS"),
+            [(3, 3)],
+        ),
+        ("RaggedTensorToTensor", [UNRANKED, (4,), (), vector(0, 1, 2), vector(0, 1, 4)], TWICE, [(2, 1, 3)]),
+        ("DecodeAndCropJpeg", [(), vector(2, 3, 40, 50)], {"channels": number(3)}, [(40, 50, 3)]),
+        ("FractionalMaxPool", [(2, 32, 32, 3)], POOLED, [(2, 21, 16, 3), (22,), (17,)]),
         ("AllToAll", [(8, 3), (1, 4)], {**INTS, "split_count": number(4), "concat_dimension": number(1)}, [(2, 12)]),
         ("SdcaFprint", [(7,)], {}, [(7, 2)]),
         ("StatefulStandardNormal", [(), vector(3, 4)], {"dtype": type_attr(FLOAT)}, [(3, 4)]),
@@ -86,6 +113,117 @@ def test_what_was_found_is_a_value_too(op: str, given: AttrValue, shape: Shape) 
     made.add("filled", "Fill", ["sides", "axis"], **INTS, index_type=type_attr(INT32))
     made.add("end", "Identity", ["filled"], **INTS)
     assert shape_of(with_shapes(made.built(producer=1882)), "filled") == shape
+
+
+@pytest.mark.parametrize(("least", "most", "length"), [(10, 10, 10), (12, 10, 10), (0, 10, -1)])
+@pytest.mark.parametrize("clipped", [True, False])
+def test_a_number_of_bins_is_known_between_equal_limits(least: int, most: int, length: int, clipped: bool) -> None:
+    """As `tf.math.bincount` with a `minlength` that is its `maxlength`: the largest element does not matter."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(INT32), shape=shape_attr(30))
+    for name, value in (("axis", vector(0)), ("least", scalar(least)), ("most", scalar(most)), ("none", vector(0))):
+        made.add(name, "Const", dtype=type_attr(INT32), value=value)
+    made.add("largest", "Max", ["x", "axis"], **INTS, Tidx=type_attr(INT32))
+    if clipped:
+        made.add("bins", "ClipByValue", ["largest", "least", "most"], **INTS)
+    else:
+        made.add("more", "Maximum", ["least", "largest"], **INTS)
+        made.add("bins", "Minimum", ["more", "most"], **INTS)
+    made.add("count", "DenseBincount", ["x", "bins", "none"], Tidx=type_attr(INT32), T=type_attr(INT32))
+    made.add("end", "Identity", ["count"], **INTS)
+    assert shape_of(with_shapes(made.built(producer=1882)), "count") == (length,)
+
+
+def test_segments_of_examples_are_as_many_as_these_in_another_batch() -> None:
+    """As each example is a segment of its own."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(5, 6))
+    for name, value in (("none", scalar(0)), ("all", scalar(5)), ("one", scalar(1))):
+        made.add(name, "Const", dtype=type_attr(INT32), value=value)
+    made.add("ids", "Range", ["none", "all", "one"], Tidx=type_attr(INT32))
+    made.add("sum", "SegmentSum", ["x", "ids"], T=type_attr(), Tindices=type_attr(INT32))
+    made.add("end", "Identity", ["sum"], T=type_attr())
+    assert shape_of(with_shapes(made.built(producer=1882), batch=8), "sum") == (8, 6)
+
+
+def test_a_shape_in_which_one_number_is_set_is_followed() -> None:
+    """As `take_along_axis` of TensorFlow's numpy stretches all dimensions but one."""
+    made = Rows()
+    for name, value in (("sides", vector(1, 1)), ("where", matrix((0,))), ("set", vector(9)), ("zero", scalar(0))):
+        made.add(name, "Const", dtype=type_attr(INT32), value=value)
+    made.add("shape", "TensorScatterUpdate", ["sides", "where", "set"], **INTS, Tindices=type_attr(INT32))
+    made.add("filled", "Fill", ["shape", "zero"], **INTS, index_type=type_attr(INT32))
+    made.add("end", "Identity", ["filled"], **INTS)
+    assert shape_of(with_shapes(made.built(producer=1882)), "filled") == (9, 1)
+
+
+def test_combinations_of_columns_have_a_shape() -> None:
+    """As a layer that crosses features makes a dense tensor of the combinations."""
+    made = Rows()
+    for name in ("a", "b"):
+        made.add(name, "Placeholder", dtype=type_attr(9), shape=shape_attr(4, 2 if name == "a" else 3))
+    made.add("crossed", "SparseCross", ["a", "b"], **DENSE, N=number(0), out_type=type_attr(9))
+    made.add("zero", "Const", dtype=type_attr(9), value=scalar(0))
+    dense = ["crossed", "crossed:2", "crossed:1", "zero"]
+    made.add("dense", "SparseToDense", dense, T=type_attr(9), Tindices=type_attr(9))
+    made.add("end", "Identity", ["dense"], T=type_attr(9))
+    assert shape_of(with_shapes(made.built(producer=1882)), "dense") == (4, 6)
+
+
+@pytest.mark.parametrize(("ratio", "shape"), [(1, (7, 9, 3)), (2, (-1, -1, 3))])
+def test_a_picture_that_was_encoded_beside_has_its_size(ratio: int, shape: Shape) -> None:
+    """As `tf.image.adjust_jpeg_quality` encodes and decodes."""
+    made = Rows()
+    made.add("picture", "Placeholder", dtype=type_attr(4), shape=shape_attr(7, 9, 3))
+    made.add("text", "EncodeJpeg", ["picture"])
+    made.add("same", "Identity", ["text"], T=type_attr(STRING))
+    made.add("again", "DecodeJpeg", ["same"], channels=number(3), ratio=number(ratio))
+    made.add("end", "Identity", ["again"], T=type_attr(4))
+    graph = with_shapes(made.built(producer=1882))
+    assert shape_of(graph, "again") == tuple(max(side, 1) if ratio == 1 else side for side in shape)
+
+
+LIST = {"element_dtype": type_attr(), "shape_type": type_attr(INT32)}
+
+
+@pytest.mark.parametrize(("said", "form"), [(scalar(-1), ()), (vector(3), (1,)), (vector(-1), (1,))])
+def test_the_shape_of_a_list_s_elements_is_a_scalar_where_it_was_made_without_one(said: AttrValue, form: Shape) -> None:
+    """TensorFlow infers a vector as soon as there are elements, and its kernel makes what the list was made with."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 3))
+    made.add("said", "Const", dtype=type_attr(INT32), value=said)
+    made.add("list", "TensorListFromTensor", ["x", "said"], **LIST)
+    made.add("asked", "TensorListElementShape", ["list"], shape_type=type_attr(INT32))
+    made.add("end", "Identity", ["asked"], T=type_attr(INT32))
+    graph = made.built(producer=1882)
+    claimed: list[Shape | None] = [None] * len(graph.tensor_node)
+    claimed[graph.tensor_ptr[graph.row("asked")]] = (2,)
+    assert shape_of(with_shapes(replace(graph, tensor_shape=tuple(claimed))), "asked") == form
+
+
+def test_parts_of_a_list_that_are_known_one_by_one_are_joined() -> None:
+    """As a TensorArray in which Python writes tensors of different lengths, and one that is split."""
+    made = Rows()
+    for name, value in (("any", scalar(-1)), ("two", scalar(2)), ("none", scalar(0)), ("one", scalar(1))):
+        made.add(name, "Const", dtype=type_attr(INT32), value=value)
+    made.add("short", "Placeholder", dtype=type_attr(), shape=shape_attr(3, 6))
+    made.add("long", "Placeholder", dtype=type_attr(), shape=shape_attr(5, 6))
+    made.add("reserved", "TensorListReserve", ["any", "two"], **LIST)
+    made.add("first", "TensorListSetItem", ["reserved", "none", "short"], element_dtype=type_attr())
+    made.add("both", "TensorListSetItem", ["first", "one", "long"], element_dtype=type_attr())
+    made.add("lead", "Const", dtype=type_attr(9), value=vector(0))
+    made.add("joined", "TensorListConcatV2", ["both", "any", "lead"], **LIST)
+    made.add("taken", "TensorListGetItem", ["both", "one", "any"], element_dtype=type_attr())
+    made.add("sizes", "Const", dtype=type_attr(9), value=vector(1, 4))
+    made.add("split", "TensorListSplit", ["long", "any", "sizes"], **LIST)
+    made.add("last", "TensorListGetItem", ["split", "one", "any"], element_dtype=type_attr())
+    made.add("again", "TensorListConcatV2", ["split", "any", "lead"], **LIST)
+    for name in ("joined", "taken", "last", "again"):
+        made.add(f"{name}_end", "Identity", [name], T=type_attr())
+    graph = with_shapes(made.built(producer=1882))
+    shapes = [shape_of(graph, name) for name in ("joined", "taken", "last", "again")]
+    assert shapes == [(8, 6), (5, 6), (4, 6), (5, 6)]
+    assert shape_of(graph, "joined:1") == (2,)
 
 
 @pytest.mark.parametrize("summands", [1, 2, 3])

@@ -27,20 +27,13 @@ from simulator.graph.dtypes import BOOL, INT32, INT64
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Value
+from simulator.shapes.loops import NEGATED, iterations
 from simulator.shapes.rules import VALUES
 from simulator.shapes.site import Contents, ShapeError, Site
 
 _MAX_SIZE = 2**62  # beyond it a counter would have wrapped around
 _MAX_FACTOR = 2**30  # products of smaller numbers do not wrap around
 _MAX_BRANCH = 200  # ops of a branch in which the Switch before them is looked for
-_NEGATED: Mapping[str, str] = {
-    "Less": "GreaterEqual",
-    "GreaterEqual": "Less",
-    "Greater": "LessEqual",
-    "LessEqual": "Greater",
-    "Equal": "NotEqual",
-    "NotEqual": "Equal",
-}
 _COMPARISONS: Mapping[str, Callable[[Ints, Ints], Flags]] = {
     "Less": np.less,
     "LessEqual": np.less_equal,
@@ -273,12 +266,12 @@ def _holds_for(values: KnownValues, op: int, port: int, negated: bool, exact: bo
     if kind in MERGES and (read := _as_logic(flow, op)) is not None:
         joint, halves = read
         return _joined(values, joint, [(at, turned is not negated) for at, turned in halves], negated, exact, depth)
-    if kind not in _NEGATED:
+    if kind not in NEGATED:
         return None
     a, b = (linear(values, *at) for at in given)
     if a is None or b is None:
         return None
-    return _compares_for(_NEGATED[kind] if negated else kind, a.start - b.start, a.step - b.step)
+    return iterations(NEGATED[kind] if negated else kind, a.start - b.start, a.step - b.step)
 
 
 def _joined(
@@ -337,24 +330,6 @@ def _decided(flow: Flow, at: Output, predicate: Output, way: int) -> bool | None
         return bool(way)
     found = elements(flow.attrs(start[0])) if start is not None and flow.ops.kind[start[0]] == "Const" else None
     return None if found is None or len(found) != 1 else bool(found[0])
-
-
-def _compares_for(kind: str, start: int, step: int) -> float:
-    """The number of iterations i, from 0 on, in which `start + step * i` compares to 0 like this."""
-    if kind == "Equal":
-        return 0 if start else 1 if step else inf
-    if kind == "NotEqual":
-        if not start:
-            return 0
-        reaches_zero = bool(step) and -start % step == 0 and -start // step >= 0
-        return -start // step if reaches_zero else inf
-    if kind in ("Greater", "GreaterEqual"):
-        start, step = -start, -step
-    if kind in ("LessEqual", "GreaterEqual"):
-        start -= 1
-    if start >= 0:
-        return 0
-    return inf if step <= 0 else -(start // step)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from simulator.graph.dtypes import SIZE
 from simulator.shapes.dims import SYMBOLS, Dims, as_dim
 from simulator.shapes.formulas.elementwise import reduced
 from simulator.shapes.formulas.indexing import counted
-from simulator.shapes.site import Outputs, Rule, Site
+from simulator.shapes.site import Handle, Outputs, Rule, Site
+
+_PARTITIONS = 3  # the first of the inputs of RaggedTensorToTensor that part its values
 
 
 def _channels(site: Site) -> int:
     return site.number("channels") or site.fresh()
 
 
+def encoded(site: Site) -> Outputs:
+    """EncodeJpeg and the like: a string, which keeps the size of its picture."""
+    site.made[0] = Handle("picture", shapes=(site.shape(0),))
+    return ((),)
+
+
 def decoded(site: Site) -> Outputs:
-    """DecodeJpeg and the like: an image of unknown height and width."""
-    return ((site.fresh(), site.fresh(), _channels(site)),)
+    """DecodeJpeg and the like: a picture of unknown height and width, if it was not encoded beside."""
+    picture = site.handle(0, "picture")
+    sides = None if picture is None or site.number("ratio", 1) != 1 else picture.shapes[0]
+    if sides is None or len(sides) != 3:
+        sides = site.ranked(3)
+    return ((*sides[:2], site.number("channels") or sides[2]),)
+
+
+def decoded_part(site: Site) -> Outputs:
+    """DecodeAndCropJpeg: as much of a picture as the second input says."""
+    window = site.vector(1, 4)
+    height, width = site.pair(None if window is None else window[2:])
+    return ((height, width, _channels(site)),)
 
 
 def decoded_any(site: Site) -> Outputs:
-    """DecodeImage: an image, or the pictures of a film; only the run knows."""
-    return (None if site.flag("expand_animations", True) else (site.fresh(), site.fresh(), _channels(site)),)
+    """DecodeImage: a picture, or the pictures of a film; only the run knows, if it was not encoded beside."""
+    alone = not site.flag("expand_animations", True) or site.handle(0, "picture") is not None
+    return decoded(site) if alone else (None,)
 
 
 def decoded_film(site: Site) -> Outputs:
@@ -204,9 +226,18 @@ def sparse_joined(site: Site) -> Outputs:
 
 
 def sparse_crossed(site: Site) -> Outputs:
-    """SparseCross: a matrix with an unknown number of entries."""
-    count = site.fresh()
+    """SparseCross: a matrix with an entry per combination of a row's features; sparse ones have any number of them."""
+    sparse, dense = site.number("N"), _listed_types(site, "dense_types")
+    count = site.fresh() if sparse else _combinations(site, site.shapes[:dense])
     return ((count, 2), (count,), (2,))
+
+
+def _combinations(site: Site, columns: Sequence[Dims]) -> int:
+    """The number of combinations of an element of each of these matrices, over all rows."""
+    matrices = [shape for shape in columns if shape is not None and len(shape) == 2]
+    if not matrices or len(matrices) < len(columns):
+        return site.fresh()
+    return site.algebra.product((matrices[0][0], *[columns for _, columns in matrices]))
 
 
 def sparse_split(site: Site) -> Outputs:
@@ -281,13 +312,27 @@ def n_grams(site: Site) -> Outputs:
 
 
 def filled_up(site: Site) -> Outputs:
-    """RaggedTensorToTensor: a dimension per partition, then those of the values; the first input may say more."""
+    """RaggedTensorToTensor: a dimension per partition, then those of the values; the first input may say more.
+
+    Rows are as long as the longest, which partitions of known elements show.
+    """
     value, values, wanted = site.attrs.get("row_partition_types"), site.shape(1), site.dims(0)
     kinds = [] if value is None else [bytes(kind) for kind in value.list.s]
     if values is None or not kinds:
         return (wanted,)
-    lead = len(kinds) if kinds[0] == b"FIRST_DIM_SIZE" else len(kinds) + 1
-    return (site.merged((*site.ranked(lead), *values[1:]), wanted),)
+    rows = site.algebra.minus(site.input_of_rank(_PARTITIONS, 1)[0], 1) if kinds[0] == b"ROW_SPLITS" else site.fresh()
+    lead = [] if kinds[0] == b"FIRST_DIM_SIZE" else [rows]
+    for slot, kind in enumerate(kinds, start=_PARTITIONS):
+        lead.append(site.single(slot) if kind == b"FIRST_DIM_SIZE" else _longest_row(site, slot, kind))
+    return (site.merged((*lead, *values[1:]), wanted),)
+
+
+def _longest_row(site: Site, slot: int, kind: bytes) -> int:
+    found = counted(site, slot)
+    if found is None:
+        return site.fresh()
+    lengths = Counter(found).values() if kind == b"VALUE_ROWIDS" else [int(b - a) for a, b in pairwise(found)]
+    return max(lengths, default=0)
 
 
 def sparse_reduced(site: Site) -> Outputs:
@@ -473,15 +518,17 @@ def ragged_filled(site: Site) -> Outputs:
 
 
 def ragged_crossed(site: Site) -> Outputs:
-    """RaggedCross: values of an unknown number, and where the rows of the batch begin."""
+    """RaggedCross: a value per combination of a row's features, and where the rows of the batch begin."""
     ragged, dense = _listed_types(site, "ragged_values_types"), _listed_types(site, "dense_types")
+    fixed = not ragged and not site.number("Nsparse")
     ends: Dims = None
     for slot in range(ragged, 2 * ragged):
         ends = site.merged(ends, site.shape(slot))
     for slot in range(len(site.shapes) - dense, len(site.shapes)):
         if shape := site.shape(slot):
             ends = site.merged(ends, (site.algebra.plus(shape[0], 1),))
-    return (site.ranked(1), site.ranked(1) if ends is None else ends)
+    count = _combinations(site, site.shapes[len(site.shapes) - dense :]) if fixed else site.fresh()
+    return ((count,), site.ranked(1) if ends is None else ends)
 
 
 def entries_added_back(site: Site) -> Outputs:

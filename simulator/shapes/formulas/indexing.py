@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simulator.shapes.dims import SYMBOLS, Dims, Value, as_dim, known
+from simulator.shapes.ranges import bounds
 from simulator.shapes.site import Outputs, Rule, ShapeError, Site, written
 
 
@@ -137,10 +138,20 @@ def _taken(site: Site, side: int, numbers: list[int], masks: dict[str, int], bit
         return "keep", start, stride, max(0, -(-(stop - start) // stride))
     if stride == 1 and (open_begin or begin == 0) and end == side:
         return "keep", 0, 1, side
+    if stride > 0 and (moved := _within(site, side, 0 if open_begin else begin, side if open_end else end)) is not None:
+        return "keep", begin, stride, site.algebra.ceil_divided(moved, stride)
     same_end = min(begin, end) > SYMBOLS and (begin < 0) == (end < 0) and not open_begin and not open_end
     if same_end and ((end <= begin) if stride > 0 else (end >= begin)):
         return "keep", begin, stride, 0
     return "keep", SYMBOLS, stride, site.fresh()
+
+
+def _within(site: Site, side: int, begin: int, end: int) -> int | None:
+    """The known size of a slice that a loop's counter moves, where no iteration moves it beyond the dimension."""
+    size = site.algebra.minus(end, begin)
+    if side < 0 or size < 0 or bounds(site, begin)[0] < 0 or bounds(site, end)[1] > side:
+        return None
+    return size
 
 
 def _clipped(index: int, side: int, low: int, high: int) -> int:
@@ -319,10 +330,18 @@ def found_within(site: Site) -> Outputs:
     return ((site.equal(site.input_of_rank(0, 2)[0], site.input_of_rank(1, 1)[0]),),)
 
 
-def segmented(site: Site) -> Outputs:
-    """SegmentSum and the like: as many rows as the largest index says, which only the run knows."""
-    shape = site.shape(0)
-    return (None if shape is None else (site.fresh(), *shape[1:]),)
+def segmented(slot: int) -> Rule:
+    """SegmentSum and the like: as many rows as the last of the sorted indices in that slot says."""
+
+    def rule(site: Site) -> Outputs:
+        shape, ids = site.shape(0), counted(site, slot)
+        site.equate_all(
+            (site.shape(slot - 1) or ())[:1], site.shape(slot)
+        )  # an index for each row, or for each one taken
+        count = site.fresh() if ids is None else as_dim(ids[-1]) + 1 if ids else 0
+        return (None if shape is None else (count, *shape[1:]),)
+
+    return rule
 
 
 def segmented_with_number(slot: int) -> Rule:

@@ -161,13 +161,16 @@ def cudnn_weights(site: Site) -> Outputs:
 
 
 def fractionally_pooled(site: Site) -> Outputs:
-    """FractionalMaxPool: each dimension divided by its ratio and rounded down; a border per row and column."""
+    """FractionalMaxPool: each dimension divided by its ratio and rounded down; borders around and between these.
+
+    TensorFlow's rule says a border less than the kernel makes (tensorflow/core/kernels/fractional_max_pool_op.cc).
+    """
     shape = site.input_of_rank(0, 4)
     ratios = site.attrs["pooling_ratio"].list.f if "pooling_ratio" in site.attrs else ()
     if len(ratios) != 4:
         raise ShapeError(f"pooling_ratio has {len(ratios)} elements, not 4")
     made = [int(side / ratio) if side >= 0 else site.fresh() for side, ratio in zip(shape, ratios, strict=True)]
-    return (tuple(made), (made[1],), (made[2],))
+    return (tuple(made), (site.algebra.plus(made[1], 1),), (site.algebra.plus(made[2], 1),))
 
 
 def fake_quantised_back(site: Site) -> Outputs:

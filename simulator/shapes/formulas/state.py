@@ -6,12 +6,17 @@ resource_variable_ops.cc, training_ops.cc, data_flow_ops.cc, list_ops.cc, datase
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 from simulator.graph import registry
 from simulator.graph.dtypes import RESOURCE
 from simulator.shapes.dims import SYMBOLS, Dims, as_dim
+from simulator.shapes.ranges import greater
 from simulator.shapes.site import Handle, Outputs, Rule, ShapeError, Site, either, either_handle, either_value
 
 HANDLE: Dims = ()  # a handle is a scalar
+_FEW = 64  # elements of a list whose shapes are known one by one
 
 
 # ---- variables ------------------------------------------------------------------------------------------------------
@@ -325,18 +330,21 @@ def array_split(site: Site) -> Outputs:
 
 def list_empty(site: Site) -> Outputs:
     """EmptyTensorList: a list without elements, of the shape that the first input holds."""
-    return _listed(site, Handle("list", shapes=(site.dims(0),), length=0))
+    return _listed(site, Handle("list", shapes=(site.dims(0),), length=0, form=site.shape(0)))
 
 
 def list_reserved(site: Site) -> Outputs:
     """TensorListReserve: as many elements as the second input says, which are set later."""
-    return _listed(site, _sized(site, Handle("list", shapes=(site.dims(0),)), 1))
+    return _listed(site, _sized(site, Handle("list", shapes=(site.dims(0),), form=site.shape(0)), 1))
 
 
 def _sized(site: Site, handle: Handle, slot: int) -> Handle:
     """The list with as many elements as an input says."""
     count = site.vector(slot, 1)
-    return handle._replace(length=SYMBOLS if count is None else as_dim(count[0]))
+    length = SYMBOLS if count is None else as_dim(count[0])
+    grows = len(handle.parts) <= length <= _FEW
+    parts = (*handle.parts, *[None] * (length - len(handle.parts))) if grows else ()
+    return handle._replace(length=length, parts=parts)
 
 
 def _listed(site: Site, handle: Handle | None) -> Outputs:
@@ -380,7 +388,7 @@ def _with(site: Site, handle: Handle | None, slot: int, length: int) -> Handle |
         element = either(site.algebra, reason, _held(handle), element)
         value = either_value(site.algebra, reason, handle.value, value)
         inner = either_handle(site.algebra, reason, handle.inner, inner)
-    return handle._replace(held=element, value=value, length=length, inner=inner)
+    return handle._replace(held=element, value=value, length=length, inner=inner, parts=())
 
 
 def _held(handle: Handle) -> Dims:
@@ -401,18 +409,25 @@ def _of_list(site: Site, handle: Handle | None, slot: int | None) -> Dims:
 def list_from_tensor(site: Site) -> Outputs:
     """TensorListFromTensor: the rows of a tensor."""
     shape = site.at_least(site.shape(0), 1)
+    return _listed(site, _of_rows(site, shape, 1)._replace(length=SYMBOLS if shape is None else shape[0]))
+
+
+def _of_rows(site: Site, shape: Dims, declared: int) -> Handle:
+    """A list of the rows of a tensor, in the shape that the input in that slot declares, too."""
     element = None if shape is None else shape[1:]
-    declared = site.merged(site.dims(1), element)
-    return _listed(
-        site, Handle("list", shapes=(declared,), held=element, length=SYMBOLS if shape is None else shape[0])
-    )
+    return Handle("list", shapes=(site.merged(site.dims(declared), element),), held=element, form=site.shape(declared))
 
 
 def list_split(site: Site) -> Outputs:
     """TensorListSplit: rows of a tensor, parted by the lengths of the last input."""
-    shape, lengths = site.at_least(site.shape(0), 1), site.input_of_rank(2, 1)
-    element = None if shape is None else (site.fresh(), *shape[1:])
-    return _listed(site, Handle("list", shapes=(site.merged(site.dims(1), element),), length=lengths[0]))
+    shape, lengths, values = site.at_least(site.shape(0), 1), site.input_of_rank(2, 1), site.value(2)
+    equal = values is not None and len(set(values)) == 1
+    rows = as_dim(values[0]) if equal and values else site.fresh()
+    parts = None if shape is None else (lengths[0], rows, *shape[1:])
+    made = _of_rows(site, parts, 1)._replace(length=lengths[0])
+    if shape is not None and values is not None and len(values) <= _FEW:
+        made = made._replace(parts=tuple([(as_dim(one), *shape[1:]) for one in values]))
+    return _listed(site, made)
 
 
 def list_pushed(site: Site) -> Outputs:
@@ -420,15 +435,20 @@ def list_pushed(site: Site) -> Outputs:
     handle = site.handle(0, "list")
     if handle is not None and handle.shapes:
         site.merged(handle.shapes[0], site.shape(1))
-    length = SYMBOLS if handle is None or handle.length < 0 else handle.length + 1
-    return _listed(site, _with(site, handle, 1, length))
+    length = SYMBOLS if handle is None or handle.length == SYMBOLS else site.algebra.plus(handle.length, 1)
+    made = _with(site, handle, 1, length)
+    if made is not None and handle is not None and len(handle.parts) == length - 1 < _FEW:
+        made = made._replace(parts=(*handle.parts, site.shape(1)))
+    return _listed(site, made)
 
 
 def list_popped(site: Site) -> Outputs:
     """TensorListPopBack: the list without its last element, and that element."""
     handle = site.handle(0, "list")
     if handle is not None:
-        site.made[0] = handle._replace(length=SYMBOLS if handle.length <= 0 else handle.length - 1)
+        known = handle.length not in (0, SYMBOLS)
+        length = site.algebra.minus(handle.length, 1) if known else SYMBOLS
+        site.made[0] = handle._replace(length=length, parts=handle.parts[:-1])
         if handle.inner is not None:
             site.made[1] = handle.inner
     return (HANDLE, _of_list(site, handle, 1))
@@ -436,11 +456,17 @@ def list_popped(site: Site) -> Outputs:
 
 def list_set(site: Site) -> Outputs:
     """TensorListSetItem: the list with an element set; it may be asked to grow where its index is beyond the end."""
-    handle, index = site.handle(0, "list"), site.whole(1)
+    handle, index = site.handle(0, "list"), site.value(1)
     length = SYMBOLS if handle is None else handle.length
-    if site.flag("resize_if_index_out_of_bounds") and (index is None or index >= length):
-        length = SYMBOLS
-    return _listed(site, _with(site, handle, 2, length))
+    if site.flag("resize_if_index_out_of_bounds") and length != SYMBOLS:
+        end = None if index is None else site.algebra.plus(as_dim(index[0]), 1)
+        length = SYMBOLS if end is None else greater(site, length, end)
+    made, at = _with(site, handle, 2, length), site.whole(1)
+    if made is not None and handle is not None and at is not None and 0 <= at < length <= _FEW:
+        parts = (*handle.parts, *[None] * (length - len(handle.parts)))
+        if len(handle.parts) == handle.length:
+            made = made._replace(parts=(*parts[:at], site.shape(2), *parts[at + 1 :]))
+    return _listed(site, made)
 
 
 def list_taken(site: Site) -> Outputs:
@@ -448,7 +474,10 @@ def list_taken(site: Site) -> Outputs:
     handle = site.handle(0, "list")
     if handle is not None and handle.inner is not None:
         site.made[0] = handle.inner
-    return (_of_list(site, handle, 2),)
+    element, at = _of_list(site, handle, 2), site.whole(1)
+    if handle is not None and at is not None and 0 <= at < len(handle.parts):
+        element = _joined(site, element, handle.parts[at])
+    return (element,)
 
 
 def list_stacked(site: Site) -> Outputs:
@@ -474,9 +503,7 @@ def list_scattered(declared: int, length: int | None = None) -> Rule:
     """TensorListScatter: rows of a tensor become elements; inputs have their shape and perhaps the number."""
 
     def rule(site: Site) -> Outputs:
-        shape = site.at_least(site.shape(0), 1)
-        element = None if shape is None else shape[1:]
-        made = Handle("list", shapes=(site.merged(site.dims(declared), element),), held=element)
+        made = _of_rows(site, site.at_least(site.shape(0), 1), declared)
         return _listed(site, made if length is None else _sized(site, made, length))
 
     return rule
@@ -491,23 +518,31 @@ def list_resized(site: Site) -> Outputs:
 def list_joined(site: Site) -> Outputs:
     """TensorListConcat: all elements one behind the other, and the length of each."""
     handle = site.handle(0, "list")
-    element = _of_list(site, handle, 1) if len(site.shapes) > 1 and site.shape(1) is not None else None
-    if element is None and handle is not None:
-        element = handle.shapes[0]
-    rest = element[1:] if element else None
-    return (None if rest is None else (site.fresh(), *rest), site.ranked(1))
+    element = _of_list(site, handle, 1 if len(site.shapes) > 1 and site.shape(1) is not None else None)
+    count = site.fresh() if handle is None or handle.length == SYMBOLS else handle.length
+    if not element:
+        return (None, (count,))
+    return ((_rows_of(site, () if handle is None else handle.parts, count, element[0]), *element[1:]), (count,))
+
+
+def _rows_of(site: Site, parts: Sequence[Dims], count: int, each: int) -> int:
+    """The rows of all elements of a list together."""
+    if parts and all(parts):  # none that is not set, or a scalar
+        return reduce(site.algebra.plus, [part[0] for part in parts if part])
+    return site.algebra.times(count, each) if each >= 0 else site.fresh()
 
 
 def list_kept(site: Site) -> Outputs:
     """Ops that hand a list on whose elements have the declared shape."""
     handle = site.handle(0, "list")
-    return _listed(site, None if handle is None else handle._replace(held=None, value=None, length=SYMBOLS, inner=None))
+    gone = None if handle is None else handle._replace(held=None, value=None, length=SYMBOLS, inner=None, parts=())
+    return _listed(site, gone)
 
 
 def element_shape(site: Site) -> Outputs:
-    """TensorListElementShape: a vector with an entry per dimension, where the rank is known."""
-    element = _of_list(site, site.handle(0, "list"), None)
-    return (site.ranked(1) if element is None else (len(element),),)
+    """TensorListElementShape: an entry per dimension, or a scalar where the list was made without dimensions."""
+    handle = site.handle(0, "list")
+    return (None if handle is None else handle.form,)
 
 
 # ---- collectives ----------------------------------------------------------------------------------------------------
