@@ -642,13 +642,13 @@ _RAGGED: tuple[Row, ...] = (
 )
 
 _RAGGED_ARRAYS: tuple[Row, ...] = (
-    (i.ragged_gathered, "", "RaggedGather"),
+    (i.ragged_gathered, "0 1 2 3", "RaggedGather"),
     (i.ragged_crossed, "", "RaggedCross"),
     (i.ragged_filled, "2", "RaggedFillEmptyRows"),
     (i.filled_back, "", "RaggedFillEmptyRowsGrad"),
 )
 
-_RAGGED_NUMBERS: tuple[Row, ...] = ((i.ragged_range, "", "RaggedRange"),)
+_RAGGED_NUMBERS: tuple[Row, ...] = ((i.ragged_range, "0 1 2", "RaggedRange"),)
 
 _MESSAGES: tuple[Row, ...] = (
     (i.decoded_messages, "", "DecodeProtoV2"),
@@ -780,6 +780,7 @@ _VALUES: tuple[tuple[ValueRule, str], ...] = (
     (v.offsets, "ConcatOffset"),
     (v.stitched, "DynamicStitch ParallelDynamicStitch"),
     (v.scattered, "TensorScatterUpdate"),
+    (v.ranges, "RaggedRange"),
     (v.crossed, "SparseCross SparseCrossHashed SparseCrossV2"),
     (v.broadcast_axes, "BroadcastGradientArgs"),
     (v.differing, "ListDiff"),

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from simulator.graph.const_values import elements
 from simulator.graph.dtypes import BFLOAT16, BOOL, DOUBLE, FLOAT, HALF, INT64
 from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Number, Value, as_dim, known
+from simulator.shapes.formulas.images import lengths_of_ranges
 from simulator.shapes.formulas.indexing import counted, strided_entries
 from simulator.shapes.origins import ELEMENT
 from simulator.shapes.ranges import BOUNDING, ordered
@@ -607,6 +608,17 @@ def crossed(site: Site, out: Outputs) -> Sequence[Value | None]:
     count = out[1][0] if out[1] else SYMBOLS
     rows = (site.shape(0) or (0,))[0]
     return (None, None, None if min(count, rows - 1) < 0 else (rows, count // rows))
+
+
+def ranges(site: Site, out: Outputs) -> Sequence[Value | None]:
+    """RaggedRange: where each row begins, and the numbers of all rows."""
+    counts, starts, steps = lengths_of_ranges(site), site.value(0), site.value(2)
+    if counts is None or starts is None or steps is None or sum(counts) > MAX_ELEMENTS:
+        return (None, None)
+    starts, steps = (one * len(counts) if len(one) == 1 else one for one in (starts, steps))
+    each = zip(counts, starts, steps, strict=True)
+    numbers = [start + step * at for count, start, step in each for at in range(count)]
+    return tuple(accumulate(counts, initial=0)), tuple(numbers)
 
 
 def broadcast_axes(site: Site, out: Outputs) -> Sequence[Value | None]:

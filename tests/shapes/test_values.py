@@ -46,6 +46,8 @@ def partitions(*kinds: str) -> dict[str, AttrValue]:
 ENTRIES = matrix((0, 2), (3, 0), (3, 1))
 UNRANKED = scalar(-1)
 TWICE = partitions("ROW_SPLITS", "ROW_SPLITS")
+ONCE = {**INTS, "PARAMS_RAGGED_RANK": number(1), "OUTPUT_RAGGED_RANK": number(1)}
+OF_TWO = {**INTS, "PARAMS_RAGGED_RANK": number(2), "OUTPUT_RAGGED_RANK": number(1)}
 DENSE = {"dense_types": AttrValue(list={"type": [9, 9]})}
 POOLED = {"T": type_attr(FLOAT), "pooling_ratio": AttrValue(list={"f": [1, 1.5, 2, 1]})}
 
@@ -83,6 +85,11 @@ POOLED = {"T": type_attr(FLOAT), "pooling_ratio": AttrValue(list={"f": [1, 1.5, 
             [(3, 3)],
         ),
         ("RaggedTensorToTensor", [UNRANKED, (4,), (), vector(0, 1, 2), vector(0, 1, 4)], TWICE, [(2, 1, 3)]),
+        ("RaggedRange", [vector(0, 5, 9), vector(3, 5, 4), scalar(-2)], INTS, [(4,), (3,)]),
+        ("RaggedRange", [scalar(0), vector(3, 4), scalar(2)], INTS, [(3,), (4,)]),
+        ("RaggedRange", [(3,), vector(3, 5, 4), scalar(1)], INTS, [(4,), (-1,)]),
+        ("RaggedGather", [vector(0, 2, 2, 6), (6, 5), vector(2, 0, 2)], ONCE, [(4,), (10, 5)]),
+        ("RaggedGather", [vector(0, 2, 3), vector(0, 1, 4, 9), (9,), scalar(0)], OF_TWO, [(-1,), (4,)]),
         ("DecodeAndCropJpeg", [(), vector(2, 3, 40, 50)], {"channels": number(3)}, [(40, 50, 3)]),
         ("FractionalMaxPool", [(2, 32, 32, 3)], POOLED, [(2, 21, 16, 3), (22,), (17,)]),
         ("AllToAll", [(8, 3), (1, 4)], {**INTS, "split_count": number(4), "concat_dimension": number(1)}, [(2, 12)]),

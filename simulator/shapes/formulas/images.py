@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from math import ceil
 
 from simulator.graph.dtypes import SIZE
-from simulator.shapes.dims import SYMBOLS, Dims, as_dim
+from simulator.shapes.dims import SYMBOLS, Dims, Value, as_dim
 from simulator.shapes.formulas.elementwise import reduced
 from simulator.shapes.formulas.indexing import counted
 from simulator.shapes.site import Handle, Outputs, Rule, Site
@@ -474,7 +475,19 @@ def ragged_range(site: Site) -> Outputs:
     rows = vectors[0][0] if vectors else site.fresh() if given else 1
     for shape in vectors[1:]:
         rows = site.equal(rows, shape[0])
-    return ((site.algebra.plus(rows, 1),), (site.fresh(),))
+    counts = lengths_of_ranges(site)
+    return ((site.algebra.plus(rows, 1),), (site.fresh() if counts is None else sum(counts),))
+
+
+def lengths_of_ranges(site: Site) -> list[int] | None:
+    """The length of each row of a RaggedRange whose starts, ends and steps are known."""
+    known = [counted(site, slot) for slot in range(3)]
+    given = [one for one in known if one is not None]
+    rows = max(map(len, given), default=0)
+    if len(given) < len(known) or any(len(one) not in (1, rows) for one in given) or not all(given[2]):
+        return None
+    each = zip(*[one * rows if len(one) == 1 else one for one in given], strict=False)
+    return [max(0, ceil((end - start) / step)) for start, end, step in each]
 
 
 def ragged_gathered(site: Site) -> Outputs:
@@ -487,7 +500,23 @@ def ragged_gathered(site: Site) -> Outputs:
         rows = site.algebra.times(rows, side)
         made.append((site.algebra.plus(rows, 1),))
     made = [*made[:splits], *[site.ranked(1) for _ in range(splits - len(made))]]
-    return [*made, None if values is None else (site.fresh(), *values[1:])]
+    parts, places = [counted(site, slot) for slot in range(within)], counted(site, within + 1)
+    known = [part for part in parts if part is not None]
+    count = _gathered_rows(known, places) if places is not None and len(known) == within else None
+    return [*made, None if values is None else (site.fresh() if count is None else count, *values[1:])]
+
+
+def _gathered_rows(splits: Sequence[Value], places: Value) -> int | None:
+    """The number of values in these rows of a ragged tensor; None where one is none of its rows."""
+    total = 0
+    for place in map(as_dim, places):
+        begin, end = place, place + 1
+        for part in splits:
+            if not 0 <= begin <= end < len(part):
+                return None
+            begin, end = as_dim(part[begin]), as_dim(part[end])
+        total += end - begin
+    return total
 
 
 def ragged_as_sparse(site: Site) -> Outputs:
