@@ -39,7 +39,7 @@ from simulator.cluster.peaks import peak
 from simulator.costs.formulas.contraction import contracted_product
 from simulator.costs.formulas.matrix import Product, many_products, one_product
 from simulator.costs.formulas.neural import Convolution, convolved
-from simulator.costs.formulas.shaped_op import ShapedOp, flag
+from simulator.costs.formulas.shaped_op import ShapedOp, flag, radix_sort
 
 TILES = ((128, 128), (128, 64), (64, 64), (64, 32), (32, 32))  # rows and columns, of products
 CONVOLUTION_TILES = ((128, 128), (128, 64), (128, 32))  # of cuDNN's kernels for float32, by their names
@@ -274,6 +274,8 @@ _IN_LIBRARIES = (
 
 def passes_of(instance: ShapedOp) -> Passes | None:
     """The passes of an op that takes more than one over its first input; None: one reads and writes all."""
+    if instance.op in ("TopK", "TopKV2"):
+        return None if (found := radix_sort(instance)) is None else Passes(*found)
     return _PASSES.get(instance.op)
 
 

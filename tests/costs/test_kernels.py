@@ -1,7 +1,7 @@
 """Products and convolutions on GPUs: worked by hand, and laws that hold for all."""
 
 from dataclasses import replace
-from math import ceil
+from math import ceil, prod
 
 import pytest
 from hypothesis import given
@@ -370,6 +370,27 @@ def test_softmax_goes_over_its_logits_several_times(op: str, kernels: int, tenso
         labels = [] if op in ("Relu", "Softmax", "LogSoftmax") else [shape if op[0:2] == "So" else shape[:1]]
         work = work_of(RULES[op], instance(op, [shape, *labels], shape))
         assert time_of(work, gpu) == pytest.approx(nanos, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("shape", "taken", "kernels", "bytes_per_number"),
+    [
+        ((4096, 32_000), 32_000, 7, 6 * (3 * 4 + 2 * 4) + 4),  # as `tf.sort`
+        ((4096, 32_000), 100, 9, 6 * (3 * 4 + 2 * 4) + 4),
+        ((4096, 32_000), 99, 1, 4),  # by heaps, which read it once
+        ((64_000, 1000), 2, 9, 6 * (3 * 4 + 2 * 4) + 4),
+    ],
+)
+def test_a_gpu_sorts_rows_digit_by_digit(
+    shape: tuple[int, int], taken: int, kernels: int, bytes_per_number: int
+) -> None:
+    gpu = replace(GPU, chip=Chip(10))
+    rate = GPU.bytes_per_s * Chip(10).bandwidth
+    kept = (shape[0], taken)
+    one = ShapedOp("TopKV2", (shape, ()), (kept, kept), (4 * prod(shape), 4), (4 * prod(kept),) * 2, {}, (1, 3), (1, 3))
+    work = work_of(RULES["TopKV2"], one)
+    assert work.kernels == kernels
+    assert time_of(work, gpu) == pytest.approx(bytes_per_number * prod(shape) / rate * 1e9, rel=0.03)
 
 
 def test_parts_of_the_peaks_follow_from_the_sheet() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
+from math import ceil, prod
 from typing import TypeAlias
 
 from simulator.graph.attributes import is_true
@@ -29,6 +29,8 @@ class ShapedOp:
     output_types: tuple[int, ...] = ()
 
 
+_SHORT_ROW, _MANY = 1000, 100  # rows of which TopK sorts all, and how many taken numbers make it sort longer ones
+_INDEX_BYTES = 4
 _MAX_NUMBERS = 16  # more than any op's list of sizes has
 Formula: TypeAlias = Callable[[ShapedOp], int]
 
@@ -116,6 +118,22 @@ def sort(instance: ShapedOp) -> int:
     """Comparisons to sort the elements of the largest input: n log2 n."""
     count = max(map(elements, instance.inputs), default=1)
     return count * count.bit_length()
+
+
+def radix_sort(instance: ShapedOp) -> tuple[int, int] | None:
+    """Kernels of a GPU's sort of rows, and tensors of the input's size that they move; None: a TopK that sorts nothing.
+
+    Each pass reads the keys to count their digits, then reads and writes keys and indices. TensorFlow's TopK sorts so,
+    but for a few numbers of long rows (tensorflow/core/kernels/topk_op_gpu.h). CUB sorts rows by 6 bits at a time,
+    bytes by 5 (dispatch_radix_sort.cuh). One block sorts a row, so few rows take longer than this says.
+    """
+    row, taken = ((at(shapes, 0) or (-1,))[-1] for shapes in (instance.inputs, instance.outputs))
+    if row <= 0 or not (row <= _SHORT_ROW or taken in (-1, row) or taken >= _MANY):
+        return None
+    key = max(1, sum(instance.input_bytes[:1]) // max(1, elements(at(instance.inputs, 0))))
+    digits = ceil(8 * key / (6 if key > 1 else 5))
+    moved = digits * (3 * key + 2 * _INDEX_BYTES) + _INDEX_BYTES  # the indices are written first
+    return digits + 1 + (0 if taken == row else 2), ceil(moved / key)
 
 
 # --- bytes -----------------------------------------------------------------------------------------------------------
