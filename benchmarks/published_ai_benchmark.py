@@ -6,8 +6,9 @@
 The package (Ignatov, Apache 2.0) has 16 networks of images as MetaGraphs. A training adds a sum of squares as loss, and
 Adam. `published_ai_benchmark.csv` has the times of two public logs. One is of TensorFlow 2.18 and cuDNN 9.7 on a V100
 with 16 GB at Google, in March 2025. The other has trainings alone, by TensorFlow 2.16 on an H100. Nothing was fitted to
-them. Steps are placed and run as by TensorFlow, as in `published.py`, once as the MetaGraphs are and once as the
-installed TensorFlow's Grappler rewrites them for these GPUs (`--grappler`).
+them but the dispatch of the H100's host (docs/decisions, 0101). Steps are placed and run as by TensorFlow, as in
+`published.py`, once as the MetaGraphs are and once as the installed TensorFlow's Grappler rewrites them for these GPUs
+(`--grappler`). The V100 gets the log's cuDNN, the H100 has that of its model.
 
 The measured times have more than the step. The client feeds float64, which the session converts to float32 first. By
 the steps of ICNet, which hardly compute, that takes 5.4 ns a number on the first machine where the result has more than
@@ -19,10 +20,13 @@ import argparse
 import csv
 import statistics
 import sys
+from dataclasses import replace
+from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Any  # Any: what TensorFlow makes
 
+from simulator import Cluster, load_cluster
 from viz import run
 
 try:
@@ -33,6 +37,7 @@ except ModuleNotFoundError:
 v1 = tf.compat.v1
 FIELDS = Path(__file__).with_suffix(".csv")
 NEW_PAGES = 32 << 20  # bytes from which a result has new pages
+CUDNN = {"1v100-16gb": 9.7}  # where it is newer than the GPU
 CONVERTED_NS = {"1v100-16gb": (1.6, 5.4), "1h100": (2.1, 2.1)}  # a number in old pages, and in new ones
 TOLD_BY = {("1v100-16gb", "icnet"), ("1h100", "icnet"), ("1v100-16gb", "inception_v3 forward")}
 
@@ -48,6 +53,21 @@ def built(meta: Path, output: list[int]) -> Any:
         return graph.as_graph_def(add_shapes=True)
 
 
+@cache
+def measured_on(name: str) -> Cluster:
+    """The cluster of a log, with its library."""
+    cluster = load_cluster(name)
+    return replace(
+        cluster,
+        devices=tuple(
+            replace(device, chip=replace(device.chip, cudnn=CUDNN.get(name, device.chip.cudnn)))
+            if device.chip
+            else device
+            for device in cluster.devices
+        ),
+    )
+
+
 def client_ms(count: int, cluster: str) -> float:
     """The conversion of so many fed numbers."""
     return count * CONVERTED_NS[cluster][4 * count > NEW_PAGES] / 1e6
@@ -57,7 +77,7 @@ def step_ms(graph: Any, cluster: str, feeds: dict[str, list[int]], fetch: str, *
     """The simulated step of a network."""
     found = run(
         graph,
-        cluster=cluster,
+        cluster=measured_on(cluster),
         algorithm="tensorflow",
         order="tensorflow",
         feeds=feeds,

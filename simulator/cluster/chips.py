@@ -15,6 +15,7 @@ from simulator.units import Nanos, parse_nanos
 
 MAX_MULTIPROCESSORS = 2**10
 MAX_MHZ = 10**5
+CUTTING = 8.1  # the cuDNN from which on TensorFlow asks for its engines, not its algorithms (xla/tsl/cuda, cuda_dnn.cc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ class Chip:
     own_dispatch_ns: Nanos | None = None  # measured with this GPU's host; None: that of the constants
     reached: PeakParts | None = None
     constants: Constants = FITTED
+    cudnn: float = 8.0  # the version of cuDNN that its TensorFlow has
 
     @property
     def dispatch_ns(self) -> Nanos:
@@ -72,9 +74,14 @@ class Chip:
         return self.constants.dispatch_ns if self.own_dispatch_ns is None else self.own_dispatch_ns
 
     def host_ns(self, kernels: int, *, library: bool = False) -> Nanos:
-        """The host's time for an op of so many kernels, which a library chooses and prepares if `library`."""
-        called = round(self.dispatch_ns * self.constants.library) if library else 0
-        return self.dispatch_ns + called + (kernels - 1) * self.constants.enqueue_ns
+        """The host's time for an op of so many kernels, which a library chooses and prepares if `library`.
+
+        A host that dispatches faster than the constants say starts further kernels faster, too.
+        """
+        constants = self.constants
+        called = round(self.dispatch_ns * constants.library) if library else 0
+        further = (kernels - 1) * constants.enqueue_ns * self.dispatch_ns
+        return self.dispatch_ns + called + further // constants.dispatch_ns
 
     @property
     def sustained(self) -> float:
@@ -102,6 +109,11 @@ class Chip:
     def by_group(self) -> bool:
         """Whether cuDNN has fast kernels for the groups of a convolution. On Turing it has none (decision 0068)."""
         return self.compute_capability != 7.5
+
+    @property
+    def cuts(self) -> bool:
+        """Whether cuDNN cuts all convolutions along the sum, not only gradients of filters (decision 0101)."""
+        return self.cudnn >= CUTTING
 
     @property
     def bandwidth(self) -> float:
@@ -147,23 +159,28 @@ def read_chip(table: Mapping[str, Any]) -> Chip | None:  # Any: whatever TOML ho
 
     Raises KeyError for a key without `multiprocessors`, and ValueError, which begins with the key, for a wrong value.
     """
-    keys = ("compute_capability", "clocks", "dispatch", "reached")
+    keys = ("compute_capability", "cudnn", "clocks", "dispatch", "reached")
     if "multiprocessors" not in table:
         for key in keys:
             if key in table:
                 raise KeyError(f"multiprocessors: {key} needs it")
         return None
     count = whole("multiprocessors", table["multiprocessors"], "", 1, MAX_MULTIPROCESSORS)
-    capability = table.get("compute_capability", 7.0)
-    if not _is_number(capability) or not 2 <= capability < 100:
-        raise ValueError(f"compute_capability: {capability!r} is no number such as 7.5")
     return Chip(
         multiprocessors=count,
-        compute_capability=float(capability),
+        compute_capability=_version("compute_capability", table, 7.0),
+        cudnn=_version("cudnn", table, 8.0),
         base=_base(table["clocks"]) if "clocks" in table else 1.0,
         own_dispatch_ns=quantity("dispatch", table["dispatch"], parse_nanos) if "dispatch" in table else None,
         reached=_reached(table["reached"]) if "reached" in table else None,
     )
+
+
+def _version(key: str, table: Mapping[str, Any], usual: float) -> float:
+    value = table.get(key, usual)
+    if not _is_number(value) or not 2 <= value < 100:
+        raise ValueError(f"{key}: {value!r} is no number such as {usual}")
+    return float(value)
 
 
 def _base(clocks: object) -> float:

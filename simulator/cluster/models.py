@@ -55,7 +55,7 @@ def model_of(kind: str) -> str:
 
 MODEL_KEYS = (
     "type", "title", "memory", "compute", "matrix_compute", "bandwidth", "cores", "launch", "nvlink", "nvlinks",
-    "pcie", "multiprocessors", "compute_capability", "clocks", "dispatch", "reached", "source",
+    "pcie", "multiprocessors", "compute_capability", "cudnn", "clocks", "dispatch", "reached", "source",
 )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from simulator.cluster.cluster import Cluster, Device
 from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.costs.estimates.collectives import all_reduces, price_collectives
 from simulator.costs.estimates.fusion import fused, reading_ns
+from simulator.costs.estimates.layout import channels_first
 from simulator.costs.estimates.notes import assumptions
 from simulator.costs.estimates.residents import resident_bytes
 from simulator.costs.formulas.shaped_op import ShapedOp
@@ -117,7 +118,7 @@ def works_of(graph: Graph, handing: Ids) -> tuple[list[OpWork], Ints]:
     inputs, outputs, kept = data_inputs(graph), graph.tensor_ptr.tolist(), (handing != NONE).tolist()
     rows: dict[object, int] = {}
     works: list[OpWork] = []
-    which = []
+    which, first = [], channels_first(graph)
     for node, (op, attrs) in enumerate(zip(graph.ops, graph.attrs, strict=True)):
         priced_by = handing_on(op) if kept[node] else rule(op) or FALLBACK_RULE
         taken, given = inputs[node], range(outputs[node], outputs[node + 1])
@@ -135,6 +136,7 @@ def works_of(graph: Graph, handing: Ids) -> tuple[list[OpWork], Ints]:
                 attrs,
                 tuple(types[t] for t in taken),
                 tuple(types[t] for t in given),
+                first,
             )
             works.append(work_of(priced_by, instance))
         which.append(row)

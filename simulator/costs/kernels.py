@@ -14,7 +14,7 @@ Small tiles load more per operation. A product with few tiles is also cut along 
 
 TensorFlow times cuDNN's algorithms at the first step, so the minimum counts (tensorflow/core/kernels/conv_ops_impl.h).
 It keeps filters with the taps first. A kernel turns them to cuDNN's order in each step, or their gradient back.
-For convolutions cuDNN has kernels of few sizes. It cuts only gradients of filters along k: their k is all pixels.
+For convolutions cuDNN has kernels of few sizes. Before 8.1 it cuts only gradients of filters along k: it is all pixels.
 Tensor cores need the channels last. With channels first, a kernel transposes what is read, and the product writes its
 result in place ("nhwc2nchw" in the names of cuDNN's kernels). Channels first in 16 bits may go by Winograd 4 x 4, too,
 with the products on tensor cores (docs/decisions, 0082). In 16 bits they take the groups of a convolution in one
@@ -49,9 +49,10 @@ SPLITS = (2, 4, 8, 16, 32, 64)  # parts into which k may be cut
 MIN_DEPTH = 64  # of a part
 LONG = 8  # waves from which the tiles of several waves overlap, so that half a wave is lost
 BLOCKS = (16, 32)  # of pixels that Fourier's algorithm transforms together, on a side
+# a side of an image: by steps of SRCNN and DPED, cuDNN takes that algorithm at 128 and 256, not from 512 on
+LARGEST_TRANSFORMED = 256
 FLOAT_BYTES = 4  # of a transformed number
 BYTES: Mapping[str, int] = MappingProxyType({"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 1})
-
 
 Kernel: TypeAlias = Product | Convolution
 Tiles: TypeAlias = tuple[tuple[int, int], ...]
@@ -74,6 +75,7 @@ class Speeds(NamedTuple):
     feeding: float  # the same part of a convolution's time
     statistics: float  # part of `moved` that normalisation over a batch reaches
     by_group: bool  # cuDNN has other kernels for grouped convolutions than the direct one
+    cuts: bool  # cuDNN cuts all convolutions along their sum, not only gradients of filters
     gap: float  # from the end of a kernel to the start of the next one
 
 
@@ -96,6 +98,7 @@ def speeds_of(device: Device, chip: Chip, number: str, *, matrix: bool) -> Speed
         feeding=waiting / (1 + waiting) if tensor_cores else constants.loading,
         statistics=constants.statistics,
         by_group=chip.by_group,
+        cuts=chip.cuts,
         gap=device.launch_ns / 1e9,
     )
 
@@ -104,29 +107,31 @@ def seconds(kernel: Kernel, speeds: Speeds) -> float:
     """The time of the fastest algorithm for a kernel, without the traffic of its own tensors."""
     if isinstance(kernel, Product):
         return _product(kernel, speeds.products, speeds, TILES, cut=True)
-    if _is_product(kernel, speeds):
-        return _convolution(kernel, speeds)
-    arranged = 2 * kernel.filter_elements * kernel.number_bytes / speeds.moved
+    arranged = 0 if _is_product(kernel, speeds) else 2 * kernel.filter_elements * kernel.number_bytes / speeds.moved
     return _convolution(kernel, speeds) + arranged
 
 
 def _is_product(kernel: Convolution, speeds: Speeds) -> bool:
-    """Whether TensorFlow asks cuBLAS for it, which takes filters as they are.
+    """Whether TensorFlow asks cuBLAS for it, which takes filters as they are: one tap, or an image's, channels last.
 
-    So it does for one tap, or for taps on a whole image, with the channels last. Without tensor cores Grappler has put
-    the channels first (generic_layout_optimizer.cc).
+    Without tensor cores Grappler has put the channels first (generic_layout_optimizer.cc).
     """
     if kernel.channels_first or not speeds.tensor_cores or kernel.groups > 1:
         return False
-    on_whole = (kernel.height, kernel.width) == (1, 1) and kernel.taps == (kernel.input_height, kernel.input_width)
-    return on_whole or (kernel.taps == (1, 1) and kernel.strides == (1, 1))
+    return _on_whole(kernel) or (kernel.taps == (1, 1) and kernel.strides == (1, 1))
+
+
+def _on_whole(kernel: Convolution) -> bool:
+    """Whether each filter covers the image, and makes one pixel."""
+    return (kernel.height, kernel.width) == (1, 1) and kernel.taps == (kernel.input_height, kernel.input_width)
 
 
 def _convolution(kernel: Convolution, speeds: Speeds) -> float:
     """The time of cuDNN's fastest algorithm."""
     tiles = MATRIX_TILES if speeds.tensor_cores else CONVOLUTION_TILES
     fed = speeds._replace(loading=speeds.feeding)
-    whole, cut = kernel.product, kernel.of == "filter"
+    # by steps of VGG-16, whose first full layer is a convolution, cuDNN does not cut one that covers the image
+    whole, cut = kernel.product, kernel.of == "filter" or (speeds.cuts and not _on_whole(kernel))
     together = kernel.groups == 1 or (speeds.tensor_cores and kernel.number_bytes < FLOAT_BYTES)
     one = whole if together else whole._replace(times=1)
     found = [whole.times // one.times * _product(one, speeds.convolutions, fed, tiles, cut=cut)]
@@ -216,7 +221,7 @@ def _fourier(kernel: Convolution, speeds: Speeds) -> float:
     made_height, made_width = kernel.made
     whole = made_height + kernel.taps[0] - 1 <= BLOCKS[0] and made_width + kernel.taps[1] - 1 <= BLOCKS[0]
     block = BLOCKS[0 if whole else 1]
-    if max(kernel.taps) > block // 2:
+    if max(kernel.taps) > block // 2 or max(kernel.made) > LARGEST_TRANSFORMED:
         return inf
     height, width = (block - tap + 1 for tap in kernel.taps)
     blocks = kernel.images * -(-made_height // height) * -(-made_width // width)

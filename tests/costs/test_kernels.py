@@ -31,6 +31,7 @@ CHIP = Speeds(
     statistics=0.5,
     direct=1e11,
     by_group=True,
+    cuts=False,
     gap=1e-6,
 )
 sizes = st.integers(1, 3000)
@@ -103,6 +104,25 @@ def test_only_gradients_of_filters_are_cut_along_their_depth() -> None:
     assert seconds(forward.product, CHIP) < seconds(forward, CHIP) / 1.5
     deep = conv(taps=1, channels=64, filters=64)._replace(of="filter")
     assert seconds(deep, CHIP) < 2 * 128 * 64 * deep.product.k / 1e11 / 3
+
+
+def test_newer_libraries_cut_convolutions_but_those_of_a_whole_image() -> None:
+    """A gradient of 12 x 12 numbers makes two large tiles for ten multiprocessors, which parts of its depth fill."""
+    newer = CHIP._replace(cuts=True)
+    small = conv("input", taps=5, stride=2, channels=128, filters=1024, side=12)._replace(images=1)
+    assert seconds(small, newer) < seconds(small, CHIP) / 1.5
+    assert seconds(small._replace(of=""), newer) < seconds(small._replace(of=""), CHIP)
+    whole = conv(taps=7, channels=512, filters=128, side=7)._replace(images=1, height=1, width=1)
+    assert seconds(whole, newer) == seconds(whole, CHIP)
+    assert seconds(whole.product, CHIP) < seconds(whole, CHIP) / 1.5
+    assert [Chip(1, cudnn=version).cuts for version in (7.6, 8.0, 8.1, 9.7)] == [False, False, True, True]
+    assert not Chip(1).cuts
+
+
+def test_fouriers_algorithm_is_for_images_of_256_at_most() -> None:
+    near, far = (conv(taps=5, side=side, channels=128, filters=128)._replace(images=1) for side in (256, 257))
+    assert seconds(near, CHIP) < seconds(near.product, CHIP) / 2
+    assert seconds(far, CHIP) == pytest.approx(seconds(far.product, CHIP))
 
 
 def test_convolutions_start_kernels_that_prepare_them() -> None:
@@ -308,6 +328,7 @@ def test_a_chip_is_read_and_its_other_parts_follow_products() -> None:
         56, 6.0, 1328 / 1480, 28_000, PeakParts(0.75, 0.9, 0.9, 0.9, 0.9)
     )
     assert read_chip({"multiprocessors": 56}) == Chip(56)
+    assert read_chip({"multiprocessors": 56, "cudnn": 9.7}) == Chip(56, cudnn=9.7)
     assert read_chip({"compute": "1 TFLOP/s"}) is None
 
 
@@ -316,7 +337,8 @@ def test_what_was_measured_replaces_the_constants() -> None:
     assert chip is not None
     assert (chip.bandwidth, chip.products, chip.convolutions) == (0.75, 0.9, 0.9)
     assert (chip.dispatch_ns, Chip(56).dispatch_ns) == (28_000, FITTED.dispatch_ns)
-    assert chip.host_ns(3) == 28_000 + 2 * FITTED.enqueue_ns
+    assert chip.host_ns(3) == 28_000 + 2 * FITTED.enqueue_ns * 28_000 // FITTED.dispatch_ns  # that host is slower
+    assert Chip(56).host_ns(3) == FITTED.dispatch_ns + 2 * FITTED.enqueue_ns
     assert chip.host_ns(1, library=True) == 28_000 + round(28_000 * FITTED.library)
     assert chip.fed_convolutions(waiting=3) == 0.9  # was measured while it waited
 
@@ -414,6 +436,8 @@ def test_parts_of_the_peaks_follow_from_the_sheet() -> None:
         ({"dispatch": "soon"}, "soon"),
         ({"compute_capability": "7.0"}, "compute_capability: '7.0' is no number"),
         ({"compute_capability": float("nan")}, "compute_capability: nan is no number"),
+        ({"cudnn": "9.7"}, "cudnn: '9.7' is no number"),
+        ({"cudnn": 1}, "cudnn: 1 is no number"),
         ({"clocks": 1480}, "clocks: 1480 are not the base and the boost clock"),
         ({"clocks": [1480]}, "clocks: .1480. are not the base and the boost clock"),
         ({"clocks": [1480, 1328]}, "are not in order"),

@@ -12,6 +12,7 @@ import pytest
 import viz
 from simulator.cluster.description import load_cluster
 from simulator.costs.estimates.fusion import fused
+from simulator.costs.estimates.layout import channels_first
 from simulator.costs.table import MEASURED
 from simulator.errors import GraphError, OracleError, SimvizError
 from simulator.graph.graph import Graph
@@ -77,17 +78,27 @@ def test_kernels_that_are_priced_as_one_are_those_that_grappler_joins(
     assert len(named) == 2 * 5 + 2 + 2 * 2
 
 
-def test_images_get_the_layout_of_the_described_gpu(programs: Any) -> None:
+@pytest.mark.parametrize(
+    ("cluster", "fetches", "form"),
+    [
+        (ONE_GPU, 2, b"NCHW"),
+        ("worker=1", 2, b"NHWC"),
+        ("1h100", 2, b"NCHW"),  # a training; its loss alone is none
+        ("1h100", 1, b"NHWC"),
+    ],
+)
+def test_images_get_the_layout_of_the_described_gpu(programs: Any, cluster: str, fetches: int, form: bytes) -> None:
     """Before tensor cores a GPU wants the channels first, in float32; sizes stay known, and axes follow."""
     content, told = programs["convolutions"]
     graph = flat(content)
-    step = choose_step(graph, fetches=told["fetches"])
-    for cluster, form in ((ONE_GPU, b"NCHW"), ("worker=1", b"NHWC")):
-        made = with_shapes(optimized(graph, load_cluster(cluster), step), batch=4)
-        forms = {attrs["data_format"].s for op, attrs in zip(made.ops, made.attrs, strict=True) if "Conv2D" in op}
-        assert forms == {form}
-        unknown = [made.tensor_name(row) for row, size in enumerate(made.tensor_bytes.tolist()) if size < 0]
-        assert not unknown
+    made = optimized(graph, load_cluster(cluster), choose_step(graph, fetches=told["fetches"][:fetches]))
+    made = with_shapes(made, batch=4)
+    forms = {attrs["data_format"].s for op, attrs in zip(made.ops, made.attrs, strict=True) if "Conv2D" in op}
+    assert forms == {form}
+    unknown = [made.tensor_name(row) for row, size in enumerate(made.tensor_bytes.tolist()) if size < 0]
+    assert not unknown
+    if cluster == "1h100":
+        assert channels_first(made) == (form == b"NCHW")
 
 
 def test_requested_devices_stay(programs: Any) -> None:

@@ -106,6 +106,7 @@ def convolved(instance: ShapedOp) -> Convolution | None:
     layout = instance.attrs.get("data_format")
     first = layout is not None and layout.s == b"NCHW"
     channels, size = (1, slice(2, 4)) if first else (3, slice(1, 3))
+    number_bytes = max(1, sum(instance.output_bytes[:1]) // elements(at(instance.outputs, 0)))
     strides = [max(1, stride) for stride in numbers(instance, "strides")[size]]
     return Convolution(
         of=of,
@@ -119,8 +120,8 @@ def convolved(instance: ShapedOp) -> Convolution | None:
         taps=(taps[0], taps[1]),
         strides=(strides[0], strides[1]) if len(strides) > 1 else (1, 1),
         groups=max(1, image[channels] // taps[2]),
-        channels_first=first,
-        number_bytes=max(1, sum(instance.output_bytes[:1]) // elements(at(instance.outputs, 0))),
+        channels_first=first or (instance.channels_first and number_bytes == SIZE[FLOAT]),
+        number_bytes=number_bytes,
     )
 
 

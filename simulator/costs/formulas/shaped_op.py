@@ -27,6 +27,7 @@ class ShapedOp:
     attrs: Attrs
     input_types: tuple[int, ...] = ()  # DataType, +100 for a reference, 0 unknown
     output_types: tuple[int, ...] = ()
+    channels_first: bool = False  # a session does so in float32, whatever the attribute says (estimates/layout.py)
 
 
 _SHORT_ROW, _MANY = 1000, 100  # rows of which TopK sorts all, and how many taken numbers make it sort longer ones
