@@ -16,7 +16,8 @@ from typing import NamedTuple
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Number, Value, as_dim
-from simulator.shapes.site import Handle
+from simulator.shapes.ranges import bounds
+from simulator.shapes.site import Contents, Handle, Site
 
 NEGATED: Mapping[str, str] = {
     "Less": "GreaterEqual",
@@ -71,9 +72,11 @@ class Courses:
     """Merge and place among its elements -> the least and the most that it is in the loop's body."""
     tested: frozenset[int] = frozenset()  # nodes that run once more than the body: those of conditions
     never: frozenset[int] = frozenset()  # tensors of branches that are never taken
+    arrays: Mapping[str, int] = field(default_factory=dict)  # key of a TensorArray of dynamic size -> its length
 
 
 NO_COURSES = Courses()
+_FILLING = frozenset(("TensorArrayWriteV3", "TensorArrayScatterV3", "TensorArraySplitV3"))
 
 
 @dataclass(frozen=True)
@@ -203,6 +206,18 @@ class _Tensors:
                 found.update(range(first[node], first[node + 1]))
         return frozenset(found)
 
+    def arrays(self, site: Site, conditional: Sequence[bool]) -> dict[str, int]:
+        """The end of each TensorArray, by the places at which its elements are written; none that a branch decides."""
+        ends = dict[str, float]()
+        for row, op in enumerate(self.graph.ops):
+            handle = self.handles[self.inputs[row][0]] if op in _FILLING and self.inputs[row] else None
+            if handle is None:
+                continue
+            places = None if conditional[row] or op == "TensorArraySplitV3" else self.values[self.inputs[row][1]]
+            last = max([bounds(site, place)[1] for place in places or (SYMBOLS,)])
+            ends[handle.key] = max(ends.get(handle.key, 0), last + 1)
+        return {key: int(end) for key, end in ends.items() if end < inf}
+
     def around(self, merge: int) -> list[tuple[Number, Number, Number]]:
         """The numbers of a loop's variable: in its Merge, what comes in at first, and what comes back."""
         ins = sorted(self.inputs[merge], key=lambda one: self.graph.ops[self.source[one]] in NEXT_ITERATIONS)
@@ -233,8 +248,12 @@ def courses(
     values: Sequence[Value | None],
     handles: Sequence[Handle | None],
     algebra: Algebra,
+    conditional: Sequence[bool],
 ) -> Courses:
-    """The courses of a graph's loops, by what is known of its tensors [T]; `inputs` [N] are those of its nodes."""
+    """The ways of a graph, by what is known of its tensors [T]; `inputs` [N] are those of its nodes.
+
+    `conditional` [N]: nodes that run in a branch only.
+    """
     tensors = _Tensors(graph, inputs, shapes, values, handles)
     growth, counters = dict[int, Growth](), dict[tuple[Hashable, Hashable], tuple[float, float]]()
     variables = tensors.variables()
@@ -249,14 +268,16 @@ def courses(
             sides, elements, length = tensors.of(int(graph.tensor_ptr[merge]))
             more = partial(loop.growth, trips=int(trips))
             growth[merge] = Growth(tuple(map(more, sides)), tuple(map(more, elements)), more(length))
-            lines = enumerate(map(loop.line, elements))
+            lines = enumerate(map(loop.line, elements)) if trips else ()
             spans = {(merge, at): _span(line, int(trips)) for at, line in lines if line is not None and line.step}
             counters.update({at: span for at, span in spans.items() if min(span) > SYMBOLS})
     tested = tensors.tested(variables) if counters else frozenset()
-    return Courses(growth, counters, tested, tensors.never())
+    site = Site(algebra, Contents(algebra))
+    site.counters = counters
+    return Courses(growth, counters, tested, tensors.never(), tensors.arrays(site, conditional))
 
 
 def _span(line: Line, trips: int) -> tuple[int, int]:
     """The least and the most of a line in the iterations of the body."""
-    ends = line.start, line.start + line.step * max(0, trips - 1)
+    ends = line.start, line.start + line.step * (trips - 1)
     return min(ends), max(ends)

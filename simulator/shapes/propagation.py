@@ -141,6 +141,7 @@ class _Propagation:
         self.algebra = Algebra() if algebra is None else algebra
         self.contents = Contents(self.algebra)
         self.site = Site(self.algebra, self.contents)
+        self.site.arrays = ways.arrays
         self.shapes: list[Dims] = [None] * count
         self.values: list[Value | None] = [None] * count
         self.handles: list[Handle | None] = [None] * count
@@ -215,7 +216,8 @@ class _Propagation:
         """The ways that the graph takes; as before if no size is unknown."""
         if SWITCHES.isdisjoint(self.graph.ops) or not any(map(is_open, self.shapes)):
             return self.ways
-        return courses(self.graph, self.inputs, self.shapes, self.values, self.handles, self.algebra)
+        known = self.shapes, self.values, self.handles
+        return courses(self.graph, self.inputs, *known, self.algebra, self._conditional)
 
     def learned(self) -> dict[int, Dims]:
         """Sizes that the readers of tensors ask of them, beyond those that are known: -1 for an unknown dimension.

@@ -59,6 +59,7 @@ class Site:
     __slots__ = (
         "_fresh",
         "algebra",
+        "arrays",
         "attrs",
         "contents",
         "counters",
@@ -96,6 +97,7 @@ class Site:
         self.learning = False  # whether equal dimensions are noted
         self.origins: Origins | None = None  # where numbers come from, if that is asked
         self.learned: dict[int, Dims] = {}  # tensor of unknown rank -> what a reader asks of it
+        self.arrays: Mapping[str, int] = {}  # key of a TensorArray -> where the last of its elements ends, if known
         # Merge of a loop and place among its elements -> between which numbers it lies at this node
         self.counters: Mapping[tuple[Hashable, Hashable], tuple[float, float]] = {}
 

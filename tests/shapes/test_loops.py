@@ -14,7 +14,7 @@ from tests.shapes.test_rules import FLOAT, INT32, number, scalar, vector
 from tests.shapes.test_values import LIST, VARIANT, shape_of
 from tests.strategies import Rows, shape_attr, type_attr
 
-BOOL = 10
+BOOL, RESOURCE = 10, 20
 
 
 class Loop:
@@ -139,6 +139,39 @@ def test_a_list_that_grows_in_a_loop_is_as_long_as_the_loop_has_iterations(writt
     made.add("more", op, [loop.inside("ta"), *at, "x"], element_dtype=type_attr(), **grow)
     made.add("stacked", "TensorListStack", ["loop/ta/exit", "any"], element_dtype=type_attr())
     assert shape_of(built(made, "stacked"), "stacked") == (7, 3, 6)
+
+
+@pytest.mark.parametrize(("start", "trips", "branch", "length"), [(0, 6, False, 6), (9, 6, False, 9), (0, 6, True, -1)])
+def test_an_array_of_tensorflow_1_is_as_long_as_its_last_place_says(
+    start: int, trips: int, branch: bool, length: int
+) -> None:
+    """A TensorArray of dynamic size, which may be longer at first; a branch may leave out its last place."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(3, 6))
+    made.add("go", "Placeholder", dtype=type_attr(BOOL), shape=shape_attr())
+    made.add("size", "Const", dtype=type_attr(INT32), value=scalar(start))
+    grows = AttrValue(b=True)
+    made.add("array", "TensorArrayV3", ["size"], dtype=type_attr(), dynamic_size=grows, element_shape=shape_attr(3, 6))
+    loop = Loop(made)
+    loop.runs_while("Less", 0, trips, 1)
+    for name, of, dtype in (("loop/array", "array", RESOURCE), ("loop/x", "x", FLOAT), ("loop/go", "go", BOOL)):
+        frame = {"frame_name": AttrValue(s=b"loop"), "is_constant": AttrValue(b=True)}
+        made.add(name, "Enter", [of], T=type_attr(dtype), **frame)
+    made.add("maybe", "Switch", ["loop/x", "loop/go"], T=type_attr())
+    made.add(
+        "written",
+        "TensorArrayWriteV3",
+        ["loop/array", loop.inside("i"), "maybe:1" if branch else "loop/x", loop.inside("flow")],
+        T=type_attr(),
+    )
+    made.add("back", "Merge", ["written", "maybe"], T=type_attr(), N=number(2))
+    loop.variable("flow", "array:1", "back" if branch else "written", FLOAT)
+    made.add("long", "TensorArraySizeV3", ["array", "loop/flow/exit"])
+    made.add("none", "Const", dtype=type_attr(INT32), value=scalar(0))
+    made.add("one", "Const", dtype=type_attr(INT32), value=scalar(1))
+    made.add("places", "Range", ["none", "long", "one"], Tidx=type_attr(INT32))
+    made.add("all", "TensorArrayGatherV3", ["array", "places", "loop/flow/exit"], dtype=type_attr())
+    assert shape_of(built(made, "all"), "all") == (length, 3, 6)
 
 
 def test_loops_in_loops_grow_as_often_as_both_run() -> None:

@@ -233,9 +233,12 @@ def table(site: Site) -> Outputs:
 
 def array(site: Site) -> Outputs:
     """TensorArray: a handle and its flow; elements have the declared shape."""
-    size = site.value(0)
-    fixed = size is not None and not site.flag("dynamic_size")
-    length = as_dim(size[0]) if fixed and size else site.algebra.symbol("length", site.node)
+    size = site.vector(0, 1)
+    grown = site.arrays.get(site.name, SYMBOLS) if site.flag("dynamic_size") else 0
+    known = None if size is None or grown == SYMBOLS else as_dim(size[0])
+    length = (
+        site.algebra.symbol("length", site.node) if known is None else greater(site, known, grown) if grown else known
+    )
     site.made[0] = Handle("array", site.name, (site.declared("element_shape"),), length=length)
     return ((2,), ())
 
