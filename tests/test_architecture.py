@@ -156,7 +156,7 @@ ALONE: dict[str, str] = {
     # one of several siblings behind a table or a walk
     "simulator.execution.loops.choices": "the search over scenarios, before anything is unrolled",
     "placement.search.filling": "placements for little memory, which most steps never need",
-    "placement.search.starts": "sources of placements to begin with, apart from the search that judges them",
+    "placement.search.starting": "the starts and their share of the budget, apart from what is done with them",
     "placement.search.walks": "threads and their end, apart from what a walk does",
     "simulator.graph.inlining.lowering": "what single ops become, as in TensorFlow; `expanding` is the walk",
     "simulator.training.programs.allreduce": "one form of replication, as `towers` is",

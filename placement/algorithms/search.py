@@ -8,32 +8,27 @@ costs nothing. Memory comes first: a plan that fits beats each that does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
-from itertools import chain, zip_longest
-from math import inf
 from time import monotonic
 
 import numpy as np
-import numpy.typing as npt
 
-from placement.algorithms.single import each_alone
 from placement.plan import Plan, Verdict, lacking, largest_alone, verdict
 from placement.problem import NEVER, Problem
 from placement.scheduling.ranks import upward_ranks
-from placement.search.decisions import Vector, decisions_of
-from placement.search.filling import filled
+from placement.search.decisions import decisions_of
 from placement.search.judge import Candidate, Judge, as_ops, fewest
-from placement.search.minimum_cut import besides
-from placement.search.order_cuts import Ground, ground
-from placement.search.ordering import ops_by_rank, orders
-from placement.search.starts import Listed, apart, ask, cuts, fitting, layers, lists, packs
+from placement.search.narrowing import Tasks
+from placement.search.ordering import orders
+from placement.search.starting import started
+from placement.search.starts import Listed, ask, fitting
 from placement.search.tidying import tidied
-from placement.search.walk import NEAR, Progress, Walker
+from placement.search.walk import Progress
 from placement.search.walks import side_by_side
 from simulator.assignment import SearchRecord
-from simulator.columns import Ids, Ints
+from simulator.columns import Ids
 from simulator.errors import UnsupportedError
 from simulator.execution.choosing import load
 from simulator.execution.flattening import workspace
@@ -41,12 +36,6 @@ from simulator.execution.layouts import PartialFunction
 from simulator.units import Nanos, show_bytes
 from simulator.wording import some
 
-_STARTS, _FEWEST = 600_000, 60  # ops in starts: so many, divided by the ops of a step, are judged, but no fewer
-_PACKED = 0.7  # share of them that are judged before packed layers end
-_LISTS = 0.3  # share of them that list schedules may take
-_GROUNDS = 2  # grounds of cuts that are kept, the best ones
-_MADE = 0.5  # of a judgement: what a start takes to make that is then found hopeless
-_RANKED = 40  # starts whose ops are ordered by upward ranks: by ready time an update may go before what all wait for
 _ORDERED, _WALKED = 6, 3  # starts whose ops are ordered anew, and those that are walked from
 _FINALS = 4  # placements that are judged at last by the cut that will be made of them
 _SMALL, _FAR = 2000, 2  # in steps of more ops, those of other algorithms are not that take so many times as long
@@ -78,18 +67,18 @@ def search(problem: Problem) -> Plan:
             problem, lambda one: known.append(judge.judge(one.algorithm, one.plan.device, _ops(problem, one.plan)))
         )
         listed = asked.found
-        found = _starts(judge, ranks, known)
+        tasks = Tasks(decisions)
+        found = started(judge, ranks, known, tasks.alone())
         if len(decisions.free) and judge.left():
-            for start in fewest(found, _ORDERED):
+            for start in dict.fromkeys([*fewest(found, _ORDERED), *tasks.best_of_some(found)]):
                 found += [
                     judge.judge(f"order by {name}", start.device, ops)
                     for name, ops in orders(judge, start)
                     if judge.left()
                 ]
-            found = fewest(found, _WALKED)
+            found, narrow = fewest(found, _WALKED), tasks.best_of_some(found)
             if judge.left():  # very large steps have no budget for a walk, and its layers take long to find
-                walker = Walker(judge, decisions.row[decisions.group], problem.options.seed)
-                found, progress = side_by_side(walker, found)
+                found, progress = side_by_side(judge, tasks.lines(found, narrow))
             found.insert(0, tidied(judge, found[0]))
         near = [each for each in zip(listed, known, strict=True) if _near(problem, each[1], found)]
         finals = fewest(found, _FINALS)
@@ -162,82 +151,6 @@ def _compiled(problem: Problem) -> PartialFunction:
     if timed and "m_sct" in fitting(problem.size, len(problem.capacity), problem.effort):
         import_module("scipy.optimize")  # for its linear program; else no time runs, and `single` is judged sooner
     return play
-
-
-def _starts(judge: Judge, ranks: Ints, known: Sequence[Candidate]) -> list[Candidate]:
-    """Placements to begin with: those of the other algorithms, all on a device, list schedules and cuts."""
-    problem = judge.decisions.problem
-    most = max(_STARTS // len(judge.decisions.group), _FEWEST)
-    found = list(known)
-    if not found:
-        found.append(judge.judge("first devices", [allowed[0] for allowed in problem.allowed]))
-    if not len(judge.decisions.free):
-        return found
-    base = ground(judge.decisions, min(found, key=lambda one: one.rank).device)
-    found += _tried(judge, "one device", each_alone(problem), 0.2 * most)
-    grounds = _grounds(judge, base, ranks, most, found)
-    for how, source, until in (
-        ("list schedules", lists(judge.decisions, ranks), _LISTS * most),
-        ("parts", apart(judge.decisions, base), inf),  # a few, of which one is often far better than all else
-        ("layers", chain.from_iterable(layers(judge.decisions, one) for one in grounds), inf),
-        ("packed layers", _in_turn(packs(judge.decisions, one) for one in grounds), _PACKED * most),
-        ("full devices", filled(judge.decisions, base.device) if judge.tight else (), inf),
-        ("cuts", _in_turn(cuts(judge.decisions, one, tight=judge.tight) for one in grounds), most),
-    ):
-        found += _tried(judge, how, source, until)
-    if judge.orders:
-        ops = ops_by_rank(judge.decisions, ranks)
-        found += [judge.judge("order by ranks", one.device, ops) for one in fewest(found, _RANKED) if judge.left()]
-    return found
-
-
-def _grounds(judge: Judge, base: Ground, ranks: Ints, until: float, found: list[Candidate]) -> list[Ground]:
-    """The best grounds of cuts: with groups on CPUs, where these make a step faster than one device alone; else `base`.
-
-    Adds what it judges to `found`. None is looked for once so many are judged, as then nothing will be cut.
-    """
-    alone: list[Candidate] = []
-    better: list[tuple[Candidate, Ground]] = []
-    every = besides(judge.decisions, base.device)
-    ops = ops_by_rank(judge.decisions, ranks) if judge.orders else None
-    while judge.left() and judge.judged < until and (one := next(every, None)) is not None:
-        own, device = one
-        known = [judge.judge("minimum cut" if own.beside.any() else "one device", device)]
-        if own.beside.any() and judge.left() and (other := next(packs(judge.decisions, own), None)) is not None:
-            known.append(judge.judge("packed layers", other, ops))
-        found += known
-        alone = alone or known
-        if (best := min(known, key=lambda one: one.rank)).rank < alone[0].rank:
-            better.append((best, own))
-    return [own for _, own in sorted(better, key=lambda one: one[0].rank)[:_GROUNDS]] or [base]
-
-
-def _in_turn(sources: Iterable[Iterable[Vector]]) -> Iterator[Vector]:
-    """The first of each source, then the second of each."""
-    return (one for one in chain.from_iterable(zip_longest(*sources)) if one is not None)
-
-
-def _tried(judge: Judge, how: str, source: Iterable[npt.ArrayLike], until: float) -> list[Candidate]:
-    """Judge placements of a source until so many are judged in all, or nothing is left; not those without hope."""
-    found: list[Candidate] = []
-    devices, hopeless = iter(source), 0
-    while judge.left() and judge.judged + _MADE * hopeless < until and (device := next(devices, None)) is not None:
-        if _hopeless(judge, device):
-            hopeless += 1
-        else:
-            found.append(judge.judge(how, device))
-    return found
-
-
-def _hopeless(judge: Judge, device: npt.ArrayLike) -> bool:
-    """Tell whether the work of some device alone is longer than the best step, by far enough not to be walked from."""
-    best, tables = judge.best, judge.decisions.problem.tables
-    if best is None or best.over or best.ns >= NEVER:
-        return False
-    where = judge.decisions.spread(np.asarray(device, np.int64))
-    run_ns = tables.op_ns(where)
-    load_ns = np.bincount(where[~tables.instant], run_ns[~tables.instant], len(judge.capacity))
-    return bool((100 * load_ns > float(NEAR * best.ns) * tables.lanes).any())
 
 
 def _ops(problem: Problem, plan: Plan) -> Ids | None:

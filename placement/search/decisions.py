@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from placement.problem import NEVER, Problem
 from placement.search.parts import of_groups, parts_of
-from simulator.columns import Ints, positions
+from placement.search.reach import working
+from simulator.columns import positions
 from simulator.execution.routes import alone_ns
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Decisions:
         return np.asarray(device, np.int64)[self.group]
 
 
-def decisions_of(problem: Problem, ranks: Ints, seed: int) -> Decisions:
+def decisions_of(problem: Problem, ranks: npt.ArrayLike, seed: int) -> Decisions:
     """Find what can be decided. `ranks` [n] are the upward ranks of ops; `seed` is for one of the orders."""
     group = effective_groups(problem)
     runs = np.bincount(group, minlength=len(problem.ops)) > 0
@@ -136,12 +137,6 @@ def effective_groups(problem: Problem) -> Vector:
     bound = np.flatnonzero(tables.bound >= 0)
     group[bound] = of_node[nodes:]
     return group
-
-
-def working(problem: Problem) -> list[int]:
-    """The devices other than CPUs; all of them where there are fewer than two."""
-    found = [device for device, cpu in enumerate(problem.cpu) if not cpu]
-    return found if len(found) > 1 else list(range(len(problem.cpu)))
 
 
 def _wire(problem: Problem) -> Floats:

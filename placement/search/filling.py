@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from placement.scheduling.ranks import longest_paths
-from placement.search.decisions import Decisions, Vector, fastest, working
+from placement.search.decisions import Decisions, Vector, fastest
 from placement.search.order_cuts import crossing_of, ground, held_by, placed, speeds_of, stretches
+from placement.search.reach import working
 from simulator.units import PS_PER_NS
 
 _LARGE = 100  # weights are large that need such a part of a device's memory

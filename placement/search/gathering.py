@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement.search.decisions import Decisions, Floats, Vector, working
+from placement.search.decisions import Decisions, Floats, Vector
 from placement.search.hubs import hubs_of
 from placement.search.layers import Joined, Nets
 from placement.search.packing import MOST_SLOW, SHARE_BITS, Bins
+from placement.search.reach import working
 from simulator.columns import Flags, Ints, by_key
 
 _NARROW = (1.0, 0.92, 0.85, 0.78, 0.7, 0.6)  # limits that are tried, as shares of the largest

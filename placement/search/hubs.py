@@ -15,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from placement.problem import Problem
-from placement.search.decisions import Decisions, Vector, fastest_on, working
+from placement.search.decisions import Decisions, Vector, fastest_on
+from placement.search.reach import working
 from simulator.columns import Flags, alike
 
 _MANY = 4  # what comes in, or leaves, is at least so many times what is exchanged with any one other group

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from placement.search.decisions import ENDLESS, Decisions, Floats, Vector, fastest_on, wire_times
 from placement.search.hubs import hubs_of
 from placement.search.order_cuts import Ground, ground, placed, speeds_of
+from placement.search.reach import within_reach
 from simulator.bounds.cuts import Values, halves
 from simulator.columns import Flags, alike
 
@@ -42,7 +43,7 @@ def besides(decisions: Decisions, device: npt.ArrayLike) -> Iterator[tuple[Groun
     Each comes with the devices [G] that it makes with all else on the fastest device.
     """
     speeds, every = speeds_of(decisions), np.arange(len(decisions.free))
-    one = max(range(len(speeds)), key=lambda device: (not decisions.problem.cpu[device], speeds[device]))
+    one = max(within_reach(decisions.problem), key=lambda device: (not decisions.problem.cpu[device], speeds[device]))
     hubs = hubs_of(decisions)
     for beside in chain((None,), (hubs,) if hubs.any() else (), (cpus | hubs for cpus in for_cpus(decisions))):
         own = ground(decisions, device, beside)
@@ -54,7 +55,8 @@ def for_cpus(decisions: Decisions) -> Iterator[Flags]:
 
     Where there are CPUs alone there are none, nor in very large steps.
     """
-    problem, busy = decisions.problem, np.flatnonzero(~np.array(decisions.problem.cpu))
+    problem = decisions.problem
+    busy = np.array([device for device in within_reach(problem) if not problem.cpu[device]], np.int64)
     if not 0 < len(decisions.free) <= _GROUPS or not len(busy):
         return
     home, seen = np.array(problem.home)[busy], set[bytes]()

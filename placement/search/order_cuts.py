@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from placement.problem import Problem
-from placement.search.decisions import ENDLESS, Decisions, Floats, Vector, fastest_on, working
+from placement.search.decisions import ENDLESS, Decisions, Floats, Vector, fastest_on
+from placement.search.reach import working
 from simulator.columns import Flags, positions
 from simulator.execution.buffers import LIST
 

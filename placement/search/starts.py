@@ -37,10 +37,11 @@ from placement.effort import Effort, seconds_of
 from placement.plan import Plan, completed
 from placement.problem import Problem
 from placement.scheduling.insertion import plans
-from placement.search.decisions import Decisions, Vector, working
+from placement.search.decisions import Decisions, Vector
 from placement.search.gathering import begun, bins_of, layers_of, nets_of
 from placement.search.order_cuts import Ground, crossing_of, held_by, placed, speeds_of, stretches, subsets, teams
 from placement.search.parts import spread
+from placement.search.reach import within_reach, working
 from placement.search.schedules import RATE_BITS, Jobs, ScheduleState
 from placement.search.tidying import pulled, values_of
 from simulator.columns import Ints, pointers_of, positions
@@ -180,8 +181,9 @@ def layers(decisions: Decisions, base: Ground) -> Iterator[Vector]:
     place = np.full(len(decisions.free), len(decisions.group))
     row = decisions.row[decisions.group[decisions.problem.topological]]
     np.minimum.at(place, row[row >= 0], np.flatnonzero(row >= 0))
-    cpus = [device for device, cpu in enumerate(decisions.problem.cpu) if cpu]
-    sets = [working(decisions.problem)] + [cpus] * (len(cpus) > 1 and len(cpus) < len(decisions.problem.cpu))
+    reach = within_reach(decisions.problem)
+    cpus = [device for device in reach if decisions.problem.cpu[device]]
+    sets = [working(decisions.problem)] + [cpus] * (1 < len(cpus) < len(reach))
     nets, speeds, seen = nets_of(decisions, base.work_ns), speeds_of(decisions), set()
     for share in _OF_LAYERS:
         for busy in sets:

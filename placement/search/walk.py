@@ -75,17 +75,17 @@ class Progress:
 class Walker:
     """The arrays that machine code walks over."""
 
-    def __init__(self, judge: Judge, group_of: Vector, seed: int, layer: Vector | None = None) -> None:
+    def __init__(self, judge: Judge, decisions: Decisions, seed: int, layer: Vector | None = None) -> None:
         from placement.search.moves import COUNTS, ODD_BITS, ODDS, RULES, Groups, Walk  # late: it loads LLVM
 
-        decisions, devices = judge.decisions, len(judge.capacity)
+        devices = len(judge.capacity)
         moved, n = len(decisions.free), len(decisions.group)
         near_first, near = _neighbours(decisions)
         self.layer = sizes(decisions) if layer is None else layer  # [C, M]
         member, begin, until = _members(self.layer)
         self.judge, self.decisions = judge, decisions
         self.patience = limits.PATIENCE.most  # read here: the walk may be in another thread
-        self.group_of = group_of
+        self.group_of = decisions.row[decisions.group]
         self.groups = Groups(
             first=decisions.first.astype(np.int64),
             ops=decisions.ops.astype(np.int64),
@@ -126,6 +126,14 @@ class Walker:
         self.first = min(judge.steps(_FIRST), _TURNS * len(self.groups.allowed))  # judgements of a walk's first cycle
         often = np.bincount(decisions.problem.tables.node)
         self.looped = int(often.max(initial=0)) > 1  # some node is several ops, of one priority
+
+    def widened(self) -> Walker:
+        """The same walk over all that the judge may decide."""
+        if self.decisions is self.judge.decisions:
+            return self
+        wide = Walker(self.judge, self.judge.decisions, 0)
+        wide.walk.random[:] = self.walk.random
+        return wide
 
     def cycle(self, start: Candidate, length: int, kind: CycleKind, progress: Progress) -> Candidate:
         """Walk from a start for so many judgements, cooling: the best that was found, or the start."""
@@ -242,6 +250,8 @@ def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> l
                 if other.rank < best.rank:
                     best = other
         idle = 0 if best.rank < known.rank else idle + 1
+        if idle:
+            walker = walker.widened()
         length = int(length * _GROWTH)
     return sorted(found, key=lambda one: one.rank)
 

@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import cycle
 
 from placement.effort import Effort
-from placement.search.judge import Candidate
+from placement.search.decisions import Decisions, Vector
+from placement.search.judge import Candidate, Judge
+from placement.search.narrowing import Line
 from placement.search.walk import Progress, Walker, anneal
 from simulator.execution.evaluate import usable_cores
 from simulator.execution.flattening import workspace
@@ -33,29 +36,33 @@ def walks_of(effort: Effort, ops: int) -> int:
     return _WALKS if effort.seconds is None else min(usable_cores(), _MOST)
 
 
-def side_by_side(walker: Walker, starts: Sequence[Candidate]) -> tuple[list[Candidate], Progress]:
-    """Walk from these starts until the budget ends: what was found, best first, of equals that of the first walk.
+def side_by_side(judge: Judge, lines: Sequence[Line]) -> tuple[list[Candidate], Progress]:
+    """Walk along these lines in turn until the budget ends: what was found, best first, of equals that of the first.
 
-    The judge of the given walker has the counts of all walks afterwards. What ends one ends all.
+    The judge has the counts of all walks afterwards. What ends one ends all.
     """
-    judge = walker.judge
     problem, since = judge.decisions.problem, judge.judged
-    count = walks_of(problem.effort, len(judge.decisions.group)) - 1
+    count = walks_of(problem.effort, len(judge.decisions.group))
+    judges, layers = [judge], dict[Decisions, Vector]()
     with ExitStack() as stack:
-        walkers = [walker]
-        for at in range(1, count + 1):
+        for _ in range(count - 1):
             own = stack.enter_context(workspace(problem.tables, problem.options.contention, task=problem.handing))
+            judges.append(judge.beside(own))
+        walks = []
+        for at, (one, line) in enumerate(zip(judges, cycle(lines), strict=False)):
             seed = problem.options.seed + (at << _APART)
-            walkers.append(Walker(judge.beside(own), walker.group_of, seed, walker.layer))
-        counts = [Progress() for _ in walkers]
-        pool = stack.enter_context(ThreadPoolExecutor(max(count, 1)))
-        others = [pool.submit(anneal, *each) for each in zip(walkers[1:], [starts] * count, counts[1:], strict=True)]
+            walker = Walker(one, line.decisions, seed, layers.get(line.decisions))
+            layers[line.decisions] = walker.layer
+            walks.append((walker, line.starts, Progress()))
+        pool = stack.enter_context(ThreadPoolExecutor(max(count - 1, 1)))
+        others = [pool.submit(anneal, *each) for each in walks[1:]]
         try:
-            found = [anneal(walker, starts, counts[0]), *(other.result() for other in others)]
+            found = [anneal(*walks[0]), *(other.result() for other in others)]
         finally:  # Ctrl-C reaches this thread alone
-            for one in walkers[1:]:
-                one.judge.ended = True
-    judge.join([one.judge for one in walkers[1:]], since)
+            for one in judges[1:]:
+                one.ended = True
+    judge.join(judges[1:], since)
+    counts = [progress for _, _, progress in walks]
     return sorted((one for each in found for one in each), key=lambda one: one.rank), Progress(
         cycles=sum(each.cycles for each in counts),
         accepted=sum(each.accepted for each in counts),

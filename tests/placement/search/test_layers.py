@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placement.algorithms.search import _hopeless, search
+from placement.algorithms.search import search
 from placement.effort import Effort
 from placement.plan import Plan, makespan, verdict
 from placement.problem import NEVER, Problem
@@ -20,6 +20,7 @@ from placement.search.gathering import joined, layers_of, nets_of
 from placement.search.judge import Judge
 from placement.search.layers import Joined, Nets, join
 from placement.search.order_cuts import ground
+from placement.search.starting import _hopeless
 from placement.search.starts import layers
 from placement.search.walk import NEAR, Walker
 from simulator.execution.choosing import load
@@ -143,7 +144,7 @@ def test_a_walk_knows_the_members_of_each_layer(problem: Problem) -> None:
     if not all(problem.allowed) or not len((made := decided(problem)).free):
         return
     with workspace(problem.tables, problem.options.contention, task=problem.handing) as own:
-        walker = Walker(Judge(made, own, load().play, Effort()), made.row[made.group], 0)
+        walker = Walker(Judge(made, own, load().play, Effort()), made, 0)
     groups = walker.groups
     count = len(made.free)
     for size, layer in enumerate(walker.layer):

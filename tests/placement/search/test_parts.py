@@ -130,7 +130,7 @@ def test_more_devices_than_towers_are_left_idle_first_and_then_used() -> None:
 @pytest.mark.parametrize("starts", [0, 600_000])
 def test_a_search_begins_with_towers_apart(starts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """No plan of a list, and no cut of an order, takes less than 18 us; large steps have other plans alone."""
-    monkeypatch.setattr("placement.algorithms.search._STARTS", starts)
+    monkeypatch.setattr("placement.search.starting._STARTS", starts)
     problem, _ = towers(8, 8, weight=2000, chance=3)
     found = search(replace(problem, effort=Effort(judged=60))).search
     assert found is not None

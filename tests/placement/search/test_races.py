@@ -44,7 +44,7 @@ def test_races_set_layers_better_than_cycles_of_as_many_moves() -> None:
     with workspace(problem.tables, problem.options.contention, task=problem.handing) as own:
         for seed in range(4):
             judge = Judge(made, own, load().play, Effort(judged=10**6))
-            walker, start = Walker(judge, made.row[made.group], seed), judge.judge("one device", [0] * len(problem.ops))
+            walker, start = Walker(judge, made, seed), judge.judge("one device", [0] * len(problem.ops))
             before = judge.judged
             best, *starts = raced(walker, [start], Progress())
             assert starts == [start]
@@ -58,7 +58,7 @@ def test_layers_of_one_size_stay_together_where_whole_layers_move() -> None:
     made = decisions_of(problem, upward_ranks(problem), 0)
     with workspace(problem.tables, problem.options.contention, task=problem.handing) as own:
         judge = Judge(made, own, load().play, Effort(judged=10**6))
-        walker, start = Walker(judge, made.row[made.group], 0), judge.judge("one device", [0] * len(problem.ops))
+        walker, start = Walker(judge, made, 0), judge.judge("one device", [0] * len(problem.ops))
         found = walker.cycle(start, 1000, CycleKind(30, whole=1000, sizes=1), Progress())
     on = found.device[made.free]
     assert found.ns < start.ns

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placement.algorithms.search import _starts
 from placement.effort import Effort
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import decisions_of
 from placement.search.judge import Judge
 from placement.search.order_cuts import best_cut, ground, speeds_of, subsets, teams
+from placement.search.starting import started
 from placement.search.starts import cuts
 from simulator import estimate, load_cluster
 from simulator.columns import ints
@@ -89,13 +89,13 @@ def test_list_schedules_come_on_a_single_task_before_some_gpus_of_all() -> None:
 
 def test_large_steps_have_sixty_starts_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop counts once per iteration, so its step is large, and twelve starts were used up by the first cuts."""
-    monkeypatch.setattr("placement.algorithms.search._STARTS", 0)
+    monkeypatch.setattr("placement.search.starting._STARTS", 0)
     on = cluster_of("cgggg")
     graph = tasks({(f"a{at}", f"a{at + 1}"): 1000 for at in range(40)} | {(f"a{at}", f"b{at}"): 9 for at in range(40)})
     problem = problem_of(graph, on, costs_of(on, [[3000, *[1000 + at] * 4] for at in range(81)]))
     ranks = upward_ranks(problem)
     with workspace(problem.tables, problem.options.contention) as own:
         judge = Judge(decisions_of(problem, ranks, 0), own, load().play, Effort(judged=1000))
-        _starts(judge, ranks, [])
+        started(judge, ranks, [])
     by_rank = 40  # at most so many starts are judged again in order of ranks
     assert 60 - 2 <= judge.judged <= 60 + by_rank

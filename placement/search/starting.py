@@ -1,0 +1,120 @@
+"""The starts of a search, judged one after the other: many are made, and the best are walked from.
+
+Those over all devices come first, then some on one task of each sort alone (`narrowing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, zip_longest
+from math import inf
+
+import numpy as np
+import numpy.typing as npt
+
+from placement.algorithms.single import each_alone
+from placement.problem import NEVER
+from placement.search.decisions import Decisions, Vector
+from placement.search.filling import filled
+from placement.search.judge import Candidate, Judge, fewest
+from placement.search.minimum_cut import besides
+from placement.search.narrowing import permitted
+from placement.search.order_cuts import Ground, ground
+from placement.search.ordering import ops_by_rank
+from placement.search.starts import apart, cuts, layers, lists, packs
+from placement.search.walk import NEAR
+from simulator.columns import Ints
+
+_STARTS, _FEWEST = 600_000, 60  # ops in starts: so many, divided by the ops of a step, are judged, but no fewer
+_PACKED = 0.7  # share of them that are judged before packed layers end
+_LISTS = 0.3  # share of them that list schedules may take
+_GROUNDS = 2  # grounds of cuts that are kept, the best ones
+_MADE = 0.5  # of a judgement: what a start takes to make that is then found hopeless
+_RANKED = 40  # starts whose ops are ordered by upward ranks: by ready time an update may go before what all wait for
+
+
+def started(judge: Judge, ranks: Ints, known: Sequence[Candidate], parts: Sequence[Decisions] = ()) -> list[Candidate]:
+    """Placements to begin with: those of the other algorithms, all on a device, list schedules and cuts.
+
+    `parts` are decisions on fewer devices, on which some starts are made, too.
+    """
+    whole = judge.decisions
+    most = max(_STARTS // len(whole.group), _FEWEST)
+    found = list(known)
+    if not found:
+        found.append(judge.judge("first devices", [allowed[0] for allowed in whole.problem.allowed]))
+    if not len(whole.free):
+        return found
+    base = ground(whole, min(found, key=lambda one: one.rank).device)
+    found += _tried(judge, "one device", each_alone(whole.problem), 0.2 * most)
+    grounds = _grounds(judge, whole, base, ranks, most, found)
+    for how, source, until in (
+        ("list schedules", lists(whole, ranks), _LISTS * most),
+        ("parts", apart(whole, base), inf),  # a few, of which one is often far better than all else
+        ("layers", chain.from_iterable(layers(whole, one) for one in grounds), inf),
+        ("packed layers", _in_turn(packs(whole, one) for one in grounds), _PACKED * most),
+        ("full devices", filled(whole, base.device) if judge.tight else (), inf),
+        ("cuts", _in_turn(cuts(whole, one, tight=judge.tight) for one in grounds), most),
+    ):
+        found += _tried(judge, how, source, until)
+    for part in parts:
+        until = judge.judged + _PACKED * most
+        best = min(found, key=lambda one: one.rank)
+        grounds = _grounds(judge, part, ground(part, permitted(part, best.device)), ranks, until, found)
+        found += _tried(judge, "layers", chain.from_iterable(layers(part, one) for one in grounds), inf)
+        found += _tried(judge, "packed layers", _in_turn(packs(part, one) for one in grounds), until)
+    if judge.orders:
+        ops = ops_by_rank(whole, ranks)
+        found += [judge.judge("order by ranks", one.device, ops) for one in fewest(found, _RANKED) if judge.left()]
+    return found
+
+
+def _grounds(
+    judge: Judge, decisions: Decisions, base: Ground, ranks: Ints, until: float, found: list[Candidate]
+) -> list[Ground]:
+    """The best grounds of cuts: with groups on CPUs, where these make a step faster than one device alone; else `base`.
+
+    Adds what it judges to `found`. None is looked for once so many are judged, as then nothing will be cut.
+    """
+    alone: list[Candidate] = []
+    better: list[tuple[Candidate, Ground]] = []
+    every = besides(decisions, base.device)
+    ops = ops_by_rank(decisions, ranks) if judge.orders else None
+    while judge.left() and judge.judged < until and (one := next(every, None)) is not None:
+        own, device = one
+        known = [judge.judge("minimum cut" if own.beside.any() else "one device", device)]
+        if own.beside.any() and judge.left() and (other := next(packs(decisions, own), None)) is not None:
+            known.append(judge.judge("packed layers", other, ops))
+        found += known
+        alone = alone or known
+        if (best := min(known, key=lambda one: one.rank)).rank < alone[0].rank:
+            better.append((best, own))
+    return [own for _, own in sorted(better, key=lambda one: one[0].rank)[:_GROUNDS]] or [base]
+
+
+def _in_turn(sources: Iterable[Iterable[Vector]]) -> Iterator[Vector]:
+    """The first of each source, then the second of each."""
+    return (one for one in chain.from_iterable(zip_longest(*sources)) if one is not None)
+
+
+def _tried(judge: Judge, how: str, source: Iterable[npt.ArrayLike], until: float) -> list[Candidate]:
+    """Judge placements of a source until so many are judged in all, or nothing is left; not those without hope."""
+    found: list[Candidate] = []
+    devices, hopeless = iter(source), 0
+    while judge.left() and judge.judged + _MADE * hopeless < until and (device := next(devices, None)) is not None:
+        if _hopeless(judge, device):
+            hopeless += 1
+        else:
+            found.append(judge.judge(how, device))
+    return found
+
+
+def _hopeless(judge: Judge, device: npt.ArrayLike) -> bool:
+    """Tell whether the work of some device alone is longer than the best step, by far enough not to be walked from."""
+    best, tables = judge.best, judge.decisions.problem.tables
+    if best is None or best.over or best.ns >= NEVER:
+        return False
+    where = judge.decisions.spread(np.asarray(device, np.int64))
+    run_ns = tables.op_ns(where)
+    load_ns = np.bincount(where[~tables.instant], run_ns[~tables.instant], len(judge.capacity))
+    return bool((100 * load_ns > float(NEAR * best.ns) * tables.lanes).any())
