@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, ids, ints
 from simulator.errors import SimvizError
-from simulator.execution.arrays import CODES, GIVEN_UP, INSTANTS, STUCK
+from simulator.execution.arrays import CODES, INSTANTS, STUCK
 from simulator.execution.choosing import choose, load, loads
 from simulator.execution.engine import Column
 from simulator.execution.engine import makespan as plain_makespan
@@ -30,9 +30,7 @@ from simulator.execution.tables import Tables
 from simulator.execution.transfers import checked, transfers_of
 from simulator.units import Nanos
 
-OVER: Nanos = 2**62  # later than any makespan
-BLOCK = 64  # assignments that are stopped by nothing that happens among them
-
+_NEVER: Nanos = 2**62  # later than any makespan
 Matrix = npt.NDArray[np.int64]
 _FIRST = ids([0])
 
@@ -40,8 +38,8 @@ _FIRST = ids([0])
 class Evaluated(NamedTuple):
     """Results of B assignments. Axes: B assignments, D devices."""
 
-    makespan_ns: Ints  # [B] `OVER` for one that was given up
-    peak_bytes: Matrix  # [B, D] the most that each device holds at once; -1 for an assignment that was given up
+    makespan_ns: Ints  # [B]
+    peak_bytes: Matrix  # [B, D] the most that each device holds at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +50,6 @@ class _Rule:
     column: Ids  # [n] as of `Prepared`
     options: SimulationOptions
     order: int  # of CODES
-    rest_ns: Ints  # [n] or empty: nothing is stopped
     compiled: bool
     threads: int
 
@@ -64,7 +61,6 @@ def evaluate(
     priorities: Column | None = None,
     flavour: str = "auto",
     threads: int | None = None,
-    stop: bool = False,
 ) -> Ints:
     """[B] the makespan of each assignment [B, N], a device per node of the graph, by the options of `prepared`.
 
@@ -72,14 +68,13 @@ def evaluate(
     that hands a tensor on within a task is made for each such assignment, which takes many times as long. With
     flavour="local" every device fetches for itself, and no such cut is needed. An assignment with a loop across devices
     is cut, too, and in the order "tensorflow" each with a transfer. `priorities` are [N], or [B, N]; the order has to
-    make use of them. `threads`: by default one per processor. With `stop`, an assignment that takes longer than the
-    best of the earlier blocks of BLOCK assignments is given up as soon as that is sure: its makespan is OVER. The
-    engine "auto" is the compiled one wherever it can be had, compiled first if it must be: a search comes back.
+    make use of them. `threads`: by default one per processor. The engine "auto" is the compiled one wherever it can be
+    had, compiled first if it must be: a search comes back.
 
     Raises SimvizError for assignments of a wrong shape or with an unknown device, and UnsupportedError for an engine
     that cannot be had. Raises InfeasibleError, ClusterError and DeadlockError as `engine.run`.
     """
-    return _evaluated(prepared, assignments, priorities, flavour, threads, stop=stop, peaks=False).makespan_ns
+    return _evaluated(prepared, assignments, priorities, flavour, threads, peaks=False).makespan_ns
 
 
 def evaluate_with_peaks(
@@ -89,10 +84,9 @@ def evaluate_with_peaks(
     priorities: Column | None = None,
     flavour: str = "auto",
     threads: int | None = None,
-    stop: bool = False,
 ) -> Evaluated:
     """The makespans of `evaluate`, and the memory that each device holds at its peak, which takes longer to find."""
-    return _evaluated(prepared, assignments, priorities, flavour, threads, stop=stop, peaks=True)
+    return _evaluated(prepared, assignments, priorities, flavour, threads, peaks=True)
 
 
 def _evaluated(
@@ -102,7 +96,6 @@ def _evaluated(
     flavour: str,
     threads: int | None,
     *,
-    stop: bool,
     peaks: bool,
 ) -> Evaluated:
     """Both; without `peaks` they are [0, D]."""
@@ -115,20 +108,14 @@ def _evaluated(
     makespans = np.zeros(len(rows), np.int64)
     held = np.zeros((len(rows) if peaks else 0, len(prepared.tables.devices)), np.int64)
     compiled = loads() if options.engine == "auto" else choose(options.engine, 0)
-    rest_ns = prepared.rest_ns if stop else ints([])
-    rule = _Rule(prepared.tables, prepared.column, options, CODES[order], rest_ns, compiled, threads or usable_cores())
+    rule = _Rule(prepared.tables, prepared.column, options, CODES[order], compiled, threads or usable_cores())
     cutting = cut_first(prepared, rows, flavour)
     _check(prepared, rows, cutting)
-    size = BLOCK if stop else max(len(rows), 1)
-    limit = OVER
-    for first in range(0, len(rows), size):
-        block = np.arange(first, min(first + size, len(rows)), dtype=np.int32)
-        _run_block(rule, rows, orders, block[~cutting[block]], limit, makespans, held)
-        for row in block[cutting[block]].tolist():
-            tables, device, mine = pieces(prepared, rows[row], _of_row(priorities, row), flavour)
-            own = replace(rule, tables=tables, column=ids(np.arange(len(tables))), rest_ns=ints([]), threads=1)
-            _run_block(own, device, mine, _FIRST, limit, makespans[row : row + 1], held[row : row + 1])
-        limit = min(limit, int(makespans[block].min(initial=limit)))
+    _run(rule, rows, orders, np.flatnonzero(~cutting), makespans, held)
+    for row in np.flatnonzero(cutting).tolist():
+        tables, device, mine = pieces(prepared, rows[row], _of_row(priorities, row), flavour)
+        own = replace(rule, tables=tables, column=ids(np.arange(len(tables))), threads=1)
+        _run(own, device, mine, _FIRST, makespans[row : row + 1], held[row : row + 1])
     makespans.setflags(write=False)
     held.setflags(write=False)
     return Evaluated(makespans, held)
@@ -214,44 +201,38 @@ def _orders(
     return made
 
 
-def _run_block(
+def _run(
     rule: _Rule,
     rows: npt.NDArray[np.int32],
     orders: npt.NDArray[np.int32],
-    block: Ids,
-    limit: Nanos,
+    chosen: npt.NDArray[np.integer],
     makespans: Matrix,
     peaks: Matrix,
 ) -> None:
-    """Run some of the rows and fill in what they gave; one that takes longer than the limit is OVER."""
+    """Run some of the rows and fill in what they gave."""
     tables = rule.tables
-    makespans[block] = STUCK  # all is left to the plain loop if the compiled one is not taken
+    makespans[chosen] = STUCK  # all is left to the plain loop if the compiled one is not taken
     if rule.compiled:
         play = load().play
-        given = (rule.order, orders, rule.rest_ns, limit, INSTANTS if len(peaks) else 0, makespans, peaks)
+        given = (rule.order, orders, ints([]), _NEVER, INSTANTS if len(peaks) else 0, makespans, peaks)
 
         def run_some(some: Ids) -> None:
             with workspace(tables, rule.options.contention) as own:
                 own.run(play, rows, rule.column, some, *given)
 
-        parts = [ids(block[at :: rule.threads]) for at in range(min(rule.threads, len(block)))]
+        parts = [ids(chosen[at :: rule.threads]) for at in range(min(rule.threads, len(chosen)))]
         if len(parts) == 1:
             run_some(parts[0])
         elif parts:
             with ThreadPoolExecutor(len(parts)) as pool:
                 list(pool.map(run_some, parts))  # raises what a thread raised
-    for row in block[(makespans[block] < 0) & (makespans[block] != GIVEN_UP)].tolist():
+    for row in chosen[makespans[chosen] < 0].tolist():
         priority = np.argsort(orders[min(row, len(orders) - 1)]) if len(orders) else None
         device = devices_of(rule.column, rows[row])
         # raises, or counts beyond what the compiled loop can
         if len(peaks):
             outcome = plain_run(tables, device, priority, rule.options)
-            makespan = outcome.makespan
+            makespans[row] = outcome.makespan
             peaks[row] = usage(tables, outcome, allocations(tables, outcome)).peak_bytes
         else:
-            makespan = plain_makespan(tables, device, priority, rule.options)
-        makespans[row] = makespan if makespan <= limit else GIVEN_UP
-    given_up = block[makespans[block] == GIVEN_UP]
-    makespans[given_up] = OVER
-    if len(peaks):
-        peaks[given_up] = -1
+            makespans[row] = plain_makespan(tables, device, priority, rule.options)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.assignment import Assignment
-from simulator.columns import Ids, Ints, by_key, ids, ints, topological
+from simulator.columns import Ids, ids
 from simulator.errors import SimvizError
 from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_partitions, of_step
@@ -96,24 +96,6 @@ class Prepared:
     def lacks_kernels(self) -> bool:
         """Some op cannot run everywhere."""
         return bool((self.tables.kind_ns[self.tables.bound < 0] < 0).any())
-
-    @cached_property
-    def rest_ns(self) -> Ints:
-        """[n] the least time from an op's start to the end of the step: the longest chain behind it, at its fastest.
-
-        A Merge may have started before an input of its ends, so no chain leads through its data inputs.
-        """
-        tables = self.tables
-        never = np.iinfo(np.int64).max
-        fastest = np.where(tables.kind_ns < 0, never, tables.kind_ns).min(axis=1, initial=never)
-        rest = np.where(fastest == never, 0, fastest).tolist()
-        ends = np.flatnonzero(~tables.gate)
-        source = tables.tensor_op[tables.edge_tensor[ends]]
-        by_source, first = by_key(source, len(rest))
-        readers, begin = tables.consumer[ends][by_source].tolist(), first.tolist()
-        for op in reversed(topological(source, tables.consumer[ends], len(rest))):
-            rest[op] += max((rest[reader] for reader in readers[begin[op] : begin[op + 1]]), default=0)
-        return ints(rest)
 
 
 def devices_of(column: Ids, assignment: npt.NDArray[np.integer]) -> Ids:

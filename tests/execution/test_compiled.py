@@ -22,7 +22,7 @@ from simulator.errors import ClusterError, DeadlockError, InfeasibleError, Simvi
 from simulator.execution import engine
 from simulator.execution.arrays import INFINITE, SAFE_BYTES
 from simulator.execution.compiled.engine import play
-from simulator.execution.evaluate import BLOCK, OVER, evaluate, evaluate_with_peaks
+from simulator.execution.evaluate import evaluate, evaluate_with_peaks
 from simulator.execution.flattening import laid_out, workspace
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.options import SimulationOptions
@@ -275,17 +275,6 @@ def test_priorities_are_one_row_for_all_or_one_each() -> None:
     assert evaluate(prepared, rows, priorities=each).tolist() == alone
     alone = [engine.makespan(prepared.tables, row, each[0]) for row in rows]
     assert evaluate(prepared, rows, priorities=each[0]).tolist() == alone
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_who_is_slower_than_the_best_of_earlier_blocks_is_stopped(seed: int) -> None:
-    prepared, rows = many(3 * BLOCK + 7, ops=60, seed=seed)
-    spans = evaluate(prepared, rows)
-    best = [OVER, *(int(spans[:first].min()) for first in range(BLOCK, len(rows), BLOCK))]
-    expected = [span if span <= best[row // BLOCK] else OVER for row, span in enumerate(spans.tolist())]
-    assert OVER in expected
-    for threads in (1, 2, 3):
-        assert evaluate(prepared, rows, threads=threads, stop=True).tolist() == expected
 
 
 @settings(deadline=None, max_examples=50)
