@@ -25,6 +25,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from google.protobuf import message, text_format
+
 from placement import place
 from simulator import choose_step, estimate, inline, load_cluster, partition, read_graph
 from simulator.assignment import COST, Assignment
@@ -33,9 +35,10 @@ from simulator.columns import ids
 from simulator.errors import GraphError, InfeasibleError, OracleError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.graph.inlining.expanding import isolated, lower
-from simulator.oracle.child import Asking
+from simulator.graph.messages import GraphDef, merge_text
+from simulator.oracle.child import Asking, pack, unpack
 from simulator.oracle.dry_runs import STAND_INS, conversation, dry_run, extended
-from simulator.oracle.verification import agreement, compare_refusals, import_refusal
+from simulator.oracle.verification import agreement, compare_refusals
 from simulator.placer.constraints import constrain
 
 # one process, with and without GPUs; a cluster; a device per task; a GPU per task, beside the CPU that every task has
@@ -156,11 +159,31 @@ def forms(path: Path) -> Iterator[tuple[str, Graph]]:
         yield ("keep-calls", lower(graph))
 
 
+def import_refusal(content: bytes, asking: Asking) -> str | None:
+    """TensorFlow's sentence about a file that holds a GraphDef, in text or binary, which it does not import; else None.
+
+    For files that we do not take for a graph. One that is no GraphDef at all is refused by protobuf, in its words.
+    """
+    found = GraphDef()
+    try:
+        merge_text(content.decode("utf-8"), found)
+    except (text_format.ParseError, UnicodeDecodeError) as error:  # then it is binary, or no GraphDef
+        try:
+            found.ParseFromString(content)
+        except message.DecodeError:  # the text's error says more
+            return f"no GraphDef: {error}"
+    step = {"target": [node.name for node in found.node[:1]]}
+    question = {"soft": True, "step": step, "tasks": [], "master": "", "counts": {"CPU": 1}}
+    reply, _ = unpack(asking(pack(question, [found.SerializeToString(deterministic=True)]), TIMEOUT_S))
+    refusal: str | None = reply["refusal"]
+    return refusal
+
+
 def unread(path: Path, error: Exception, asking: Asking) -> Row:
     """A file that we cannot read as a graph: would TensorFlow import it?"""
     row = Row(said=first_line(str(error).replace(str(path), path.name)))
     try:
-        refusal = import_refusal(path.read_bytes(), asking=asking)
+        refusal = import_refusal(path.read_bytes(), asking)
     except OracleError as oracle:
         row.errors, row.said = "differ", f"{row.said} // TensorFlow: {first_line(oracle)}"
         return row

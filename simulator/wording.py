@@ -96,6 +96,6 @@ def brief(text: str) -> str:
     return short if len(short) <= MAX_TEXT else f"{short[: MAX_TEXT * 2 // 3]} ... {short[5 - MAX_TEXT // 3 :]}"
 
 
-def printable(text: str, *, keep: str = "") -> str:
-    """The text for a terminal: characters that it cannot print become escapes, except those in `keep`."""
-    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode("ascii") for c in text)
+def printable(text: str) -> str:
+    """The text for a terminal: characters that it cannot print become escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

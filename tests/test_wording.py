@@ -68,4 +68,3 @@ def test_of_many_names_eight_and_the_nearest_are_told() -> None:
 
 def test_a_terminal_is_told_nothing_by_a_name() -> None:
     assert printable("a\x1b[2J\u202eb\n\ud800é") == "a\\x1b[2J\\u202eb\\n\\ud800é"
-    assert printable("one\ntwo\r", keep="\n") == "one\ntwo\\r"

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from simulator.cluster.master import with_client
 from simulator.comparison.comparison import Comparison, compare
-from simulator.graph.messages import GraphDef, merge_text
 from simulator.graph.op_classes import MOVED
 from simulator.laws import assignment_laws, graph_laws
-from simulator.oracle.child import Asking, pack, unpack
+from simulator.oracle.child import Asking
 from simulator.oracle.dry_runs import STAND_INS, TIMEOUT_S, DryRun, ask, dry_run
 from simulator.partitioning.cut import partition, partition_by_task
 from simulator.partitioning.laws import partition_laws
@@ -277,25 +276,3 @@ def compare_refusals(graph: Graph, error: InfeasibleError | GraphError, seen: Dr
     at = "without naming a node" if theirs is None else f"at {theirs!r}"
     ours = "none" if error.node is None else repr(error.node)
     return Refusal(agree=False, said=f"{name} refuses too, but {at} instead of {ours}: {seen.refusal}")
-
-
-def import_refusal(content: bytes, *, timeout_s: float = TIMEOUT_S, asking: Asking = ask) -> str | None:
-    """TensorFlow's sentence about a file that holds a GraphDef, in text or binary, which it does not import; else None.
-
-    For files that we do not take for a graph. One that is no GraphDef at all is refused by protobuf, in its words.
-    """
-    from google.protobuf import message, text_format
-
-    found = GraphDef()
-    try:
-        merge_text(content.decode("utf-8"), found)
-    except (text_format.ParseError, UnicodeDecodeError) as error:  # then it is binary, or no GraphDef
-        try:
-            found.ParseFromString(content)
-        except message.DecodeError:  # the text's error says more
-            return f"no GraphDef: {error}"
-    step = {"target": [node.name for node in found.node[:1]]}
-    question = {"soft": True, "step": step, "tasks": [], "master": "", "counts": {"CPU": 1}}
-    reply, _ = unpack(asking(pack(question, [found.SerializeToString(deterministic=True)]), timeout_s))
-    refusal: str | None = reply["refusal"]
-    return refusal

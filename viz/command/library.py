@@ -40,7 +40,7 @@ _OPTIONS = {
     "pins": "pin",
     "limits": "limit",
 }  # keyword -> option, where these differ
-_IN_MEMORY = ("cluster", "algorithm", "profile", "observation", "costs")  # options whose value may be an object
+_IN_MEMORY = ("graph", "cluster", "algorithm", "profile", "observation", "costs")  # whose value may be an object
 _FLAGS = ("soft", "grappler", "keep_calls", "ignore_devices", "observe", "refine")  # the options without a value
 
 
@@ -166,7 +166,6 @@ def run(
     """
     given = locals()
     in_memory = {name: given.pop(name) for name in _IN_MEMORY if _is_object(name, given[name])}
-    in_memory["graph"] = given.pop("graph")
     given["soft"], hard = None, not soft
     asked = parser().read(["graph", *(["--hard"] if hard else []), *_arguments(given)])
     for name, value in in_memory.items():
@@ -177,8 +176,8 @@ def run(
 
 
 def _is_object(name: str, value: object) -> bool:
-    """Whether an option's value is no text; of `costs`, whether it is a function and no files."""
-    return callable(value) if name == "costs" else not isinstance(value, str)
+    """Whether a value is no option's text, as no graph is; of `costs`, whether it is a function and no files."""
+    return callable(value) if name == "costs" else name == "graph" or not isinstance(value, str)
 
 
 def _arguments(given: Mapping[str, object]) -> Iterator[str]:
