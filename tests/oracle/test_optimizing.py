@@ -184,6 +184,19 @@ def test_pins_other_batches_and_a_second_run_go_together_with_it(programs: Any, 
     assert (6, 16, 16, 3) in found.graph.tensor_shape
 
 
+def test_pins_reach_nodes_that_grappler_makes_and_not_those_that_are_gone(programs: Any) -> None:
+    """The report names the former, with a command that moves them."""
+    content, told = programs["convolutions"]
+    asked: dict[str, Any] = {"cluster": ONE_GPU, "fetches": told["fetches"], "algorithm": "tensorflow", "batch": 4}
+    before = viz.run(content, **asked, grappler=True)
+    (turn, *_) = (name for name in before.graph.names if "TransposeNHWC" in name)
+    found = viz.run(content, **asked, grappler=True, pins={turn: "CPU:0", "gradients/Shape": "GPU:0"})
+    assert [one.assignment.name_of(one.graph.row(turn))[-5:] for one in (before, found)] == ["GPU:0", "CPU:0"]
+    assert "Grappler left no node of gradients/Shape, so nothing there is pinned" in found.graph.notes
+    with pytest.raises(SimvizError, match="no node is in nowhere"):
+        viz.run(content, **asked, grappler=True, pins={"nowhere": "CPU:0"})
+
+
 def test_only_placeholders_are_fed(programs: Any) -> None:
     content, told = programs["convolutions"]
     with pytest.raises(GraphError, match=r"Relu is fed, but is no placeholder.*or leave out"):

@@ -40,7 +40,8 @@ from simulator.training.programs.edits import with_placeholders
 from simulator.training.programs.filters import check_filters
 from simulator.training.programs.program import Program, estimate_each
 from simulator.training.recognition.captured import with_variables
-from viz.command.pins import pinned_devices, with_pins
+from simulator.wording import some
+from viz.command.pins import holds, pinned_devices, with_pins
 from viz.command.request import ObserveRequest, Request
 from viz.command.training_request import TrainingRequest
 
@@ -105,14 +106,18 @@ def read_inputs(request: Request, say: Say) -> Ingredients:
         request.graph,
         keep_calls=request.keep_calls,
         ignore_devices=request.ignore_devices,
-        change=lambda graph: (
-            with_pins(graph, request.pins, _cluster(request, graph, profile)) if request.pins else graph
-        ),
+        change=lambda graph: _pinned(request, graph, profile),
     )
     graph, observed, unobserved = _graph(request, source, say)
     request = replace(request.having(observed), profile=profile)
     given = _read(request, source, graph, _cluster(request, source, profile), say)
     return replace(given, observed=observed, unobserved=unobserved)
+
+
+def _pinned(request: Request, graph: Graph, profile: Profile | None) -> Graph:
+    """The graph with the pins; those of no node may be of one that Grappler makes."""
+    pins = {scope: text for scope, text in request.pins.items() if not request.grappler or holds(graph, scope)}
+    return with_pins(graph, pins, _cluster(request, graph, profile)) if pins else graph
 
 
 def _of_instance(request: Request, instance: Instance, say: Say) -> Ingredients:
@@ -269,7 +274,12 @@ def _optimized(request: Request, graph: Graph, feeds: Mapping[str, Shape], say: 
 
     step = choose_step(graph, feeds=tuple(feeds), fetches=request.fetches, signature=request.signature)
     say("optimizing the graph")
-    made = optimized(graph, _cluster(request, graph, None), step)
+    cluster = _cluster(request, graph, None)
+    made = optimized(graph, cluster, step)
+    gone = [scope for scope in request.pins if holds(graph, scope) and not holds(made, scope)]
+    made = with_pins(made, {scope: text for scope, text in request.pins.items() if scope not in gone}, cluster)
+    notes = (f"Grappler left no node of {some(gone)}, so nothing there is pinned",) if gone else ()
+    made = replace(made, notes=(*made.notes, *notes))
     left = {name: feeds[name] for name in _left(made, feeds)}
     return with_shapes_of(graph, made, batch=request.batch, feeds=left)
 

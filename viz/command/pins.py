@@ -39,6 +39,11 @@ def with_pins(graph: Graph, pins: Mapping[str, str], cluster: Cluster) -> Graph:
     return replace(graph, requested=tuple(requested))
 
 
+def holds(graph: Graph, scope: str) -> bool:
+    """Tell whether a pin's scope has a node."""
+    return any(name == scope or name.startswith(f"{scope}/") for name in graph.names)
+
+
 def pinned_devices(pins: Mapping[str, str], cluster: Cluster) -> Mapping[str, str]:
     """The full name of each pin's device. Raise SimvizError for a device that the cluster lacks."""
     return {scope: _device(scope, text, cluster) for scope, text in pins.items()}
