@@ -38,11 +38,11 @@ from simulator.wording import counted
 def optimized(graph: Graph, cluster: Cluster, step: Step, *, timeout_s: float = 300.0) -> Graph:
     """The graph that a session of TensorFlow runs for the step, before it is cut.
 
-    Grappler rewrites it with its defaults, for devices as the cluster has. Nodes keep their requested devices. A new
-    one requests what nodes on its device do, if all of them do. Shapes are left out (see `with_shapes_of`), and so are
-    signatures and collections of a MetaGraph. A note counts the nodes. Raises OracleError if TensorFlow is missing,
-    refuses the graph, or takes too long. Raises GraphError for a step that feeds anything but placeholders, as Grappler
-    knows no other.
+    Grappler rewrites it with its defaults, for devices as the cluster has. Nodes keep their requested devices. One that
+    is new, or on another device, requests what nodes on its device do, if all of them do. Shapes are left out (see
+    `with_shapes_of`), and so are signatures and collections of a MetaGraph. A note counts the nodes. Raises OracleError
+    if TensorFlow is missing, refuses the graph, or takes too long. Raises GraphError for a step that feeds anything but
+    placeholders, as Grappler knows no other.
     """
     for name in step.feeds:
         node = graph.row(name.partition(":")[0])
@@ -70,12 +70,13 @@ def optimized(graph: Graph, cluster: Cluster, step: Step, *, timeout_s: float = 
     except ValueError:  # protobuf's limit is 2 GiB
         raise OracleError("the graph is too large to be handed to TensorFlow: a GraphDef ends at 2 GiB") from None
     made = GraphDef.FromString(child.run("simulator.oracle.optimizing", question, timeout_s=timeout_s))
-    requested = dict(zip(graph.names, graph.requested, strict=True))
+    stood = dict(zip(graph.names, zip(devices, graph.requested, strict=True), strict=True))
     beside = dict(zip(devices, graph.requested, strict=True))
     beside |= {device: "" for device, text in zip(devices, graph.requested, strict=True) if not text}
     names = {node.name for node in made.node}
     for node in made.node:
-        node.device = requested.get(node.name, beside.get(node.device, ""))
+        device, text = stood.get(node.name, ("", ""))
+        node.device = text if node.device == device else beside.get(node.device, "")
         untie(node, names)
     try:
         rewritten = read_graph(made)

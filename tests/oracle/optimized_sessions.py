@@ -4,7 +4,7 @@ The session cuts the graph that Grappler made for one device, so the pieces have
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from simulator.costs.measurements.runs import without_mkl
 from simulator.oracle.child import pack, serve
@@ -62,7 +62,16 @@ def inferred(tf: Any) -> tuple[list[Any], list[Any]]:
     return [image], [tf.reduce_mean(found, [1, 2])]
 
 
-RUN: tuple[Callable[[Any], tuple[list[Any], list[Any]]], ...] = (convolutions, looped, branched, attention, inferred)
+def apart(tf: Any) -> tuple[list[Any], list[Any]]:
+    """A convolution, and on another device its bias and ReLU, which Grappler joins with it all the same."""
+    image = tf.placeholder(tf.float32, [8, SIDE, SIDE, 3])
+    found = tf.nn.conv2d(image, tf.get_variable("taps", [3, 3, 3, 8]), strides=1, padding="SAME")
+    with tf.device("/cpu:1"):
+        return [image], [tf.nn.relu(tf.nn.bias_add(found, tf.get_variable("bias", [8]))) * 2]
+
+
+Program: TypeAlias = Callable[[Any], tuple[list[Any], list[Any]]]
+RUN: tuple[Program, ...] = (convolutions, looped, branched, attention, inferred, apart)
 
 
 def joined(tf: Any) -> Iterator[Any]:
@@ -131,7 +140,7 @@ def _work(question: bytes) -> bytes:
         with tf.Graph().as_default() as graph:
             fed, fetched = make(tf)
             init = tf.global_variables_initializer()
-            config = tf.ConfigProto(device_count={"GPU": 0})
+            config = tf.ConfigProto(device_count={"GPU": 0, "CPU": 2})
             config.graph_options.optimizer_options.opt_level = -1  # what changes a piece after the cut
             with tf.Session(config=config) as session:
                 session.run(init)
@@ -146,6 +155,7 @@ def _work(question: bytes) -> bytes:
                 "name": make.__name__,
                 "fetches": [one.name for one in fetched],
                 "ran": sorted([node.name, without_mkl(node.op)] for node in ran),
+                "devices": {node.name: node.device for node in ran},
             }
         )
         graphs.append(graph.as_graph_def(add_shapes=True).SerializeToString())

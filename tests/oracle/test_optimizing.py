@@ -114,6 +114,16 @@ def test_requested_devices_stay(programs: Any) -> None:
     assert any(name not in graph.index for name in asked), "a transpose before the second convolution"
 
 
+def test_a_kernel_is_where_a_real_session_has_it(programs: Any) -> None:
+    """A kernel that joins ops of two devices has the last one's name, and the first one's device."""
+    content, told = programs["apart"]
+    found = viz.run(content, cluster="2cpu", algorithm="tensorflow", fetches=told["fetches"], grappler=True)
+    ours = {name: found.assignment.name_of(row) for row, name in enumerate(found.graph.names)}
+    assert ours["Relu"].endswith("CPU:0")
+    assert ours["mul"].endswith("CPU:1")
+    assert told["devices"].items() >= {name: ours[name] for name in ("Relu", "mul", "taps", "bias")}.items()
+
+
 def test_the_command_runs_the_optimized_step(programs: Any) -> None:
     content, told = programs["convolutions"]
     plain = viz.run(content, cluster=ONE_GPU, algorithm="tensorflow", fetches=told["fetches"], batch=4)

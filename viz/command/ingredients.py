@@ -148,8 +148,8 @@ def changed_inputs(
 ) -> Ingredients:
     """The ingredients of the same graph for another request, on `cluster` if not on the one that the request names.
 
-    Nothing is read again; with `batch` shapes are found again, and measured times change as estimates do. Raise
-    SimvizError as `read_inputs` does.
+    Nothing is read again; with `batch` shapes are found again, Grappler is asked again, and measured times change as
+    estimates do. Raise SimvizError as `read_inputs` does.
     """
     profile = _profile(request)
     request = replace(request.having(given.observed), profile=profile, batch=batch or request.batch)
@@ -277,7 +277,7 @@ def _optimized(request: Request, graph: Graph, feeds: Mapping[str, Shape], say: 
     cluster = _cluster(request, graph, None)
     made = optimized(graph, cluster, step)
     gone = [scope for scope in request.pins if holds(graph, scope) and not holds(made, scope)]
-    made = with_pins(made, {scope: text for scope, text in request.pins.items() if scope not in gone}, cluster)
+    made = with_pins(made, {scope: text for scope, text in request.pins.items() if not holds(graph, scope)}, cluster)
     notes = (f"Grappler left no node of {some(gone)}, so nothing there is pinned",) if gone else ()
     made = replace(made, notes=(*made.notes, *notes))
     left = {name: feeds[name] for name in _left(made, feeds)}
