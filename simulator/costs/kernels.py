@@ -42,6 +42,7 @@ from simulator.costs.formulas.neural import Convolution, convolved
 from simulator.costs.formulas.shaped_op import ShapedOp, flag, radix_sort
 
 TILES = ((128, 128), (128, 64), (64, 64), (64, 32), (32, 32))  # rows and columns, of products
+LARGE_TILES = ((128, 256), (128, 128), (128, 64), (64, 64))  # of those on tensor cores (docs/decisions, 0103)
 CONVOLUTION_TILES = ((128, 128), (128, 64), (128, 32))  # of cuDNN's kernels for float32, by their names
 MATRIX_TILES = ((128, 128), (128, 64))  # of its kernels for tensor cores
 SIDE = 128  # of the largest tile
@@ -49,8 +50,7 @@ SPLITS = (2, 4, 8, 16, 32, 64)  # parts into which k may be cut
 MIN_DEPTH = 64  # of a part
 LONG = 8  # waves from which the tiles of several waves overlap, so that half a wave is lost
 BLOCKS = (16, 32)  # of pixels that Fourier's algorithm transforms together, on a side
-# a side of an image: by steps of SRCNN and DPED, cuDNN takes that algorithm at 128 and 256, not from 512 on
-LARGEST_TRANSFORMED = 256
+LARGEST_TRANSFORMED = 256  # a side of an image: by steps of SRCNN and DPED, cuDNN takes that algorithm up to it
 FLOAT_BYTES = 4  # of a transformed number
 BYTES: Mapping[str, int] = MappingProxyType({"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 1})
 
@@ -71,6 +71,7 @@ class Speeds(NamedTuple):
     moved: float  # bytes
     multiprocessors: int
     tensor_cores: bool  # products run there
+    starting: float  # time of a wave of a product's tiles, besides its arithmetic
     loading: float  # time to load what a tile of 128 x 128 needs, as a part of its arithmetic
     feeding: float  # the same part of a convolution's time
     statistics: float  # part of `moved` that normalisation over a batch reaches
@@ -87,13 +88,14 @@ def speeds_of(device: Device, chip: Chip, number: str, *, matrix: bool) -> Speed
     # the faster the arithmetic and the wider its numbers, the longer it waits for what a tile loads
     waiting = constants.feeding * best / device.flop_per_s * BYTES[number] / FLOAT_BYTES if tensor_cores else 0.0
     return Speeds(
-        products=best * (chip.matrix_products if tensor_cores else chip.products),
+        products=best * (chip.matrix_products(number) if tensor_cores else chip.products),
         convolutions=best * (chip.fed_convolutions(waiting) if tensor_cores else chip.convolutions),
         transformed=min(plain, device.flop_per_s) * chip.transformed,
         direct=plain * chip.convolutions * constants.direct,
         moved=device.bytes_per_s * chip.bandwidth,
         multiprocessors=chip.multiprocessors,
         tensor_cores=tensor_cores,
+        starting=constants.starting_ns / 1e9 if tensor_cores else 0.0,
         loading=constants.loading,
         feeding=waiting / (1 + waiting) if tensor_cores else constants.loading,
         statistics=constants.statistics,
@@ -106,7 +108,7 @@ def speeds_of(device: Device, chip: Chip, number: str, *, matrix: bool) -> Speed
 def seconds(kernel: Kernel, speeds: Speeds) -> float:
     """The time of the fastest algorithm for a kernel, without the traffic of its own tensors."""
     if isinstance(kernel, Product):
-        return _product(kernel, speeds.products, speeds, TILES, cut=True)
+        return _product(kernel, speeds.products, speeds, LARGE_TILES if speeds.tensor_cores else TILES, cut=True)
     arranged = 0 if _is_product(kernel, speeds) else 2 * kernel.filter_elements * kernel.number_bytes / speeds.moved
     return _convolution(kernel, speeds) + arranged
 
@@ -129,8 +131,8 @@ def _on_whole(kernel: Convolution) -> bool:
 def _convolution(kernel: Convolution, speeds: Speeds) -> float:
     """The time of cuDNN's fastest algorithm."""
     tiles = MATRIX_TILES if speeds.tensor_cores else CONVOLUTION_TILES
-    fed = speeds._replace(loading=speeds.feeding)
-    # by steps of VGG-16, whose first full layer is a convolution, cuDNN does not cut one that covers the image
+    fed = speeds._replace(loading=speeds.feeding, starting=0.0)  # the fitted speeds of convolutions have it in them
+    # by steps of VGG-16, whose first full layer is one, cuDNN does not cut a convolution that covers the image
     whole, cut = kernel.product, kernel.of == "filter" or (speeds.cuts and not _on_whole(kernel))
     together = kernel.groups == 1 or (speeds.tensor_cores and kernel.number_bytes < FLOAT_BYTES)
     one = whole if together else whole._replace(times=1)
@@ -150,14 +152,11 @@ def _convolution(kernel: Convolution, speeds: Speeds) -> float:
 def launched(kernel: Kernel | None, speeds: Speeds) -> int:
     """The number of kernels that an op starts, of each algorithm the same.
 
-    A convolution of cuDNN computes offsets or tiles first. On tensor cores it needs no such kernel, but one for each of
-    the two tensors that it transposes and reads.
+    A convolution of cuDNN computes offsets or tiles first. On tensor cores it transposes two tensors, if at all.
     """
     if not isinstance(kernel, Convolution):
         return 1
-    if speeds.tensor_cores:
-        return 3 if kernel.channels_first else 1
-    return 2
+    return (3 if kernel.channels_first else 1) if speeds.tensor_cores else 2
 
 
 def _product(product: Product, speed: float, speeds: Speeds, tiles: Tiles, *, cut: bool) -> float:
@@ -167,14 +166,15 @@ def _product(product: Product, speed: float, speeds: Speeds, tiles: Tiles, *, cu
     for rows, columns in tiles:
         number = -(-m // rows) * -(-n // columns) * count
         of_tile = 2 * rows * columns * k * chips / (speed * _tile_speed(rows, columns, speeds))
-        best = min(best, _waves(number / chips) * of_tile)
+        best = min(best, _waves(number / chips) * (of_tile + speeds.starting))
         if not cut or number >= 2 * chips:
             continue
         for split in SPLITS:
             if k < split * MIN_DEPTH:
                 break
             added = (split + 1) * m * n * count * FLOAT_BYTES / speeds.moved
-            best = min(best, _waves(number * split / chips) * of_tile / split + added)
+            waves = _waves(number * split / chips)
+            best = min(best, waves * (of_tile / split + speeds.starting) + added + speeds.starting)
     return best
 
 

@@ -130,7 +130,8 @@ def busy_ns(work: OpWork, device: Device) -> Nanos:
         busy = max(-(-work.flops * 10**9 // speed), -(-work.moved * 10**9 // rate)) - (-work.rearranged * 10**9 // rate)
     else:
         reached = speeds_of(device, device.chip, work.number, matrix=work.matrix)
-        computing = work.flops / reached.products if work.kernel is None else seconds(work.kernel, reached)
+        unknown = reached.convolutions if reached.tensor_cores else reached.products  # a convolution in 3-D, a CudnnRNN
+        computing = work.flops / unknown if work.kernel is None else seconds(work.kernel, reached)
         moved_per_s = min(rate, reached.moved * (reached.statistics if work.over_batch else 1))
         moving = max(work.moved, work.streamed) / moved_per_s
         busy = min(MAX_OP_NS, ceil((max(computing, moving) + work.rearranged / moved_per_s) * 1e9))

@@ -26,6 +26,7 @@ CHIP = Speeds(
     moved=1e18,
     multiprocessors=10,
     tensor_cores=False,
+    starting=0.0,
     loading=LOADING,
     feeding=LOADING,
     statistics=0.5,
@@ -87,6 +88,26 @@ def conv(
 def test_a_product_by_hand(product: Product, waves: float, tile: int, loads: int) -> None:
     by_hand = waves * 2 * tile * product.k / 1e11 * (1 + LOADING * loads)
     assert seconds(product, CHIP) == pytest.approx(by_hand)
+
+
+def test_a_wave_on_tensor_cores_takes_time_besides_its_arithmetic() -> None:
+    """100 tiles of 128 x 128 are ten waves, 50 of 128 x 256 five, which load a quarter less."""
+    cores = CHIP._replace(tensor_cores=True, starting=1e-6)
+    large = Product(12800, 128, 32)
+    assert seconds(large, cores) == pytest.approx(10.5 * (2 * 128 * 128 * 32 / 1e11 + 1e-6))
+    wide = Product(12800, 256, 3200)
+    assert seconds(wide, cores) == pytest.approx(10.5 * (2 * 128 * 256 * 3200 / 1e11 * (1 - LOADING / 4) + 1e-6))
+    deep = Product(128, 128, 6400)  # ten parts of one tile are one wave, and what adds them starts, too
+    parts = cores._replace(multiprocessors=8)
+    assert seconds(deep, parts) == pytest.approx(2 * 128 * 128 * 6400 * 8 / 8 / 1e12 + 2e-6)
+
+
+@pytest.mark.parametrize(("number", "part"), [("bfloat16", 0.91), ("float32", 0.91 * 0.65)])
+def test_wide_products_reach_less_of_tensor_cores(number: str, part: float) -> None:
+    """By the constants, at half of the way between the clocks of a chip whose base clock is its boost clock."""
+    assert Chip(10).matrix_products(number) == pytest.approx(part)
+    measured = Chip(10, reached=PeakParts(0.8, 0.9, 0.9, 0.5, 0.9))
+    assert measured.matrix_products(number) == 0.5
 
 
 def test_few_tiles_are_cut_along_their_depth() -> None:
