@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster, Device
 from simulator.columns import Ids, Ints, flags, ids, ints
-from simulator.costs.estimates.collectives import all_reduces, price_collectives
+from simulator.costs.estimates.collectives import price_collectives
 from simulator.costs.estimates.fusion import fused, reading_ns
 from simulator.costs.estimates.layout import channels_first
+from simulator.costs.estimates.nccl import all_reduces
 from simulator.costs.estimates.notes import assumptions
 from simulator.costs.estimates.residents import resident_bytes
 from simulator.costs.formulas.shaped_op import ShapedOp

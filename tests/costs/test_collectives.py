@@ -7,7 +7,7 @@ import pytest
 
 from simulator import load_cluster
 from simulator.costs.estimate import estimate
-from simulator.costs.estimates.collectives import Ring, all_reduce_ns, ring_of
+from simulator.costs.estimates.nccl import Ring, all_reduce_ns, ring_of
 from simulator.graph.dtypes import INT32
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
@@ -25,7 +25,8 @@ def test_a_ring_by_hand() -> None:
     ("name", "gpus", "rate"),
     [
         ("dgx1-p100", 8, 20e9),  # a ring over NVLink alone, though not in the order of numbers
-        ("dgx1-v100", 8, 50e9),  # the bonds of two links make a ring
+        ("dgx1-v100", 8, 150e9),  # six links of each GPU, in rings; their PCIe is in none
+        ("hgx-h100", 8, 450e9),  # one way to an NVSwitch
         ("dgx1-v100", 2, 25e9),
         ("8p100", 8, 12.36e9),  # PCIe 3.0
         ("pcie-box", 2, None),
@@ -34,7 +35,7 @@ def test_a_ring_by_hand() -> None:
 def test_the_slowest_hop_is_as_fast_as_can_be(name: str, gpus: int, rate: float | None) -> None:
     ring = ring_of(load_cluster(name), gpus)
     assert ring is not None
-    assert rate is None or ring.bytes_per_s == rate
+    assert rate is None or ring.bytes_per_s == pytest.approx(0.87 * rate)  # NCCL reaches that part
 
 
 def test_more_gpus_than_a_task_has_make_no_ring() -> None:

@@ -1,9 +1,4 @@
-"""Ops in which several devices exchange a tensor without an edge: NCCL's all-reduce, and TensorFlow's collectives.
-
-Each of n devices in a ring sends 2 (n - 1) / n of the tensor's bytes, in 2 (n - 1) rounds (Patarasuk and Yuan,
-"Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations", 2009). The slowest hop sets the pace, so NCCL
-searches the ring whose slowest hop is the fastest (NCCL, src/graph/search.cc). Here it has one ring, as NCCL had in
-2017. It joins the GPUs of one task.
+"""TensorFlow's collectives: ops in which several devices exchange a tensor without an edge.
 
 The members of a collective are devices of any tasks. Their ring goes from task to task (ring_alg.cc). To gather, to
 scatter or to exchange takes half of an all-reduce (ring_gatherer.cc). A broadcast goes down a binary tree
@@ -22,7 +17,16 @@ import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import matches, parse
-from simulator.columns import Ints
+from simulator.costs.estimates.nccl import (
+    NS_PER_S,
+    Ring,
+    all_reduce_ns,
+    all_reduces,
+    copied_between,
+    gpus_of,
+    hop_between,
+    ring_of,
+)
 from simulator.costs.table import MAX_OP_NS, MEASURED, CostTable, scaled_ns
 from simulator.errors import SimvizError
 from simulator.graph.const_values import elements
@@ -30,92 +34,6 @@ from simulator.graph.graph import Graph
 from simulator.graph.op_classes import COLLECTIVES, CONSTANTS
 from simulator.units import PS_PER_NS, Bytes, Nanos
 from simulator.wording import by_count
-
-MAX_TRIES = 20_000  # steps of the search for a ring; NVLink meshes of 16 GPUs take some hundred
-
-_NS_PER_S = 10**9
-
-
-class Ring(NamedTuple):
-    """The slowest hop of a ring."""
-
-    bytes_per_s: int
-    latency_ns: Nanos
-
-
-def all_reduces(graph: Graph, cluster: Cluster) -> tuple[list[int], Ints]:
-    """The nodes that sum over several GPUs by NCCL, and the time of the sums on the links."""
-    nodes, times = [], []
-    rings: dict[int, Ring | None] = {}
-    for node, op in enumerate(graph.ops):
-        gpus = _gpus(graph, node) if op == "NcclAllReduce" else None
-        if gpus is None:
-            continue
-        if gpus not in rings:
-            rings[gpus] = ring_of(cluster, gpus)
-        ring = rings[gpus]
-        if ring is not None:
-            nodes.append(node)
-            nbytes = max(0, int(graph.tensor_bytes[graph.tensor_ptr[node]]))
-            times.append(min(MAX_OP_NS, all_reduce_ns(nbytes, gpus, ring)))
-    return nodes, np.array(times, np.int64)
-
-
-def _gpus(graph: Graph, node: int) -> int | None:
-    """The GPUs over which an NcclAllReduce sums; None: it doesn't say."""
-    attrs = graph.attrs[node]
-    return int(attrs["num_devices"].i) if "num_devices" in attrs else None
-
-
-def all_reduce_ns(nbytes: int, gpus: int, ring: Ring) -> Nanos:
-    """Time of the sum of so many bytes over a ring of GPUs."""
-    sent = -(-2 * (gpus - 1) * nbytes * _NS_PER_S // (gpus * ring.bytes_per_s))
-    return sent + 2 * (gpus - 1) * ring.latency_ns
-
-
-def ring_of(cluster: Cluster, gpus: int) -> Ring | None:
-    """The fastest ring over the first GPUs of a task that has so many; None: no task has."""
-    for task in dict.fromkeys(device.task for device in cluster.devices):
-        mine = [row for row, device in enumerate(cluster.devices) if device.type == "GPU" and device.task == task]
-        if 1 < gpus <= len(mine):
-            return _fastest(cluster, mine[:gpus])
-    return None
-
-
-def _fastest(cluster: Cluster, rows: Sequence[int]) -> Ring | None:
-    hops = {(a, b): _hop(cluster, a, b) for a in rows for b in rows if a != b}
-    if any(hop is None for hop in hops.values()):
-        return None
-    known = {pair: hop for pair, hop in hops.items() if hop is not None}
-    for rate in sorted({hop.bytes_per_s for hop in known.values()}, reverse=True):
-        found = _closed(rows, {pair for pair, hop in known.items() if hop.bytes_per_s >= rate})
-        if found:
-            return Ring(rate, max(known[pair].latency_ns for pair in zip(found, [*found[1:], found[0]], strict=True)))
-    return None
-
-
-def _hop(cluster: Cluster, a: int, b: int) -> Ring | None:
-    links = [cluster.links[link] for link in cluster.routes[a][b] or ()]
-    if not links:
-        return None
-    return Ring(min(link.bytes_per_s for link in links), sum(link.latency_ns for link in links))
-
-
-def _closed(rows: Sequence[int], joined: set[tuple[int, int]]) -> list[int]:
-    """A ring over all rows by joined pairs, depth first; empty where there is none, or none was found in time."""
-    paths, tries = [[rows[0]]], 0
-    while paths and tries < MAX_TRIES:
-        tries += 1
-        path = paths.pop()
-        if len(path) == len(rows):
-            if (path[-1], path[0]) in joined:
-                return path
-            continue
-        paths += [[*path, row] for row in reversed(rows) if row not in path and (path[-1], row) in joined]
-    return []
-
-
-# ---- collectives of any devices -------------------------------------------------------------------------------------
 
 _HALF = frozenset(op for op in COLLECTIVES if any(word in op for word in ("Gather", "Scatter", "AllToAll")))
 _DOWN = frozenset(op for op in COLLECTIVES if "Bcast" in op)
@@ -179,9 +97,9 @@ def without_ring(graph: Graph, cluster: Cluster) -> list[str]:
     """The collectives of a known group for which the cluster lacks devices or links: TensorFlow would wait for ever."""
     groups, rings = _rings(graph, cluster)
     known = {node: group for node, group in groups.items() if group is not None and group.size > 1}
-    sums = [node for node, op in enumerate(graph.ops) if op == "NcclAllReduce" and (_gpus(graph, node) or 0) > 1]
+    sums = [node for node, op in enumerate(graph.ops) if op == "NcclAllReduce" and (gpus_of(graph, node) or 0) > 1]
     lacking = [node for node, group in known.items() if not any(rings[group])]
-    lacking += [node for node in sums if ring_of(cluster, _gpus(graph, node) or 0) is None]
+    lacking += [node for node in sums if ring_of(cluster, gpus_of(graph, node) or 0) is None]
     return [graph.names[node] for node in lacking]
 
 
@@ -199,7 +117,7 @@ def _rings(graph: Graph, cluster: Cluster) -> tuple[dict[int, Group | None], dic
 def collective_ns(op: str, nbytes: Bytes, members: int, ring: Ring) -> Nanos:
     """Time of a collective of so many members; the bytes are those of its largest tensor, all that is exchanged."""
     if op in _DOWN:
-        return (members - 1).bit_length() * (-(-nbytes * _NS_PER_S // ring.bytes_per_s) + ring.latency_ns)
+        return (members - 1).bit_length() * (-(-nbytes * NS_PER_S // ring.bytes_per_s) + ring.latency_ns)
     took = all_reduce_ns(nbytes, members, ring)
     return -(-took // 2) if op in _HALF else took
 
@@ -241,15 +159,17 @@ def _message(cluster: Cluster, a: int, b: int) -> Ring | None:
     source, target = cluster.devices[a], cluster.devices[b]
     if cluster.routes[a][b] == ():  # CPUs of one task read each other's memory
         return Ring(source.bytes_per_s, cluster.handover_ns)
-    wires = _hop(cluster, a, b)
-    if wires is None or source.task == target.task:
-        return wires
+    if source.task == target.task:
+        return copied_between(cluster, a, b)
+    wires = hop_between(cluster, a, b)
+    if wires is None:
+        return None
     by = cluster.between_tasks
     rates = [wires.bytes_per_s]
     for row, ps_per_byte in ((a, by.send_ps_per_byte), (b, by.receive_ps_per_byte)):
         if ps_per_byte:
             cores = by.cores(cluster.devices[int(cluster.home[row])].cores)
-            rates.append(cores * PS_PER_NS * _NS_PER_S // ps_per_byte)
+            rates.append(cores * PS_PER_NS * NS_PER_S // ps_per_byte)
     return Ring(min(rates), wires.latency_ns + by.latency_ns + by.send_ns + by.receive_ns)
 
 
