@@ -5,8 +5,7 @@
 `published_products.csv` has 143 products on an H100 and 36 on a B200 of third_party/xla/xla/service/gpu/model/
 matmul_interpolator_data.h (TensorFlow's repository, 2025, Apache 2.0), in bfloat16 and in float32. The latter is TF32,
 as it is faster than CUDA cores. The constants `matrix_products`, `wide_products` and `starting_ns` of `Constants` were
-chosen by the rows "fitted". The rows "judged" were read after that. simviz has no model of a B200. It is described here
-by its sheet.
+chosen by the rows "fitted". The rows "judged" were read after that.
 """
 
 import csv
@@ -14,32 +13,15 @@ import statistics
 from pathlib import Path
 
 from simulator import load_cluster
-from simulator.cluster.description import description_of
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.kernels import seconds, speeds_of
 
 FIELDS = Path(__file__).with_suffix(".csv")
 FORMATS = {"bfloat16": (2, "bfloat16_tflop_per_s"), "float32": (4, "tf32_tflop_per_s")}  # bytes and column
-B200 = """
-[model.b200]
-type = "GPU"
-memory = "180 GiB"
-compute = { float32 = "75 TFLOP/s", bfloat16 = "75 TFLOP/s", float16 = "75 TFLOP/s" }
-matrix_compute = { float32 = "1125 TFLOP/s", bfloat16 = "2250 TFLOP/s", float16 = "2250 TFLOP/s" }
-bandwidth = "8 TB/s"
-launch = "4 us"
-multiprocessors = 148
-compute_capability = 10.0
-
-[[host]]
-name = "dgx"
-cpu = "cpu"
-gpus = "1 b200"
-"""
 
 
 def main() -> None:
-    clusters = {"h100": load_cluster("1h100"), "b200": description_of(B200.encode(), "B200")}
+    clusters = {name: load_cluster(f"1{name}") for name in ("h100", "b200")}
     gpus = {name: next(one for one in found.devices if one.type == "GPU") for name, found in clusters.items()}
     errors: dict[tuple[str, str, str], list[float]] = {}
     with FIELDS.open(encoding="utf-8") as file:

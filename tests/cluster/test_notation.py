@@ -86,12 +86,12 @@ def test_routes_of_one_host() -> None:
 
 def test_gpus_have_the_pcie_of_their_model() -> None:
     rates = {}
-    for model in ("k80", "p100", "v100", "t4", "rtx2080ti", "a100", "l4", "h100", "h200"):
+    for model in ("k80", "p100", "v100", "t4", "rtx2080ti", "a100", "l4", "h100", "h200", "b200"):
         cluster = read_notation(f"1{model}")
         rates[model] = cluster.links[0].bytes_per_s / 1e9
     assert rates == {
         "k80": 12.36, "p100": 12.36, "v100": 12.36, "t4": 12.36, "rtx2080ti": 12.36, "a100": 25.0, "l4": 25.0,
-        "h100": 52.8, "h200": 52.8,
+        "h100": 52.8, "h200": 52.8, "b200": 52.8,
     }  # fmt: skip
     mixed = read_notation("2v100,1h100")
     assert [link.bytes_per_s / 1e9 for link in mixed.links if link.name.endswith("out")] == [12.36, 12.36, 52.8]

@@ -25,7 +25,7 @@ from tests.strategies import Rows, shapes_attr, type_attr
 TYPE = {name.removeprefix("DT_"): number for number, name in NAMES.items()}
 MODELS = (
     "cpu", "dgx1-host", "dgx-a100-host", "hgx-host", "p100", "v100", "v100-16gb", "v100-sxm3", "t4", "a10", "l4",
-    "a100-40gb", "a100", "h100", "h200",
+    "a100-40gb", "a100", "h100", "h200", "b200",
 )  # fmt: skip
 
 
