@@ -15,7 +15,7 @@ from simulator.units import Nanos, parse_nanos
 
 MAX_MULTIPROCESSORS = 2**10
 MAX_MHZ = 10**5
-CUTTING = 8.1  # the cuDNN from which on TensorFlow asks for its engines, not its algorithms (xla/tsl/cuda, cuda_dnn.cc)
+CUTTING = 8.1  # the cuDNN from which on TensorFlow asks for its engines, not its algorithms (xla, cuda_dnn.cc)
 
 
 @dataclass(frozen=True, slots=True)
