@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +51,21 @@ def test_each_decision_is_listed_once() -> None:
     numbers = [name[:4] for name in names]
     assert [number for number in numbers if numbers.count(number) > 1] == []
     assert [name for name in names if name not in listed] == []
+
+
+def test_the_list_of_decisions_names_what_changed_each() -> None:
+    """A record links to those that it changes, or that change it, before its context."""
+    changed: dict[str, set[str]] = {}
+    for name in DECISIONS:
+        number = Path(name).name[:4]
+        head, _, _ = (ROOT / name).read_text(encoding="utf-8").partition("**Context")
+        if number.isdecimal():
+            for other in re.findall(r"\[(\d{4})\]\(", head):
+                changed.setdefault(min(number, other), set()).add(max(number, other))
+    rows = re.findall(
+        r"^\| \[(\d{4})\].*\|([^|]*)\|$", (ROOT / "docs/decisions/README.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert {number: set(re.findall(r"\d{4}", cell)) for number, cell in rows if cell.strip()} == changed
 
 
 @pytest.mark.parametrize("page", [*(name for name in NAMES if name not in HISTORY), *DECISIONS, *FIGURES])
