@@ -14,7 +14,7 @@ from viz.formats.drawing import SUFFIXES
 SOURCES = ("simulator", "placement", "viz", "benchmarks")
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 DECISIONS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "decisions").glob("*.md"))
-FIGURES = "benchmarks/RESULTS.md", "benchmarks/published_rows.md"
+FIGURES = "benchmarks/RESULTS.md", "benchmarks/rows.md"
 HISTORY = {"CHANGELOG.md"}  # names what was there at the time
 TO_WRITE = {  # by the recipes of CONTRIBUTING.md
     "placement/algorithms/in_turn.py",
