@@ -12,6 +12,7 @@ from tests.test_architecture import modules
 LONG = 35  # words: nobody reads such a sentence once
 README = 30
 LONGEST_README = 90  # lines
+LONGEST_RESULTS = 2_000  # lines: who looks for one figure should not meet ten that it replaced
 
 
 def long_ones(text: str, most: int = LONG) -> list[str]:
@@ -23,6 +24,10 @@ def test_the_readme_is_a_screen_and_a_half_of_short_sentences() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert long_ones(text, README) == []
     assert len(text.splitlines()) <= LONGEST_README
+
+
+def test_new_figures_take_the_place_of_old_ones() -> None:
+    assert len((ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8").splitlines()) <= LONGEST_RESULTS
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
