@@ -154,7 +154,7 @@ _ARRAY: tuple[Row, ...] = (
     (x.gathered, "", "Gather"),
     (x.gathered_v2, "2", "GatherV2"),
     (x.gathered_nd, "", "GatherNd"),
-    (x.scattered_into(2), "2", "ScatterNd"),
+    (x.scattered_into, "2", "ScatterNd"),
     (x.scattered_nd, "", "TensorScatterUpdate TensorScatterAdd TensorScatterSub TensorScatterMax TensorScatterMin "
      "ScatterNdNonAliasingAdd"),
     (x.places, "0", "Where"),
@@ -311,7 +311,7 @@ _SPARSE: tuple[Row, ...] = (
     (i.sparse_reshaped, "", "SparseReshape"),
     (i.rows_of_sparse, "0 2", "SparseFillEmptyRows"),
     (e.as_input(1), "", "SparseSoftmax"),
-    (i.sparse_of(2), "", "SparseAdd SparseSlice SparseSparseMaximum SparseSparseMinimum"),
+    (i.sparse_like_first, "", "SparseAdd SparseSlice SparseSparseMaximum SparseSparseMinimum"),
     (i.sparse_joined, "", "SparseConcat"),
     (i.sparse_crossed, "", "SparseCross SparseCrossHashed SparseCrossV2"),
     (i.sparse_split, "", "SparseSplit"),
@@ -325,7 +325,7 @@ _SPARSE: tuple[Row, ...] = (
     (e.scalar, "", "AddSparseToTensorsMap"),
     (i.entries_added_back, "", "SparseAddGrad"),
     (i.filled_back, "", "SparseFillEmptyRowsGrad"),
-    (i.per_entry_of(1), "", "SparseSliceGrad"),
+    (i.per_sliced_entry, "", "SparseSliceGrad"),
     (e.vector, "", "AddManySparseToTensorsMap"),
 )
 
@@ -355,7 +355,7 @@ _RANDOM: tuple[Row, ...] = (
 )
 
 _IMAGE: tuple[Row, ...] = (
-    (i.resized(1), "1",
+    (i.resized, "1",
      "ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea ResizeNearestNeighborGrad ScaleAndTranslate"),
     (i.resized_with_range, "1", "QuantizedResizeBilinear"),
     (i.resize_gradient, "", "ResizeBilinearGrad ResizeBicubicGrad"),
@@ -511,8 +511,8 @@ _LISTS: tuple[Row, ...] = (
     (s.list_taken, "1 2", "TensorListGetItem"),
     (s.list_stacked, "1", "TensorListStack"),
     (s.list_gathered, "2", "TensorListGather"),
-    (s.list_scattered(2), "2", "TensorListScatter"),
-    (s.list_scattered(2, 3), "2 3", "TensorListScatterV2"),
+    (s.list_scattered, "2", "TensorListScatter"),
+    (s.list_scattered, "2 3", "TensorListScatterV2"),
     (s.list_kept, "", "TensorListConcatLists TensorListScatterIntoExistingList"),
     (s.list_resized, "1", "TensorListResize"),
     (s.list_joined, "1", "TensorListConcat TensorListConcatV2"),

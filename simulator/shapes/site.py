@@ -196,9 +196,9 @@ class Site:
             raise ShapeError(f"attribute {name} must list {length} numbers, not {len(found)}")
         return found
 
-    def traced_number(self, name: str, default: int) -> int:
-        """An attribute that is a whole number, with its origin."""
-        found = self.number(name, default)
+    def traced_number(self, name: str) -> int:
+        """An attribute that is a whole number, with its origin; -1 where it is missing."""
+        found = self.number(name, -1)
         return found if self.origins is None else self.origins.entry(self.node, name, ELEMENT, 1, found)
 
     def declared(self, name: str = "shape") -> Dims:

@@ -397,7 +397,7 @@ def sliced(site: Site, out: Outputs) -> Sequence[Value | None]:
 def strided(site: Site, out: Outputs) -> Sequence[Value | None]:
     """StridedSlice: what the rule takes of each dimension."""
     given = _array(site.value(0), site.shape(0))
-    entries = strided_entries(site, site.shape(0), 1)
+    entries = strided_entries(site, site.shape(0))
     if given is None or entries is None:
         return _NONE
     index: list[Any] = []  # Any: what numpy takes as an index

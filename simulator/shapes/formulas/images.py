@@ -59,20 +59,16 @@ def decoded_raw(site: Site) -> Outputs:
     return (None if shape is None else (*shape, site.fresh()),)
 
 
-def resized(slot: int) -> Rule:
-    """Resizes: height and width are the value of an input."""
-
-    def rule(site: Site) -> Outputs:
-        shape, size = site.input_of_rank(0, 4), site.vector(slot, 2)
-        height, width = site.pair(size)
-        return ((shape[0], height, width, shape[3]),)
-
-    return rule
+def resized(site: Site) -> Outputs:
+    """Resizes: height and width are the value of the second input."""
+    shape, size = site.input_of_rank(0, 4), site.vector(1, 2)
+    height, width = site.pair(size)
+    return ((shape[0], height, width, shape[3]),)
 
 
 def resized_with_range(site: Site) -> Outputs:
     """QuantizedResizeBilinear: the image, then its least and largest number."""
-    return (*resized(1)(site), (), ())
+    return (*resized(site), (), ())
 
 
 def resize_gradient(site: Site) -> Outputs:
@@ -140,7 +136,7 @@ def patches(site: Site) -> Outputs:
 def parsed(site: Site) -> Outputs:
     """ParseExample: sparse tensors of unknown size, then dense ones of the declared shapes for each example."""
     rows = site.shape(0)
-    return _features(site, rows, site.number("Nsparse", site.number("num_sparse")), "dense_shapes")
+    return _features(site, rows, site.number("Nsparse", site.number("num_sparse")))
 
 
 def parsed_v2(site: Site) -> Outputs:
@@ -150,21 +146,21 @@ def parsed_v2(site: Site) -> Outputs:
     values, splits = [0 if types is None else len(types.list.type) for types in listed]
     ends = site.ranked(1) if rows is None else (rows[0] + 1 if rows and rows[0] >= 0 else site.fresh(),)
     ragged: list[Dims] = [site.ranked(1) for _ in range(values)]
-    return [*_features(site, rows, site.number("num_sparse"), "dense_shapes"), *ragged, *[ends] * splits]
+    return [*_features(site, rows, site.number("num_sparse")), *ragged, *[ends] * splits]
 
 
 def parsed_single(site: Site) -> Outputs:
     """ParseSingleExample: the same of one example."""
-    return _features(site, (), site.number("num_sparse"), "dense_shapes")
+    return _features(site, (), site.number("num_sparse"))
 
 
-def _features(site: Site, rows: Dims, sparse: int, name: str) -> Outputs:
+def _features(site: Site, rows: Dims, sparse: int) -> Outputs:
     rank = None if rows is None else len(rows) + 1
     counts = [site.fresh() for _ in range(sparse)]
     made: list[Dims] = [(one, site.fresh() if rank is None else rank) for one in counts]
     made += [(one,) for one in counts]
     made += [(site.fresh() if rank is None else rank,) for _ in counts]
-    made += [None if rows is None or shape is None else rows + shape for shape in site.listed(name)]
+    made += [None if rows is None or shape is None else rows + shape for shape in site.listed("dense_shapes")]
     return made
 
 
@@ -207,14 +203,10 @@ def sparse_reshaped(site: Site) -> Outputs:
     return ((indices[0], shape[0]), (shape[0],))
 
 
-def sparse_of(slot: int) -> Rule:
-    """A sparse tensor with an unknown number of entries, of the rank of the shape in that input."""
-
-    def rule(site: Site) -> Outputs:
-        count, rank = site.fresh(), site.input_of_rank(slot, 1)[0]
-        return ((count, rank), (count,), (rank,))
-
-    return rule
+def sparse_like_first(site: Site) -> Outputs:
+    """SparseAdd and its kind: an unknown number of entries, of the rank of the shape in the third input."""
+    count, rank = site.fresh(), site.input_of_rank(2, 1)[0]
+    return ((count, rank), (count,), (rank,))
 
 
 def sparse_joined(site: Site) -> Outputs:
@@ -347,9 +339,9 @@ def per_entry(site: Site) -> Outputs:
     return ((site.input_of_rank(0, 2)[0],),)
 
 
-def per_entry_of(slot: int) -> Rule:
-    """A number for each entry of the sparse tensor whose indices are that input."""
-    return lambda site: (site.input_of_rank(slot, 2)[:1],)
+def per_sliced_entry(site: Site) -> Outputs:
+    """SparseSliceGrad: a number for each entry of the tensor that was sliced, whose indices are the second input."""
+    return (site.input_of_rank(1, 2)[:1],)
 
 
 def serialised_rows(site: Site) -> Outputs:

@@ -46,7 +46,7 @@ def strided(site: Site) -> Outputs:
     for slot in range(1, 4):
         site.input_of_rank(slot, 1)
     site.agreed((1, 2, 3))
-    entries = strided_entries(site, shape, 1)
+    entries = strided_entries(site, shape)
     return (None,) if entries is None else (tuple([entry[3] for entry in entries if entry[0] != "drop"]),)
 
 
@@ -56,7 +56,7 @@ def strided_gradient(site: Site) -> Outputs:
     TensorFlow's rule says no more; its kernel refuses a gradient (slot 4) of another shape than the slice.
     """
     whole = site.dims(0)
-    entries = strided_entries(site, whole, 1)
+    entries = strided_entries(site, whole)
     if entries is not None:
         site.equate_all([entry[3] for entry in entries if entry[0] != "drop"], site.shape(4))
     return (whole,)
@@ -66,13 +66,13 @@ def strided_gradient(site: Site) -> Outputs:
 _Entry = tuple[str, int, int, int]
 
 
-def strided_entries(site: Site, shape: Dims, first: int) -> list[_Entry] | None:
+def strided_entries(site: Site, shape: Dims) -> list[_Entry] | None:
     """The part of each dimension that a strided slice takes, in the order of the result; None: the shape is not known.
 
-    Begins, ends and strides are the three inputs from slot `first` on.
+    Begins, ends and strides are the three inputs behind the first one.
     """
-    begins, ends, strides = (site.value(slot) for slot in range(first, first + 3))
-    count = _length(site, first, begins, ends, strides)
+    begins, ends, strides = (site.value(slot) for slot in (1, 2, 3))
+    count = _length(site)
     if count is None or shape is None:
         return None
     masks = {name: site.number(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
@@ -103,14 +103,14 @@ def strided_entries(site: Site, shape: Dims, first: int) -> list[_Entry] | None:
     return entries
 
 
-def _length(site: Site, first: int, *values: Value | None) -> int | None:
-    known = next((len(value) for value in values if value is not None), None)
-    for slot in range(first, first + len(values)):
-        if known is not None:
-            site.vector(slot, known)  # all three are equally long
-            continue
-        if (length := site.length(slot)) is not None:
-            return length
+def _length(site: Site) -> int | None:
+    """The number of begins, ends and strides, which are equally many; None: nothing says it."""
+    slots = (1, 2, 3)
+    known = next((len(value) for slot in slots if (value := site.value(slot)) is not None), None)
+    if known is None:
+        return next((length for slot in slots if (length := site.length(slot)) is not None), None)
+    for slot in slots:
+        site.vector(slot, known)
     return known
 
 
@@ -222,15 +222,11 @@ def resource_gathered(site: Site) -> Outputs:
     return (index + (site.at_least(shape, batch + 1) or ())[batch + 1 :],)
 
 
-def scattered_into(slot: int) -> Rule:
-    """ScatterNd: the shape that an input holds."""
-
-    def scattered(site: Site) -> Outputs:
-        whole = site.dims(slot)
-        _one_for_each_place(site, whole, 0)
-        return (whole,)
-
-    return scattered
+def scattered_into(site: Site) -> Outputs:
+    """ScatterNd: the shape that the third input holds."""
+    whole = site.dims(2)
+    _one_for_each_place(site, whole, 0)
+    return (whole,)
 
 
 def scattered_nd(site: Site) -> Outputs:

@@ -487,7 +487,7 @@ def list_stacked(site: Site) -> Outputs:
     """TensorListStack: all elements as rows; `num_elements` may say how many."""
     handle = site.handle(0, "list")
     element = _of_list(site, handle, 1)
-    count = site.traced_number("num_elements", -1)
+    count = site.traced_number("num_elements")
     length = SYMBOLS if handle is None else handle.length
     site.equate(count, length)
     count = length if count < 0 else count
@@ -502,14 +502,10 @@ def list_gathered(site: Site) -> Outputs:
     return (None if element is None or index is None else index + element,)
 
 
-def list_scattered(declared: int, length: int | None = None) -> Rule:
-    """TensorListScatter: rows of a tensor become elements; inputs have their shape and perhaps the number."""
-
-    def rule(site: Site) -> Outputs:
-        made = _of_rows(site, site.at_least(site.shape(0), 1), declared)
-        return _listed(site, made if length is None else _sized(site, made, length))
-
-    return rule
+def list_scattered(site: Site) -> Outputs:
+    """TensorListScatter: rows become elements, of the shape in the third input; in V2 as many as the fourth says."""
+    made = _of_rows(site, site.at_least(site.shape(0), 1), 2)
+    return _listed(site, _sized(site, made, 3) if site.op == "TensorListScatterV2" else made)
 
 
 def list_resized(site: Site) -> Outputs:
