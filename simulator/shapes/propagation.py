@@ -342,7 +342,7 @@ class _Propagation:
         elif not followed.isdisjoint(range(begin, end)) and node not in self.clashes:
             values = self._valued(op, node, found)
         if op in PASSING and taken:
-            handles = {at: self._passed(at, len(taken), site.handles) for at in range(end - begin)}
+            handles = {at: self._passed(at) for at in range(end - begin)}
         if op in SWITCHES and len(taken) == 2 == end - begin and (ended := self._ended(node)) is not None:
             found, values = (ended[0], site.shapes[0]), (ended[1], site.values[0])
             handles = {at: one for at, one in enumerate((ended[2], site.handles[0])) if one is not None}
@@ -400,8 +400,9 @@ class _Propagation:
         known = [Known(*one) for one in zip(site.shapes, site.values, site.handles, strict=True)]
         return self.calls.results(op, site.attrs, self.algebra, node, known)
 
-    def _passed(self, at: int, count: int, handles: Sequence[Handle | None]) -> Handle | None:
-        return handles[at if at < count and self.graph.ops[self.site.node] == "IdentityN" else 0]
+    def _passed(self, at: int) -> Handle | None:
+        handles = self.site.handles
+        return handles[at if at < len(handles) and self.site.op == "IdentityN" else 0]
 
     def _valued(self, op: str, node: int, found: Outputs) -> Sequence[Value | None]:
         """The elements of the outputs."""
@@ -471,15 +472,11 @@ class _Propagation:
                 shape = either(self.algebra, (node, at), self.shapes[tensor], shape)
                 value = either_value(self.algebra, (node, at), self.values[tensor], value)
                 handle = either_handle(self.algebra, (node,), self.handles[tensor], handle)
-                same = shape == self.shapes[tensor] and value == self.values[tensor] and handle == self.handles[tensor]
-                if same:
+            if self.reached[tensor]:
+                if shape == self.shapes[tensor] and value == self.values[tensor] and handle == self.handles[tensor]:
                     continue
-            elif self.reached[tensor] and (
-                shape == self.shapes[tensor] and value == self.values[tensor] and handle == self.handles[tensor]
-            ):
-                continue
-            if self.reached[tensor] and self._tired(node):
-                shape, value, handle = None, None, None
+                if self._tired(node):
+                    shape, value, handle = None, None, None
             self.shapes[tensor], self.values[tensor], self.handles[tensor] = shape, value, handle
             self.reached[tensor] = 1
             changed.append(tensor)
@@ -524,7 +521,7 @@ class _Propagation:
         """[N] nodes that run in a branch only: behind a Switch that is no loop's, before the Merge that ends it."""
         graph = self.graph
         switches = {node for node, op in enumerate(graph.ops) if op in SWITCHES}
-        loops = {node for node in switches if any(graph.ops[src] == "LoopCond" for src in self._sources(node))}
+        loops = {node for node in switches if any(graph.ops[source] == "LoopCond" for source in graph.sources(node))}
         if len(switches) == len(loops):
             return [False] * len(graph)
         depth, around = [0] * len(graph), [0] * len(graph)
@@ -541,10 +538,6 @@ class _Propagation:
             depth[node] = deep
         return [deep > 0 for deep in around]
 
-    def _sources(self, node: int) -> list[int]:
-        graph = self.graph
-        return [int(src) for src in graph.edge_src[graph.in_ptr[node] : graph.in_ptr[node + 1]]]
-
     # ---- values -----------------------------------------------------------------------------------------------------
 
     def _followed(self) -> set[int]:
@@ -552,30 +545,31 @@ class _Propagation:
         graph, inputs, followed = self.graph, self.inputs, set[int]()
         pending: list[int] = []
 
-        def follow(node: int, tensor: int) -> None:
-            self.reading.setdefault(tensor, []).append(node)
+        def follow(tensor: int) -> None:
             if tensor not in followed:
                 followed.add(tensor)
                 pending.append(tensor)
 
+        def read(node: int, tensor: int) -> None:
+            self.reading.setdefault(tensor, []).append(node)
+            follow(tensor)
+
         for tensor in (*self.returned, *self.rows):
-            if tensor >= 0 and self.types[tensor] in _COUNTS and tensor not in followed:
-                followed.add(tensor)
-                pending.append(tensor)
+            if tensor >= 0 and self.types[tensor] in _COUNTS:
+                follow(tensor)
         calls = set(calling(graph, range(len(graph)))) if graph.library else set()
         for node, op in enumerate(graph.ops):
             row, taken = RULES.get(op), inputs[node]
-            if node in calls and row is None:
-                for tensor in taken:
+            if row is None:
+                for tensor in taken if node in calls else ():
                     if self.types[tensor] in _COUNTS:
-                        follow(node, tensor)
-            if row is None or not (row.slots or row.reads_all):
+                        read(node, tensor)
                 continue
-            slots = range(len(taken)) if row.reads_all else row.slots
-            for slot in slots:
+            for slot in range(len(taken)) if row.reads_all else row.slots:
                 if -len(taken) <= slot < len(taken):
-                    follow(node, taken[slot])
-        pushed = [inputs[node][slot] for node, slot in _pushes(graph) if len(inputs[node]) > slot]
+                    read(node, taken[slot])
+        slots_of = [(inputs[node], PUSHES[op]) for node, op in enumerate(graph.ops) if op in PUSHES]
+        pushed = [taken[slot] for taken, slot in slots_of if len(taken) > slot]
         source = graph.tensor_node.tolist()
         while pending:
             tensor = pending.pop()
@@ -591,15 +585,8 @@ class _Propagation:
             elif op in PASSING:
                 taken = taken[:1]
             for one in taken:
-                if one not in followed:
-                    followed.add(one)
-                    pending.append(one)
+                follow(one)
         return followed
-
-
-def _pushes(graph: Graph) -> list[tuple[int, int]]:
-    """The nodes that put in what others take out, and the slot of what they put in."""
-    return [(node, PUSHES[op]) for node, op in enumerate(graph.ops) if op in PUSHES]
 
 
 def edge_tensors(graph: Graph) -> list[int]:
