@@ -139,8 +139,7 @@ def _by_start(judge: Judge, of: Candidate) -> Ids | None:
     """[n] the order of a placement, or that in which its ops start: times stay as they are, but for ops of a loop."""
     if of.ops is not None or of.ns >= NEVER:
         return of.ops
-    judge.judge("order by starts", of.device)
-    return as_ops(np.argsort(judge.start_ns(), kind="stable"))
+    return judge.order_by_start("order by starts", of.device)
 
 
 def _compiled(problem: Problem) -> PartialFunction:
@@ -157,9 +156,7 @@ def _ops(problem: Problem, plan: Plan) -> Ids | None:
     """[n] the ops in the order of a plan's priorities; None: it has none, or they are not to be used."""
     if plan.priority is None or not problem.prioritised:
         return None
-    order: Ids = np.argsort(np.array(plan.priority)[problem.tables.node], kind="stable").astype(np.int32)
-    order.setflags(write=False)
-    return order
+    return as_ops(np.argsort(np.array(plan.priority)[problem.tables.node], kind="stable"))
 
 
 def _plan(problem: Problem, found: Candidate) -> Plan:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from placement.problem import NEVER, Problem
 from placement.search.parts import of_groups, parts_of
 from placement.search.reach import working
-from simulator.columns import positions
+from simulator.columns import by_key, positions
 from simulator.execution.routes import alone_ns
 
 if TYPE_CHECKING:
@@ -62,6 +62,14 @@ class Decisions:
         work_ns = fastest(self.problem)
         of_op = parts_of(self.problem, work_ns, self.wire_ns > 0, len(working(self.problem)))
         return of_groups(of_op, self.row[self.group], self.pair, len(self.free))
+
+    @cached_property
+    def neighbours(self) -> tuple[Vector, Vector, Vector]:
+        """[M+1] first neighbour, [2 A] groups that hand values to each or get some, and how long these take, in ns."""
+        one, other = np.concatenate([self.pair, self.pair[:, ::-1]]).T
+        by, first = by_key(one, len(self.free))
+        wire_ns = np.concatenate([self.pair_ns, self.pair_ns])[by]
+        return first.astype(np.int64), other[by].astype(np.int64), np.rint(wire_ns).astype(np.int64)
 
     @cached_property
     def places(self) -> Vector:

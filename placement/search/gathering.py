@@ -40,17 +40,16 @@ def nets_of(decisions: Decisions, work_ns: Floats | None = None) -> Nets:
     kept = np.flatnonzero(joins[source] & joins[target] & (source != target) & (wire_ns > 0))
     kept = kept[np.lexsort((tensor[kept], -wire_ns[kept]))]
     first = np.flatnonzero(np.diff(tensor[kept], prepend=-1))
-    one, other = np.concatenate([decisions.pair, decisions.pair[:, ::-1]]).T
-    by, near_first = by_key(one, len(decisions.free))
+    near_first, near, near_ns = decisions.neighbours
     return Nets(
         maker=source[kept][first],
         wire_ns=np.rint(wire_ns[kept][first]).astype(np.int64),
         first=np.append(first, len(kept)).astype(np.int64),
         reader=target[kept],
         work_ns=np.rint(decisions.work_ns if work_ns is None else work_ns).astype(np.int64),
-        near_first=near_first.astype(np.int64),
-        near=other[by].astype(np.int64),
-        near_ns=np.rint(np.concatenate([decisions.pair_ns, decisions.pair_ns])[by]).astype(np.int64),
+        near_first=near_first,
+        near=near,
+        near_ns=near_ns,
     )
 
 

@@ -155,6 +155,11 @@ class Judge:
         known = [judge.best for judge in every if judge.best is not None]
         self.best = min(known, key=lambda one: one.rank, default=None)
 
+    def order_by_start(self, how: str, device: Vector) -> Ids:
+        """[n] the ops as they start under devices [G], which are judged for it."""
+        self.judge(how, device)
+        return as_ops(np.argsort(self.start_ns(), kind="stable"))
+
     def start_ns(self) -> Vector:
         """[n] when each op started in the last run."""
         return self.work.arena.state.start_ns[: len(self.decisions.group)]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simulator.execution.layouts import Arena, FlatTables
 
 # places in `Walk.counts`
-TRIED, ACCEPTED, IMPROVED, CURRENT, BEST, BEST_OVER, PLAYED, SPENT, COUNTS = range(9)
+TRIED, ACCEPTED, IMPROVED, CURRENT, BEST, BEST_OVER, SPENT, COUNTS = range(8)
 ORDER, TIGHT, HEAT, PER_BYTE, SHIFTING, WHOLE, SIZES, RULES = range(8)  # places in `Walk.rules`
 ODDS = 1024  # entries of `Walk.odds`
 ODD_BITS, HEAT_BITS, OVER_BITS = 12, 8, 20  # of fractions: of `Walk.odds`, of a temperature, of the price of a byte
@@ -205,7 +205,6 @@ def judge(laid: FlatTables, own: Arena, walk: Walk, ahead: Ahead, limit: int) ->
     latest = limit + (limit >> _DOUBT) if below(walk, 1000) < _TRUSTED else NEVER
     if not look_ahead(ahead, device, limit, latest):
         return NEVER, -1, 0
-    counts[PLAYED] += 1
     if tight:
         add_up_bytes(ahead, device)
     short = 0

@@ -18,8 +18,7 @@ def reordered_by_start(judge: Judge, of: Candidate, *, looped: bool) -> Candidat
     """
     if of.ops is not None or looped or not judge.orders or of.ns >= NEVER or judge.left() < 2:
         return of
-    judge.judge("annealing", of.device)
-    return judge.judge("annealing", of.device, as_ops(np.argsort(judge.start_ns(), kind="stable")))
+    return judge.judge("annealing", of.device, judge.order_by_start("annealing", of.device))
 
 
 def orders(judge: Judge, of: Candidate) -> list[tuple[str, Ids | None]]:

@@ -33,7 +33,6 @@ from placement.search.judge import Candidate, Judge, as_ops
 from placement.search.ordering import orders, reordered_by_start
 from placement.search.tidying import tidied
 from simulator import limits
-from simulator.columns import by_key
 from simulator.execution.arrays import PRIORITY
 
 _HOT, _COLD = 0.003, 1e-5  # temperatures, as shares of the makespan
@@ -68,7 +67,6 @@ class Progress:
 
     cycles: int = 0
     accepted: int = 0  # moves
-    played: int = 0  # simulated, as no bound refused them
     hopeless: bool = False  # it ended since nothing better was to be expected
 
 
@@ -80,7 +78,7 @@ class Walker:
 
         devices = len(judge.capacity)
         moved, n = len(decisions.free), len(decisions.group)
-        near_first, near = _neighbours(decisions)
+        near_first, near, _ = decisions.neighbours
         self.layer = sizes(decisions) if layer is None else layer  # [C, M]
         member, begin, until = _members(self.layer)
         self.judge, self.decisions = judge, decisions
@@ -137,7 +135,7 @@ class Walker:
 
     def cycle(self, start: Candidate, length: int, kind: CycleKind, progress: Progress) -> Candidate:
         """Walk from a start for so many judgements, cooling: the best that was found, or the start."""
-        from placement.search.moves import ACCEPTED, HEAT, HEAT_BITS, IMPROVED, PLAYED
+        from placement.search.moves import ACCEPTED, HEAT, HEAT_BITS, IMPROVED
 
         judge, count = self.judge, self.walk.counts
         self._begin(start, kind)
@@ -151,7 +149,6 @@ class Walker:
                 best = self._best(start)
                 judge.consider(best, "annealing")
         progress.accepted += int(count[ACCEPTED])
-        progress.played += int(count[PLAYED])
         return best
 
     def _begin(self, start: Candidate, kind: CycleKind) -> None:
@@ -264,13 +261,6 @@ def raced(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> li
     found = [walker.cycle(starts[0], length, _RACING, progress) for _ in range(count) if walker.judge.left()]
     walker.walk.random[:] = random  # so a race that brings nothing changes nothing, but takes its time
     return list(dict.fromkeys([min([starts[0], *found], key=lambda one: one.rank), *starts]))
-
-
-def _neighbours(decisions: Decisions) -> tuple[Vector, Vector]:
-    """[M+1] and [2 A] the groups that hand values to each or get some from it."""
-    one, other = np.concatenate([decisions.pair, decisions.pair[:, ::-1]]).T
-    by, first = by_key(one, len(decisions.free))
-    return first.astype(np.int64), other[by].astype(np.int64)
 
 
 def _members(layer: Vector) -> tuple[Vector, Vector, Vector]:

@@ -66,6 +66,5 @@ def side_by_side(judge: Judge, lines: Sequence[Line]) -> tuple[list[Candidate], 
     return sorted((one for each in found for one in each), key=lambda one: one.rank), Progress(
         cycles=sum(each.cycles for each in counts),
         accepted=sum(each.accepted for each in counts),
-        played=sum(each.played for each in counts),
         hopeless=all(each.hopeless for each in counts),
     )
