@@ -117,7 +117,7 @@ def _row(change: WhatIfChange, given: Ingredients, scene: Scene, placements: lis
         found = _run(request, inputs, assignment)
         if isinstance(assignment, Assignment) and searching and same_nodes:
             placements.append(assignment)
-        known = _moved(scene, inputs) if again and (searching or request.what_if == KEPT) else None
+        known = _moved(scene.assignment, scene, inputs) if again and (searching or request.what_if == KEPT) else None
         if known is not None:
             same = _run(request, inputs, known)
             if _rank(same, inputs) <= _rank(found, inputs):
@@ -149,13 +149,11 @@ def _rank(found: tuple[Partitions, Trace], inputs: Ingredients) -> tuple[bool, i
     return out_of_memory(trace, partitions, inputs.cluster) is not None, int(trace.makespan)
 
 
-def _moved(scene: Scene, given: Ingredients, found: Assignment | None = None) -> Assignment | None:
-    """The same assignment on another cluster; None: that lacks one of its devices, or has copies of its own.
+def _moved(assignment: Assignment, scene: Scene, given: Ingredients) -> Assignment | None:
+    """An assignment of the scene's graph on another cluster; None: that lacks a device of it, or has copies of its own.
 
-    It is the scene's, or one that was found for its graph. An algorithm may place a step worse on more devices. That is
-    no reason to say that these make it slower.
+    An algorithm may place a step worse on more devices. That is no reason to say that these make it slower.
     """
-    assignment = found or scene.assignment
     if (scene.graph.names, scene.graph.requested) != (given.graph.names, given.graph.requested):
         return None  # the model is copied for each of other devices, or its variables are on other tasks
     row_of = {device.name: row for row, device in enumerate(given.cluster.devices)}
@@ -182,7 +180,7 @@ def _missed(request: Request, given: Ingredients, scene: Scene, placements: list
     The search missed it for the run. So much of the rows that are quicker may be its chance.
     """
     known = [one for one in placements if one.devices == scene.assignment.devices]
-    moved = [one for one in (_moved(scene, given, one) for one in known) if one is not None]
+    moved = [one for one in (_moved(one, scene, given) for one in known) if one is not None]
     asked = request.having(given.observed)
     ranks = [_rank(_run(asked, given, one), given) for one in moved]
     own = _rank((scene.partitions, scene.trace), given)
