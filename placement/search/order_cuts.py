@@ -91,10 +91,8 @@ def held_by(decisions: Decisions) -> Floats:
     tables = decisions.problem.tables
     row = decisions.row[decisions.group[tables.tensor_op]]
     kept = (row >= 0) & (tables.forwards != LIST)
-    out: Floats = np.bincount(row[kept], tables.tensor_bytes[kept], len(decisions.free)) + decisions.resident.astype(
-        float
-    )
-    return out
+    out = np.bincount(row[kept], tables.tensor_bytes[kept], len(decisions.free))
+    return decisions.resident.astype(np.float64) + out
 
 
 def crossing_of(decisions: Decisions, order: Vector) -> Floats:

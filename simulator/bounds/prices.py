@@ -106,14 +106,8 @@ def least_ns(demand: Demand, above: Nanos, looks: int) -> Found:
             center, highest, step = shares, paid.ns, min(step * 11 // 10, 1000)
         else:
             step = step * 9 // 10
-        times = (
-            paid.time_ns
-            if not count
-            else [
-                [(7 * old + 3 * new) // 10 for old, new in zip(*rows, strict=True)]
-                for rows in zip(times, paid.time_ns, strict=True)
-            ]
-        )
+        pairs = zip(times or paid.time_ns, paid.time_ns, strict=True)
+        times = [[(7 * old + 3 * new) // 10 for old, new in zip(*rows, strict=True)] for rows in pairs]
         shares = [_after(row, of, step) for row, of in zip(center, times, strict=True)]
     return Found(best, looked)
 

@@ -104,9 +104,7 @@ def item_order(topological: Ids, folding: Folding) -> Ids:
     for scope in range(scopes - 1, 0, -1):  # parents come first
         total[folding.parent[scope]] += total[scope]
         members[folding.parent[scope]] += members[scope]
-    position = np.empty(scopes + count, np.int64)
-    position[np.argsort(total / np.maximum(members, 1), kind="stable")] = np.arange(scopes + count)
-    return ids(position)
+    return ids(positions(np.argsort(total / np.maximum(members, 1), kind="stable"), scopes + count))
 
 
 def _add(tree: _Tree, label: str, parent: int, *, series: bool = False) -> int:

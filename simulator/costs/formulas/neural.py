@@ -98,8 +98,7 @@ class Convolution(NamedTuple):
 def convolved(instance: ShapedOp) -> Convolution | None:
     """The convolution that an op is; None where shapes are unknown."""
     of = "filter" if "BackpropFilter" in instance.op else "input" if "BackpropInput" in instance.op else ""
-    taps = at(instance.outputs, 0) if of == "filter" else at(instance.inputs, 1)
-    pixels = at(instance.inputs, 2) if of else at(instance.outputs, 0)
+    pixels, taps = _pixels_and_filters(instance)
     image = at(instance.outputs, 0) if of == "input" else at(instance.inputs, 0)
     if not (taps and pixels and image) or any(len(shape) != 4 or min(shape) < 1 for shape in (taps, pixels, image)):
         return None
