@@ -46,10 +46,8 @@ class Ahead(NamedTuple):
     after_ns: Ints  # [D] working memory
     likely_ns: Ints  # [n] working memory: as `rest_ns`, where ops wait for lanes in their order
     lane_ns: Ints  # [D] working memory: the likely time from the start of the last op that was seen on the lane
-    own_bytes: (
-        Ints  # [n] that an op holds at any time: buffers of its own, scratch, and what is resident; and copies of
-    )
-    # what it reads in the other memory of a GPU
+    # [n] that an op holds: buffers of its own, scratch, what is resident, and copies in the other memory of a GPU
+    own_bytes: Ints
     sent_bytes: Ints  # [E] that the reader's device holds if the value crosses
     other_bytes: Ints  # [D] that a device may hold besides
     held_bytes: Ints  # [D] the result: no less than each device holds at any time

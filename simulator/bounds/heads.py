@@ -1,7 +1,7 @@
 """Heads: how early each op can start at best, on each class of devices; tails are heads of the step turned around.
 
 An op waits for its inputs, each from the class on which it comes first. Besides, of its ancestors some run on its own
-device, one after the other, and all others have to send what they made. Nobody can have both: see `alone`. The bound
+device, one after the other, and all others have to send what they made. Nobody can have both: see `_alone`. The bound
 is that of Papadimitriou and Yannakakis, "Towards an architecture-independent analysis of parallel algorithms", SIAM
 Journal on Computing 19(2), 1990, for different times of transfers and heads on several classes.
 
@@ -22,7 +22,7 @@ class Predecessors(NamedTuple):
     order: Ints  # [n] the ops, each after those that it waits for
     first: Ints  # [n+1] first edge of each op
     op: Ints  # [E] for which it waits
-    size: Ints  # [E] row of `change`
+    size: Ints  # [E] row of `change_ns`
     gate: Ints  # [E] 1: of these one is enough
     apart_ns: Ints  # [E] on different devices the value takes this at least
     forced_ns: Ints  # [E] and this in any case

@@ -249,12 +249,12 @@ def _check_line(scene: Scene) -> str:
     if check.get("refused"):
         return f"{who} refuses the graph{', as predicted' if check.get('foreseen') else ''}: {agreement.refusal(check)}"
     parts = (("placement", "nodes"), ("partition", "nodes"), ("shapes", "tensors"))
-    counts = []
+    agreed = []
     for part, unit in parts:
         if one := check.get(part):
             agree, of = one["agree"], one["of"]
-            counts.append(f"{part} ({of if agree == of else f'{agree} of {of}'} {unit})")
-    said = " and ".join([", ".join(counts[:-1])] * (len(counts) > 1) + counts[-1:])
+            agreed.append(f"{part} ({of if agree == of else f'{agree} of {of}'} {unit})")
+    said = " and ".join([", ".join(agreed[:-1])] * (len(agreed) > 1) + agreed[-1:])
     other = agreement.unlike_shown(check)
     verb = (
         "confirms" if all(one["agree"] == one["of"] for part, _ in parts if (one := check.get(part))) else "agrees in"
