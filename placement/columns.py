@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -106,3 +107,9 @@ def _once(pointers: npt.NDArray[np.integer], values: npt.NDArray[np.integer], co
     kept = np.ones(len(key), bool)
     kept[order[again]] = False
     return _column(np.searchsorted(row[kept], np.arange(len(pointers)))), _column(values[kept])
+
+
+def distinct_rows(values: list[int], pointers: list[int]) -> list[list[int]]:
+    """A column split into rows; a value that repeats within a row (read in host and in device memory) counts once."""
+    rows = [values[a:b] for a, b in pairwise(pointers)]
+    return [row if len(row) < 2 or len(set(row)) == len(row) else list(dict.fromkeys(row)) for row in rows]

@@ -16,7 +16,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from placement.columns import Columns, columns_of
+from placement.columns import Columns, columns_of, distinct_rows
 from placement.effort import DEFAULT_EFFORT, Effort
 from simulator.cluster.cluster import Cluster
 from simulator.columns import Ints, ints
@@ -49,11 +49,7 @@ class Problem:
     lawful: list[tuple[int, ...]]  # [G] devices that the constraints leave, the one that TensorFlow prefers first
     allowed: list[tuple[int, ...]]  # [G] those of them that have a cost for every member, and room
     resident: list[Bytes]  # [G]
-    run: list[list[Nanos]]  # [n][D] -1 no kernel
     instant: list[bool]  # [n]
-    inputs: list[list[int]]  # [n] tensors, each once
-    outputs: list[range]  # [n] tensors
-    consumers: list[list[int]]  # [T] ops, each once
     nbytes: list[Bytes]  # [T]
     capacity: list[Bytes]  # [D]
     cpu: list[bool]  # [D]
@@ -85,6 +81,37 @@ class Problem:
                     if not pending[consumer]:
                         heappush(ready, consumer)
         return ints(order)
+
+    @cached_property
+    def run(self) -> list[list[Nanos]]:
+        """[n][D] the time of an op, -1: no kernel. Like the lists below it is made when it is asked for."""
+        found: list[list[Nanos]] = self.tables.run_ns.tolist()
+        return found
+
+    @cached_property
+    def inputs(self) -> list[list[int]]:
+        """[n] tensors, each once."""
+        return distinct_rows(self.tables.in_tensor.tolist(), self.tables.in_ptr.tolist())
+
+    @cached_property
+    def outputs(self) -> list[range]:
+        """[n] tensors."""
+        tensors = range(len(self.tables.tensor_op))
+        return [tensors[a:b] for a, b in pairwise(self.tables.tensor_ptr.tolist())]
+
+    @cached_property
+    def consumers(self) -> list[list[int]]:
+        """[T] ops, each once."""
+        return distinct_rows(self.tables.consumer.tolist(), self.tables.consumer_ptr.tolist())
+
+    @cached_property
+    def may(self) -> npt.NDArray[np.bool_]:
+        """[G, D] whether a group may use a device: `allowed` as a matrix."""
+        sets = {devices: number for number, devices in enumerate(dict.fromkeys(self.allowed))}
+        inside = np.zeros((len(sets), len(self.capacity)), bool)
+        for devices, number in sets.items():
+            inside[number, list(devices)] = True
+        return inside[[sets[devices] for devices in self.allowed]]
 
     @cached_property
     def merge(self) -> list[bool]:
@@ -183,9 +210,7 @@ def pose(
     for op, (row, nbytes) in enumerate(zip(group, tables.resident_bytes.tolist(), strict=True)):
         ops[row].append(op)
         resident[row] += nbytes
-    run = tables.run_ns.tolist()
     capacity = [device.memory_bytes for device in cluster.devices]
-    tensors = range(len(tables.tensor_op))
     return Problem(
         graph=graph,
         prepared=prepared,
@@ -196,11 +221,7 @@ def pose(
         lawful=lawful,
         allowed=_usable(tables, lawful, ops, resident, capacity),
         resident=resident,
-        run=run,
         instant=tables.instant.tolist(),
-        inputs=_rows(tables.in_tensor.tolist(), tables.in_ptr.tolist()),
-        outputs=[tensors[a:b] for a, b in pairwise(tables.tensor_ptr.tolist())],
-        consumers=_rows(tables.consumer.tolist(), tables.consumer_ptr.tolist()),
         nbytes=tables.tensor_bytes.tolist(),
         capacity=capacity,
         cpu=tables.cpu.tolist(),
@@ -269,12 +290,6 @@ def _no_device(problem: Problem, row: int) -> InfeasibleError:
         members=names,
         allows=allows,
     )
-
-
-def _rows(values: list[int], pointers: list[int]) -> list[list[int]]:
-    """A column split into rows; a value that repeats within a row (read in host and in device memory) counts once."""
-    rows = [values[a:b] for a, b in pairwise(pointers)]
-    return [row if len(row) < 2 or len(set(row)) == len(row) else list(dict.fromkeys(row)) for row in rows]
 
 
 def _listed(column: npt.NDArray[np.bool_]) -> list[bool]:

@@ -86,10 +86,12 @@ def _target(problem: Problem, device: int, allowed: tuple[int, ...]) -> tuple[in
 
 def busiest(problem: Problem, plan: Plan) -> Nanos:
     """The work of the busiest device over its lanes: no schedule of this plan ends earlier."""
-    work = [0] * len(problem.capacity)
-    for row, times in zip(problem.group, problem.run, strict=True):
-        work[plan.device[row]] += times[plan.device[row]]
+    device = np.array(plan.device)[problem.group]
+    taken = problem.tables.op_ns(device)
     lanes: list[int] = problem.tables.lanes.tolist()
+    work: list[int] = [
+        sum(taken[device == one].tolist()) for one in range(len(lanes))
+    ]  # which may be more than 64 bits hold
     return max(-(-busy // count) for busy, count in zip(work, lanes, strict=True))
 
 

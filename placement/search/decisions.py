@@ -85,16 +85,10 @@ def decisions_of(problem: Problem, ranks: npt.ArrayLike, seed: int) -> Decisions
     """Find what can be decided. `ranks` [n] are the upward ranks of ops; `seed` is for one of the orders."""
     group = effective_groups(problem)
     runs = np.bincount(group, minlength=len(problem.ops)) > 0
-    choice = np.array([len(allowed) > 1 for allowed in problem.allowed], bool)
-    free = np.flatnonzero(runs & choice)
+    free = np.flatnonzero(runs & (problem.may.sum(axis=1) > 1))
     row = positions(free, len(problem.ops))
     members = np.flatnonzero(row[group] >= 0)
     members = members[np.argsort(row[group[members]], kind="stable")]
-    sets = {some: number for number, some in enumerate(dict.fromkeys(problem.allowed))}
-    inside = np.zeros((len(sets), len(problem.capacity)), bool)
-    for some, number in sets.items():
-        inside[number, list(some)] = True
-    allowed = inside[[sets[problem.allowed[which]] for which in free.tolist()]]
     wire_ns = _wire(problem)
     pair, pair_ns = pairs(problem, row[group], wire_ns)
     work_ns = _sums(row[group[members]], fastest(problem)[members], len(free))
@@ -105,7 +99,7 @@ def decisions_of(problem: Problem, ranks: npt.ArrayLike, seed: int) -> Decisions
         row=row,
         first=np.searchsorted(row[group[members]], np.arange(len(free) + 1)),
         ops=members,
-        allowed=allowed,
+        allowed=problem.may[free],
         resident=np.array(problem.resident, np.int64)[free],
         wire_ns=wire_ns,
         work_ns=work_ns,

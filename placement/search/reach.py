@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+import numpy as np
+
 from placement.problem import Problem
 
 
 def within_reach(problem: Problem) -> list[int]:
     """The devices that groups with a choice may use; all devices where there are no such groups."""
-    sets = {allowed for allowed in problem.allowed if len(allowed) > 1}
-    return sorted(set().union(*sets)) if sets else list(range(len(problem.cpu)))
+    choice = problem.may[problem.may.sum(axis=1) > 1]
+    found: list[int] = np.flatnonzero(choice.any(axis=0)).tolist()
+    return found or list(range(len(problem.cpu)))
 
 
 def working(problem: Problem) -> list[int]:
