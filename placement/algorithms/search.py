@@ -22,8 +22,8 @@ from placement.search.decisions import decisions_of
 from placement.search.judge import Candidate, Judge, as_ops, fewest
 from placement.search.narrowing import Tasks
 from placement.search.ordering import orders
-from placement.search.starting import started
-from placement.search.starts import Listed, ask, fitting
+from placement.search.starting import beforehand, started
+from placement.search.starts import Listed, ask, fitting, plans_of, whom
 from placement.search.tidying import tidied
 from placement.search.walk import Progress
 from placement.search.walks import side_by_side
@@ -62,10 +62,11 @@ def search(problem: Problem) -> Plan:
     decisions = decisions_of(problem, ranks, problem.options.seed)
     with workspace(problem.tables, problem.options.contention, task=problem.handing) as own:
         judge, progress = Judge(decisions, own, play, problem.effort, began), Progress()
-        known: list[Candidate] = []
-        asked = ask(
-            problem, lambda one: known.append(judge.judge(one.algorithm, one.plan.device, _ops(problem, one.plan)))
-        )
+        asked = whom(problem)
+        known = [
+            judge.judge(one.algorithm, one.plan.device, _ops(problem, one.plan))
+            for one in beforehand(problem, plans_of(problem, asked))
+        ]
         listed = asked.found
         tasks = Tasks(decisions)
         found = started(judge, ranks, known, tasks.alone())

@@ -6,6 +6,8 @@ far less crosses than a little below or above.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from placement.search.decisions import Decisions, Floats, Vector
@@ -13,7 +15,7 @@ from placement.search.hubs import hubs_of
 from placement.search.layers import Joined, Nets
 from placement.search.packing import MOST_SLOW, SHARE_BITS, Bins
 from placement.search.reach import working
-from simulator.columns import Flags, Ints, by_key
+from simulator.columns import Flags, Ints, by_key, positions
 
 _NARROW = (1.0, 0.92, 0.85, 0.78, 0.7, 0.6)  # limits that are tried, as shares of the largest
 _SHARES = (2.2, 1.1, 0.5, 0.25, 0.125, 0.06)  # of a device's share of the work, that layers have at most
@@ -80,31 +82,34 @@ def begun(layer: Vector, place: Vector, work_ns: Floats) -> Vector:
     return found
 
 
-def bins_of(nets: Nets, layer: Vector, beside: Flags, slow: Floats, pull: float) -> Vector:
+def bins_of(nets: Nets, layer: Vector, beside: Flags, slow: Floats, pulls: Sequence[float]) -> Iterator[Vector]:
     """[M] the bin into which the layer of each group comes; `beside` [M] are groups that go to the CPU beside it.
 
-    There is a bin for each of `slow` [D], how many times as long a device takes as the fastest. `pull` is the share of
-    the time of transfers that counts.
+    There is a bin for each of `slow` [D], how many times as long a device takes as the fastest. For each of `pulls`,
+    the share of the time of transfers that counts, there is one result.
     """
     from placement.search.compiled import packed  # late: it loads LLVM
 
-    number, of = np.unique(layer, return_inverse=True)
+    number = np.flatnonzero(np.bincount(layer))
+    of = positions(number, len(layer))[layer]
     member, first = by_key(of, len(number))
     work_ns = np.bincount(of, nets.work_ns, len(number)).astype(np.int64)
-    bins = Bins(
-        layer=of,
-        beside=beside.astype(np.int64),
-        order=np.argsort(-work_ns, kind="stable"),
-        first=first.astype(np.int64),
-        member=member,
-        work_ns=work_ns,
-        slow=np.rint(slow.clip(1, MOST_SLOW) * (1 << SHARE_BITS)).astype(np.int64),
-        load_ns=np.zeros(len(slow), np.int64),
-        pull_ns=np.zeros(len(slow), np.int64),
-        chosen=np.full(len(number), -1),
-    )
-    packed(nets, bins, round(pull * (1 << SHARE_BITS)))
-    return bins.chosen[of]
+    order = np.argsort(-work_ns, kind="stable")
+    for pull in pulls:
+        bins = Bins(
+            layer=of,
+            beside=beside.astype(np.int64),
+            order=order,
+            first=first.astype(np.int64),
+            member=member,
+            work_ns=work_ns,
+            slow=np.rint(slow.clip(1, MOST_SLOW) * (1 << SHARE_BITS)).astype(np.int64),
+            load_ns=np.zeros(len(slow), np.int64),
+            pull_ns=np.zeros(len(slow), np.int64),
+            chosen=np.full(len(number), -1),
+        )
+        packed(nets, bins, round(pull * (1 << SHARE_BITS)))
+        yield bins.chosen[of]
 
 
 def joined(count: int) -> Joined:

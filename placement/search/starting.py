@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
 from math import inf
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from placement.algorithms.single import each_alone
-from placement.problem import NEVER
+from placement.problem import NEVER, Problem
 from placement.search.decisions import Decisions, Vector
 from placement.search.filling import filled
 from placement.search.judge import Candidate, Judge, fewest
@@ -23,13 +24,17 @@ from placement.search.order_cuts import Ground, ground
 from placement.search.ordering import ops_by_rank
 from placement.search.starts import apart, cuts, layers, lists, packs
 from placement.search.walk import NEAR
+from simulator.aside import ahead
 from simulator.columns import Ints
+
+_Made = TypeVar("_Made")
 
 _STARTS, _FEWEST = 600_000, 60  # ops in starts: so many, divided by the ops of a step, are judged, but no fewer
 _PACKED = 0.7  # share of them that are judged before packed layers end
 _LISTS = 0.3  # share of them that list schedules may take
 _GROUNDS = 2  # grounds of cuts that are kept, the best ones
 _MADE = 0.5  # of a judgement: what a start takes to make that is then found hopeless
+_LARGE = 20_000  # ops: in smaller steps a thread costs more than it saves
 _RANKED = 40  # starts whose ops are ordered by upward ranks: by ready time an update may go before what all wait for
 
 
@@ -97,10 +102,15 @@ def _in_turn(sources: Iterable[Iterable[Vector]]) -> Iterator[Vector]:
     return (one for one in chain.from_iterable(zip_longest(*sources)) if one is not None)
 
 
+def beforehand(problem: Problem, items: Iterable[_Made]) -> Iterator[_Made]:
+    """The items; in a large step each is made while the one before is judged, which machine code does."""
+    return ahead(items) if len(problem.group) > _LARGE else iter(items)
+
+
 def _tried(judge: Judge, how: str, source: Iterable[npt.ArrayLike], until: float) -> list[Candidate]:
     """Judge placements of a source until so many are judged in all, or nothing is left; not those without hope."""
     found: list[Candidate] = []
-    devices, hopeless = iter(source), 0
+    devices, hopeless = beforehand(judge.decisions.problem, source), 0
     while judge.left() and judge.judged + _MADE * hopeless < until and (device := next(devices, None)) is not None:
         if _hopeless(judge, device):
             hopeless += 1

@@ -25,9 +25,8 @@ between hosts may cost a recurrence more than a second GPU brings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +43,7 @@ from placement.search.parts import spread
 from placement.search.reach import within_reach, working
 from placement.search.schedules import RATE_BITS, Jobs, ScheduleState
 from placement.search.tidying import pulled, values_of
-from simulator.columns import Ints, pointers_of, positions
+from simulator.columns import Ints, positions
 from simulator.errors import InfeasibleError
 from simulator.execution.discipline import discipline
 
@@ -74,7 +73,7 @@ class Listed(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The algorithms that were asked."""
+    """The algorithms that are asked."""
 
     found: list[Listed]
     failed: list[InfeasibleError]  # of those that find no plan
@@ -82,8 +81,22 @@ class Asked(NamedTuple):
     left_out: tuple[str, ...]
 
 
-def ask(problem: Problem, tell: Callable[[Listed], object] = lambda _: None) -> Asked:
-    """Ask each algorithm that fits, and `tell` each plan as soon as it is there; `single` comes first, as it is fast.
+def ask(problem: Problem) -> Asked:
+    """Ask each algorithm that fits."""
+    asked = whom(problem)
+    for _ in plans_of(problem, asked):
+        continue
+    return asked
+
+
+def whom(problem: Problem) -> Asked:
+    """The algorithms that fit; none has been asked yet."""
+    names = fitting(problem.size, len(problem.capacity), problem.effort)
+    return Asked([], [], names, tuple(name for name in LISTED if name not in names))
+
+
+def plans_of(problem: Problem, asked: Asked) -> Iterator[Listed]:
+    """Ask each algorithm, and yield each plan as soon as it is there; `single` comes first, as it is fast.
 
     Plans with a group where it may not be are dropped.
 
@@ -92,9 +105,7 @@ def ask(problem: Problem, tell: Callable[[Listed], object] = lambda _: None) -> 
     """
     from placement.algorithms import load  # late: the table names `search`
 
-    names = fitting(problem.size, len(problem.capacity), problem.effort)
-    asked = Asked([], [], names, tuple(name for name in LISTED if name not in names))
-    for name in names:
+    for name in asked.names:
         try:
             given: tuple[Plan, ...]
             if name in _BOTH:
@@ -105,10 +116,9 @@ def ask(problem: Problem, tell: Callable[[Listed], object] = lambda _: None) -> 
             asked.failed.append(error)
             continue
         for plan in given:
-            if all(device in allowed for device, allowed in zip(plan.device, problem.allowed, strict=True)):
+            if problem.may[np.arange(len(plan.device)), plan.device].all():
                 asked.found.append(Listed(name, completed(problem, plan)))
-                tell(asked.found[-1])
-    return asked
+                yield asked.found[-1]
 
 
 def fitting(ops: int, devices: int, effort: Effort) -> tuple[str, ...]:
@@ -206,8 +216,7 @@ def packs(decisions: Decisions, base: Ground) -> Iterator[Vector]:
     for share in _OF_BINS:
         for some in teams(working(decisions.problem), speeds):
             layer = layers_of(nets, base.work_ns.sum() * share / len(some))
-            for pull in _PULLED:
-                bins = bins_of(nets, layer, base.beside, 1 / speeds[some], pull)
+            for bins in bins_of(nets, layer, base.beside, 1 / speeds[some], _PULLED):
                 device = placed(decisions, base, every, bins, some)
                 if device.tobytes() not in seen:
                     seen.add(device.tobytes())
@@ -254,9 +263,6 @@ def _jobs(decisions: Decisions) -> Jobs:
     problem = decisions.problem
     tables, routes = problem.tables, problem.tables.routes
     held = discipline(routes, problem.options.contention).held
-    may = np.zeros((len(problem.allowed), len(problem.capacity)), np.int64)
-    for group, allowed in enumerate(problem.allowed):
-        may[group, list(allowed)] = 1
     fixed = routes.latency_ns + routes.send_ns + routes.receive_ns + routes.request_ns
 
     def column(values: npt.ArrayLike) -> Vector:
@@ -264,11 +270,11 @@ def _jobs(decisions: Decisions) -> Jobs:
 
     return Jobs(
         group=column(decisions.group),
-        may=column(may),
+        may=column(problem.may),
         run_ns=column(tables.run_ns),
         instant=column(tables.instant),
-        first=column(pointers_of(problem.inputs)),
-        tensor=column([*chain.from_iterable(problem.inputs)]),
+        first=problem.columns.first,
+        tensor=problem.columns.tensor,
         maker=column(tables.tensor_op),
         nbytes=column(np.minimum(tables.tensor_bytes, 2**32)),
         free=column(tables.unsent),

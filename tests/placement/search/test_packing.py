@@ -34,14 +34,15 @@ def test_no_bin_has_much_more_than_in_the_best_packing(work: list[int], count: i
     """At most 4/3 - 1/(3 k) times as much: Graham 1969, theorem 2."""
     made = decisions_of((problem := step_of(work)), upward_ranks(problem), 0)
     layer, beside = np.arange(len(work)), np.zeros(len(work), bool)
-    found = np.bincount(bins_of(nets_of(made), layer, beside, np.ones(count), 0.0), work, count).max()
+    (chosen,) = bins_of(nets_of(made), layer, beside, np.ones(count), [0.0])
+    found = np.bincount(chosen, work, count).max()
     best = min(np.bincount(one, work, count).max() for one in product(range(count), repeat=len(work)))
     assert best <= found <= best * (4 / 3 - 1 / (3 * count))
 
 
 def test_a_slow_device_gets_less() -> None:
     made = decisions_of((problem := step_of([10] * 12)), upward_ranks(problem), 0)
-    chosen = bins_of(nets_of(made), np.arange(12), np.zeros(12, bool), np.array([1.0, 2.0]), 0.0)
+    (chosen,) = bins_of(nets_of(made), np.arange(12), np.zeros(12, bool), np.array([1.0, 2.0]), [0.0])
     assert np.bincount(chosen).tolist() == [8, 4]
 
 
@@ -63,7 +64,7 @@ def test_layers_that_exchange_much_come_together() -> None:
     work = [[103] * 2, [100] * 2, [101] * 2, [102] * 2]
     problem = problem_of(tasks(edges, ["a", "c", "b", "d"]), on, costs_of(on, work))
     nets = nets_of(decisions_of(problem, upward_ranks(problem), 0))
-    alone, pulled = (bins_of(nets, np.arange(4), np.zeros(4, bool), np.ones(2), pull).tolist() for pull in (0.0, 3.0))
+    alone, pulled = (one.tolist() for one in bins_of(nets, np.arange(4), np.zeros(4, bool), np.ones(2), [0.0, 3.0]))
     assert (alone, pulled) == ([0, 0, 1, 1], [0, 1, 0, 1])
 
 

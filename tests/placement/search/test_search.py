@@ -16,7 +16,8 @@ from placement.algorithms.search import search
 from placement.effort import Effort
 from placement.plan import Plan, lacking, largest_alone, verdict
 from placement.problem import NEVER, Problem, pose
-from placement.search.starts import ALWAYS, LISTED, ask, fitting
+from placement.search import starting
+from placement.search.starts import ALWAYS, LISTED, ask, fitting, plans_of, whom
 from simulator import choose_step, estimate, load_cluster
 from simulator.bounds import bound
 from simulator.columns import ids
@@ -227,14 +228,26 @@ def test_the_first_answer_waits_for_no_other_algorithm() -> None:
     """`single` is judged before the next algorithm is asked, so a sentence on it is there at once."""
     problem = two_chains()
     said: list[str] = []
-    told: list[tuple[str, int]] = []
-    asked = ask(problem, lambda one: told.append((one.algorithm, len(told))))
-    assert [name for name, _ in told] == [one.algorithm for one in asked.found]
-    assert told[0] == ("single", 0)
+    asked = whom(problem)
+    assert next(plans_of(problem, asked)).algorithm == "single"
+    assert len(asked.found) == 1
     plan = load("search")(replace(problem, effort=Effort(judged=1, say=said.append)))
     assert "1 placements judged" in said[0]
     assert plan.search is not None
     assert plan.search.better[0][:2] == (1, "single")
+
+
+@settings(deadline=None, max_examples=20)
+@given(problems())
+def test_plans_and_starts_that_are_made_ahead_are_the_same(problem: Problem) -> None:
+    """As in a large step, in which a thread makes the next one while this one is judged."""
+    if not all(problem.allowed):
+        return
+    alone = search(problem)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(starting, "_LARGE", 0)
+        made = search(problem)
+    assert (made.device, made.priority, made.search) == (alone.device, alone.priority, alone.search)
 
 
 def test_other_algorithms_count_in_a_time() -> None:
