@@ -24,19 +24,17 @@ def fan_in(graph: Graph, targets: Iterable[int], fed: Collection[int] = ()) -> F
     outputs is read, or if it is no placeholder and has control successors (`tensorflow/core/graph/subgraph.cc`).
     """
     runs = bytearray(len(graph))
-    in_ptr = graph.in_ptr.tolist()
-    edge_src = graph.edge_src.tolist()
-    edge_tensor = graph.edge_tensor.tolist()
-    silent = _fed_placeholders(graph, fed)
+    in_ptr, silent = graph.in_ptr.tolist(), _fed_placeholders(graph, fed)
+    handed_in = np.isin(graph.edge_tensor, list(fed))
+    handed_in |= (graph.edge_tensor < 0) & np.isin(graph.edge_src, list(silent))
+    sources = np.where(handed_in, graph.edge_dst, graph.edge_src).tolist()  # such an edge leads to nothing else
     pending = list(targets)
     for row in pending:
         runs[row] = 1
     while pending:
         row = pending.pop()
-        for edge in range(in_ptr[row], in_ptr[row + 1]):
-            source = edge_src[edge]
-            handed_in = edge_tensor[edge] in fed or (edge_tensor[edge] < 0 and source in silent)
-            if not runs[source] and not handed_in:
+        for source in sources[in_ptr[row] : in_ptr[row + 1]]:
+            if not runs[source]:
                 runs[source] = 1
                 pending.append(source)
     return flags(np.frombuffer(runs, np.bool_))

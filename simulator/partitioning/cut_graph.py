@@ -117,6 +117,8 @@ def as_graph(nodes: CutNodes, given: CutEdges, rows: Column, requested: Sequence
 def _free_names(nodes: CutNodes) -> list[str]:
     """The names; an added one that the graph has already gets a further number (TensorFlow does not look)."""
     taken, free = nodes.graph.index, list(nodes.names)
+    if taken.keys().isdisjoint(free[len(nodes.graph) :]):
+        return free
     for row in range(len(nodes.graph), len(nodes)):
         again = 0
         while free[row] in taken:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -75,10 +76,12 @@ def edge_ends(nodes: CutNodes, given: CutEdges, cluster: Cluster, level: Level) 
     src_host, dst_host = np.zeros(len(given), bool), np.zeros(len(given), bool)
     rows = np.flatnonzero((away | alone) & data)  # the only edges whose memory kinds matter
     sources, targets = given.src[rows].tolist(), given.dst[rows].tolist()
-    host = {
-        node: ops.host_memory(nodes.ops[node], nodes.attrs[node], types[nodes.device[node]], library)
-        for node in sorted({*sources, *targets})
-    }
+    host: dict[int, ops.Slots] = {}
+    for kind in sorted(set(types)):
+        held = partial(ops.host_memory, device_type=kind, library=library)
+        some = [node for node in {*sources, *targets} if types[nodes.device[node]] == kind]
+        slots = ops.of_each(held, [nodes.ops[node] for node in some], [nodes.attrs[node] for node in some])
+        host.update(zip(some, slots, strict=True))
     ports, slots = given.port[rows].tolist(), given.slot[rows].tolist()
     src_host[rows] = [port in host[node][1] for node, port in zip(sources, ports, strict=True)]
     dst_host[rows] = [slot in host[node][0] for node, slot in zip(targets, slots, strict=True)]
@@ -153,7 +156,7 @@ def _add_nodes(
     return made
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen, which takes twice as long to make
 class _PairAttrs(Mapping[str, Proto]):
     """The attributes of a Send or a Recv, as `graph_partition.cc` writes them, made when they are asked for.
 
