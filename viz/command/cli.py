@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from viz.command.request import Request
     from viz.scene import Scene
 
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # options of glibc's mallopt
+_ENDLESS = 2**31 - 1
+
 
 def main(
     arguments: Sequence[str] | None = None,
@@ -60,10 +63,26 @@ def main(
 
     # a run makes millions of objects and hardly a cycle: the search for cycles took a tenth of its time
     gc.disable()
+    keep_freed_memory()
     try:
         return ended(work, asked.graph, written, interrupted)
     finally:
         gc.enable()
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep what arrays leave for the next ones, for all threads: what goes back comes anew, page by page.
+
+    Another library of C stays as it is.
+    """
+    from ctypes import CDLL  # late: the call may be wrong
+
+    try:
+        change = CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # musl and macOS have none, and Windows no library of this name
+        return
+    for option, value in ((_TRIM_THRESHOLD, _ENDLESS), (_MMAP_THRESHOLD, _ENDLESS), (_ARENA_MAX, 1)):
+        change(option, value)
 
 
 def _warm_up(begin: Callable[[], None]) -> int:
