@@ -234,10 +234,11 @@ def row(path: Path, page: Path) -> str:
     began = time.perf_counter()
     process = os.posix_spawn(sys.executable, words, os.environ)
     _, status, usage = os.wait4(process, 0)
+    ended = time.perf_counter()
     if status:
         raise SystemExit(f"{' '.join(words)} ended with {status}")
     nodes = len(GraphDef.FromString(path.read_bytes()).node)
-    took = f"{time.perf_counter() - began:.1f} | {usage.ru_utime + usage.ru_stime:.1f}"
+    took = f"{ended - began:.1f} | {usage.ru_utime + usage.ru_stime:.1f}"
     page_mib = page.stat().st_size / 2**20
     file_mib = path.stat().st_size / 2**20
     return f"| {nodes:,} | {file_mib:.0f} | {took} | {usage.ru_maxrss / 1024:,.0f} | {page_mib:.1f} |"
