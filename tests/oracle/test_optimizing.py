@@ -16,7 +16,7 @@ from simulator.costs.estimates.layout import channels_first
 from simulator.costs.table import MEASURED
 from simulator.errors import GraphError, OracleError, SimvizError
 from simulator.graph.graph import Graph
-from simulator.graph.messages import AttrValue
+from simulator.graph.messages import AttrValue, GraphDef
 from simulator.graph.step import choose_step
 from simulator.loading import flat, load
 from simulator.oracle import child
@@ -137,6 +137,20 @@ def test_the_command_runs_the_optimized_step(programs: Any) -> None:
         content, cluster=ONE_GPU, algorithm="single", fetches=told["fetches"], batch=4, grappler=True, what_if=True
     )
     assert again.what_if is not None
+
+
+def test_grappler_is_asked_again_for_other_devices(programs: Any) -> None:
+    """With the second GPU come the device strings that name it, and transposes there."""
+    content, told = programs["convolutions"]
+    message = GraphDef.FromString(content)
+    for node in message.node:
+        node.device = "/device:GPU:1" if "second" in node.name else node.device
+    asked: dict[str, Any] = {"algorithm": "tensorflow", "fetches": told["fetches"], "batch": 6, "grappler": True}
+    found = viz.run(message.SerializeToString(), cluster=ONE_GPU, what_if=True, **asked).what_if
+    assert found is not None
+    (row,) = (row for row in found.rows if row.what == "devices")
+    alone = viz.run(message.SerializeToString(), cluster=row.after, **asked)
+    assert (row.after, row.makespan_ns) == ("2v100-16gb", alone.trace.makespan)
 
 
 def test_what_tensorflow_does_not_take_is_said() -> None:

@@ -148,13 +148,14 @@ def changed_inputs(
 ) -> Ingredients:
     """The ingredients of the same graph for another request, on `cluster` if not on the one that the request names.
 
-    Nothing is read again; with `batch` shapes are found again, Grappler is asked again, and measured times change as
-    estimates do. Raise SimvizError as `read_inputs` does.
+    Nothing is read again. Grappler is asked again for another batch, and for other devices, of which it joins and lays
+    out otherwise. With `batch` shapes are found again, and measured times change as estimates do. Raise SimvizError as
+    `read_inputs` does.
     """
     profile = _profile(request)
     request = replace(request.having(given.observed), profile=profile, batch=batch or request.batch)
     graph = given.graph if given.training is None else given.training.source
-    if batch is not None:
+    if batch is not None or (request.grappler and cluster is None):
         graph, _, _ = _graph(request, given.source, silent)
     if cluster is None:
         cluster = _cluster(request, given.source, profile)
