@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Reasons for a node's device; `Assignment.why` has the row. Sections are those of docs/tensorflow.md.
 RULES = (
-    "asked for by the graph's own device string (§3.5)",  # 0 REQUESTED
+    "asked for by its device string (§3.5)",  # 0 REQUESTED: of the graph, a pin or a replication
     "nothing decides: the first device with a kernel, by kernel, type, own task before others, then name (§2.3)",  # 1
     "placed with a member of its colocation group (§3.3 edges, §3.4 _class)",  # 2 COLOCATED
     "chosen by cost",  # 3 COST

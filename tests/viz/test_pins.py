@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator import load, load_cluster
+from simulator.assignment import RULES
 from simulator.errors import SimvizError
 from tests.viz.scenes import EXAMPLE
 from viz import run
@@ -42,6 +43,7 @@ def test_a_scope_runs_where_it_is_pinned(algorithm: str) -> None:
     assert result.difference.names[0] == "unpinned"
     if algorithm in ("requested", "tensorflow"):
         assert "conv1/Conv2D" in [one.node for one in result.difference.moved]
+        assert RULES[result.assignment.why[row]] == "asked for by its device string (§3.5)"  # not by the graph's own
 
 
 def test_the_last_part_of_a_name_is_enough_where_one_device_has_it() -> None:
