@@ -90,14 +90,19 @@ def placed_meta_graph(graph: Graph, devices: Sequence[str]) -> Proto:
 
     All nodes that collections and signatures name still exist. Raises GraphError for a graph from another source.
     """
-    if graph.meta_graph is None:
-        raise GraphError(
-            f"{graph.source} is no MetaGraph, or was rewritten, so it has no collections to write. Use .pb or .pbtxt."
-        )
+    check_meta_graph(graph)
     message = MetaGraphDef()
     message.CopyFrom(graph.meta_graph)
     message.graph_def.CopyFrom(placed_graph_def(graph, devices))
     return message
+
+
+def check_meta_graph(graph: Graph) -> None:
+    """Raise GraphError for a graph that was not read from a MetaGraph, or was rewritten."""
+    if graph.meta_graph is None:
+        raise GraphError(
+            f"{graph.source} is no MetaGraph, or was rewritten, so it has no collections to write. Use .pb or .pbtxt."
+        )
 
 
 def _name(entry: bytes) -> str:

@@ -20,7 +20,7 @@ from simulator.graph.op_classes import SWITCHES
 from simulator.graph.tensors import shape_of, tensor_sizes
 from simulator.shapes.batches import batch_change, check_programs
 from simulator.shapes.dims import is_open, numbers
-from simulator.shapes.feeds import blame, check_fed, checked_feeds, contradicts, fed_tensor, is_batch, written
+from simulator.shapes.feeds import blame, check_fed, checked_feeds, contradicts, fed_tensor, is_batch
 from simulator.shapes.iterators import handed_out
 from simulator.shapes.propagation import ARGUMENTS, LEGACY_PRODUCER, Inferred, edge_tensors, infer
 from simulator.shapes.ragged import row_splits, rows_said
@@ -92,7 +92,7 @@ def with_shapes(
     for row, shape in observed.items():
         shapes[row] = shape
     check_programs(before, shapes)
-    notes = [*_noted(graph, found, shapes, asked, handed), *assumed(graph, declared, given, fed, rows)]
+    notes = [*_noted(graph, found, asked, handed), *assumed(graph, declared, given, fed, rows)]
     return _with(graph, shapes, [*notes, *changed])
 
 
@@ -200,9 +200,7 @@ def _stores(graph: Graph, ops: Collection[str]) -> Ids:
 # --- what is said ----------------------------------------------------------------------------------------------------
 
 
-def _noted(
-    graph: Graph, found: Inferred, shapes: Sequence[Shape | None], batch: int, handed: Mapping[int, Shape]
-) -> list[str]:
+def _noted(graph: Graph, found: Inferred, batch: int, handed: Mapping[int, Shape]) -> list[str]:
     notes = []
     for size in sorted({shape[0] for shape in handed.values()}):
         names = [graph.tensor_name(row) for row, shape in handed.items() if shape[0] == size]
@@ -218,16 +216,4 @@ def _noted(
     if found.exhausted:
         limit = limits.BODY_NODES
         notes.append(f"shapes of more calls than {limit.most:,} nodes of functions are unknown; {limit.remedy}")
-    return [*notes, *_wanted(graph, shapes)]
-
-
-def _wanted(graph: Graph, shapes: Sequence[Shape | None]) -> list[str]:
-    """A note on the placeholders whose size only a feed can give."""
-    sizes, _ = tensor_sizes(graph.tensor_dtype.tolist(), shapes)
-    names = [
-        f"{graph.tensor_name(row)} ({written(shapes[row])})"
-        for row in np.flatnonzero(unsized(graph, sizes)).tolist()
-        if graph.ops[graph.tensor_node[row]] in ARGUMENTS
-    ]
-    said = f"the size of {some(names)} is unknown, and so is what depends on it: give the shape as a feed"
-    return [said] if names else []
+    return notes

@@ -19,9 +19,10 @@ from simulator.graph.op_classes import CONTROL_FLOW
 from simulator.graph.step import Step, exchange
 from simulator.graph.tensors import sides_text
 from simulator.graph.traversal import PLACEHOLDERS
-from simulator.shapes.propagation import EDGE
+from simulator.shapes.feeds import written
+from simulator.shapes.propagation import ARGUMENTS, EDGE
 from simulator.shapes.rules import RULES
-from simulator.wording import counted, most_first
+from simulator.wording import counted, most_first, some
 
 OPAQUE = frozenset(
     (
@@ -54,14 +55,30 @@ def unknown_shapes(graph: Graph, step: Step | None = None) -> Mapping[str, int]:
     As `unsized`; in a step only tensors that its nodes or its client read, fed ones included. A variable that a
     function captures counts by its handle where nothing says its size, such as a table of which rows are gathered.
     """
-    read = graph.edge_tensor
-    if step is not None:
-        client = exchange(graph, step)
-        read = np.concatenate([read[client.edges], client.fetched])
-    rows = np.flatnonzero(_unsized(graph, graph.tensor_bytes, read))
+    rows = np.flatnonzero(_unsized(graph, graph.tensor_bytes, _read(graph, step)))
     counts = Counter(graph.ops[graph.tensor_node[row]] for row in rows.tolist())
     counts.update(graph.ops[row] for row in _held(graph, step))
     return dict(most_first(counts))
+
+
+def unfed(graph: Graph, step: Step) -> str:
+    """A sentence on the placeholders of a step whose size only a feed can give; "" if there are none."""
+    rows = np.flatnonzero(_unsized(graph, graph.tensor_bytes, _read(graph, step))).tolist()
+    names = [
+        f"{graph.tensor_name(row)} ({written(graph.tensor_shape[row])})"
+        for row in rows
+        if graph.ops[graph.tensor_node[row]] in ARGUMENTS
+    ]
+    said = f"the size of {some(names)} is unknown, and so is what depends on it: give the shape as a feed"
+    return said if names else ""
+
+
+def _read(graph: Graph, step: Step | None) -> Ids:
+    """The tensors that are read, as often as they are; in a step those that its nodes or its client read."""
+    if step is None:
+        return graph.edge_tensor
+    client = exchange(graph, step)
+    return ids(np.concatenate([graph.edge_tensor[client.edges], client.fetched]))
 
 
 def _held(graph: Graph, step: Step | None) -> dict[int, list[int]]:

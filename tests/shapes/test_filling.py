@@ -186,15 +186,6 @@ def test_bad_feeds_get_a_sentence(feeds: Fed, said: str) -> None:
         with_shapes(chain().built(), feeds=feeds)
 
 
-def test_a_placeholder_that_stays_open_is_named() -> None:
-    made = Rows()
-    made.add("x", "Placeholder", **typed("Placeholder", (-1, -1)))
-    made.add("y", "Neg", ["x"], **typed("Neg", (-1, -1)))
-    got = with_shapes(made.built(), batch=3)
-    assert "the size of x:0 (3,?) is unknown, and so is what depends on it: give the shape as a feed" in got.notes
-    assert not any("give the shape" in note for note in with_shapes(chain().built()).notes)
-
-
 def test_a_batch_that_is_asked_for_takes_the_place_of_one_that_the_file_fixes() -> None:
     got = with_shapes(chain((8, 784), (8, 10)).built(), batch=3)
     assert [shape(got, name) for name in ("x", "w", "z")] == [(3, 784), (784, 10), (3, 10)]

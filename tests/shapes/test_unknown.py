@@ -47,6 +47,19 @@ def a_training(gradient: str = "OpOfMyOwn") -> Graph:
     return made.built(producer=1882)
 
 
+def test_a_placeholder_that_stays_open_is_named_where_the_step_reads_it() -> None:
+    made = Rows()
+    for name, reader in (("x", "y"), ("aside", "end")):
+        made.add(name, "Placeholder", dtype=type_attr(), shape=shape_attr(-1, -1))
+        made.add(reader, "Neg", [name], T=type_attr())
+    graph = made.built(producer=1882)
+    said = "the size of x:0 (3,?) is unknown, and so is what depends on it: give the shape as a feed"
+    scene = run(graph, cluster="1cpu", batch=3, fetches=["y"])
+    assert [note for note in (*scene.graph.notes, *scene.notes) if "give the shape" in note] == [said]
+    fed = run(graph, cluster="1cpu", batch=3, fetches=["y"], feeds={"x": (3, 4)})
+    assert not any("give the shape" in note for note in (*fed.graph.notes, *fed.notes))
+
+
 def test_what_an_optimizer_takes_has_the_size_that_it_asks_for() -> None:
     """A learning rate that is read from a captured variable had no shape, though TensorFlow knows it."""
     made = Rows()

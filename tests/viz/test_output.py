@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from simulator.errors import SimvizError
+from tests.viz.scenes import EXAMPLE
+from viz.command import stages
+from viz.command.cli import main
 from viz.formats.output import check_place, check_suffix, write
 
 
@@ -82,6 +85,32 @@ def test_places_that_cannot_be_written_are_refused_early(tmp_path: Path) -> None
 def test_unknown_suffixes_are_refused(path: str) -> None:
     with pytest.raises(SimvizError, match="suffix"):
         check_suffix(path)
+
+
+def test_what_cannot_be_written_of_a_run_is_refused_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(stages, "placed", None)  # what takes long
+    (tmp_path / "a.tables").mkdir()
+    (tmp_path / "a.tables" / "mine.txt").touch()
+    run = [str(EXAMPLE), "--cluster", "ps=2,worker=1x2gpu", "-o"]
+    for options, said in (
+        (["a.meta"], "is no MetaGraph"),
+        (["a.placement.json"], "is a graph, so write .pb or"),
+        (["a.observed"], "No step was observed"),
+        (["a.comparison.svg"], "add --against"),
+        (["a.comparison.svg", "--training", "async", "--against", "sync"], "a training's is in the report"),
+        (["a.memory.svg", "--training", "async"], "A training's memory is a bound"),
+        (["a.meta", "--microbatches", "auto"], "is no MetaGraph"),
+        (["a.tables"], "holds 'mine.txt', which simviz did not write"),
+    ):
+        assert main([*run, *options]) == 2
+        assert said in capsys.readouterr().err
+    monkeypatch.setenv("PATH", "")
+    assert main([*run, "a.svg"]) == 2
+    assert "not on the PATH" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tables"]
 
 
 def test_an_interruption_between_the_two_renamings_keeps_the_old_folder(

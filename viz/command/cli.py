@@ -173,7 +173,7 @@ def _run(asked: argparse.Namespace, written: list[str], begin: Callable[[], None
 
     begin()
     with progress(asked.quiet) as say, telling(say):
-        scene = run(request, say)
+        scene = run(replace(request, writes=tuple([suffix for _, suffix in outputs])), say)
         scene = replace(scene, command=command_again(asked, scene.cluster.name))
         drawn = [one for one in outputs if one[1] != SUFFIX or scene.unobserved is None]
         _write(scene, asked, drawn, say, written)

@@ -136,6 +136,7 @@ class Request:
     observed: ObservedStep | str | None = None  # a step that ran, or its file
     refine: bool = False  # run plans on real processes, and place again by what they took
     against: str | None = None  # another algorithm, cluster, file of costs or earlier result; None: one run is all
+    writes: tuple[str, ...] = ()  # suffixes of the files that are to be written of it
     limits: Mapping[str, int] = field(default_factory=dict)  # by name, those that are not the usual ones
     what_if: str | None = None  # one change at a time, on the placement that is "kept" or made "again"
 

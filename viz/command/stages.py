@@ -21,6 +21,7 @@ from simulator.execution.trace import Trace
 from simulator.limits import raised
 from simulator.partitioning.partitions import Partitions
 from simulator.progress import Say, silent
+from simulator.shapes.unknown import unfed
 from simulator.wording import counted
 from viz.command.ingredients import Ingredients, read_inputs, refined_inputs
 from viz.command.one_step import WithoutPriorities, bounded, placed, simulated
@@ -31,6 +32,7 @@ from viz.difference.outline import Outline
 from viz.difference.scene_outline import outline
 from viz.difference.scores import ScoreRow, ScoreTable, score
 from viz.difference.trainings import names
+from viz.formats.needs import Facts, check_needs
 from viz.hints import HELD, Pinned, affordable, input_notes, pinned
 from viz.pipelined import Pipelined
 from viz.scene import Scene, Trained
@@ -57,13 +59,15 @@ def _compared(request: Request, say: Say) -> Scene:
     if alone.microbatches == AUTO:
         from viz.command.pipelining import choose  # late: most runs have no pipeline
 
-        chosen, scene = choose(replace(alone, check=False), lambda one: _run(one, say, read_inputs(one, say)))
+        chosen, scene = choose(
+            replace(alone, check=False), lambda one: _run(one, say, _inputs(replace(one, against=wanted), say))
+        )
         alone, given = replace(chosen, check=alone.check), read_inputs(chosen, say)
         scene = _checked(alone, scene, log, say)
         if isinstance(other, Request) and other.microbatches == AUTO:
             other = replace(other, microbatches=alone.microbatches, pipeline=alone.pipeline, stages=alone.stages)
     else:
-        given = read_inputs(alone, say)
+        given = _inputs(request, say)
         scene = _run(alone, say, given, log)
     if request.what_if is not None:
         from viz.command.what_if import what_if  # late: most runs ask for none
@@ -88,6 +92,22 @@ def _compared(request: Request, say: Say) -> Scene:
     if scene.training is not None and found.training is not None:
         scene = replace(scene, label=names(found, scene)[1])
     return replace(scene, against=found)
+
+
+def _inputs(request: Request, say: Say) -> Ingredients:
+    """The ingredients, of which each file that is to be written has what it shows."""
+    given = read_inputs(request, say)
+    facts = Facts(
+        request.title,
+        given.graph,
+        is_instance=given.instance is not None,
+        trains=request.trains,
+        is_observed=given.observed is not None or given.unobserved is not None,
+        is_compared=request.against is not None,
+    )
+    for suffix in request.writes:
+        check_needs(suffix, facts)
+    return given
 
 
 def candidates(request: Request, algorithms: tuple[str, ...], say: Say = silent) -> ScoreTable:
@@ -218,7 +238,7 @@ def _trained(request: Request, given: Ingredients, first: tuple[Assignment, Part
 
 def _notes(request: Request, given: Ingredients, partitions: Partitions, trace: Trace) -> tuple[str, ...]:
     """Notes on options without effect, on whose step is shown, and on inputs that later steps would wait for."""
-    cluster, said = given.cluster, list[str]()
+    cluster, said = given.cluster, list(filter(None, [unfed(given.graph, given.step)]))
     if given.pipeline is not None:
         said += [Pipelined(given.pipeline).sentence(), *given.pipeline.notes]
     if given.unobserved is not None:

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from heapq import heappop, heappush
+from shutil import which
 
 import numpy as np
 
@@ -29,6 +30,10 @@ MAX_EDGES = 400  # between boxes; Graphviz takes seconds for as many and minutes
 MAX_LABEL = 40
 MM_PER_INCH = 25.4
 FORMATS = ("svg", "png", "pdf")
+_MISSING = (
+    ".svg, .png and .pdf need Graphviz's program `dot`, which is not on the PATH. Install it (Debian: apt-get install "
+    "graphviz), or write .dot or .html instead"
+)
 _MADE = re.compile(rb"(?<=/CreationDate \(D:)[0-9]{14}")  # the same graph is the same bytes at any time
 _TAG = re.compile(rb"<[^>]*>")
 _ID = re.compile(rb'(?<=\s)(?:xlink:href="#|id=")|="url\(#')  # where an id is given or named
@@ -63,6 +68,12 @@ def draw_graph(
     return "\n".join(lines) + "\n"
 
 
+def check_program() -> None:
+    """Raise SimvizError if Graphviz's `dot` is missing."""
+    if which("dot") is None:
+        raise SimvizError(_MISSING)
+
+
 def render(source: str, format: str, *, placed: bool = False, shapes: bool = False) -> bytes:
     """The picture that Graphviz makes of DOT text, as "svg", "png" or "pdf"; `placed`: all places are in the text.
 
@@ -80,10 +91,7 @@ def render(source: str, format: str, *, placed: bool = False, shapes: bool = Fal
         with _in_utc():
             drawn: bytes = graphviz.pipe(engine, format, source.encode(), renderer=renderer, neato_no_op=as_placed)
     except graphviz.ExecutableNotFound:
-        raise SimvizError(
-            ".svg, .png and .pdf need Graphviz's program `dot`, which is not on the PATH. Install it (Debian: apt-get "
-            "install graphviz), or write .dot or .html instead"
-        ) from None
+        raise SimvizError(_MISSING) from None
     except graphviz.CalledProcessError as error:
         said = (error.stderr or b"").decode("utf-8", "replace").strip().splitlines()
         raise SimvizError(

@@ -13,13 +13,13 @@ from simulator.graph.graph_def import placed_graph_def, placed_meta_graph, to_te
 from simulator.graph.messages import Proto
 from simulator.observed import SUFFIX
 from simulator.observed.form import dump
+from viz.formats.needs import SPLIT, Facts, check_needs
 from viz.pictures.look import Look
 from viz.scene import Scene
 
 Content: TypeAlias = "bytes | Mapping[str, bytes]"  # of a file, or of the files of a folder by their names
 
 PLACED = (".pb", ".pbtxt", ".meta")  # the placed graph as a GraphDef, binary or text, or as a MetaGraphDef
-SPLIT = ".placement.json"  # the placement of an instance, in the form of its file
 TIMES = (".timeline.svg", ".timeline.pdf", ".memory.svg", ".memory.pdf", ".comparison.svg", ".comparison.pdf")
 PARQUET = ".parquet"  # a folder of Parquet files
 
@@ -36,6 +36,7 @@ def draw(scene: Scene, suffix: str, look: Look | None = None) -> Content:
 
     Raises SimvizError where the run lacks what the format shows.
     """
+    check_needs(suffix, Facts.of(scene))
     return FORMATS[suffix].draw(scene, suffix, look or Look())
 
 
@@ -80,16 +81,12 @@ def _times(scene: Scene, suffix: str, look: Look) -> bytes:
 
 def _observed(scene: Scene, suffix: str, look: Look) -> bytes:
     if scene.observed is None:
-        raise SimvizError(f"No step was observed, so there is none to write; add --observe. {scene.unobserved or ''}")
+        raise SimvizError(f"No step was observed, so there is none to write: {scene.unobserved}")
     return dump(scene.observed)
 
 
 def _split(scene: Scene, suffix: str, look: Look) -> bytes:
-    if scene.instance is None:
-        raise SimvizError(
-            f"{SPLIT} is the placement of an instance in the form of its file; {scene.title} is a graph, so write "
-            f"{' or '.join(PLACED)}"
-        )
+    assert scene.instance is not None  # by `check_needs`
     return scene.instance.written(scene.assignment).encode("utf-8")
 
 

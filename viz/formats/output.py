@@ -18,6 +18,7 @@ from viz.formats.drawing import FOLDERS, PARQUET, PLACED, SUFFIXES
 from viz.formats.parquet import check_pyarrow
 from viz.scene import Scene
 
+_RENDERED = (".svg", ".png", ".pdf")  # by Graphviz
 _TRIES = 20  # to put a folder where other runs put theirs at the same moment
 _MOVED = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)  # another run has moved its folder away, or here
 
@@ -25,12 +26,16 @@ _MOVED = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)  # another run has moved 
 def check_suffix(path: str) -> str:
     """The suffix of a file to write. Raise SimvizError with the list of suffixes for any other.
 
-    A format whose library is missing is refused here, too, before anything takes long.
+    A format whose library or program is missing is refused here, too, before anything takes long.
     """
     for suffix in SUFFIXES:
         if path.endswith(suffix) and Path(path).name != suffix:
             if suffix == PARQUET:
                 check_pyarrow(path)
+            if suffix.endswith(_RENDERED):
+                from viz.formats.dot import check_program  # late: most runs draw no picture
+
+                check_program()
             return suffix
     if path.endswith(".json"):
         raise SimvizError(f"{path}: the suffix .json is that of --json {path}, and in Python of result.to_json()")
@@ -55,6 +60,8 @@ def check_place(path: str, *, folder: bool = False) -> None:
             raise SimvizError(f"{path}: the folder {parent} cannot be written to")
         if target.exists() and target.is_dir() != folder:
             raise SimvizError(f"{path}: is a {'folder' if target.is_dir() else 'file'}; choose another name")
+        if target.exists() and folder:
+            _refuse_foreign(target)
     except OSError as error:  # a name that is too long, or links in a circle
         raise SimvizError(f"{path} cannot be written: {error.strerror}") from None
 

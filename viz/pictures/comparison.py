@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from simulator.errors import SimvizError
 from viz.difference.difference import Difference, difference
 from viz.difference.explanation import signed_nanos
 from viz.palette import HUES
@@ -20,12 +19,10 @@ _PARTS, _LINES = 5, 4
 def comparison_picture(scene: Scene, look: Look) -> Canvas:
     """The run that the scene is compared with above the scene, and the difference explained.
 
-    Raise SimvizError without `--against`, and for trainings. Of an earlier result only the difference is drawn.
+    There has to be such a run, and neither may be a training. Of an earlier result only the difference is drawn.
     """
-    found = None if scene.training is not None else difference(scene)
-    if found is None:
-        said = "a training's is in the report" if scene.training is not None else "add --against, such as single"
-        raise SimvizError(f"A .comparison file draws the difference of two steps; {said}.")
+    found = difference(scene)
+    assert found is not None  # by `check_needs`
     canvas = Canvas(look.width)
     top = 0.0
     if isinstance(scene.against, Scene):

@@ -7,7 +7,6 @@ from itertools import pairwise
 import numpy as np
 
 from simulator.columns import Ints
-from simulator.errors import SimvizError
 from simulator.units import show_bytes
 from simulator.wording import counted
 from viz.palette import device_colour, mixed
@@ -23,9 +22,7 @@ _FINE = 0.25  # points: finer changes are drawn as their maximum
 
 
 def memory_picture(scene: Scene, look: Look) -> Canvas:
-    """A curve for each device that holds something, the fullest kept. Raise SimvizError for a training."""
-    if scene.training is not None:
-        raise SimvizError("A training's memory is a bound and has no curve; write .memory files of a step.")
+    """A curve for each device that holds something, the fullest kept; of a step alone."""
     canvas = Canvas(look.width)
     trace, devices = scene.trace, scene.cluster.devices
     full = [int(trace.peak_bytes[row]) / max(1, device.memory_bytes) for row, device in enumerate(devices)]
