@@ -39,12 +39,13 @@ _MOST_SIDE = 2**63 - 1  # of a shape in a file
 _MOST_ELEMENTS = 2**28  # of a constant that is repeated along the batch: a file holds 2 GiB
 _JOINING = PASSING | {"LogicalAnd"}
 _INDEXED = frozenset(("TensorArrayReadV3", "TensorArrayWriteV3", "TensorListGetItem", "TensorListSetItem"))
+_STACKING = frozenset(("TensorListStack", "TensorListGather"))
 _KEEPING = PASSING | {"TensorListSetItem"}  # an array into which something was put before its loop is that array
 _LENGTHS = {"TensorArrayV3": 0, "TensorListReserve": 1, "TensorListFromTensor": -1}  # the slot; -1: as many as rows
 _CUTTING = {"SplitV": 3, "Slice": 3, "StridedSlice": 4, "StridedSliceGrad": 5}  # with the number of inputs
 _REARRANGING = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 _TAKING = frozenset(("SplitV", "Slice", "StridedSlice", "Gather", "GatherV2"))
-_TRIES = 3  # of finding further numbers that hang on the batch
+_TRIES = 5  # of finding further numbers that hang on the batch
 _PRODUCTS = frozenset(("MatMul", "_FusedMatMul"))
 
 
@@ -87,17 +88,18 @@ def batch_change(
         rows = [row for row in every if row not in given and (shapes[row] or ())[0] == size]
         if size == batch or not rows:
             return ""
-        also, loops = set[int](), _Loops(graph, size)
+        also, ends, loops, sparse = set[int](), set[int](), _Loops(graph), {one.shape: size for one in fed}
         for _ in range(_TRIES):
-            found = infer(graph, given, declared, size=size, also=also, rows={one.shape: size for one in fed})
+            found = infer(graph, given, declared, size=size, also=also, nodes=ends, rows=sparse)
             origins = found.origins or Origins(found.algebra, size)
-            _tie_loops(loops, found, origins)
+            more = _tie_loops(loops, found, origins) - ends
             bounds = _tie_parts(loops, found, origins)
             numbers, fits = _new_numbers(graph, found, origins, rows, fed, batch)
             odd = (bounds if fits else bounds | origins.odd(numbers)) - also
-            if not odd:
+            if not odd | more:
                 break
             also |= odd
+            ends |= more
         tried.append((size, rows, origins, numbers))
         if fits and (len(tried) == 1 or _lost(graph, found, origins, numbers)):
             break
@@ -226,19 +228,19 @@ def _alone(graph: Graph, found: Inferred, origins: Origins) -> list[int]:
 
 
 class _Loops:
-    """The loops of a graph: the constants that are the old batch with which their ends are compared, and counters."""
+    """The loops of a graph: the constants with which their ends are compared, and counters."""
 
-    def __init__(self, graph: Graph, size: int) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.names, self.ops, self.attrs = graph.names, graph.ops, graph.attrs
         self.first: list[int] = graph.tensor_ptr.tolist()
         self.source: list[int] = graph.tensor_node.tolist()
         self.inputs = data_inputs(graph)
-        self.limits: dict[int, list[int]] = {}  # LoopCond -> constants
+        self.ends: dict[int, dict[int, int]] = {}  # LoopCond -> constant -> its number
         self.computed: list[int] = []  # further nodes that made what a counter is compared with
         self.loop_of: dict[int, int] = {}  # Merge of a loop's variable -> LoopCond
         for node, op in enumerate(self.ops):
-            if op == "LoopCond" and (limits := self._limits(node, size)):
-                self.limits[node] = limits
+            if op == "LoopCond":
+                self.ends[node] = self._ends(node)
             elif op in SWITCHES and self.ops[end := self.source[self.inputs[node][1]]] == "LoopCond":
                 self.loop_of[self.source[self.inputs[node][0]]] = end
 
@@ -256,31 +258,39 @@ class _Loops:
             return self.maker(self.inputs[node][0], False)
         return node
 
+    def stacked(self, node: int) -> int:
+        """The number of rows that a stack says in an attribute; -1 for none."""
+        attrs = self.attrs[node]
+        return int(attrs["num_elements"].i) if "num_elements" in attrs else -1
+
     def constant(self, tensor: int) -> tuple[int, Sequence[float] | None]:
         """The node from outside of the loop that made a tensor, and its elements if it is a constant."""
         node = self.maker(tensor, True)
         return node, elements(self.attrs[node]) if self.ops[node] == "Const" else None
 
-    def _limits(self, end: int, size: int) -> list[int]:
-        reached, found = [end], []
+    def _ends(self, end: int) -> dict[int, int]:
+        reached, found = [end], dict[int, int]()
         for node in reached:
             if self.ops[node] in _JOINING:
                 reached += [maker for one in self.inputs[node] if (maker := self.source[one]) not in reached]
             elif self.ops[node] in ("Less", "LessEqual"):
                 limit, whole = self.constant(self.inputs[node][1])
-                found += [limit] * (whole == [size])
+                if whole is not None and len(whole) == 1:
+                    found[limit] = int(whole[0])
                 self.computed += [limit] * (whole is None)
         return found
 
 
-def _tie_loops(loops: _Loops, found: Inferred, origins: Origins) -> None:
+def _tie_loops(loops: _Loops, found: Inferred, origins: Origins) -> set[int]:
     """Equate the ends of a loop with the length of each array of which its counter is an index.
 
-    A counter that comes down begins at the last place of the array, or behind it.
+    A length may be another than the batch, and hang on it, as of a part of the examples, or of these and one more. A
+    counter that comes down begins behind the last place of the array, at it, or before it, where that one is taken
+    first. Return the nodes that say such a length again: what makes arrays of it, and what stacks them.
     """
-    size = origins.size
+    said, hanging = list[tuple[int, int]](), set[tuple[int, int]]()  # a node and a loop; a loop and a length
     for node, op in enumerate(loops.ops):
-        if op not in _INDEXED or not loops.limits:
+        if op not in _INDEXED:
             continue
         array, index = loops.inputs[node][:2]
         counter, made = loops.counter(index), loops.maker(array, True)
@@ -290,14 +300,23 @@ def _tie_loops(loops: _Loops, found: Inferred, origins: Origins) -> None:
         length = -1
         if slot < 0:  # the rows of a tensor
             length = (found.shapes[loops.inputs[made][0]] or (-1,))[0]
-        elif (held := loops.constant(loops.inputs[made][slot]))[1] == [size]:
-            length = origins.entry(held[0], "value", ELEMENT, 0, size)
-        for limit in loops.limits.get(loop, ()):
-            origins.equate(origins.entry(limit, "value", ELEMENT, 0, size), length)
+        elif (held := loops.constant(loops.inputs[made][slot]))[1] and len(held[1]) == 1:
+            length = origins.entry(held[0], "value", ELEMENT, 0, int(held[1][0]))
+            said.append((held[0], loop))
+        if not isinstance(length, Traced):
+            continue
+        number = int(length)
+        hanging.add((loop, number))
+        for limit in (limit for limit, end in loops.ends[loop].items() if end == number):
+            origins.equate(origins.told(limit, "value", ELEMENT, 0, number), length)
         first, whole = loops.constant(loops.inputs[counter][0])
-        for less in (0, 1):
-            if length == size > 1 and whole == [size - less]:
-                origins.equate(origins.told(first, "value", ELEMENT, 0, size - less), length - less)
+        for less in range(3):
+            if number > 1 and whole == [number - less]:
+                origins.equate(origins.told(first, "value", ELEMENT, 0, number - less), length - less)
+    lengths = {number for _, number in hanging} - {origins.size}
+    again = {node for node, loop in said if (loop, (elements(loops.attrs[node]) or [0])[0]) in hanging}
+    stacks = {node for node, op in enumerate(loops.ops) if op in _STACKING and loops.stacked(node) in lengths}
+    return again | stacks if lengths else set()
 
 
 def _limits(
@@ -318,7 +337,8 @@ def _limits(
         fixed = symbols <= origins.entries.keys() and symbols.isdisjoint(numbers)
         return fixed and origins.number(form, {}) == origins.size
 
-    ends = {limit for limits in loops.limits.values() for limit in limits if limit not in changed}
+    alike = {limit for ends in loops.ends.values() for limit, end in ends.items() if end == origins.size}
+    ends = alike.difference(changed)
     return [loops.names[node] for node in sorted(ends.union(filter(stays, loops.computed)))]
 
 

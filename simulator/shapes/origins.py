@@ -40,15 +40,17 @@ class Origins:
     algebra: Algebra
     size: int  # the batch that the file fixes
     also: Collection[int] = ()  # numbers that may hang on it, too, such as a batch and 7; multiples may divide them
+    nodes: Collection[int] = ()  # whose elements and numbers may hang on it, too
     entries: dict[int, FileNumber] = field(default_factory=dict)  # symbol -> what it stands for
     _equations: dict[tuple[int, int], None] = field(default_factory=dict)  # pairs of equal forms, in order
 
     def entry(self, node: int, attr: str, at: int, place: int, number: int, length: int = 1) -> int:
-        """The number of a file, traced if it is the batch, in the first place a multiple of it, or one of `also`.
+        """The number of a file, traced if it is the batch, in the first place a multiple of it, of `also` or `nodes`.
 
         Any multiple of the batch in a constant is traced that divides one of `also`: it may be a side of as many.
         """
         odd = attr == "value" and (number in self.also or self._divides(number))
+        odd |= at == ELEMENT and node in self.nodes
         if number != self.size and not odd and (place or number <= 0 or number % self.size):
             return number
         return self.told(node, attr, at, place, number, length)
@@ -70,15 +72,32 @@ class Origins:
             self._equations[x, y] = None
 
     def odd(self, roots: Iterable[int]) -> set[int]:
-        """The numbers that an equation ties to the roots though nothing traced them: a tower's half of a batch."""
+        """The numbers that an equation ties to the roots though nothing traced them: a tower's half of a batch.
+
+        If no form of an equation has the roots, as it is solved, those count that chains of equations tie to them.
+        """
         last = frozenset(roots)
-        return {
-            number
-            for pair in self._equations
-            for number, form in (pair, pair[::-1])
-            if 1 < number != self.size and form <= SYMBOLS
-            if self.depends(form, last)
-        }
+        both = [pair for a, b in self._equations for pair in ((a, b), (b, a))]
+        pairs = [(number, form) for number, form in both if 1 < number != self.size and form <= SYMBOLS]
+        if found := {number for number, form in pairs if self.depends(form, last)}:
+            return found
+        chained = self._chained(last)
+        return {number for number, form in pairs if not chained.isdisjoint(self._own(form))}
+
+    def _chained(self, roots: Collection[int]) -> set[int]:
+        """The symbols that equations tie to the roots, one after the other."""
+        sides = [self._own(a) | self._own(b) for a, b in self._equations]
+        reached, before = set(roots), 0
+        while before < len(reached):
+            before = len(reached)
+            for symbols in sides:
+                if not reached.isdisjoint(symbols):
+                    reached |= symbols
+        return reached
+
+    def _own(self, form: int) -> set[int]:
+        """The symbols of a form as it was made."""
+        return {symbol for term in self.algebra.terms(form) for symbol in term}
 
     def depends(self, form: int, symbols: Collection[int]) -> bool:
         """Tell whether a form has one of these symbols, or rounds what has one."""

@@ -81,6 +81,7 @@ def infer(
     batch: int | None = None,
     size: int | None = None,
     also: Collection[int] = (),
+    nodes: Collection[int] = (),
     rows: Mapping[int, int] = {},
 ) -> Inferred:
     """Infer what is known of each tensor.
@@ -88,8 +89,9 @@ def infer(
     `given` are the shapes of tensors that come from outside: nothing is inferred of them. `believed` [T] has shapes
     that a file claims, -1 where a dimension is unknown; they fill in what does not follow, and count where they
     differ. `batch` is the unknown first dimension of tensors at the graph's edge, where nothing else gives it. With
-    `size`, known numbers are `Traced` to those of the file that may be multiples of it, or are in `also`. `rows`:
-    placeholders of the dense shape of a sparse tensor, and how many rows it has where their default does not say.
+    `size`, known numbers are `Traced` to those of the file that may be multiples of it, are in `also`, or of `nodes`.
+    `rows`: placeholders of the dense shape of a sparse tensor, and how many rows it has where their default does not
+    say.
     """
 
     def body(of: Body, algebra: Algebra, known: Given, calls: Calls) -> Given:
@@ -98,7 +100,7 @@ def infer(
     calls = Calls(graph.library, graph.source, body, traced=size is not None)
     found = _Propagation(graph, given, believed, calls, batch, rows=rows)
     if size is not None:
-        found.site.origins = Origins(found.algebra, size, frozenset(also))
+        found.site.origins = Origins(found.algebra, size, frozenset(also), frozenset(nodes))
     found.run()
     if size is not None:
         return found.result()

@@ -24,6 +24,7 @@ HERE = load_cluster("cpu=1")
 PAIRS = [(4, 6), (8, 6)]  # 8 is a number of channels and units, too
 # Built for one example, a gradient that sums over examples drops the sum: the graph is another one.
 ALONE = ("attention", "words_1", "words_2", "unrolled", "synthetic", "queued", "generative", "MobileNetV3Small")
+LOOPING = [f"{name}_{version}" for name in ("by_example", "by_part", "words") for version in (1, 2)]
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +63,7 @@ def test_shapes_are_those_of_the_graph_that_is_built_with_the_batch(program: str
         assert different(load(graphs[old], batch=new), load(graphs[new])) == []
 
 
-@pytest.mark.parametrize("program", ["by_example_1", "by_example_2", "words_1", "words_2"])
+@pytest.mark.parametrize("program", LOOPING)
 def test_loops_run_as_often_as_those_of_the_graph_that_is_built_with_the_batch(program: str, built: Built) -> None:
     """Loops over examples count them; a loop over words counts as many as before."""
     graphs = built(program)

@@ -320,6 +320,22 @@ def by_example(tf: Any, batch: int) -> None:
     _trained(tf, logits, v1.placeholder(tf.int32, [batch]))
 
 
+def by_part(tf: Any, batch: int) -> None:
+    """Loops that count rows which are no batch: halves, all but one, one or two more, twice and thrice as many."""
+    v1 = tf.compat.v1
+    x = v1.placeholder(tf.float32, [batch, 6])
+    more, twice = tf.concat([x, tf.ones([2, 6])], 0), tf.concat([x, x], 0)
+    mapped = [
+        *(tf.map_fn(tf.nn.softmax, rows) for rows in (*tf.split(x, 2), tf.concat([x, x[:1]], 0))),
+        tf.map_fn(lambda pair: pair[0] * pair[1], (x[1:], x[:-1]), fn_output_signature=tf.float32),
+        tf.map_fn(tf.nn.softmax, tf.reshape(tf.tile(x, [1, 3]), [batch * 3, 6])),
+        tf.scan(lambda a, row: a + row, more, reverse=True),
+    ]
+    folded = tf.foldl(lambda a, row: tf.tanh(a + row), x[1:], tf.ones([6])) + tf.foldr(tf.add, twice)
+    logits = tf.matmul(tf.concat(mapped, 0) + folded, _variable(tf, 6, CLASSES))
+    v1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.square(logits)))
+
+
 def wide(tf: Any, batch: int) -> None:
     """Wide columns of a linear model, beside dense ones."""
     v1 = tf.compat.v1
@@ -493,7 +509,7 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
     },
     **{
         f"{program.__name__}_{generation}": door(program)
-        for program in (words, each_example, by_example)
+        for program in (words, each_example, by_example, by_part)
         for generation, door in ((1, _first), (2, _second))
     },
     "halves by sizes": _halves(lambda tf, x, half: tf.split(x, [half, half])),
