@@ -275,7 +275,7 @@ class _Loops:
                 reached += [maker for one in self.inputs[node] if (maker := self.source[one]) not in reached]
             elif self.ops[node] in ("Less", "LessEqual"):
                 limit, whole = self.constant(self.inputs[node][1])
-                if whole is not None and len(whole) == 1:
+                if whole is not None and len(whole) == 1 and float(whole[0]).is_integer():
                     found[limit] = int(whole[0])
                 self.computed += [limit] * (whole is None)
         return found

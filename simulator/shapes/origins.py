@@ -202,8 +202,9 @@ class Origins:
 
     def _multiplied(self, form: int) -> int:
         """The equation without a quotient that stands by itself and is exact in the file: multiplied by its divisor."""
+        whole = gcd(*self.algebra.terms(form).values())
         for term, factor in self.algebra.terms(form).items():
-            if len(term) == 1 and factor**2 == 1 and self._rounds(term[0]):
+            if len(term) == 1 and factor**2 == whole**2 and self._rounds(term[0]):
                 _, a, b = self.algebra.reason(term[0])
                 above, below = self.algebra.resolved(a), self.algebra.resolved(b)  # type: ignore[arg-type]  # dimensions
                 if below > 1 and not self.number(above, {}) % below:

@@ -70,8 +70,8 @@ _MATH: tuple[Row, ...] = (
     (a.counting, "*", "Range"),
     (a.spaced, "2", "LinSpace"),
     (x.segmented(1), "1", "SegmentSum SegmentProd SegmentMin SegmentMax SegmentMean"),
-    (x.segmented(2), "2", "SparseSegmentSum SparseSegmentMean SparseSegmentSqrtN"),
-    (x.segmented_with_number(3), "3",
+    (e.agreeing(x.segmented(2), ((1, 0), (2, 0))), "2", "SparseSegmentSum SparseSegmentMean SparseSegmentSqrtN"),
+    (e.agreeing(x.segmented_with_number(3), ((1, 0), (2, 0))), "3",
      "SparseSegmentSumWithNumSegments SparseSegmentMeanWithNumSegments SparseSegmentSqrtNWithNumSegments "
      "SparseSegmentSumGrad SparseSegmentMeanGrad SparseSegmentSqrtNGrad"),
     (x.segmented_with_number(2), "2", "SegmentSumV2 SegmentProdV2 SegmentMinV2 SegmentMaxV2"),
@@ -83,7 +83,8 @@ _MATH: tuple[Row, ...] = (
     (x.counts_of_rows, "2", "RaggedBincount"),
     (i.entries_counted, "2 3", "SparseBincount"),
     (i.quasi_random, "0 1", "SobolSample"),
-    (x.segments_back, "", "SparseSegmentSumGradV2 SparseSegmentMeanGradV2 SparseSegmentSqrtNGradV2"),
+    (e.agreeing(x.segments_back, ((1, 0), (2, 0))), "",
+     "SparseSegmentSumGradV2 SparseSegmentMeanGradV2 SparseSegmentSqrtNGradV2"),
     (e.quantised(e.broadcast), "", "QuantizedAdd QuantizedMul"),
     (e.quantised(m.matmul), "", "QuantizedMatMul QuantizedMatMulWithBias QuantizedMatMulWithBiasAndRelu "
      "QuantizedMatMulWithBiasAndReluAndRequantize QuantizedMatMulWithBiasAndRequantize"),
@@ -173,7 +174,7 @@ _ARRAY: tuple[Row, ...] = (
     (e.same, "", "StridedSliceAssign"),
     (x.unraveled, "", "UnravelIndex"),
     (x.fingerprinted, "", "Fingerprint"),
-    (i.edited, "2 5", "EditDistance"),
+    (e.agreeing(i.edited, ((0, 0), (1, 0)), ((3, 0), (4, 0))), "2 5", "EditDistance"),
 )
 
 _NN: tuple[Row, ...] = (
@@ -216,7 +217,7 @@ _NN: tuple[Row, ...] = (
     (x.found_within, "", "InTopK InTopKV2"),
     (n.cudnn_rnn, "", "CudnnRNN CudnnRNNV2 CudnnRNNV3"),
     (e.as_inputs(0, 1, 2, 3), "", "CudnnRNNBackprop CudnnRNNBackpropV2 CudnnRNNBackpropV3"),
-    (n.connectionist_loss, "", "CTCLoss CTCLossV2"),
+    (e.agreeing(n.connectionist_loss, ((1, 0), (2, 0))), "", "CTCLoss CTCLossV2"),
     (n.greedy_decoded, "", "CTCGreedyDecoder"),
     (n.beams_decoded, "", "CTCBeamSearchDecoder"),
     (n.sampled, "",
@@ -309,7 +310,7 @@ _SPARSE: tuple[Row, ...] = (
     (i.sparse_to_dense, "1", "SparseToDense"),
     (i.sparse_reordered, "", "SparseReorder"),
     (i.sparse_reshaped, "", "SparseReshape"),
-    (i.rows_of_sparse, "0 2", "SparseFillEmptyRows"),
+    (e.agreeing(i.rows_of_sparse, ((0, 0), (1, 0))), "0 2", "SparseFillEmptyRows"),
     (e.as_input(1), "", "SparseSoftmax"),
     (i.sparse_like_first, "", "SparseAdd SparseSlice SparseSparseMaximum SparseSparseMinimum"),
     (i.sparse_joined, "", "SparseConcat"),
@@ -370,10 +371,10 @@ _IMAGE: tuple[Row, ...] = (
     (i.encoded, "", "EncodeJpeg EncodeJpegVariableQuality EncodePng"),
     (i.glimpsed, "1", "ExtractGlimpse ExtractGlimpseV2"),
     (e.constant((3,)), "", "ExtractJpegShape"),
-    (i.suppressed, "2",
+    (e.agreeing(i.suppressed, ((0, 0), (1, 0))), "2",
      "NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 "
      "NonMaxSuppressionWithOverlaps"),
-    (i.combined_suppressed, "2 3", "CombinedNonMaxSuppression"),
+    (e.agreeing(i.combined_suppressed, ((0, 0), (1, 0)), ((0, 1), (1, 1))), "2 3", "CombinedNonMaxSuppression"),
     (i.distorted_box, "", "SampleDistortedBoundingBox SampleDistortedBoundingBoxV2 "
      "StatelessSampleDistortedBoundingBox"),
     (i.proposed, "", "GenerateBoundingBoxProposals"),

@@ -336,6 +336,20 @@ def by_part(tf: Any, batch: int) -> None:
     v1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.square(logits)))
 
 
+def beside(tf: Any, batch: int) -> None:
+    """Constants with a number per example that an op has beside the examples: lengths, scores, segments."""
+    v1 = tf.compat.v1
+    x = v1.placeholder(tf.float32, [batch, 7, 6])
+    steps, lengths = tf.transpose(x, [1, 0, 2]), tf.fill([batch], 7)
+    likely = tf.nn.ctc_greedy_decoder(steps, lengths)[1] + tf.nn.ctc_beam_search_decoder(steps, lengths)[1]
+    kept = tf.image.non_max_suppression(x[:, 0, :4], tf.zeros([batch]), 3)
+    boxes = tf.image.combined_non_max_suppression(x[:, :, None, :4], tf.zeros([batch, 7, 2]), 3, 4)[0]
+    means = tf.sparse.segment_mean(x[:, 0], tf.argsort(x[:, 0, 0]), tf.zeros([batch], tf.int32))
+    logits = tf.matmul(tf.reduce_sum(boxes, 1), _variable(tf, 4, CLASSES)) + likely
+    with tf.control_dependencies([kept, means]):
+        _trained(tf, logits, v1.placeholder(tf.int32, [batch]))
+
+
 def wide(tf: Any, batch: int) -> None:
     """Wide columns of a linear model, beside dense ones."""
     v1 = tf.compat.v1
@@ -504,7 +518,7 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
         for program in (
             conv_net, channels_first, one_hot, broadcasts, unrolled, synthetic, queued, dataset, generative, smoothness,
             twice, ordered, wide, recommending, transcribing, neighbours, by_hand, beyond, towers,
-            scattering, contrastive, crossing, judged,
+            scattering, contrastive, crossing, judged, beside,
         )
     },
     **{

@@ -169,3 +169,16 @@ def switched(site: Site) -> Outputs:
     """Switch: the first input, whichever way a scalar sends it."""
     site.input_of_rank(1, 0)
     return [site.shape(0)] * site.outputs
+
+
+def agreeing(rule: Rule, *sides: tuple[tuple[int, int], tuple[int, int]]) -> Rule:
+    """The rule of an op that asks for pairs of equal sides, each as an input and an axis of it."""
+
+    def asked(site: Site) -> Outputs:
+        for (slot, axis), (other, at) in sides:
+            a, b = site.shape(slot), site.shape(other)
+            if a is not None and b is not None and len(a) > axis and len(b) > at:
+                site.equal(a[axis], b[at], a, b)
+        return rule(site)
+
+    return asked

@@ -282,24 +282,28 @@ def cudnn_rnn(site: Site) -> Outputs:
 
 def connectionist_loss(site: Site) -> Outputs:
     """CTCLoss: a loss per example, and the gradient of the inputs (time, examples, classes)."""
-    shape = site.input_of_rank(0, 3)
-    lengths = site.shape(3)
-    rows = site.equal(shape[1], lengths[0]) if lengths is not None and len(lengths) == 1 else shape[1]
+    shape, rows = _sequences(site, 3)
     return ((rows,), (shape[0], rows, shape[2]))
 
 
 def greedy_decoded(site: Site) -> Outputs:
     """CTCGreedyDecoder: a sparse tensor, and a probability per example."""
-    shape, count = site.input_of_rank(0, 3), site.fresh()
-    return ((count, 2), (count,), (2,), (shape[1], 1))
+    count, rows = site.fresh(), _sequences(site, 1)[1]
+    return ((count, 2), (count,), (2,), (rows, 1))
 
 
 def beams_decoded(site: Site) -> Outputs:
     """CTCBeamSearchDecoder: sparse tensors for each of the best paths, and their probabilities."""
-    shape, paths = site.input_of_rank(0, 3), site.number("top_paths", 1)
+    rows, paths = _sequences(site, 1)[1], site.number("top_paths", 1)
     counts = [site.fresh() for _ in range(paths)]
     parts = ([(one, 2) for one in counts], [(one,) for one in counts], [(2,)] * paths)
-    return [*parts[0], *parts[1], *parts[2], (shape[1], paths)]
+    return [*parts[0], *parts[1], *parts[2], (rows, paths)]
+
+
+def _sequences(site: Site, lengths: int) -> tuple[tuple[int, ...], int]:
+    """The inputs (time, examples, classes), and the number of examples, as a slot has their lengths, too."""
+    shape, told = site.input_of_rank(0, 3), site.shape(lengths)
+    return shape, site.equal(shape[1], told[0]) if told is not None and len(told) == 1 else shape[1]
 
 
 def sampled(site: Site) -> Outputs:
