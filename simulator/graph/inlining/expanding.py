@@ -173,7 +173,8 @@ def _there(editor: Editor, functions: list[str]) -> bool:
 def _notes(done: Mapping[str, int]) -> Iterator[str]:
     expanded = [counted(done[kind], words) for kind, words in _KINDS.items() if done[kind]]
     if expanded:
-        yield f"Expanded {', '.join(expanded)} into their bodies."
+        alone = sum(done[kind] for kind in _KINDS) == 1
+        yield f"Expanded {', '.join(expanded)} into {'its body' if alone else 'their bodies'}."
     if done["compiled"]:
         yield (
             f"XLA would compile {counted(done['compiled'], 'function call')} and fuse ops; their ops are priced one by "

@@ -58,7 +58,7 @@ def test_a_call_becomes_the_body_between_identities() -> None:
         ("Func/c/output_control_node/_2", "NoOp"),
         ("c", "IdentityN", "Func/c/output/_1", "^Func/c/output_control_node/_2"),
     ]
-    assert made.notes == ("Expanded 1 function call into their bodies.",)
+    assert made.notes == ("Expanded 1 function call into its body.",)
     assert not made.library
     assert made.tensor_dtype.tolist() == [FLOAT] * len(made.tensor_dtype)
 
@@ -96,7 +96,7 @@ def test_control_edges_go_round_the_body() -> None:
 
 def test_a_conditional_is_lowered_and_counted_once() -> None:
     made = inline(graph([P, X, ("c", "StatelessIf", ["p", "x"], conditional("double", "double", 1))], [DOUBLE]))
-    assert made.notes == ("Expanded 1 conditional into their bodies.",)
+    assert made.notes == ("Expanded 1 conditional into its body.",)
     assert "cond/then" not in " ".join(made.names)
     assert {"c/switch_pred/_2", "c/pivot_f/_3", "c/pivot_t/_4", "c/x/_5", "c/output/_6"} <= set(made.names)
     assert made.node("c/output/_6").inputs == ("Func/c/then/_0/output/_10", "Func/c/else/_1/output/_14")

@@ -60,7 +60,7 @@ def test_branches_are_inlined_and_calls_within_them_are_not() -> None:
     assert made.node("c/then/_0/inner").op == "PartitionedCall"
     assert made.node("c/else/_1/sum").op == "AddV2"
     assert made.node("c").op == "IdentityN"
-    assert made.notes == ("Expanded 1 conditional into their bodies.",)
+    assert made.notes == ("Expanded 1 conditional into its body.",)
     assert [*made.library] == ["double", "f"]
     assert not graph_laws(made)
 
