@@ -38,7 +38,7 @@ def schedule(problem: Problem) -> Schedule:
     priority = upward_ranks(problem, runner) + downward_ranks(problem, runner)
     path, only = critical(problem, priority.tolist()), np.full(len(priority), -1)
     only[path] = processor(problem, path)
-    return by_insertion(problem, runner, by_rank(problem, runner, priority), only=only)
+    return by_insertion(problem, runner, by_rank(runner, priority), only=only)
 
 
 def critical(problem: Problem, priority: Sequence[int]) -> list[int]:

@@ -33,7 +33,7 @@ def schedule(problem: Problem) -> Schedule:
     runner = runner_of(problem, enter_all)
     table = optimistic_costs(problem, runner)
     ranks = _means(np.array(table, np.int64).reshape(-1, len(problem.capacity)), problem)
-    return by_insertion(problem, runner, by_rank(problem, runner, ranks), after_ps=table)
+    return by_insertion(problem, runner, by_rank(runner, ranks), after_ps=table)
 
 
 def _means(table: NDArray[np.int64], problem: Problem) -> list[float]:

@@ -140,7 +140,7 @@ def course_of(problem: Problem, order: str = "depth") -> Course:
     decisions = decisions_of(problem, ranks, problem.options.seed)
     if not len(decisions.free):
         raise SimvizError("There is nothing to decide: each group of this step has one device. Use another cluster.")
-    ops = depth_first(problem) if order == "depth" else by_rank(problem, plain(problem), ranks).tolist()
+    ops = depth_first(problem) if order == "depth" else by_rank(plain(problem), ranks).tolist()
     group, row = decisions.group.tolist(), decisions.row.tolist()
     first: dict[int, int] = {}
     for op in ops:

@@ -73,7 +73,7 @@ def longest_paths(problem: Problem, work_ns: npt.NDArray[np.float64]) -> Ints:
     return ints(before) + ints(after)
 
 
-def by_rank(problem: Problem, runner: Runner, rank: npt.ArrayLike) -> Ints:
+def by_rank(runner: Runner, rank: npt.ArrayLike) -> Ints:
     """[n] the ops, each after its predecessors; among ready ones the highest rank first, then the smaller row."""
     turn = np.unique(-np.asarray(rank), return_inverse=True)[1].reshape(-1)  # whole numbers in the same order
     order, pending, keys, items = (runner.new(len(turn)) for _ in range(4))

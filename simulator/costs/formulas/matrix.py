@@ -103,14 +103,14 @@ def banded_solve(instance: ShapedOp) -> int:
     return 2 * bands * max(batch * prod(dims(at(instance.inputs, 1), 2)), elements(at(instance.inputs, 1)))
 
 
-def _tall(shape: Shape | None) -> tuple[int, int, int]:
-    batch, rows, columns = matrices(shape)
+def _tall(instance: ShapedOp) -> tuple[int, int, int]:
+    batch, rows, columns = matrices(at(instance.inputs, 0))
     return batch, max(rows, columns), min(rows, columns)
 
 
 def least_squares(instance: ShapedOp) -> int:
     """Normal equations by Cholesky, (m + n/3) n^2, or Householder, 2 n^2 (m - n/3); 4 m n per right-hand side."""
-    batch, m, n = _tall(at(instance.inputs, 0))
+    batch, m, n = _tall(instance)
     factor = (3 * m + n) * n * n // 3 if flag(instance, "fast", True) else 2 * n * n * (3 * m - n) // 3
     return batch * (factor + 4 * m * n * dims(at(instance.inputs, 1), 2)[1])
 
@@ -122,7 +122,7 @@ def matrices_in(instance: ShapedOp) -> int:
 
 def qr(instance: ShapedOp) -> int:
     """Householder factors, 2 n^2 (m - n/3), and as much again to form Q; all of Q: 4 (m^2 n - m n^2 + n^3/3)."""
-    batch, m, n = _tall(at(instance.inputs, 0))
+    batch, m, n = _tall(instance)
     factors = 2 * n * n * (3 * m - n) // 3
     full = flag(instance, "full_matrices")
     return batch * (factors + (4 * (3 * m * m * n - 3 * m * n * n + n**3) // 3 if full else factors))
@@ -134,7 +134,7 @@ def svd(instance: ShapedOp) -> int:
     Values alone take 4 m n^2 - 4/3 n^3, with thin U and V 14 m n^2 + 8 n^3, and with all of U and V
     4 m^2 n + 8 m n^2 + 9 n^3.
     """
-    batch, m, n = _tall(at(instance.inputs, 0))
+    batch, m, n = _tall(instance)
     if not flag(instance, "compute_uv", True):
         return singular_values(instance)
     full = flag(instance, "full_matrices")
@@ -143,7 +143,7 @@ def svd(instance: ShapedOp) -> int:
 
 def singular_values(instance: ShapedOp) -> int:
     """4 m n^2 - 4/3 n^3, as of `svd`, whether vectors are asked for or not."""
-    batch, m, n = _tall(at(instance.inputs, 0))
+    batch, m, n = _tall(instance)
     return batch * 4 * (3 * m * n * n - n**3) // 3
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, prod
 
 from simulator.graph.tensors import MAX_RANK
 from simulator.shapes.dims import SYMBOLS, Dims, as_dim
@@ -99,7 +99,7 @@ def reshape(site: Site) -> Outputs:
     if not open_at and total < 0 < rest and site.learning:
         site.algebra.bind(total, rest)  # the input's only unknown dimension, if there is one
     if not open_at and total != rest:
-        return (_one_missing(site, total, wanted, given),)
+        return (_one_missing(total, wanted, given),)
     return (wanted,)
 
 
@@ -116,14 +116,12 @@ def _asked(value: tuple[int | float, ...]) -> tuple[int, ...]:
     return tuple([as_dim(one) for one in value])
 
 
-def _one_missing(site: Site, total: int, wanted: tuple[int, ...], given: Dims) -> Dims:
+def _one_missing(total: int, wanted: tuple[int, ...], given: Dims) -> Dims:
     """A single unknown dimension of the asked shape follows from the number of elements."""
     missing = [at for at, side in enumerate(wanted) if side < 0]
     if total < 0 or len(missing) > 1:
         return wanted
-    rest = 1
-    for side in wanted:
-        rest *= max(side, 1) if side < 0 else side
+    rest = prod(side for side in wanted if side >= 0)
     if not missing or (rest and total % rest):
         raise ShapeError(f"{written(given)} with {total} elements cannot be reshaped to {written(wanted)}")
     if not rest:

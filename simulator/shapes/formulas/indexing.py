@@ -192,15 +192,11 @@ def gathered_v2(site: Site) -> Outputs:
 def gathered_nd(site: Site) -> Outputs:
     """GatherNd: the last dimension of the indices is a place in the first input."""
     shape, index = site.shape(0), site.at_least(site.shape(1), 1)
-    return (_nd(site, shape, index),)
-
-
-def _nd(site: Site, shape: Dims, index: Dims) -> Dims:
     if shape is None or index is None or index[-1] < 0:
-        return None
+        return (None,)
     if index[-1] > len(shape):
         raise ShapeError(f"indices of {index[-1]} dimensions for {written(shape)}")
-    return index[:-1] + shape[index[-1] :]
+    return (index[:-1] + shape[index[-1] :],)
 
 
 def of_variable(rule: Rule) -> Rule:

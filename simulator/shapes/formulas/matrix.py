@@ -73,8 +73,8 @@ def sparse_dense_matmul(site: Site) -> Outputs:
     return ((rows, columns),)
 
 
-def _square(site: Site, shape: Dims) -> Dims:
-    site.at_least(shape, 2)
+def _square(site: Site) -> Dims:
+    shape = site.at_least(site.shape(0), 2)
     if shape is None:
         return None
     side = site.equal(shape[-2], shape[-1], shape)
@@ -83,18 +83,18 @@ def _square(site: Site, shape: Dims) -> Dims:
 
 def square(site: Site) -> Outputs:
     """Square matrices stay square matrices."""
-    return (_square(site, site.shape(0)),)
+    return (_square(site),)
 
 
 def determinant(site: Site) -> Outputs:
     """A number per square matrix; LogMatrixDeterminant has its sign first."""
-    shape = _square(site, site.shape(0))
+    shape = _square(site)
     return [None if shape is None else shape[:-2]] * site.outputs
 
 
 def solved(site: Site) -> Outputs:
     """MatrixSolve: as the right side; MatrixTriangularSolve stretches the batches."""
-    a, b = _square(site, site.shape(0)), site.at_least(site.shape(1), 2)
+    a, b = _square(site), site.at_least(site.shape(1), 2)
     if a is None or b is None:
         return (None,)
     site.equal(a[-1], b[-2], a, b)
@@ -144,7 +144,7 @@ def svd(site: Site) -> Outputs:
 
 def eigen(site: Site) -> Outputs:
     """SelfAdjointEigV2 and Eig: a value per row, then the vectors if they are computed."""
-    shape = _square(site, site.shape(0))
+    shape = _square(site)
     if shape is None:
         return (None, None)
     vectors = shape if site.flag("compute_v", True) else (0,)
@@ -153,7 +153,7 @@ def eigen(site: Site) -> Outputs:
 
 def decomposed(site: Site) -> Outputs:
     """Lu: both factors in one matrix, and a permutation."""
-    shape = _square(site, site.shape(0))
+    shape = _square(site)
     return (shape, None if shape is None else shape[:-1])
 
 
