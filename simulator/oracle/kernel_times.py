@@ -26,6 +26,7 @@ from simulator.oracle.kernel_cases import KernelCase, cases
 from simulator.oracle.session import configuration, quiet, sentence
 
 ENOUGH_S, LEAST, MOST = 8.0, 5, 15  # of a step of kernels; runs that count
+_ROWS_S, _ROWS_MOST = 2.0, 200  # the same of the steps of ops in a row
 TICK_NS = 1000.0  # of a clock
 WARM_UP = 3  # runs before these: a session's first ones choose and allocate
 LONG, SHORT = 1500, 500  # ops in a row, to time one of them
@@ -64,7 +65,7 @@ def _begin(cores: Sequence[int]) -> dict[str, Any]:
                 rows[count] = tf.no_op()
         with tf.compat.v1.Session(graph=graph, config=_configured(len(cores))) as session:
             steps = [session.make_callable(row) for row in rows.values()]
-            seen = _in_turn(steps, 200, 2.0)
+            seen = _in_turn(steps)
     none, short, long = map(_quartile, seen)
     return {
         "tensorflow": tf.__version__,
@@ -187,18 +188,14 @@ def _first(made: Any) -> Any:
     return made
 
 
-def _in_turn(
-    steps: Sequence[Callable[[], Any]],
-    most: int,
-    enough_s: float,
-) -> list[list[int]]:
-    """Nanoseconds of each step, run in turn until there are `most` or `enough_s` is over."""
+def _in_turn(steps: Sequence[Callable[[], Any]]) -> list[list[int]]:
+    """Nanoseconds of each step, run in turn until there are `_ROWS_MOST` or `_ROWS_S` is over."""
     for step in steps:
         step()
         step()
     seen: list[list[int]] = [[] for _ in steps]
-    deadline = time.perf_counter() + enough_s
-    while len(seen[0]) < LEAST or (len(seen[0]) < most and time.perf_counter() < deadline):
+    deadline = time.perf_counter() + _ROWS_S
+    while len(seen[0]) < LEAST or (len(seen[0]) < _ROWS_MOST and time.perf_counter() < deadline):
         for step, took in zip(steps, seen, strict=True):
             begun = time.perf_counter_ns()
             step()
