@@ -21,24 +21,6 @@ from viz.scene import Trained
 
 GRAPH = str(EXAMPLE)
 TRAINING = ("--cluster", "ps=2,worker=2", "--training", "async", "--steps", "3", "--engine", "python")
-WFCOMMONS = {
-    "name": "w",
-    "schemaVersion": "1.5",
-    "workflow": {
-        "specification": {
-            "tasks": [
-                {"name": one, "id": one, "parents": [], "children": [], "inputFiles": [], "outputFiles": []}
-                for one in ("a", "b")
-            ],
-            "files": [],
-        },
-        "execution": {
-            "makespanInSeconds": 2,
-            "tasks": [{"id": one, "runtimeInSeconds": 1, "machines": ["m"]} for one in ("a", "b")],
-            "machines": [{"nodeName": "m"}],
-        },
-    },
-}
 DAG = {
     "task_graph": {
         "tasks": [{"name": "a", "cost": 1}, {"name": "b", "cost": 1}],

@@ -19,8 +19,6 @@ from tests.strategies import Rows, shapes_attr, type_attr, types_attr
 from tests.training.queues import INT64, const, number, queue, text, types
 from tests.training.workloads import Priced
 
-STEP_NS = 100
-
 
 def enqueue(rows: Rows, handle: str, value: str, *, name: str, many: int = 0, device: str = "") -> str:
     """An op that adds one element, or so many at once."""
