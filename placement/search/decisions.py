@@ -16,7 +16,7 @@ import numpy.typing as npt
 from placement.problem import NEVER, Problem
 from placement.search.parts import of_groups, parts_of
 from placement.search.reach import working
-from simulator.columns import by_key, positions
+from simulator.columns import alike, by_key, positions
 from simulator.execution.routes import alone_ns
 
 if TYPE_CHECKING:
@@ -169,10 +169,8 @@ def pairs(problem: Problem, row: Vector, wire_ns: Floats) -> tuple[Vector, Float
     source, target = row[tables.tensor_op[tables.edge_tensor]], row[tables.consumer]
     kept = (source >= 0) & (target >= 0) & (source != target) & ~tables.stays[tables.edge_tensor]
     both = np.sort(np.stack([source[kept], target[kept]], axis=1), axis=1)
-    width = int(row.max(initial=0)) + 1
-    keys, which = np.unique(both[:, 0] * width + both[:, 1], return_inverse=True)
-    weights = _sums(which, wire_ns[tables.edge_tensor[kept]], len(keys))
-    return np.stack([keys // width, keys % width], axis=1), weights
+    first, which = alike(*both.T)
+    return both[first], _sums(which, wire_ns[tables.edge_tensor[kept]], len(first))
 
 
 def _sums(key: npt.NDArray[np.integer], value: Floats, count: int) -> Floats:
@@ -271,9 +269,9 @@ def _by_tree(decisions: Decisions, chance: np.random.Generator, *, noise: bool) 
         size = _sums(joined, size, len(head))
         both = np.sort(joined[pair], axis=1)
         keep = both[:, 0] != both[:, 1]
-        keys, which = np.unique(both[keep, 0] * len(head) + both[keep, 1], return_inverse=True)
-        weight = _sums(which, weight[keep], len(keys))
-        pair = np.stack([keys // len(head), keys % len(head)], axis=1)
+        both, weight = both[keep], weight[keep]
+        once, which = alike(*both.T)
+        pair, weight = both[once], _sums(which, weight, len(once))
     following, order = after.tolist(), []
     for leaf in first.tolist():
         while leaf >= 0:

@@ -58,9 +58,7 @@ def classes_of(cluster: Cluster, prepared: Prepared, constraints: Constraints | 
     tables = prepared.tables
     set_of, may = _sets(prepared, constraints, len(cluster))
     kind_ns = tables.kind_ns
-    keys = np.concatenate([tables.kind[None], may.astype(np.int64)])
-    _, of = np.unique(keys, axis=1, return_inverse=True)
-    of = of.reshape(-1)
+    _, of = alike(tables.kind, *may)
     if of.max() >= _MOST:
         of = _fewer(of, tables.kind, may, set_of)
     count = int(of.max()) + 1
@@ -111,9 +109,8 @@ def _fewer(
     kinds = len(np.unique(kind))
     kept = np.argsort(-confined, kind="stable")[: max(_MOST - kinds, 0)]
     number = positions(kept, len(confined))
-    merged = np.where(number[of] >= 0, number[of], len(kept) + kind)
-    _, merged = np.unique(merged, return_inverse=True)
-    return merged.reshape(-1)
+    _, merged = alike(np.where(number[of] >= 0, number[of], len(kept) + kind))
+    return merged
 
 
 # --- transfers --------------------------------------------------------------------------------------------------------

@@ -129,9 +129,9 @@ def link_bound(classes: Classes, edge: npt.NDArray[np.intp], contention: str, he
         rows = np.flatnonzero(mine)
         if not len(rows):
             continue
-        _, first, which = np.unique(tensor[rows], return_index=True, return_inverse=True)
+        first, which = alike(tensor[rows])
         tail = np.full(len(first), np.inf)
-        np.minimum.at(tail, which.reshape(-1), tail_ns[rows])
+        np.minimum.at(tail, which, tail_ns[rows])
         work: Floats = tables.tensor_bytes[tensor[rows][first]] * np.float64(1e9 / int(routes.link_bytes_per_s[link]))
         ns = _stretch(work, head_ns[rows][first], tail)
         if ns > best.ns:
