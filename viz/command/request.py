@@ -293,9 +293,9 @@ def _what_if(asked: bool | str) -> str | None:
 
 def _observe(asked: argparse.Namespace) -> ObserveRequest | None:
     """The observed step that --observe asks for. Raise SimvizError for options that do not fit."""
-    limits = {"--observe-time": asked.observe_time, "--observe-memory": asked.observe_memory}
+    bounds = {"--observe-time": asked.observe_time, "--observe-memory": asked.observe_memory}
     if asked.observe is False:
-        for option, value in limits.items():
+        for option, value in bounds.items():
             if value is not None:
                 raise SimvizError(f"{option} bounds the step of --observe; add --observe")
         return None
