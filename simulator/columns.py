@@ -14,6 +14,7 @@ import numpy.typing as npt
 Ints: TypeAlias = npt.NDArray[np.int64]
 Ids: TypeAlias = npt.NDArray[np.int32]
 Flags: TypeAlias = npt.NDArray[np.bool_]
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 def frozen(values: npt.ArrayLike | Iterable[int], dtype: type[np.generic]) -> npt.NDArray[np.generic]:

@@ -15,7 +15,6 @@ from simulator.bounds.cuts import Values
 from simulator.bounds.prices import Demand, Use, Ways, least_ns
 
 _MANY = 10**9  # looks
-Column = npt.NDArray[np.int64]
 
 
 def demand(

@@ -21,9 +21,10 @@ from placement.plan import Plan, verdict
 from placement.problem import NEVER, Problem, pose, require_feasible
 from placement.scheduling.ranks import by_rank, upward_ranks
 from placement.scheduling.running import plain
-from placement.search.decisions import Decisions, Floats, Vector, decisions_of, depth_first, pairs
+from placement.search.decisions import Decisions, decisions_of, depth_first, pairs
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.description import load_cluster
+from simulator.columns import Floats, Ints
 from simulator.costs.estimate import estimate
 from simulator.costs.table import CostTable
 from simulator.errors import InfeasibleError, SimvizError
@@ -83,7 +84,7 @@ class Course:
     turn: list[int]  # [M] group that is decided
     first: list[int]  # [M] its first op in the order
     fixed: list[int]  # [G] the device of a group without a choice; -1: it is decided
-    work_ns: Vector  # [G, D] all ops of the group; where a device may not be used it means nothing
+    work_ns: Ints  # [G, D] all ops of the group; where a device may not be used it means nothing
     ties: list[list[tuple[int, float]]]  # [G] neighbours with the mean time of the values between both, falling
     unit_ns: float  # the work of a decision on the fastest devices, in the mean
     base_ns: Nanos  # the step on its best single device, which a reward is measured by

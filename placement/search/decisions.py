@@ -16,14 +16,12 @@ import numpy.typing as npt
 from placement.problem import NEVER, Problem
 from placement.search.parts import of_groups, parts_of
 from placement.search.reach import working
-from simulator.columns import alike, by_key, positions
+from simulator.columns import Flags, Floats, Ints, alike, by_key, positions
 from simulator.execution.routes import alone_ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Vector = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 ENDLESS = 2**40  # ns, which no group takes
 _TREES = 100_000  # groups up to which trees are built: above, few of their cuts would be judged
@@ -35,27 +33,27 @@ class Decisions:
     """Axes: n ops, G groups of the problem, M groups that have a choice, D devices, T tensors, A pairs of groups."""
 
     problem: Problem
-    group: Vector  # [n] group whose device the op takes: the cut moves some control flow beside another node
-    free: Vector  # [M] groups that run and have a choice
-    row: Vector  # [G] place in `free`, -1: it has none
-    first: Vector  # [M+1]
-    ops: Vector  # ops of the groups in `free`, one after the other
-    allowed: npt.NDArray[np.bool_]  # [M, D]
-    resident: Vector  # [M]
+    group: Ints  # [n] group whose device the op takes: the cut moves some control flow beside another node
+    free: Ints  # [M] groups that run and have a choice
+    row: Ints  # [G] place in `free`, -1: it has none
+    first: Ints  # [M+1]
+    ops: Ints  # ops of the groups in `free`, one after the other
+    allowed: Flags  # [M, D]
+    resident: Ints  # [M]
     wire_ns: Floats  # [T] mean time of a transfer between two devices; 0 where the value stays
     work_ns: Floats  # [M] on the fastest device that is allowed
-    pair: Vector  # [A, 2] groups in `free`, by row, one of which hands values to the other
+    pair: Ints  # [A, 2] groups in `free`, by row, one of which hands values to the other
     pair_ns: Floats  # [A] how long these take on the wire
     ranks: Floats  # [n] upward ranks
     seed: int  # of one of the orders
 
     @cached_property
-    def orders(self) -> Vector:
+    def orders(self) -> Ints:
         """[P, M] rows of `free`. They take longer than all else, so the first placements are judged before."""
         return _orders(self)
 
     @cached_property
-    def part(self) -> Vector:
+    def part(self) -> Ints:
         """[M] the part of each group (`parts`); -1: it is shared. In large steps there are none."""
         if len(self.free) > _TREES:
             return np.full(len(self.free), -1)
@@ -64,7 +62,7 @@ class Decisions:
         return of_groups(of_op, self.row[self.group], self.pair, len(self.free))
 
     @cached_property
-    def neighbours(self) -> tuple[Vector, Vector, Vector]:
+    def neighbours(self) -> tuple[Ints, Ints, Ints]:
         """[M+1] first neighbour, [2 A] groups that hand values to each or get some, and how long these take, in ns."""
         one, other = np.concatenate([self.pair, self.pair[:, ::-1]]).T
         by, first = by_key(one, len(self.free))
@@ -72,11 +70,11 @@ class Decisions:
         return first.astype(np.int64), other[by].astype(np.int64), np.rint(wire_ns).astype(np.int64)
 
     @cached_property
-    def places(self) -> Vector:
+    def places(self) -> Ints:
         """[P, M] where each group is in each order."""
         return np.argsort(self.orders, axis=1)
 
-    def spread(self, device: Sequence[int] | Vector) -> Vector:
+    def spread(self, device: Sequence[int] | Ints) -> Ints:
         """[n] the device of each op, given one for each group [G]."""
         return np.asarray(device, np.int64)[self.group]
 
@@ -117,7 +115,7 @@ def fastest(problem: Problem) -> Floats:
     return found.astype(np.float64)
 
 
-def fastest_on(decisions: Decisions, devices: Sequence[int] | Vector) -> Vector:
+def fastest_on(decisions: Decisions, devices: Sequence[int] | Ints) -> Ints:
     """[M] the time of each group on the fastest of some devices, in ns; as good as endless where it may be on none."""
     tables, some = decisions.problem.tables, np.asarray(devices, np.int64)
     times = tables.kind_ns[:, np.unique(tables.kind[some])].astype(np.int64)
@@ -128,7 +126,7 @@ def fastest_on(decisions: Decisions, devices: Sequence[int] | Vector) -> Vector:
     return total.clip(0, ENDLESS)
 
 
-def effective_groups(problem: Problem) -> Vector:
+def effective_groups(problem: Problem) -> Ints:
     """[n] the group whose device an op takes."""
     tables, nodes = problem.tables, len(problem.graph)
     clients = len(problem.ops) - len(problem.constraints.members)
@@ -148,7 +146,7 @@ def _wire(problem: Problem) -> Floats:
     return wire_times(problem, one, other)
 
 
-def wire_times(problem: Problem, source: Vector, target: Vector) -> Floats:
+def wire_times(problem: Problem, source: Ints, target: Ints) -> Floats:
     """[T] the mean time of each tensor's transfer, over pairs of devices; 0 where the value stays, or is everywhere."""
     tables = problem.tables
     of, paces = tables.routes.paces
@@ -163,7 +161,7 @@ def wire_times(problem: Problem, source: Vector, target: Vector) -> Floats:
     return mean
 
 
-def pairs(problem: Problem, row: Vector, wire_ns: Floats) -> tuple[Vector, Floats]:
+def pairs(problem: Problem, row: Ints, wire_ns: Floats) -> tuple[Ints, Floats]:
     """The pairs of rows that hand on values, each once, and the time that these take on the wire; `row` [n] of ops."""
     tables = problem.tables
     source, target = row[tables.tensor_op[tables.edge_tensor]], row[tables.consumer]
@@ -181,7 +179,7 @@ def _sums(key: npt.NDArray[np.integer], value: Floats, count: int) -> Floats:
 # --- orders -----------------------------------------------------------------------------------------------------------
 
 
-def _orders(decisions: Decisions) -> Vector:
+def _orders(decisions: Decisions) -> Ints:
     """[P, M] orders of the groups, alike ones left out."""
     problem, count = decisions.problem, len(decisions.free)
     if not count:
@@ -243,7 +241,7 @@ def depth_first(problem: Problem) -> list[int]:
     return done
 
 
-def _by_tree(decisions: Decisions, chance: np.random.Generator, *, noise: bool) -> Vector:
+def _by_tree(decisions: Decisions, chance: np.random.Generator, *, noise: bool) -> Ints:
     """The groups in order of a tree: pairs that hand on much for their work are joined, again and again.
 
     That is heavy-edge matching (Karypis and Kumar 1998). `noise` makes another tree of it.
@@ -280,7 +278,7 @@ def _by_tree(decisions: Decisions, chance: np.random.Generator, *, noise: bool) 
     return np.array(order, np.int64)
 
 
-def _matched(pair: Vector, count: int) -> Vector:
+def _matched(pair: Ints, count: int) -> Ints:
     """[count] the partner of each by going through the pairs and taking each of which neither has one; -1: none.
 
     Rounds over whole columns are faster, but for a chain, which has as many rounds as pairs.

@@ -16,15 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from placement.scheduling.ranks import longest_paths
-from placement.search.decisions import Decisions, Vector, fastest
+from placement.search.decisions import Decisions, fastest
 from placement.search.order_cuts import crossing_of, ground, held_by, placed, speeds_of, stretches
 from placement.search.reach import working
+from simulator.columns import Flags, Ints
 from simulator.units import PS_PER_NS
 
 _LARGE = 100  # weights are large that need such a part of a device's memory
 
 
-def filled(decisions: Decisions, base: npt.ArrayLike) -> Iterator[Vector]:
+def filled(decisions: Decisions, base: npt.ArrayLike) -> Iterator[Ints]:
     """Devices [G] of cuts by memory, different ones; a group keeps its device of `base` [G] where it must.
 
     Cuts with large weights on the processor come first. Memory is counted with outputs and without them.
@@ -52,7 +53,7 @@ def filled(decisions: Decisions, base: npt.ArrayLike) -> Iterator[Vector]:
                     yield device
 
 
-def waited_late(decisions: Decisions) -> npt.NDArray[np.bool_]:
+def waited_late(decisions: Decisions) -> Flags:
     """[M] groups with large weights that may be late by as much as the processor of the first device is slower.
 
     A group may be late by what all paths through it lack to the longest path, each op on its fastest device. It is
@@ -71,5 +72,5 @@ def waited_late(decisions: Decisions) -> npt.NDArray[np.bool_]:
     for end in (0, 1):
         np.add.at(slower_ns, decisions.pair[:, end], decisions.pair_ns)
     large = decisions.resident * _LARGE >= min(problem.capacity[device] for device in busy)
-    found: npt.NDArray[np.bool_] = large & decisions.allowed[:, home] & (slower_ns <= through_ns.max() - longest_ns)
+    found: Flags = large & decisions.allowed[:, home] & (slower_ns <= through_ns.max() - longest_ns)
     return found

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from placement.search.decisions import Decisions, Floats, Vector
+from placement.search.decisions import Decisions
 from placement.search.hubs import hubs_of
 from placement.search.layers import Joined, Nets
 from placement.search.packing import MOST_SLOW, SHARE_BITS, Bins
 from placement.search.reach import working
-from simulator.columns import Flags, Ints, by_key, positions
+from simulator.columns import Flags, Floats, Ints, by_key, positions
 
 _NARROW = (1.0, 0.92, 0.85, 0.78, 0.7, 0.6)  # limits that are tried, as shares of the largest
 _SHARES = (2.2, 1.1, 0.5, 0.25, 0.125, 0.06)  # of a device's share of the work, that layers have at most
@@ -23,7 +23,7 @@ _BEGUN = 0.1  # share of a layer's work after which it has begun
 _PART = 0.6  # of all work that a layer has at most
 
 
-def sizes(decisions: Decisions) -> Vector:
+def sizes(decisions: Decisions) -> Ints:
     """[C, M] a group that stands for the layer of each, of layers of some sizes."""
     whole, devices, nets = decisions.work_ns.sum(), len(working(decisions.problem)), nets_of(decisions)
     found = [layers_of(nets, min(whole * share / devices, whole * _PART)) for share in _SHARES]
@@ -70,7 +70,7 @@ def layers_of(nets: Nets, most_ns: float) -> Ints:
     return best
 
 
-def begun(layer: Vector, place: Vector, work_ns: Floats) -> Vector:
+def begun(layer: Ints, place: Ints, work_ns: Floats) -> Ints:
     """[M] the place at which a tenth of the work of each layer is done."""
     order = np.lexsort((place, layer))
     done = np.cumsum(work_ns[order] + 1)
@@ -82,7 +82,7 @@ def begun(layer: Vector, place: Vector, work_ns: Floats) -> Vector:
     return found
 
 
-def bins_of(nets: Nets, layer: Vector, beside: Flags, slow: Floats, pulls: Sequence[float]) -> Iterator[Vector]:
+def bins_of(nets: Nets, layer: Ints, beside: Flags, slow: Floats, pulls: Sequence[float]) -> Iterator[Ints]:
     """[M] the bin into which the layer of each group comes; `beside` [M] are groups that go to the CPU beside it.
 
     There is a bin for each of `slow` [D], how many times as long a device takes as the fastest. For each of `pulls`,

@@ -15,9 +15,9 @@ from __future__ import annotations
 import numpy as np
 
 from placement.problem import Problem
-from placement.search.decisions import Decisions, Vector, fastest_on
+from placement.search.decisions import Decisions, fastest_on
 from placement.search.reach import working
-from simulator.columns import Flags, alike
+from simulator.columns import Flags, Ints, alike
 
 _MANY = 4  # what comes in, or leaves, is at least so many times what is exchanged with any one other group
 _LIGHT = 10  # it takes more than so many times as long on the wire as the group's work on a CPU
@@ -57,7 +57,7 @@ def hubs_of(decisions: Decisions) -> Flags:
     return found
 
 
-def _pays(problem: Problem, busy: Vector, home: Vector) -> bool:
+def _pays(problem: Problem, busy: Ints, home: Ints) -> bool:
     """Tell whether all devices of a CPU together send it more bytes a second than one of them gets from another.
 
     Over PCIe they do. Over NVLink one of them gets more than a few switches lead to the CPU.

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from placement.effort import Effort, judged_in
 from placement.problem import NEVER
 from placement.search.ahead import work_of
-from placement.search.decisions import Decisions, Vector
-from simulator.columns import Ids, ids, ints
+from placement.search.decisions import Decisions
+from simulator.columns import Ids, Ints, ids, ints
 from simulator.execution.arrays import CODES, FIFO, INSTANTS, PRIORITY, TIMES
 from simulator.execution.layouts import PartialFunction, Workspace
 from simulator.progress import silent
@@ -33,7 +33,7 @@ _DEFAULT = 36_000_000  # steps of `ahead.work_of` for each walk, about a second 
 class Candidate:
     """A placement and how it was judged. Axes: G groups of the problem, n ops."""
 
-    device: Vector  # [G]
+    device: Ints  # [G]
     ops: Ids | None  # [n] in order of priority; None: by ready time, or as the options say
     ns: Nanos  # NEVER where it cannot run
     over: Bytes  # that devices lack, all of them together
@@ -121,7 +121,7 @@ class Judge:
         self.consider(found, how)
         return found
 
-    def run(self, rows: npt.NDArray[np.int32], order: int, ranked: npt.NDArray[np.int32]) -> None:
+    def run(self, rows: Ids, order: int, ranked: Ids) -> None:
         """Run one step to its end."""
         self.judged += 1
         notes = TIMES + (INSTANTS if len(self.peaks) else 0)
@@ -155,12 +155,12 @@ class Judge:
         known = [judge.best for judge in every if judge.best is not None]
         self.best = min(known, key=lambda one: one.rank, default=None)
 
-    def order_by_start(self, how: str, device: Vector) -> Ids:
+    def order_by_start(self, how: str, device: Ints) -> Ids:
         """[n] the ops as they start under devices [G], which are judged for it."""
         self.judge(how, device)
         return as_ops(np.argsort(self.start_ns(), kind="stable"))
 
-    def start_ns(self) -> Vector:
+    def start_ns(self) -> Ints:
         """[n] when each op started in the last run."""
         return self.work.arena.state.start_ns[: len(self.decisions.group)]
 

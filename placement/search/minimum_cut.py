@@ -24,12 +24,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from placement.search.decisions import ENDLESS, Decisions, Floats, Vector, fastest_on, wire_times
+from placement.search.decisions import ENDLESS, Decisions, fastest_on, wire_times
 from placement.search.hubs import hubs_of
 from placement.search.order_cuts import Ground, ground, placed, speeds_of
 from placement.search.reach import within_reach
 from simulator.bounds.cuts import Values, halves
-from simulator.columns import Flags, alike
+from simulator.columns import Flags, Floats, Ints, alike
 
 _SHARES = (1.0, 0.25)  # of the time of a transfer
 _PRICES, _DEAR = 5, 4.0  # cuts that look for a price, and the highest, for each of the devices that share a CPU
@@ -37,7 +37,7 @@ _BETWEEN = (4, 5, 6, 7)  # prices between one and that, as eighths of its logari
 _GROUPS = 200_000  # in larger steps few starts are judged, and the arcs take memory
 
 
-def besides(decisions: Decisions, device: npt.ArrayLike) -> Iterator[tuple[Ground, Vector]]:
+def besides(decisions: Decisions, device: npt.ArrayLike) -> Iterator[tuple[Ground, Ints]]:
     """Grounds with no group on a CPU, with hubs there, and with those, too, that CPUs should run.
 
     Each comes with the devices [G] that it makes with all else on the fastest device.
@@ -112,7 +112,7 @@ def _even(plain: _Cut, cut: Callable[[float], _Cut], dearest: float) -> _Cut:
     return best
 
 
-def _handed(decisions: Decisions, busy: Vector, home: Vector, wire_ns: Floats) -> tuple[Vector, Values]:
+def _handed(decisions: Decisions, busy: Ints, home: Ints, wire_ns: Floats) -> tuple[Ints, Values]:
     """The tensors [Y] that are handed on, and their ends: groups, M: on devices, M + 1: on their CPUs.
 
     Ends elsewhere, such as parameter servers, are as far from both.

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from placement.search.decisions import Decisions, Vector, decisions_of
+from placement.search.decisions import Decisions, decisions_of
 from placement.search.reach import narrowed, within_reach, working
+from simulator.columns import Ints
 
 if TYPE_CHECKING:
     from placement.search.judge import Candidate
@@ -83,7 +84,7 @@ class Tasks:
         return found
 
 
-def permitted(decisions: Decisions, device: npt.ArrayLike) -> Vector:
+def permitted(decisions: Decisions, device: npt.ArrayLike) -> Ints:
     """[G] these devices; of a group that may not be there the first that it may use."""
     allowed = decisions.problem.allowed
     chosen = np.asarray(device, np.int64).tolist()

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from placement.problem import Problem
-from placement.search.decisions import ENDLESS, Decisions, Floats, Vector, fastest_on
+from placement.search.decisions import ENDLESS, Decisions, fastest_on
 from placement.search.reach import working
-from simulator.columns import Flags, positions
+from simulator.columns import Flags, Floats, Ints, positions
 from simulator.execution.buffers import LIST
 
 _POINTS = 400  # places at which an order may be cut
@@ -27,7 +27,7 @@ _POINTS = 400  # places at which an order may be cut
 class Ground(NamedTuple):
     """The groups that cuts of an order leave where they are."""
 
-    device: Vector  # [G] of groups that may not be where their stretch is
+    device: Ints  # [G] of groups that may not be where their stretch is
     beside: Flags  # [M] groups that go to the CPU beside the device of their stretch
     work_ns: Floats  # [M] on a device, of what counts for its share: not that of those on CPUs
 
@@ -39,9 +39,9 @@ def ground(decisions: Decisions, device: npt.ArrayLike, beside: Flags | None = N
     return Ground(np.asarray(device, np.int64), some, np.where(some | (work_ns >= ENDLESS), 0.0, work_ns))
 
 
-def placed(decisions: Decisions, base: Ground, order: Vector, stretch: Vector, busy: Sequence[int]) -> Vector:
+def placed(decisions: Decisions, base: Ground, order: Ints, stretch: Ints, busy: Sequence[int]) -> Ints:
     """[G] the device of each group: that of its stretch, else the CPU beside it, else that of `base`."""
-    device: Vector = base.device.copy()
+    device: Ints = base.device.copy()
     home = np.array(decisions.problem.home, np.int64)
     free, wanted = decisions.free[order], np.array(busy, np.int64)[stretch % len(busy)]
     beside = decisions.allowed[order, home[wanted]]
@@ -95,7 +95,7 @@ def held_by(decisions: Decisions) -> Floats:
     return decisions.resident.astype(np.float64) + out
 
 
-def crossing_of(decisions: Decisions, order: Vector) -> Floats:
+def crossing_of(decisions: Decisions, order: Ints) -> Floats:
     """[-1 + groups in the order] what crosses if it is cut behind each place: each value between them once."""
     tables, count = decisions.problem.tables, len(order)
     place = np.append(positions(order, len(decisions.free)), -1)[decisions.row[decisions.group]]
@@ -112,13 +112,13 @@ def crossing_of(decisions: Decisions, order: Vector) -> Floats:
     return np.cumsum(change)[: count - 1]
 
 
-def stretches(crossing: Floats, weight: Floats, speeds: Floats, slack: float) -> Vector:
+def stretches(crossing: Floats, weight: Floats, speeds: Floats, slack: float) -> Ints:
     """[groups in the order] the stretch of each under the best cut; where none weighs anything, all weigh as much."""
     bounds = best_cut(crossing, weight + 1e-9, speeds, slack)
     return np.searchsorted(bounds, np.arange(len(weight)), side="right")
 
 
-def best_cut(crossing: Floats, weight: Floats, speeds: Floats, slack: float) -> Vector:
+def best_cut(crossing: Floats, weight: Floats, speeds: Floats, slack: float) -> Ints:
     """[k - 1] before which groups to cut, so that least crosses and no stretch weighs (1 + slack) times its share.
 
     Shares are in proportion to the speeds [k] of devices.
@@ -130,7 +130,7 @@ def best_cut(crossing: Floats, weight: Floats, speeds: Floats, slack: float) -> 
     until, cost = until[points], cost[points]
     most = np.maximum(until[-1] * (1 + slack) * speeds / speeds.sum(), np.diff(until).max(initial=0)) * (1 + 1e-9)
     best = np.where(until <= most[0], cost, np.inf)  # of one stretch more each time, by where the last ends
-    before: list[Vector] = []
+    before: list[Ints] = []
     same = False  # whether the last stretch changed nothing: then the next one of its weight doesn't, either
     for limit, last in zip(most[1:], most, strict=False):
         if not same or limit != last:
@@ -145,11 +145,11 @@ def best_cut(crossing: Floats, weight: Floats, speeds: Floats, slack: float) -> 
     for taken in reversed(before):
         at = int(taken[at])
         bounds.append(at)
-    found: Vector = points[np.array(bounds[::-1], np.int64)]
+    found: Ints = points[np.array(bounds[::-1], np.int64)]
     return found
 
 
-def _points(cost: Floats) -> Vector:
+def _points(cost: Floats) -> Ints:
     """The first and the last place, and of equal shares of those between the one that costs least."""
     inner = np.arange(1, len(cost) - 1)
     if len(inner) > _POINTS:
@@ -160,7 +160,7 @@ def _points(cost: Floats) -> Vector:
     return np.concatenate([[0], inner, [len(cost) - 1]])
 
 
-def _lowest(values: Floats, first: Vector) -> Vector:
+def _lowest(values: Floats, first: Ints) -> Ints:
     """The place of the least of `values` from `first` up to each place; `first` never falls."""
     found = np.empty(len(values), np.int64)
     queue = [0] * len(values)

@@ -6,7 +6,7 @@ import numpy as np
 
 from placement.problem import NEVER
 from placement.scheduling.ranks import ranks_on
-from placement.search.decisions import Decisions, Vector
+from placement.search.decisions import Decisions
 from placement.search.judge import Candidate, Judge, as_ops
 from simulator.columns import Ids, Ints
 
@@ -28,7 +28,7 @@ def orders(judge: Judge, of: Candidate) -> list[tuple[str, Ids | None]]:
     return [("ready times", None), ("ranks", ranked_ops(judge.decisions, of.device))]
 
 
-def ranked_ops(decisions: Decisions, device: Vector) -> Ids:
+def ranked_ops(decisions: Decisions, device: Ints) -> Ids:
     """[n] the ops by falling rank under a placement: the longest path to the end of the step with its transfers."""
     return ops_by_rank(decisions, ranks_on(decisions.problem, decisions.spread(device), decisions.wire_ns))
 

@@ -11,22 +11,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from placement.search.layers import root_of
-from simulator.columns import Ints, by_key, positions
+from simulator.columns import Flags, Floats, Ints, by_key, positions
 
 if TYPE_CHECKING:
     from placement.problem import Problem
 
-Floats = npt.NDArray[np.float64]
 
 _SOON = 0.02  # share of the longest chain: what may end by then belongs to no part
 _LARGE = 12  # a part has a device's share of the work, divided by this, at least
 _ROUNDS = 100  # groups of a chain that are added to a part
 
 
-def parts_of(problem: Problem, work_ns: Floats, crossing: npt.NDArray[np.bool_], devices: int) -> Ints:
+def parts_of(problem: Problem, work_ns: Floats, crossing: Flags, devices: int) -> Ints:
     """[n] the part of each op, from 0 on; -1: it ties parts together, or its part is small.
 
     `work_ns` [n] is the work of each op, `crossing` [T] tells what takes time on the wire.

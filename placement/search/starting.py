@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from placement.algorithms.single import each_alone
 from placement.problem import NEVER, Problem
-from placement.search.decisions import Decisions, Vector
+from placement.search.decisions import Decisions
 from placement.search.filling import filled
 from placement.search.judge import Candidate, Judge, fewest
 from placement.search.minimum_cut import besides
@@ -97,7 +97,7 @@ def _grounds(
     return [own for _, own in sorted(better, key=lambda one: one[0].rank)[:_GROUNDS]] or [base]
 
 
-def _in_turn(sources: Iterable[Iterable[Vector]]) -> Iterator[Vector]:
+def _in_turn(sources: Iterable[Iterable[Ints]]) -> Iterator[Ints]:
     """The first of each source, then the second of each."""
     return (one for one in chain.from_iterable(zip_longest(*sources)) if one is not None)
 

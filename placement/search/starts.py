@@ -36,7 +36,7 @@ from placement.effort import Effort, seconds_of
 from placement.plan import Plan, completed
 from placement.problem import Problem
 from placement.scheduling.insertion import plans
-from placement.search.decisions import Decisions, Vector
+from placement.search.decisions import Decisions
 from placement.search.gathering import begun, bins_of, layers_of, nets_of
 from placement.search.order_cuts import Ground, crossing_of, held_by, placed, speeds_of, stretches, subsets, teams
 from placement.search.parts import spread
@@ -139,7 +139,7 @@ def fitting(ops: int, devices: int, effort: Effort) -> tuple[str, ...]:
 # --- cuts of an order ------------------------------------------------------------------------------------------------
 
 
-def cuts(decisions: Decisions, base: Ground, *, tight: bool) -> Iterator[Vector]:
+def cuts(decisions: Decisions, base: Ground, *, tight: bool) -> Iterator[Ints]:
     """Devices [G] of cuts; a group keeps its device of `base` where it may not have that of its stretch.
 
     `tight`: memory could be short, so cuts by memory come first.
@@ -155,7 +155,7 @@ def cuts(decisions: Decisions, base: Ground, *, tight: bool) -> Iterator[Vector]
                     yield placed(decisions, base, order, stretch, some)
 
 
-def apart(decisions: Decisions, base: Ground) -> Iterator[Vector]:
+def apart(decisions: Decisions, base: Ground) -> Iterator[Ints]:
     """Devices [G] of parts, where there are several, one after the other: each is on a device, or cut.
 
     What parts share is spread. Then all goes where most of its values are, as weights may be dear to send.
@@ -186,7 +186,7 @@ def apart(decisions: Decisions, base: Ground) -> Iterator[Vector]:
             yield device
 
 
-def layers(decisions: Decisions, base: Ground) -> Iterator[Vector]:
+def layers(decisions: Decisions, base: Ground) -> Iterator[Ints]:
     """Devices [G] of layers, in the order in which they begin: on devices that work, all or some, or on CPUs."""
     place = np.full(len(decisions.free), len(decisions.group))
     row = decisions.row[decisions.group[decisions.problem.topological]]
@@ -209,7 +209,7 @@ def layers(decisions: Decisions, base: Ground) -> Iterator[Vector]:
                         yield device
 
 
-def packs(decisions: Decisions, base: Ground) -> Iterator[Vector]:
+def packs(decisions: Decisions, base: Ground) -> Iterator[Ints]:
     """Devices [G] of layers that are packed into devices that work, all or some (`packing`)."""
     nets, speeds, seen = nets_of(decisions, base.work_ns), speeds_of(decisions), set()
     every = np.arange(len(decisions.free))
@@ -226,7 +226,7 @@ def packs(decisions: Decisions, base: Ground) -> Iterator[Vector]:
 # --- list schedules --------------------------------------------------------------------------------------------------
 
 
-def lists(decisions: Decisions, ranks: Ints) -> Iterator[Vector]:
+def lists(decisions: Decisions, ranks: Ints) -> Iterator[Ints]:
     """Devices [G] of list schedules, with and without links; those that run out of room are left out."""
     from placement.search.compiled import schedule as run  # late: it loads LLVM
 
@@ -265,7 +265,7 @@ def _jobs(decisions: Decisions) -> Jobs:
     held = discipline(routes, problem.options.contention).held
     fixed = routes.latency_ns + routes.send_ns + routes.receive_ns + routes.request_ns
 
-    def column(values: npt.ArrayLike) -> Vector:
+    def column(values: npt.ArrayLike) -> Ints:
         return np.array(values, np.int64).reshape(-1)
 
     return Jobs(
@@ -289,8 +289,8 @@ def _jobs(decisions: Decisions) -> Jobs:
     )
 
 
-def _per_byte(bytes_per_s: Ints) -> Vector:
+def _per_byte(bytes_per_s: Ints) -> Ints:
     """Nanoseconds per byte, with RATE_BITS of a fraction; 0 where bytes cost no time."""
     rate = np.maximum(bytes_per_s, 1).astype(np.float64)
-    found: Vector = np.where(bytes_per_s > 0, np.minimum(1e9 * 2**RATE_BITS / rate, 2.0**30), 0).astype(np.int64)
+    found: Ints = np.where(bytes_per_s > 0, np.minimum(1e9 * 2**RATE_BITS / rate, 2.0**30), 0).astype(np.int64)
     return found

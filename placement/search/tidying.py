@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from placement.problem import NEVER
-from placement.search.decisions import Decisions, Vector
+from placement.search.decisions import Decisions
 from placement.search.judge import KEPT, Candidate, Judge
-from simulator.columns import alike
+from simulator.columns import Ints, alike
 
 _ROUNDS = 4
 _HARDLY = 20  # a device with less than that part of the work of the one that works most
@@ -28,12 +28,12 @@ _LOOKED = 8_000_000  # edges that are looked at for moves that are not judged, i
 class Values:
     """Values that ops hand on, which take time where they cross. Axes: E edges."""
 
-    tensor: Vector  # [E]
-    source: Vector  # [E] op
-    target: Vector  # [E] op
-    wire_ns: Vector  # [E] mean time of a transfer
+    tensor: Ints  # [E]
+    source: Ints  # [E] op
+    target: Ints  # [E] op
+    wire_ns: Ints  # [E] mean time of a transfer
 
-    def moved_ns(self, where: Vector) -> int:
+    def moved_ns(self, where: Ints) -> int:
         """The time of all transfers under the devices of ops [n]: of a tensor, one to each other device."""
         crossing = np.flatnonzero(where[self.source] != where[self.target])
         devices, tensors = int(where.max(initial=0)) + 1, int(self.tensor.max(initial=-1)) + 1
@@ -109,7 +109,7 @@ def values_of(decisions: Decisions) -> Values:
     return Values(tensor, tables.tensor_op[tensor].astype(np.int64), target, wire_ns[tensor])
 
 
-def pulled(decisions: Decisions, values: Values, device: Vector) -> Vector:
+def pulled(decisions: Decisions, values: Values, device: Ints) -> Ints:
     """[C, 2] groups that would have less to transfer elsewhere and the device for it, the most pulled one first."""
     one, other = decisions.group[values.source], decisions.group[values.target]
     apart = one != other

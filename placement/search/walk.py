@@ -27,12 +27,13 @@ import numpy as np
 
 from placement.search.ahead import ahead_of
 from placement.search.critical import SPREAD
-from placement.search.decisions import Decisions, Vector
+from placement.search.decisions import Decisions
 from placement.search.gathering import sizes
 from placement.search.judge import Candidate, Judge, as_ops
 from placement.search.ordering import orders, reordered_by_start
 from placement.search.tidying import tidied
 from simulator import limits
+from simulator.columns import Ints
 from simulator.execution.arrays import PRIORITY
 
 _HOT, _COLD = 0.003, 1e-5  # temperatures, as shares of the makespan
@@ -73,7 +74,7 @@ class Progress:
 class Walker:
     """The arrays that machine code walks over."""
 
-    def __init__(self, judge: Judge, decisions: Decisions, seed: int, layer: Vector | None = None) -> None:
+    def __init__(self, judge: Judge, decisions: Decisions, seed: int, layer: Ints | None = None) -> None:
         from placement.search.moves import COUNTS, ODD_BITS, ODDS, RULES, Groups, Walk  # late: it loads LLVM
 
         devices = len(judge.capacity)
@@ -263,7 +264,7 @@ def raced(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> li
     return list(dict.fromkeys([min([starts[0], *found], key=lambda one: one.rank), *starts]))
 
 
-def _members(layer: Vector) -> tuple[Vector, Vector, Vector]:
+def _members(layer: Ints) -> tuple[Ints, Ints, Ints]:
     """[C, M] groups by layer, and of each group where its layer begins there and ends."""
     member = np.argsort(layer, axis=1, kind="stable")
     begin, until = np.zeros_like(layer), np.zeros_like(layer)

@@ -13,10 +13,11 @@ from contextlib import ExitStack
 from itertools import cycle
 
 from placement.effort import Effort
-from placement.search.decisions import Decisions, Vector
+from placement.search.decisions import Decisions
 from placement.search.judge import Candidate, Judge
 from placement.search.narrowing import Line
 from placement.search.walk import Progress, Walker, anneal
+from simulator.columns import Ints
 from simulator.execution.evaluate import usable_cores
 from simulator.execution.flattening import workspace
 
@@ -43,7 +44,7 @@ def side_by_side(judge: Judge, lines: Sequence[Line]) -> tuple[list[Candidate], 
     """
     problem, since = judge.decisions.problem, judge.judged
     count = walks_of(problem.effort, len(judge.decisions.group))
-    judges, layers = [judge], dict[Decisions, Vector]()
+    judges, layers = [judge], dict[Decisions, Ints]()
     with ExitStack() as stack:
         for _ in range(count - 1):
             own = stack.enter_context(workspace(problem.tables, problem.options.contention, task=problem.handing))

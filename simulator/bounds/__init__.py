@@ -14,14 +14,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.assignment import Bound as Bound
 from simulator.bounds.classes import Classes, apart_ns, changes_ns, classes_of, gates
 from simulator.bounds.demands import Work, priced_bound
 from simulator.bounds.heads import Predecessors, Room, heads
 from simulator.bounds.loads import Load, link_bound, work_bound
-from simulator.columns import Flags, alike, stable_order, topological
+from simulator.columns import Flags, Ints, alike, stable_order, topological
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.units import NEVER, Nanos
@@ -117,7 +116,7 @@ def bound(
     return max(found, key=lambda one: one.ns)  # the first of equals
 
 
-def _groups(prepared: Prepared, constraints: Constraints | None) -> npt.NDArray[np.int64]:
+def _groups(prepared: Prepared, constraints: Constraints | None) -> Ints:
     """[n] the group of each op: those of one group are on one device.
 
     An op is alone with its iterations where nothing is known, where the cut moves it, and where the client has it.
@@ -141,12 +140,12 @@ def _devices(cluster: Cluster, classes: Classes, load: Load) -> str:
 class _Edges(NamedTuple):
     """The edges of a step, E of them, and what a value costs that changes classes, by its size; K classes."""
 
-    source: npt.NDArray[np.int64]  # [E] op
-    target: npt.NDArray[np.int64]  # [E] op
+    source: Ints  # [E] op
+    target: Ints  # [E] op
     gate: Flags  # [E] as of `gates`
-    size: npt.NDArray[np.int64]  # [E] row of `changes_ns`
-    changes_ns: npt.NDArray[np.int64]  # [sizes, K, K]; the last row is of values that are free everywhere
-    order: npt.NDArray[np.int64]  # [n] the ops, each after all whose values it reads
+    size: Ints  # [E] row of `changes_ns`
+    changes_ns: Ints  # [sizes, K, K]; the last row is of values that are free everywhere
+    order: Ints  # [n] the ops, each after all whose values it reads
 
 
 def _edges(classes: Classes) -> _Edges:
@@ -164,13 +163,13 @@ def _edges(classes: Classes) -> _Edges:
 def _heads(
     classes: Classes,
     edges: _Edges,
-    apart: npt.NDArray[np.int64],
-    forced: npt.NDArray[np.int64],
+    apart: Ints,
+    forced: Ints,
     depth: int,
     *,
     turned: bool,
     compiled: bool,
-) -> npt.NDArray[np.int64]:
+) -> Ints:
     """[n, K] the least time before the start of each op on each class; turned around, after its end."""
     n, count = len(classes.tables), len(classes.lanes)
     source, target, gate, size, changes, order = edges
@@ -203,6 +202,6 @@ def _heads(
     return np.array(room.start_ns, np.int64).reshape(n, count)
 
 
-def _order(n: int, source: npt.NDArray[np.int64], target: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _order(n: int, source: Ints, target: Ints) -> Ints:
     """[n] the ops, each after all whose values it reads."""
     return np.arange(n) if (source < target).all() else np.array(topological(source, target, n), np.int64)

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 _PS_PER_S = 10**12
 _MOST = 12  # classes; the time of a path grows with their square
 
-Matrix = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, eq=False)
 class Classes:
@@ -42,9 +40,9 @@ class Classes:
     tables: Tables
     task: Ids  # [D]
     set_of: Ids  # [n] the devices that each op may use, row of `may`
-    may: npt.NDArray[np.bool_]  # [S, D]
+    may: Flags  # [S, D]
     of: Ids  # [D] class of each device
-    run_ns: Matrix  # [n, K] -1: not there; an op that may run nowhere takes no time anywhere
+    run_ns: Ints  # [n, K] -1: not there; an op that may run nowhere takes no time anywhere
     lanes: Ints  # [K] of all its devices
     widest: Ints  # [K] of the device with the most
 
@@ -74,9 +72,7 @@ def classes_of(cluster: Cluster, prepared: Prepared, constraints: Constraints | 
     return Classes(tables, ids(cluster.task_of), ids(set_of), may, ids(of), run_ns, ints(lanes), ints(widest))
 
 
-def _sets(
-    prepared: Prepared, constraints: Constraints | None, devices: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _sets(prepared: Prepared, constraints: Constraints | None, devices: int) -> tuple[Ints, Flags]:
     """[n] the set of devices of each op, and [S, D] what is in it.
 
     The first is that of all devices: of control flow that the cut moves, and of all ops where nothing is known.
@@ -96,9 +92,7 @@ def _sets(
     return set_of, may
 
 
-def _fewer(
-    of: npt.NDArray[np.int64], kind: Ids, may: npt.NDArray[np.bool_], set_of: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
+def _fewer(of: Ints, kind: Ids, may: Flags, set_of: Ints) -> Ints:
     """The same with the classes in which few ops are confined made one per kind."""
     sizes = np.bincount(set_of, minlength=len(may))
     confined = np.zeros(int(of.max()) + 1, np.int64)
@@ -152,7 +146,7 @@ def changes_ns(classes: Classes, values: Sequence[tuple[Bytes, int]]) -> list[li
     return changes
 
 
-def _paces(of: npt.NDArray[np.int32], known: Sequence[Pace | None], *, apart: bool = False) -> frozenset[Pace]:
+def _paces(of: Ids, known: Sequence[Pace | None], *, apart: bool = False) -> frozenset[Pace]:
     """The different paces; with `apart` without those from a device to itself."""
     rows = np.unique(of[~np.eye(len(of), dtype=bool)] if apart else of).tolist()
     return frozenset(pace for row in rows if (pace := known[row]) is not None)
@@ -187,7 +181,7 @@ def apart_ns(classes: Classes) -> tuple[Ints, Ints]:
 # --- between two halves -----------------------------------------------------------------------------------------------
 
 
-def ways_between(classes: Classes, split: Matrix, far: Flags, contention: str) -> tuple[int, Ways]:
+def ways_between(classes: Classes, split: Ints, far: Flags, contention: str) -> tuple[int, Ways]:
     """How many links there are, and how a value goes to the far half and back: its uses by each pair of classes.
 
     `split` and `far` are [D]. Links are numbered after the classes: one may stand for several that serve a device each.
@@ -209,7 +203,7 @@ def ways_between(classes: Classes, split: Matrix, far: Flags, contention: str) -
     return links, (ways[0], ways[1])
 
 
-def _rate(routes: Routes, route: Matrix, busy: Flags) -> int:
+def _rate(routes: Routes, route: Ints, busy: Flags) -> int:
     """Bytes per second of links, one for each row of routes, that all routes of that row lead over; 0: not for each."""
     chosen = set()
     for row in route:
@@ -224,7 +218,7 @@ def _rate(routes: Routes, route: Matrix, busy: Flags) -> int:
 
 
 def _lanes(
-    classes: Classes, split: Matrix, route: Matrix, ends: tuple[Matrix, Matrix], pair: tuple[int, int]
+    classes: Classes, split: Ints, route: Ints, ends: tuple[Ints, Ints], pair: tuple[int, int]
 ) -> tuple[Use, ...] | None:
     """The least time of lanes for a value from a device of one class to one of another; None: there is no route."""
     tables, routes = classes.tables, classes.tables.routes

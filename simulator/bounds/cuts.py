@@ -13,12 +13,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.bounds.flow import Network
-from simulator.columns import Flags, by_key, positions
-
-Vector = npt.NDArray[np.int64]
+from simulator.columns import Flags, Ints, by_key, positions
 
 ENDLESS = 2**61  # a capacity that no flow fills; prices of all groups and values together are less
 _LOOKS = 300  # times that a cut may look at each arc: those of real steps take up to 22, a chain of n ops may take n
@@ -27,9 +24,9 @@ _LOOKS = 300  # times that a cut may look at each arc: those of real steps take 
 class Values(NamedTuple):
     """Values that groups hand on. Axes: Y values, X readers; G groups, and G stands for the near half, G + 1: far."""
 
-    maker: Vector  # [Y] group
-    value: Vector  # [X] in ascending order
-    reader: Vector  # [X] group, once for each value
+    maker: Ints  # [Y] group
+    value: Ints  # [X] in ascending order
+    reader: Ints  # [X] group, once for each value
 
 
 class Cut(NamedTuple):
@@ -40,7 +37,7 @@ class Cut(NamedTuple):
     looks: int  # at arcs
 
 
-def halves(dearer: Vector, values: Values, forth: Vector, back: Vector) -> Cut:
+def halves(dearer: Ints, values: Values, forth: Ints, back: Ints) -> Cut:
     """The groups [G] to put in the far half, of those that are `dearer` there by so much, or cheaper: less than 0.
 
     A value costs `forth` where its maker is near and some reader is far, and `back` the other way round.
@@ -68,7 +65,7 @@ def halves(dearer: Vector, values: Values, forth: Vector, back: Vector) -> Cut:
     return found._replace(far=found.far[:groups])
 
 
-def least_cut(tail: Vector, head: Vector, forth: Vector, back: Vector, nodes: int) -> Cut:
+def least_cut(tail: Ints, head: Ints, forth: Ints, back: Ints, nodes: int) -> Cut:
     """A cut that parts the last node from the one before it. Arcs have capacities forth and back."""
     from simulator.bounds.compiled import cut  # late: it loads LLVM
 

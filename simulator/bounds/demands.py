@@ -11,12 +11,11 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.bounds.classes import ways_between
-from simulator.bounds.cuts import Values, Vector
+from simulator.bounds.cuts import Values
 from simulator.bounds.prices import Demand, Found, least_ns
-from simulator.columns import Flags, alike, by_key
+from simulator.columns import Flags, Ints, alike, by_key
 from simulator.units import NEVER, Nanos
 
 if TYPE_CHECKING:
@@ -32,10 +31,10 @@ class Work(NamedTuple):
     """The facts of a step that a bound by prices needs. Axes: n ops, E edges, K classes."""
 
     classes: Classes
-    group: Vector  # [n] those of one group are on one device
+    group: Ints  # [n] those of one group are on one device
     gate: Flags  # [E] as of `gates`
-    start_ns: npt.NDArray[np.int64]  # [n, K] least time before each op on each class
-    end_ns: npt.NDArray[np.int64]  # [n, K] and after its end
+    start_ns: Ints  # [n, K] least time before each op on each class
+    end_ns: Ints  # [n, K] and after its end
     contention: str
 
 
@@ -69,19 +68,19 @@ def priced_bound(work: Work, above: Nanos) -> Priced:
 class _Handed(NamedTuple):
     """The values that may cross. Axes: T tensors, X pairs of tensor and reader; those of one row have the same ends."""
 
-    tensor: Vector  # [T]
-    maker: Vector  # [T] op
-    row: Vector  # [T]
+    tensor: Ints  # [T]
+    maker: Ints  # [T] op
+    row: Ints  # [T]
     ends: tuple[tuple[int, bytes], ...]  # of each row the group that makes it, and those that read it
-    edge: Vector  # [X] by tensor
-    of: Vector  # [X] place in `tensor` of each
+    edge: Ints  # [X] by tensor
+    of: Ints  # [X] place in `tensor` of each
 
 
 class _Phases(NamedTuple):
     """The phases of a step: 0 before a barrier, 1 from its start on; 2 in either."""
 
-    of: Vector  # [n]
-    value: Vector  # [T]
+    of: Ints  # [n]
+    value: Ints  # [T]
     barrier: int  # op; -1: none, and one phase
     device: int  # of the barrier
 
@@ -129,7 +128,7 @@ def _phases(work: Work, handed: _Handed, op: int) -> _Phases:
     return _Phases(of, np.where(~late, 0, np.where(of[handed.maker] == 1, 1, 2)), op, -1)
 
 
-def _reached(source: Vector, target: Vector, op: int, count: int) -> Flags:
+def _reached(source: Ints, target: Ints, op: int, count: int) -> Flags:
     """[n] the ops that an op leads to."""
     order, first = by_key(source, count)
     after = target[order]
@@ -179,7 +178,7 @@ def _path_ns(work: Work, op: int, device: int) -> tuple[Nanos, Nanos]:
     return int(work.start_ns[op, row]), int(work.classes.run_ns[op, row] + work.end_ns[op, row])
 
 
-def _halves(classes: Classes, split: Vector, device: int = -1) -> list[Flags]:
+def _halves(classes: Classes, split: Ints, device: int = -1) -> list[Flags]:
     """Ways to halve the devices [D]: a device and its task, or each class, and all others; CPUs and others."""
     found: list[Flags] = []
     if device >= 0:
@@ -191,7 +190,7 @@ def _halves(classes: Classes, split: Vector, device: int = -1) -> list[Flags]:
     return list(different.values())
 
 
-def _demand(work: Work, handed: _Handed, phases: _Phases, split: Vector, far: Flags) -> Demand:
+def _demand(work: Work, handed: _Handed, phases: _Phases, split: Ints, far: Flags) -> Demand:
     """The demand of a step, by classes of devices [D], one half of which is far."""
     classes, tables, barrier = work.classes, work.classes.tables, phases.barrier
     first, _ = alike(split)

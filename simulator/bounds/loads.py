@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import alike
+from simulator.columns import Flags, Floats, alike
 from simulator.execution.discipline import discipline
 from simulator.units import NEVER, Nanos
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 _TAILS = 24  # thresholds of tails that are tried; all heads are
 _ROUNDS = 6  # of the search for prices
 _STEPS = (0.01, 0.1, 0.3, 0.5, 0.7, 0.85, 0.95, 1.05, 1.15, 1.4, 2.0, 3.0, 10.0, 100.0)
-
-Floats = npt.NDArray[np.float64]
 
 
 class Load(NamedTuple):
@@ -139,7 +137,7 @@ def link_bound(classes: Classes, edge: npt.NDArray[np.intp], contention: str, he
     return best
 
 
-def _sure_links(classes: Classes, here: int, there: int, made_host: bool, host: bool) -> npt.NDArray[np.bool_]:
+def _sure_links(classes: Classes, here: int, there: int, made_host: bool, host: bool) -> Flags:
     """[L] the links that every route leads over, from a device of one set to the task of a device of the other.
 
     The last two say whether a GPU makes the value in host memory, and whether one reads it there.

@@ -18,10 +18,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from simulator.bounds.cuts import ENDLESS, Values, Vector, halves
-from simulator.columns import Flags
+from simulator.bounds.cuts import ENDLESS, Values, halves
+from simulator.columns import Flags, Ints
 from simulator.units import Nanos
 
 _WHOLE = 2**20  # shares of one phase together
@@ -51,12 +50,12 @@ class Demand(NamedTuple):
 
     capacity: tuple[int, ...]  # [R] lanes of a class; 1 of links
     far: Flags  # [K] classes in the far half
-    work_ns: npt.NDArray[np.int64]  # [K, S, G]
-    able: npt.NDArray[np.bool_]  # [K, G] what has no class is free
+    work_ns: Ints  # [K, S, G]
+    able: Flags  # [K, G] what has no class is free
     values: Values  # makers and readers are groups
-    stretch: Vector  # [Y] in which the value crosses
-    number: Vector  # [Y] values of the same maker and readers
-    nbytes: Vector  # [Y] of them together
+    stretch: Ints  # [Y] in which the value crosses
+    number: Ints  # [Y] values of the same maker and readers
+    nbytes: Ints  # [Y] of them together
     ways: Ways
     path_ns: tuple[Nanos, ...]  # [P] of a path through all phases, at least
 
@@ -65,7 +64,7 @@ class _Used(NamedTuple):
     """The time of a resource that values use as they cross."""
 
     resource: int
-    time_ns: Vector  # [Y]
+    time_ns: Ints  # [Y]
 
 
 class _Paid(NamedTuple):
@@ -175,7 +174,7 @@ def _paid(demand: Demand, shares: list[list[int]], used: list[list[list[_Used]]]
     return _Paid(-(-paid >> bits), (total // full).tolist(), cut.looks)
 
 
-def _cheapest(demand: Demand, way: list[list[_Used]], price: npt.NDArray[np.int64]) -> tuple[Vector, Vector]:
+def _cheapest(demand: Demand, way: list[list[_Used]], price: Ints) -> tuple[Ints, Ints]:
     """[Y] what each value pays to cross, at least, and by which pair of classes."""
     costs = [
         sum((use.time_ns * price[demand.stretch, use.resource] for use in uses), np.zeros(len(demand.number), np.int64))

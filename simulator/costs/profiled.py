@@ -16,10 +16,9 @@ from itertools import product
 from math import ceil, exp, log
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.cluster.cluster import Device
-from simulator.columns import Ints, ids
+from simulator.columns import Floats, Ints, ids
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.kernels import Kernel
 from simulator.costs.profile import KernelTime, Profile
@@ -27,8 +26,6 @@ from simulator.costs.roofline import OpWork
 from simulator.costs.rules import CHECKPOINT, rule
 from simulator.costs.table import MAX_OP_NS, PROFILED, PriceErrors
 from simulator.graph.graph import Graph
-
-Floats = npt.NDArray[np.float64]
 
 SHARE = 0.9  # of the prices that are off by no more than the error
 GUESS = 2.0  # factor of a price for which nothing was measured
@@ -256,7 +253,7 @@ def _between(x: float, xs: Floats, ys: Floats) -> float:
 
 def profiled_prices(
     graph: Graph, models: Sequence[Device], works: Sequence[OpWork], which: Ints, profile: Profile
-) -> tuple[npt.NDArray[np.int64], PriceErrors]:
+) -> tuple[Ints, PriceErrors]:
     """Price kernels of CPUs by a profile: [N, K] times and their errors; -1 where the price of the cost table stays.
 
     It stays for scalar and opaque kernels, and for checkpoints.
@@ -283,7 +280,7 @@ def profiled_prices(
     return run_ns[which], errors
 
 
-def profile_notes(profile: Profile | None, models: Sequence[Device], source: npt.NDArray[np.int64]) -> list[str]:
+def profile_notes(profile: Profile | None, models: Sequence[Device], source: Ints) -> list[str]:
     """Notes on how much a profile prices, and beyond what it was measured for."""
     if profile is None:
         return []

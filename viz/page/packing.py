@@ -18,13 +18,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias  # Any: JSON
 
 import numpy as np
-import numpy.typing as npt
 
-from simulator.columns import stable_order
+from simulator.columns import Flags, Ints, stable_order
 from simulator.graph.graph import Graph
 from viz.page.time_content import Json
 
-Numbers: TypeAlias = npt.NDArray[np.int64]
 Member: TypeAlias = Mapping[str, Any]
 
 # From the entry before, or from that of another column of the member, which stands before it here.
@@ -116,14 +114,14 @@ def _packed_columns(name: str, member: Member) -> dict[str, Any]:
     return found
 
 
-def _differences(column: Sequence[int], beside: Sequence[int] | Numbers | None = None) -> list[int]:
+def _differences(column: Sequence[int], beside: Sequence[int] | Ints | None = None) -> list[int]:
     """From the entry before, or from that of another column."""
     values = _numbers(column)
     found: list[int] = (np.diff(values, prepend=0) if beside is None else values - _numbers(beside)).tolist()
     return found
 
 
-def _numbers(column: Sequence[int] | Numbers) -> Numbers:
+def _numbers(column: Sequence[int] | Ints) -> Ints:
     return np.asarray(column, np.int64)
 
 
@@ -180,7 +178,7 @@ class _Predictor:
         self._graph = graph
         self._ends = _Last(self._node * self._iterations + self._iteration, self._end[: len(self._node)])
 
-    def starts(self) -> Numbers:
+    def starts(self) -> Ints:
         """The end of the slice before it on its lane; 0 of the first."""
         order = stable_order(self._lane)
         found = np.zeros(len(order), np.int64)
@@ -188,13 +186,13 @@ class _Predictor:
         found[order[follows]] = self._end[order[follows - 1]]
         return found
 
-    def asked(self) -> Numbers:
+    def asked(self) -> Ints:
         """The end of the op that makes the value, in the transfer's iteration; 0 where it has none."""
         tensor = self._moved["tensor"]
         node = np.where(tensor < 0, -1 - tensor, np.searchsorted(self._graph.tensor_ptr, tensor, "right") - 1)
         return self._ends.of(node * self._iterations + self._moved["iteration"])
 
-    def on_links(self) -> dict[str, Numbers]:
+    def on_links(self) -> dict[str, Ints]:
         """The first start and the last end of a transfer's slices on links; where it has none, it is packed."""
         rows = np.flatnonzero(self._on_link())
         found = {"sent_ns": self._moved["packed_ns"].copy(), "through_ns": self._moved["packed_ns"].copy()}
@@ -203,11 +201,11 @@ class _Predictor:
         np.maximum.at(found["through_ns"], self._of[rows], self._end[rows])
         return found
 
-    def _on_link(self) -> npt.NDArray[np.bool_]:
+    def _on_link(self) -> Flags:
         """[S] whether a slice is that of a transfer on a link."""
         return np.array([kind == "link" for kind, *_ in self._lanes], bool)[self._lane] & (self._of >= 0)
 
-    def transfers(self) -> Numbers:
+    def transfers(self) -> Ints:
         """The first transfer of an edge's value to its consumer's device; -1 if both ends run on one."""
         devices = int(self._device.max(initial=0)) + 1
         devices = max(devices, int(self._moved["dst"].max(initial=0)) + 1)
@@ -220,7 +218,7 @@ class _Predictor:
         crosses = self._runs[self._src] & self._runs[self._dst] & (here != there)
         return np.where(crosses, first.of((carried - least) * devices + there), -1)
 
-    def readies(self) -> Numbers:
+    def readies(self) -> Ints:
         """Of an op the last end of its inputs in its iteration; of a slice of a transfer the stage before it."""
         found = np.zeros(len(self._of), np.int64)
         found[: len(self._node)] = self._inputs_there()
@@ -231,7 +229,7 @@ class _Predictor:
         found[rows] = np.select([on_link, packs], [next(stages), next(stages)], next(stages))
         return found
 
-    def _inputs_there(self) -> Numbers:
+    def _inputs_there(self) -> Ints:
         count, many = len(self._graph), self._iterations
         order = stable_order(self._dst)
         ptr = np.searchsorted(self._dst[order], np.arange(count + 1))
@@ -254,11 +252,11 @@ class _Predictor:
 class _Last:
     """The last of the values that a key has, `missing` where it has none."""
 
-    def __init__(self, keys: Numbers, values: Numbers, missing: int = 0) -> None:
+    def __init__(self, keys: Ints, values: Ints, missing: int = 0) -> None:
         order = stable_order(keys)
         self._keys, self._values, self._missing = keys[order], values[order], missing
 
-    def of(self, keys: Numbers) -> Numbers:
+    def of(self, keys: Ints) -> Ints:
         """The values of these keys."""
         if not len(self._keys):
             return np.full(len(keys), self._missing, np.int64)

@@ -16,18 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from simulator.columns import Floats, Ints
 from simulator.graph.dataflow import readers, values_out
 from simulator.graph.traversal import closure
 from simulator.training.pipelines.microbatches import Division
 from simulator.training.recognition.parts import is_shared
 
-Floats: TypeAlias = npt.NDArray[np.float64]
-Vector: TypeAlias = npt.NDArray[np.int64]
 _POINTS = 300  # places at which an order may be cut
 _SLACK = 1.05
 _SUM_PASSES = 3  # over a gradient: two are read, their sum is written
@@ -123,7 +120,7 @@ def _around(division: Division, of: dict[int, int]) -> None:
 def loads(
     division: Division,
     found: Depths,
-    run_ns: npt.NDArray[np.int64],
+    run_ns: Ints,
     resident: Sequence[int],
     bytes_per_ns: Sequence[float],
 ) -> Loads:
@@ -218,9 +215,9 @@ def _until(values: Floats) -> Floats:
     return np.concatenate([[0.0], np.cumsum(values)])
 
 
-def _points(crossing: Floats, n: int) -> Vector:
+def _points(crossing: Floats, n: int) -> Ints:
     """Both ends, and of equal shares of the places between them that over which the least crosses."""
-    inner: Vector = np.arange(1, n)
+    inner: Ints = np.arange(1, n)
     if len(inner) > _POINTS:
         inner = np.array([share[crossing[share - 1].argmin()] for share in np.array_split(inner, _POINTS)], np.int64)
     return np.concatenate([[0], inner, [n]]).astype(np.int64)
