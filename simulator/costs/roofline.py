@@ -12,8 +12,9 @@ bounds the kernel (Williams, Waterman, Patterson: Roofline, CACM 2009). On a CPU
 device is assumed; measured times (`with_measured`) are better. The peak is that of the number format of the op, and of
 tensor cores or AMX for products and convolutions.
 
-Scalar kernels, on strings, files, tables and sets, are far from both roofs. Their time on a core is measured
-(`rules.HOST`). Where one thread runs such a kernel, the device is busy for all of it (docs/decisions, 0025).
+Scalar kernels, on strings, files, tables and sets, and those that compute number by number or row by row, are far from
+both roofs. Their time on a core is measured (`rules.HOST`). Where one thread runs such a kernel, the device is busy for
+all of it (docs/decisions, 0025).
 """
 
 from __future__ import annotations

@@ -59,28 +59,80 @@ def took(op: str, inputs: Any, outputs: Any, dtype: int = FLOAT, cores: int = 1,
         ("DynamicPartition", [(1000, 4), (1000,)], [(-1, 4)] * 2, 20, 1_500 + 43_000),
         ("SparseTensorDenseMatMul", [(100, 2), (100,), (2,), (8, 16)], [(100, 16)], 20, 500 + 3200 * 190 // 1000),
         ("SparseTensorDenseMatMul", [(100, 2), (100,), (2,), (8, 64)], [(100, 64)], 20, 500 + 12_800 * 950 // 1000),
-        ("ScatterNd", [(100, 1), (100,), (1,)], [(100,)], 20, 900 + 2_500),
+        ("ScatterNd", [(100, 1), (100,), (1,)], [(100,)], 20, 900 + 2_500 + 75),
         ("ParseExampleV2", [(32,), ()], [(32, 1)] * 8, 20, (3_000 + 70 * 32 * 8 + 300 * 256 // 1000) // 20 + 1),
         ("RandomUniform", [(1,)], [(10_000,)], 20, (600 + 40_000) // 20),
         ("QueueDequeueV2", [()], [(3,)], 20, 1_600),
         ("QueueDequeueManyV2", [(), ()], [(32, 3), (32,)], 20, 700 + 107 * 32),
         ("IteratorGetNext", [()], [(32, 224, 224, 3)], 20, 8_000),
-        ("Svd", [(300, 300)], [(300,), (300, 300), (300, 300)], 20, 500 + (12 * 22 * 27_000 + 95 * 72_000)),
-        ("Svd", [(4, 300, 300)], [(4, 300), (4, 300, 300), (4, 300, 300)], 20, 125 + (12 * 22 * 27_000 + 95 * 72_000)),
-        ("SelfAdjointEigV2", [(300, 300)], [(300,), (300, 300)], 20, 500 + 17 * 9 * 27_000 + 62 * 36_000),
-        ("MatrixInverse", [(300, 300)], [(300, 300)], 20, 500 + 37 * 54_000),
-        ("Cholesky", [(300, 300)], [(300, 300)], 20, 500 + 54 * 9_000),
+        ("Svd", [(300, 300)], [(300,), (300, 300), (300, 300)], 20, 750 + 5_400_000 + (12 * 22 * 27_000 + 95 * 72_000)),
         (
-            "Cholesky",
-            [(40, 300, 300)],
-            [(40, 300, 300)],
+            "Svd",
+            [(4, 300, 300)],
+            [(4, 300), (4, 300, 300), (4, 300, 300)],
             20,
-            40 * (54 * 9_000) // 20 + 25,
-        ),  # 20 cores share 40 matrices
+            125 + 250 + 5_400_000 + (12 * 22 * 27_000 + 95 * 72_000),  # each a thread's
+        ),
+        ("SelfAdjointEigV2", [(300, 300)], [(300,), (300, 300)], 20, 750 + 1_800_000 + 17 * 9 * 27_000 + 62 * 36_000),
+        ("MatrixInverse", [(300, 300)], [(300, 300)], 20, 750 + 540_000 + 30 * 54_000),
+        ("MatrixInverse", [(100, 2, 2)], [(100, 2, 2)], 1, 500 + 100 * (250 + 24) + 30 * 1_600 // 1000),  # calls
+        ("Cholesky", [(300, 300)], [(300, 300)], 20, 750 + 180_000 + 45 * 9_000),
+        ("Cholesky", [(40, 300, 300)], [(40, 300, 300)], 20, 25 + 2 * (250 + 180_000 + 45 * 9_000)),  # 20 cores
+        ("MatrixTriangularSolve", [(100, 100), (100, 1)], [(100, 1)], 20, 750 + 1_000 + 120),
+        ("Pow", [(1000,), (1000,)], [(1000,)], 1, 500 + 11_000),
+        ("Pow", [(1000,), (1000,)], [(1000,)], 20, (500 + 11_000) // 20),
+        ("FloorMod", [(1000,), (1000,)], [(1000,)], 1, 13_000),
+        ("Softmax", [(50, 10)], [(50, 10)], 1, 500 + 200 + 50 * 19),
+        ("SparseSoftmaxCrossEntropyWithLogits", [(50, 10), (50,)], [(50,), (50, 10)], 1, 500 + 2_050 + 50 * 45),
+        ("LowerBound", [(1, 1000), (1, 50)], [(1, 50)], 1, 500 + 10 * 50 * 4_600 // 1000),  # ten comparisons
+        ("UpperBound", [(8, 100), (8, 50)], [(8, 50)], 20, (500 + 7 * 400 * 4_600 // 1000) // 20),
+        ("CumulativeLogsumexp", [(100,), ()], [(100,)], 20, 500 + 2_900),  # one row, one core
+        ("CumulativeLogsumexp", [(20, 100), ()], [(20, 100)], 20, (500 + 58_000) // 20),
+        ("UnsortedSegmentSum", [(50, 8), (50,), ()], [(9, 8)], 1, 500 + 560),
+        ("SegmentMax", [(50, 8), (50,)], [(-1, 8)], 20, 500 + 100 + 48),
+        ("SparseSegmentMean", [(90, 8), (50,), (50,)], [(-1, 8)], 20, 500 + 52 + 400),
+        ("Dilation2D", [(1, 10, 10, 4), (3, 3, 4)], [(1, 10, 10, 4)], 20, 500 + 2 * 400 * 9 * 550 // 1000),
+        ("Dilation2DBackpropFilter", [(1, 9, 9, 4), (3, 3, 4), (1, 9, 9, 4)], [(3, 3, 4)], 1, 501 + 18 * 324 * 7 // 10),
+        ("ExtractImagePatches", [(1, 8, 8, 4)], [(1, 4, 4, 16)], 1, 501 + 256 * 18 // 10),  # four numbers at once
+        ("ExtractImagePatches", [(1, 8, 8, 3)], [(1, 4, 4, 12)], 1, 500 + 192 * 6),
+        ("ResizeBilinear", [(1, 5, 5, 64), (2,)], [(1, 10, 10, 64)], 20, 1_100 + 200 + 160 * 6_400 // 1000),
+        ("CropAndResizeGradBoxes", [(2, 5, 5, 8), (1, 9, 9, 8)], [(2, 4)], 20, 1_100 + 50 * 4 + 34 * 40),
+        ("SparseSegmentSumGrad", [(5, 8), (50,), (50,), ()], [(90, 8)], 20, 500 + 1_300 * 400 // 1000),
+        ("ScatterAdd", [(90, 8), (50,), (50, 8)], [(90, 8)], 1, 500 + 20 * 50 + 11 * 40),
+        ("ScatterNd", [(4, 25, 1), (4, 25), (1,)], [(100,)], 20, 900 + 2_500 + 75),  # each list of indices a row
+        ("ResourceStridedSliceAssign", [(), (2,), (2,), (2,), (5, 20)], [], 1, 500 + 460),
+        ("DynamicStitch", [(30,), (20,), (30, 2), (20, 2)], [(-1, 2)], 20, 700 + 50 * 3_800 // 1000),
+        ("SparseSlice", [(100, 2), (100,), (2,), (2,), (2,)], [(-1, 2), (-1,), (2,)], 20, 1_000 + 530),
+        ("DenseCountSparseOutput", [(10, 10), (0,)], [(-1, 2), (-1,), (2,)], 20, 1_000 + 3_600),
+        ("ReverseSequence", [(5, 20, 8), (5,)], [(5, 20, 8)], 1, 500 + 1_100 + 1_600),
+        ("InTopKV2", [(50, 10), (50,), ()], [(50,)], 20, 500 + 2_000),
     ],
 )
 def test_by_hand(op: str, inputs: Any, outputs: Any, cores: int, expected: int) -> None:
     assert took(op, inputs, outputs, cores=cores) == expected
+
+
+def test_the_rest_of_a_division_of_floats_takes_the_c_library() -> None:
+    numbers = [(1000,), (1000,)], [(1000,)]
+    assert took("FloorMod", *numbers, dtype=3) == 1_800
+    assert took("FloorMod", *numbers) == 13_000
+
+
+def test_an_update_of_rows_takes_time_by_its_indices_wherever_they_stand() -> None:
+    """The indices are the vector of integers, and the gradient is before it; a step count is no vector."""
+
+    def took_by(op: str, inputs: Any, types: Any) -> int:
+        sizes = (0,) * len(inputs)
+        one = ShapedOp(op, tuple(inputs), (), sizes, (), {}, types, ())
+        return time_of(work_of(RULES[op], one), replace(CPU, cores=1, launch_ns=0))
+
+    var, grad, rows = (90, 8), (50, 8), (50,)
+    momentum = took_by("SparseApplyMomentum", [var, var, (), grad, rows, ()], (1, 1, 1, 1, 3, 1))
+    assert momentum == 1_000 + 50 * 40 + 400 * 4
+    dual = took_by(
+        "ResourceSparseApplyAdagradDA", [(), (), (), grad, rows, (), (), (), ()], (20, 20, 20, 1, 9, 1, 1, 1, 9)
+    )
+    assert dual == 1_000 + 50 * 120 + 400 * 5
 
 
 def test_strings_take_longer_to_look_up_than_numbers() -> None:

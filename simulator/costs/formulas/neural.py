@@ -48,6 +48,12 @@ def depthwise(instance: ShapedOp) -> int:
     return 2 * elements(pixels) * _weights(filters, 2)
 
 
+def dilation(instance: ShapedOp) -> int:
+    """An addition and a comparison per output and spatial weight, [spatial.., channels]; as many for each gradient."""
+    pixels, filters = _pixels_and_filters(instance)
+    return 2 * elements(pixels) * _weights(filters, 1)
+
+
 class Convolution(NamedTuple):
     """A convolution in two dimensions, or one of its gradients; it reads or writes an image, pixels and filters."""
 
@@ -154,6 +160,11 @@ def _overlapping(instance: ShapedOp) -> bool:
 def max_pool(instance: ShapedOp) -> int:
     """One comparison fewer than the window has elements, per output."""
     return elements(at(instance.outputs, 0)) * max(1, _window(instance) - 1)
+
+
+def compared(instance: ShapedOp) -> int:
+    """The elements of all windows, of which each is compared with the largest so far."""
+    return elements(at(instance.outputs, 0)) * _window(instance)
 
 
 def max_pool_gradient(instance: ShapedOp) -> int:

@@ -7,7 +7,7 @@ from math import prod
 
 from simulator.costs.formulas.matrix import sparse_dense_matmul
 from simulator.costs.formulas.shaped_op import Formula, ShapedOp, at, dims, elements, flag, written
-from simulator.graph.dtypes import STRING, base
+from simulator.graph.dtypes import FLOAT, INT32, INT64, STRING, base
 from simulator.graph.graph import Shape
 
 IMAGE = (375, 500, 3)
@@ -20,6 +20,8 @@ _UNIQUE_NUMBER, _UNIQUE_STRING = 14, 36  # ns
 _BEAM_WIDTH = 100  # the default
 _KEPT = 100  # boxes
 _ROW_NS, _NUMBER_NS = 43, 2
+_PACKED_PATCH, _LONE_PATCH = 18, 60  # tenths of a nanosecond
+_INTEGER_REST, _FLOAT_REST = 18, 130
 _WIDE_COLUMNS, _WIDE_PS, _NARROW_PS = 32, 950, 190  # SparseTensorDenseMatMulFunctor's kNumVectorize; ps per operation
 _IMAGE_WORDS, _FILE_WORDS = "images of 500 x 375", "files of 110 kB"
 
@@ -37,6 +39,11 @@ def alone(instance: ShapedOp) -> int:
 def divided(instance: ShapedOp) -> int:
     """Parts for any number of threads."""
     return _MANY
+
+
+def of_vector(instance: ShapedOp) -> int:
+    """Parts: a vector is for any number of threads, rows are for one."""
+    return _MANY if len(at(instance.inputs, 0) or ()) <= 1 else 1
 
 
 def of_input(slot: int) -> Formula:
@@ -69,9 +76,67 @@ def rows_out(instance: ShapedOp) -> int:
     return max(map(_rows, instance.outputs), default=1)
 
 
-def rows_before(instance: ShapedOp) -> int:
-    """The rows that all dimensions of the first input but the last make."""
-    return elements((at(instance.inputs, 0) or ())[:-1])
+def steps_of(slot: int) -> Formula:
+    """The steps of all sequences of that input, [batch, time, ..] or [time, batch, ..]."""
+    return lambda instance: elements((at(instance.inputs, slot) or ())[:2])
+
+
+def rows_in(instance: ShapedOp) -> int:
+    """The rows of the longest input."""
+    return max(map(_rows, instance.inputs), default=1)
+
+
+def rows_before(slot: int) -> Formula:
+    """The rows, or pixels, that all dimensions of that input but the last make."""
+    return lambda instance: elements((at(instance.inputs, slot) or ())[:-1])
+
+
+def pixels_out(instance: ShapedOp) -> int:
+    """The pixels of the output image, each of as many numbers as there are channels."""
+    return elements((at(instance.outputs, 0) or ())[:-1])
+
+
+def remainders(instance: ShapedOp) -> int:
+    """Nanoseconds, times ten, to divide each number and keep the rest: of floats the C library does it."""
+    dtype = base(instance.input_types[0]) if instance.input_types else FLOAT
+    return of_outputs(instance) * (_INTEGER_REST if dtype in (INT32, INT64) else _FLOAT_REST)
+
+
+def patched(instance: ShapedOp) -> int:
+    """Nanoseconds, times ten, to copy the patches' numbers: four at a time only where they have channels for that."""
+    channels = (at(instance.inputs, 0) or (1,))[-1]
+    return elements(at(instance.outputs, 0)) * (_PACKED_PATCH if channels % 4 == 0 else _LONE_PATCH)
+
+
+def searched(instance: ShapedOp) -> int:
+    """Comparisons of a binary search in the rows of the first input, for each number of the second."""
+    row = dims(at(instance.inputs, 0), 1)[0]
+    return elements(at(instance.inputs, 1)) * row.bit_length()
+
+
+def stitched(instance: ShapedOp) -> int:
+    """The rows that lists of indices name, which are the first half of the inputs."""
+    return sum(map(elements, instance.inputs[: len(instance.inputs) // 2]))
+
+
+def _indices(instance: ShapedOp) -> int:
+    """The slot of an update's indices, its only vector of integers; its gradient is in the slot before. -1: none."""
+    for slot, (dtype, shape) in enumerate(zip(instance.input_types, instance.inputs, strict=False)):
+        if base(dtype) in (INT32, INT64) and len(shape or ()) == 1:
+            return slot
+    return -1
+
+
+def updated_rows(instance: ShapedOp) -> int:
+    """The rows that an optimizer updates, one for each index."""
+    slot = _indices(instance)
+    return elements(at(instance.inputs, slot)) if slot > 0 else 1
+
+
+def updated_numbers(instance: ShapedOp) -> int:
+    """The numbers of the gradient for these rows."""
+    slot = _indices(instance)
+    return elements(at(instance.inputs, slot - 1)) if slot > 0 else 1
 
 
 def chosen(instance: ShapedOp) -> int:

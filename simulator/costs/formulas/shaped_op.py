@@ -100,6 +100,11 @@ def each(operations: int) -> Formula:
     return lambda instance: operations * broadcast(instance)
 
 
+def each_largest(operations: int) -> Formula:
+    """Count `operations` per element of the largest input or output; lists of indices do not broadcast."""
+    return lambda instance: operations * largest(instance)
+
+
 def each_output(operations: int) -> Formula:
     """Count `operations` per element of the outputs."""
     return lambda instance: operations * sum(map(elements, instance.outputs))
@@ -166,10 +171,10 @@ def picked(operations: int) -> Formula:
 
 
 def segmented(instance: ShapedOp) -> int:
-    """The picked rows are read, each as large as a row of the output; the output is written."""
-    rows = max(1, (at(instance.outputs, 0) or (1,))[0])
-    written_bytes = sum(instance.output_bytes)
-    return elements(at(instance.inputs, 1)) * (written_bytes // rows) + written_bytes + sum(instance.input_bytes[1:])
+    """The picked rows of the first input are read, and the output is written."""
+    rows = max(1, (at(instance.inputs, 0) or (1,))[0])
+    row_bytes = sum(instance.input_bytes[:1]) // rows
+    return elements(at(instance.inputs, 1)) * row_bytes + sum(instance.output_bytes) + sum(instance.input_bytes[1:])
 
 
 def scattered(instance: ShapedOp) -> int:
@@ -180,6 +185,11 @@ def scattered(instance: ShapedOp) -> int:
 def value(times: int) -> Formula:
     """A multiple of the bytes of the second input, the value of a variable."""
     return lambda instance: times * (instance.input_bytes[1] if len(instance.input_bytes) > 1 else 0)
+
+
+def stored(instance: ShapedOp) -> int:
+    """The last input is read, and written to its place in a variable."""
+    return 2 * sum(instance.input_bytes[-1:])
 
 
 def updated(slots: int) -> Formula:
