@@ -246,7 +246,7 @@ def _transformed(kernel: Convolution, tiles: int, count: int) -> Product:
 _KERNELS: Mapping[str, Callable[[ShapedOp], Kernel | None]] = MappingProxyType(
     {
         **dict.fromkeys(("MatMul", "SparseMatMul", "_FusedMatMul"), one_product),
-        **dict.fromkeys(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), many_products),
+        **dict.fromkeys(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "_MklFusedBatchMatMulV2"), many_products),
         **dict.fromkeys(("Einsum", "XlaEinsum"), contracted_product),
         **dict.fromkeys(("Conv2D", "_FusedConv2D"), convolved),
         **dict.fromkeys(("Conv2DBackpropInput", "Conv2DBackpropFilter"), convolved),

@@ -35,6 +35,7 @@ _SAME = {  # kernels that are named apart, by the measured one
     "_FusedMatMul": "MatMul",
     "BatchMatMul": "BatchMatMulV2",
     "BatchMatMulV3": "BatchMatMulV2",
+    "_MklFusedBatchMatMulV2": "BatchMatMulV2",
     "_FusedConv2D": "Conv2D",
     "Conv2DBackpropInputV2": "Conv2DBackpropInput",
     "Conv2DBackpropFilterV2": "Conv2DBackpropFilter",

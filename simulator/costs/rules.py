@@ -166,6 +166,12 @@ class Rule(NamedTuple):
     opaque: bool = False  # what it computes is not in the graph
 
 
+def composed(instance: ShapedOp) -> int:
+    """The operations of all ops that Grappler joined into one, each on a CPU and element by element."""
+    joined = [rule(name.decode()) for name in instance.attrs["op_names"].list.s] if "op_names" in instance.attrs else []
+    return sum(one.flops(instance) for one in joined if one is not None)
+
+
 # The tables are written by hand, one row per kind of work.
 # fmt: off
 
@@ -176,7 +182,7 @@ class Rule(NamedTuple):
 ARITHMETIC: tuple[Row, ...] = (
     (MATRIX, matmul, tensors, "transpose_a transpose_b",
      "MatMul SparseMatMul QuantizedMatMul _FusedMatMul"),
-    (MATRIX, batch_matmul, tensors, "adj_x adj_y", "BatchMatMul BatchMatMulV2 BatchMatMulV3"),
+    (MATRIX, batch_matmul, tensors, "adj_x adj_y", "BatchMatMul BatchMatMulV2 BatchMatMulV3 _MklFusedBatchMatMulV2"),
     (MATRIX, contracted, tensors, "equation", "Einsum XlaEinsum"),
     (MATRIX, dot, tensors, "dimension_numbers", "XlaDot XlaDotV2"),
     (MATRIX, sparse_dense_matmul, rows_multiplied, "adjoint_b", "SparseTensorDenseMatMul"),
@@ -226,6 +232,7 @@ ARITHMETIC: tuple[Row, ...] = (
      "FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 _FusedBatchNormGradEx"),
     (NEURAL, each(7), tensors, "", "BatchNormWithGlobalNormalization QuantizedBatchNormWithGlobalNormalization"),
     (NEURAL, each(16), tensors, "", "BatchNormWithGlobalNormalizationGrad"),
+    (NEURAL, each(9), tensors, "", "_MklLayerNorm _MklFusedInstanceNorm"),  # 4 for the moments, 5 to normalise
     (NEURAL, softmax, tensors, "", "Softmax"),
     (NEURAL, each_input(37), tensors, "", "LogSoftmax SparseSoftmax"),
     (NEURAL, each_input(53), tensors, "", "SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits"),
@@ -234,7 +241,9 @@ ARITHMETIC: tuple[Row, ...] = (
      "QuantizedReluX InTopK InTopKV2"),
     (NEURAL, each(2), tensors, "", "LeakyRelu LeakyReluGrad EluGrad SeluGrad L2Loss"),
     (NEURAL, each(36), tensors, "", "Elu Selu"),
+    (NEURAL, each(41), tensors, "", "_MklSwish"),
     (NEURAL, each(85), tensors, "", "Softplus"),
+    (NEURAL, each(122), tensors, "", "_MklFusedMish"),
     (NEURAL, each(50), tensors, "", "SoftplusGrad"),
     (NEURAL, each(16), tensors, "", "Softsign SoftsignGrad"),
     (NEURAL, each(40), tensors, "", "Sigmoid"),
@@ -284,6 +293,7 @@ ARITHMETIC: tuple[Row, ...] = (
      "Igamma Igammac IgammaGradA Betainc Zeta Polygamma BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0 BesselJ1 "
      "BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1 Dawsn Expint FresnelCos FresnelSin Spence "
      "RandomGammaGrad"),
+    (ELEMENTWISE, composed, tensors, "op_names", "_UnaryOpsComposition"),
     (ELEMENTWISE, add_all, tensors, "", "AddN"),
     (ELEMENTWISE, each_input(1), tensors, "",
      "Sum Prod Max Min Mean All Any ArgMax ArgMin Cumsum Cumprod SegmentSum SegmentMax SegmentMin SegmentProd "
@@ -310,8 +320,8 @@ ARITHMETIC: tuple[Row, ...] = (
 # Products and convolutions that cuBLAS and cuDNN compute, on tensor cores where the format has some, and oneDNN on AMX.
 # Depthwise and sparse ones run in kernels of TensorFlow's own; factorisations (cuSOLVER) are no dense products.
 ON_MATRIX_UNITS = (
-    "MatMul SparseMatMul QuantizedMatMul _FusedMatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum "
-    "XlaDot XlaDotV2 XlaEinsum "
+    "MatMul SparseMatMul QuantizedMatMul _FusedMatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 _MklFusedBatchMatMulV2 "
+    "Einsum XlaDot XlaDotV2 XlaEinsum "
     "Conv2D Conv3D Conv _FusedConv2D _FusedConv3D QuantizedConv2D FusedPadConv2D FusedResizeAndPadConv2D "
     "Conv2DBackpropInput Conv2DBackpropInputV2 Conv3DBackpropInput Conv3DBackpropInputV2 Conv2DBackpropFilter "
     "Conv2DBackpropFilterV2 Conv3DBackpropFilter Conv3DBackpropFilterV2 LSTMBlockCell BlockLSTM BlockLSTMV2 "

@@ -12,9 +12,9 @@ node without a request stands on the first device whose type has a kernel for it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from simulator.cluster.cluster import Cluster, Device
 from simulator.cluster.devicespec import matches, parse
@@ -31,8 +31,17 @@ from simulator.oracle import child
 from simulator.oracle.session import quiet, sentence
 from simulator.shapes.dims import is_open
 from simulator.shapes.filling import with_shapes
+from simulator.shapes.propagation import edge_tensors
 from simulator.shapes.rules import RULES
 from simulator.wording import counted
+
+
+class SessionStep(NamedTuple):
+    """A step of a session, whose graph it optimizes."""
+
+    graph: Graph
+    cluster: Cluster
+    step: Step
 
 
 def optimized(graph: Graph, cluster: Cluster, step: Step, *, timeout_s: float = 300.0) -> Graph:
@@ -44,6 +53,34 @@ def optimized(graph: Graph, cluster: Cluster, step: Step, *, timeout_s: float = 
     if TensorFlow is missing, refuses the graph, or takes too long. Raises GraphError for a step that feeds anything but
     placeholders, as Grappler knows no other.
     """
+    return optimized_each([SessionStep(graph, cluster, step)], timeout_s=timeout_s)[0]
+
+
+def optimized_each(steps: Sequence[SessionStep], *, timeout_s: float = 300.0) -> list[Graph]:
+    """The graph of each step as by `optimized`, all in one child process."""
+    for graph, _, step in steps:
+        _check_feeds(graph, step)
+    devices = [_assigned(graph, cluster) for graph, cluster, _ in steps]
+    asked = [
+        {
+            "fetches": list(dict.fromkeys(step.fetches)),
+            "devices": [
+                [device.name, device.type, device.memory_bytes, device.chip.compute_capability if device.chip else 0]
+                for device in cluster.devices
+            ],
+        }
+        for _, cluster, step in steps
+    ]
+    try:
+        graphs = [graph_def(one.graph, devices=on).SerializeToString() for one, on in zip(steps, devices, strict=True)]
+    except ValueError:  # protobuf's limit is 2 GiB
+        raise OracleError("the graph is too large to be handed to TensorFlow: a GraphDef ends at 2 GiB") from None
+    question = child.pack({"steps": asked}, graphs)
+    _, made = child.unpack(child.run("simulator.oracle.optimizing", question, timeout_s=timeout_s * len(steps)))
+    return [_read(*given) for given in zip(steps, devices, made, strict=True)]
+
+
+def _check_feeds(graph: Graph, step: Step) -> None:
     for name in step.feeds:
         node = graph.row(name.partition(":")[0])
         if graph.ops[node] not in PLACEHOLDERS:
@@ -52,24 +89,21 @@ def optimized(graph: Graph, cluster: Cluster, step: Step, *, timeout_s: float = 
                 "or leave out --grappler",
                 node=graph.names[node],
             )
+
+
+def _assigned(graph: Graph, cluster: Cluster) -> list[str]:
+    """For each node the first requested device whose type has a kernel for it."""
     fitting: dict[str, list[Device]] = {"": list(cluster.devices)}
     for text in dict.fromkeys(graph.requested):
         found = [device for device in cluster.devices if matches(parse(text), parse(device.name))]
         fitting[text] = found or fitting[""]
     kinds = ops.of_each(ops.kernel_types, graph.ops, graph.attrs)  # in order of TensorFlow's preference
-    devices = [_first(fitting[text], [kind for kind, _ in of]) for text, of in zip(graph.requested, kinds, strict=True)]
-    asked = {
-        "fetches": list(dict.fromkeys(step.fetches)),
-        "devices": [
-            [device.name, device.type, device.memory_bytes, device.chip.compute_capability if device.chip else 0]
-            for device in cluster.devices
-        ],
-    }
-    try:
-        question = child.pack(asked, [graph_def(graph, devices=devices).SerializeToString()])
-    except ValueError:  # protobuf's limit is 2 GiB
-        raise OracleError("the graph is too large to be handed to TensorFlow: a GraphDef ends at 2 GiB") from None
-    made = GraphDef.FromString(child.run("simulator.oracle.optimizing", question, timeout_s=timeout_s))
+    return [_first(fitting[text], [kind for kind, _ in of]) for text, of in zip(graph.requested, kinds, strict=True)]
+
+
+def _read(given: SessionStep, devices: Sequence[str], content: bytes) -> Graph:
+    """The graph that Grappler made, where the nodes of the given one stood on these devices."""
+    graph, made = given.graph, GraphDef.FromString(content)
     stood = dict(zip(graph.names, zip(devices, graph.requested, strict=True), strict=True))
     beside = dict(zip(devices, graph.requested, strict=True))
     beside |= {device: "" for device, text in zip(devices, graph.requested, strict=True) if not text}
@@ -82,7 +116,7 @@ def optimized(graph: Graph, cluster: Cluster, step: Step, *, timeout_s: float = 
         rewritten = read_graph(made)
     except GraphError as error:
         raise OracleError(f"TensorFlow's optimized graph cannot be read: {error}") from None
-    notes = (*graph.notes, *rewritten.notes, _said(graph, rewritten, step))
+    notes = (*graph.notes, *rewritten.notes, _said(graph, rewritten, given.step))
     return replace(rewritten, source=graph.source, notes=notes)
 
 
@@ -102,20 +136,31 @@ def _first(devices: Sequence[Device], kinds: Sequence[str]) -> str:
     return next((device.name for kind in kinds for device in devices if device.type == kind), devices[0].name)
 
 
-def with_shapes_of(before: Graph, graph: Graph, *, batch: int | None = None, feeds: Mapping[str, Shape] = {}) -> Graph:
+def with_shapes_of(before: Graph, graph: Graph) -> Graph:
     """The rewritten graph with shapes as by `with_shapes`, and by those of the graph that it was made of.
 
-    A node that kept its name and its op may have another layout now, so rules come first. The shape from before counts
-    where no rule finds one although all that the node reads is known, or where its op has no rule. Raises GraphError as
-    `with_shapes` does.
+    What is fed, dequeued or comes from an iterator has the shape from before. A node that kept its name and its op may
+    have another layout now, so rules come first. The shape from before counts where no rule finds one although all that
+    the node reads is known, or where its op has no rule.
     """
-    known: dict[int, Shape] = {}
+    known = {tensor: shape for tensor, shape in _kept(before, graph, edge_tensors(graph)) if not is_open(shape)}
     while True:
-        found = with_shapes(graph, batch=batch, feeds=feeds, observed=known)
+        found = with_shapes(graph, observed=known)
         more = dict(_ends(before, found))
         if not more:
             return found
         known |= more
+
+
+def _kept(before: Graph, graph: Graph, tensors: Iterable[int]) -> Iterator[tuple[int, Shape]]:
+    """Those of the tensors whose nodes kept their names and ops, with their shapes before."""
+    for tensor in tensors:
+        node = int(graph.tensor_node[tensor])
+        old = before.index.get(graph.names[node])
+        if old is not None and before.ops[old] == graph.ops[node]:
+            shape = before.tensor_shape[before.outputs(old)[int(graph.tensor_port[tensor])]]
+            if shape is not None:
+                yield tensor, shape
 
 
 def _ends(before: Graph, found: Graph) -> Iterator[tuple[int, Shape]]:
@@ -145,13 +190,17 @@ def _both(now: Shape | None, before: Shape | None) -> Shape | None:
 
 def _work(payload: bytes) -> bytes:
     quiet()  # oneDNN is as a session has it by default: it lets Grappler join more on a processor
+    facts, graphs = child.unpack(payload)
+    return child.pack({}, [_rewritten(*given) for given in zip(facts["steps"], graphs, strict=True)])
+
+
+def _rewritten(facts: Mapping[str, Any], content: bytes) -> bytes:
     from tensorflow.core.framework import graph_pb2
     from tensorflow.core.protobuf import config_pb2, device_properties_pb2, meta_graph_pb2
     from tensorflow.python.framework import importer
     from tensorflow.python.framework.ops import Graph as Importing
     from tensorflow.python.grappler import cluster, tf_optimizer
 
-    facts, (content,) = child.unpack(payload)
     meta = meta_graph_pb2.MetaGraphDef(graph_def=graph_pb2.GraphDef.FromString(content))
     meta.collection_def["train_op"].node_list.value.extend(facts["fetches"])  # what Grappler takes for fetched
     devices = []

@@ -53,7 +53,7 @@ _MATH: tuple[Row, ...] = (
      "Erfc Erfinv Exp Expint Expm1 Floor FresnelCos FresnelSin Imag Inv Invert IsFinite IsInf IsNan Lgamma Log Log1p "
      "LogicalNot Ndtri Neg Real Reciprocal Rint Round Rsqrt Sigmoid Sign Sin Sinh Spence Sqrt Square Tan Tanh "
      "PopulationCount Cumsum Cumprod CumulativeLogsumexp ClipByValue Bucketize "
-     "SigmoidGrad TanhGrad InvGrad ReciprocalGrad SqrtGrad RsqrtGrad"),
+     "SigmoidGrad TanhGrad InvGrad ReciprocalGrad SqrtGrad RsqrtGrad _UnaryOpsComposition"),
     (e.broadcast, "",
      "Add AddV2 Sub Mul MulNoNan Div DivNoNan RealDiv FloorDiv TruncateDiv Mod FloorMod TruncateMod Maximum Minimum "
      "Pow SquaredDifference Atan2 Complex Igamma Igammac IgammaGradA Betainc Zeta Polygamma Xdivy Xlogy Xlog1py "
@@ -92,6 +92,11 @@ _MATH: tuple[Row, ...] = (
     (e.same, "", "UniformQuantize UniformDequantize UniformRequantize"),
     (e.with_aggregate, "", "QuantizeDownAndShrinkRange Requantize RequantizePerChannel"),
     (e.scalar, "", "RequantizationRange RequantizationRangePerChannel"),
+)
+
+_ONE_DNN: tuple[Row, ...] = (  # made by Grappler, where oneDNN computes on a CPU
+    (e.same, "", "_MklSwish _MklFusedMish _MklLayerNorm _MklFusedInstanceNorm"),
+    (m.batch_matmul, "", "_MklFusedBatchMatMulV2"),
 )
 
 _BITWISE: tuple[Row, ...] = ((e.broadcast, "", "BitwiseAnd BitwiseOr BitwiseXor LeftShift RightShift"),)
@@ -717,6 +722,7 @@ _BY_SOURCE: Mapping[str, tuple[Row, ...]] = {
     "list_ops.cc": _LISTS,
     "map_ops.cc": _MAPS,
     "batch_ops.cc": _BATCHES,
+    "mkl_nn_ops.cc": _ONE_DNN,
     "lookup_ops.cc": _TABLES,
     "dataset_ops.cc": _DATASET,
     "experimental_dataset_ops.cc": _EXPERIMENTAL_DATASET,

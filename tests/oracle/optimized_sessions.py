@@ -70,8 +70,15 @@ def apart(tf: Any) -> tuple[list[Any], list[Any]]:
         return [image], [tf.nn.relu(tf.nn.bias_add(found, tf.get_variable("bias", [8]))) * 2]
 
 
+def composed(tf: Any) -> tuple[list[Any], list[Any]]:
+    """Ops by element behind each other, and a product of batches with a factor and a mask: joined on a processor."""
+    given, mask = tf.placeholder(tf.float32, [8, 4, SIDE, SIDE]), tf.placeholder(tf.float32, [8, 1, SIDE, SIDE])
+    scores = tf.matmul(given, given, transpose_b=True) * tf.constant(0.25) + mask
+    return [given, mask], [tf.exp(tf.tanh(tf.sqrt(tf.abs(scores)))) * 2]
+
+
 Program: TypeAlias = Callable[[Any], tuple[list[Any], list[Any]]]
-RUN: tuple[Program, ...] = (convolutions, looped, branched, attention, inferred, apart)
+RUN: tuple[Program, ...] = (convolutions, looped, branched, attention, inferred, apart, composed)
 
 
 def joined(tf: Any) -> Iterator[Any]:

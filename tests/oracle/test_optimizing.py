@@ -13,6 +13,7 @@ import viz
 from simulator.cluster.description import load_cluster
 from simulator.costs.estimates.fusion import fused
 from simulator.costs.estimates.layout import channels_first
+from simulator.costs.rules import rule
 from simulator.costs.table import MEASURED
 from simulator.errors import GraphError, OracleError, SimvizError
 from simulator.graph.graph import Graph
@@ -55,6 +56,18 @@ def test_a_session_runs_the_nodes_that_are_predicted(programs: Any, name: str) -
     assert ran[0] == ran[1]
     assert len(found) < len(graph)
     assert optimized(graph, load_cluster("worker=1"), choose_step(graph, fetches=told["fetches"])).names == found.names
+
+
+@pytest.mark.parametrize("name", [make.__name__ for make in optimized_sessions.RUN])
+def test_what_grappler_makes_has_sizes_and_prices(programs: Any, name: str) -> None:
+    """With oneDNN it joins ops on a processor that no user writes."""
+    content, told = programs[name]
+    graph = with_shapes(flat(content), batch=4)
+    found = with_shapes_of(
+        graph, optimized(graph, load_cluster("worker=1"), choose_step(graph, fetches=told["fetches"]))
+    )
+    assert not [found.names[found.tensor_node[row]] for row, size in enumerate(found.tensor_bytes.tolist()) if size < 0]
+    assert not [op for op in found.ops if rule(op) is None]
 
 
 def test_kernels_that_are_priced_as_one_are_those_that_grappler_joins(
@@ -234,7 +247,6 @@ def test_only_placeholders_are_fed(programs: Any) -> None:
     [
         ({"check": True}, "leave out --check, which asks TensorFlow about the graph as it is"),
         ({"keep_calls": True}, "leave out --keep-calls, as Grappler expands calls"),
-        ({"training": "async"}, "leave out options of trainings"),
         ({"observe": True}, "leave out --observe and --observation"),
         ({"microbatches": 2}, "leave out --microbatches"),
         ({"refine": True}, "leave out --refine, whose sessions optimize by themselves"),
@@ -332,7 +344,7 @@ def test_a_side_that_only_the_file_says_is_kept() -> None:
         rows.add("flat", "Reshape", ["x", "sides"], T=type_attr(), Tshape=type_attr(3), **said)
         rows.add("relu", "Relu", ["flat"], T=type_attr(), **said)
     old = with_shapes(before.built(producer=1882), batch=5)
-    found = with_shapes_of(old, after.built(producer=1882), batch=5)
+    found = with_shapes_of(old, after.built(producer=1882))
     assert found.tensor_shape == old.tensor_shape
     assert found.tensor_shape[-1] == (-1, 4)
     assert len(found.notes) == len(set(found.notes))

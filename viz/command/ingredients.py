@@ -253,7 +253,7 @@ def _graph(request: Request, graph: Graph, say: Say) -> tuple[Graph, ObservedSte
     """The graph with its shapes, and the observed step if one is asked for, or why it could not be observed."""
     feeds, own = fed_shapes(graph, request.feeds), own_variables if request.training is None else with_variables
     graph = own(graph, request.feeds)
-    if request.grappler:
+    if request.grappler and request.training is None:  # in a training each session rewrites the graph of its program
         return _optimized(request, with_shapes(graph, batch=request.batch, feeds=feeds), feeds, say), None, None
     if request.observe is None:
         observed = read_observed(request.observed) if isinstance(request.observed, str | PathLike) else request.observed
@@ -281,8 +281,7 @@ def _optimized(request: Request, graph: Graph, feeds: Mapping[str, Shape], say: 
     made = with_pins(made, {scope: text for scope, text in request.pins.items() if not holds(graph, scope)}, cluster)
     notes = (f"Grappler left no node of {some(gone)}, so nothing there is pinned",) if gone else ()
     made = replace(made, notes=(*made.notes, *notes))
-    left = {name: feeds[name] for name in _left(made, feeds)}
-    return with_shapes_of(graph, made, batch=request.batch, feeds=left)
+    return with_shapes_of(graph, made)
 
 
 def _left(graph: Graph, names: Iterable[str]) -> tuple[str, ...]:

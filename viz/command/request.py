@@ -74,7 +74,6 @@ _ALONE: tuple[tuple[str, str, Mapping[str, str]], ...] = (
             "--microbatches": "",
             "--observe and --observation": ", as the graph that is observed has other nodes",
             "--refine": ", whose sessions optimize by themselves",
-            "options of trainings": "",
         },
     ),
     ("--microbatches auto", "tries several numbers", {"--compare": ", or give one of these numbers"}),

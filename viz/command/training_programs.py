@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.description import load_cluster
+from simulator.cluster.device_strings import with_devices
 from simulator.cluster.devicespec import parse
+from simulator.cluster.master import connected
 from simulator.cluster.notation import is_notation
 from simulator.cluster.parts import part, shared_anew
 from simulator.errors import SimvizError
 from simulator.graph.graph import Graph
+from simulator.graph.step import choose_step
 from simulator.training.programs.distributed import distributed, names_jobs
 from simulator.training.programs.filters import filtered
 from simulator.training.programs.program import Program
@@ -69,7 +73,7 @@ def make_programs(
                 f"{said}. Leave --workers out, or replicate the graph (--replicate between)"
             )
         made = distributed(graph, cluster, regime=wanted.regime, fetches=request.fetches_in(graph), batch=request.batch)
-        return _ready(made, wanted, cluster), _NAMED if named else _REPLICATIONS["none"] + said
+        return _ready(made, request, wanted, cluster), _NAMED if named else _REPLICATIONS["none"] + said
     made = replicate(
         graph,
         cluster,
@@ -84,7 +88,7 @@ def make_programs(
     on_gpus = any("GPU" in name for name in computing(cluster, worker_tasks(cluster)))
     if held:
         said = said.replace(": it", "; each copy is the whole graph, which", 1)
-    return _ready(made, wanted, cluster), _REPLICATIONS[how].format(kind="GPU" if on_gpus else "CPU") + said
+    return _ready(made, request, wanted, cluster), _REPLICATIONS[how].format(kind="GPU" if on_gpus else "CPU") + said
 
 
 def _fixed(how: str, cluster: Cluster, *, named: bool) -> str:
@@ -106,10 +110,40 @@ def _divided(graph: Graph, request: Request) -> OwnDivision | None:
     return own_division(source, anatomy(source, fetches=request.fetches_in(source)))
 
 
-def _ready(made: Sequence[Program], wanted: TrainingRequest, cluster: Cluster) -> tuple[Program, ...]:
-    """Add the device filters and the gap between steps, which hold for all sessions."""
+def _ready(made: Sequence[Program], request: Request, wanted: TrainingRequest, cluster: Cluster) -> tuple[Program, ...]:
+    """Add the device filters and the gap between steps, which hold for all sessions; --grappler rewrites the graphs."""
+    if request.grappler:
+        made = _optimized(made, cluster)
     seen = filtered(made, wanted.filters, cluster)
     return tuple(replace(program, gap_ns=wanted.gap_ns) for program in seen)
+
+
+def _optimized(programs: Sequence[Program], cluster: Cluster) -> tuple[Program, ...]:
+    """The programs with the graphs that their sessions make of them for their steps. Raise as `optimized` does.
+
+    A session optimizes the graph anew for each set of fetches, so two steps of one session get a graph each.
+    """
+    from simulator.oracle.optimizing import SessionStep, optimized_each, with_shapes_of  # late: most runs need none
+
+    apart = [program for program in programs if program.like is None]
+    steps = [
+        SessionStep(
+            one.graph, connected(cluster, one.task), choose_step(one.graph, feeds=one.feeds, fetches=one.fetches)
+        )
+        for one in apart
+    ]
+    found = {id(one): with_shapes_of(one.graph, graph) for one, graph in zip(apart, optimized_each(steps), strict=True)}
+    made: list[Program] = []
+    for program in programs:
+        lead = program if program.like is None else programs[program.like]
+        own = dict(zip(lead.graph.requested, program.graph.requested, strict=True))
+        graph = with_devices(found[id(lead)], partial(_renamed, own))
+        made.append(replace(program, graph=graph, unoptimized=program.graph))
+    return tuple(made)
+
+
+def _renamed(names: Mapping[str, str], text: str) -> str:
+    return names.get(text, text)
 
 
 def in_words(regime: Regime | None, programs: Sequence[Program], made: str) -> str:

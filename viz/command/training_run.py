@@ -242,8 +242,8 @@ def _remade(setup: _Setup, relief: Relief) -> _Setup | None:
         wanted = replace(wanted, regime=fewer)
     request, strategy = replace(setup.request, training=wanted), _BY_BYTES if relief.by_bytes else None
     programs, _ = make_programs(request, wanted, setup.source, setup.cluster, strategy=strategy)
-    asked = [client.program.graph.requested for client in setup.clients[: len(programs)]]
-    if not relief.backups and asked == [program.graph.requested for program in programs]:
+    asked = [client.program.written.requested for client in setup.clients[: len(programs)]]
+    if not relief.backups and asked == [program.written.requested for program in programs]:
         return None
     return setup.anew(wanted, setup.cluster, programs)
 

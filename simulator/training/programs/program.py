@@ -51,6 +51,12 @@ class Program:
     # Time of client and master from the end of a step to the beginning of the next. None: `between_steps_ns`, once
     # `placement.clients` knows the tasks; 0 in a client that is made without it.
     gap_ns: Nanos | None = None
+    unoptimized: Graph | None = None  # the client's graph, where `graph` is what its session makes of it
+
+    @property
+    def written(self) -> Graph:
+        """The graph as the client hands it to its session."""
+        return self.graph if self.unoptimized is None else self.unoptimized
 
     def __repr__(self) -> str:
         fetched = some(self.fetches, 3)

@@ -146,7 +146,7 @@ def regime_of(regime: Regime | None, programs: Sequence[Program]) -> Regime | No
     DeadlockError for more gradients or tokens than can ever arrive.
     """
     workers = workers_of(programs)
-    held = next((found for one in workers if one.like is None and (found := sync_replicas(one.graph))), None)
+    held = next((found for one in workers if one.like is None and (found := sync_replicas(one.written))), None)
     if held is None and workers[0].joined > 1:
         return _of_joined(regime, workers)
     if held is None:
@@ -189,7 +189,7 @@ def _of_joined(regime: Regime | None, workers: Sequence[Program]) -> Regime:
 
 def _of_its_own(regime: Regime | None, held: SyncReplicas, workers: int, first: Program) -> Regime:
     """The regime of graphs that synchronise themselves."""
-    where, node = first.graph.source, first.graph.names[held.wait]
+    where, node = first.graph.source, first.written.names[held.wait]
     own = Regime("sync", held.aggregate, held.per_update if held.per_update > held.aggregate else None, held.tokens)
     asked = regime or own
     if not asked.averages:
