@@ -7,6 +7,7 @@ import pytest
 
 from simulator import load_cluster
 from simulator.costs.estimate import estimate
+from simulator.costs.estimates.collectives import collective_ns
 from simulator.costs.estimates.nccl import Ring, all_reduce_ns, ring_of
 from simulator.graph.dtypes import INT32
 from simulator.graph.graph import Graph
@@ -19,6 +20,12 @@ def test_a_ring_by_hand() -> None:
     """Of 8 GB each of 4 GPUs sends 6 times a quarter: 12 GB at 10 GB/s, and 6 latencies."""
     assert all_reduce_ns(8 * 10**9, 4, Ring(10**10, 1000)) == 1_200_000_000 + 6 * 1000
     assert all_reduce_ns(0, 2, Ring(10**10, 1000)) == 2000
+    assert all_reduce_ns(0, 2, Ring(10**10, 1000, 500)) == 2500
+    gathered, spread = (
+        collective_ns(f"Collective{what}V2", 0, 8, Ring(10**10, 1000, 500)) for what in ("Gather", "BcastSend")
+    )
+    assert gathered == 500 + 7 * 1000, "it begins once, and has half of the rounds"
+    assert spread == 500 + 3 * 1000
 
 
 @pytest.mark.parametrize(

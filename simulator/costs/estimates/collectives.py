@@ -117,9 +117,10 @@ def _rings(graph: Graph, cluster: Cluster) -> tuple[dict[int, Group | None], dic
 def collective_ns(op: str, nbytes: Bytes, members: int, ring: Ring) -> Nanos:
     """Time of a collective of so many members; the bytes are those of its largest tensor, all that is exchanged."""
     if op in _DOWN:
-        return (members - 1).bit_length() * (-(-nbytes * NS_PER_S // ring.bytes_per_s) + ring.latency_ns)
-    took = all_reduce_ns(nbytes, members, ring)
-    return -(-took // 2) if op in _HALF else took
+        hop_ns = -(-nbytes * NS_PER_S // ring.bytes_per_s) + ring.latency_ns
+        return ring.start_ns + (members - 1).bit_length() * hop_ns
+    rounds_ns = all_reduce_ns(nbytes, members, ring) - ring.start_ns
+    return ring.start_ns + (-(-rounds_ns // 2) if op in _HALF else rounds_ns)
 
 
 def ring_among(cluster: Cluster, kind: str, size: int, asked: Iterable[str]) -> Ring | None:
@@ -151,7 +152,11 @@ def ring_among(cluster: Cluster, kind: str, size: int, asked: Iterable[str]) -> 
     known = [hop for hop in hops if hop is not None]
     if len(known) < size:
         return None
-    return Ring(min(hop.bytes_per_s for hop in known), max(hop.latency_ns for hop in known))
+    return Ring(
+        min(hop.bytes_per_s for hop in known),
+        max(hop.latency_ns for hop in known),
+        max(hop.start_ns for hop in known),
+    )
 
 
 def _message(cluster: Cluster, a: int, b: int) -> Ring | None:

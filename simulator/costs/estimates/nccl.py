@@ -26,6 +26,9 @@ MAX_TRIES = 20_000  # steps of the search for a ring; NVLink meshes of 16 GPUs t
 
 NS_PER_S = 10**9
 _MANY_RINGS = 7.0  # compute capability from which NCCL uses all links of a GPU
+# NCCL reckons with 14 us before the first round of its protocol for middle sizes (NCCL 2.28, src/graph/tuning.cc); a
+# launch, which each kernel pays, is 4 of them
+_START_NS = 10_000
 _NCCL_PERCENT = 87  # of a hop's rate: all-reduces of 0.5 to 2 GiB over eight H100, timed by XLA's authors
 
 
@@ -34,6 +37,7 @@ class Ring(NamedTuple):
 
     bytes_per_s: int
     latency_ns: Nanos
+    start_ns: Nanos = 0  # once for an exchange
 
 
 def all_reduces(graph: Graph, cluster: Cluster) -> tuple[list[int], Ints]:
@@ -63,7 +67,7 @@ def gpus_of(graph: Graph, node: int) -> int | None:
 def all_reduce_ns(nbytes: int, gpus: int, ring: Ring) -> Nanos:
     """Time of the sum of so many bytes over a ring of GPUs."""
     sent = -(-2 * (gpus - 1) * nbytes * NS_PER_S // (gpus * ring.bytes_per_s))
-    return sent + 2 * (gpus - 1) * ring.latency_ns
+    return ring.start_ns + sent + 2 * (gpus - 1) * ring.latency_ns
 
 
 def ring_of(cluster: Cluster, gpus: int) -> Ring | None:
@@ -84,7 +88,7 @@ def _fastest(cluster: Cluster, rows: Sequence[int]) -> Ring | None:
         found = _closed(rows, {pair for pair, hop in known.items() if hop.bytes_per_s >= rate})
         if found:
             latency_ns = max(known[pair].latency_ns for pair in zip(found, [*found[1:], found[0]], strict=True))
-            return Ring(max(rate, _together(cluster, rows, known, rate)), latency_ns)
+            return Ring(max(rate, _together(cluster, rows, known, rate)), latency_ns, _START_NS)
     return None
 
 
@@ -113,7 +117,9 @@ def hop_between(cluster: Cluster, a: int, b: int) -> Ring | None:
 def copied_between(cluster: Cluster, a: int, b: int) -> Ring | None:
     """A hop within a task, as NCCL's kernels copy over it."""
     hop = hop_between(cluster, a, b)
-    return None if hop is None else hop._replace(bytes_per_s=max(1, hop.bytes_per_s * _NCCL_PERCENT // 100))
+    if hop is None:
+        return None
+    return Ring(max(1, hop.bytes_per_s * _NCCL_PERCENT // 100), hop.latency_ns, _START_NS)
 
 
 def _closed(rows: Sequence[int], joined: set[tuple[int, int]]) -> list[int]:
