@@ -28,8 +28,8 @@ class Constants:
     products: float = 0.9  # guessed: part of the arithmetic that a large product reaches
     convolutions: float = 0.85  # fitted: the same of a large convolution, done as a product
     matrix_products: float = 0.91  # by 72 products that others timed (0103): the same on tensor cores, in 16 bits
-    wide_products: float = 0.65  # by those: the same in TF32, beside 16 bits
-    starting_ns: Nanos = 2_000  # by those: a wave of tiles, besides its arithmetic
+    wide_products: float = 0.8  # by products on three GPUs (0104): the same in TF32, beside 16 bits
+    starting_ns: Nanos = 2_000  # as 0.91: a wave of tiles in 16 bits, besides its arithmetic; wider numbers take longer
     matrix_convolutions: float = 0.61  # fitted: the same of a convolution on tensor cores, were its numbers there
     addressing: float = 0.65  # fitted: of a convolution's speed, where integers take the place of floats
     transformed: float = 0.9  # fitted: speed of Winograd's and Fourier's products beside a whole product's

@@ -95,7 +95,7 @@ def speeds_of(device: Device, chip: Chip, number: str, *, matrix: bool) -> Speed
         moved=device.bytes_per_s * chip.bandwidth,
         multiprocessors=chip.multiprocessors,
         tensor_cores=tensor_cores,
-        starting=constants.starting_ns / 1e9 if tensor_cores else 0.0,
+        starting=constants.starting_ns / 1e9 * BYTES[number] / BYTES["float16"] if tensor_cores else 0.0,
         loading=constants.loading,
         feeding=waiting / (1 + waiting) if tensor_cores else constants.loading,
         statistics=constants.statistics,
