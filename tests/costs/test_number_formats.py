@@ -117,7 +117,7 @@ def test_a_product_by_hand(model: str, name: str, tera: float) -> None:
             waves /= 2
             lost = (ceil(waves) / waves if waves < 8 else 1 + 0.5 / waves) - 1
             part = chip.matrix_products({"FLOAT": "float32"}.get(name, name)) / (1 - FITTED.loading / 4)
-            starts_ns = waves * (1 + lost) * FITTED.starting_ns * (2 if name == "FLOAT" else 1)
+            starts_ns = waves * (1 + lost) * FITTED.starting_ns * {"FLOAT": 2, "DOUBLE": 4}.get(name, 1)
         part /= 1 + lost
     assert costs.run_ns[1, -1] - launch_ns == pytest.approx(2 * 4096**3 / tera / part / 1e3 + starts_ns, abs=1)
 
