@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import os
 import pwd
 import subprocess
 import sys
@@ -169,6 +170,18 @@ def test_warming_up_says_where_it_is_kept(capsys: pytest.CaptureFixture[str]) ->
     assert "compiled" in said
     assert str(compiled.play.kept.parent if compiled.play.kept else "") in said
     assert choosing.is_warm()
+
+
+def test_after_warming_up_a_run_by_default_compiles_nothing(tmp_path: Path) -> None:
+    """The default algorithm is a search, which has code of its own, and so have bounds."""
+    there = {**os.environ, "SIMVIZ_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "viz"]
+    subprocess.run([*command, "--warm-up"], cwd=ROOT, env=there, check=True, stdout=subprocess.DEVNULL)
+    kept = sorted(tmp_path.iterdir())
+    ask = [*command, "examples/ps_training.pbtxt", "--cluster", "worker=2x2gpu", "--ignore-devices", "--budget", "200"]
+    subprocess.run([*ask, "--quiet", "--json", os.devnull], cwd=ROOT, env=there, check=True)
+    assert sorted(tmp_path.iterdir()) == kept
+    assert len(kept) > 2
 
 
 def test_who_waits_for_the_compiler_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

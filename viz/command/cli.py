@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from simulator.errors import SimvizError
@@ -92,6 +93,9 @@ def _warm_up(begin: Callable[[], None]) -> int:
     try:
         with progress(quiet=False) as say, telling(say):
             said = [warm_up(loop) for loop in (STEP, TRAINING)]
+            say("compiling what a search needs")
+            for module in ("simulator.bounds.compiled", "placement.search.compiled"):
+                import_module(module)  # which compiles it, and keeps it where the loops are kept
     except SimvizError as error:
         complain(str(error))
         return 1

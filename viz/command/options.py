@@ -463,7 +463,7 @@ def _add_machine(group: argparse._ArgumentGroup) -> None:
     add(
         "--warm-up",
         action="store_true",
-        help="compile the event loops of a step and of a training now, and end",
+        help="compile the event loops of a step and of a training and what a search needs now, and end",
     )
 
 
