@@ -30,6 +30,7 @@ from simulator.columns import Ints
 _Made = TypeVar("_Made")
 
 _STARTS, _FEWEST = 600_000, 60  # ops in starts: so many, divided by the ops of a step, are judged, but no fewer
+_OF_FEW = 0.3  # share of a number of placements that starts may take, so that a walk has the rest
 _PACKED = 0.7  # share of them that are judged before packed layers end
 _LISTS = 0.3  # share of them that list schedules may take
 _GROUNDS = 2  # grounds of cuts that are kept, the best ones
@@ -44,7 +45,9 @@ def started(judge: Judge, ranks: Ints, known: Sequence[Candidate], parts: Sequen
     `parts` are decisions on fewer devices, on which some starts are made, too.
     """
     whole = judge.decisions
-    most = max(_STARTS // len(whole.group), _FEWEST)
+    most: float = max(_STARTS // len(whole.group), _FEWEST)
+    if judge.effort.judged is not None:
+        most = min(most, _OF_FEW * judge.effort.judged)
     found = list(known)
     if not found:
         found.append(judge.judge("first devices", [allowed[0] for allowed in whole.problem.allowed]))

@@ -50,14 +50,15 @@ def test_the_number_that_is_asked_for_is_shown(wide: Graph) -> None:
     assert any(note.startswith("8 microbatches of 512") for note in result.notes)
 
 
-def test_the_best_number_is_found_and_its_gain_told(wide: Graph) -> None:
+def test_the_best_number_is_found_and_its_gain_told() -> None:
+    wide = chain(8, 4096, width=3072)  # a product grows faster than what passes between stages
     result, plain = run(wide, cluster="4gpu", microbatches="auto", budget=50), run(wide, cluster="4gpu", budget=50)
     found = told(result)
     assert [one.microbatches for one in found.tried[:4]] == [1, *COUNTS]
     assert [one.stages for one in found.tried[:5]] == [0, 4, 4, 4, 2]
     assert found.tried[0].makespan_ns == plain.trace.makespan
     assert result.trace.makespan == min(one.makespan_ns for one in found.tried if one.makespan_ns is not None)
-    assert plain.trace.makespan > 1.2 * result.trace.makespan
+    assert plain.trace.makespan > 1.3 * result.trace.makespan
     assert f"{plain.trace.makespan / result.trace.makespan:.3g} times as long" in result.summary()
     assert plain.pipelined is None
 
