@@ -74,7 +74,7 @@ def test_starts_of_a_search_leave_microbatches_on_their_stages(cluster: str, mon
         return judge(self, how, device, ops)
 
     monkeypatch.setattr(Judge, "judge", checked)
-    made = [run(chain(4, 64), cluster=cluster, microbatches=2, budget=60) for _ in range(2)]
+    made = [run(chain(4, 64), cluster=cluster, microbatches=2, budget=200) for _ in range(2)]
     assert seen["minimum cut"]
     assert seen["packed layers"]
     assert made[0].trace.makespan == made[1].trace.makespan
