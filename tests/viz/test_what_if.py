@@ -193,7 +193,8 @@ SMALL: dict[str, Any] = {"cluster": "8gpu", "ignore_devices": True, "batch": 64}
 
 @pytest.fixture(scope="module")
 def searched() -> dict[str, WhatIf]:
-    return {how: whole(run(EXAMPLE, budget="20", what_if=how, **SMALL)) for how in (KEPT, AGAIN)}
+    asked = {**SMALL, "cluster": "worker=2x4gpu", "budget": "72"}  # so small that rows find more than the run did
+    return {how: whole(run(EXAMPLE, what_if=how, **asked)) for how in (KEPT, AGAIN)}
 
 
 def test_a_search_that_is_made_again_knows_the_placement_of_the_run(searched: dict[str, WhatIf]) -> None:
@@ -212,7 +213,7 @@ def test_a_search_that_is_made_again_knows_the_placement_of_the_run(searched: di
 def test_what_a_search_missed_for_the_run_is_said_beside_the_gains(searched: dict[str, WhatIf]) -> None:
     """Of a gain by another figure nobody could tell how much was the search's chance."""
     [note] = searched[AGAIN].notes
-    assert note.startswith("A placement that was found for a row takes 850 us (-14.9%) without its change.")
+    assert note.startswith("A placement that was found for a row takes 848 us (-0.3%) without its change.")
     assert note in str(searched[AGAIN])
     assert not searched[KEPT].notes
     assert not whole(run(EXAMPLE, algorithm="heft", what_if=AGAIN, **SMALL)).notes
