@@ -23,7 +23,7 @@ else:
     import tomli as tomllib
 
 DEFAULT_CPU, DEFAULT_GPU = "cpu", "a100"
-LAUNCH = {"CPU": "130 ns", "GPU": "4 us"}  # by type, for a model that does not say; models.toml has the sources
+LAUNCH = {"CPU": "730 ns", "GPU": "4 us"}  # by type, for a model that does not say; models.toml has the sources
 PCIE_GENERATIONS = (3, 5)  # the first and the last that GPUs here have
 MAX_NVLINKS = 72  # four times what the largest GPU so far has
 

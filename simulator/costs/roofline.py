@@ -13,8 +13,8 @@ device is assumed; measured times (`with_measured`) are better. The peak is that
 tensor cores or AMX for products and convolutions.
 
 Scalar kernels, on strings, files, tables and sets, and those that compute number by number or row by row, are far from
-both roofs. Their time on a core is measured (`rules.HOST`). Where one thread runs such a kernel, the device is busy for
-all of it (docs/decisions, 0025).
+both roofs. Their time on a core is measured (`rules.HOST`), with what a launch has besides the executor's part. Where
+one thread runs such a kernel, the device is busy for all of it (docs/decisions, 0025).
 """
 
 from __future__ import annotations
@@ -137,7 +137,8 @@ def busy_ns(work: OpWork, device: Device) -> Nanos:
         moving = max(work.moved, work.streamed) / moved_per_s
         busy = min(MAX_OP_NS, ceil((max(computing, moving) + work.rearranged / moved_per_s) * 1e9))
     if device.type == "CPU" or rule.opaque:
-        busy = max(busy, -(-work.core_ps // (1000 * min(device.cores, work.parts))))
+        called = max(0, device.launch_ns - EXECUTOR_NS) if device.type == "CPU" else 0  # is in the measured time
+        busy = max(busy, -(-work.core_ps // (1000 * min(device.cores, work.parts))) - called)
     return busy
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from simulator.cluster.notation import read_notation
 from simulator.costs.estimate import estimate
 from simulator.costs.formulas.shaped_op import ShapedOp, nothing
-from simulator.costs.roofline import time_of, work_of
+from simulator.costs.roofline import EXECUTOR_NS, time_of, work_of
 from simulator.costs.rules import HOST, RULES, rule
 from simulator.costs.table import FALLBACK, STATIC
 from simulator.graph import ops, registry
@@ -210,7 +210,7 @@ def test_python_is_named_and_its_call_priced() -> None:
     for name in ("reader", "writer"):
         made.add(name, "PyFunc", ["x"], _output_shapes=shapes_attr(()))
     costs = estimate(made.built(), cluster(CPU, GPU))
-    assert costs.run_ns[1:].tolist() == [[1000 + 28_000, -1]] * 2
+    assert costs.run_ns[1:].tolist() == [[EXECUTOR_NS + 28_000, -1]] * 2
     assert costs.source.tolist() == [STATIC, FALLBACK, FALLBACK]
     assert any("PyFunc 2" in note and "reader, writer" in note and "--costs" in note for note in costs.notes)
     assert not any("fallback cost" in note for note in costs.notes)
@@ -240,5 +240,5 @@ def test_on_a_gpu_a_scalar_kernel_in_host_memory_takes_a_core_of_the_host() -> N
         shapes = shapes_attr((-1,), (1000,))
         made.add(f"{name}_once", "Unique", [name], T=type_attr(dtype), out_idx=type_attr(3), _output_shapes=shapes)
     costs = estimate(made.built(), cluster(CPU, GPU))
-    assert costs.run_ns[1].tolist() == [1000 + 36_500] * 2
-    assert costs.run_ns[3].tolist() == [1000 + 14_500, GPU.launch_ns + 12]  # 8,000 and 4,000 bytes there
+    assert costs.run_ns[1].tolist() == [EXECUTOR_NS + 36_500] * 2
+    assert costs.run_ns[3].tolist() == [EXECUTOR_NS + 14_500, GPU.launch_ns + 12]  # 8,000 and 4,000 bytes there
