@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore::ResourceW
 
 
 def test_the_plot_has_a_bar_per_change_and_the_table_is_sorted_by_a_click(browser: WebDriver, tmp_path: Path) -> None:
-    scene = run(Request(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", what_if="kept"))
+    scene = run(Request(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", batch=512, what_if="kept"))
     assert scene.what_if is not None
     page = opened(browser, tmp_path, scene)
     card = "[...document.querySelectorAll('.card')].find((one) => one.querySelector('h3')?.textContent === 'What if')"

@@ -154,7 +154,7 @@ def test_values_are_drawn_in_a_notebook(browser: WebDriver, tmp_path: Path) -> N
     page.write_text(f"<!doctype html><meta charset=utf-8><body>{outputs}</body>", "utf-8", "replace")
     said(browser)
     browser.get(page.as_uri())
-    assert "a step takes 9.11 ms" in browser.find_elements("tag name", "p")[1].text
+    assert "a step takes 9.12 ms" in browser.find_elements("tag name", "p")[1].text
     for number, asked in enumerate(
         ("against === null", "count > 0", "against.names[0] === 'single'", "training !== null")
     ):
