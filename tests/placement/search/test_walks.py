@@ -12,6 +12,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 
+from placement import place
 from placement.algorithms.search import search
 from placement.effort import Effort
 from placement.plan import Plan, verdict
@@ -22,6 +23,7 @@ from placement.search.judge import Candidate
 from placement.search.tidying import tidied
 from placement.search.walk import Progress, Walker, anneal
 from placement.search.walks import walks_of
+from simulator import choose_step, estimate, load, load_cluster, without_devices
 from simulator.execution.preparing import prepare
 from simulator.limits import raised
 from simulator.placer.constraints import constrain
@@ -29,6 +31,7 @@ from simulator.progress import silent
 from tests.execution.cases import TWO_BY_TWO, costs, whole
 from tests.placement.search.test_search import problems, two_chains
 from tests.strategies import Rows, typed
+from tests.viz.scenes import EXAMPLE
 
 
 @contextmanager
@@ -121,3 +124,16 @@ def test_a_walk_tidies_what_each_cycle_finds() -> None:
         record = search(problem).search
     assert record is not None
     assert 1 <= record.cycles - 1 <= tidy.call_count <= record.cycles
+
+
+@pytest.mark.parametrize("judged", [200, 400])
+def test_a_small_number_of_placements_has_a_walk(judged: int) -> None:
+    """Starts took them all, as there are thousands of a step of few ops."""
+    graph, on = without_devices(load(EXAMPLE)), load_cluster("4gpu")
+    plan = place(
+        graph, on, estimate(graph, on), step=choose_step(graph), algorithm="search", effort=Effort(judged=judged)
+    )
+    found = plan.search
+    assert found is not None
+    assert found.judged <= judged
+    assert found.accepted > 0
