@@ -9,7 +9,7 @@ from simulator import limits
 from simulator.arguments import shown
 from simulator.errors import SimvizError
 from simulator.progress import Say, silent
-from simulator.units import is_quantity, is_whole
+from simulator.units import as_python, is_quantity, is_whole
 
 _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _DIGITS = 20  # Python reads no number of thousands of digits
@@ -30,7 +30,9 @@ class Effort:
     say: Say = silent  # gets a sentence on its progress now and then
 
     def __post_init__(self) -> None:
-        judged, seconds = self.judged, self.seconds
+        judged, seconds = as_python(self.judged), as_python(self.seconds)
+        object.__setattr__(self, "judged", judged)
+        object.__setattr__(self, "seconds", seconds)
         if judged is not None and not (is_whole(judged) and judged >= 0):
             raise SimvizError(f"A budget of {shown(judged)} placements: give a whole number from 0.")
         if seconds is not None and not is_quantity(seconds):

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from simulator.comparison.comparison import compare as compare
     from simulator.costs.estimate import estimate as estimate
     from simulator.costs.matching import with_measured as with_measured
+    from simulator.costs.measurements.reading import read_measurement as read_measurement
     from simulator.costs.profile import Profile as Profile
     from simulator.costs.profile import read_profile as read_profile
     from simulator.costs.table import CostTable as CostTable
+    from simulator.errors import SimvizError as SimvizError
     from simulator.execution.evaluate import evaluate as evaluate
     from simulator.execution.evaluate import evaluate_with_peaks as evaluate_with_peaks
     from simulator.execution.options import SimulationOptions as SimulationOptions
@@ -68,6 +70,7 @@ _EXPORTS = {
     "Prepared": "simulator.execution.preparing",
     "Profile": "simulator.costs.profile",
     "SimulationOptions": "simulator.execution.options",
+    "SimvizError": "simulator.errors",
     "Step": "simulator.graph.step",
     "Trace": "simulator.execution.trace",
     "answers": "simulator.training.answers.answers",
@@ -93,6 +96,7 @@ _EXPORTS = {
     "read_disturbance": "simulator.training.disturbances.disturbance",
     "read_graph": "simulator.graph.importer",
     "read_instance": "simulator.instances.reading",
+    "read_measurement": "simulator.costs.measurements.reading",
     "read_observed": "simulator.observed.form",
     "read_profile": "simulator.costs.profile",
     "read_regime": "simulator.training.regimes",

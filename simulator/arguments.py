@@ -1,7 +1,7 @@
 """Arguments of public functions: a value of another type is refused in a sentence, before something fails far inside.
 
 The types are those that the signature writes. They are looked at by the names of classes, so that nothing is loaded
-for it. Only what a user calls is looked at: within the house mypy has done so.
+for it. Only what a user calls is looked at: within the house mypy has done so. Numbers of numpy become Python's own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from inspect import signature
 from typing import Any, TypeAlias, TypeVar
 
 from simulator.errors import SimvizError
-from simulator.units import is_quantity, is_whole
+from simulator.units import as_python, is_quantity, is_whole
 from simulator.wording import shortened
 
 _Test: TypeAlias = Callable[[Any], bool]
@@ -31,7 +31,7 @@ MADE_BY: Mapping[str, str] = {
     "Effort": "placement.Effort",
     "Graph": "simulator.load",
     "Measured": "simulator.comparison.comparison.Measured",
-    "MeasuredTimes": "simulator.costs.measurements.reading.read_measurement",
+    "MeasuredTimes": "simulator.read_measurement",
     "ObservedStep": "simulator.read_observed",
     "Outline": "viz.difference.outline",
     "Partitions": "simulator.partition",
@@ -69,13 +69,14 @@ def checked(function: _Function, public: str) -> _Function:
             bound = shape.bind(*given, **named)
         except TypeError:  # Python says itself what is missing
             return function(*given, **named)
-        for name, value in bound.arguments.items():
+        for name, handed in bound.arguments.items():
+            value = bound.arguments[name] = as_python(handed)
             wanted, fits = tests[name]
             if not fits(value):
                 raise SimvizError(f"{public}: {name} is {shown(value)}; give {wanted}.")
             if _endless(value):
                 raise SimvizError(f"{public}: {name} has a number of thousands of digits; give another.")
-        return function(*given, **named)
+        return function(*bound.args, **bound.kwargs)
 
     call.__module__, call.__qualname__ = public.rpartition(".")[::2]  # so that it is pickled by its public name
     return call  # type: ignore[return-value]  # it takes and returns the same
@@ -168,15 +169,11 @@ def _words(part: str) -> str:
     return _WORDS.get(part) or _WORDS.get(name) or part
 
 
-def _is_truth(value: object) -> bool:
-    return type(value).__name__ in ("bool", "bool_")  # Python's and numpy's
-
-
 _PLAIN: Mapping[str, _Test] = {
     "None": lambda value: value is None,
-    "bool": _is_truth,
+    "bool": lambda value: isinstance(value, bool),
     "int": lambda value: is_whole(value) and value >= 0,  # what is given by number is a quantity
-    "float": lambda value: is_quantity(value) and not _is_truth(value),
+    "float": is_quantity,
     "str": lambda value: isinstance(value, str),
     "os.PathLike[str]": lambda value: hasattr(value, "__fspath__"),
 }

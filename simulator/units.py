@@ -8,10 +8,12 @@ Fractions are rounded up. A malformed quantity, or one with another unit, raises
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from fractions import Fraction
 from math import floor, inf, log10
 from numbers import Integral, Real
-from typing import TypeAlias
+from operator import is_
+from typing import Any, TypeAlias
 
 Nanos: TypeAlias = int
 Bytes: TypeAlias = int
@@ -153,3 +155,19 @@ def is_quantity(value: object) -> bool:
 def is_whole(value: object) -> bool:
     """Tell whether the value is an integer, numpy's included, and no bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def as_python(value: Any, depth: int = 2) -> Any:  # Any: whatever a user hands in
+    """A number of numpy as Python's own, also in mappings, lists and tuples; all else as it is.
+
+    Numpy's have 64 bits or fewer, beyond which they wrap around, and are no numbers of JSON.
+    """
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        return value.item()
+    if depth and isinstance(value, Mapping):
+        made = {name: as_python(one, depth - 1) for name, one in value.items()}
+        return value if all(one is made[name] for name, one in value.items()) else made
+    if depth and type(value) in (list, tuple):
+        parts = [as_python(one, depth - 1) for one in value]
+        return value if all(map(is_, parts, value)) else type(value)(parts)
+    return value

@@ -111,6 +111,55 @@ def test_a_quantity_is_a_finite_number_from_0(wrong: float) -> None:
         placement.refine(graph, cluster, step=step, seconds=wrong)
 
 
+BATCHED = b"""
+node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } }
+  attr { key: "shape" value { shape { dim { size: -1 } dim { size: 100 } } } } }
+node { name: "y" op: "MatMul" input: "x" input: "x" attr { key: "T" value { type: DT_FLOAT } }
+  attr { key: "transpose_b" value { b: true } } }
+"""
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.int16, np.uint8, np.array])
+def test_whole_numbers_of_numpy_are_pythons_own_and_do_not_wrap_around(kind: Any) -> None:
+    graph = simulator.load(BATCHED, batch=200)
+    for given in (simulator.load(BATCHED, batch=kind(200)), simulator.load(BATCHED, feeds={"x": (kind(200), 100)})):
+        assert given.tensor_shape == graph.tensor_shape == ((200, 100), (200, 200))
+        assert all(type(side) is int for shape in given.tensor_shape if shape for side in shape)
+        cost, usual = (simulator.estimate(one, simulator.load_cluster("2cpu")).run_ns for one in (given, graph))
+        assert cost.tolist() == usual.tolist()
+        assert viz.run(given, cluster="2cpu").to_json()
+
+
+def test_a_seed_of_numpy_searches_as_its_number_does() -> None:
+    graph, cluster = simulator.load(GRAPH, ignore_devices=True), simulator.load_cluster("2gpu")
+    step, costs = simulator.choose_step(graph), simulator.estimate(graph, cluster)
+    found = [
+        placement.place(graph, cluster, costs, step=step, effort=effort, options=simulator.SimulationOptions(seed=seed))
+        for seed, effort in ((3, placement.Effort(300)), (np.int32(3), placement.Effort(np.int8(100) + np.int16(200))))
+    ]
+    assert found[0].search == found[1].search
+    assert found[0].device.tolist() == found[1].device.tolist()
+
+
+def test_branches_and_trips_of_numpy_are_pythons_own() -> None:
+    branches: Any = {"a": np.bool_(True), "b": np.float32(0.5), "c": np.int64(2)}
+    options = simulator.SimulationOptions(branches=branches, trips={"*": np.int8(3)})
+    assert [type(way) for way in options.branches.values()] == [bool, float, int]
+    assert type(options.trips["*"]) is int
+    assert options.drawn == ("b",), "as for the number 0.5"
+
+
+def test_a_single_name_needs_no_list() -> None:
+    graph = simulator.load(GRAPH)
+    assert simulator.choose_step(graph, fetches="train").fetches == ("train",)
+    assert simulator.choose_step(graph, feeds="images", fetches=["train"]).feeds == ("images:0", "labels:0")
+
+
+def test_an_error_can_be_caught_by_the_packages_name() -> None:
+    with pytest.raises(simulator.SimvizError, match="there is no such file"):
+        simulator.read_measurement("missing")
+
+
 def test_without_clients_there_is_nothing_to_train() -> None:
     cluster = simulator.load_cluster("2gpu")
     with pytest.raises(SimvizError, match="There is no client, so nothing to train"):

@@ -34,7 +34,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.step import Step, choose_step
 from simulator.loading import load
 from simulator.placer.constraints import constrain
-from simulator.units import Nanos
+from simulator.units import Nanos, as_python
 
 ORDERS = ("depth", "ranks")
 
@@ -63,7 +63,7 @@ class Question:
 
         Raises what these raise.
         """
-        graph = load(source, batch=batch, ignore_devices=ignore_devices)
+        graph = load(source, batch=as_python(batch), ignore_devices=ignore_devices)
         on = load_cluster(cluster)
         return Question(graph, on, estimate(graph, on), choose_step(graph))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from simulator.arguments import shown
 from simulator.cluster.contention import CONTENTIONS
 from simulator.errors import SimvizError, UnsupportedError
-from simulator.units import is_whole
+from simulator.units import as_python, is_whole
 
 if TYPE_CHECKING:
     from simulator.observed.observed_step import ObservedStep
@@ -55,6 +55,8 @@ class SimulationOptions:
     observed: ObservedStep | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
+        for name in ("trips", "branches", "seed"):
+            object.__setattr__(self, name, as_python(getattr(self, name)))
         for name, value, known in (
             ("order", self.order, ORDERS),
             ("contention", self.contention, CONTENTIONS),

@@ -45,7 +45,11 @@ class Step:
 
 
 def choose_step(
-    graph: Graph, *, feeds: Sequence[str] = (), fetches: Sequence[str] | None = None, signature: str | None = None
+    graph: Graph,
+    *,
+    feeds: str | Sequence[str] = (),
+    fetches: str | Sequence[str] | None = None,
+    signature: str | None = None,
 ) -> Step:
     """Choose the feeds, the fetches and the nodes that run.
 
@@ -85,9 +89,7 @@ def choose_step(
 
 def _listed(what: str, names: str | Iterable[str]) -> tuple[str, ...]:
     """The names, or a single name, as a tuple. Raises GraphError for a value that is no name."""
-    if isinstance(names, str):
-        return (names,)
-    found = tuple(names) if isinstance(names, Iterable) else (names,)
+    found = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
     if not all(isinstance(one, str) for one in found):
         raise GraphError(f"{what} are nodes and tensors by name, not {names!r}.")
     return found
@@ -178,7 +180,7 @@ def _signature(graph: Graph, feeds: Sequence[str], name: str, rule: str) -> Step
             raise GraphError(f"{graph.source} has no signatures; name fetches instead of {name!r}.")
         known = ", ".join(map(repr, sorted(graph.signatures)))
         raise GraphError(f"{graph.source} has no signature {name!r}; it has {known}.")
-    return _step(graph, (*feeds, *found.inputs.values()), tuple(found.outputs.values()) or (), rule)
+    return _step(graph, (*feeds, *found.inputs.values()), tuple(found.outputs.values()), rule)
 
 
 def _step(graph: Graph, feeds: Sequence[str], fetches: Sequence[str], rule: str) -> Step:
@@ -214,10 +216,8 @@ def _check_outside_loops(graph: Graph, fed: Iterable[int]) -> None:
     depth = loop_depths(graph) if made else []
     for tensor in made:
         if depth[node := int(graph.tensor_node[tensor])]:
-            name = graph.tensor_name(tensor)
-            raise GraphError(
-                f"{graph.source}: {name!r} is made inside a loop, so it cannot be fed.", node=graph.names[node]
-            )
+            name, inside = graph.tensor_name(tensor), graph.names[node]
+            raise GraphError(f"{graph.source}: {name!r} is made inside a loop, so it cannot be fed.", node=inside)
 
 
 def _read(graph: Graph, text: str) -> tuple[int, int | None]:
@@ -255,12 +255,11 @@ class Exchange:
     fed_place: Ids  # [F] position among the step's feeds
     fetched: Ids  # [R] tensor, in order of the step's fetches
     of_edge: Ids  # [E] row of `fed` where the client replaces the source, -1: the source stays, or the edge is pruned
+    edges: Ids  # [..] the edges of the step, ascending
+    replaced: Flags  # [N] fed placeholders: the client replaces their control edges too
 
     def __repr__(self) -> str:
         return repr_of(self, f"{len(self.fed)} fed", f"{len(self.fetched)} fetched")
-
-    edges: Ids  # [..] the edges of the step, ascending
-    replaced: Flags  # [N] fed placeholders: the client replaces their control edges too
 
     @property
     def tensors(self) -> Ids:

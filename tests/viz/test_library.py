@@ -114,9 +114,12 @@ class Named:
         ({"feeds": {Named(): (64, 28, 28, 1)}}, {"feeds": "images:0=64,28,28,1"}),
         ({"fetches": Named()}, {"fetches": "images:0"}),
         ({"fetches": [Named(), "train"]}, {"fetches": ["images:0", "train"]}),
-        (
-            {"training": "async", "steps": 2, "inputs": {"feed": 1200}},
-            {"training": "async", "steps": 2, "inputs": "feed=1200/s"},
+        *(
+            (
+                {"training": "async", "steps": 2, "inputs": {"feed": rate}},
+                {"training": "async", "steps": 2, "inputs": "feed=1200/s"},
+            )
+            for rate in (1200, np.int64(1200))
         ),
         ({"training": "async", "steps": 2, "inputs": 1200.5}, {"training": "async", "steps": 2, "inputs": "1200.5/s"}),
     ],
