@@ -7,14 +7,14 @@ The laws of partitions are in `partitioning/laws.py`, those of traces in `execut
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
 from simulator.assignment import OVERRULED, RELAXED, RULES, Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import matches, parse
-from simulator.columns import Ids, positions
+from simulator.columns import positions
 from simulator.graph import ops
 from simulator.graph.graph import Graph
 
@@ -58,13 +58,11 @@ def _wrong_order(graph: Graph) -> Iterator[str]:
         yield f"{graph.names[graph.edge_dst[bad]]!r} comes before its input {graph.names[graph.edge_src[bad]]!r}"
 
 
-def assignment_laws(
-    graph: Graph, assignment: Assignment, cluster: Cluster, *, group: Sequence[int] | Ids | None = None
-) -> list[str]:
+def assignment_laws(graph: Graph, assignment: Assignment, cluster: Cluster) -> list[str]:
     """Every node is on a device of the cluster that has a kernel for it and matches its request; groups are whole.
 
-    `group` gives the colocation group of each node. For a request that is not met, `why` must have the reason. Soft
-    placement may relax type and number; a reference edge may overrule the whole request.
+    The groups are those of the constraints by which it was placed, if it was. For a request that is not met, `why` must
+    have the reason. Soft placement may relax type and number; a reference edge may overrule the whole request.
     """
     if assignment.devices != cluster.device_names:
         return ["the devices of the assignment are not those of the cluster"]
@@ -76,7 +74,7 @@ def assignment_laws(
             found.append(f"{graph.names[row]!r} has no device or no reason")
         else:
             found += _wrong_device(graph, row, cluster, device, why)
-    return [*found, *_split_groups(graph, assignment, group)]
+    return [*found, *_split_groups(graph, assignment)]
 
 
 def _wrong_device(graph: Graph, row: int, cluster: Cluster, device: int, why: int) -> Iterator[str]:
@@ -89,9 +87,9 @@ def _wrong_device(graph: Graph, row: int, cluster: Cluster, device: int, why: in
         yield f"{graph.names[row]!r} asked for {graph.requested[row]!r} and is on {there.name}"
 
 
-def _split_groups(graph: Graph, assignment: Assignment, group: Sequence[int] | Ids | None) -> Iterator[str]:
+def _split_groups(graph: Graph, assignment: Assignment) -> Iterator[str]:
     first: dict[int, int] = {}
-    for row, one in enumerate([] if group is None else list(group)):
-        other = first.setdefault(int(one), row)
+    for row, one in enumerate([] if assignment.constraints is None else assignment.constraints.group.tolist()):
+        other = first.setdefault(one, row)
         if assignment.device[other] != assignment.device[row]:
             yield f"{graph.names[row]!r} is not with {graph.names[other]!r} of its group"

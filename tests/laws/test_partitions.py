@@ -23,6 +23,7 @@ from simulator.partitioning.cut import partition
 from simulator.partitioning.laws import partition_laws
 from simulator.partitioning.levels import FLAVOURS
 from simulator.partitioning.partitions import Partitions, carried
+from simulator.placer.constraints import constrain
 from tests.execution.cases import CLUSTERS, apart, assigned, cluster, whole
 from tests.partitioning.cases import random_graph
 from tests.strategies import Rows, graphs, type_attr, typed
@@ -271,5 +272,7 @@ def test_what_was_given_up_is_lawful_when_it_is_said_and_a_split_group_never() -
     graph, placed = _asking()
     assert assignment_laws(graph, replace(placed, device=ids([1, 0, 0]), why=ids([RELAXED, 0, 0])), ON) == []
     assert assignment_laws(graph, replace(placed, device=ids([3, 0, 0]), why=ids([OVERRULED, 0, 0])), ON) == []
-    assert assignment_laws(graph, placed, ON, group=[0, 1, 1]) == []
-    assert assignment_laws(graph, placed, ON, group=[0, 1, 0])
+    rules = constrain(graph, ON)
+    for group, broken in (([0, 1, 1], []), ([0, 1, 0], ["'c' is not with 'a' of its group"])):
+        under = replace(placed, constraints=replace(rules, group=ids(group)))
+        assert assignment_laws(graph, under, ON) == broken
