@@ -391,12 +391,61 @@ def cases() -> Mapping[str, Case]:
             window_size=512, stride=160),
         "Mfcc": simple("Mfcc", "number of the spectrogram", 257 * 10, 257 * 1000,
             lambda tf, n: tf.ones([1, n // 257, 257]), constant(int32(16000))),
+        **uniform_cases(),
         "PyFunc": Case("call", 1, 1, python(True)),
         "IteratorGetNext": Case("call", 1, 1, pipeline),
         "QueueEnqueueV2, QueueDequeueV2": Case("pair of calls", 1, 1, queue),
         "QueueEnqueueManyV2, QueueDequeueManyV2": Case("number, one of each", 1, 10_000, many),
         "Stage, Unstage": Case("pair of calls", 1, 1, staging),
         "Neg": simple("Neg", "number", 1, 1, floats()),
+    }  # fmt: skip
+
+
+def uniform_cases() -> Mapping[str, Case]:
+    """Kernels of numbers that a scale and a zero point make of others."""
+    import numpy as np
+
+    def quantised(shape: Callable[[int], tuple[int, ...]], dtype: str = "qint8") -> Callable[[Any, int], Any]:
+        """Numbers of that type, of a shape for a size."""
+        return lambda tf, n: tf.bitcast(tf.zeros(shape(n), getattr(tf, dtype[1:])), getattr(tf, dtype))
+
+    def limits(*names: str, bits: int = 8) -> dict[str, int]:
+        """The least and the largest number of each operand."""
+        both = {"min": -(2 ** (bits - 1)), "max": 2 ** (bits - 1) - 1}
+        return {f"{name}quantization_{end}_val": value for name in names for end, value in both.items()}
+
+    scale, zero = constant(np.float32(0.1)), constant(np.int32(0))
+    rest = [scale, zero] * 3
+    sums, wide = limits("output_", bits=32), {"Tout": "qint32"}
+    first = {"window_strides": [1, 1], "padding": "SAME", "lhs_dilation": [1, 1], "rhs_dilation": [1, 1]}
+    return {
+        "UniformQuantize": simple("UniformQuantize", "number", 100, 1_000_000, floats(), scale, zero, Tout="qint8",
+            **limits("")),
+        "UniformDequantize": simple("UniformDequantize", "number", 100, 1_000_000, quantised(lambda n: (n,)), scale,
+            zero, Tout="float32", **limits("")),
+        "UniformRequantize": simple("UniformRequantize", "number", 100, 1_000_000,
+            quantised(lambda n: (n,), "qint32"), *rest[:4], Tout="qint8", **limits("input_", bits=32),
+            **limits("output_")),
+        "UniformQuantizedAdd": simple("UniformQuantizedAdd", "number", 100, 1_000_000,
+            quantised(lambda n: (n,), "qint32"), quantised(lambda n: (n,), "qint32"), *rest,
+            **limits("lhs_", "rhs_", "output_", bits=32)),
+        "UniformQuantizedClipByValue": simple("UniformQuantizedClipByValue", "number", 100, 1_000_000,
+            quantised(lambda n: (n,), "qint32"), quantised(lambda n: (), "qint32"), quantised(lambda n: (), "qint32"),
+            scale, zero, **limits("", bits=32)),
+        "UniformQuantizedDot": simple("UniformQuantizedDot", "multiplication, 64 x 64", 4096, 4096 * 300,
+            quantised(lambda n: (n // 64**2, 64)), quantised(lambda n: (64, 64)), *rest, **wide,
+            **limits("lhs_", "rhs_"), **sums),
+        "UniformQuantizedDotHybrid": simple("UniformQuantizedDotHybrid", "multiplication, 64 x 64", 4096, 4096 * 300,
+            lambda tf, n: tf.zeros((n // 64**2, 64)), quantised(lambda n: (64, 64)), scale, zero, Tout="float32",
+            **limits("rhs_")),
+        "UniformQuantizedConvolution": simple("UniformQuantizedConvolution", "multiplication, 3 x 3 x 16 to 8",
+            9216, 9216 * 100, quantised(lambda n: (1, 16, 1, n // 1152)), quantised(lambda n: (8, 16, 3, 3)), *rest,
+            **first, **wide, **limits("lhs_", "rhs_"), **sums),
+        "UniformQuantizedConvolutionHybrid": simple("UniformQuantizedConvolutionHybrid",
+            "multiplication, 3 x 3 x 16 to 8", 9216, 9216 * 100, lambda tf, n: tf.zeros((1, 16, 1, n // 1152)),
+            quantised(lambda n: (8, 16, 3, 3)), scale, zero, Tout="float32", **first, **limits("rhs_")),
+        "QuantizedInstanceNorm": simple("QuantizedInstanceNorm", "number, 8 channels", 6400, 640_000,
+            quantised(lambda n: (1, 8, n // 64, 8), "quint8"), constant(np.float32(0)), constant(np.float32(1))),
     }  # fmt: skip
 
 

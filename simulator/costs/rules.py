@@ -54,6 +54,7 @@ from simulator.costs.formulas.neural import (
     max_pool,
     max_pool_gradient,
     normalized,
+    numbered_convolution,
     response_normalization,
     softmax,
     suppression,
@@ -175,13 +176,26 @@ def composed(instance: ShapedOp) -> int:
 # The tables are written by hand, one row per kind of work.
 # fmt: off
 
+# Products and convolutions of bytes, which oneDNN computes with what follows them.
+_QUANTISED_PRODUCTS = (
+    "QuantizedMatMul QuantizedMatMulWithBias QuantizedMatMulWithBiasAndDequantize QuantizedMatMulWithBiasAndRelu "
+    "QuantizedMatMulWithBiasAndReluAndRequantize QuantizedMatMulWithBiasAndRequantize"
+)
+_QUANTISED_CONVOLUTIONS = (
+    "QuantizedConv2D QuantizedConv2DAndRelu QuantizedConv2DAndReluAndRequantize QuantizedConv2DAndRequantize "
+    "QuantizedConv2DPerChannel QuantizedConv2DWithBias QuantizedConv2DWithBiasAndRelu "
+    "QuantizedConv2DWithBiasAndReluAndRequantize QuantizedConv2DWithBiasAndRequantize "
+    "QuantizedConv2DWithBiasSignedSumAndReluAndRequantize QuantizedConv2DWithBiasSumAndRelu "
+    "QuantizedConv2DWithBiasSumAndReluAndRequantize"
+)
+
 # Counts are those of TensorFlow's own estimator where it has one (tensorflow/core/grappler/costs/
 # op_level_cost_estimator.cc; costs per element come from Eigen's `functor_traits`, measured on the 2.21 wheel). Where
 # it has none (Mean, L2Loss, Pow, gradients, recurrent kernels, linear algebra, Fourier, random), the count is derived
 # from the op's definition with the same costs per element: sqrt 8, division 14, exp 34, tanh 36, sigmoid 40, log 50.
 ARITHMETIC: tuple[Row, ...] = (
     (MATRIX, matmul, tensors, "transpose_a transpose_b",
-     "MatMul SparseMatMul QuantizedMatMul _FusedMatMul"),
+     f"MatMul SparseMatMul _FusedMatMul {_QUANTISED_PRODUCTS} UniformQuantizedDot UniformQuantizedDotHybrid"),
     (MATRIX, batch_matmul, tensors, "adj_x adj_y", "BatchMatMul BatchMatMulV2 BatchMatMulV3 _MklFusedBatchMatMulV2"),
     (MATRIX, contracted, tensors, "equation", "Einsum XlaEinsum"),
     (MATRIX, dot, tensors, "dimension_numbers", "XlaDot XlaDotV2"),
@@ -210,12 +224,15 @@ ARITHMETIC: tuple[Row, ...] = (
     (MATRIX, real_fourier(3), transformed_bytes(3), "", "RFFT3D IRFFT3D"),
 
     (NEURAL, convolution, tensors, "data_format strides",
-     "Conv2D Conv3D Conv _FusedConv2D _FusedConv3D QuantizedConv2D FusedPadConv2D FusedResizeAndPadConv2D "
+     f"Conv2D Conv3D Conv _FusedConv2D _FusedConv3D {_QUANTISED_CONVOLUTIONS} FusedPadConv2D FusedResizeAndPadConv2D "
      "Conv2DBackpropInput Conv2DBackpropInputV2 Conv3DBackpropInput Conv3DBackpropInputV2 "
      "Conv2DBackpropFilter Conv2DBackpropFilterV2 Conv3DBackpropFilter Conv3DBackpropFilterV2"),
+    (NEURAL, numbered_convolution, tensors, "dimension_numbers",
+     "XlaConv XlaConvV2 UniformQuantizedConvolution UniformQuantizedConvolutionHybrid"),
     (NEURAL, depthwise, tensors, "",
-     "DepthwiseConv2dNative _FusedDepthwiseConv2dNative QuantizedDepthwiseConv2D DepthwiseConv2dNativeBackpropInput "
-     "DepthwiseConv2dNativeBackpropFilter"),
+     "DepthwiseConv2dNative _FusedDepthwiseConv2dNative DepthwiseConv2dNativeBackpropInput "
+     "DepthwiseConv2dNativeBackpropFilter QuantizedDepthwiseConv2D QuantizedDepthwiseConv2DWithBias "
+     "QuantizedDepthwiseConv2DWithBiasAndRelu QuantizedDepthwiseConv2DWithBiasAndReluAndRequantize"),
     (NEURAL, dilation, tensors, "", "Dilation2D Dilation2DBackpropInput Dilation2DBackpropFilter"),
     (NEURAL, max_pool, tensors, "ksize",
      "MaxPool MaxPoolV2 MaxPool3D MaxPoolWithArgmax QuantizedMaxPool FractionalMaxPool"),
@@ -230,7 +247,8 @@ ARITHMETIC: tuple[Row, ...] = (
      "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx"),
     (NEURAL, batch_normalization_gradient, normalized, "is_training",
      "FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 _FusedBatchNormGradEx"),
-    (NEURAL, each(7), tensors, "", "BatchNormWithGlobalNormalization QuantizedBatchNormWithGlobalNormalization"),
+    (NEURAL, each(7), tensors, "",
+     "BatchNormWithGlobalNormalization QuantizedBatchNormWithGlobalNormalization QuantizedInstanceNorm"),
     (NEURAL, each(16), tensors, "", "BatchNormWithGlobalNormalizationGrad"),
     (NEURAL, each(9), tensors, "", "_MklLayerNorm _MklFusedInstanceNorm"),  # 4 for the moments, 5 to normalise
     (NEURAL, softmax, tensors, "", "Softmax"),
@@ -271,10 +289,11 @@ ARITHMETIC: tuple[Row, ...] = (
      "BitwiseAnd BitwiseOr BitwiseXor Invert LeftShift RightShift IsNan IsInf IsFinite Conj Real Imag Complex "
      "MulNoNan CheckNumerics CheckNumericsV2 PopulationCount QuantizedAdd QuantizedMul AccumulateNV2 InvGrad "
      "ReciprocalGrad NextAfter"),
-    (ELEMENTWISE, each(2), tensors, "", "SquaredDifference ClipByValue"),
+    (ELEMENTWISE, each(2), tensors, "", "SquaredDifference ClipByValue UniformQuantizedClipByValue UniformDequantize"),
     (ELEMENTWISE, each(3), tensors, "", "Sign RsqrtGrad"),
     (ELEMENTWISE, each(4), tensors, "",
-     "Inv Reciprocal QuantizeV2 Dequantize Requantize QuantizeDownAndShrinkRange RequantizationRange"),
+     "Inv Reciprocal QuantizeV2 Dequantize Requantize QuantizeDownAndShrinkRange RequantizationRange "
+     "RequantizePerChannel RequantizationRangePerChannel UniformQuantize UniformRequantize UniformQuantizedAdd"),
     (ELEMENTWISE, each(5), tensors, "",
      "Acos Asin Atan Cos Sin Tan Rsqrt QuantizeAndDequantize QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 "
      "QuantizeAndDequantizeV4 QuantizeAndDequantizeV4Grad FakeQuantWithMinMaxArgs "
@@ -298,7 +317,8 @@ ARITHMETIC: tuple[Row, ...] = (
     (ELEMENTWISE, each_input(1), tensors, "",
      "Sum Prod Max Min Mean All Any ArgMax ArgMin Cumsum Cumprod SegmentSum SegmentMax SegmentMin SegmentProd "
      "SegmentMean SegmentSumV2 SegmentMaxV2 SegmentMinV2 SegmentProdV2 UnsortedSegmentSum UnsortedSegmentMax "
-     "UnsortedSegmentMin UnsortedSegmentProd Bincount DenseBincount HistogramFixedWidth"),
+     "UnsortedSegmentMin UnsortedSegmentProd Bincount DenseBincount HistogramFixedWidth XlaReduce XlaVariadicReduce "
+     "XlaVariadicReduceV2"),
     (ELEMENTWISE, each_input(3), tensors, "", "EuclideanNorm"),
     (ELEMENTWISE, each(85), tensors, "", "CumulativeLogsumexp"),
     # Philox with 10 rounds makes four numbers (Salmon et al. 2011): 25 operations each; Box-Muller for normal ones
@@ -320,9 +340,9 @@ ARITHMETIC: tuple[Row, ...] = (
 # Products and convolutions that cuBLAS and cuDNN compute, on tensor cores where the format has some, and oneDNN on AMX.
 # Depthwise and sparse ones run in kernels of TensorFlow's own; factorisations (cuSOLVER) are no dense products.
 ON_MATRIX_UNITS = (
-    "MatMul SparseMatMul QuantizedMatMul _FusedMatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 _MklFusedBatchMatMulV2 "
-    "Einsum XlaDot XlaDotV2 XlaEinsum "
-    "Conv2D Conv3D Conv _FusedConv2D _FusedConv3D QuantizedConv2D FusedPadConv2D FusedResizeAndPadConv2D "
+    f"MatMul SparseMatMul _FusedMatMul {_QUANTISED_PRODUCTS} BatchMatMul BatchMatMulV2 BatchMatMulV3 "
+    "_MklFusedBatchMatMulV2 Einsum XlaDot XlaDotV2 XlaEinsum XlaConv XlaConvV2 "
+    f"Conv2D Conv3D Conv _FusedConv2D _FusedConv3D {_QUANTISED_CONVOLUTIONS} FusedPadConv2D FusedResizeAndPadConv2D "
     "Conv2DBackpropInput Conv2DBackpropInputV2 Conv3DBackpropInput Conv3DBackpropInputV2 Conv2DBackpropFilter "
     "Conv2DBackpropFilterV2 Conv3DBackpropFilter Conv3DBackpropFilterV2 LSTMBlockCell BlockLSTM BlockLSTMV2 "
     "BlockLSTMGrad BlockLSTMGradV2 GRUBlockCell GRUBlockCellGrad CudnnRNN CudnnRNNV2 CudnnRNNV3 CudnnRNNBackprop "
@@ -334,7 +354,7 @@ ON_MATRIX_UNITS = (
 HOUSEKEEPING: tuple[Row, ...] = (
     (ARRAY, nothing, tensors, "",
      "Concat ConcatV2 ConcatOffset DataFormatVecPermute DataFormatDimMap DepthToSpace SpaceToDepth Pack Unpack "
-     "Split SplitV Transpose ConjugateTranspose Tile TileGrad Pad PadV2 MirrorPad MirrorPadGrad Reverse "
+     "Split SplitV Transpose ConjugateTranspose Tile TileGrad Pad PadV2 XlaPad MirrorPad MirrorPadGrad Reverse "
      "ReverseV2 ReverseSequence Roll BatchToSpace BatchToSpaceND SpaceToBatch SpaceToBatchND BroadcastTo "
      "BroadcastArgs BroadcastGradientArgs DynamicStitch ParallelDynamicStitch DynamicPartition Diag DiagPart "
      "MatrixDiag MatrixDiagV2 MatrixDiagV3 MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3 MatrixSetDiag "
@@ -344,11 +364,12 @@ HOUSEKEEPING: tuple[Row, ...] = (
      "DeepCopy StridedSliceGrad RandomCrop QuantizedConcat QuantizedConcatV2 ListDiff EditDistance Bucketize "
      "RaggedTensorToTensor"),
     (ARRAY, nothing, written, "", "Fill ZerosLike OnesLike OneHot Range LinSpace Empty RaggedRange"),
-    (ARRAY, each_output(1), gathered, "", "Gather GatherV2 GatherNd Slice StridedSlice RaggedGather XlaDynamicSlice"),
+    (ARRAY, each_output(1), gathered, "",
+     "Gather GatherV2 GatherNd Slice StridedSlice RaggedGather XlaDynamicSlice XlaGather"),
     (ARRAY, each_largest(1), tensors, "",
      "ScatterNd TensorScatterAdd TensorScatterSub TensorScatterMax TensorScatterMin TensorScatterUpdate "
-     "TensorStridedSliceUpdate XlaDynamicUpdateSlice ScatterNdNonAliasingAdd InplaceAdd InplaceSub InplaceUpdate "
-     "Where"),
+     "TensorStridedSliceUpdate XlaDynamicUpdateSlice XlaScatter ScatterNdNonAliasingAdd InplaceAdd InplaceSub "
+     "InplaceUpdate Where"),
     (ARRAY, picked(2), segmented, "",
      "SparseSegmentSum SparseSegmentMean SparseSegmentSqrtN SparseSegmentSumWithNumSegments "
      "SparseSegmentMeanWithNumSegments SparseSegmentSqrtNWithNumSegments SparseSegmentSumGrad SparseSegmentMeanGrad "
@@ -598,6 +619,14 @@ HOST: tuple[CoreRow, ...] = (
     (of_core(500, (1_100, of_outputs)), alone, sized, "QuantizedAdd"),
     (of_core(500, (3_200, of_input(0))), divided, sized, "QuantizedBiasAdd"),
     (of_core(500, (130, of_input(0))), alone, sized, "RequantizationRange"),
+    (of_core(500, (190, of_outputs)), alone, sized, "UniformQuantize"),
+    (of_core(500, (720, of_outputs)), alone, sized, "UniformRequantize"),
+    (of_core(500, (15_000, of_outputs)), alone, sized, "UniformQuantizedAdd"),
+    (of_core(500, (1_200, matmul)), alone, sized, "UniformQuantizedDot"),
+    (of_core(500, (360, matmul)), alone, sized, "UniformQuantizedDotHybrid"),
+    (of_core(9_000, (12_000, numbered_convolution)), alone, sized,
+     "UniformQuantizedConvolution UniformQuantizedConvolutionHybrid"),
+    (of_core(500, (2_350, of_input(0))), alone, sized, "QuantizedInstanceNorm"),
 
     # rows, windows and segments, of numbers one by one (2026-11-29)
     (of_core(500, (400, of_input(0)), (19_000, rows_before(0))), divided, sized, "Softmax"),

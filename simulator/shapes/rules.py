@@ -89,7 +89,10 @@ _MATH: tuple[Row, ...] = (
     (e.quantised(m.matmul), "", "QuantizedMatMul QuantizedMatMulWithBias QuantizedMatMulWithBiasAndRelu "
      "QuantizedMatMulWithBiasAndReluAndRequantize QuantizedMatMulWithBiasAndRequantize"),
     (m.matmul, "", "QuantizedMatMulWithBiasAndDequantize"),
-    (e.same, "", "UniformQuantize UniformDequantize UniformRequantize"),
+    (e.same, "", "UniformQuantize UniformDequantize UniformRequantize UniformQuantizedClipByValue"),
+    (e.broadcast_pair, "", "UniformQuantizedAdd"),
+    (m.matmul, "", "UniformQuantizedDot UniformQuantizedDotHybrid"),
+    (xla.uniform_convolution, "", "UniformQuantizedConvolution UniformQuantizedConvolutionHybrid"),
     (e.with_aggregate, "", "QuantizeDownAndShrinkRange Requantize RequantizePerChannel"),
     (e.scalar, "", "RequantizationRange RequantizationRangePerChannel"),
 )
@@ -230,10 +233,12 @@ _NN: tuple[Row, ...] = (
      "AllCandidateSampler ThreadUnsafeUnigramCandidateSampler"),
     (e.with_aggregate, "", "QuantizedBatchNormWithGlobalNormalization"),
     (e.with_aggregate, "", "QuantizedRelu QuantizedRelu6 QuantizedReluX"),
-    (e.quantised(n.convolution), "", "QuantizedConv2D QuantizedConv2DAndRelu QuantizedConv2DAndReluAndRequantize "
-     "QuantizedConv2DAndRequantize QuantizedConv2DPerChannel QuantizedConv2DWithBias QuantizedConv2DWithBiasAndRelu "
+    (e.quantised(n.convolution), "", "QuantizedConv2D QuantizedConv2DAndReluAndRequantize QuantizedConv2DAndRequantize "
      "QuantizedConv2DWithBiasAndReluAndRequantize QuantizedConv2DWithBiasAndRequantize "
-     "QuantizedConv2DWithBiasSumAndRelu QuantizedConv2DWithBiasSumAndReluAndRequantize"),
+     "QuantizedConv2DWithBiasSumAndReluAndRequantize QuantizedConv2DWithBiasSignedSumAndReluAndRequantize"),
+    (e.quantised_by_channel(n.convolution, 4), "", "QuantizedConv2DAndRelu QuantizedConv2DPerChannel"),
+    (e.quantised_by_channel(n.convolution, 5), "", "QuantizedConv2DWithBias QuantizedConv2DWithBiasAndRelu "
+     "QuantizedConv2DWithBiasSumAndRelu"),
     (e.quantised(n.depthwise), "", "QuantizedDepthwiseConv2D QuantizedDepthwiseConv2DWithBias "
      "QuantizedDepthwiseConv2DWithBiasAndRelu QuantizedDepthwiseConv2DWithBiasAndReluAndRequantize"),
     (n.padded_convolution(1), "1", "FusedPadConv2D"),
@@ -686,11 +691,15 @@ _SUMMARIES: tuple[Row, ...] = ((e.scalar, "", "SummaryWriter"),)
 # Programs for XLA, and ops on tensors that XLA alone has.
 _XLA: tuple[Row, ...] = (
     (s.listed("Sout"), "", "XlaCallModule"),
-    (e.same, "", "XlaDynamicUpdateSlice XlaScatter XlaSharding XlaSort"),
+    (e.same, "", "XlaDynamicUpdateSlice XlaScatter XlaSharding XlaSort XlaReducePrecision XlaSelectAndScatter"),
     (a.given_by(2), "2", "XlaDynamicSlice"),
     (e.as_inputs(0, 1), "", "XlaKeyValueSort"),
     (e.as_all, "", "XlaOptimizationBarrier"),
     (xla.dot, "", "XlaDot XlaDotV2"),
+    (xla.convolution, "2 3 4 5", "XlaConv XlaConvV2"),
+    (xla.padded, "2 3 4", "XlaPad"),
+    (xla.reduced, "", "XlaReduce XlaVariadicReduce XlaVariadicReduceV2"),
+    (xla.gathered, "2", "XlaGather"),
     (m.einsum, "", "XlaEinsum"),
 )
 

@@ -78,6 +78,8 @@ def graph_of(op: str, inputs: list[Any], **attrs: Any) -> Graph:
 
 CONV = {"strides": ints(1, 2, 2, 1), "dilations": ints(1, 1, 1, 1), "T": type_attr()}
 FIRST = {"strides": ints(1, 1, 2, 2), "dilations": ints(1, 1, 1, 1), "T": type_attr(), "data_format": text("NCHW")}
+# UniformQuantizedConvolutionDimensionNumbersAttr with channels last, and filters behind their channels
+NHWC = b"\x10\3\x1a\2\1\2 \2(\3" + b"2\2\0\1@\3J\2\1\2"
 F = {"T": type_attr()}
 CASES = [
     ("Multinomial", [(7, 5), scalar(3)], F, [(7, 3)]),
@@ -163,6 +165,54 @@ CASES = [
         {"dimension_numbers": AttrValue(s=b'\x08\3\x10\3\x1a\2\0\2"\2\0\2')},
         [(8, 4, 16, 10)],
     ),
+    # fields 7, 8 and 11 for the image, 3, 4 and 6 for the filters, 9, 10 and 12 for the output
+    (
+        "XlaConvV2",
+        [(2, 9, 8, 3), (3, 3, 3, 5), vector(2, 1), vector(1, 1, 0, 0), vector(1, 2), vector(1, 1), scalar(1)],
+        {"dimension_numbers": AttrValue(s=b"8\0@\3Z\2\1\2\x18\2 \3" + b"2\2\0\1H\0P\3b\2\1\2")},
+        [(2, 5, 13, 5)],
+    ),
+    ("XlaPad", [(3, 8), (), vector(1, -1), vector(0, 2), vector(2, 0)], F, [(8, 9)]),
+    ("XlaReduce", [(3, 4, 5), ()], {**F, "dimensions_to_reduce": ints(0, 2)}, [(4,)]),
+    # offsets 0 and 2, collapsed 1, an index in the dimension behind the last
+    (
+        "XlaGather",
+        [(8, 9, 7), (6, 5), vector(3, 1, 7)],
+        {"dimension_numbers": AttrValue(s=b"\n\2\0\2\x12\1\1\x1a\1\1 \2")},
+        [(3, 6, 7, 5)],
+    ),
+    (
+        "XlaGather",
+        [(8, 9), (2, 6), vector(1, 9)],
+        {"dimension_numbers": AttrValue(s=b"\n\1\1\x12\1\0\x1a\2\0\1")},
+        [(6, 9)],
+    ),
+    ("UniformQuantizedAdd", [(3, 1), (4,), (4,), (4,), (), (), (), ()], {}, [(3, 4)]),
+    ("UniformQuantizedDot", [(3, 4), (4, 5), (), (), (5,), (5,), (5,), (5,)], {}, [(3, 5)]),
+    (
+        "UniformQuantizedConvolution",
+        [(2, 3, 9, 8), (5, 3, 3, 3), (), (), (), (), (), ()],
+        {"padding": text("SAME"), "window_strides": ints(2, 1)},
+        [(2, 5, 5, 8)],
+    ),
+    (
+        "UniformQuantizedConvolutionHybrid",
+        [(2, 9, 8, 3), (3, 3, 3, 5), (), ()],
+        {"padding": text("EXPLICIT"), "explicit_padding": ints(1, 1, 0, 0), "dimension_numbers": AttrValue(s=NHWC)},
+        [(2, 9, 6, 5)],
+    ),
+    (
+        "QuantizedConv2DWithBiasAndRelu",
+        [(8, 28, 28, 3), (5, 5, 3, 16), (16,), (), (), (16,), (16,)],
+        {**CONV, "padding": text("SAME")},
+        [(8, 14, 14, 16), (16,), (16,)],
+    ),
+    (
+        "QuantizedConv2DPerChannel",
+        [(8, 28, 28, 3), (5, 5, 3, 16), (), (), (), ()],
+        {**CONV, "padding": text("SAME")},
+        [(8, 14, 14, 16), (), ()],
+    ),
     ("XlaEinsum", [(3, 4), (4, 5)], {"equation": AttrValue(s=b"ab,bc->ca")}, [(5, 3)]),
     ("XlaKeyValueSort", [(4, 8), (4, 8)], {"K": type_attr(), "V": type_attr()}, [(4, 8), (4, 8)]),
 ]
@@ -184,6 +234,21 @@ def test_shapes(op: str, inputs: list[Any], attrs: Any, outputs: list[Shape | No
         ("Squeeze", [(3, 4)], {**F, "squeeze_dims": ints(1)}, "expected a dimension of 1, got 4"),
         ("Slice", [(3, 4), vector(1, 1), vector(3, 2)], F, "does not fit dimension 0"),
         ("XlaDotV2", [(3,), (3, 4)], {"dimension_numbers": AttrValue(s=b"\n\1\1\x12\1\0")}, "lack the dimensions"),
+        ("UniformQuantizedConvolution", [(2, 3, 9, 8), (5, 3, 3)], {}, "lack the dimensions of the convolution"),
+        (
+            "UniformQuantizedConvolution",
+            [(2, 3, 9, 8), (5, 3, 3, 3)],
+            {"window_strides": ints(2)},
+            "attribute window_strides must list 2 numbers, not 1",
+        ),
+        ("XlaPad", [(3, 8), (), vector(1), vector(0), vector(2)], F, "as many dimensions as the padding"),
+        ("XlaReduce", [(3, 4), ()], {**F, "dimensions_to_reduce": ints(2)}, "lacks a dimension"),
+        (
+            "XlaGather",
+            [(8, 9), (6, 1), vector(1, 9)],
+            {"dimension_numbers": AttrValue(s=b"\n\1\4\x12\1\0 \1")},
+            "do not have the dimensions of the output",
+        ),
         ("Pad", [(3, 4), vector(1, 1, 0, 2)], F, "paddings must have two dimensions"),
         ("Slice", [(3, 4), vector(1), vector(3, 2)], F, "input 1 must have 2 elements, not 1"),
         (

@@ -11,7 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from simulator.costs.formulas.shaped_op import Formula, ShapedOp, at, dims, elements, flag, matrices, tensors
-from simulator.graph.dot_dimensions import dot_dimensions
+from simulator.graph.dimension_numbers import dot_dimensions
 from simulator.graph.graph import Shape
 
 

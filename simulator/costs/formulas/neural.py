@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.formulas.shaped_op import Formula, ShapedOp, at, dims, elements, flag, numbers, tensors
+from simulator.graph.dimension_numbers import convolution_dimensions
 from simulator.graph.dtypes import FLOAT, SIZE, base
 from simulator.graph.graph import Shape
 
@@ -40,6 +41,15 @@ def convolution(instance: ShapedOp) -> int:
     """2 operations per output and per weight of one output channel; as many for each gradient."""
     pixels, filters = _pixels_and_filters(instance)
     return 2 * elements(pixels) * _weights(filters, 1)
+
+
+def numbered_convolution(instance: ShapedOp) -> int:
+    """The same of a convolution that names its dimensions by number."""
+    image, filters = at(instance.inputs, 0) or (), at(instance.inputs, 1) or ()
+    found = convolution_dimensions(instance.op, instance.attrs, len(image))
+    if found is None or not found.fit(len(image), len(filters)):
+        return 0
+    return 2 * elements(at(instance.outputs, 0)) * (elements(filters) // max(1, filters[found.filters]))
 
 
 def depthwise(instance: ShapedOp) -> int:

@@ -84,6 +84,11 @@ def broadcast(site: Site) -> Outputs:
     return (shape,)
 
 
+def broadcast_pair(site: Site) -> Outputs:
+    """The first two inputs are stretched to one shape."""
+    return (site.broadcast(site.shape(0), site.shape(1)),)
+
+
 def comparison(site: Site) -> Outputs:
     """As `broadcast`; inputs that don't fit are unequal where the op says so (`incompatible_shape_error`)."""
     if site.flag("incompatible_shape_error", True):
@@ -147,6 +152,11 @@ def quantised(rule: Rule) -> Rule:
         return (*rule(site)[:1], (), ())
 
     return with_range
+
+
+def quantised_by_channel(rule: Rule, slot: int) -> Rule:
+    """Another rule's output, then its least and largest numbers: as many as the filters have, which that input says."""
+    return lambda site: (*rule(site)[:1], site.at_most(slot, 1), site.at_most(slot, 1))
 
 
 def accumulated(site: Site) -> Outputs:
