@@ -124,6 +124,16 @@ def test_a_signature_says_what_is_trained(how: dict[str, Any]) -> None:
             assert result.training is not None
 
 
+@pytest.mark.parametrize("how", [{"training": "async"}, {"replicate": "between"}, {"microbatches": 2}])
+def test_of_malformed_device_strings_the_first_ones_node_is_named(how: dict[str, Any]) -> None:
+    """Whatever PYTHONHASHSEED is: a set of strings has no order."""
+    rows = Rows()
+    for number in range(20):
+        rows.add(f"n{number}", "NoOp", [], device=f"/job:worker/wrong{number}")
+    with pytest.raises(GraphError, match=r"'/job:worker/wrong0'.* \(node 'n0'\)"):
+        viz.run(rows.built(), cluster="ps=1,worker=2", **how)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

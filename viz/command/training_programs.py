@@ -22,7 +22,7 @@ from simulator.training.programs.filters import filtered
 from simulator.training.programs.program import Program
 from simulator.training.programs.replicated import replicate
 from simulator.training.programs.setter import PsStrategy
-from simulator.training.programs.tasks import computing, ps_tasks, worker_tasks
+from simulator.training.programs.tasks import check_devices, computing, ps_tasks, worker_tasks
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
 from simulator.training.recognition.division import OwnDivision, own_division
@@ -59,6 +59,7 @@ def make_programs(
     no variables that it could place. Raise SimvizError for --workers if the graph always has one client, and for
     --ps-strategy where no variable goes to a ps task by it.
     """
+    check_devices(graph)
     named = names_jobs(graph)
     held = None if named or wanted.replicate == "none" else _divided(graph, request)
     how = wanted.replicate or _suggested(cluster, named=named, divided=bool(held))
