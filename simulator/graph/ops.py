@@ -18,8 +18,10 @@ from simulator.graph import registry
 from simulator.graph.dtypes import INT32, NAMES, REF, RESOURCE, STRING
 from simulator.graph.graph import Attrs
 from simulator.graph.messages import Proto
+from simulator.graph.op_classes import SWITCHES
 from simulator.graph.registry import Argument, FunctionMessage, Kernel, OpFacts, Plain
 from simulator.limits import Limit
+from simulator.wording import counted
 
 _Answer = TypeVar("_Answer")
 
@@ -173,8 +175,11 @@ def outputs(op: str, attrs: Attrs, library: Library) -> Types | None:
 def check_inputs(op: str, attrs: Attrs, count: int) -> None:
     """Raise GraphError for a node with `count` data inputs that claims more than these and more than `limits.CLAIMED`.
 
-    So what a node takes to look at grows with its file, and not with a number in it.
+    So what a node takes to look at grows with its file, and not with a number in it. A Switch without its predicate is
+    refused, too: passes over control flow take both inputs by their places.
     """
+    if op in SWITCHES and count < 2:
+        raise GraphError(f"{op} has {counted(count, 'input')}; it takes a value, and what decides where that goes")
     given = registry.facts(op)
     if given is not None and given.inputs:
         for argument, read in _numbers(given):

@@ -17,6 +17,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.graph_def import graph_def
 from simulator.graph.importer import read_graph
 from simulator.graph.messages import Event, GraphDef, MetaGraphDef, QueueRunnerDef, RunMetadata, SavedModel
+from simulator.graph.op_classes import SWITCHES
 from simulator.limits import raised
 from tests.strategies import Rows, graphs, loop, typed
 
@@ -361,6 +362,18 @@ def test_bytes_and_text_give_the_same_graph(graph: Graph) -> None:
     binary, text = read_graph(FORMS["binary"](message)), read_graph(FORMS["text"](message))
     assert graph_def(binary) == graph_def(text) == message
     assert binary.order.tolist() == text.order.tolist()
+
+
+@pytest.mark.parametrize("op", sorted(SWITCHES))
+@pytest.mark.parametrize("inputs", [[], ["x"], ["x", "^x"]])
+def test_a_switch_without_its_predicate_is_refused(op: str, inputs: list[str]) -> None:
+    message = GraphDef()
+    message.node.add(name="x", op="Placeholder").attr["dtype"].type = 1
+    message.node.add(name="s", op=op, input=inputs).attr["T"].type = 1
+    with pytest.raises(GraphError, match=rf"node 's': {op} has [01] inputs?; it takes a value, and what decides"):
+        read_graph(message)
+    message.node[1].input[:] = ["x", "x"]
+    assert len(read_graph(message)) == 2
 
 
 @pytest.mark.parametrize("claimed", [70_000, 70_001, 2**62])
