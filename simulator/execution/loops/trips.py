@@ -2,7 +2,8 @@
 
 The graph determines it where the loop's condition compares counters with constant start, step and bound. This covers
 `maximum_iterations`, which becomes such a comparison, and the loop of a gradient, which counts down from the count of
-its forward loop. Any other loop is walked through (`walking`).
+its forward loop. Any other loop is walked through (`walking`). Where its data may end it as well, its counters say how
+often it runs at most, and so often it runs.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Reason(Enum):
     REQUESTED = "requested by the caller"
     DRAWN = "drawn with the probability that the caller gave"
     KNOWN = "determined by the graph"
+    AT_MOST = "at most so often by the graph, and its data may end it before"
     OBSERVED = "as in a step that ran"
     CHOSEN = "chosen so that the fetches run"
     DEFAULT = "not determined: one trip, a predicate that holds"
@@ -83,17 +85,18 @@ def find_trips(
         reason.append(Reason.CHOSEN if is_chosen else Reason.OBSERVED if is_seen else asked)
     conditions, pops = find_conditions(flow), find_pops(flow, merged)
     walked: Numbers = {}
-    while True:  # one loop may count down from the count of another
-        values = KnownValues(flow, pops, merged, count, walked=walked)
-        found = {
-            row: known
-            for row, one in enumerate(count)
-            if one is None and (known := _known_trips(values, row, conditions.get(row))) is not None
-        }
-        if not found:
-            break
-        for row, known in found.items():
-            count[row], reason[row] = known, Reason.KNOWN
+    for bound in (Reason.KNOWN, Reason.AT_MOST):  # what hangs on a loop that may end before may end before, too
+        while True:  # one loop may count down from the count of another
+            values = KnownValues(flow, pops, merged, count, walked=walked)
+            found = {
+                row: known
+                for row, one in enumerate(count)
+                if one is None and (known := _known_trips(values, row, conditions.get(row), bound)) is not None
+            }
+            if not found:
+                break
+            for row, known in found.items():
+                count[row], reason[row] = known, bound
     final = [1 if one is None else one for one in count]
     values = KnownValues(flow, pops, merged, list(final), walked=walked)
     for row in [row for row in conditions if reason[row] is Reason.OBSERVED]:  # the order of its branches is known too
@@ -131,15 +134,15 @@ def find_conditions(flow: Flow) -> dict[int, Output]:
     return found
 
 
-def _known_trips(values: KnownValues, frame: int, condition: Output | None) -> int | None:
-    """The trips of a loop by its counters, else by a walk through it, else at most as its counters say."""
+def _known_trips(values: KnownValues, frame: int, condition: Output | None, bound: Reason) -> int | None:
+    """The trips of a loop by its counters, else by a walk through it, else, as AT_MOST, by its counters alone."""
     if condition is None:
         return None
     found = holds_for(values, *condition, exact=True)
     if found is None and (course := _course(values, frame, condition)) is not None:
         values.walked.update(course.numbers)
         return course.trips
-    if found is None:
+    if found is None and bound is Reason.AT_MOST:
         found = holds_for(values, *condition)
     return None if found is None or found == inf else int(found)
 
@@ -159,6 +162,7 @@ def trip_notes(flow: Flow, trips: Trips) -> list[str]:
     for reason, head in (
         (Reason.REQUESTED, "Loops run as asked"),
         (Reason.KNOWN, "Loops run as their constants say"),
+        (Reason.AT_MOST, "Loops run as often as their counters allow, though their data may end them before"),
         (Reason.OBSERVED, "Loops run as observed"),
         (Reason.DEFAULT, "Loops of unknown trips run once"),
     ):

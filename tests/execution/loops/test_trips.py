@@ -74,14 +74,25 @@ def enter_predicate(rows: Rows) -> str:
 
 
 @pytest.mark.parametrize(
-    ("op", "trips"), [("LogicalAnd", 4), ("LogicalOr", 1)], ids=["at most", "nothing says how many at least"]
+    ("op", "trips", "said"),
+    [
+        (
+            "LogicalAnd",
+            4,
+            "Loops run as often as their counters allow, though their data may end them before: 'loop' 4",
+        ),
+        ("LogicalOr", 1, "Loops of unknown trips run once: 'loop'"),
+    ],
+    ids=["at most", "nothing says how many at least"],
 )
-def test_half_a_condition_bounds_an_and_alone(op: str, trips: int) -> None:
+def test_half_a_condition_bounds_an_and_alone(op: str, trips: int, said: str) -> None:
     rows = begun()
     predicate(rows)
     counting(rows, "loop", "x", 4)
     condition(rows, op, "loop/compare", enter_predicate(rows))
-    assert live_counts(tables_of(rows.built()))["loop/x/Neg"] == trips
+    tables = tables_of(rows.built())
+    assert live_counts(tables)["loop/x/Neg"] == trips
+    assert tables.notes[0].startswith(said)
 
 
 def test_the_smaller_bound_of_two_counts() -> None:
@@ -93,6 +104,21 @@ def test_the_smaller_bound_of_two_counts() -> None:
     rows.add("less", "Less", ["loop/i/Merge", "limit/Enter"], T=type_attr(INT32), _output_shapes=scalars(1))
     condition(rows, "LogicalAnd", "loop/compare", "less")
     assert live_counts(tables_of(rows.built()))["loop/x/Neg"] == 5
+
+
+def test_a_gradient_of_a_loop_that_its_data_may_end_may_end_before_too() -> None:
+    rows = begun()
+    predicate(rows)
+    last = counting(rows, "loop", "x", 4)
+    condition(rows, "LogicalAnd", "loop/compare", enter_predicate(rows))
+    other = counting(rows, "down", last, 1, compare="GreaterEqual", step=-1)
+    rows.inputs[rows.names.index("down/i/Enter")] = ["loop/i/Exit"]
+    counting(rows, "alone", other, 3)
+    assert tables_of(rows.built()).notes[:2] == (
+        "Loops run as their constants say: 'alone' 3 times.",
+        "Loops run as often as their counters allow, though their data may end them before: 'down' 4 times, "
+        "'loop' 4 times.",
+    )
 
 
 def test_a_gradient_counts_down_what_its_loop_counted_up() -> None:
