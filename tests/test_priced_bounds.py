@@ -101,7 +101,7 @@ def gathering() -> tuple[Graph, Cluster, CostTable]:
     draft.add("x", "Const", **attrs_of("Const"))
     made = []
     for at in range(200):
-        draft.add(f"a{at}", "Fill", ["x"], **attrs_of("Fill", 1, 250))
+        draft.add(f"a{at}", "Fill", ["x", "x"], **attrs_of("Fill", 1, 250))
         made.append(f"a{at}")
     draft.add("barrier", "AddN", made, **attrs_of("AddN", 200, 250))
     for at in range(200):
@@ -135,8 +135,8 @@ def test_tasks_of_equal_links_and_unequal_gpus_are_told_apart() -> None:
     draft.add("x", "Const", **attrs_of("Const"))
     made = [f"a{at}" for at in range(60)]
     for name in made:
-        draft.add(name, "Fill", ["x"], **attrs_of("Fill", 1, 250))
-    draft.add("early", "Fill", ["x"], **attrs_of("Fill"))
+        draft.add(name, "Fill", ["x", "x"], **attrs_of("Fill", 1, 250))
+    draft.add("early", "Fill", ["x", "x"], **attrs_of("Fill"))
     draft.add("barrier", "AddN", [*made, "early"], **attrs_of("AddN", 61, 250))
     draft.add("late", "Neg", ["barrier"], **attrs_of("Neg"))
     graph, on = draft.built(), cluster(["w:0/CPU:0", "w:0/GPU:0", "w:1/CPU:0", "w:1/GPU:0"])
@@ -159,7 +159,7 @@ def test_a_merge_may_start_before_most_of_its_values_have_crossed() -> None:
     draft.add("x", "Const", **attrs_of("Const"))
     made = [f"a{at}" for at in range(40)]
     for name in made:
-        draft.add(name, "Fill", ["x"], **attrs_of("Fill", 1, 250))
+        draft.add(name, "Fill", ["x", "x"], **attrs_of("Fill", 1, 250))
     draft.add("m", "Merge", made, **attrs_of("Merge", 40, 250))
     for at in range(40):
         draft.add(f"z{at}", "Neg", ["m"], **attrs_of("Neg", 1, 250))
@@ -185,7 +185,7 @@ def crossings(on: Cluster) -> tuple[Graph, CostTable, Constraints]:
     draft = Rows()
     draft.add("x", "Const", **attrs_of("Const"))
     for at in range(40):
-        draft.add(f"a{at}", "Fill", ["x"], **attrs_of("Fill", 1, 25))
+        draft.add(f"a{at}", "Fill", ["x", "x"], **attrs_of("Fill", 1, 25))
     for at in range(40):
         draft.add(f"z{at}", "Neg", [f"a{at}"], **attrs_of("Neg", 1, 25))
     graph = draft.built()

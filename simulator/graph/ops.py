@@ -18,7 +18,6 @@ from simulator.graph import registry
 from simulator.graph.dtypes import INT32, NAMES, REF, RESOURCE, STRING
 from simulator.graph.graph import Attrs
 from simulator.graph.messages import Proto
-from simulator.graph.op_classes import SWITCHES
 from simulator.graph.registry import Argument, FunctionMessage, Kernel, OpFacts, Plain
 from simulator.limits import Limit
 from simulator.wording import counted
@@ -173,16 +172,20 @@ def outputs(op: str, attrs: Attrs, library: Library) -> Types | None:
 
 
 def check_inputs(op: str, attrs: Attrs, count: int) -> None:
-    """Raise GraphError for a node with `count` data inputs that claims more than these and more than `limits.CLAIMED`.
+    """Raise GraphError for a node with `count` data inputs that has too few of them, or claims too many.
 
-    So what a node takes to look at grows with its file, and not with a number in it. A Switch without its predicate is
-    refused, too: passes over control flow take both inputs by their places.
+    Too few are fewer than its op takes, as TensorFlow's importer says, too: what computes with a graph takes inputs by
+    their places. Too many are more than these and more than `limits.CLAIMED`. So what a node takes to look at grows
+    with its file, and not with a number in it.
     """
-    if op in SWITCHES and count < 2:
-        raise GraphError(f"{op} has {counted(count, 'input')}; it takes a value, and what decides where that goes")
     given = registry.facts(op)
     if given is not None and given.inputs:
-        for argument, read in _numbers(given):
+        numbers, least = _numbers(given)
+        if count < least:
+            raise GraphError(
+                f"{op} takes {counted(least, 'input')}{' or more' * (least < len(given.inputs))}, and has {count}"
+            )
+        for argument, read in numbers:
             value = attrs.get(argument.number_attr)
             number = None if value is None else read(value)
             if isinstance(number, int) and number > max(limits.CLAIMED.most, count):
@@ -190,9 +193,13 @@ def check_inputs(op: str, attrs: Attrs, count: int) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _numbers(given: OpFacts) -> tuple[tuple[Argument, Reader], ...]:
-    """The input arguments whose number of tensors an attribute gives, with the reader of that attribute."""
-    return tuple((one, _READERS["int"]) for one in given.inputs if one.number_attr)
+def _numbers(given: OpFacts) -> tuple[tuple[tuple[Argument, Reader], ...], int]:
+    """The input arguments whose number of tensors an attribute gives, with the reader of that attribute; the others.
+
+    Of the others it is the number, without lists, which may be empty.
+    """
+    numbers = tuple((one, _READERS["int"]) for one in given.inputs if one.number_attr)
+    return numbers, sum(not (one.number_attr or one.list_attr) for one in given.inputs)
 
 
 def output_ranges(op: str, attrs: Attrs, library: Library) -> Ranges | None:

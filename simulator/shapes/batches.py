@@ -290,7 +290,7 @@ def _tie_loops(loops: _Loops, found: Inferred, origins: Origins) -> set[int]:
     """
     said, hanging = list[tuple[int, int]](), set[tuple[int, int]]()  # a node and a loop; a loop and a length
     for node, op in enumerate(loops.ops):
-        if op not in _INDEXED or len(loops.inputs[node]) < 2:
+        if op not in _INDEXED:
             continue
         array, index = loops.inputs[node][:2]
         counter, made = loops.counter(index), loops.maker(array, True)

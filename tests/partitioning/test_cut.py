@@ -93,8 +93,8 @@ def test_readers_of_a_reference_share_nothing_and_read_after_their_other_inputs(
     assert pieces.tensor.tolist() == [0, 0]
 
 
-@hypothesis.given(op=st.sampled_from(("Assign", "AssignAdd", "RefIdentity", "RefExit")), count=st.integers(0, 6))
-def test_a_reader_may_have_more_inputs_than_its_op_declares_or_fewer(op: str, count: int) -> None:
+@hypothesis.given(op=st.sampled_from(("Assign", "AssignAdd", "RefIdentity", "RefExit")), count=st.integers(1, 6))
+def test_a_reader_may_have_more_inputs_than_its_op_declares(op: str, count: int) -> None:
     rows = Rows()
     for name in ("own", "other"):
         rows.add(name, "VariableV2", [], **typed("VariableV2", (17,)))

@@ -18,7 +18,9 @@ def outputs(*shapes: Sequence[int] | None) -> dict[str, Any]:
 
 
 def source(rows: Rows, name: str = "source", shape: Sequence[int] = (WIDTH,), op: str = "TensorDataset") -> str:
-    return rows.add(name, op, **outputs(shape))
+    bounds = ("start", "stop", "step") if op == "RangeDataset" else ()
+    given = [rows.add(f"{name}/{one}", "Placeholder", dtype=type_attr(INT64)) for one in bounds]
+    return rows.add(name, op, given, **outputs(shape))
 
 
 def sleeping(rows: Rows, of: str, micros: int) -> str:

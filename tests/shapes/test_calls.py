@@ -85,7 +85,7 @@ def test_a_function_that_calls_itself_hands_back_nothing() -> None:
 def test_functions_that_call_each_other_twice_are_looked_at_so_often_and_no_more() -> None:
     """Each level calls the next one with two shapes, so the calls double with each."""
     levels = [
-        function(f"f{at}", [f"a f{at + 1} x", "b Sum x", f"c f{at + 1} b:output:0", "d AddV2 a:y:0 c:y:0"], "d:z:0")
+        function(f"f{at}", [f"a f{at + 1} x", "b Sum x x", f"c f{at + 1} b:output:0", "d AddV2 a:y:0 c:y:0"], "d:z:0")
         for at in range(40)
     ]
     with raised({"body-nodes": 100}):

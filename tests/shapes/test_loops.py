@@ -265,11 +265,3 @@ def test_iterations_are_counted_as_a_walk_counts_them(comparison: str) -> None:
         for step in range(-3, 4):
             walked = next((i for i in range(100) if not holds(start + step * i, 0)), float("inf"))
             assert iterations(comparison, start, step) == walked, (start, step)
-
-
-@pytest.mark.parametrize("op", ["TensorArrayReadV3", "TensorListGetItem"])
-def test_another_batch_passes_by_a_reader_without_an_index(op: str) -> None:
-    made = Rows()
-    made.add("x", "Placeholder", [], dtype=type_attr(), shape=shape_attr(4, 3))
-    made.add("read", op, ["x"], dtype=type_attr(), element_dtype=type_attr())
-    assert shape_of(with_shapes(made.built(), batch=7), "x") == (7, 3)

@@ -58,6 +58,7 @@ def inferred(op: str, inputs: list[Any], **attrs: Any) -> list[Shape | None]:
 
 
 def graph_of(op: str, inputs: list[Any], **attrs: Any) -> Graph:
+    """The op between its inputs, of which the last may be left out where no shape follows from them, and readers."""
     made = Rows()
     names = []
     for at, one in enumerate(inputs):
@@ -67,6 +68,8 @@ def graph_of(op: str, inputs: list[Any], **attrs: Any) -> Graph:
         else:
             made.add(name, "Const", dtype=type_attr(INT32), value=one)
         names.append(name)
+    declared = [one for one in registry.registered(op).inputs if not (one.number_attr or one.list_attr)]
+    names += [made.add(f"in{at}", "Placeholder", dtype=type_attr()) for at in range(len(names), len(declared))]
     made.add("op", op, names, **attrs)
     outputs = ops.outputs(op, attrs, {}) or (FLOAT,)
     for port in range(len(outputs)):
@@ -471,7 +474,7 @@ def test_sparse_matrices_know_their_dense_shape() -> None:
     made.add("turned", "SparseMatrixTranspose", ["a"], type=type_attr())
     made.add("kept", "SparseMatrixSoftmax", ["a"], type=type_attr())
     made.add("square", "SparseMatrixSparseMatMul", ["kept", "turned"], type=type_attr())
-    made.add("sum", "SparseMatrixAdd", ["square", "square"], T=type_attr())
+    made.add("sum", "SparseMatrixAdd", ["square", "square", "zero", "zero"], T=type_attr())
     found = {
         "product": made.add("product", "SparseMatrixMatMul", ["a", "right"], T=type_attr(), transpose_b=true()),
         "back": made.add("back", "CSRSparseMatrixToDense", ["sum"], type=type_attr()),

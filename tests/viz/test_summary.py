@@ -68,7 +68,10 @@ def test_the_most_important_lines_stay_where_there_is_too_much_to_say() -> None:
 def test_one_transfer_moves_in_the_singular() -> None:
     """It was "1 transfer move"."""
     made = Rows()
-    made.add("one", "RandomUniform", device="/device:GPU:0", dtype=type_attr(), _output_shapes=shapes_attr((4,)))
+    made.add("size", "Const", device="/device:GPU:0", dtype=type_attr(3), _output_shapes=shapes_attr((1,)))
+    made.add(
+        "one", "RandomUniform", ["size"], device="/device:GPU:0", dtype=type_attr(), _output_shapes=shapes_attr((4,))
+    )
     made.add("two", "Neg", ["one"], device="/device:CPU:0", T=type_attr(), _output_shapes=shapes_attr((4,)))
     assert "\n1 transfer moves 16 B; " in run(made.built(), cluster="1gpu", algorithm="requested").summary()
 

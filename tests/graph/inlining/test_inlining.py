@@ -210,7 +210,7 @@ def test_functions_of_other_ops_stay_with_what_they_need() -> None:
 
 
 def test_a_call_of_a_missing_function_stays_and_is_counted() -> None:
-    made = inline(graph([X, ("c", "PartitionedCall", ["x"], call("gone", 1)), ("n", "StatelessIf", [], {})]))
+    made = inline(graph([X, ("c", "PartitionedCall", ["x"], call("gone", 1)), ("n", "StatelessIf", ["x"], {})]))
     assert made.node("c").op == "PartitionedCall"
     assert made.notes == ("2 calls stay as they are: their functions are not in the graph's library.",)
 
