@@ -115,8 +115,8 @@ def largest_alone(problem: Problem) -> tuple[int, Bytes, int] | None:
     """
     tables = problem.tables
     held = (tables.scratch_bytes + np.array(problem.resident, np.int64)[problem.group]).astype(np.int64)
-    own = tables.forwards == OWN
-    np.add.at(held, tables.tensor_op[own], tables.tensor_bytes[own])
+    own = (tables.forwards == OWN) & (tables.made_bytes > 0)
+    np.add.at(held, tables.tensor_op[own], tables.made_bytes[own])
     buffer = np.arange(len(own))
     while (passed := np.flatnonzero(tables.forwards[buffer] >= 0)).size:
         buffer[passed] = tables.edge_tensor[tables.forwards[buffer[passed]]]

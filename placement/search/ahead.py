@@ -67,7 +67,7 @@ def ahead_of(decisions: Decisions) -> Ahead:
     sizes, paces = wire.shape
     size = np.where(tables.unsent, sizes, size)
 
-    own = np.bincount(tables.tensor_op, np.where(tables.forwards == OWN, tables.tensor_bytes, 0), len(tables))
+    own = np.bincount(tables.tensor_op, np.where(tables.forwards == OWN, tables.made_bytes, 0), len(tables))
     changes = tables.made_host[tables.edge_tensor] != tables.consumer_host
     copied_in = np.bincount(tables.consumer, np.where(changes, tables.tensor_bytes[tables.edge_tensor], 0), len(tables))
     copied = int(tables.resident_bytes[np.unique(tables.tensor_op[tables.replicable])].sum())  # constants, to CPUs

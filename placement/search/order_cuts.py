@@ -19,7 +19,6 @@ from placement.problem import Problem
 from placement.search.decisions import ENDLESS, Decisions, fastest_on
 from placement.search.reach import working
 from simulator.columns import Flags, Floats, Ints, positions
-from simulator.execution.buffers import LIST
 
 _POINTS = 400  # places at which an order may be cut
 
@@ -90,8 +89,8 @@ def held_by(decisions: Decisions) -> Floats:
     """[M] the bytes of each group: resident, and what its ops put out."""
     tables = decisions.problem.tables
     row = decisions.row[decisions.group[tables.tensor_op]]
-    kept = (row >= 0) & (tables.forwards != LIST)
-    out = np.bincount(row[kept], tables.tensor_bytes[kept], len(decisions.free))
+    kept = row >= 0
+    out = np.bincount(row[kept], tables.made_bytes[kept], len(decisions.free))
     return decisions.resident.astype(np.float64) + out
 
 

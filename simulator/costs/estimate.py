@@ -66,7 +66,7 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
     return CostTable(
         kinds=cluster.kinds,
         run_ns=run_ns,
-        scratch_bytes=ints(column[:, 2]),
+        scratch_bytes=_scratch(models, works, which),
         resident_bytes=resident,
         source=ids(source),
         flops=ints(column[:, 0]),
@@ -80,6 +80,12 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
         errors=errors,
         handed_on=handing,
     )
+
+
+def _scratch(models: Sequence[Device], works: Sequence[OpWork], which: Ints) -> Ints:
+    """[N] scratch memory; what cuDNN may take for a convolution counts where some device is no CPU."""
+    elsewhere = any(model.type != "CPU" for model in models)
+    return ints(np.array([work.scratch * (elsewhere or not work.rule.of_cudnn) for work in works], np.int64)[which])
 
 
 def _price_on_gpus(

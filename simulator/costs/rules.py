@@ -159,6 +159,7 @@ class Rule(NamedTuple):
     attrs: tuple[str, ...] = ()  # attributes that the formulas read
     launches: bool = True  # False: done by the executor on the host, no kernel starts
     scratch: Formula = nothing
+    of_cudnn: bool = False  # the scratch memory is what cuDNN takes; oneDNN took none in ten networks on a CPU
     on_matrix_units: bool = False  # a product or convolution that runs on tensor cores where there are some
     counts_real: bool = False  # of complex numbers, too, `flops` counts the operations on real ones
     core_ps: Formula = nothing  # on a CPU: what the kernel takes of one core, as measured
@@ -863,6 +864,7 @@ def _rules() -> dict[str, Rule]:
                 moved,
                 tuple(attrs.split()),
                 scratch=scratch,
+                of_cudnn=scratch is unrolled,
                 on_matrix_units=op in on_matrix_units,
                 counts_real="FFT" in op,
             )

@@ -186,6 +186,9 @@ class BufferLives(NamedTuple):
     """
 
     owner: Annotated[Ids, "T+E"]  # copy whose buffer it is; its own number, or -1: resident
+    user: Annotated[Ids, "T+E"]  # op that uses the buffer last, -1: something else does
+    others: Annotated[Ids, "T+E"]  # instant at which the last of the others has ended
+    joined: Annotated[Ids, "T+E"]  # buffer over which a tensor is written, -1: none
     since: Annotated[Ids, "T+E+n"]  # instant at which it is allocated
     until: Annotated[Ids, "T+E+n"]  # instant at which it is freed
     at: Annotated[Ids, "T+E+n"]  # device

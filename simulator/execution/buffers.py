@@ -12,7 +12,7 @@ from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints
 from simulator.execution.stored import stored
 from simulator.execution.table_columns import pointers
 from simulator.graph.dtypes import REF
-from simulator.graph.handing_on import NONE
+from simulator.graph.handing_on import NONE, REUSES, Reuse
 from simulator.graph.op_classes import CONSTANTS, CONTROL_FLOW, MERGES, VARIABLES
 from simulator.partitioning.passes.replication import is_small
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from simulator.execution.table_columns import Edges, Layout, Ops
     from simulator.graph.graph import Graph
 
-# Tables.forwards: a buffer of its own; memory that is there before and after the step; a list without memory of its own
-OWN, RESIDENT, LIST = -1, -2, -3
+OWN, RESIDENT = -1, -2  # Tables.forwards: a buffer of its own; memory that is there before and after the step
 
 # Output 0 (of a Switch every output) is the buffer of input 0: the kernels set their output from their input without
 # allocating (kernels/identity_op.cc, reshape_op.cc, control_flow_ops.cc, resource_variable_ops.cc, sendrecv_ops.cc).
@@ -47,20 +46,27 @@ _FORWARDS = CONTROL_FLOW | {
     "_HostRecv",
 }
 _FORWARDS_EACH = frozenset({"IdentityN"})  # output i is input i
+_NEVER = Reuse(first=1, last=0)  # what no kernel asks for
 _RESIDENT = CONSTANTS | VARIABLES | {"TemporaryVariable", "_VarHandlesOp", "ImmutableConst"}
 
 
 @dataclass(frozen=True, eq=False)
 class Buffers:
-    """The memory that the step takes; part of `Tables`. Axes: n ops, T tensors, K pairs of a list and what it keeps."""
+    """The memory that the step takes; part of `Tables`. Axes: n ops, T tensors, K pairs of a list and what it keeps,
+    P of an output and an input over which it may be written.
+    """
 
     tensor_bytes: Ints  # [T] that go to another device: of a list all that it holds; 0 where unknown
+    made_bytes: Ints  # [T] of a buffer of its own: of a list or array the rows that were copied into it
     scratch_bytes: Ints  # [n] held while the op runs, outputs that nobody reads included
     resident_bytes: Ints  # [n] held all the time on the op's device
     forwards: Ids  # [T] edge by which the buffer came that it passes on, to its op or to one that stored it; or OWN, ..
     out_of: Ids  # [T] edge of the list out of which what was stored was taken: on another device, of its copy there; -1
     keeper: Ids  # [K] list or array that keeps what came by an edge: an older one, or a value; ascending
     kept: Ids  # [K] the edge
+    writer: Ids  # [P] op that may write an output over an input; ascending, then in the order in which it asks
+    written: Ids  # [P] the output, -1: nobody reads it
+    over: Ids  # [P] the edge by which the input comes
     replicable: Flags  # [T] a small constant that is copied to the CPUs where it is read instead of sent
 
 
@@ -84,21 +90,25 @@ def buffers(
     number = _numbers(edges, columns, tensor_of, len(ops.kind))
     forwards = number.of_input(passed)
     forwards = np.where((forwards == OWN) & (keeping.view >= 0), number.of_given(keeping.view), forwards)
-    forwards[(forwards == OWN) & keeping.lists] = LIST
     reference = np.zeros(len(forwards), bool)
     reference[tensor_of[edges.apart]] = True
     forwards[held[columns.tensor_op] | reference] = RESIDENT
     scratch = costs.scratch_bytes[ops.cost_row] + np.where(held, 0, _unread(graph, ops, columns, kept))
+    reused = _reusable(graph, ops, edges, columns, tensor_of, kept != NONE)
     older, added = np.flatnonzero(keeping.older >= 0), np.flatnonzero(keeping.added >= 0)
     by = np.argsort(np.concatenate([older, added]), kind="stable")
     return Buffers(
         tensor_bytes=ints(nbytes + keeping.list_bytes),
+        made_bytes=ints(np.where(keeping.lists, 0, nbytes) + keeping.copied_bytes),
         scratch_bytes=ints(np.where(ops.inserted | ops.silent, 0, scratch)),
         resident_bytes=ints(resident),
         forwards=ids(forwards),
         out_of=ids(number.of_given(keeping.out_of)),
         keeper=ids(np.concatenate([older, added])[by]),
         kept=ids(number.of_given(np.concatenate([keeping.older[older], keeping.added[added]])[by])),
+        writer=ids(reused.writer),
+        written=ids(reused.written),
+        over=ids(number.of_given(reused.over)),
         replicable=flags(_replicable(graph, ops, edges, columns, tensor_of)),
     )
 
@@ -198,3 +208,42 @@ def _replicable(
     for tensor in np.flatnonzero(free[columns.tensor_op] & (readers > 1)).tolist():
         few[tensor] = is_small(graph, int(ops.node[columns.tensor_op[tensor]]))
     return few
+
+
+class _Reusable(NamedTuple):
+    """Pairs of an output and an input of the same type and size, by op, then as its kernel asks. Axis: P."""
+
+    writer: npt.NDArray[np.int64]  # [P] op
+    written: npt.NDArray[np.int64]  # [P] its tensor, -1: nobody reads it
+    over: npt.NDArray[np.int64]  # [P] given edge by which the input comes
+
+
+def _reusable(
+    graph: Graph,
+    ops: Ops,
+    edges: Edges,
+    columns: Layout,
+    tensor_of: npt.NDArray[np.int64],
+    passes: npt.NDArray[np.bool_],
+) -> _Reusable:
+    """The outputs that may be written over an input. Ops that hand one on, [n] `passes`, write nothing; one that an op
+    reads twice is none.
+    """
+    asking = [_NEVER if passed else REUSES.get(kind, _NEVER) for kind, passed in zip(ops.kind, passes, strict=True)]
+    port, first, last = np.array(asking, np.int64).reshape(-1, 3).T
+    given = np.flatnonzero((first <= last)[edges.target] & ~ops.silent[edges.target] & (edges.row >= 0) & ~edges.stays)
+    given = given[np.argsort(edges.target[given], kind="stable")]  # data inputs by (op, slot)
+    op = edges.target[given].astype(np.int64)
+    slot = np.arange(len(given)) - pointers(op, len(ops.kind))[op]
+    _, place, count = np.unique(tensor_of[given] * len(ops.kind) + op, return_inverse=True, return_counts=True)
+    row, put_out = edges.row[given], graph.tensor_ptr[ops.node[op]] + port[op]
+    fits = (first[op] <= slot) & (slot <= last[op]) & (count[place] == 1) & (graph.tensor_bytes[row] > 0)
+    fits &= graph.tensor_bytes[row] == graph.tensor_bytes[put_out]
+    fits &= graph.tensor_dtype[row] % REF == graph.tensor_dtype[put_out] % REF
+    values = np.flatnonzero(columns.tensor_row >= 0)  # sorted by (op, port), and so by (op, row)
+    rows = len(graph.tensor_bytes) + 1
+    keys = columns.tensor_op[values].astype(np.int64) * rows + columns.tensor_row[values]
+    wanted = op[fits] * rows + put_out[fits]
+    found = np.append(values, -1)[np.searchsorted(keys, wanted)]
+    is_read = np.append(keys, -1)[np.searchsorted(keys, wanted)] == wanted
+    return _Reusable(op[fits], np.where(is_read, found, -1), given[fits])

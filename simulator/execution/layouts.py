@@ -29,10 +29,14 @@ class FlatMemory(NamedTuple):
     tensor_ptr: Ids  # [n+1] first tensor of each op
     tensor_op: Ids  # [T]
     tensor_edge: Ids  # [T+1] first edge of each tensor
-    passes: Ids  # [T] edge whose copy it passes on unless another woke the Merge; OWN; RESIDENT; LIST
+    passes: Ids  # [T] edge whose copy it passes on unless another woke the Merge; OWN; RESIDENT
+    made_bytes: Ints  # [T] of a buffer of its own
     out_of: Ids  # [T] edge of the list whose copy it is a part of, if what it passes on is on another device
     keeper: Ids  # [K] list
     kept: Ids  # [K] edge by which what it keeps came
+    writer: Ids  # [P] op that may write over an input
+    written: Ids  # [P] its tensor, -1: nobody reads it
+    over: Ids  # [P] edge by which the input came
     bound: Flags  # [n] the client gets it: it keeps what it reads
     scratch_bytes: Ints  # [n]
     resident_bytes: Ints  # [n]

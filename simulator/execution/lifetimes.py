@@ -4,13 +4,14 @@
     an output        from its producer's start until its last consumer and its last transfer have ended
     a received copy  from its transfer's start until its last consumer on that device has ended
     a fetch          on the client's device until the step ends
-    a feed           from the beginning, if anybody reads it
+    a feed           as long as the step lasts, if anybody reads it: the call that hands it in keeps it
     scratch          while the op runs; likewise outputs that nobody reads
 
 Ops that pass a buffer on (Identity, Reshape, Merge, ReadVariableOp, ...) only lengthen its life, and so does a hand-
-over between CPU devices of one process. So do lists, stacks and arrays that keep it (`stored`). What packs and unpacks
-a transfer holds nothing of its own. What ends at an instant is freed before what begins there. Outputs of a GPU that
-live in host memory (shapes, counters) count on the GPU.
+over between CPU devices of one process. So do lists, stacks and arrays that keep it (`stored`), and ops that write over
+it when nobody else needs it (`REUSES`). What packs and unpacks a transfer holds nothing of its own. What ends at an
+instant is freed before what begins there. Outputs of a GPU that live in host memory (shapes, counters) count on the
+GPU.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, different, ids, ints, stable_order
-from simulator.execution.buffers import LIST, RESIDENT
+from simulator.execution.buffers import RESIDENT
 from simulator.execution.engine import StepRun
 from simulator.execution.tables import Tables
 from simulator.execution.trace import Allocations, Residents
@@ -89,25 +90,30 @@ def allocations(tables: Tables, ran: StepRun) -> Allocations:
     owner = _owners(tables, ran, copy)
     fed = tables.bound[tables.tensor_op] >= 0  # there from the beginning, whenever an executor comes to it
     start = np.concatenate([np.where(fed, 0, ran.start_ns[tables.tensor_op]), ran.stages.sent_ns])
-    end = np.concatenate([ran.end_ns[tables.tensor_op], ran.stages.unpacked_ns])
+    end = np.concatenate([np.where(fed, ran.makespan, ran.end_ns[tables.tensor_op]), ran.stages.unpacked_ns])
     np.maximum.at(end, owner, end.copy())
     client = tables.bound[tables.consumer] >= 0  # what it gets is kept until the step ends
     np.maximum.at(end, owner[copy], np.where(client, ran.makespan, ran.end_ns[tables.consumer]))
     np.maximum.at(end, owner[crossing.tensor], ran.stages.arrived_ns)
     _lengthen(tables, end, owner, copy)
+    nbytes = np.concatenate([tables.made_bytes, tables.tensor_bytes[crossing.tensor]])
+    sized = nbytes > 0
+    sized[:count] &= tables.forwards != RESIDENT
+    owner, scratch_bytes = _written_over(tables, ran, owner, copy, end, sized)
+    owner = _followed(owner)
+    np.maximum.at(end, owner, end.copy())
     device = np.concatenate([ran.device[tables.tensor_op], crossing.target])
     tensor = np.concatenate([np.arange(count), crossing.tensor])
     transfer = np.concatenate([np.full(count, -1), np.arange(len(crossing))])
-    real = (owner == np.arange(len(owner))) & (tables.tensor_bytes[tensor] > 0)
-    real[:count] &= (tables.forwards != RESIDENT) & (tables.forwards != LIST)
-    rows, scratch = np.flatnonzero(real), np.flatnonzero(tables.scratch_bytes > 0)
+    real = (owner == np.arange(len(owner))) & sized
+    rows, scratch = np.flatnonzero(real), np.flatnonzero(scratch_bytes > 0)
     return Allocations(
         tensor=ids(np.concatenate([tables.tensor_row[tensor[rows]], -1 - tables.node[scratch]])),
         transfer=ids(np.concatenate([transfer[rows], np.full(len(scratch), -1)])),
         device=ids(np.concatenate([device[rows], ran.device[scratch]])),
         start_ns=ints(np.concatenate([start[rows], ran.start_ns[scratch]])),
         end_ns=ints(np.concatenate([end[rows], ran.end_ns[scratch]])),
-        nbytes=ints(np.concatenate([tables.tensor_bytes[tensor[rows]], tables.scratch_bytes[scratch]])),
+        nbytes=ints(np.concatenate([nbytes[rows], scratch_bytes[scratch]])),
     )
 
 
@@ -143,7 +149,12 @@ def _owners(tables: Tables, ran: StepRun, copy: npt.NDArray[np.int64]) -> npt.ND
     owner[count:][handed] = crossing.tensor[handed]
     passing = np.flatnonzero(tables.forwards >= 0)
     owner[passing] = _views(tables, ran, copy, passing)
-    while True:  # follow chains of views; their length halves each time
+    return _followed(owner)
+
+
+def _followed(owner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The same with the end of each chain; the length of chains halves each time."""
+    while True:
         further = owner[owner]
         if (further == owner).all():
             return owner
@@ -173,3 +184,55 @@ def woken_by(tables: Tables, ran: StepRun) -> Ids:
     order = np.lexsort((edge, came, tables.consumer[edge]))[::-1]  # the first of each comes last and stays
     found[tables.consumer[edge[order]]] = edge[order]
     return ids(found)
+
+
+def _written_over(
+    tables: Tables,
+    ran: StepRun,
+    owner: npt.NDArray[np.int64],
+    copy: npt.NDArray[np.int64],
+    end: npt.NDArray[np.int64],
+    sized: npt.NDArray[np.bool_],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """`owner` with the outputs that are written over an input, and [n] the scratch memory less those that nobody reads.
+
+    Of each buffer, [T + X], `end` is when its last reader has ended, and `sized` tells whether the step made it.
+    `copy` [E] is what each edge brings.
+    """
+    last, op, before = _last_uses(tables, ran, owner, copy, end)
+    found = owner[copy[tables.over]]
+    others = np.where(op[found] == tables.writer, before[found], last[found])
+    free = np.flatnonzero(sized[found] & (others <= ran.start_ns[tables.writer]))
+    pairs = free[np.unique(tables.writer[free], return_index=True)[1]]  # the first of each op
+    joined, scratch = owner.copy(), tables.scratch_bytes.astype(np.int64)
+    read = tables.written[pairs] >= 0
+    joined[tables.written[pairs[read]]] = found[pairs[read]]
+    unread = pairs[~read]
+    scratch[tables.writer[unread]] -= tables.tensor_bytes[tables.edge_tensor[tables.over[unread]]]
+    return joined, scratch
+
+
+def _last_uses(
+    tables: Tables, ran: StepRun, owner: npt.NDArray[np.int64], copy: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """By buffer: when its last user ends, which op that is (-1: none), and when the last of the others does."""
+    count, crossing = len(tables.tensor_op), ran.transfers
+    client = tables.bound >= 0
+    makes = np.where(client[tables.tensor_op], ran.makespan, ran.end_ns[tables.tensor_op])
+    reads = np.where(client[tables.consumer], ran.makespan, ran.end_ns[tables.consumer])
+    kept = owner[copy[tables.kept]]
+    uses: tuple[tuple[npt.NDArray[np.integer], ...], ...] = (  # of which buffer, until when, by which op
+        (owner[:count], makes, tables.tensor_op),
+        (owner[count:], ran.stages.unpacked_ns, np.full(len(crossing), -1)),
+        (owner[copy], reads, tables.consumer),
+        (owner[crossing.tensor], ran.stages.arrived_ns, np.full(len(crossing), -1)),
+        (kept, end[owner[tables.keeper]], np.full(len(kept), -1)),
+    )
+    buffer, until, by = (np.concatenate(column).astype(np.int64) for column in zip(*uses, strict=True))
+    last, op, before = np.zeros(len(owner), np.int64), np.full(len(owner), -1), np.zeros(len(owner), np.int64)
+    np.maximum.at(last, buffer, until)
+    latest = until == last[buffer]
+    op[buffer[latest]] = by[latest]  # of several the last of these
+    others = (by != op[buffer]) | (by < 0)
+    np.maximum.at(before, buffer[others], until[others])
+    return last, op, before

@@ -7,7 +7,8 @@ A list is a value: each push makes a list that also keeps the older one, and a p
 newest value (tensorflow/core/kernels/list_kernels.h). A stack is a resource: pushes and pops are matched by their
 iterations, the last first (stack.cc). An array is handed on as its flow; what is written lives as long as that
 (tensor_array_ops.cc). Nobody looks at the place at which a list or an array is read. So what is read counts as a view
-of the value that was added last, and all values live until the last read.
+of the value that was added last, and all values live until the last read. A list that is made of the rows of a tensor
+has copies of them, and so has an array.
 
 A list that goes to another device is copied there with all that it holds, whenever it goes (`TensorListDeviceCopy` in
 list_kernels.cc). What is taken out of it there is a part of that copy.
@@ -33,16 +34,18 @@ LIST_POP, LIST_PUSH = "TensorListPopBack", "TensorListPushBack"
 _ADDS = {
     "EmptyTensorList": (-1, -1),
     "TensorListReserve": (-1, -1),
-    "TensorListFromTensor": (-1, 0),
+    "TensorListFromTensor": (-1, -1),
     LIST_PUSH: (0, 1),
     "TensorListSetItem": (0, 2),
     "TensorListResize": (0, -1),
     "TensorArrayV3": (-1, -1),
     "TensorArrayGradV3": (-1, -1),
     "TensorArrayWriteV3": (3, 2),
-    "TensorArrayScatterV3": (3, 2),
-    "TensorArraySplitV3": (3, 1),
+    "TensorArrayScatterV3": (3, -1),
+    "TensorArraySplitV3": (3, -1),
 }
+# op -> the slot of the value of which each row is copied into the list or array
+_COPIES = {"TensorListFromTensor": 0, "TensorArrayScatterV3": 2, "TensorArraySplitV3": 1}
 _READS = {"TensorListGetItem": 0, "TensorArrayReadV3": 2}  # op -> the slot of the list or flow of which it reads a part
 _OF_LISTS = frozenset(op for op in (*_ADDS, *_READS) if "TensorList" in op)
 _NONE = -1
@@ -56,6 +59,7 @@ class Stored:
     older: npt.NDArray[np.int64]  # [T] the list to which something was added: this one keeps it
     added: npt.NDArray[np.int64]  # [T] the value that was added
     out_of: npt.NDArray[np.int64]  # [T] the list out of which a view was taken
+    copied_bytes: npt.NDArray[np.int64]  # [T] of rows that were copied into it
     list_bytes: npt.NDArray[np.int64]  # [T] of all that a list holds; 0: it is none
     lists: npt.NDArray[np.bool_]  # [T] lists, as the ops put them out that make them or add to them
 
@@ -74,7 +78,8 @@ def stored(
     """
     count = len(columns.tensor_op)
     view, older, added, out_of = np.full((4, count), _NONE, np.int64)
-    found = Stored(view, older, added, out_of, np.zeros(count, np.int64), np.zeros(count, bool))
+    copied_bytes, list_bytes = np.zeros((2, count), np.int64)
+    found = Stored(view, older, added, out_of, copied_bytes, list_bytes, np.zeros(count, bool))
     storing = _ADDS.keys() | _READS.keys() | {LIST_POP} | STACK_PUSHES | STACK_POPS
     rows = [op for op, kind in enumerate(ops.kind) if kind in storing and not ops.silent[op]]
     if rows:
@@ -125,6 +130,9 @@ class _Storing:
                 for column, slot in zip((self.found.older, self.found.added), _ADDS[kind], strict=True):
                     if 0 <= slot < len(given) and (op, 0) in self.outputs:
                         column[self.outputs[op, 0]] = given[slot]
+                if kind in _COPIES and len(given) > _COPIES[kind] and (op, 0) in self.outputs:
+                    size = self.nbytes[self.tensor_of[given[_COPIES[kind]]]]
+                    self.found.copied_bytes[self.outputs[op, 0]] = size
                 if kind in _OF_LISTS and (op, 0) in self.outputs:
                     self.found.lists[self.outputs[op, 0]] = True
             elif kind in STACK_PUSHES | STACK_POPS and given:
@@ -135,9 +143,10 @@ class _Storing:
             if kind == LIST_POP and given:
                 self._pop(op)
             elif kind in _READS and len(given) > _READS[kind]:
-                newest = self._newest(int(self.tensor_of[given[_READS[kind]]]))
+                held = given[_READS[kind]]
+                newest = self._newest(held)
                 if newest >= 0:
-                    self._see(op, 0, newest, given[_READS[kind]] if kind in _OF_LISTS else _NONE)
+                    self._see(op, 0, newest, held if kind in _OF_LISTS else _NONE)
         for stack, pushes in pushed.items():
             last_first = sorted((push for push in pushes if len(self.inputs[push]) > 1), key=self._when, reverse=True)
             for push in last_first:
@@ -163,7 +172,8 @@ class _Storing:
             if lists[older] and older not in known and older != one:
                 pending.append(older)
                 continue
-            held[one] = (older != one) * held[older] + (self.nbytes[self.tensor_of[added]] if added >= 0 else 0)
+            more = self.nbytes[self.tensor_of[added]] if added >= 0 else self.found.copied_bytes[one]
+            held[one] = (older != one) * held[older] + more
             known.add(pending.pop())
         for op in self.rows:
             if self.ops.kind[op] == LIST_POP and (op, 0) in self.outputs:
@@ -199,12 +209,14 @@ class _Storing:
                     pending.append(older)
         return self.roots[self._passed(tensor)]
 
-    def _newest(self, tensor: int) -> int:
-        """The edge of the value that was added last to a list or array; -1: nobody knows of one."""
-        root = self._root(tensor)
-        while self.found.added[root] < 0 <= self.found.older[root]:
+    def _newest(self, edge: int) -> int:
+        """The edge of the value that was added last to what came by an edge; that edge where rows were copied into it;
+        -1: nobody knows of any.
+        """
+        root = self._root(int(self.tensor_of[edge]))
+        while self.found.added[root] < 0 <= self.found.older[root] and not self.found.copied_bytes[root]:
             root = self._root(int(self.tensor_of[self.found.older[root]]))
-        return int(self.found.added[root])
+        return edge if self.found.copied_bytes[root] else int(self.found.added[root])
 
     def _pop(self, op: int) -> None:
         """Note the outputs of a pop as views of what was pushed; of an unknown list the older one is a view of it."""
@@ -212,6 +224,8 @@ class _Storing:
         root = self._root(int(self.tensor_of[given]))
         if self.ops.kind[int(self.tensor_op[root])] != LIST_PUSH:
             self._see(op, 0, given, given)
+            if self.found.copied_bytes[root]:
+                self._see(op, 1, given, given)
             return
         for port, column in enumerate((self.found.older, self.found.added)):
             if column[root] >= 0:

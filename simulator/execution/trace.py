@@ -172,7 +172,8 @@ class OpRuns:
 class Allocations:
     """Every stretch of memory with its life: outputs, received copies, scratch. Axis: A allocations.
 
-    Not among them: what is resident, and outputs that are a view of another buffer, which they keep alive instead.
+    Not among them: what is resident, and outputs that are a view of another buffer or written over it, which they keep
+    alive instead.
     """
 
     tensor: Ids  # [A] tensor of Partitions.graph; -1 - node: scratch of that node

@@ -174,3 +174,48 @@ _OF_ANY_SHAPE: Mapping[str, tuple[int, Callable[[Graph, Sequence[int], range], b
     "SplitV": (0, _whole),
     "Cast": (0, _of_same_type),
 }
+
+
+# --- outputs over inputs ---------------------------------------------------------------------------------------------
+
+# Ops that write an output over an input which nobody else needs any more. Their kernels ask for it by
+# `forward_input_or_allocate_output` (core/framework/op_kernel.cc), which grants the buffer of the first input of the
+# same type and number of elements to which no other reference is left. Which ops ask, and about which inputs, was found
+# by sessions of TensorFlow 2.21 op by op, on a CPU (tests/oracle/test_reuse.py). The kernels of GPUs are mostly of the
+# same classes. MaxPoolGrad asks on a CPU alone and is left out.
+
+
+class Reuse(NamedTuple):
+    """The output that may be written over an input, and the inputs about which the kernel asks, in order."""
+
+    port: int = 0
+    first: int = 0
+    last: int = 0
+
+
+_ALL = 2**31 - 1
+
+
+_UNARY = (
+    "Abs Acos Acosh Asin Asinh Atan Atanh BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0 BesselJ1 BesselK0 BesselK0e "
+    "BesselK1 BesselK1e BesselY0 BesselY1 Ceil Conj Cos Cosh Dawsn Digamma Erf Erfc Erfinv Exp Expint Expm1 Floor "
+    "FresnelCos FresnelSin Inv Invert Lgamma Log Log1p LogicalNot Ndtri Neg Reciprocal Rint Round Rsqrt Sigmoid Sign "
+    "Sin Sinh Spence Sqrt Square Tan Tanh Elu LeakyRelu Relu Relu6 Selu Softplus Softsign FakeQuantWithMinMaxArgs "
+    "BiasAdd BiasAddV1 ClipByValue Softmax LogSoftmax OnesLike ZerosLike AdjustHue IsotonicRegression "
+    "MatrixBandPart MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 Cholesky MatrixInverse MatrixLogarithm "
+    "MatrixSquareRoot Lu Qr InplaceAdd InplaceSub InplaceUpdate ScatterNdNonAliasingAdd TensorStridedSliceUpdate"
+)
+_BINARY = (
+    "Add AddV2 Atan2 BitwiseAnd BitwiseOr BitwiseXor Div DivNoNan Equal FloorDiv FloorMod Igamma IgammaGradA Igammac "
+    "InvGrad LeftShift LogicalAnd LogicalOr Maximum Minimum Mod Mul MulNoNan NextAfter NotEqual Polygamma Pow "
+    "RandomGammaGrad RealDiv ReciprocalGrad RightShift RsqrtGrad SigmoidGrad SqrtGrad SquaredDifference Sub TanhGrad "
+    "TruncateDiv TruncateMod Xdivy Xlog1py Xlogy Zeta EluGrad LeakyReluGrad Relu6Grad ReluGrad SeluGrad SoftplusGrad "
+    "SoftsignGrad FakeQuantWithMinMaxArgsGradient CholeskyGrad"
+)
+REUSES: Mapping[str, Reuse] = {
+    **dict.fromkeys(_UNARY.split(), Reuse()),
+    **dict.fromkeys(_BINARY.split(), Reuse(last=1)),
+    **dict.fromkeys(("Select", "SelectV2"), Reuse(first=1, last=2)),
+    **dict.fromkeys(("SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits"), Reuse(port=1)),
+    "AddN": Reuse(last=_ALL),
+}

@@ -259,3 +259,16 @@ def test_every_node_has_a_time_wherever_it_has_a_kernel(graph: Graph) -> None:
     for node, op in enumerate(graph.ops):
         kinds = {kind for kind, _ in ops.kernel_types(op, graph.attrs[node])}
         assert [time >= 0 for time in costs.run_ns[node].tolist()] == [place.type in kinds for place in BOTH.devices]
+
+
+def test_a_convolution_has_workspace_where_there_is_a_gpu() -> None:
+    made = Rows()
+    made.add("x", "Placeholder", **typed("Placeholder", (4, 14, 14, 8)))
+    made.add("w", "Placeholder", **typed("Placeholder", (3, 3, 8, 16)))
+    strides = AttrValue()
+    strides.list.i.extend([1, 1, 1, 1])
+    conv = {"strides": strides, "padding": AttrValue(s=b"SAME")}
+    made.add("y", "Conv2D", ["x", "w"], T=type_attr(), _output_shapes=shapes_attr((4, 14, 14, 16)), **conv)
+    graph = made.built()
+    of_cpus, of_both = (estimate(graph, on).scratch_bytes.tolist()[-1] for on in (cluster(CPU), cluster(CPU, GPU)))
+    assert (of_cpus, of_both) == (0, 4 * 14 * 14 * 3 * 3 * 8)

@@ -72,8 +72,8 @@ def test_what_is_in_a_list_lives_until_the_last_reader_of_what_is_popped() -> No
     pieces = partition(graph, assigned(on, [0] * len(graph)), on, legal=False, step=step)
     times = [10 if op == "Neg" else 0 for op in graph.ops]
     trace = simulate(pieces, on, costs(graph, on, times))
-    # x and a until 10; a and what b makes until 30, c at 30; then a alone, read by d until it ends
-    assert curve(trace, 0) == [(0, 200), (10, 300), (20, 300), (30, 200), (40, 0)]
+    # x, which the client keeps, a, and from 10 what b makes, over which c is written; then d is written over a
+    assert curve(trace, 0) == [(0, 200), (10, 300), (30, 200), (40, 0)]
     assert peak(graph) == [300]
 
 
@@ -85,7 +85,27 @@ def test_an_array_keeps_what_was_written_as_long_as_some_part_is_read() -> None:
 def test_what_is_taken_out_elsewhere_is_a_copy_there(made: Rows) -> None:
     graph = made.built()
     rows = [int(name in ("out", "d")) for name in graph.names]
-    assert peak(graph, 2, rows)[1] == 200  # what comes out, and what d makes
+    assert peak(graph, 2, rows)[1] == 100  # what comes out, over which d is written
+
+
+@pytest.mark.parametrize("by", ["list", "array"])
+def test_rows_of_a_tensor_are_copied_into_a_list_or_an_array(by: str) -> None:
+    """x, a, the copies of its rows, and the row that Neg makes, as x stays and a row is a part of the copies."""
+    made = Rows()
+    made.add("x", "Placeholder", **typed("Placeholder", (5, 5)))
+    made.add("a", "Exp", ["x"], **typed("Exp", (5, 5)))
+    number(made, "n")
+    one = {"_output_shapes": shapes_attr((5,))}
+    if by == "list":
+        kind = {"element_dtype": type_attr()}
+        made.add("full", "TensorListFromTensor", ["a", "n"], shape_type=type_attr(INT32), **kind)
+        made.add("row", "TensorListGetItem", ["full", "n", "n"], **kind, **one)
+    else:
+        made.add("array", "TensorArrayV3", ["n"], dtype=type_attr())
+        made.add("full", "TensorArrayScatterV3", ["array", "n", "a", "array:1"], T=type_attr())
+        made.add("row", "TensorArrayReadV3", ["array", "n", "full"], dtype=type_attr(), **one)
+    made.add("b", "Neg", ["row"], **typed("Neg", (5,)))
+    assert peak(made.built()) == [300]
 
 
 def there_and_back(*, by: str) -> Graph:

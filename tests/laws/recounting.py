@@ -2,7 +2,8 @@
 
 Nothing of `simulator/execution` is called. Predicates hold, so what reads a Switch's first output is dead. A buffer is
 in use from its birth until the last of its holders has ended:
-its maker, whoever reads it or a view of it, transfers of it, and the client until the end of the step.
+its maker, whoever reads it or a view of it, transfers of it, and the client until the end of the step. An output lies
+over an input of the same type and size if the input's other holders have ended when the op begins.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from types import MappingProxyType
 from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
 from simulator.execution.trace import Trace
+from simulator.graph.handing_on import REUSES
 from simulator.partitioning.partitions import Partitions
 
 FIRST_INPUT = {"Identity", "Reshape", "Switch", "Merge", "ReadVariableOp", "_Send", "_HostSend"}
@@ -29,10 +31,10 @@ class Buffer:
     device: int
     nbytes: int
     born: int
-    ends: list[int] = field(default_factory=list)  # of its holders
+    ends: list[tuple[int, int]] = field(default_factory=list)  # of its holders, and who they are
 
     def alive(self, now: int) -> bool:
-        return self.born <= now < max(self.ends)
+        return self.born <= now < max(self.ends)[0]
 
 
 class Recount:
@@ -66,6 +68,7 @@ class Recount:
             self.times(row)
         for row in range(len(self.graph)):
             self.hold(row)
+        self.join()
 
     def inputs(self, row: int) -> list[tuple[int, int]]:
         """(node, port) of each input, -1: control; data first, in order of slot."""
@@ -118,7 +121,7 @@ class Recount:
             crossing = self.transfer[row]
             if self.on.routes[self.pieces.src_device[crossing]][self.pieces.dst_device[crossing]]:
                 start, end = self.trace.stages.sent_ns, self.trace.stages.unpacked_ns
-                return Buffer(device, nbytes, int(start[crossing]), [int(end[crossing])])
+                return Buffer(device, nbytes, int(start[crossing]), [(int(end[crossing]), -1)])
             node, port = self.inputs(int(self.pieces.send[crossing]))[0]  # handed over
             return self.buffer(node, port)
         if (slot := self.handed_on(row)) >= 0:
@@ -126,7 +129,8 @@ class Recount:
         if op == "IdentityN" or (op in FIRST_INPUT and not (op == "Merge" and port)):
             slot = port if op == "IdentityN" else self.taken(row) if op == "Merge" else 0
             return self.buffer(*self.inputs(row)[slot])
-        return Buffer(device, nbytes, self.begin[row], [self.end[row]])
+        fed = self.pieces.endpoint[row] >= 0  # the client keeps what it hands in
+        return Buffer(device, nbytes, self.begin[row], [(self.trace.makespan if fed else self.end[row], row)])
 
     def handed_on(self, row: int) -> int:
         """The input that a node hands on because it changes nothing, -1: none."""
@@ -152,10 +156,40 @@ class Recount:
         for node, port in self.inputs(row):
             held = self.buffer(node, port) if port >= 0 else None
             if held is not None:
-                held.ends.append(until)
+                held.ends.append((until, row))
         scratch = int(self.priced.scratch_bytes[self.pieces.origin[row]])
         if scratch and not self.pieces.inserted[row] and not self.unborn(row):
-            self.buffers[row, -1] = Buffer(int(self.pieces.device[row]), scratch, self.begin[row], [self.end[row]])
+            self.buffers[row, -1] = Buffer(
+                int(self.pieces.device[row]), scratch, self.begin[row], [(self.end[row], row)]
+            )
+
+    def over(self, row: int) -> Buffer | None:
+        """The memory over which a node writes its output, if it does."""
+        port, first, last = REUSES[self.graph.ops[row]]
+        output, given = int(self.graph.tensor_ptr[row]) + port, [one for one in self.inputs(row) if one[1] >= 0]
+        for slot in range(first, min(last + 1, len(given))):
+            node, at = given[slot]
+            read, held = int(self.graph.tensor_ptr[node]) + at, self.buffer(node, at)
+            alike = self.graph.tensor_dtype[read] % REFERENCE == self.graph.tensor_dtype[output] % REFERENCE
+            alike = alike and 0 < self.graph.tensor_bytes[read] == self.graph.tensor_bytes[output]
+            if held is None or not held.nbytes or not alike or given.count(given[slot]) > 1:
+                continue
+            if all(end <= self.begin[row] for end, who in held.ends if who != row):
+                return held
+        return None
+
+    def join(self) -> None:
+        """Put each output that is written over an input where that lies."""
+        asks = [row for row, op in enumerate(self.graph.ops) if op in REUSES and not self.unborn(row)]
+        asks = [row for row in asks if self.handed_on(row) < 0 and not self.pieces.inserted[row]]
+        found = {row: over for row in asks if (over := self.over(row)) is not None}
+        for row in sorted(found, key=lambda row: self.begin[row]):
+            mine, over = self.buffer(row, REUSES[self.graph.ops[row]].port), found[row]
+            if mine is None:
+                continue
+            over.ends += mine.ends
+            self.buffers = {key: over if one is mine else one for key, one in self.buffers.items()}
+            found = {key: over if one is mine else one for key, one in found.items()}
 
     def resident(self, device: int) -> int:
         """Bytes of the variables and constants that run on a device; a copied constant is as large as its output."""
@@ -170,7 +204,7 @@ class Recount:
     def instants(self) -> list[int]:
         """Every time at which anything begins or ends."""
         held = [one for one in self.buffers.values() if one is not None]
-        return sorted({0, *(one.born for one in held), *(end for one in held for end in one.ends)})
+        return sorted({0, *(one.born for one in held), *(end for one in held for end, _ in one.ends)})
 
     def level(self, device: int, now: int, *, passing: bool = False) -> int:
         """Bytes in use on a device from a moment on; `passing`: with what begins and ends at that very moment."""

@@ -64,6 +64,7 @@ _TEMPLATES = {  # by module, or by module and arguments
     "tests.oracle.registries": _QUIET,
     "tests.oracle.remastering": _PREPARED,
     "tests.oracle.sharing_buffers": _QUIET,
+    "tests.oracle.writing_over": _QUIET,
     "tests.oracle.sundry": _QUIET,
     "tests.oracle.synchronising": _QUIET,
     "tests.oracle.training_graphs": _QUIET,

@@ -341,7 +341,7 @@ def test_what_does_not_fit_is_not_the_fastest(call: Call) -> None:
         """
         [model.small]
         type = "GPU"
-        memory = "28 MiB"
+        memory = "26 MiB"
         compute = "30 TFLOP/s"
         bandwidth = "600 GB/s"
         launch = "4 us"

@@ -143,7 +143,7 @@ def convolved(instance: ShapedOp) -> Convolution | None:
 def unrolled(instance: ShapedOp) -> int:
     """A guess of the workspace: one image's patches as a matrix, for a convolution by one product.
 
-    cuDNN and oneDNN choose among algorithms that need from nothing to several times this; at most 4 GiB are granted.
+    cuDNN chooses among algorithms that need from nothing to several times this; at most 4 GiB are granted.
     """
     pixels, filters = _pixels_and_filters(instance)
     if not filters or not pixels:

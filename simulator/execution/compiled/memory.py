@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simulator.execution.arrays import BufferLives
-from simulator.execution.buffers import LIST, RESIDENT
+from simulator.execution.buffers import RESIDENT
 from simulator.execution.layouts import Arena, FlatTables
 
 if TYPE_CHECKING:
@@ -26,12 +26,13 @@ def measure(laid: FlatTables, own: Arena, device: Ids, transfers: int) -> None:
     _keep_residents(laid, lives, device)
     for tensor in range(tensors):
         op = tensor_op[tensor]
-        owner[tensor], nbytes[tensor], at[tensor] = tensor, nodes.tensor_bytes[tensor], device[op]
-        since[tensor], until[tensor] = 0 if held.bound[op] else began_in[op], ended_in[op]
+        owner[tensor], nbytes[tensor], at[tensor] = tensor, held.made_bytes[tensor], device[op]
+        since[tensor], until[tensor] = began_in[op], ended_in[op]
+        if held.bound[op]:
+            since[tensor], until[tensor] = 0, final
+        lives.user[tensor], lives.others[tensor] = op, 0
         if held.passes[tensor] == RESIDENT:
             owner[tensor] = -1
-        elif held.passes[tensor] == LIST:
-            nbytes[tensor] = 0
         elif held.passes[tensor] >= 0:
             edge = _passed_on(laid, own, op, held.passes[tensor])
             if device[consumer[edge]] != device[op]:  # a part of the copy of its list
@@ -44,19 +45,23 @@ def measure(laid: FlatTables, own: Arena, device: Ids, transfers: int) -> None:
         owner[copy], nbytes[copy] = found.sent[transfer] if handed else copy, nodes.tensor_bytes[tensor]
         at[copy] = found.target_of[transfer]
         since[copy], until[copy] = began_in[found.wire_of[transfer]], ended_in[found.last_of[transfer]]
+        lives.user[copy], lives.others[copy] = -1, 0
     for copy in range(copies):
-        _lengthen(lives, copy, until[copy])
+        _lengthen(lives, copy, until[copy], tensor_op[copy] if copy < tensors else -1)
     for transfer in range(transfers):
-        _lengthen(lives, found.sent[transfer], ended_in[found.end_of[transfer]])
+        _lengthen(lives, found.sent[transfer], ended_in[found.end_of[transfer]], -1)
     for edge in range(len(consumer)):
         op = consumer[edge]
         copy = edge_tensor[edge] if came_by[edge] < 0 else tensors + came_by[edge]
-        _lengthen(lives, copy, final if held.bound[op] else ended_in[op])
+        _lengthen(lives, copy, final if held.bound[op] else ended_in[op], op)
     changed = len(held.keeper) > 0
     while changed:
         changed = False
         for pair in range(len(held.keeper) - 1, -1, -1):
             changed = _keep(laid, own, held.keeper[pair], held.kept[pair]) or changed
+    for op in range(n):
+        nbytes[copies + op] = held.scratch_bytes[op]
+    _write_over(laid, own, copies)
     for instant in range(final + 1):
         lives.begin_head[instant], lives.end_head[instant] = -1, -1
     for copy in range(copies):
@@ -66,8 +71,8 @@ def measure(laid: FlatTables, own: Arena, device: Ids, transfers: int) -> None:
         if held.scratch_bytes[op] > 0:
             one = copies + op
             since[one], until[one], at[one] = began_in[op], ended_in[op], device[op]
-            nbytes[one] = held.scratch_bytes[op]
-            _enter(lives, one)
+            if nbytes[one] > 0:
+                _enter(lives, one)
     _add_up(lives, final)
 
 
@@ -89,15 +94,51 @@ def _passed_on(laid: FlatTables, own: Arena, op: int, edge: int) -> int:
 
 def _keep(laid: FlatTables, own: Arena, tensor: int, edge: int) -> bool:
     """Lengthen the life of what came by an edge to that of the list which keeps it; tell whether it was shorter."""
-    lives, by = own.lives, own.found.came_by[edge]
-    list_, kept = _owner(lives, tensor), laid.nodes.edge_tensor[edge]
-    if by >= 0:
-        kept = len(laid.nodes.tensor_bytes) + by
-    kept = _owner(lives, kept)
-    if list_ < 0 or kept < 0 or lives.until[kept] >= lives.until[list_]:
+    lives = own.lives
+    list_, kept = _owner(lives, tensor), _owner(lives, _came(laid, own, edge))
+    if list_ < 0 or kept < 0:
         return False
-    lives.until[kept] = lives.until[list_]
-    return True
+    shorter: bool = lives.until[kept] < lives.until[list_]
+    _lengthen(lives, kept, lives.until[list_], -1)
+    return shorter
+
+
+def _came(laid: FlatTables, own: Arena, edge: int) -> int:
+    """The copy that came by an edge."""
+    copy: int = laid.nodes.edge_tensor[edge]
+    if own.found.came_by[edge] >= 0:
+        copy = len(laid.nodes.tensor_bytes) + own.found.came_by[edge]
+    return copy
+
+
+def _write_over(laid: FlatTables, own: Arena, copies: int) -> None:
+    """Join each output with the first input over which it may be written, once it is known of all which that is.
+
+    One that nobody reads is taken from the scratch memory of its op.
+    """
+    held, lives = laid.held, own.lives
+    last = -1
+    for pair in range(len(held.writer)):
+        op, edge, tensor = held.writer[pair], held.over[pair], held.written[pair]
+        found = _owner(lives, _came(laid, own, edge))
+        if tensor >= 0:
+            lives.joined[tensor] = -1 if op != last else lives.joined[tensor]
+        if op != last and found >= 0 and lives.nbytes[found] > 0:
+            others = lives.others[found] if lives.user[found] == op else lives.until[found]
+            if others <= own.state.began_in[op]:
+                last = op
+                if tensor >= 0:
+                    lives.joined[tensor] = found
+                else:
+                    lives.nbytes[copies + op] -= laid.nodes.tensor_bytes[laid.nodes.edge_tensor[edge]]
+    for pair in range(len(held.writer)):
+        tensor = held.written[pair]
+        if tensor >= 0 and lives.joined[tensor] >= 0:
+            lives.owner[tensor] = lives.joined[tensor]
+    for pair in range(len(held.writer)):
+        tensor = held.written[pair]
+        if tensor >= 0:
+            _lengthen(lives, tensor, lives.until[tensor], -1)
 
 
 def _owner(lives: BufferLives, copy: int) -> int:
@@ -107,9 +148,9 @@ def _owner(lives: BufferLives, copy: int) -> int:
     return copy
 
 
-def _lengthen(lives: BufferLives, copy: int, until: int) -> None:
-    """A buffer is needed until then at least."""
-    owner = lives.owner
+def _lengthen(lives: BufferLives, copy: int, until: int, by: int) -> None:
+    """A buffer is needed until then at least, by an op or, -1, by something else."""
+    owner, user, others = lives.owner, lives.user, lives.others
     last = copy
     while last >= 0 and owner[last] != last:
         last = owner[last]
@@ -117,8 +158,13 @@ def _lengthen(lives: BufferLives, copy: int, until: int) -> None:
         after = owner[copy]
         owner[copy] = last
         copy = after
-    if last >= 0 and lives.until[last] < until:
-        lives.until[last] = until
+    if last < 0:
+        return
+    if user[last] != by:
+        others[last] = max(others[last], min(until, lives.until[last]))
+        if lives.until[last] < until:
+            user[last] = by
+    lives.until[last] = max(lives.until[last], until)
 
 
 def _enter(lives: BufferLives, one: int) -> None:
