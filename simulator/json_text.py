@@ -1,4 +1,4 @@
-"""JSON that somebody else wrote: what is wrong with it becomes a clause of a sentence.
+"""JSON that somebody else wrote, whose faults become clauses of a sentence, and large JSON of our own.
 
 Python's reader takes more than JSON allows: the last of two equal keys, and half a character, which can't be printed.
 """
@@ -9,6 +9,9 @@ import json
 import re
 from collections import Counter
 from typing import Any
+
+import msgspec
+import numpy as np
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")  # an escape that may be one half of a character
 
@@ -49,3 +52,25 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise JsonError(f"it has {twice[:80]!r} twice in one object")
     return found
+
+
+# --- of our own ------------------------------------------------------------------------------------------------------
+
+
+def plain(value: object) -> Any:
+    """The value with lists in place of numpy's arrays. Raises TypeError for what JSON has no form for."""
+    return msgspec.to_builtins(value, enc_hook=_listed)
+
+
+def encoded(value: object) -> bytes:
+    """Compact JSON in UTF-8, arrays as lists. Half a character, in a name that a program made, becomes "?"."""
+    try:
+        return msgspec.json.encode(value, enc_hook=_listed)  # in a tenth of the time of Python's own
+    except UnicodeEncodeError:
+        return json.dumps(plain(value), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def _listed(value: object) -> object:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise NotImplementedError(f"JSON has no form for {type(value).__name__}.")

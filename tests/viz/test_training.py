@@ -22,6 +22,7 @@ from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import unsized_transfers
 from simulator.graph.graph import Graph, Signature
 from simulator.graph.messages import AttrValue
+from simulator.json_text import plain
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.programs.replicated import Replication
 from simulator.training.programs.setter import PsStrategy
@@ -343,7 +344,7 @@ def test_a_task_without_any_work_is_none_that_waits_most() -> None:
 def test_the_page_holds_every_step_and_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = trained()
     training = known(scene).training
-    held: Any = training_contents(known(scene), scene.cluster)
+    held: Any = plain(training_contents(known(scene), scene.cluster))
     cut_off = [training.end_ns] * len(training.under_way)
     assert sorted(held["steps"]["end_ns"]) == sorted([*training.step_end_ns.tolist(), *cut_off])
     assert 0 < len(cut_off) == held["steps"]["waiting_ns"].count(-1) < 3  # of three workers, those that were at it
@@ -352,7 +353,7 @@ def test_the_page_holds_every_step_and_says_what_it_leaves_out(monkeypatch: pyte
     assert sum(held["step_times"]["counts"]) > 0
     monkeypatch.setattr("viz.page.time_content.MOST_STEPS", 5)
     monkeypatch.setattr("viz.page.time_content.MOST_SLICES", 7)
-    cut: Any = training_contents(known(scene), scene.cluster)
+    cut: Any = plain(training_contents(known(scene), scene.cluster))
     assert len(cut["steps"]["start_ns"]) == 5
     assert f"{len(training.step_end_ns) + len(cut_off)} steps" in cut["steps"]["left_out"]
     assert len(cut["timeline"]["start_ns"]) == 7

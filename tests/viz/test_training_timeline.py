@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from selenium.webdriver.chrome.webdriver import WebDriver
 
+from simulator.json_text import plain
 from simulator.training.disturbances.noise import Pauses
 from tests.viz.browsing import complaints, opened, settled
 from tests.viz.scenes import crashed
@@ -60,7 +61,7 @@ def test_the_page_holds_what_happened_and_the_steps_that_were_cut_short() -> Non
     scene = crashed()
     assert scene.training is not None
     training = scene.training.training
-    page: Any = training_contents(scene.training, scene.cluster)
+    page: Any = plain(training_contents(scene.training, scene.cluster))
     held = page["steps"]
     (gone,) = (one for one in held["bands"] if one["kind"] == "gone")
     assert gone["cut"] == [[one.client, one.number, one.start_ns] for one in training.cut_short]
@@ -98,7 +99,7 @@ def test_pauses_without_end_are_not_all_drawn_and_it_is_said(monkeypatch: pytest
     monkeypatch.setattr("viz.timeline.training_timeline.MOST_PAUSES", 2)
     assert sum(one.kind == "pause" for one in found()) == 2
     assert f"{whole - 2} later pause" in not_drawn(scene.training)
-    page: Any = training_contents(scene.training, scene.cluster)
+    page: Any = plain(training_contents(scene.training, scene.cluster))
     assert any("not drawn" in note for note in page["notes"])
 
 

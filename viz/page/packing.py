@@ -91,8 +91,12 @@ def _packed_beside(run: Member, own: Member, graph: Graph) -> dict[str, Json]:
     late = {name: run[name] for name in _LATE}
     found = {name: _packed_member(name, value) for name, value in run.items() if name not in _LATE}
     for name in SHARED:
-        found[name] = {key: value for key, value in run[name].items() if value != own[name][key]}
+        found[name] = {key: value for key, value in run[name].items() if not _equal(value, own[name][key])}
     return found | dict(_packed_times(late, run["nodes"], own["edges"], graph))
+
+
+def _equal(value: Any, other: Any) -> bool:
+    return np.array_equal(value, other) if isinstance(value, np.ndarray) else bool(value == other)
 
 
 def _packed_member(name: str, value: Any) -> Json:
@@ -114,11 +118,10 @@ def _packed_columns(name: str, member: Member) -> dict[str, Any]:
     return found
 
 
-def _differences(column: Sequence[int], beside: Sequence[int] | Ints | None = None) -> list[int]:
+def _differences(column: Sequence[int] | Ints, beside: Sequence[int] | Ints | None = None) -> Ints:
     """From the entry before, or from that of another column."""
     values = _numbers(column)
-    found: list[int] = (np.diff(values, prepend=0) if beside is None else values - _numbers(beside)).tolist()
-    return found
+    return np.diff(values, prepend=0) if beside is None else values - _numbers(beside)
 
 
 def _numbers(column: Sequence[int] | Ints) -> Ints:
@@ -156,7 +159,7 @@ def _packed_times(late: Mapping[str, Any], nodes: Member, edges: Member, graph: 
     }
     if "tensor" in of_edges:
         tensor, made = _numbers(of_edges["tensor"]), graph.tensor_ptr[_numbers(of_edges["src"])]
-        packed["tensor"] = np.where(tensor < 0, -1, tensor - made).tolist()  # ports
+        packed["tensor"] = np.where(tensor < 0, -1, tensor - made)  # ports
     yield "edges", packed
 
 
@@ -267,12 +270,12 @@ class _Last:
 # --- rows with names -------------------------------------------------------------------------------------------------
 
 
-def _columns(rows: Sequence[Sequence[Any]], node: int) -> list[list[Any]]:
+def _columns(rows: Sequence[Sequence[Any]], node: int) -> list[Ints | list[Any]]:
     """The columns of rows; that of nodes as differences."""
     return [_differences(one) if at == node else list(one) for at, one in enumerate(zip(*rows, strict=True))]
 
 
-def _packed_rows(rows: Sequence[Sequence[Any]], at: int, graph: Graph) -> list[list[Any]]:
+def _packed_rows(rows: Sequence[Sequence[Any]], at: int, graph: Graph) -> list[Ints | list[Any]]:
     """The columns of rows that name a node, first or second, and in place `at` itself or a tensor of it.
 
     Of such a name the part behind the node's is left, or "^" before that; a name of its own begins with a space.

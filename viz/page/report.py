@@ -14,7 +14,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +34,7 @@ from simulator.costs.table import SOURCES
 from simulator.graph.graph import Attrs
 from simulator.graph.ops import of_each
 from simulator.graph.tensors import SHAPES
+from simulator.json_text import encoded, plain
 from simulator.shapes.unknown import Unsized, unknown_shapes
 from simulator.training.disturbances.disturbance import Disturbance
 from viz import agreement, figures, training_figures
@@ -106,14 +106,12 @@ def draw_report(scene: Scene) -> str:
 
 def _deflated(parts: Iterable[tuple[str, Json]]) -> bytes:
     """The members of one JSON object, deflated. A thread packs each while the next is made; none is held for long."""
-    packer, packed, sign = zlib.compressobj(LEVEL), [], "{"
+    packer, packed, sign = zlib.compressobj(LEVEL), [], b"{"
     aside = ThreadPoolExecutor(1)
     try:
         for name, value in parts:
-            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-            # Names may hold lone surrogates when a caller made the graph in memory: they are shown as "?".
-            packed.append(aside.submit(packer.compress, f'{sign}"{name}":{text}'.encode("utf-8", "replace")))
-            sign = ","
+            packed.append(aside.submit(packer.compress, b'%b"%b":%b' % (sign, name.encode(), encoded(value))))
+            sign = b","
         packed.append(aside.submit(packer.compress, b"}"))
         return b"".join([*(piece.result() for piece in packed), packer.flush()])
     finally:
@@ -170,9 +168,9 @@ _KINDS = {
 }
 
 
-def contents(scene: Scene) -> dict[str, Json]:
+def contents(scene: Scene) -> dict[str, Any]:  # Any: JSON
     """Everything that the page shows."""
-    return dict(_parts(scene))
+    return {name: plain(value) for name, value in _parts(scene)}
 
 
 def _parts(scene: Scene) -> Iterator[tuple[str, Json]]:
@@ -381,18 +379,18 @@ def _placed(scene: Scene) -> dict[str, Json]:
     device = figures.devices_of_nodes(scene)
     kind_of = np.array(scene.cluster.kind_of, np.int64)
     return {
-        "device": device.tolist(),
-        "moved": np.flatnonzero(device != placed.device).tolist(),
-        "why": placed.why.tolist(),
+        "device": device,
+        "moved": np.flatnonzero(device != placed.device),
+        "why": placed.why,
         "cited": cited(placed.used),
-        "runs": figures.taking_part(scene).astype(int).tolist(),
-        "fed": figures.fed_nodes(scene).tolist(),
-        "cost_ns": costs.run_ns[np.arange(len(graph)), kind_of[device]].tolist() if len(graph) else [],
-        "source": costs.source.tolist(),
-        "flops": costs.flops.tolist(),
-        "moved_bytes": costs.moved_bytes.tolist(),
-        "scratch_bytes": costs.scratch_bytes.tolist(),
-        "resident_bytes": costs.resident_bytes.tolist(),
+        "runs": figures.taking_part(scene).astype(int),
+        "fed": figures.fed_nodes(scene),
+        "cost_ns": costs.run_ns[np.arange(len(graph)), kind_of[device]] if len(graph) else [],
+        "source": costs.source,
+        "flops": costs.flops,
+        "moved_bytes": costs.moved_bytes,
+        "scratch_bytes": costs.scratch_bytes,
+        "resident_bytes": costs.resident_bytes,
     }
 
 
@@ -407,12 +405,12 @@ def _tensors(scene: Scene) -> Json:
     shapes, shape = _numbered(graph.tensor_shape)
     types, dtype = _numbered(graph.tensor_dtype.tolist())
     return {
-        "ptr": graph.tensor_ptr.tolist(),
+        "ptr": graph.tensor_ptr,
         "shapes": list(map(shown_shape, shapes)),
         "shape": shape,
         "dtypes": list(map(shown_dtype, types)),
         "dtype": dtype,
-        "bytes": graph.tensor_bytes.tolist(),
+        "bytes": graph.tensor_bytes,
     }
 
 
@@ -420,10 +418,10 @@ def _edges(scene: Scene) -> dict[str, Json]:
     """Edges as the file has them."""
     graph = scene.graph
     return {
-        "src": graph.edge_src.tolist(),
-        "dst": graph.edge_dst.tolist(),
-        "tensor": graph.edge_tensor.tolist(),
-        "back": np.flatnonzero(graph.edge_back).tolist(),
+        "src": graph.edge_src,
+        "dst": graph.edge_dst,
+        "tensor": graph.edge_tensor,
+        "back": np.flatnonzero(graph.edge_back),
     }
 
 
@@ -432,8 +430,7 @@ def _transfer_of_edges(scene: Scene) -> Json:
     taken = scene.trace.transfers.row[::-1]
     first = np.full(len(scene.partitions.key) + 1, -1)  # row of the trace, for a loop's of its first iteration
     first[taken] = np.arange(len(taken))[::-1]
-    found: list[int] = first[figures.pair_of_edges(scene)].tolist()
-    return found
+    return first[figures.pair_of_edges(scene)]
 
 
 def _tree(scene: Scene, beside: Scene | None) -> Json:
@@ -442,12 +439,12 @@ def _tree(scene: Scene, beside: Scene | None) -> Json:
     folded = np.flatnonzero(host >= 0)
     return {
         "labels": list(folding.labels),
-        "series": np.flatnonzero(folding.series).tolist(),
-        "parent": folding.parent.tolist(),
-        "hubs": np.flatnonzero(folding.hub).tolist(),
-        "order": item_order(scene.graph.topological, folding).tolist(),
-        "folded": folded.tolist(),
-        "host": host[folded].tolist(),
+        "series": np.flatnonzero(folding.series),
+        "parent": folding.parent,
+        "hubs": np.flatnonzero(folding.hub),
+        "order": item_order(scene.graph.topological, folding),
+        "folded": folded,
+        "host": host[folded],
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import TypeAlias
+from typing import Any, TypeAlias  # Any: elements of a column
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,8 @@ from viz.timeline.step_timeline import step_timeline
 from viz.timeline.timeline import Timeline
 from viz.timeline.training_timeline import Band, all_steps, bands, lost_updates, recorded
 
-Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
+# A column of numbers may be an array; a page has it as a list.
+Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | npt.NDArray[Any] | str | int | float | bool | None"
 
 MAX_MEMORY_POINTS = 50_000  # of all devices together; more are thinned, peaks kept
 FEWEST_MEMORY_POINTS = 100  # of each device
@@ -39,33 +40,33 @@ def step_contents(scene: Scene) -> Mapping[str, Json]:
     curves: list[Json] = []
     for counter in timeline.counters:
         keep = _thinned(counter.level, most)
-        curves.append({"time_ns": counter.time_ns[keep].tolist(), "bytes": counter.level[keep].tolist()})
+        curves.append({"time_ns": counter.time_ns[keep], "bytes": counter.level[keep]})
     return {
         "timeline": {
             **_slices(timeline, np.arange(len(timeline.slices.lane))),
-            "ready_ns": timeline.slices.ready_ns.tolist(),
-            "packs": np.flatnonzero(timeline.slices.packs).tolist(),
+            "ready_ns": timeline.slices.ready_ns,
+            "packs": np.flatnonzero(timeline.slices.packs),
         },
         "slices": {
-            "node": figures.slice_nodes(scene).tolist(),
-            "iteration": trace.ops.iteration.tolist(),
+            "node": figures.slice_nodes(scene),
+            "iteration": trace.ops.iteration,
             "iterations": [list(tag) for tag in trace.iterations],
         },
         "transfers": {
-            "tensor": cut.tensor.tolist(),
-            "src": cut.source.tolist(),
-            "dst": cut.target.tolist(),
-            "bytes": cut.nbytes.tolist(),
-            "pair": trace.transfers.row.tolist(),
-            "iteration": trace.transfers.iteration.tolist(),
-            "dead": np.flatnonzero(trace.transfers.dead).tolist(),
-            **{field.name: getattr(trace.stages, field.name).tolist() for field in fields(Stages)},
+            "tensor": cut.tensor,
+            "src": cut.source,
+            "dst": cut.target,
+            "bytes": cut.nbytes,
+            "pair": trace.transfers.row,
+            "iteration": trace.transfers.iteration,
+            "dead": np.flatnonzero(trace.transfers.dead),
+            **{field.name: getattr(trace.stages, field.name) for field in fields(Stages)},
             "routes": [[*ends, *(scene.cluster.routes[ends[0]][ends[1]] or ())] for ends in sorted(pairs)],
         },
         "memory": {
             "curves": curves,
-            "peak_bytes": trace.peak_bytes.tolist(),
-            "resident_bytes": trace.resident_bytes.tolist(),
+            "peak_bytes": trace.peak_bytes,
+            "resident_bytes": trace.resident_bytes,
         },
         "critical": _critical_ops(trace),
     }
@@ -76,7 +77,8 @@ def _critical_ops(trace: Trace) -> Json:
     if trace.critical is None:
         return None
     place = positions(trace.ops.task, len(trace.tasks.kind))
-    return [row for row in place[trace.critical].tolist() if row >= 0]
+    rows = place[trace.critical]
+    return rows[rows >= 0]
 
 
 def _slices(timeline: Timeline, rows: npt.NDArray[np.intp]) -> dict[str, Json]:
@@ -84,11 +86,11 @@ def _slices(timeline: Timeline, rows: npt.NDArray[np.intp]) -> dict[str, Json]:
     slices = timeline.slices
     return {
         "lanes": [[lane.kind, lane.row, lane.number] for lane in timeline.lanes],
-        "lane": slices.lane[rows].tolist(),
-        "transfer": slices.transfer[rows].tolist(),
-        "start_ns": slices.start_ns[rows].tolist(),
-        "end_ns": slices.end_ns[rows].tolist(),
-        "critical": np.flatnonzero(slices.critical[rows]).tolist(),
+        "lane": slices.lane[rows],
+        "transfer": slices.transfer[rows],
+        "start_ns": slices.start_ns[rows],
+        "end_ns": slices.end_ns[rows],
+        "critical": np.flatnonzero(slices.critical[rows]),
     }
 
 
@@ -118,14 +120,14 @@ def recorded_contents(trained: Trained, cluster: Cluster) -> Json:
         **shown,
         "task_of": list(cluster.task_of),
         "labels": list(map(list, number)),
-        "label": ids([number[text] for text in texts])[numbered.reshape(-1)].tolist(),
-        "client": timeline.slices.client[rows].tolist(),
-        "step": timeline.slices.step[rows].tolist(),
+        "label": ids([number[text] for text in texts])[numbered.reshape(-1)],
+        "client": timeline.slices.client[rows],
+        "step": timeline.slices.step[rows],
         "transfers": {
-            "src": moved.source.tolist(),
-            "dst": moved.target.tolist(),
-            "bytes": moved.nbytes.tolist(),
-            "arrived_ns": trace.stages.arrived_ns.tolist(),
+            "src": moved.source,
+            "dst": moved.target,
+            "bytes": moved.nbytes,
+            "arrived_ns": trace.stages.arrived_ns,
         },
         "left_out": len(timeline.slices.lane) - len(rows),
     }
@@ -161,12 +163,12 @@ def steps_contents(trained: Trained, cluster: Cluster) -> Json:
         "clients": [
             [name, task, short_task(training.tasks[task]), bool(worker), device] for name, task, worker, device in names
         ],
-        "session_ns": training.session_ns.tolist(),
+        "session_ns": training.session_ns,
         "waited_for": [short_task(training.tasks[task]) if task >= 0 else "" for task in training.waited_for.tolist()],
-        **{name: column[shown].tolist() for name, column in steps._asdict().items()},
-        "update_ns": updates.tolist(),
-        "update_client": training.update_client[: len(updates)].tolist(),
-        "update_staleness": training.update_staleness[: len(updates)].tolist(),
+        **{name: column[shown] for name, column in steps._asdict().items()},
+        "update_ns": updates,
+        "update_client": training.update_client[: len(updates)],
+        "update_staleness": training.update_staleness[: len(updates)],
         "lost": [row for row in lost_updates(trained, happened).tolist() if row < len(updates)],
         "bands": [_band(band, training) for band in happened],
         "cut_ns": int(trained.answers.cut_ns),
