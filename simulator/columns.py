@@ -16,6 +16,9 @@ Ids: TypeAlias = npt.NDArray[np.int32]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Floats: TypeAlias = npt.NDArray[np.float64]
 
+_COUNTED = 2**17  # rows from which on counting gains what it costs to import scipy
+_FEW = 4  # different numbers for each row: counting takes memory for each, in 32 bits
+
 
 def frozen(values: npt.ArrayLike | Iterable[int], dtype: type[np.generic]) -> npt.NDArray[np.generic]:
     """The values as a read-only array of the given type; an array that is read-only already is not copied."""
@@ -115,9 +118,11 @@ def different(values: npt.NDArray[np.integer]) -> Ints:
 def stable_order(*columns: npt.NDArray[np.integer]) -> Ints:
     """The order of rows by the first column, then the next, then the row: as `np.lexsort`, in a sixth of its time.
 
-    numpy sorts plain 64-bit numbers with vector instructions, but no pairs: so columns and row become one number.
+    Many rows of few different numbers are counted, column by column, in a fifth of the time of their sort.
     """
     count, room = len(columns[0]), 2**63
+    if count >= _COUNTED and (digits := _digits(columns, min(_FEW * count, 2**31 - 1))) is not None:
+        return _counted(digits)
     key = np.zeros(count, np.int64)  # changed in place: a copy of millions of numbers takes as long as their sort
     for column in columns if count else ():
         low = int(column.min())
@@ -125,7 +130,7 @@ def stable_order(*columns: npt.NDArray[np.integer]) -> Ints:
         room //= span
         if room < count:
             return np.lexsort(columns[::-1])
-        key *= span
+        key *= span  # numpy sorts plain 64-bit numbers with vector instructions, but no pairs
         key += column
         key -= low
     key *= count
@@ -133,6 +138,35 @@ def stable_order(*columns: npt.NDArray[np.integer]) -> Ints:
     key.sort()
     key %= max(count, 1)
     return key
+
+
+def _digits(columns: Sequence[npt.NDArray[np.integer]], most: int) -> list[tuple[Ids, int]] | None:
+    """Columns of numbers from 0 on, with their spans, by which rows sort one after the other; None: a span is over."""
+    found: list[tuple[Ids, int]] = []
+    for column in reversed(columns):
+        low = int(column.min())
+        span = int(column.max()) - low + 1
+        if span > most:
+            return None
+        digit = (column - low).astype(np.int32)
+        if found and span * found[-1][1] <= most:
+            digit, span = digit * np.int32(found[-1][1]) + found[-1][0], span * found.pop()[1]
+        found.append((digit, span))
+    return found
+
+
+def _counted(digits: Iterable[tuple[Ids, int]]) -> Ints:
+    """The order of rows by digits, the last one first. Each is sorted as scipy transposes sparse matrices."""
+    from scipy.sparse import csr_array
+
+    order: Ints | None = None
+    for digit, span in digits:
+        keys, rows = digit if order is None else digit[order], len(digit)
+        each = (np.zeros(rows, np.int8), keys, np.arange(rows + 1, dtype=np.int32))
+        by_key = csr_array(each, shape=(rows, span)).tocsc().indices.astype(np.int64)
+        order = by_key if order is None else order[by_key]
+    assert order is not None
+    return order
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,15 @@ WHOLE = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)  # in one column s
 def test_rows_are_ordered_by_the_first_column(rows: list[tuple[int, int]], small: bool) -> None:
     one, other = np.array(rows, np.int64).reshape(-1, 2).T // (2**61 if small else 1)
     assert stable_order(one, other).tolist() == np.lexsort((other, one)).tolist()
+
+
+@given(st.lists(st.tuples(*[st.integers(-2, 6)] * 4), min_size=1, max_size=40))
+def test_many_rows_of_few_numbers_are_counted_to_the_same_order(rows: list[tuple[int, ...]]) -> None:
+    columns = np.array(rows, np.int64).T
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("simulator.columns._COUNTED", 0)
+        found = [stable_order(*columns[:count]).tolist() for count in (1, 2, 3, 4)]
+    assert found == [np.lexsort(columns[:count][::-1]).tolist() for count in (1, 2, 3, 4)]
 
 
 @given(st.lists(WHOLE, max_size=30))
