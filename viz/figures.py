@@ -114,7 +114,7 @@ def transfers(scene: Scene) -> DrawnTransfers:
 def bytes_by_pair(scene: Scene) -> Ints:
     """Per transfer of the partitions the bytes of all iterations; -1 where their number is unknown."""
     took = transfers(scene)
-    total = np.zeros(len(scene.partitions.key), np.int64)
+    total = np.zeros(len(scene.partitions.send), np.int64)
     np.add.at(total, scene.trace.transfers.row, np.maximum(took.nbytes, 0))
     total[scene.trace.transfers.row[took.nbytes < 0]] = -1
     return ints(total)

@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 
 from simulator.cluster.memories import host_devices, memory_ends
-from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints, stable_order
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.graph.building import without_duplicates
 from simulator.graph.editor import CONTROL
 from simulator.graph.step import exchange
-from simulator.partitioning.cut_graph import LAST, nodes_of, step_edges
+from simulator.partitioning.cut_graph import nodes_of, step_edges
 from simulator.partitioning.levels import AUTO, LOCAL, MASTER, Level, flavour_of, levels_of
 from simulator.partitioning.partitions import Partitions
 from simulator.partitioning.passes.client import add_client, attach
 from simulator.partitioning.passes.control_flow import moves, settled
 from simulator.partitioning.passes.control_loops import close_loops
-from simulator.partitioning.passes.pairs import INCARNATION
 from simulator.partitioning.passes.replication import replicate_constants
 from simulator.partitioning.passes.scheduling import earliest_starts, with_starts, with_triggers
 from simulator.partitioning.pieces import Pieces, Placed, split, split_by_worker
@@ -222,11 +221,10 @@ class _Transfers(TypedDict):
     dst_device: Ids
     host: Flags
     nbytes: Ints
-    key: tuple[str, ...]
 
 
 def _transfers(graph: Graph, client: Exchange, pieces: Pieces, cluster: Cluster) -> _Transfers:
-    pairs, names = pieces.pairs, cluster.device_names
+    pairs = pieces.pairs
     here, there = pieces.device[pairs.send], pieces.device[pairs.recv]
     control, fed = pairs.port == CONTROL, pairs.fed >= 0
     row = np.where(fed, pairs.fed, graph.tensor_ptr[pairs.node] + pairs.port)
@@ -234,22 +232,18 @@ def _transfers(graph: Graph, client: Exchange, pieces: Pieces, cluster: Cluster)
     place_of = np.append(np.arange(len(graph.tensor_node)), 0)  # the last row is for pairs.fed = -1
     place_of[client.fed] = np.arange(len(client.fed)) + len(graph)
     place = np.where(fed, place_of[pairs.fed], pairs.node)
-    order = np.lexsort((pairs.host, there, np.where(control, LAST, pairs.port), place))
+    order = stable_order(place, np.where(control, pairs.port.max(initial=0) + 1, pairs.port), there, pairs.host)
     made_host = np.array([pieces.graph.ops[row] == "_HostSend" for row in pairs.send.tolist()], bool)
     lies, arrives = memory_ends(host_devices(cluster), here, there, made_host, pairs.host.astype(bool))
     order = order[((here != there) | (lies != arrives))[order]]
-    here, there, row, host = here[order], there[order], row[order], flags(pairs.host[order])
+    row, host = row[order], flags(pairs.host[order])
     known = len(graph.tensor_bytes) > 0
-    recv = pairs.recv[order]
-    carried = [pieces.graph.attrs[row]["tensor_name"].s.decode() for row in recv.tolist()]
-    ends = zip(here.tolist(), there.tolist(), carried, strict=True)
     return _Transfers(
         tensor=ids(row),
         send=ids(pairs.send[order]),
-        recv=ids(recv),
+        recv=ids(pairs.recv[order]),
         src_device=ids(lies[order]),
         dst_device=ids(arrives[order]),
         host=host,
         nbytes=ints(np.where(row < 0, 0, graph.tensor_bytes[np.maximum(row, 0)] if known else 0)),
-        key=tuple(f"{names[src]};{INCARNATION:016x};{names[dst]};{name};0:0" for src, dst, name in ends),
     )

@@ -69,6 +69,24 @@ class CutNodes:
         at = self.first[node] + port
         return self.dtype[at], self.shape[at], self.nbytes[at]
 
+    def extend(
+        self, names: list[str], kinds: list[str], attrs: list[Attrs], origin: Column, device: Column, gives: Column
+    ) -> None:
+        """Append nodes by columns, each with so many outputs, which are appended by `extend_values`."""
+        self.names.extend(names)
+        self.ops.extend(kinds)
+        self.attrs.extend(attrs)
+        self.origin.extend(origin.tolist())
+        self.device.extend(device.tolist())
+        self.first.extend((len(self.dtype) + np.cumsum(gives)).tolist())
+
+    def extend_values(self, dtype: Column, like: Column) -> None:
+        """Append outputs of the nodes that were appended, in their order, sized as other outputs; -1: as EMPTY."""
+        rows = like.tolist()
+        self.dtype.extend(dtype.tolist())
+        self.shape.extend([self.shape[row] if row >= 0 else EMPTY[1] for row in rows])
+        self.nbytes.extend([self.nbytes[row] if row >= 0 else EMPTY[2] for row in rows])
+
 
 def nodes_of(graph: Graph, device: Sequence[int]) -> CutNodes:
     """The nodes of a graph on their devices, nothing added."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -51,12 +52,22 @@ class Partitions:
     dst_device: Ids  # [X] in whose memory it arrives
     host: Flags  # [X] it is read in host memory, as by every CPU
     nbytes: Ints  # [X] -1 unknown
-    key: tuple[str, ...]  # [X] rendezvous key
     devices: tuple[str, ...]  # [D] full device names
     flavour: str  # who cut: "local", a session by device; "master", a master by task and then each worker by device
     priority: Ints | None = None  # [N'] that of the node's origin in the assignment; None: it gave none
     refused: str | None = None  # what TensorFlow says instead of cutting this; None: it cuts it
     notes: tuple[str, ...] = ()  # what the reader of the result should know
+
+    @cached_property
+    def key(self) -> tuple[str, ...]:
+        """[X] the rendezvous keys."""
+        ends = zip(self.send.tolist(), self.recv.tolist(), strict=True)
+        pairs = ((self.device[send], self.device[recv], self.graph.attrs[recv]) for send, recv in ends)
+        return tuple(
+            f"{self.devices[here]};{pair['send_device_incarnation'].i:016x};{self.devices[there]};"
+            f"{pair['tensor_name'].s.decode()};0:0"
+            for here, there, pair in pairs
+        )
 
     @property
     def within(self) -> Flags:
@@ -72,7 +83,7 @@ class Partitions:
 
     def __repr__(self) -> str:
         pieces = counted(len(set(self.device.tolist())), "piece")
-        return repr_of(self, f"{counted(len(self.device), 'node')} in {pieces}", counted(len(self.key), "transfer"))
+        return repr_of(self, f"{counted(len(self.device), 'node')} in {pieces}", counted(len(self.send), "transfer"))
 
 
 def fed_name(name: str, attrs: Attrs) -> str:

@@ -428,7 +428,7 @@ def _edges(scene: Scene) -> dict[str, Json]:
 def _transfer_of_edges(scene: Scene) -> Json:
     """The transfer of each edge, -1 for none."""
     taken = scene.trace.transfers.row[::-1]
-    first = np.full(len(scene.partitions.key) + 1, -1)  # row of the trace, for a loop's of its first iteration
+    first = np.full(len(scene.partitions.send) + 1, -1)  # row of the trace, for a loop's of its first iteration
     first[taken] = np.arange(len(taken))[::-1]
     return first[figures.pair_of_edges(scene)]
 

@@ -22,10 +22,11 @@ from simulator.cluster.cluster import Cluster
 from simulator.columns import Flags, alike, positions
 from simulator.graph import ops
 from simulator.graph.attributes import text_value, type_value, typed
-from simulator.graph.dtypes import FLOAT, REF, base
+from simulator.graph.dtypes import FLOAT, REF
 from simulator.graph.editor import CONTROL
+from simulator.graph.graph import Attrs
 from simulator.graph.messages import AttrValue, Proto
-from simulator.partitioning.cut_graph import EMPTY, LAST, Column, CutEdges, CutNodes, empty_attrs, new_edges, waits
+from simulator.partitioning.cut_graph import LAST, Column, CutEdges, CutNodes, empty_attrs, new_edges, waits
 from simulator.partitioning.levels import Level
 
 INCARNATION = 1  # of every device of a local session; a cluster's are random
@@ -118,42 +119,85 @@ def make_pairs(
     of_edge = np.full(len(given), -1)
     of_edge[crossing] = positions(creation, len(creation))[number]
     edge = crossing[first[creation]]
-    made = _add_nodes(nodes, given, ends, edge, cluster, level, numbers := list(numbers))
-    send, recv, out, begin = np.array(made, np.int64).reshape(-1, 4).T
+    numbers = list(numbers)
+    send, recv, out, begin = _add_nodes(nodes, given, ends, edge, cluster, level, numbers)
     return Pairs(edge, of_edge, send, recv, out, begin, tuple(numbers))
+
+
+_CONST, _SEND, _RECV, _IDENTITY = range(0, 8, 2)  # rows of _OPS; of a Send and a Recv the next one is the host's
+_OPS = np.array(["Const", "", "_Send", "_HostSend", "_Recv", "_HostRecv", "Identity"], object)
 
 
 def _add_nodes(
     nodes: CutNodes, given: CutEdges, ends: EdgeEnds, edge: Column, cluster: Cluster, level: Level, numbers: list[int]
-) -> list[tuple[int, int, int, int]]:
-    """Add the nodes of each pair: its Send, its Recv, the node that is read, the first of them."""
-    devices = cluster.device_names
-    counter, suffix = level.counter.tolist(), level.suffix
-    made = []
-    columns = (given.src, given.port, given.dst, given.slot, given.id)
-    of_ends = (ends.src_device, ends.dst_device, ends.dtype, ends.src_host, ends.dst_host)
-    rows = zip(*(column[edge].tolist() for column in (*columns, *of_ends)), strict=True)
-    for src, port, dst, slot, number, here, there, dtype, src_host, dst_host in rows:
-        name, origin, control, reference = nodes.names[src], nodes.origin[src], port == CONTROL, dtype > REF
-        value = EMPTY if control else (base(dtype), *nodes.value(src, port)[1:])
-        kind = dtype if reference and _takes_reference(nodes, dst, slot) else value[0]  # the read type, not the sent
-        joined, between = (name, nodes.names[dst]), (devices[here], devices[there])
-        sending = _PairAttrs(number, joined, between, "T", value[0], reference=False)
-        receiving = _PairAttrs(number, joined, between, "tensor_type", kind, reference=reference)
-        first, count, stem = len(nodes), numbers[counter[here]], name + suffix
-        if control:
-            nodes.add(f"{name}/ctrl{suffix}{count}", "Const", empty_attrs(), origin, here, (EMPTY,))
-        send = len(nodes)
-        count += send - first
-        nodes.add(f"{stem}{count}", "_HostSend" if src_host else "_Send", sending, origin, here)
-        recv = out = nodes.add(
-            f"{stem}{count + 1}", "_HostRecv" if dst_host else "_Recv", receiving, origin, there, (value,)
-        )
-        if control:
-            out = nodes.add(f"{stem}{count + 2}", "Identity", typed(FLOAT), origin, there, (EMPTY,))
-        numbers[counter[here]] += len(nodes) - first
-        made.append((send, recv, out, first))
-    return made
+) -> tuple[Column, Column, Column, Column]:
+    """Add the nodes of each pair, [pairs]: its Send, its Recv, the node that is read, the first of them.
+
+    There may be a million, so what is not a text or an object of its own is made by columns.
+    """
+    src, here, control = given.src[edge], ends.src_device[edge], given.port[edge] == CONTROL
+    many = np.where(control, 4, 2)
+    first = np.cumsum(many) - many
+    send, recv = first + control, first + control + 1
+    device, op = np.repeat(ends.dst_device[edge], many), np.full(many.sum(), _IDENTITY)
+    device[first], device[send] = here, here
+    op[first[control]], op[send], op[recv] = _CONST, _SEND + ends.src_host[edge], _RECV + ends.dst_host[edge]
+    sent = np.where(ends.dtype[edge] > REF, ends.dtype[edge] - REF, ends.dtype[edge])  # of a control edge FLOAT
+    like = np.where(control, -1, np.array(nodes.first)[src] + given.port[edge])
+    numbered = _numbered(level, here, many, numbers)
+    names, attrs = _names_and_attrs(nodes, given, ends, edge, sent, cluster, level, numbered)
+    begun, origin = len(nodes), np.repeat(np.array(nodes.origin)[src], many)
+    gives = (op | 1) != _SEND + 1  # all but a Send
+    nodes.extend(names, _OPS[op].tolist(), attrs, origin, device, gives)
+    times = np.where(control, 3, 1)
+    nodes.extend_values(np.repeat(sent, times), np.repeat(like, times))
+    return begun + send, begun + recv, begun + recv + control, begun + first
+
+
+def _numbered(level: Level, here: Column, many: Column, numbers: list[int]) -> Column:
+    """[pairs] the number of each pair's first name, of its counter; and each counter is moved on."""
+    found = np.empty(len(here), np.int64)
+    counter = level.counter[here]
+    for one in np.flatnonzero(np.bincount(counter)).tolist():
+        rows = np.flatnonzero(counter == one)
+        found[rows] = numbers[one] + np.cumsum(many[rows]) - many[rows]
+        numbers[one] += int(many[rows].sum())
+    return found
+
+
+def _names_and_attrs(
+    nodes: CutNodes,
+    given: CutEdges,
+    ends: EdgeEnds,
+    edge: Column,
+    sent: Column,
+    cluster: Cluster,
+    level: Level,
+    number: Column,
+) -> tuple[list[str], list[Attrs]]:
+    """Those of the nodes of each pair, in order; `sent` and `number` are its type and the number of its first name."""
+    read = sent.copy()  # the type that a Recv gives
+    reference = ends.dtype[edge] > REF
+    for row in np.flatnonzero(reference).tolist():
+        if _takes_reference(nodes, int(given.dst[edge[row]]), int(given.slot[edge[row]])):
+            read[row] = ends.dtype[edge[row]]
+    columns = (given.src, given.port, given.dst, given.id, ends.src_device, ends.dst_device)
+    rows = zip(*(one.tolist() for one in (*(one[edge] for one in columns), sent, read, reference, number)), strict=True)
+    devices, suffix = cluster.device_names, level.suffix
+    names: list[str] = []
+    attrs: list[Attrs] = []
+    for src, port, dst, of, here, there, kind, got, by_reference, count in rows:
+        name = nodes.names[src]
+        joined, between, stem = (name, nodes.names[dst]), (devices[here], devices[there]), name + suffix
+        sending = _PairAttrs(of, joined, between, "T", kind, False)
+        receiving = _PairAttrs(of, joined, between, "tensor_type", got, by_reference)
+        if port == CONTROL:
+            names += (f"{name}/ctrl{suffix}{count}", *(f"{stem}{count + more}" for more in (1, 2, 3)))
+            attrs += (empty_attrs(), sending, receiving, typed(FLOAT))
+        else:
+            names += (f"{stem}{count}", f"{stem}{count + 1}")
+            attrs += (sending, receiving)
+    return names, attrs
 
 
 @dataclass(slots=True, eq=False)  # not frozen, which takes twice as long to make
