@@ -374,7 +374,7 @@ def counts(scene: Scene) -> Mapping[str, int]:
     runs = scene.step.runs
     graph = scene.graph
     unknown_ops = sum(
-        not ops.known(graph.ops[row]) and graph.ops[row] not in graph.library for row in range(len(graph))
+        count for op, count in Counter(graph.ops).items() if not ops.known(op) and op not in graph.library
     )
     return {
         "fallback_costs": sum(count for _, count in fallbacks(scene)),

@@ -58,7 +58,8 @@ _CALLING = PARTITIONED | IFS | CASES | WHILES
 
 def calling(graph: Graph, rows: Iterable[int]) -> list[int]:
     """The rows that call a function: calls by any name, If, Case and While."""
-    return [row for row in rows if graph.ops[row] in _CALLING or graph.ops[row] in graph.library]
+    calls = {op for op in set(graph.ops) if op in _CALLING or op in graph.library}
+    return [row for row in rows if graph.ops[row] in calls] if calls else []
 
 
 def refuse_calls(graph: Graph, rows: Iterable[int]) -> None:

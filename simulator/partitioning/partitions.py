@@ -97,11 +97,10 @@ def fed_name(name: str, attrs: Attrs) -> str:
 
 def carried(cut: Partitions, transfer: int) -> str:
     """ "node:port" of the value that a transfer carries, "^node" for a control edge."""
-    graph, sends = cut.graph, dict(zip(cut.recv.tolist(), cut.send.tolist(), strict=True))
-    node, port = int(cut.send[transfer]), 0
+    graph, node, port = cut.graph, int(cut.send[transfer]), 0
     while cut.inserted[node] and cut.endpoint[node] < 0:  # back through the pairs, of which a value may pass several
-        if node in sends:
-            node = sends[node]
+        if len(pair := np.flatnonzero(cut.recv == node)):
+            node = int(cut.send[pair[-1]])
             continue
         carrying = [edge for edge in graph.in_edges(node) if cut.origin[graph.edge_src[edge]] == cut.origin[node]]
         if not carrying:  # a constant of which there are only copies

@@ -294,6 +294,7 @@ def _hubs(graph: Graph) -> Flags:
 
 
 READS = frozenset(("ReadVariableOp", "Identity"))
+_HELD = VARIABLES | CONSTANTS | READS  # ops that may have a host
 
 
 def hosts(scene: Scene, *others: Scene) -> Ids:
@@ -305,27 +306,26 @@ def hosts(scene: Scene, *others: Scene) -> Ids:
     """
     graph = scene.graph
     part = figures.taking_part(scene)
-    joins = part[graph.edge_src] & part[graph.edge_dst] & (graph.edge_tensor >= 0) & ~graph.edge_back
-    inputs: list[list[int]] = [[] for _ in range(len(graph))]
-    readers: list[list[int]] = [[] for _ in range(len(graph))]
-    for src, dst in zip(graph.edge_src[joins].tolist(), graph.edge_dst[joins].tolist(), strict=True):
-        inputs[dst].append(src)
-        readers[src].append(dst)
-    crosses = np.zeros(len(graph), bool)
+    candidate = part & np.fromiter((op in _HELD for op in graph.ops), bool, len(graph))
     for run in (scene, *others):
-        crosses[graph.edge_src[figures.pair_of_edges(run) >= 0]] = True
-    candidate = part & ~crosses
+        candidate[graph.edge_src[figures.pair_of_edges(run) >= 0]] = False
     candidate[figures.fed_nodes(scene)] = False
-    order = graph.topological.tolist()
-    holds = [False] * len(graph)
+    joins = part[graph.edge_src] & part[graph.edge_dst] & (graph.edge_tensor >= 0) & ~graph.edge_back
+    readers: dict[int, list[int]] = {}
+    source: dict[int, int] = {}  # of the first input of a candidate
+    for edge in np.flatnonzero(joins & candidate[graph.edge_src]).tolist():
+        readers.setdefault(int(graph.edge_src[edge]), []).append(int(graph.edge_dst[edge]))
+    for edge in np.flatnonzero(joins & candidate[graph.edge_dst]).tolist():
+        source.setdefault(int(graph.edge_dst[edge]), int(graph.edge_src[edge]))
+    place = positions(graph.topological, len(graph))
+    order, holds = sorted(readers, key=place.__getitem__), set[int]()
     for node in order:
-        if candidate[node] and readers[node]:
-            before, op = inputs[node], graph.ops[node]
-            holds[node] = (op in VARIABLES or op in CONSTANTS) if not before else op in READS and holds[before[0]]
-    place = {node: at for at, node in enumerate(order)}
-    host = [-1] * len(graph)
+        read = graph.ops[node] in READS
+        if (read and source.get(node) in holds) or (not read and node not in source):
+            holds.add(node)
+    host = np.full(len(graph), -1)
     for node in reversed(order):
-        if holds[node]:
+        if node in holds:
             first = min(readers[node], key=place.__getitem__)
             host[node] = first if host[first] < 0 else host[first]
     return ids(host)
