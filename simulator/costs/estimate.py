@@ -102,7 +102,7 @@ def _price_on_gpus(
         return
     launched = np.array([work.rule.launches for work in works], bool)[which]
     scalar = np.array([work.core_ps > 0 for work in works], bool)[which]
-    held = ops.of_each(lambda op, attrs: ops.host_memory(op, attrs, "GPU", graph.library), graph.ops, graph.attrs)
+    held = ops.of_nodes(lambda op, attrs: ops.host_memory(op, attrs, "GPU", graph.library), graph)
     hosted = launched & _in_host_memory(graph, held, scalar)
     joined, (summed, summing_ns) = fused(graph), all_reduces(graph, cluster)
     hosts = {(kind, cluster.kind_of[home]) for kind, home in zip(cluster.kind_of, cluster.home.tolist(), strict=True)}
@@ -126,11 +126,11 @@ def works_of(graph: Graph, handing: Ids) -> tuple[list[OpWork], Ints]:
     rows: dict[object, int] = {}
     works: list[OpWork] = []
     which, first = [], channels_first(graph)
+    read_of = ops.of_nodes(_read_attrs, graph)
     for node, (op, attrs) in enumerate(zip(graph.ops, graph.attrs, strict=True)):
-        priced_by = handing_on(op) if kept[node] else rule(op) or FALLBACK_RULE
         taken, given = inputs[node], range(outputs[node], outputs[node + 1])
-        read = [attrs[name].SerializeToString() if name in attrs else None for name in priced_by.attrs]
-        key = (op, kept[node], tuple([kind[t] for t in taken]), tuple(kind[given.start : given.stop]), *read)
+        read = () if kept[node] else read_of[node]
+        key = (op, kept[node], tuple([kind[t] for t in taken]), tuple(kind[given.start : given.stop]), read)
         row = rows.get(key)
         if row is None:
             row = rows[key] = len(works)
@@ -145,9 +145,15 @@ def works_of(graph: Graph, handing: Ids) -> tuple[list[OpWork], Ints]:
                 tuple(types[t] for t in given),
                 first,
             )
-            works.append(work_of(priced_by, instance))
+            works.append(work_of(handing_on(op) if kept[node] else rule(op) or FALLBACK_RULE, instance))
         which.append(row)
     return works, np.array(which, np.int64)
+
+
+def _read_attrs(op: str, attrs: Attrs) -> tuple[bytes | None, ...]:
+    """The attributes that the price of an op depends on."""
+    priced_by = rule(op) or FALLBACK_RULE
+    return tuple(attrs[name].SerializeToString() if name in attrs else None for name in priced_by.attrs)
 
 
 def _bounded(shape: Shape | None) -> Shape | None:
@@ -196,5 +202,5 @@ def _kernels(graph: Graph, models: Sequence[Device]) -> npt.NDArray[np.bool_]:
         found = {device_type for device_type, _ in ops.kernel_types(op, attrs)}
         return tuple(device_type in found for device_type in types)
 
-    exists = ops.of_each(known, graph.ops, graph.attrs)
-    return flags(np.array(exists, bool).reshape(len(graph), len(types)))
+    exists = np.array(ops.of_alike(known, graph), bool).reshape(-1, len(types))
+    return flags(exists[graph.alike[1]])

@@ -6,6 +6,7 @@ the engine serves them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -80,7 +81,7 @@ def at_peak(trace: Trace, partitions: Partitions, device: int) -> Peak:
     alive = _alive(held, device, moment)
     began = {task: _sum(held, rows) for task, rows in _asked(held, _begun(held, alive, moment)).items()}
     cause = max(began, key=lambda task: began[task])  # the first of equals
-    live = _largest_first([*always, *(_live(held, row) for row in alive.tolist())])
+    live = _largest_first([*always, *_live(held, alive)])
     return Peak(moment, most, _said(held, cause), began[cause], live)
 
 
@@ -165,17 +166,18 @@ def _said(held: _Held, task: _Task) -> str:
     return f"the copy of {carried(cut, row)} from {cut.devices[int(cut.ends[0][row])]}"
 
 
-def _live(held: _Held, row: int) -> Live:
-    cut, nbytes, tensor = held.partitions, int(held.rows.nbytes[row]), int(held.rows.tensor[row])
-    maker = -1 - tensor if tensor < 0 else int(cut.graph.tensor_node[tensor])
-    what = cut.graph.names[maker] if tensor < 0 else cut.graph.tensor_name(tensor)
-    if tensor < 0:
-        kind = SCRATCH
-    elif held.rows.transfer[row] >= 0:
-        kind = RECEIVED
-    else:
-        kind = FED if cut.endpoint[maker] >= 0 else OUTPUT
-    return Live(what, nbytes, kind, int(cut.origin[maker]))
+def _live(held: _Held, rows: Sequence[int] | npt.NDArray[np.intp]) -> list[Live]:
+    cut, tensor = held.partitions, held.rows.tensor[rows]
+    graph, scratch = cut.graph, tensor < 0
+    node, port = (np.append(of, 0)[np.where(scratch, -1, tensor)] for of in (graph.tensor_node, graph.tensor_port))
+    maker = np.where(scratch, -1 - tensor, node)
+    received, fed = held.rows.transfer[rows] >= 0, cut.endpoint[maker] >= 0
+    kind = np.select([scratch, received, fed], [SCRATCH, RECEIVED, FED], OUTPUT)
+    columns = (maker, port, held.rows.nbytes[rows], kind, cut.origin[maker])
+    return [
+        Live(graph.names[row] if sort == SCRATCH else f"{graph.names[row]}:{at}", nbytes, sort, origin)
+        for row, at, nbytes, sort, origin in zip(*(one.tolist() for one in columns), strict=True)
+    ]
 
 
 def _residents(held: _Held, device: int) -> list[Live]:
@@ -219,7 +221,7 @@ def _excess(held: _Held, cluster: Cluster, device: int, moment: int) -> OutOfMem
         if needed > free:
             break
         free -= needed
-    live = _largest_first([*always, *(_live(held, row) for row in sorted(rows))])
+    live = _largest_first([*always, *_live(held, sorted(rows))])
     return OutOfMemoryError(
         f"{name} runs out of memory after {show_nanos(moment)}: {cause} needs {show_bytes(needed)} and "
         f"{show_bytes(free)} of {show_bytes(capacity)} are free, {show_bytes(resident)} being resident. Largest: "

@@ -243,15 +243,10 @@ def edges_across(partitions: Partitions, ops: Ops, post: npt.NDArray[np.integer]
 
 def in_host_memory(graph: Graph, node: Ids, slot: Ids, *, made: bool) -> npt.NDArray[np.bool_]:
     """Inputs that a GPU reads in host memory, given by node and place, or outputs that it makes there."""
-    held = [
-        one[made]
-        for one in registry.of_each(
-            lambda op, attrs: registry.host_memory(op, attrs, "GPU", graph.library), graph.ops, graph.attrs
-        )
-    ]
-    inside = np.zeros(len(node), bool)
-    asked = np.flatnonzero(np.fromiter(map(bool, held), bool, len(held))[node])
-    inside[asked] = [at in held[row] for row, at in zip(node[asked].tolist(), slot[asked].tolist(), strict=True)]
+    held = registry.of_alike(lambda op, attrs: registry.host_memory(op, attrs, "GPU", graph.library)[made], graph)
+    inside, number = np.zeros(len(node), bool), graph.alike[1][node]
+    asked = np.flatnonzero(np.fromiter(map(bool, held), bool, len(held))[number])
+    inside[asked] = [at in held[of] for of, at in zip(number[asked].tolist(), slot[asked].tolist(), strict=True)]
     return inside
 
 

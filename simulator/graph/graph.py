@@ -133,6 +133,18 @@ class Graph(GraphColumns, Drawn):
         return {name: row for row, name in enumerate(self.names)}
 
     @cached_property
+    def alike(self) -> tuple[Ids, Ids]:
+        """The first node of each different pair of op and attributes, and [N] the pair's number of each node.
+
+        Only attributes that nodes share are known to be equal, as nodes of one file do.
+        """
+        numbers: dict[tuple[str, int], int] = {}
+        number = [numbers.setdefault(key, len(numbers)) for key in zip(self.ops, map(id, self.attrs), strict=True)]
+        first = np.empty(len(numbers), np.int64)
+        first[number[::-1]] = np.arange(len(number))[::-1]
+        return ids(first), ids(number)
+
+    @cached_property
     def out_ptr(self) -> Ids:
         """[N+1] where each node's out-edges begin in `out_edge`."""
         counts = np.bincount(self.edge_src, minlength=len(self)) if len(self.edge_src) else np.zeros(len(self), int)

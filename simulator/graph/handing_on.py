@@ -18,7 +18,7 @@ import numpy as np
 
 from simulator.columns import Ids, ids
 from simulator.graph.const_values import constant
-from simulator.graph.dataflow import data_inputs
+from simulator.graph.dataflow import values_in
 from simulator.graph.dtypes import base
 from simulator.graph.graph import Attrs, Graph, Shape
 
@@ -41,11 +41,12 @@ class _Op(NamedTuple):
 def handed_on(graph: Graph) -> Ids:
     """[N] the data input whose buffer all outputs of a node are, or `NONE`; ops that always hand on are left out."""
     found = np.full(len(graph), NONE, np.int32)
-    inputs, outputs = data_inputs(graph), graph.tensor_ptr.tolist()
+    outputs = graph.tensor_ptr.tolist()
     for node, op in enumerate(graph.ops):
         if op not in _RULES and op not in _OF_ANY_SHAPE:
             continue
-        taken, given = inputs[node], range(outputs[node], outputs[node + 1])
+        taken = [int(graph.edge_tensor[edge]) for edge in values_in(graph, node)]
+        given = range(outputs[node], outputs[node + 1])
         if op in _OF_ANY_SHAPE:
             slot, always = _OF_ANY_SHAPE[op]
             if slot < len(taken) and given and always(graph, taken, given):

@@ -16,7 +16,7 @@ from simulator import limits
 from simulator.errors import GraphError
 from simulator.graph import registry
 from simulator.graph.dtypes import INT32, NAMES, REF, RESOURCE, STRING
-from simulator.graph.graph import Attrs
+from simulator.graph.graph import Attrs, Graph
 from simulator.graph.messages import Proto
 from simulator.graph.registry import Argument, FunctionMessage, Kernel, OpFacts, Plain
 from simulator.limits import Limit
@@ -36,6 +36,16 @@ def of_each(answer: Callable[[str, Attrs], _Answer], ops: Sequence[str], attrs: 
             entry = known[key] = answer(op, attr), attr
         found.append(entry[0])
     return found
+
+
+def of_nodes(answer: Callable[[str, Attrs], _Answer], graph: Graph) -> list[_Answer]:
+    """[N] `answer(op, attrs)` for each node of a graph, as `of_each`."""
+    return list(map(of_alike(answer, graph).__getitem__, graph.alike[1].tolist()))
+
+
+def of_alike(answer: Callable[[str, Attrs], _Answer], graph: Graph) -> list[_Answer]:
+    """`answer(op, attrs)` for each different pair of them, in the order of `Graph.alike`."""
+    return [answer(graph.ops[row], graph.attrs[row]) for row in graph.alike[0].tolist()]
 
 
 # --- registration ----------------------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def _assigned(graph: Graph, cluster: Cluster) -> list[str]:
     for text in dict.fromkeys(graph.requested):
         found = [device for device in cluster.devices if matches(parse(text), parse(device.name))]
         fitting[text] = found or fitting[""]
-    kinds = ops.of_each(ops.kernel_types, graph.ops, graph.attrs)  # in order of TensorFlow's preference
+    kinds = ops.of_nodes(ops.kernel_types, graph)  # in order of TensorFlow's preference
     return [_first(fitting[text], [kind for kind, _ in of]) for text, of in zip(graph.requested, kinds, strict=True)]
 
 

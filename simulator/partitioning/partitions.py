@@ -14,6 +14,7 @@ from simulator.errors import GraphError
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.graph_def import graph_def, to_text, untie
 from simulator.partitioning.cut_graph import as_graph, edges_of, nodes_of, waits
+from simulator.partitioning.passes.pairs import rendezvous_key
 from simulator.wording import counted, repr_of
 
 SENDS, RECVS = frozenset({"_Send", "_HostSend"}), frozenset({"_Recv", "_HostRecv"})  # ops; the host's: in its memory
@@ -61,13 +62,9 @@ class Partitions:
     @cached_property
     def key(self) -> tuple[str, ...]:
         """[X] the rendezvous keys."""
-        ends = zip(self.send.tolist(), self.recv.tolist(), strict=True)
-        pairs = ((self.device[send], self.device[recv], self.graph.attrs[recv]) for send, recv in ends)
-        return tuple(
-            f"{self.devices[here]};{pair['send_device_incarnation'].i:016x};{self.devices[there]};"
-            f"{pair['tensor_name'].s.decode()};0:0"
-            for here, there, pair in pairs
-        )
+        here, there = self.device[self.send].tolist(), self.device[self.recv].tolist()
+        ends = zip(here, there, self.recv.tolist(), strict=True)
+        return tuple(rendezvous_key(self.devices[a], self.devices[b], self.graph.attrs[recv]) for a, b, recv in ends)
 
     @property
     def within(self) -> Flags:

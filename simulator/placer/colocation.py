@@ -153,7 +153,7 @@ def _alone(graph: Graph, cluster: Cluster, *, soft: bool) -> ColocationGroups:
     present = tuple(name for name in ops.DEVICE_TYPES if any(device.type == name for device in cluster.devices))
     client = parse(cluster.client_task)
     read = {text: _read(text) for text in set(graph.requested)}
-    found = ops.of_each(lambda op, attrs: ops.support(op, attrs, present), graph.ops, graph.attrs)
+    found = ops.of_nodes(lambda op, attrs: ops.support(op, attrs, present), graph)
     types = [support.types for support in found]
     failed = []
     for node, support in enumerate(found):
@@ -425,7 +425,7 @@ def _tie_classes(groups: ColocationGroups) -> None:
     have no device type in common. Hard placement raises InfeasibleError for these.
     """
     graph = groups.graph
-    keys = ops.of_each(lambda _, attrs: colocated_with(attrs), graph.ops, graph.attrs)
+    keys = ops.of_nodes(lambda _, attrs: colocated_with(attrs), graph)
     mentioned = {key for row in keys for key in row}
     if not mentioned:
         return

@@ -105,6 +105,16 @@ def _swapped_transfers() -> Partitions:
     return replace(PIECES, send=send)
 
 
+def _same_key() -> Partitions:
+    """Two transfers between the same devices carry the name of one of them."""
+    sent, received = PIECES.device[PIECES.send], PIECES.device[PIECES.recv]
+    one, other = np.flatnonzero((sent == sent[0]) & (received == received[0]))[:2].tolist()
+    attrs, name = list(PIECES.graph.attrs), PIECES.graph.attrs[PIECES.recv[other]]["tensor_name"]
+    for end in (PIECES.send[one], PIECES.recv[one]):
+        attrs[end] = {**attrs[end], "tensor_name": name}
+    return _rewired(lambda graph: replace(graph, attrs=tuple(attrs)))
+
+
 def _another_input() -> Partitions:
     """A node that was there before reads another tensor of the same device."""
     graph = PIECES.graph
@@ -136,7 +146,7 @@ MUTATIONS: dict[str, Callable[[], Partitions]] = {
     "transfers mixed up": _swapped_transfers,
     "another tensor": lambda: replace(PIECES, tensor=_set(PIECES.tensor, 0, PIECES.tensor[-1])),
     "another way": lambda: replace(PIECES, src_device=_set(PIECES.src_device, 0, PIECES.dst_device[0])),
-    "the same key": lambda: replace(PIECES, key=(PIECES.key[1], *PIECES.key[1:])),
+    "the same key": _same_key,
     "another input": _another_input,
     "a name of another": lambda: _rewired(lambda g: replace(g, names=("other", *g.names[1:]))),
     "another op": lambda: _rewired(lambda g: replace(g, ops=("Other", *g.ops[1:]))),

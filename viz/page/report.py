@@ -32,7 +32,7 @@ from simulator.cluster.master import short_task
 from simulator.costs.rules import MATRIX, category
 from simulator.costs.table import SOURCES
 from simulator.graph.graph import Attrs
-from simulator.graph.ops import of_each
+from simulator.graph.ops import of_nodes
 from simulator.graph.tensors import SHAPES
 from simulator.json_text import encoded, plain
 from simulator.shapes.unknown import Unsized, unknown_shapes
@@ -369,7 +369,7 @@ def _attributes(scene: Scene) -> Json:
         )
         return sets.setdefault(shown, len(sets))
 
-    rows = of_each(number, scene.graph.ops, scene.graph.attrs)
+    rows = of_nodes(number, scene.graph)
     return {"texts": list(texts), "sets": [list(one) for one in sets], "set": rows}
 
 

@@ -23,7 +23,7 @@ def assumptions(
 ) -> tuple[str, ...]:
     """Notes on the assumptions of a cost table; `which` is the row of each node in `works`."""
     notes = []
-    missing = ops.of_each(ops.missing_attrs, graph.ops, graph.attrs)
+    missing = ops.of_nodes(ops.missing_attrs, graph)
     lacking = Counter(op for op, names in zip(graph.ops, missing, strict=True) if names)
     if lacking:
         notes.append(

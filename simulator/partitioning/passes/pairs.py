@@ -235,6 +235,11 @@ class _PairAttrs(Mapping[str, Proto]):
         return 1 + len(_BETWEEN) + self.reference
 
 
+def rendezvous_key(here: str, there: str, recv: Attrs) -> str:
+    """The key by which a Recv of these attributes finds its Send (`Rendezvous::CreateKey`), given both devices."""
+    return f"{here};{INCARNATION:016x};{there};{recv['tensor_name'].s.decode()};0:0"
+
+
 def _takes_reference(nodes: CutNodes, node: int, slot: int) -> bool:
     """Tell whether an input is one for a reference: of a pair within a device, as what a reference ties is on one.
 
