@@ -256,6 +256,8 @@ def fallbacks(scene: Scene) -> list[tuple[str, int]]:
 
 def collectives(scene: Scene) -> int:
     """Ops of the step that exchange tensors with others of their group, for which they do not wait here."""
+    if COLLECTIVES.keys().isdisjoint(scene.graph.ops):
+        return 0
     return sum(scene.graph.ops[row] in COLLECTIVES for row in np.flatnonzero(scene.step.runs).tolist())
 
 

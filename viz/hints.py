@@ -150,7 +150,7 @@ def input_notes(
     Consecutive steps begin one makespan and one session gap apart.
     An input of unknown speed is skipped: a training names it.
     """
-    if not any(_TAKES_INPUT.fullmatch(graph.ops[row]) for row in np.flatnonzero(step.runs).tolist()):
+    if not any(map(_TAKES_INPUT.fullmatch, {graph.ops[row] for row in np.flatnonzero(step.runs).tolist()})):
         return ()
     program = Program("the step", cluster.client_task, graph, step.fetches, step.feeds)
     found = inputs_of([Client(program, partitions)], cluster, [costs])

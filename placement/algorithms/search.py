@@ -162,7 +162,7 @@ def _ops(problem: Problem, plan: Plan) -> Ids | None:
 
 def _plan(problem: Problem, found: Candidate) -> Plan:
     """As a plan: an order of ops becomes priorities of nodes."""
-    device = [int(one) for one in found.device]
+    device = np.asarray(found.device).tolist()
     if found.ops is None:
         return Plan(device)
     nodes = problem.tables.node[found.ops]

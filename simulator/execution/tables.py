@@ -226,10 +226,11 @@ def of_partitions(
     order = np.lexsort((np.where(partitions.inserted, 0, partitions.origin), partitions.inserted))  # equals' turns
     node = np.concatenate([order[~is_send[order]], partitions.send]).astype(np.int64)
     row_op = positions(node, len(graph))
-    kinds = tuple(graph.ops[row] for row in node.tolist())
+    rows = node.tolist()
+    kinds = tuple(map(graph.ops.__getitem__, rows))
     ops = Ops(
         node=ids(node),
-        names=tuple(graph.names[row] for row in node.tolist()),
+        names=tuple(map(graph.names.__getitem__, rows)),
         kind=kinds,
         row_op=ids(row_op),
         inserted=flags(partitions.inserted[node]),
@@ -274,8 +275,9 @@ def _tables(
     ops, edges, *said = unrolled(graph, ops, edges, options, device=device)
     if ending:
         ops, edges = with_end(ops, edges)
-    instant = flags(ops.inserted | ops.silent | np.array([kind in NO_KERNEL for kind in ops.kind], bool))
-    posting = np.array([kind == POSTING for kind in ops.kind], bool)
+    no_kernel = np.fromiter(map(NO_KERNEL.__contains__, ops.kind), bool, len(ops.kind))
+    posting = np.fromiter(map(POSTING.__eq__, ops.kind), bool, len(ops.kind))
+    instant = flags(ops.inserted | ops.silent | no_kernel)
     columns, tensor_of = layout(edges, len(ops.node))
     first = alike(tensor_of)[0]  # edge of each tensor
     return Tables(

@@ -37,8 +37,8 @@ _HANDING_ON = ENTERS | SWITCHES | {"Identity"}
 def captured(graph: Graph) -> dict[int, list[int]]:
     """The placeholders that are handles of variables, and the ops that use each; rows of nodes."""
     found = {}
-    for row, op in enumerate(graph.ops):
-        outputs = graph.outputs(row) if op in PLACEHOLDERS else ()
+    for row in [row for row, op in enumerate(graph.ops) if op in PLACEHOLDERS]:
+        outputs = graph.outputs(row)
         if outputs and graph.tensor_dtype[outputs[0]] == RESOURCE:
             users = _users(graph, row)
             if users:

@@ -186,8 +186,9 @@ class _Propagation:
             self._visit(node)
         self._settle(self._back())
         self.everything, self.site.patient = True, False
-        late = [n for n in self.graph.topological.tolist() if not all(self.reached[self.first[n] : self.first[n + 1]])]
-        self._settle(late)
+        if 0 in self.reached:
+            order = self.graph.topological.tolist()
+            self._settle([n for n in order if not all(self.reached[self.first[n] : self.first[n + 1]])])
 
     def narrow(self, asked: Mapping[int, Dims]) -> None:
         """Carry what readers ask of tensors on to their other readers, in a graph without loops."""
@@ -226,7 +227,8 @@ class _Propagation:
 
         A node whose inputs must be equal would be refused if they were not. What is asked in a branch holds there only.
         """
-        unknown = {at for at, shape in enumerate(self.shapes) if shape is None or (shape and min(shape) < 0)}
+        some = {shape for shape in set(self.shapes) if shape is None or (shape and min(shape) < 0)}
+        unknown = {at for at, shape in enumerate(self.shapes) if shape in some} if some else set()
         if not unknown:
             return {}
         unknown.update(self.rows)  # whose elements may be unknown

@@ -91,10 +91,11 @@ def _unsized(graph: Graph, sizes: Ints, taken: Ids) -> Flags:
     """[T] as `unsized`, for the readers `taken`, in which -1 is a control edge."""
     read = np.zeros(len(sizes), bool)
     read[taken[taken >= 0]] = True
-    rows: npt.NDArray[np.bool_] = read & (sizes < 0) & (graph.tensor_dtype % REF != STRING)
-    for row in np.flatnonzero(rows).tolist():
-        rows[row] = (graph.ops[graph.tensor_node[row]], int(graph.tensor_port[row])) not in OPAQUE
-    return flags(rows)
+    found: npt.NDArray[np.bool_] = read & (sizes < 0)
+    for row in np.flatnonzero(found).tolist():
+        made = (graph.ops[graph.tensor_node[row]], int(graph.tensor_port[row]))
+        found[row] = graph.tensor_dtype[row] % REF != STRING and made not in OPAQUE
+    return flags(found)
 
 
 _COMPUTED = (RULES.keys() | CONTROL_FLOW) - EDGE  # ops whose sizes hang on what comes to them

@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 
 import numpy as np
 
@@ -205,11 +206,11 @@ def _fold_siblings(graph: Graph, tree: _Tree) -> None:
     nodes_of: list[list[int]] = [[] for _ in tree.labels]
     for row in graph.topological.tolist():  # so that blocks follow the computation
         nodes_of[tree.homes[row]].append(row)
-    names, ops = graph.names, graph.ops
+    names, ops, unnumbered = graph.names, graph.ops, cache(partial(_NUMBERED.sub, ""))
     for scope, (inner, nodes) in enumerate(zip(_inside(tree), nodes_of, strict=True)):
         if len(nodes) + len(inner) <= SERIES or tree.series[scope]:
             continue
-        found, rest = _grouped(nodes, lambda row: _NUMBERED.sub("", names[row].rpartition("/")[2]) + "\0" + ops[row])
+        found, rest = _grouped(nodes, lambda row: unnumbered(names[row].rpartition("/")[2]) + "\0" + ops[row])
         if not rest and not inner and len(found) == 1 and len(nodes) <= BLOCK:
             continue  # the scope is that series
         if len(found) + len(rest) + len(inner) > WIDE:
