@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from combining_running import Call, Case, NothingSaid, compared, equal, message_of
 
 from simulator.errors import SimvizError
+from simulator.graph.dataflow import source_of
 from simulator.graph.graph import Graph
 from simulator.graph.messages import GraphDef, NodeDef, Proto
 from simulator.training.programs.tasks import computing, worker_tasks
@@ -60,8 +61,8 @@ def copies_alike(case: Case) -> Iterator[str]:
             other = graph.index[original]
             if graph.ops[row] != graph.ops[other] or _shapes(graph, row) != _shapes(graph, other):
                 yield f"{graph.names[row]} is another op than {original}, or has other shapes"
-            elif _readers(graph, row) != _readers(graph, other):
-                continue  # a reader in host memory makes a value dearer on a GPU
+            elif _readers(graph, row) != _readers(graph, other) or _waits(graph, row) != _waits(graph, other):
+                continue  # a reader in host memory makes a value dearer on a GPU; what waits is not joined with another
             elif (mine := costs.run_ns[row].tolist()) != (theirs := costs.run_ns[other].tolist()):
                 yield f"{graph.names[row]} costs {mine}, {original} {theirs}"
 
@@ -73,6 +74,19 @@ def _shapes(graph: Graph, row: int) -> Sequence[object]:
 def _readers(graph: Graph, row: int) -> Sequence[str]:
     """The ops that read a node."""
     return sorted(graph.ops[reader] for reader in graph.edge_dst[graph.edge_src == row].tolist())
+
+
+def _waits(graph: Graph, row: int) -> Sequence[bool]:
+    """Whether control edges are at a node and at the two before it, with which it may be one kernel on a GPU.
+
+    The turn of a microbatch is such an edge.
+    """
+    found: list[bool] = []
+    while row >= 0 and len(found) < 3:
+        touching = (graph.edge_src == row) | (graph.edge_dst == row)
+        found.append(bool((graph.edge_tensor[touching] < 0).any()))
+        row = source_of(graph, row)
+    return found
 
 
 def bytes_of_collectives(case: Case) -> Iterator[str]:
