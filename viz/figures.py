@@ -372,7 +372,7 @@ def pair_of_edges(scene: Scene) -> Ids:
 
 
 def counts(scene: Scene) -> Mapping[str, int]:
-    """Guesses and exceptions, counted over the nodes that run (tensors for shapes)."""
+    """Guesses and exceptions: counts of nodes that run, but of all nodes for ops and devices; shapes are tensors."""
     runs = scene.step.runs
     graph = scene.graph
     unknown_ops = sum(

@@ -486,7 +486,6 @@ def training_contents(trained: Trained, cluster: Cluster) -> Json:
         "between_upsets_per_s": found.between_upsets_per_s,
         "examples_per_s": found.examples_per_s,
         "warm_up": found.warm_up,
-        "settled": found.settled,
         "narrow": trained.narrow,
         "until_ci": trained.wanted.until_ci,
         "updates": found.updates,
