@@ -226,11 +226,10 @@ def of_partitions(
     order = np.lexsort((np.where(partitions.inserted, 0, partitions.origin), partitions.inserted))  # equals' turns
     node = np.concatenate([order[~is_send[order]], partitions.send]).astype(np.int64)
     row_op = positions(node, len(graph))
-    rows = node.tolist()
-    kinds = tuple(map(graph.ops.__getitem__, rows))
+    kinds = tuple(map(graph.ops.__getitem__, node.tolist()))
     ops = Ops(
         node=ids(node),
-        names=tuple(map(graph.names.__getitem__, rows)),
+        names=tuple(map(graph.names.__getitem__, node.tolist())),
         kind=kinds,
         row_op=ids(row_op),
         inserted=flags(partitions.inserted[node]),
@@ -275,9 +274,8 @@ def _tables(
     ops, edges, *said = unrolled(graph, ops, edges, options, device=device)
     if ending:
         ops, edges = with_end(ops, edges)
-    no_kernel = np.fromiter(map(NO_KERNEL.__contains__, ops.kind), bool, len(ops.kind))
+    instant = flags(ops.inserted | ops.silent | np.fromiter(map(NO_KERNEL.__contains__, ops.kind), bool, len(ops.kind)))
     posting = np.fromiter(map(POSTING.__eq__, ops.kind), bool, len(ops.kind))
-    instant = flags(ops.inserted | ops.silent | no_kernel)
     columns, tensor_of = layout(edges, len(ops.node))
     first = alike(tensor_of)[0]  # edge of each tensor
     return Tables(
