@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints
+from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints, stable_order
 from simulator.execution.stored import stored
 from simulator.execution.table_columns import pointers
 from simulator.graph.dtypes import REF
@@ -75,11 +76,9 @@ def buffers(
 ) -> Buffers:
     """The memory columns; `tensor_of` is the tensor of each given edge."""
     resident = np.where(ops.inserted, 0, costs.resident_bytes[ops.cost_row])
-    copies = ops.inserted & np.array(
-        [op == "Const" for op in ops.kind], bool
-    )  # also what a control edge sends: 0 bytes
+    copies = ops.inserted & _are(ops, {"Const"})  # also what a control edge sends: 0 bytes
     resident[copies] = np.maximum(graph.tensor_bytes[graph.tensor_ptr[ops.node[copies]]], 0)
-    held = np.array([op in _RESIDENT for op in ops.kind], bool) | (resident > 0)
+    held = _are(ops, _RESIDENT) | (resident > 0)
     resident[_repeated(ops, held)] = 0
     kept = np.full(len(ops.kind), NONE, np.int64)
     if costs.handed_on is not None:
@@ -147,6 +146,11 @@ def _repeated(ops: Ops, held: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
     return np.delete(rows, np.unique(ops.node[rows], return_index=True)[1])
 
 
+def _are(ops: Ops, kinds: Collection[str]) -> npt.NDArray[np.bool_]:
+    """[n] whether each op is of one of these kinds."""
+    return np.fromiter(map(kinds.__contains__, ops.kind), bool, len(ops.kind))
+
+
 def _forwards(
     graph: Graph,
     ops: Ops,
@@ -156,11 +160,11 @@ def _forwards(
     kept: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.int64]:
     """[T] the input tensor whose buffer each tensor passes on, or OWN; `kept` [n] is the input that an op hands on."""
-    each = np.array([op in _FORWARDS_EACH for op in ops.kind], bool)
-    passes = np.array([op in _FORWARDS for op in ops.kind], bool) | each | (kept != NONE)
-    merges = np.array([op in MERGES for op in ops.kind], bool)
+    each = _are(ops, _FORWARDS_EACH)
+    passes = _are(ops, _FORWARDS) | each | (kept != NONE)
+    merges = _are(ops, MERGES)
     given = np.flatnonzero(passes[edges.target] & (edges.row >= 0) & ~edges.stays)
-    given = given[np.argsort(edges.target[given], kind="stable")]  # data inputs by (op, slot)
+    given = given[stable_order(edges.target[given])]  # data inputs by (op, slot)
     first = pointers(edges.target[given], len(ops.kind))
     forwards = np.full(len(columns.tensor_op), OWN, np.int64)
     values = np.flatnonzero(passes[columns.tensor_op] & (columns.tensor_row >= 0))
@@ -202,7 +206,7 @@ def _replicable(
     """
     few = np.zeros(len(columns.tensor_op), bool)
     readers = np.bincount(tensor_of, minlength=len(few))
-    free = np.array([op == "Const" for op in ops.kind], bool)
+    free = _are(ops, {"Const"})
     free[edges.target] = False
     free[edges.source[edges.row < 0]] = False
     for tensor in np.flatnonzero(free[columns.tensor_op] & (readers > 1)).tolist():
@@ -229,13 +233,16 @@ def _reusable(
     """The outputs that may be written over an input. Ops that hand one on, [n] `passes`, write nothing; one that an op
     reads twice is none.
     """
-    asking = [_NEVER if passed else REUSES.get(kind, _NEVER) for kind, passed in zip(ops.kind, passes, strict=True)]
-    port, first, last = np.array(asking, np.int64).reshape(-1, 3).T
+    number = {kind: row for row, kind in enumerate(dict.fromkeys(ops.kind))}
+    asked = np.array([_NEVER, *(REUSES.get(kind, _NEVER) for kind in number)], np.int64)
+    kinds = 1 + np.fromiter(map(number.__getitem__, ops.kind), np.int64, len(ops.kind))
+    port, first, last = asked[np.where(passes, 0, kinds)].T
     given = np.flatnonzero((first <= last)[edges.target] & ~ops.silent[edges.target] & (edges.row >= 0) & ~edges.stays)
-    given = given[np.argsort(edges.target[given], kind="stable")]  # data inputs by (op, slot)
+    given = given[stable_order(edges.target[given])]  # data inputs by (op, slot)
     op = edges.target[given].astype(np.int64)
     slot = np.arange(len(given)) - pointers(op, len(ops.kind))[op]
-    _, place, count = np.unique(tensor_of[given] * len(ops.kind) + op, return_inverse=True, return_counts=True)
+    place = alike(tensor_of[given], op)[1]
+    count = np.bincount(place)
     row, put_out = edges.row[given], graph.tensor_ptr[ops.node[op]] + port[op]
     fits = (first[op] <= slot) & (slot <= last[op]) & (count[place] == 1) & (graph.tensor_bytes[row] > 0)
     fits &= graph.tensor_bytes[row] == graph.tensor_bytes[put_out]
