@@ -85,7 +85,7 @@ def pinned() -> Cluster:
             cores=1,
             flop_per_s=device.flop_per_s // count,
             bytes_per_s=device.bytes_per_s // count,
-            peaks=device.peaks.share(count),
+            peaks=device.peaks.scaled(1, count),
         )
         for device, count in zip(on.devices, parts, strict=True)
     )

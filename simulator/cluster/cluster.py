@@ -76,7 +76,7 @@ class Device:
             flop_per_s=max(1, self.flop_per_s // parts),
             bytes_per_s=max(1, self.bytes_per_s // parts),
             cores=max(1, self.cores // parts),
-            peaks=self.peaks.share(parts),
+            peaks=self.peaks.scaled(1, parts),
             whole=self,
         )
 

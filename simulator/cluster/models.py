@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -42,15 +43,37 @@ class Model:
     nvlink_bytes_per_s: int = 0  # of one NVLink, one direction; 0: it has none
     nvlinks: int = 0  # how many of them it has; 0: not said
     pcie: int = 4  # of a GPU: the generation of its 16 lanes
-    cores: int = 1  # of a CPU
+    cores: int = 0  # of a CPU; 0: not said
     peaks: Peaks = NO_PEAKS  # in other formats, and of matrix units
     chip: Chip | None = None  # of a GPU: how far its kernels stay below the peaks; None: they reach them
     source: str = ""
 
+    def with_cores(self, cores: int) -> Model:
+        """The same processor with so many cores, which compute and move bytes in proportion; its memory stays.
+
+        The name says the part: "cpu/20" is one of 20 cores, "cpu*3/20" are three. Where the model gives no cores its
+        speeds are those of the cores that are there.
+        """
+        if cores == self.cores:
+            return self
+        if not self.cores:
+            return replace(self, cores=cores, title=f"{self.title}, of which processes have {cores}")
+        part = Fraction(cores, self.cores)
+        times, parts = part.numerator, part.denominator
+        return replace(
+            self,
+            name=self.name + (f"*{times}" if times > 1 else "") + (f"/{parts}" if parts > 1 else ""),
+            title=f"{self.title}, of which processes have {cores}" if part < 1 else f"{self.title}, but {cores} cores",
+            flop_per_s=max(1, self.flop_per_s * times // parts),
+            bytes_per_s=max(1, self.bytes_per_s * times // parts),
+            cores=cores,
+            peaks=self.peaks.scaled(times, parts),
+        )
+
 
 def model_of(kind: str) -> str:
-    """The model that a device is all or a part of: "cpu" of "cpu" and of "cpu/2"."""
-    return re.sub(r"/\d+$", "", kind)
+    """The model that a device is all or a part of: "cpu" of "cpu", of "cpu/2" and of "cpu*3/20"."""
+    return re.sub(r"(\*\d+)?(/\d+)*$", "", kind)
 
 
 MODEL_KEYS = (
@@ -87,7 +110,7 @@ def read_model(name: str, table: Mapping[str, Any]) -> Model:  # Any: whatever T
         nvlink_bytes_per_s=parse_rate(table["nvlink"]) if "nvlink" in table else 0,
         nvlinks=nvlinks,
         pcie=whole("pcie", table.get("pcie", 4), "", *PCIE_GENERATIONS),
-        cores=read_cores(table.get("cores", 1)),
+        cores=read_cores(table["cores"]) if "cores" in table else 0,
         peaks=peaks,
         chip=chip,
         source=str(table.get("source", "")),

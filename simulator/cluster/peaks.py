@@ -30,10 +30,10 @@ class Peaks:
     matrix_float16: int = 0
     matrix_int8: int = 0
 
-    def share(self, parts: int) -> Peaks:
-        """The speeds of one of so many equal parts of the device."""
+    def scaled(self, times: int, parts: int) -> Peaks:
+        """The speeds of a device that is so many of so many equal parts of this one."""
         speeds = [int(getattr(self, field.name)) for field in fields(self)]
-        return Peaks(*[max(1, speed // parts) if speed else 0 for speed in speeds])
+        return Peaks(*[max(1, speed * times // parts) if speed else 0 for speed in speeds])
 
 
 NO_PEAKS = Peaks()

@@ -388,9 +388,7 @@ def _hosts(reader: Reader, table: Table, nth: int, own: Mapping[str, Model], nvl
     cpu = _model(reader, table.get("cpu", DEFAULT_CPU), "CPU", own, ("host", nth, "cpu"))
     if "cores" in table:
         try:
-            cores = read_cores(table["cores"])
-            title = cpu.title if cores == cpu.cores else f"{cpu.title}, of which processes have {cores}"
-            cpu = replace(cpu, cores=cores, title=title)
+            cpu = cpu.with_cores(read_cores(table["cores"]))
         except ValueError as error:
             reader.fail(str(error), "host", nth, "cores")
     count = reader.count(table.get("count", 1), ("host", nth, "count"))

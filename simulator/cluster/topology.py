@@ -236,7 +236,7 @@ def _device(task: Task, type_: str, number: int, model: Model, host: Host) -> De
         bytes_per_s=model.bytes_per_s,
         launch_ns=model.launch_ns,
         host=host.name,
-        cores=model.cores,
+        cores=max(model.cores, 1),
         peaks=model.peaks,
         chip=model.chip,
     )

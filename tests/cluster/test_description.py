@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from simulator.cluster.copies import LOOK_NS
 from simulator.cluster.description import load_cluster, presets
 from simulator.cluster.device_strings import default_cluster, named_cluster
+from simulator.cluster.models import find_model, model_of
 from simulator.errors import ClusterError
 from simulator.graph.building import build
 from tests.cluster.routes import names, route
@@ -125,13 +126,29 @@ count = 2
 def test_cores_are_the_model_s_or_as_a_host_says(tmp_path: Path) -> None:
     cluster = load_cluster(written(tmp_path, CORES))
     assert [(d.short, d.kind, d.cores) for d in cluster.devices] == [
-        ("ps:0/CPU:0", "mine", 12), ("worker:0/CPU:0", "cpu/2", 1), ("worker:1/CPU:0", "cpu/2", 1),
+        ("ps:0/CPU:0", "mine", 12), ("worker:0/CPU:0", "cpu/10/2", 1), ("worker:1/CPU:0", "cpu/10/2", 1),
     ]  # fmt: skip
     assert not any("gives no cores" in note for note in cluster.notes)
-    assert "CPU model cpu: Xeon Gold 6248 (20 cores), of which processes have 2" in cluster.notes
+    assert "CPU model cpu/10: Xeon Gold 6248 (20 cores), of which processes have 2" in cluster.notes
     silent = load_cluster(written(tmp_path, CORES.replace("cores = 12\n", "")))
     assert silent.devices[0].cores == 1
     assert any("mine gives no cores: one is assumed" in note for note in silent.notes)
+
+
+@pytest.mark.parametrize(("cores", "kind"), [(1, "cpu/20"), (3, "cpu*3/20"), (20, "cpu"), (40, "cpu*2")])
+def test_the_cores_of_a_host_are_a_part_of_the_model_s_speed(tmp_path: Path, cores: int, kind: str) -> None:
+    one = load_cluster(written(tmp_path, CORES.replace("cores = 2\n", f"cores = {cores}\n").replace("count = 2\n", "")))
+    whole, part = find_model("cpu"), one.devices[1]
+    assert (part.kind, part.cores, part.memory_bytes, model_of(kind)) == (kind, cores, whole.memory_bytes, "cpu")
+    assert part.flop_per_s == whole.flop_per_s * cores // 20
+    assert part.bytes_per_s == whole.bytes_per_s * cores // 20
+    assert part.peaks.int8 == whole.peaks.int8 * cores // 20
+
+
+def test_a_model_that_gives_no_cores_has_the_speed_of_those_that_are_there(tmp_path: Path) -> None:
+    text = CORES.replace("cores = 12\n", "").replace('name = "box"\n', 'name = "box"\ncores = 4\n')
+    device = load_cluster(written(tmp_path, text)).devices[0]
+    assert (device.kind, device.cores, device.flop_per_s) == ("mine", 4, 10**12)
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def _core(model: Device) -> Cluster:
         model,
         flop_per_s=max(1, model.flop_per_s // share),
         bytes_per_s=max(1, model.bytes_per_s // share),
-        peaks=model.peaks.share(share),
+        peaks=model.peaks.scaled(1, share),
         cores=1,
     )
     return Cluster((core,), (), (((),),))
