@@ -191,6 +191,27 @@ def test_a_signal_has_its_exit_code_wherever_it_comes(number: signal.Signals, wa
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, b"", STOPPED + b"\n")
 
 
+# a command that is interrupted amid many objects, and tells when Python looks for cycles among them
+AMONG_OBJECTS = """
+import gc, os, signal, sys
+from viz import entry
+from viz.command import cli, stages
+def work(*_):
+    made = [[] for _ in range(100_000)]
+    gc.callbacks.append(lambda phase, _: gc.get_freeze_count() < len(made) and print("looked"))
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(10**9): pass
+stages.run = work
+sys.argv[1:] = ["examples/ps_training.pbtxt", "--quiet"]
+sys.exit(entry.main())
+"""
+
+
+def test_ctrl_c_waits_for_no_search_for_cycles() -> None:
+    done = subprocess.run([sys.executable, "-c", AMONG_OBJECTS], cwd=ROOT, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (entry.INTERRUPTED, b"", STOPPED + b"\n")
+
+
 # a command that is interrupted while a thread computes, as LLVM compiles in one
 BUSY = """
 import os, signal, sys, time

@@ -67,6 +67,9 @@ def main(
     keep_freed_memory()
     try:
         return ended(work, asked.graph, written, interrupted)
+    except KeyboardInterrupt:
+        gc.freeze()  # else Python looks for cycles among millions of objects before anything is said
+        raise
     finally:
         gc.enable()
 
