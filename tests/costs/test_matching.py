@@ -63,15 +63,16 @@ def test_a_type_stands_for_all_its_kinds_and_a_device_for_its_own(tmp_path: Path
     assert (costs.run_ns[1, 0], costs.run_ns[2, 1]) == (7, 8)
 
 
-def test_a_model_stands_for_its_parts_that_have_no_times_of_their_own(tmp_path: Path) -> None:
-    """Two workers that share a host are halves of its model; a parameter server elsewhere is all of it."""
+@pytest.mark.parametrize("half", ["xeon/2", "xeon*3/20", "xeon*3/20/2"])
+def test_a_model_stands_for_its_parts_that_have_no_times_of_their_own(tmp_path: Path, half: str) -> None:
+    """Two workers that share a host, or some of its cores, are parts of its model; a parameter server is all of it."""
     devices = [
         replace(CPU, name=f"/job:{job}/replica:0/task:0/device:CPU:0", kind=kind)
-        for job, kind in (("ps", "xeon"), ("worker", "xeon/2"), ("other", "xeons/2"))
+        for job, kind in (("ps", "xeon"), ("worker", half), ("other", "xeons/2"))
     ]
     cluster = Cluster(tuple(devices), (), (((),) * 3,) * 3, name="three tasks")
     file = tmp_path / "times.csv"
-    file.write_text("b,xeon,10\nc,xeon,10\nc,xeon/2,30\n")
+    file.write_text(f"b,xeon,10\nc,xeon,10\nc,{half},30\n")
     given = graph()
     before = estimate(given, cluster).run_ns
     costs = with_measured(estimate(given, cluster), read_measurement(file), given, cluster)
