@@ -72,6 +72,8 @@ LONG_FILES: dict[str, str] = {
     "simulator.cluster.cluster": "one class: devices, links, and all that is asked of a pair of devices",
     "simulator.cluster.topology": "the links and routes of every kind of wire between two devices",
     "simulator.costs.rules": "it is the cost table, a row for each kind of op",
+    "simulator.costs.profile": "one file format with all its figures, each checked where it is read",
+    "simulator.oracle.kernel_cases": "it is the table of kernels that are timed, a case for each",
     "simulator.graph.ops": "questions about an op, answered from one registry through shared caches",
     "simulator.shapes.rules": "it is the table of shapes, a row for each rule",
     "simulator.shapes.values": "an evaluator of small tensors, a function for each kind of op",

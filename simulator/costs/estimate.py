@@ -21,10 +21,10 @@ from simulator.costs.estimates.fusion import fused, reading_ns
 from simulator.costs.estimates.layout import channels_first
 from simulator.costs.estimates.nccl import all_reduces
 from simulator.costs.estimates.notes import assumptions
+from simulator.costs.estimates.profiled import profile_notes, profiled_prices
 from simulator.costs.estimates.residents import resident_bytes
 from simulator.costs.formulas.shaped_op import ShapedOp
 from simulator.costs.profile import Profile
-from simulator.costs.profiled import profile_notes, profiled_prices
 from simulator.costs.roofline import EXECUTOR_NS, OpWork, time_of, work_of
 from simulator.costs.rules import FALLBACK_RULE, handing_on, rule
 from simulator.costs.table import FALLBACK, PROFILED, STATIC, CostTable

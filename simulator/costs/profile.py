@@ -1,8 +1,8 @@
 """A profile: what kernels, ops, steps and messages take on one machine, as measured there, and its TOML file.
 
-    simviz = "profile 1"
+    simviz = "profile 2"
     machine = "..."            tensorflow = "..."      date = "..."
-    cores = 2                  onednn = true
+    cores = 2                  onednn = true           cache_bytes = 2097152
     [figures]                  name = [value, spread], nanoseconds
     [kernels]                  columns = [...]         rows = [[...], ...]
 
@@ -34,9 +34,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-FORM = "profile 1"
+FORM = "profile 2"
 MAX_ROWS = 10_000
 MAX_KERNEL_NS = 10**11  # 100 s; calibration gives a kernel a twentieth of a second
+MAX_CACHE_BYTES = 2**40
 MAX_SPREAD = 100.0  # a median of a hundred times the lower quartile: the machine was not there
 BUSY = 0.15  # spread of the kernel in the middle; on a quiet machine it is 0.02
 _REMAKE = "make a new one with simviz --calibrate"
@@ -62,7 +63,7 @@ FIGURES: Mapping[str, tuple[float, float]] = {
     "send_byte": (0, 10**4),
     "receive_byte": (0, 10**4),
 }
-_KEYS = ("simviz", "machine", "tensorflow", "date", "cores", "onednn", "figures", "kernels")
+_KEYS = ("simviz", "machine", "tensorflow", "date", "cores", "onednn", "cache_bytes", "figures", "kernels")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,9 @@ class KernelTime:
 
     op: str
     cores: int
-    ns: float  # dispatch included
+    ns: float  # dispatch included, after other kernels whose tensors fill the caches of a core
     spread: float
+    warm_ns: float  # after itself; `ns` of one whose own tensors fill them
     flops: int
     moved_bytes: int
     m: int = 0  # of the product that it is; 0: of none
@@ -95,6 +97,7 @@ class Profile:
     tensorflow: str  # version
     onednn: bool  # whether TensorFlow used oneDNN's kernels
     date: str  # of the measurement, "2026-11-22"
+    cache_bytes: int  # of the largest cache that a core has for itself
     figures: Mapping[str, Figure]  # by the names of FIGURES; without two cores those of messages are missing
     kernels: tuple[KernelTime, ...]
     source: str = "a profile in memory"  # the file
@@ -109,7 +112,7 @@ class Profile:
 
     def to_toml(self) -> str:
         """The text of a profile's file."""
-        head = {"simviz": FORM, **{key: getattr(self, key) for key in _KEYS[1:6]}}
+        head = {"simviz": FORM, **{key: getattr(self, key) for key in _KEYS[1:7]}}
         lines = ["# Times on one machine, in nanoseconds; made by simviz --calibrate."]
         lines += [f"{key} = {_toml(value)}" for key, value in head.items()]
         lines += ["", "[figures] # [value, spread]"]
@@ -172,9 +175,17 @@ def _read(table: Mapping[str, Any], label: str) -> Profile:  # Any: whatever TOM
     cores, onednn = table["cores"], table["onednn"]
     if not _is_count(cores, MAX_CORES) or not isinstance(onednn, bool):
         fail(f"cores = {str(cores)[:40]} and onednn = {str(onednn)[:40]} are not a number of cores and true or false")
-    figures = _figures(table["figures"], fail)
-    kernels = _kernels(table["kernels"], cores, fail)
-    return Profile(**texts, cores=cores, onednn=onednn, figures=figures, kernels=kernels, source=label)
+    if not _is_count(table["cache_bytes"], MAX_CACHE_BYTES):
+        fail(f"cache_bytes = {str(table['cache_bytes'])[:40]} is not a number of bytes from 1 to {MAX_CACHE_BYTES:,}")
+    return Profile(
+        **texts,
+        cores=cores,
+        onednn=onednn,
+        cache_bytes=table["cache_bytes"],
+        figures=_figures(table["figures"], fail),
+        kernels=_kernels(table["kernels"], cores, fail),
+        source=label,
+    )
 
 
 def _figures(table: Any, fail: Any) -> dict[str, Figure]:  # Any: the function that raises
@@ -206,15 +217,16 @@ def _kernels(table: Any, cores: int, fail: Any) -> tuple[KernelTime, ...]:  # An
         where = f"row {number} of [kernels]"
         if not isinstance(row, list) or len(row) != len(COLUMNS) or not isinstance(row[0], str) or not row[0]:
             fail(f"{where} has not {len(COLUMNS)} columns, of which the first is an op")
-        counts = [row[1], *row[4:11]]
-        if not all(_is_count(count, 2**60, least=0) for count in counts) or not isinstance(row[11], str):
+        counts = [row[1], *row[5:12]]
+        if not all(_is_count(count, 2**60, least=0) for count in counts) or not isinstance(row[12], str):
             fail(f"{where} ({row[0][:40]!r}) has a count that is none, or no variant")
-        if (sides := sum(map(bool, row[6:10]))) not in (0, 4) or (row[10] and not sides):
+        if (sides := sum(map(bool, row[7:11]))) not in (0, 4) or (row[11] and not sides):
             fail(f"{where} ({row[0][:40]!r}) has sides of a product that is none")
         if not 1 <= row[1] <= cores:
             fail(f"{where} ({row[0][:40]!r}) is of {row[1]} cores, and the machine has {cores}")
-        _check_time(f"{where} ({row[0][:40]!r})", row[2], row[3], 1, MAX_KERNEL_NS, fail)
-        found.append(KernelTime(row[0], row[1], float(row[2]), float(row[3]), *row[4:]))
+        for ns in (row[2], row[4]):
+            _check_time(f"{where} ({row[0][:40]!r})", ns, row[3], 1, MAX_KERNEL_NS, fail)
+        found.append(KernelTime(row[0], row[1], float(row[2]), float(row[3]), float(row[4]), *row[5:]))
     if not any(one.cores == 1 for one in found):
         fail("[kernels] has none on one core, so the profile is not whole")
     return tuple(found)

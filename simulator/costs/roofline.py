@@ -100,12 +100,50 @@ def work_of(rule: Rule, instance: ShapedOp) -> OpWork:
 
 
 def variant(rule: Rule, instance: ShapedOp, einsum: Contraction | None = None) -> str:
-    """The variant of a kernel: an elementwise op whose operands differ in shape, a product of transposed matrices."""
+    """The variant of a kernel that takes another time at equal counts; "" for the usual one.
+
+    Operands of an elementwise op may differ in shape, or one be a number. A reduction may leave the last axis, or
+    nothing. Kernels that work row by row have short and long rows. Matrices of a product may be transposed.
+    """
+    if instance.op in _REDUCING:
+        return _left_over(instance)
+    if instance.op in _ROW_BY_ROW:
+        return _rows(instance)
     if rule.category == ELEMENTWISE:
-        return "broadcasting" if len(set(filter(None, instance.inputs))) > 1 else ""
+        shapes = set(filter(None, instance.inputs))
+        if len(shapes) > 1:
+            return "broadcasting"
+        return "by a number" if shapes and () in instance.inputs else ""
     flips = [any(flag(instance, name) for name in names) for _, names in _FLIPS] if einsum is None else einsum.flips
     flipped = [side for (side, _), flips_it in zip(_FLIPS, flips, strict=True) if flips_it]
     return f"transposed {' '.join(flipped)}" if flipped else ""
+
+
+BY_ROWS = "rows of "  # begins the variant of a kernel that works row by row, before the length of its rows
+_REDUCING = frozenset(("Sum", "Mean", "Max", "Min", "Prod"))
+_ROW_BY_ROW = frozenset(
+    (
+        *("Softmax", "LogSoftmax", "ArgMax", "SparseSoftmaxCrossEntropyWithLogits"),
+        *("Gather", "GatherV2", "ResourceGather", "ResourceScatterAdd", "ResourceScatterSub", "ScatterAdd"),
+        *("ScatterSub", "ResourceSparseApplyAdagrad"),
+    )
+)
+
+
+def _left_over(instance: ShapedOp) -> str:
+    """The axes that a reduction leaves: not the last one as usual, "outer" the last one, "whole" none."""
+    taken, given = instance.inputs[:1], instance.outputs[:1]
+    if not taken or not given or not taken[0] or given[0] is None:
+        return ""
+    if all(size == 1 for size in given[0]):
+        return "whole"
+    return "outer" if given[0][-1] == taken[0][-1] > 1 else ""
+
+
+def _rows(instance: ShapedOp) -> str:
+    """The length of the rows; "" where no shape says it."""
+    shapes = [shape for shape in (*instance.outputs, *instance.inputs) if shape and len(shape) > 1]
+    return f"{BY_ROWS}{max(1, shapes[0][-1])}" if shapes else ""
 
 
 _FLIPS = (("a", ("transpose_a", "adj_x")), ("b", ("transpose_b", "adj_y")))

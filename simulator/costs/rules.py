@@ -500,8 +500,6 @@ HOUSEKEEPING: tuple[Row, ...] = (
      "CollectiveBcastRecvV2 CollectivePermute CollectiveAllToAllV2 CollectiveAllToAllV3 AllToAll NcclBroadcast "
      "_NcclBroadcastSend _NcclBroadcastRecv"),
 
-    (ARRAY, nothing, written, "",
-     "TensorArrayReadV3 TensorArrayReadV2 TensorArrayRead TensorListGetItem TensorListPopBack"),
     (ARRAY, nothing, rewritten, "",
      "TensorArrayGatherV3 TensorArrayGatherV2 TensorArrayGather TensorArrayConcatV3 TensorArrayConcatV2 "
      "TensorArrayConcat TensorArrayPack TensorListStack TensorListGather TensorListConcat TensorListConcatV2 "
@@ -529,6 +527,7 @@ HANDED_OVER: tuple[tuple[str, str], ...] = (
      "DebugGradientRefIdentity TensorArrayWriteV3 TensorArrayWriteV2 TensorArrayWrite TensorArrayV3 "
      "TensorArrayV2 TensorArray TensorArrayGradV3 TensorArrayGradV2 TensorArrayGrad TensorArrayGradWithShape "
      "TensorArraySizeV3 TensorArraySizeV2 TensorArraySize TensorArrayCloseV3 TensorArrayCloseV2 TensorArrayClose "
+     "TensorArrayReadV3 TensorArrayReadV2 TensorArrayRead TensorListGetItem TensorListPopBack "
      "TensorListReserve EmptyTensorList TensorListPushBack TensorListPushBackBatch TensorListSetItem "
      "TensorListLength TensorListResize TensorListElementShape TensorListConcatLists EmptyTensorMap "
      "TensorMapInsert TensorMapErase TensorMapHasKey TensorMapLookup TensorMapSize StackV2 Stack StackPushV2 "

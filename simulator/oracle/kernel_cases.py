@@ -5,7 +5,7 @@
     memory          what mainly moves bytes, each at five sizes: from the nearest cache to beyond most
 
 The sizes are between those of small layers and of large ones. Bytes decide what a kernel of `memory` takes, so one
-layout per op is timed, but for broadcasting and transposition.
+layout per op is timed, but for those that `roofline.variant` tells apart: broadcasting, axes, lengths of rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 Make: TypeAlias = Callable[..., Any]  # (tensorflow.raw_ops, its inputs in order) -> a tensor, a tuple of them, an op
-MOST_PRODUCTS = 2**28  # multiplications of one kernel: some milliseconds
+MOST_PRODUCTS = 2**28  # multiplications of one kernel, but for the large ones: some milliseconds
 SIZES = (2**9, 2**12, 2**15, 2**18, 2**21)  # numbers of 4 bytes: 2 KB to 8 MB
 
 
@@ -29,6 +29,7 @@ class KernelCase:
     held: tuple[tuple[int, ...], ...] = ()  # given as handles, before the other inputs
     values: Mapping[str, Any] = field(default_factory=dict)  # constants, by the name of the argument
     below: int = 0  # > 0: the last input holds int32 below that number
+    before: Make | None = None  # makes one input more of the others, before the clock
 
 
 def cases() -> Mapping[str, Sequence[KernelCase]]:
@@ -44,23 +45,27 @@ def _products() -> Iterator[KernelCase]:
     plain = [(m, k, n) for m in (16, 128, 1024) for k in (16, 128, 1024) for n in (16, 128, 1024)]
     drawn = [_drawn(row, (1, 2048), (8, 2048), (1, 2048)) for row in range(32)]
     odd = [(1, 1024, 1024), (32, 2048, 10), (256, 1000, 1)]
-    for flip_a, flip_b, sizes in (
-        (False, False, [*plain, *drawn[:16], *odd]),
-        (True, False, [*plain[::3], *drawn[16:], *odd]),
-        (False, True, [*plain[1::3], *drawn, *odd]),
+    wide, deep = [(2048, 512, 512), (8192, 256, 512), (1024, 2048, 1024)], [(512, 8192, 256), (1024, 1024, 4096)]
+    for flip_a, flip_b, sizes, large in (
+        (False, False, [*plain, *drawn[:16], *odd], wide),
+        (True, False, [*plain[::2], *drawn[16:], *odd], deep),
+        (False, True, [*plain[1::2], *drawn, *odd], wide),
     ):
-        for m, k, n in sizes:
-            if m * k * n < MOST_PRODUCTS:
-                a, b = ((k, m) if flip_a else (m, k)), ((n, k) if flip_b else (k, n))
-                how = {"transpose_a": flip_a, "transpose_b": flip_b}
-                yield KernelCase("MatMul", lambda raw, a, b, how=how: raw.MatMul(a=a, b=b, **how), (a, b))
-    for row in range(33):
-        count, m, k, n = _drawn(row, (2, 64), (8, 128), (8, 128), (8, 128))
+        small = [(m, k, n) for m, k, n in sizes if m * k * n < MOST_PRODUCTS]
+        for m, k, n in (*small, *large):
+            a, b = ((k, m) if flip_a else (m, k)), ((n, k) if flip_b else (k, n))
+            how = {"transpose_a": flip_a, "transpose_b": flip_b}
+            yield KernelCase("MatMul", lambda raw, a, b, how=how: raw.MatMul(a=a, b=b, **how), (a, b))
+    many = [_drawn(row, (2, 64), (8, 128), (8, 128), (8, 128)) for row in range(33)]
+    for row, (count, m, k, n) in enumerate([*many, *((64, *sides) for sides in _ATTENTION)]):
         flip_a, flip_b = row % 3 == 1, row % 3 == 2
         a, b = ((k, m) if flip_a else (m, k)), ((n, k) if flip_b else (k, n))
         how = {"adj_x": flip_a, "adj_y": flip_b}
         shapes = ((count, *a), (count, *b))
         yield KernelCase("BatchMatMulV2", lambda raw, a, b, how=how: raw.BatchMatMulV2(x=a, y=b, **how), shapes)
+
+
+_ATTENTION = ((256, 256, 32), (256, 32, 256), (256, 32, 256))  # m, k, n of its products, of many heads
 
 
 def _drawn(row: int, *ranges: tuple[int, int]) -> tuple[int, ...]:
@@ -91,6 +96,8 @@ _CONVOLUTIONS = (
     (8, 8, 256, 64, 1, 1),
     (2, 112, 3, 32, 7, 2),
     (2, 64, 8, 8, 3, 1),
+    (8, 56, 64, 64, 3, 1),
+    (16, 28, 128, 128, 3, 1),
 )
 
 
@@ -127,16 +134,21 @@ def _convolution(
     )
 
 
-_UNARY = "Relu Neg Exp Log Sqrt Rsqrt Square Tanh Sigmoid Erf Abs"
+_UNARY = "Neg Exp Log Log1p Expm1 Sqrt Rsqrt Reciprocal Square Tanh Sigmoid Erf Erfc Sin Floor Abs"
+_ACTIVATIONS = "Relu Relu6 LeakyRelu Elu Softplus"
 _BINARY = "AddV2 Sub Mul RealDiv Maximum SquaredDifference GreaterEqual"
 _WIDTH = 64  # numbers in a row
+_ROWS = (8, 64, 512)  # the same of kernels that work row by row
 
 
 def _memory(size: int) -> Iterator[KernelCase]:
     """Kernels over tensors of so many numbers."""
     rows = (size // _WIDTH, _WIDTH)
     yield from _elementwise(size, rows)
-    yield from _reductions(rows)
+    yield from _reductions(size, rows)
+    for width in _ROWS:
+        yield from _by_rows(max(1, size // width), width)
+        yield from _lookups(size, width)
     yield from _arrays(size, rows)
     yield from _updates(size)
     yield from _images(size)
@@ -144,45 +156,90 @@ def _memory(size: int) -> Iterator[KernelCase]:
 
 def _elementwise(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
     for op in _UNARY.split():
-        given = "features" if op == "Relu" else "x"
-        yield KernelCase(op, lambda raw, x, op=op, given=given: getattr(raw, op)(**{given: x}), ((size,),))
+        yield KernelCase(op, lambda raw, x, op=op: getattr(raw, op)(x=x), ((size,),))
+    for op in _ACTIVATIONS.split():
+        yield KernelCase(op, lambda raw, x, op=op: getattr(raw, op)(features=x), ((size,),))
+        back = lambda raw, x, y, op=op: getattr(raw, f"{op}Grad")(gradients=x, **{_GIVEN.get(op, "features"): y})  # noqa: E731  # one line of a table
+        yield KernelCase(f"{op}Grad", back, ((size,), (size,)))
     for op in _BINARY.split():
         both = lambda raw, x, y, op=op: getattr(raw, op)(x=x, y=y)  # noqa: E731  # one line of a table
         yield KernelCase(op, both, ((size,), (size,)))
-        if op in ("AddV2", "Sub", "Mul", "RealDiv"):
-            yield KernelCase(op, both, (rows, (_WIDTH,)))
-            yield KernelCase(op, both, (rows, (rows[0], 1)))
+        yield KernelCase(op, both, (rows, (_WIDTH,)))
+        yield KernelCase(op, both, (rows, (rows[0], 1)))
+        yield KernelCase(op, both, ((size,), ()))
     yield KernelCase("AddN", lambda raw, *x: raw.AddN(inputs=list(x)), ((size,),) * 3)
-    yield KernelCase("ReluGrad", lambda raw, x, y: raw.ReluGrad(gradients=x, features=y), ((size,), (size,)))
-    yield KernelCase("SigmoidGrad", lambda raw, x, y: raw.SigmoidGrad(y=x, dy=y), ((size,), (size,)))
-    yield KernelCase("TanhGrad", lambda raw, x, y: raw.TanhGrad(y=x, dy=y), ((size,), (size,)))
+    for op in ("SigmoidGrad", "TanhGrad", "SqrtGrad", "RsqrtGrad"):
+        yield KernelCase(op, lambda raw, x, y, op=op: getattr(raw, op)(y=x, dy=y), ((size,), (size,)))
     yield KernelCase("Cast", lambda raw, x: raw.Cast(x=x, DstT="int32"), ((size,),))
     yield KernelCase("BiasAdd", lambda raw, x, b: raw.BiasAdd(value=x, bias=b), (rows, (_WIDTH,)))
+    yield KernelCase(
+        "SelectV2",
+        lambda raw, x, y, chosen: raw.SelectV2(condition=chosen, t=x, e=y),
+        ((size,), (size,)),
+        before=lambda raw, x, y: raw.GreaterEqual(x=x, y=y),
+    )
 
 
-def _reductions(rows: tuple[int, int]) -> Iterator[KernelCase]:
+_GIVEN = {"Elu": "outputs"}  # names of the second argument of a gradient
+
+
+def _reductions(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
     for op in ("Sum", "Mean", "Max"):
-        for axis in (0, 1):
+        for axis in (0, 1, [0, 1]):
             yield KernelCase(op, lambda raw, x, op=op, axis=axis: getattr(raw, op)(input=x, axis=axis), (rows,))
     yield KernelCase("BiasAddGrad", lambda raw, x: raw.BiasAddGrad(out_backprop=x), (rows,))
+    yield KernelCase("L2Loss", lambda raw, x: raw.L2Loss(t=x), ((size,),))
+
+
+def _by_rows(count: int, width: int) -> Iterator[KernelCase]:
+    """Kernels that do something for each row, and something for each number of it."""
+    rows = (count, width)
     yield KernelCase("Softmax", lambda raw, x: raw.Softmax(logits=x), (rows,))
     yield KernelCase("LogSoftmax", lambda raw, x: raw.LogSoftmax(logits=x), (rows,))
     yield KernelCase("ArgMax", lambda raw, x: raw.ArgMax(input=x, dimension=1), (rows,))
-    yield KernelCase("L2Loss", lambda raw, x: raw.L2Loss(t=x), (rows,))
     yield KernelCase(
         "SparseSoftmaxCrossEntropyWithLogits",
         lambda raw, x, labels: raw.SparseSoftmaxCrossEntropyWithLogits(features=x, labels=labels),
-        (rows, (rows[0],)),
-        below=_WIDTH,
+        (rows, (count,)),
+        below=width,
+    )
+
+
+def _lookups(size: int, width: int) -> Iterator[KernelCase]:
+    """Reads and updates of some rows of a table."""
+    table, count = (max(1, min(4 * size, 2**22) // width), width), max(1, size // 2 // width)
+    yield KernelCase(
+        "GatherV2", lambda raw, x, ids: raw.GatherV2(params=x, indices=ids, axis=0), (table, (count,)), below=table[0]
+    )
+    yield KernelCase(
+        "ResourceGather",
+        lambda raw, v, ids: raw.ResourceGather(resource=v, indices=ids, dtype="float32"),
+        ((count,),),
+        held=(table,),
+        below=table[0],
+    )
+    yield KernelCase(
+        "ResourceScatterSub",
+        lambda raw, v, d, ids: raw.ResourceScatterSub(resource=v, indices=ids, updates=d),
+        ((count, width), (count,)),
+        held=(table,),
+        below=table[0],
+    )
+    yield KernelCase(
+        "ResourceSparseApplyAdagrad",
+        lambda raw, v, a, d, ids: raw.ResourceSparseApplyAdagrad(var=v, accum=a, lr=1e-9, grad=d, indices=ids),
+        ((count, width), (count,)),
+        held=(table, table),
+        below=table[0],
     )
 
 
 def _arrays(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
-    side, table = rows[0] // 4, _table(size)
+    side = rows[0] // 4
     yield KernelCase("ConcatV2", lambda raw, x, y: raw.ConcatV2(values=[x, y], axis=1), (rows, rows))
     yield KernelCase("Split", lambda raw, x: raw.Split(axis=1, value=x, num_split=2), (rows,))
     yield KernelCase("Pack", lambda raw, x, y: raw.Pack(values=[x, y]), (rows, rows))
-    yield KernelCase("Unpack", lambda raw, x: raw.Unpack(value=x, num=4), ((4, size // 4),))
+    yield KernelCase("Unpack", lambda raw, x: raw.Unpack(value=x, num=4, axis=1), ((side, 4, _WIDTH),))
     yield KernelCase(
         "Slice", lambda raw, x, n=rows[0]: raw.Slice(input=x, begin=[0, 8], size=[n, _WIDTH // 2]), (rows,)
     )
@@ -197,12 +254,6 @@ def _arrays(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
     yield KernelCase("Pad", lambda raw, x: raw.Pad(input=x, paddings=[[1, 1], [1, 1]]), (rows,))
     yield KernelCase("Fill", lambda raw, x, n=size: raw.Fill(dims=[n], value=x), ((),))
     yield KernelCase(
-        "GatherV2",
-        lambda raw, x, ids: raw.GatherV2(params=x, indices=ids, axis=0),
-        (table, (size // 64,)),
-        below=table[0],
-    )
-    yield KernelCase(
         "UnsortedSegmentSum",
         lambda raw, x, ids, n=rows[0]: raw.UnsortedSegmentSum(data=x, segment_ids=ids, num_segments=n),
         (rows, (rows[0],)),
@@ -210,13 +261,7 @@ def _arrays(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
     )
 
 
-def _table(size: int) -> tuple[int, int]:
-    """A table of embeddings, of which a step reads a few rows."""
-    return min(size // 8, 2**17), 32
-
-
 def _updates(size: int) -> Iterator[KernelCase]:
-    table = _table(size)
     yield KernelCase(
         "ResourceApplyGradientDescent",
         lambda raw, v, d: raw.ResourceApplyGradientDescent(var=v, alpha=1e-9, delta=d),
@@ -244,18 +289,18 @@ def _updates(size: int) -> Iterator[KernelCase]:
         held=((size,),),
     )
     yield KernelCase(
-        "ResourceGather",
-        lambda raw, v, ids: raw.ResourceGather(resource=v, indices=ids, dtype="float32"),
-        ((size // 64,),),
-        held=(table,),
-        below=table[0],
+        "ResourceApplyAdagrad",
+        lambda raw, v, a, d: raw.ResourceApplyAdagrad(var=v, accum=a, lr=1e-9, grad=d),
+        ((size,),),
+        held=((size,),) * 2,
     )
     yield KernelCase(
-        "ResourceScatterSub",
-        lambda raw, v, d, ids: raw.ResourceScatterSub(resource=v, indices=ids, updates=d),
-        ((size // 64, 32), (size // 64,)),
-        held=(table,),
-        below=table[0],
+        "ResourceApplyRMSProp",
+        lambda raw, v, m, w, d: raw.ResourceApplyRMSProp(
+            var=v, ms=m, mom=w, lr=1e-9, rho=0.9, momentum=0.9, epsilon=1e-3, grad=d
+        ),
+        ((size,),),
+        held=((size,),) * 3,
     )
 
 
@@ -266,8 +311,9 @@ def _images(size: int) -> Iterator[KernelCase]:
     yield KernelCase("MaxPool", lambda raw, x: raw.MaxPool(input=x, **pool), (image,))
     yield KernelCase(
         "MaxPoolGrad",
-        lambda raw, x, y, g: raw.MaxPoolGrad(orig_input=x, orig_output=y, grad=g, **pool),
-        (image, half, half),
+        lambda raw, x, g, y: raw.MaxPoolGrad(orig_input=x, orig_output=y, grad=g, **pool),
+        (image, half),
+        before=lambda raw, x, g: raw.MaxPool(input=x, **pool),  # oneDNN takes over where it did the pooling, too
     )
     yield KernelCase("AvgPool", lambda raw, x: raw.AvgPool(value=x, **pool), (image,))
     yield KernelCase(

@@ -2,10 +2,13 @@
 
     inputs copied -> clock -> kernel -> clock -> clock -> inputs copied -> clock -> the next kernel ...
 
-In a training step a kernel rarely follows itself. Others ran since, and its code left the caches that a core has for
-itself. That takes microseconds, of which a kernel that is timed again and again shows nothing (decision 0061). So a
-step here has a hundred different kernels, each once, in an order drawn by chance. As in a graph, inputs have just been
+In a training step of large tensors a kernel rarely follows itself. Others ran since, and its code left the caches that
+a core has for itself. That takes microseconds, of which a kernel that is timed again and again shows nothing (decision
+0061). So a step here has a hundred different kernels, in an order drawn by chance. As in a graph, inputs have just been
 made, nothing else reads them, variables were touched a step ago, and outputs live until the step ends.
+
+A step of small tensors stays in these caches. So small kernels have a warm time, too: in steps of few of them, where
+each runs some times in a row between the clocks.
 
 A clock is TensorFlow's op Timestamp, which ticks in microseconds; no step is traced, as tracing lengthens ops. What is
 between two clocks in a row is taken off. What is left has the kernel and its dispatch. The mean of the shorter half of
@@ -14,6 +17,7 @@ the runs counts. The spread is how much longer the median is.
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import time
@@ -25,26 +29,31 @@ from simulator.oracle import child
 from simulator.oracle.kernel_cases import KernelCase, cases
 from simulator.oracle.session import configuration, quiet, sentence
 
-ENOUGH_S, LEAST, MOST = 8.0, 5, 15  # of a step of kernels; runs that count
+ENOUGH_S, LEAST, MOST = 8.0, 5, 10  # of a step of kernels; runs that count
 _ROWS_S, _ROWS_MOST = 2.0, 200  # the same of the steps of ops in a row
 TICK_NS = 1000.0  # of a clock
 WARM_UP = 3  # runs before these: a session's first ones choose and allocate
+_VALUES = (0.1, 2.0)  # of numbers, by chance: what a kernel takes may hang on them
 LONG, SHORT = 1500, 500  # ops in a row, to time one of them
+WARM_BYTES, WARM_MOST = 2**20, 40  # of the inputs of a kernel that is also timed warm; runs that count
+_AGAIN_BYTES, _AGAIN = 2**17, 8  # of all inputs of runs in a row; such runs, at most
+_GROUP_BYTES, _GROUP = 2**19, 24  # of all inputs of a step whose kernels are warm; its cases, at most
 
 
 def answer(question: bytes) -> bytes:
-    """Time what is asked for: "begin" with `cores`; "time" with `cases`, of which each is a family and a row of it.
+    """Time what is asked for: "begin" with `cores`; "time" with `cases` and `warm`.
 
-    The reply to "begin" has TensorFlow's version, and the times of `dispatch` and `step` as (ns, spread). The reply to
-    "time" has `times` in the same form, None for a kernel that this TensorFlow refuses, with `refused`; and a GraphDef
-    with the cases as nodes "case0", ....
+    A case is a family and a row of it. `warm` tells whether small ones are timed warm, too. The reply to "begin" has
+    TensorFlow's version, and the times of `dispatch` and `step` as (ns, spread). The reply to "time" has `times`, with
+    the time warm or None as a third figure, and None for a kernel that this TensorFlow refuses; `refused`; and a
+    GraphDef with the cases as nodes "case0", ....
     """
     facts, _ = child.unpack(question)
     if facts["ask"] == "begin":
         return child.pack(_begin(facts["cores"]))
     known = cases()
     asked = [known[family][row] for family, row in facts["cases"]]
-    times, refused = _timed(asked, facts["cores"])
+    times, refused = _timed(asked, facts["cores"], warm=facts["warm"])
     return child.pack({"times": times, "refused": refused, "cores": facts["cores"]}, [_graph(asked)])
 
 
@@ -81,25 +90,67 @@ def _configured(threads: int) -> Any:
     return config
 
 
-def _timed(asked: Sequence[KernelCase], cores: int) -> tuple[list[Any], list[str]]:
-    """[nanoseconds, spread] of each case, None for one that does not run, and why.
+def _timed(asked: Sequence[KernelCase], cores: int, *, warm: bool) -> tuple[list[Any], list[str]]:
+    """[nanoseconds, spread, nanoseconds warm or None] of each case, None for one that does not run, and why.
 
     A step that does not run is halved until the case is found.
     """
     import tensorflow as tf
 
     try:
-        return _measured(tf, asked, cores), []
+        return _measured(tf, asked, cores, warm=warm), []
     except (tf.errors.OpError, ValueError, TypeError) as error:
         if len(asked) == 1:
             return [None], [f"{asked[0].op}: {sentence(error)}"]
     half = len(asked) // 2
-    (times, refused), (more, others) = _timed(asked[:half], cores), _timed(asked[half:], cores)
+    (times, refused), (more, others) = (_timed(part, cores, warm=warm) for part in (asked[:half], asked[half:]))
     return [*times, *more], [*refused, *others]
 
 
-def _measured(tf: Any, asked: Sequence[KernelCase], cores: int) -> list[list[float]]:
-    """Nanoseconds and the spread of each case, all of which run one after the other in one step."""
+def _measured(tf: Any, asked: Sequence[KernelCase], cores: int, *, warm: bool) -> list[list[float | None]]:
+    """Nanoseconds, the spread and, if asked for, the warm time of each case: all in one step, then few at a time."""
+    columns, clocks = _clocked(tf, asked, [1] * len(asked), cores, MOST)
+    clock_ns = statistics.mean(_shorter_half(column)[0] for column in clocks)
+    found: list[list[float | None]] = [[*_typical(column, clock_ns), None] for column in columns]
+    for rows in _groups(asked) if warm else ():
+        runs = [_again(asked[row]) for row in rows]
+        columns, clocks = _clocked(tf, [asked[row] for row in rows], runs, cores, WARM_MOST)
+        clock_ns = statistics.mean(map(_mostly, clocks))
+        for row, column, count in zip(rows, columns, runs, strict=True):
+            found[row][2] = max(1.0, (_mostly(column) - clock_ns) / count)
+    return found
+
+
+def _groups(asked: Sequence[KernelCase]) -> list[list[int]]:
+    """Rows of small cases, by size, in groups whose tensors stay in a core's cache together."""
+    found: list[list[int]] = []
+    held = 0
+    for row in sorted(range(len(asked)), key=lambda row: (_bytes(asked[row]), row)):
+        nbytes = _bytes(asked[row]) * _again(asked[row])
+        if _bytes(asked[row]) > WARM_BYTES:
+            break
+        if not found or held + nbytes > _GROUP_BYTES or len(found[-1]) == _GROUP:
+            found.append([])
+            held = 0
+        found[-1].append(row)
+        held += nbytes
+    return found
+
+
+def _bytes(case: KernelCase) -> int:
+    """Bytes of its inputs."""
+    return 4 * sum(math.prod(shape) for shape in (*case.shapes, *case.held))
+
+
+def _again(case: KernelCase) -> int:
+    """How often a warm kernel runs between two clocks."""
+    return min(_AGAIN, max(1, _AGAIN_BYTES // max(1, _bytes(case))))
+
+
+def _clocked(
+    tf: Any, asked: Sequence[KernelCase], counts: Sequence[int], cores: int, most: int
+) -> tuple[list[list[float]], list[list[float]]]:
+    """The nanoseconds of each case, run so often in a row, and those of two clocks in a row behind it, in each step."""
     v1 = tf.compat.v1
     with tf.Graph().as_default() as graph, tf.device("/CPU:0"):
         given = [_inputs(tf, case, row) for row, case in enumerate(asked)]
@@ -107,24 +158,26 @@ def _measured(tf: Any, asked: Sequence[KernelCase], cores: int) -> list[list[flo
         with tf.control_dependencies([one for _, inputs in given for one in inputs if one.dtype != tf.resource]):
             last = tf.no_op()
         clocks, outputs = [], []
-        for case, (_, inputs) in zip(asked, given, strict=True):
-            fresh, last = _copied(tf, inputs, last)
+        for case, (_, inputs), count in zip(asked, given, counts, strict=True):
+            fresh = []
+            for _ in range(count):
+                copies, last = _copied(tf, case, inputs, last)
+                fresh.append(copies)
             before, last = _after(tf, last, tf.timestamp)
-            made, last = _after(tf, last, partial(case.make, tf.raw_ops, *fresh, **case.values))
+            for copies in fresh:
+                made, last = _after(tf, last, partial(case.make, tf.raw_ops, *copies, **case.values))
+                outputs += [made] if hasattr(made, "op") else []
             after, last = _after(tf, last, tf.timestamp)
             again, last = _after(tf, last, tf.timestamp)
             clocks += [before, after, again]
-            outputs += [made] if hasattr(made, "op") else []
         seconds = tf.stack(clocks)
         with tf.control_dependencies([seconds]):
             end = tf.raw_ops.IdentityN(input=[seconds, *outputs])[0]
     with v1.Session(graph=graph, config=_configured(cores)) as session:
         session.run(first)
-        step = session.make_callable(end)
-        runs = _runs(step)
+        runs = _runs(session.make_callable(end), most)
     took = [[1e9 * (run[at + 1] - run[at]) for run in runs] for at in range(len(clocks) - 1)]
-    clock_ns = statistics.mean(_shorter_half(column)[0] for column in took[1::3])
-    return [_typical(column, clock_ns) for column in took[0::3]]
+    return took[0::3], took[1::3]
 
 
 def _after(tf: Any, last: Any, make: Callable[[], Any]) -> tuple[Any, Any]:
@@ -134,22 +187,25 @@ def _after(tf: Any, last: Any, make: Callable[[], Any]) -> tuple[Any, Any]:
     return made, made.op if hasattr(made, "op") else made
 
 
-def _copied(tf: Any, inputs: Sequence[Any], last: Any) -> tuple[list[Any], Any]:
+def _copied(tf: Any, case: KernelCase, inputs: Sequence[Any], last: Any) -> tuple[list[Any], Any]:
     """The inputs, with copies of all numbers that nothing else reads, the first input last; and the last op."""
     found = list(inputs)
     for row in reversed(range(len(found))):
         if found[row].dtype == tf.float32:
             found[row], last = _after(tf, last, partial(tf.raw_ops.DeepCopy, x=found[row]))
+    if case.before is not None:
+        made, last = _after(tf, last, partial(case.before, tf.raw_ops, *found))
+        found.append(made)
     return found, last
 
 
-def _runs(step: Callable[[], Any]) -> list[list[float]]:
-    """The times that the clocks showed in each of `MOST` steps, or of those until `ENOUGH_S` is over."""
+def _runs(step: Callable[[], Any], most: int) -> list[list[float]]:
+    """The times that the clocks showed in each of so many steps, or of those until `ENOUGH_S` is over."""
     for _ in range(WARM_UP):
         step()
     found: list[list[float]] = []
     deadline = time.perf_counter() + ENOUGH_S
-    while len(found) < LEAST or (len(found) < MOST and time.perf_counter() < deadline):
+    while len(found) < LEAST or (len(found) < most and time.perf_counter() < deadline):
         found.append(step().tolist())
     return found
 
@@ -157,6 +213,12 @@ def _runs(step: Callable[[], Any]) -> list[list[float]]:
 def _shorter_half(took: Sequence[float]) -> tuple[float, float]:
     """The mean of the shorter half, and the median."""
     return statistics.mean(sorted(took)[: (len(took) + 1) // 2]), statistics.median(took)
+
+
+def _mostly(took: Sequence[float]) -> float:
+    """The mean of all but the shortest and the longest tenth: a shorter half of few ticks would be too short."""
+    out = len(took) // 10
+    return statistics.mean(sorted(took)[out : len(took) - out])
 
 
 def _typical(took: Sequence[float], clock_ns: float) -> list[float]:
@@ -171,7 +233,8 @@ def _inputs(tf: Any, case: KernelCase, number: int = 0) -> tuple[list[Any], list
     for row, shape in enumerate((*case.held, *case.shapes)):
         last = row + 1 == len(case.held) + len(case.shapes)
         dtype = tf.int32 if case.below and last else tf.float32
-        start = tf.random.uniform(shape, 0, case.below, dtype, row) if dtype == tf.int32 else tf.fill(shape, 0.5)
+        bounds = (0, case.below) if dtype == tf.int32 else _VALUES
+        start = tf.random.uniform(shape, *bounds, dtype, row)
         handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=shape, shared_name=f"v{number}_{row}")
         first.append(tf.raw_ops.AssignVariableOp(resource=handle, value=start))
         held = row < len(case.held)
@@ -217,6 +280,8 @@ def _graph(asked: Sequence[KernelCase]) -> bytes:
         for row, case in enumerate(asked):
             with tf.name_scope(f"inputs{row}"):
                 _, inputs = _inputs(tf, case)
+                if case.before is not None:
+                    inputs = [*inputs, case.before(tf.raw_ops, *inputs)]
                 made = _first(case.make(tf.raw_ops, *inputs, **case.values))
             with tf.control_dependencies([made]):
                 tf.no_op(name=f"case{row}")  # its control input is the op

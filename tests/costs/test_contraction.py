@@ -6,11 +6,11 @@ from math import prod
 import pytest
 
 from simulator.cluster.chips import Chip
+from simulator.costs.estimates.profiled import Pricing
 from simulator.costs.formulas.contraction import contraction
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.formulas.shaped_op import ShapedOp
 from simulator.costs.profile import KernelTime
-from simulator.costs.profiled import Pricing
 from simulator.costs.roofline import OpWork, time_of, work_of
 from simulator.costs.rules import RULES
 from simulator.graph.messages import AttrValue
@@ -32,6 +32,31 @@ def einsum(equation: str, result: tuple[int, ...], *shapes: tuple[int, ...]) -> 
 
 def work(instance: ShapedOp) -> OpWork:
     return work_of(RULES[instance.op], instance)
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "result", "told"),
+    [
+        ("Mul", ((64, 64), (64, 64)), (64, 64), ""),
+        ("Mul", ((64, 64), (64,)), (64, 64), "broadcasting"),
+        ("Mul", ((64, 64), ()), (64, 64), "by a number"),
+        ("Mul", ((), ()), (), ""),
+        ("Sum", ((64, 32), (1,)), (64,), ""),
+        ("Sum", ((64, 32), (1,)), (32,), "outer"),
+        ("Sum", ((64, 32), (1,)), (1, 32), "outer"),
+        ("Sum", ((64, 32), (2,)), (), "whole"),
+        ("Sum", ((64, 1), (1,)), (64, 1), ""),
+        ("Softmax", ((64, 10),), (64, 10), "rows of 10"),
+        ("Softmax", ((64, 100),), (64, 100), "rows of 100"),
+        ("Softmax", ((8, 8, 256, 256),), (8, 8, 256, 256), "rows of 256"),
+        ("GatherV2", ((1000, 8), (50,), ()), (50, 8), "rows of 8"),
+        ("MatMul", ((64, 64), (64, 64)), (64, 64), ""),
+    ],
+)
+def test_a_kernel_that_takes_another_time_at_equal_counts_is_told_apart(
+    op: str, shapes: Shapes, result: tuple[int, ...], told: str
+) -> None:
+    assert work(shaped(op, shapes, result)).variant == told
 
 
 @pytest.mark.parametrize(
@@ -90,7 +115,7 @@ def test_an_einsum_takes_as_long_as_the_same_product(sides: tuple[int, ...]) -> 
 
 def test_a_profile_prices_an_einsum_by_its_product_and_its_transposes() -> None:
     """It was a guess by bytes, within a factor of five."""
-    rearranging = [KernelTime("Transpose", 1, size / 5, 0.01, 0, size) for size in (2**12, 2**16, 2**20)]
+    rearranging = [KernelTime("Transpose", 1, size / 5, 0.01, size / 5, 0, size) for size in (2**12, 2**16, 2**20)]
     pricing = Pricing(replace(made(), kernels=(*made().kernels, *rearranging)), 1)
     product = work(shaped("MatMul", ((200, 300), (300, 100)), (200, 100)))
     plain = work(einsum("ij,jk->ik", (200, 100), (200, 300), (300, 100)))

@@ -12,21 +12,25 @@ import numpy as np
 import pytest
 
 from simulator import choose_step, estimate, load_cluster, partition, simulate
-from simulator.cluster.cluster import with_protocol
+from simulator.cluster.cluster import Cluster, with_protocol
 from simulator.cluster.protocols import GRPC
 from simulator.columns import ids
+from simulator.costs.estimate import works_of
+from simulator.costs.estimates.profiled import Pricing, cold_parts
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.matching import with_measured
 from simulator.costs.measured import MeasuredTimes, Sample, for_other_batch
 from simulator.costs.profile import FIGURES, Figure, KernelTime, Profile, read_profile, summary, with_messages
-from simulator.costs.profiled import Pricing
-from simulator.costs.roofline import OpWork
+from simulator.costs.roofline import BY_ROWS, OpWork
 from simulator.costs.rules import rule
 from simulator.costs.table import PROFILED, SOURCES, PriceErrors
 from simulator.errors import ClusterError
 from simulator.execution.interval import interval
 from simulator.graph.graph import Graph
+from simulator.graph.handing_on import handed_on
+from simulator.graph.traversal import loop_depths
 from tests.execution.cases import assigned
+from tests.execution.loops.cases import begun, counting
 from tests.strategies import Rows, type_attr, typed
 from viz import run
 
@@ -38,6 +42,11 @@ def speed(m: int, n: int, k: int) -> float:
     return 500 + 2 * m * n * k / 50 * (1 + 8 / min(m, n)) * (1 + 16 / k)
 
 
+def both(ns: float, warm: float = 1.0) -> tuple[float, float, float]:
+    """A cold time, its spread, and the warm time."""
+    return ns, 0.01, warm * ns
+
+
 def made(cores: int = 1, noise: float = 0.0) -> Profile:
     """A profile of the made-up machine, whose all cores halve each time."""
     chance = random.Random(1)
@@ -46,21 +55,23 @@ def made(cores: int = 1, noise: float = 0.0) -> Profile:
         return math.exp(chance.gauss(0, noise)) if noise else 1.0
 
     kernels = [
-        KernelTime("MatMul", used, speed(m, n, k) * off() / used, 0.01, 2 * m * n * k, 0, m, n, k, 1)
+        KernelTime(
+            "MatMul", used, *both(speed(m, n, k) * off() / used), 2 * m * n * k, 4 * (m * k + k * n + m * n), m, n, k, 1
+        )
         for used in dict.fromkeys((1, cores))
         for m in SIDES
         for n in SIDES
         for k in SIDES
     ]
     kernels += [
-        KernelTime(op, used, each * (300 + size / 10) / used, 0.01, size // 4, size)
+        KernelTime(op, used, *both(each * (300 + size / 10) / used), size // 4, size)
         for used in dict.fromkeys((1, cores))
         for op, each in (("Neg", 1.0), ("Exp", 3.0), ("Tanh", 2.0))
         for size in (2**12, 2**16, 2**20, 2**24)
     ]
     figures = {name: Figure(max(low, 50_000.0 if high > 10**6 else 0.5), 0.02) for name, (low, high) in FIGURES.items()}
     figures["dispatch"] = Figure(150.0, 0.02)
-    return Profile("a made-up machine", cores, "2.21.0", False, "2026-11-22", figures, tuple(kernels))
+    return Profile("a made-up machine", cores, "2.21.0", False, "2026-11-22", 2**21, figures, tuple(kernels))
 
 
 def graph(side: int = 64) -> Graph:
@@ -116,7 +127,7 @@ ROW = '["MatMul", 1, '
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('simviz = "profile 1"', 'simviz = "profile 9"', "does not say simviz"),
+        ('simviz = "profile 2"', 'simviz = "profile 9"', "does not say simviz"),
         ("cores = 1", "cores = 0", "not a number of cores"),
         ("cores = 1", "cores = true", "not a number of cores"),
         ('machine = "a made-up machine"', 'machine = ""', "not a line of text"),
@@ -130,7 +141,7 @@ ROW = '["MatMul", 1, '
         ("hop = ", "hope = ", "lacks 'hop'"),
         (f"{ROW}", '["MatMul", 7, ', "is of 7 cores, and the machine has 1"),
         (f"{ROW}", '["MatMul", 1.5, ', "a count that is none"),
-        (f"{ROW}", '["MatMul", 1, 3e16, ', "has not 12 columns"),
+        (f"{ROW}", '["MatMul", 1, 3e16, ', "has not 13 columns"),
         ("[kernels]", "[kernel]", "'kernels' is missing"),
         ('date = "2026-11-22"', 'date = "2026-11-22"\nextra = 1', "not a key of a profile"),
     ],
@@ -174,7 +185,8 @@ def test_products_between_measured_sizes_are_priced_within_their_errors() -> Non
     within, count, errors = 0, 200, []
     for _ in range(count):
         m, n, k = (round(math.exp(chance.uniform(math.log(8), math.log(512)))) for _ in range(3))
-        work = OpWork(2 * m * n * k, 0, 0, 0, 1, "float32", True, "", False, matmul, Product(m, n, k), False, "")
+        moved = 4 * (m * k + k * n + m * n)
+        work = OpWork(2 * m * n * k, moved, 0, 0, 1, "float32", True, "", False, matmul, Product(m, n, k), False, "")
         ns, error, family = pricing.price("MatMul", work)
         assert family == "MatMul"
         within += 1 / (1 + error) <= speed(m, n, k) / ns <= 1 + error
@@ -198,6 +210,93 @@ def test_ops_are_priced_by_the_bytes_that_they_move() -> None:
     assert costs.errors.relative[2, 0] > costs.errors.relative[1, 0]
     assert costs.errors.families[costs.errors.family[2]].startswith("unmeasured")
     assert costs.run_ns[0, 0] == 150  # a placeholder starts no kernel
+
+
+def beside(width: int, other: int) -> Graph:
+    """A Neg of one width, and an Exp of another."""
+    rows = Rows()
+    for name, op, size in (("of", "Neg", width), ("other", "Exp", other)):
+        rows.add(f"{name}/in", "Placeholder", **typed("Placeholder", (size,)))
+        rows.add(name, op, [f"{name}/in"], **typed(op, (size,)))
+    return rows.built()
+
+
+def one_core() -> Cluster:
+    on = load_cluster("1cpu")
+    return replace(on, devices=tuple(replace(device, cores=1) for device in on.devices))
+
+
+def test_a_scalar_kernel_that_was_measured_takes_its_time() -> None:
+    """It kept the time of another machine: an embedding's update took a quarter of what the profile had measured."""
+    measured = tuple(KernelTime("Unique", 1, *both(each), 0, size) for each, size in ((10**6, 2**12), (10**8, 2**20)))
+    rows = Rows()
+    rows.add("a", "Placeholder", **typed("Placeholder", (1000,)))
+    rows.add("b", "Unique", ["a"], **typed("Unique", (1000,)))
+    given, profile = rows.built(), replace(made(), kernels=(*made().kernels, *measured))
+    assert estimate(given, one_core(), profile).run_ns[1, 0] > 10**6
+    assert estimate(given, one_core(), made()).run_ns[1, 0] == estimate(given, one_core()).run_ns[1, 0] < 10**5
+
+
+def test_a_small_kernel_is_as_cold_as_others_leave_the_cache() -> None:
+    """Warm where tensors fit into a core's cache, cold where they are large, half way at a tenth of the cache."""
+    warm = replace(made(), kernels=tuple(replace(one, warm_ns=one.ns / 4) for one in made().kernels))
+    cold_ns = 300 + 2 * 4 * 512 / 10
+    size = 2**21 // 40 - 512  # of numbers: an Exp of this many, and a Neg, move a tenth of the cache each in the mean
+    for other, part in ((512, 0.0), (size, 0.5), (100 * size, 1.0)):
+        given = beside(512, other)
+        took = estimate(given, one_core(), warm).run_ns[given.row("of"), 0]
+        assert took == pytest.approx(cold_ns * (part + (1 - part) / 4), rel=0.05), other
+        same = estimate(given, one_core(), made()).run_ns[given.row("of"), 0]
+        assert same == pytest.approx(cold_ns, rel=0.05)  # kernels that are as fast cold as warm
+
+
+def test_kernels_of_a_loop_are_as_cold_as_the_loop_makes_them() -> None:
+    """A loop over scalars is warm beside one large op outside, which is cold; and equal kernels may be both."""
+    rows = begun()
+    counting(rows, "loop", "x", 5)
+    rows.add("wide", "Placeholder", **typed("Placeholder", (2**20,)))
+    rows.add("large", "Exp", ["wide"], **typed("Exp", (2**20,)))
+    graph = rows.built()
+    works, which = works_of(graph, handed_on(graph))
+    outside, inside = cold_parts(works, which, np.array(loop_depths(graph)) > 0, made())
+    assert inside < 0.01 < 0.9 < outside
+
+
+def test_kernels_that_work_row_by_row_are_priced_between_measured_lengths() -> None:
+    measured = tuple(
+        KernelTime("Softmax", 1, *both(each * size), 0, size, variant=f"{BY_ROWS}{length}")
+        for length, each in ((8, 4.0), (512, 1.0))
+        for size in (2**12, 2**20)
+    )
+    profile = replace(made(), kernels=(*made().kernels, *measured))
+    for length, each in ((2, 4.0), (8, 4.0), (64, 2.0), (512, 1.0), (4096, 1.0)):
+        rows = Rows()
+        shape = (2**15 // length, length)
+        rows.add("a", "Placeholder", **typed("Placeholder", shape))
+        rows.add("b", "Softmax", ["a"], **typed("Softmax", shape))
+        given = rows.built()
+        works, which = works_of(given, handed_on(given))
+        took = estimate(given, one_core(), profile).run_ns[1, 0]
+        assert took == pytest.approx(each * works[which[1]].moved, rel=0.02)
+
+
+def test_a_kernel_that_moved_nothing_prices_no_other() -> None:
+    """An Unpack along the first axis hands its rows on. One that copies was priced at 0.8 s for 300 KB by it."""
+    handed = KernelTime("Unpack", 1, *both(7000.0), 0, 0)
+    pricing = Pricing(replace(made(), kernels=(*made().kernels, handed)), 1)
+    assert not pricing.knows("Unpack")
+
+
+def test_a_product_beyond_all_measured_ones_is_no_faster_per_operation_than_the_fastest() -> None:
+    """A plane over logarithms went on to fall: 235 GFLOP/s were expected of a machine that reached 190."""
+    pricing = Pricing(made(), 1)
+    matmul = rule("MatMul")
+    assert matmul is not None
+    fastest = min(one.ns / one.flops for one in made().kernels if one.m)
+    for m, n, k in ((8192, 512, 512), (512, 4096, 4096), (65536, 1024, 1024)):
+        work = OpWork(2 * m * n * k, 0, 0, 0, 1, "float32", True, "", False, matmul, Product(m, n, k), False, "")
+        ns, _, _ = pricing.price("MatMul", work)
+        assert 0.9 * fastest < ns / work.flops < 1.5 * fastest
 
 
 def test_more_cores_take_less_time_and_beyond_the_machine_it_is_a_guess() -> None:

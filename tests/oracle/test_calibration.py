@@ -18,13 +18,14 @@ from simulator.costs.profile import FIGURES, KernelTime, Profile
 from simulator.errors import OracleError
 from simulator.oracle import calibration, child, kernel_times
 from simulator.oracle.kernel_cases import KernelCase, cases
+from simulator.oracle.machine import cache_bytes
 from tests.oracle.processes import gone, traces
 from viz.command.cli import main
 
 pytestmark = pytest.mark.tensorflow
 
 FEW = 2  # kernels per family
-ONES = {"products": 3, "convolutions": 48, "memory": 80}  # enough for one of each op
+ONES = {"products": 3, "convolutions": 54, "memory": 121}  # enough for one of each op
 
 
 @pytest.fixture
@@ -62,11 +63,11 @@ def test_the_command_writes_a_profile_of_this_machine_that_prices_a_graph(
     cores = len(os.sched_getaffinity(0))
     assert measured == {1, cores}
     assert len(profile.kernels) == len(measured) * FEW * len(cases())
-    assert {one.op for one in profile.kernels} >= {"MatMul", "Conv2D", "Relu"}
+    assert {one.op for one in profile.kernels} >= {"MatMul", "Conv2D", "Neg"}
     product = next(one for one in profile.kernels if one.op == "MatMul")
     assert (product.m, product.k, product.n, product.flops) == (16, 16, 16, 2 * 16**3)
     assert (profile.figures.keys() == FIGURES.keys()) == (cores > 1)
-    assert "one core: round 1 of 3, 0 of 3 steps of kernels" in said
+    assert "one core: round 1 of 2, 0 of 3 steps of kernels" in said
     assert len(read_profile(tmp_path / "host.toml").kernels) == len(profile.kernels)
 
 
@@ -76,10 +77,11 @@ def test_every_kernel_is_one_that_tensorflow_runs() -> None:
         ask(child.pack({"ask": "begin", "cores": sorted(os.sched_getaffinity(0))[:1]}), 120)
         for family, known in cases().items():
             count = min(len(known), ONES[family])
-            question = {"ask": "time", "cases": [(family, row) for row in range(count)], "cores": 1}
+            question = {"ask": "time", "cases": [(family, row) for row in range(count)], "cores": 1, "warm": True}
             told, (graph,) = child.unpack(ask(child.pack(question), 300))
             assert told["refused"] == []
-            assert all(ns > 0 and spread >= 0 for ns, spread in told["times"])
+            assert all(ns > 0 and spread >= 0 for ns, spread, _ in told["times"])
+            assert any(warm is not None and 0 < warm < ns for ns, _, warm in told["times"])
             made = read_graph(graph)
             assert sum(name.startswith("case") for name in made.names) == count
             notes = estimate(made, load_cluster("1cpu")).notes
@@ -133,12 +135,16 @@ def test_a_process_that_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_shortest_time_of_all_rounds_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three kernels in steps of two; one of them runs in a later round alone, and one never."""
-    times = {0: iter((90.0, 5.0, 7.0)), 1: iter((None, 8.0, 9.0)), 2: iter((None, None, None))}
+    times = {0: iter((90.0, 5.0)), 1: iter((None, 8.0)), 2: iter((None, None))}
     asked: list[list[int]] = []
+    warmed: list[bool] = []
     said: list[str] = []
 
-    def answer(ask: object, of: Sequence[tuple[str, int]], cores: int, dispatch_ns: float) -> list[KernelTime | None]:
+    def answer(
+        ask: object, of: Sequence[tuple[str, int]], cores: int, dispatch_ns: float, *, warm: bool
+    ) -> list[KernelTime | None]:
         asked.append([row for _, row in of])
+        warmed.append(warm)
         taken = [next(times[row]) for row in asked[-1]]
         return [None if ns is None else _taking(ns) for ns in taken]
 
@@ -147,9 +153,10 @@ def test_the_shortest_time_of_all_rounds_counts(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(calibration, "_asked", answer)
     found = calibration._kernels(lambda message, timeout_s: message, 1, 100.0, "one core", said.append)
     assert [one.ns for one in found] == [5, 8]
+    assert warmed == [False, False, True, True]  # small kernels are timed warm in the last round
     assert [len(of) for of in asked] == [2, 1] * calibration.ROUNDS
     assert all(sorted(asked[at] + asked[at + 1]) == [0, 1, 2] for at in range(0, len(asked), 2))
-    assert said[-1] == "one core: round 3 of 3, 1 of 2 steps of kernels"
+    assert said[-1] == "one core: round 2 of 2, 1 of 2 steps of kernels"
 
 
 def test_a_kernel_that_does_not_run_leaves_the_times_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +168,7 @@ def test_a_kernel_that_does_not_run_leaves_the_times_of_the_others(monkeypatch: 
     class Errors:
         OpError = Refused
 
-    def measured(tf: object, of: Sequence[KernelCase], cores: int) -> list[list[float]]:
+    def measured(tf: object, of: Sequence[KernelCase], cores: int, *, warm: bool) -> list[list[float]]:
         if any(one.op in ("second", "fifth") for one in of):
             raise ValueError("no such kernel") if of[0].op == "second" else Refused("no such device")
         return [[float(len(one.op)), 0.0] for one in of]
@@ -169,10 +176,27 @@ def test_a_kernel_that_does_not_run_leaves_the_times_of_the_others(monkeypatch: 
     monkeypatch.setattr(kernel_times, "_measured", measured)
     monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace(errors=Errors))
     five = [KernelCase(op, lambda raw: None) for op in ("first", "second", "third", "fourth", "fifth")]
-    times, refused = kernel_times._timed(five, 1)
+    times, refused = kernel_times._timed(five, 1, warm=False)
     assert times == [[5.0, 0.0], None, [5.0, 0.0], [6.0, 0.0], None]
     assert refused == ["second: no such kernel", "fifth: no such device"]
 
 
+def test_small_kernels_are_timed_warm_in_steps_that_stay_in_the_cache() -> None:
+    """Each small one is in one group; a group holds few of them, and few bytes."""
+    every = [case for known in cases().values() for case in known]
+    groups = kernel_times._groups(every)
+    small = [row for row, case in enumerate(every) if kernel_times._bytes(case) <= kernel_times.WARM_BYTES]
+    assert sorted(row for group in groups for row in group) == small
+    for group in groups:
+        held = sum(kernel_times._bytes(every[row]) * kernel_times._again(every[row]) for row in group)
+        assert len(group) == 1 or (held <= 2**19 and len(group) <= 24)
+        assert all(1 <= kernel_times._again(every[row]) <= 8 for row in group)
+
+
+def test_a_core_has_a_cache_of_some_size() -> None:
+    assert 2**16 <= cache_bytes(0) <= 2**30
+    assert cache_bytes(10**6) == 2**20  # a core that is not there
+
+
 def _taking(ns: float) -> KernelTime:
-    return KernelTime("Relu", 1, ns, 0.0, 1, 1, 0, 0, 0, 0, 0, "")
+    return KernelTime("Relu", 1, ns, 0.0, ns, 1, 1, 0, 0, 0, 0, 0, "")

@@ -1,6 +1,6 @@
-"""Price ops by a profile: a kernel takes what those like it took that were measured, with an error that is checked.
+"""Times of kernels that were never measured, from those like them that were, on one number of cores.
 
-    product, convolution   nanoseconds per operation, by a Gaussian process over the logarithms of its sides
+    product, convolution   a part of a roofline that is fitted to all, by a Gaussian process over their sides
     other measured op      nanoseconds by bytes, between the sizes that were measured
     op never measured      the middle of the measured ops of its category, at as many bytes
 
@@ -13,19 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import product
-from math import ceil, exp, log
+from math import exp, log
 
 import numpy as np
+from scipy.optimize import nnls
 
-from simulator.cluster.cluster import Device
-from simulator.columns import Floats, Ints, ids
+from simulator.columns import Floats
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.kernels import Kernel
-from simulator.costs.profile import KernelTime, Profile
-from simulator.costs.roofline import OpWork
-from simulator.costs.rules import CHECKPOINT, rule
-from simulator.costs.table import MAX_OP_NS, PROFILED, PriceErrors
-from simulator.graph.graph import Graph
+from simulator.costs.profile import KernelTime
+from simulator.costs.roofline import BY_ROWS, OpWork
+from simulator.costs.rules import rule
 
 SHARE = 0.9  # of the prices that are off by no more than the error
 GUESS = 2.0  # factor of a price for which nothing was measured
@@ -52,6 +50,12 @@ _SAME = {  # kernels that are named apart, by the measured one
     "FusedBatchNormGradV2": "FusedBatchNormGradV3",
     "ApplyGradientDescent": "ResourceApplyGradientDescent",
     "ApplyMomentum": "ResourceApplyMomentum",
+    "ApplyAdagrad": "ResourceApplyAdagrad",
+    "ResourceApplyAdagradV2": "ResourceApplyAdagrad",
+    "ApplyRMSProp": "ResourceApplyRMSProp",
+    "SparseApplyAdagrad": "ResourceSparseApplyAdagrad",
+    "ResourceSparseApplyAdagradV2": "ResourceSparseApplyAdagrad",
+    "Select": "SelectV2",
     "ApplyAdam": "ResourceApplyAdam",
     "AssignAdd": "AssignAddVariableOp",
     "AssignSub": "AssignAddVariableOp",
@@ -74,43 +78,29 @@ def sides_of(kernel: Kernel | None) -> tuple[int, int, int, int, int]:
     return (*kernel.product, kernel.taps[0] * kernel.taps[1])
 
 
-class Pricing:
-    """Prices by one profile, on so many cores.
-
-    Kernels were measured on one core and on all of the machine. Between and beyond, the time falls by a power of the
-    number of cores, as it did between these two.
-    """
-
-    def __init__(self, profile: Profile, cores: int) -> None:
-        measured = sorted({one.cores for one in profile.kernels})
-        self._on = [_OnCores([one for one in profile.kernels if one.cores == count]) for count in measured]
-        most = measured[-1]
-        self._weight = log(cores) / log(most) if most > 1 else 0.0
-        self._beyond = cores > most
-        self.dispatch_ns = profile.figures["dispatch"].ns
-
-    def price(self, op: str, work: OpWork) -> tuple[float, float, str]:
-        """Nanoseconds, the relative error that nine of ten prices keep, and the family whose error it is."""
-        ns, error, family = self._on[0].price(op, work, self.dispatch_ns)
-        if self._weight:
-            all_ns, all_error, _ = self._on[-1].price(op, work, self.dispatch_ns)
-            ns *= min(1.0, all_ns / ns) ** self._weight
-            error = max(error, all_error)
-        return max(self.dispatch_ns, ns), error * (2 if self._beyond else 1), family
-
-
-class _OnCores:
-    """The measured kernels on one number of cores, and what they say of others."""
+class Times:
+    """Measured times of kernels, and what they say of others."""
 
     def __init__(self, kernels: Sequence[KernelTime]) -> None:
         products: dict[str, list[KernelTime]] = {}
         others: dict[str, list[KernelTime]] = {}
         for one in kernels:
+            if not one.m and not one.moved_bytes:
+                continue  # it handed its input on: nothing follows for one that copies
             (products if one.m else others).setdefault(f"{_SAME.get(one.op, one.op)} {one.variant}".strip(), []).append(
                 one
             )
-        self._products = {op: _Surface(found) for op, found in products.items() if len(found) >= _Surface.LEAST}
-        self._curves = {op: _Curve(found) for op, found in others.items()}
+        self._products = {op: Surface(found) for op, found in products.items() if len(found) >= Surface.LEAST}
+        self._curves = {op: Curve(found) for op, found in others.items()}
+        self._rows: dict[str, list[tuple[float, Curve]]] = {}  # of an op: logarithms of lengths, and the curve of each
+        for name, curve in self._curves.items():
+            op, told, length = name.partition(f" {BY_ROWS}")
+            if told and length.isdecimal():
+                self._rows.setdefault(op, []).append((log(max(1, int(length))), curve))
+
+    def knows(self, op: str) -> bool:
+        """Whether the op itself was measured, or one that runs the same kernel."""
+        return any(_SAME.get(op, op) in found for found in (self._products, self._curves, self._rows))
 
     def price(self, op: str, work: OpWork, dispatch_ns: float) -> tuple[float, float, str]:
         """Nanoseconds, error and family."""
@@ -119,10 +109,12 @@ class _OnCores:
         if min(sides[:4]) > 0:
             surface = self._products.get(name) or self._products.get(op)
             if surface is not None:
-                ns, error = surface.price(sides, float(work.flops), dispatch_ns)
+                ns, error = surface.price(sides, work.flops, work.moved, dispatch_ns)
                 around = self._curves.get(_AROUND)
                 more_ns, more_error = around.price(work.rearranged) if around and work.rearranged else (0.0, 0.0)
                 return ns + more_ns, (ns * error + more_ns * more_error) / (ns + more_ns), name
+        if op in self._rows and work.variant.startswith(BY_ROWS):
+            return *_between_rows(self._rows[op], int(work.variant.removeprefix(BY_ROWS)), work.moved), op
         curve = self._curves.get(name) or self._curves.get(op)
         if curve is not None:
             return *curve.price(work.moved), name
@@ -144,8 +136,8 @@ class _OnCores:
         return ns, max(_FLOOR, exp(off) - 1), f"unmeasured {category}"
 
     @cached_property
-    def _by_rule(self) -> Mapping[str, list[_Curve]]:
-        found: dict[str, list[_Curve]] = {}
+    def _by_rule(self) -> Mapping[str, list[Curve]]:
+        found: dict[str, list[Curve]] = {}
         for op, curve in self._curves.items():
             priced_by = rule(op.partition(" ")[0])
             if priced_by is not None:
@@ -162,25 +154,31 @@ def _measured(op: str, kernel: Kernel | None) -> str:
     return "MatMul" if kernel.times == 1 else "BatchMatMulV2"
 
 
-class _Surface:
-    """Nanoseconds per operation of products, over the logarithms of their sides: a Gaussian process.
+class Surface:
+    """Times of products and convolutions: a roofline, and over the logarithms of their sides what it is off by.
 
-    Its kernel is a plane and a bell. The bell's width and height, and the noise, predict each point best from all
-    others (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, section 5.4.2). The errors
-    that it expects are stretched until nine of ten of these predictions keep theirs.
+    The roofline's call, nanoseconds per operation and per byte are the nonnegative ones whose relative errors have the
+    least sum of squares. Far from all measured sizes it decides alone. Near them a Gaussian process corrects it, whose
+    kernel is a bell. The bell's width and height, and the noise, predict each point best from all others (Rasmussen
+    and Williams, Gaussian Processes for Machine Learning, 2006, section 5.4.2). The errors that it expects are
+    stretched until nine of ten of these predictions keep theirs.
     """
 
     LEAST = 6  # points
 
     def __init__(self, kernels: Sequence[KernelTime]) -> None:
         x = np.array([_logs((one.m, one.n, one.k, one.times, one.taps)) for one in kernels])
-        y = np.log([max(1.0, one.ns) / max(1, one.flops) for one in kernels])
-        self._mean, self._center, self._x = float(y.mean()), x.mean(0), x
+        ns = np.array([max(1.0, one.ns) for one in kernels])
+        parts = np.array([_parts(one.flops, one.moved_bytes) for one in kernels])
+        self._rates, _ = nnls(parts / ns[:, None], np.ones(len(ns)))
+        y = np.log(ns / (parts @ self._rates))
+        self._mean, self._x = float(y.mean()), x
         self._low, self._high = x.min(0), x.max(0)
-        self.middle = float(np.exp(np.median(y)))
+        self.middle = float(np.median(ns / np.maximum(1, parts[:, 1])))
+        far = _far(x, x)
         best = None
         for width, height, noise in product(_WIDTHS, _HEIGHTS, _NOISES):
-            inverse = np.linalg.inv(self._covariance(x, x, width, height) + noise**2 * np.eye(len(y)))
+            inverse = np.linalg.inv(_bell(far, width, height) + noise**2 * np.eye(len(y)))
             weights = inverse @ (y - self._mean)
             off, variance = weights / np.diag(inverse), 1 / np.diag(inverse)
             unlikely = float((off**2 / variance + np.log(variance)).sum())
@@ -190,25 +188,36 @@ class _Surface:
         assert best is not None
         _, self._width, self._height, self._noise, self._inverse, self._weights, self._stretch, self.off = best
 
-    def _covariance(self, a: Floats, b: Floats, width: float, height: float) -> Floats:
-        far = ((a[:, None] - b[None]) ** 2).sum(2)
-        plane = 1.0 + _SLOPE * (a - self._center) @ (b - self._center).T
-        found: Floats = height**2 * np.exp(-far / (2 * width**2)) + plane
-        return found
-
-    def price(self, sides: Sequence[int], operations: float, dispatch_ns: float) -> tuple[float, float]:
+    def price(self, sides: Sequence[int], flops: int, moved: int, dispatch_ns: float) -> tuple[float, float]:
         """Nanoseconds and error. A side beyond those that were measured counts as the last one."""
         x = np.clip(_logs(sides), self._low - 1, self._high + 1)[None]
-        near = self._covariance(x, self._x, self._width, self._height)[0]
-        per_operation = exp(self._mean + float(near @ self._weights))
-        own = float(self._covariance(x, x, self._width, self._height)[0, 0])
+        near = _bell(_far(x, self._x), self._width, self._height)[0]
+        ns = float(_parts(flops, moved) @ self._rates) * exp(self._mean + float(near @ self._weights))
+        own = float(_bell(np.zeros((1, 1)), self._width, self._height)[0, 0])
         deviation = (max(0.0, own - float(near @ self._inverse @ near)) + self._noise**2) ** 0.5
         error = exp(min(_MOST, self._stretch * deviation)) - 1
-        return max(dispatch_ns, operations * per_operation), max(_FLOOR, error)
+        return max(dispatch_ns, ns), max(_FLOOR, error)
 
 
-_WIDTHS, _HEIGHTS, _NOISES = (1.0, 2.0, 3.0, 5.0, 8.0), (0.3, 1.0, 2.0), (0.03, 0.1, 0.2)
-_SLOPE = 0.3  # variance of the plane's slopes: a side's power is between -1 and 1
+def _parts(flops: int, moved: int) -> Floats:
+    """The parts of a roofline's time: a call in microseconds, operations and bytes."""
+    return np.array([1e3, flops, moved], float)
+
+
+def _far(a: Floats, b: Floats) -> Floats:
+    """Squared distances of points."""
+    found: Floats = ((a[:, None] - b[None]) ** 2).sum(2)
+    return found
+
+
+def _bell(far: Floats, width: float, height: float) -> Floats:
+    """Covariances at squared distances; a constant takes part, for what all are off by."""
+    found: Floats = height**2 * np.exp(-far / (2 * width**2)) + _COMMON
+    return found
+
+
+_WIDTHS, _HEIGHTS, _NOISES = (1.0, 2.0, 3.0, 5.0, 8.0), (0.1, 0.3, 1.0), (0.03, 0.1, 0.2)
+_COMMON = 0.01
 _MOST = 3.0  # no error says more than a factor of 20
 
 
@@ -217,7 +226,7 @@ def _logs(sides: Sequence[int]) -> Floats:
     return found
 
 
-class _Curve:
+class Curve:
     """Nanoseconds of an op by the bytes that it moves, between the measured sizes."""
 
     def __init__(self, kernels: Sequence[KernelTime]) -> None:
@@ -240,6 +249,17 @@ class _Curve:
         return exp(_between(x, self._x, self._y)), self.error * (2 if beyond else 1)
 
 
+def _between_rows(curves: Sequence[tuple[float, Curve]], length: int, moved: int) -> tuple[float, float]:
+    """Nanoseconds and error at a length of rows, between those that were measured, at as many bytes."""
+    lengths, logs, errors = [], [], []
+    for measured, curve in sorted(curves, key=lambda one: one[0]):
+        ns, error = curve.price(moved)
+        lengths.append(measured)
+        logs.append(log(ns))
+        errors.append(error)
+    return exp(float(np.interp(log(length), lengths, logs))), max(errors)
+
+
 def _between(x: float, xs: Floats, ys: Floats) -> float:
     """The line through the points around x; below the first it is flat, beyond the last as steep as bytes."""
     if x <= xs[0]:
@@ -247,50 +267,3 @@ def _between(x: float, xs: Floats, ys: Floats) -> float:
     if x >= xs[-1]:
         return float(ys[-1] + x - xs[-1])
     return float(np.interp(x, xs, ys))
-
-
-# --- a graph ---------------------------------------------------------------------------------------------------------
-
-
-def profiled_prices(
-    graph: Graph, models: Sequence[Device], works: Sequence[OpWork], which: Ints, profile: Profile
-) -> tuple[Ints, PriceErrors]:
-    """Price kernels of CPUs by a profile: [N, K] times and their errors; -1 where the price of the cost table stays.
-
-    It stays for scalar and opaque kernels, and for checkpoints.
-    """
-    op_of: dict[int, str] = {}
-    for node, row in enumerate(which.tolist()):
-        op_of.setdefault(row, graph.ops[node])
-    run_ns = np.full((len(works), len(models)), -1, np.int64)
-    relative = np.full((len(works), len(models)), GUESS - 1)
-    families: dict[str, int] = {"not by the profile": 0}
-    family = np.zeros(len(works), np.int32)
-    for column, model in enumerate(models):
-        if model.type != "CPU":
-            continue
-        pricing = Pricing(profile, model.cores)
-        for row, work in enumerate(works):
-            if not work.rule.launches:
-                run_ns[row, column], relative[row, column] = ceil(pricing.dispatch_ns), 0.0
-            elif not work.core_ps and not work.rule.opaque and work.rule.category != CHECKPOINT:
-                ns, error, name = pricing.price(op_of.get(row, ""), work)
-                run_ns[row, column], relative[row, column] = min(MAX_OP_NS, ceil(ns)), error
-                family[row] = families.setdefault(name, len(families))
-    errors = PriceErrors(tuple(families), ids(family[which]), relative[which])
-    return run_ns[which], errors
-
-
-def profile_notes(profile: Profile | None, models: Sequence[Device], source: Ints) -> list[str]:
-    """Notes on how much a profile prices, and beyond what it was measured for."""
-    if profile is None:
-        return []
-    if not any(model.type == "CPU" for model in models):
-        return [f"the profile is of a CPU, and the cluster has none: nothing of {profile.source} is used"]
-    notes = [f"nodes priced by the profile of {profile.title}: {int((source == PROFILED).sum())} of {len(source)}"]
-    notes += [
-        f"{model.kind} has {model.cores} cores and the profile {profile.cores}: its times are continued beyond them"
-        for model in models
-        if model.type == "CPU" and model.cores > profile.cores
-    ]
-    return notes

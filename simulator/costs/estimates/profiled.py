@@ -1,0 +1,147 @@
+"""Price the ops of a graph by a profile: a kernel takes what those like it took that were measured (`likeness`).
+
+Small kernels were timed cold and warm. One takes the cold time as far as others before it push what all kernels share
+out of the cache of its core: see `cold_parts`. A kernel on more cores than one takes what lies
+between the two numbers of cores that were measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from math import ceil, log
+
+import numpy as np
+
+from simulator.cluster.cluster import Device
+from simulator.columns import Flags, Ints, ids
+from simulator.costs.likeness import GUESS, Times
+from simulator.costs.profile import KernelTime, Profile
+from simulator.costs.roofline import OpWork
+from simulator.costs.rules import CHECKPOINT
+from simulator.costs.table import MAX_OP_NS, PROFILED, PriceErrors
+from simulator.graph.graph import Graph
+from simulator.graph.traversal import loop_depths
+
+
+class Pricing:
+    """Prices by one profile, on so many cores.
+
+    Kernels were measured on one core and on all of the machine. Between and beyond, the time falls by a power of the
+    number of cores, as it did between these two.
+    """
+
+    def __init__(self, profile: Profile, cores: int) -> None:
+        measured = sorted({one.cores for one in profile.kernels})
+        self._on = [_OnCores([one for one in profile.kernels if one.cores == count]) for count in measured]
+        most = measured[-1]
+        self._weight = log(cores) / log(most) if most > 1 else 0.0
+        self._beyond = cores > most
+        self.dispatch_ns = profile.figures["dispatch"].ns
+
+    def knows(self, op: str) -> bool:
+        """Whether the op was measured on one core."""
+        return self._on[0].knows(op)
+
+    def price(self, op: str, work: OpWork, cold: float = 1.0) -> tuple[float, float, str]:
+        """Nanoseconds, the relative error that nine of ten prices keep, and the family whose error it is.
+
+        `cold` is the part of the way from the warm time to the cold one.
+        """
+        ns, error, family = self._on[0].price(op, work, self.dispatch_ns, cold)
+        if self._weight:
+            all_ns, all_error, _ = self._on[-1].price(op, work, self.dispatch_ns, cold)
+            ns *= min(1.0, all_ns / ns) ** self._weight
+            error = max(error, all_error)
+        return max(self.dispatch_ns, ns), error * (2 if self._beyond else 1), family
+
+
+@lru_cache(maxsize=8)  # a what-if asks for one many times
+def pricing_of(profile: Profile, cores: int) -> Pricing:
+    """Prices by a profile on so many cores; the fits take some tenths of a second."""
+    return Pricing(profile, cores)
+
+
+class _OnCores:
+    """The measured kernels on one number of cores, cold and warm."""
+
+    def __init__(self, kernels: Sequence[KernelTime]) -> None:
+        self._cold = Times(kernels)
+        self._warm = Times([replace(one, ns=one.warm_ns) for one in kernels])
+
+    def knows(self, op: str) -> bool:
+        """Whether the op was measured."""
+        return self._cold.knows(op)
+
+    def price(self, op: str, work: OpWork, dispatch_ns: float, cold: float) -> tuple[float, float, str]:
+        """Nanoseconds, error and family."""
+        ns, error, family = self._cold.price(op, work, dispatch_ns)
+        if cold == 1:
+            return ns, error, family
+        warm_ns, warm_error, _ = self._warm.price(op, work, dispatch_ns)
+        return cold * ns + (1 - cold) * min(ns, warm_ns), max(error, warm_error), family
+
+
+def cold_parts(works: Sequence[OpWork], which: Ints, inside: Flags, profile: Profile) -> tuple[float, float]:
+    """How cold kernels run, from 0 to 1, outside and inside loops: by their bytes in the mean beside a core's cache.
+
+    A kernel behind others that moved few bytes finds the code that all share, and what it reads, in the cache; behind
+    streams it does not (docs/decisions, 0108). `inside` [N] are the nodes in loops.
+    """
+    moved = np.array([work.moved for work in works], float)[which]
+    launched = np.array([work.rule.launches for work in works], bool)[which]
+
+    def part(of: Flags) -> float:
+        mean = float(moved[of].sum()) / max(1, int(of.sum()))
+        return mean**2 / (mean**2 + (_SHARE * profile.cache_bytes) ** 2)
+
+    return part(launched & ~inside), part(launched & inside)
+
+
+_SHARE = 0.1  # of the cache: kernels of so many bytes in the mean run half cold
+
+
+def profiled_prices(
+    graph: Graph, models: Sequence[Device], works: Sequence[OpWork], which: Ints, profile: Profile
+) -> tuple[Ints, PriceErrors]:
+    """Price kernels of CPUs by a profile: [N, K] times and their errors; -1 where the price of the cost table stays.
+
+    It stays for opaque kernels, checkpoints, and scalar kernels that were not measured.
+    """
+    inside = np.array(loop_depths(graph)) > 0
+    cold = cold_parts(works, which, inside, profile)
+    different, first, row_of = np.unique(2 * which + inside, return_index=True, return_inverse=True)
+    run_ns = np.full((len(different), len(models)), -1, np.int64)
+    relative = np.full((len(different), len(models)), GUESS - 1)
+    families: dict[str, int] = {"not by the profile": 0}
+    family = np.zeros(len(different), np.int32)
+    for column, model in enumerate(models):
+        if model.type != "CPU":
+            continue
+        pricing = pricing_of(profile, model.cores)
+        for row, (key, node) in enumerate(zip(different.tolist(), first.tolist(), strict=True)):
+            work, op = works[key // 2], graph.ops[node]
+            if not work.rule.launches:
+                run_ns[row, column], relative[row, column] = ceil(pricing.dispatch_ns), 0.0
+            elif pricing.knows(op) or not (work.core_ps or work.rule.opaque or work.rule.category == CHECKPOINT):
+                ns, error, name = pricing.price(op, work, cold[key % 2])
+                run_ns[row, column], relative[row, column] = min(MAX_OP_NS, ceil(ns)), error
+                family[row] = families.setdefault(name, len(families))
+    errors = PriceErrors(tuple(families), ids(family[row_of]), relative[row_of])
+    return run_ns[row_of], errors
+
+
+def profile_notes(profile: Profile | None, models: Sequence[Device], source: Ints) -> list[str]:
+    """Notes on how much a profile prices, and beyond what it was measured for."""
+    if profile is None:
+        return []
+    if not any(model.type == "CPU" for model in models):
+        return [f"the profile is of a CPU, and the cluster has none: nothing of {profile.source} is used"]
+    notes = [f"nodes priced by the profile of {profile.title}: {int((source == PROFILED).sum())} of {len(source)}"]
+    notes += [
+        f"{model.kind} has {model.cores} cores and the profile {profile.cores}: its times are continued beyond them"
+        for model in models
+        if model.type == "CPU" and model.cores > profile.cores
+    ]
+    return notes
