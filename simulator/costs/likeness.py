@@ -66,6 +66,7 @@ _SAME = {  # kernels that are named apart, by the measured one
     "ScatterAdd": "ResourceScatterSub",
     "ResourceScatterAdd": "ResourceScatterSub",
 }
+_USUAL_ROW, _DIGITS = 64, 15  # numbers of a row whose length no shape says; digits of a length in a profile, at most
 _AROUND = "Transpose"  # stands for all kernels around a product
 
 
@@ -95,7 +96,7 @@ class Times:
         self._rows: dict[str, list[tuple[float, Curve]]] = {}  # of an op: logarithms of lengths, and the curve of each
         for name, curve in self._curves.items():
             op, told, length = name.partition(f" {BY_ROWS}")
-            if told and length.isdecimal():
+            if told and length.isdecimal() and len(length) <= _DIGITS:
                 self._rows.setdefault(op, []).append((log(max(1, int(length))), curve))
 
     def knows(self, op: str) -> bool:
@@ -113,8 +114,10 @@ class Times:
                 around = self._curves.get(_AROUND)
                 more_ns, more_error = around.price(work.rearranged) if around and work.rearranged else (0.0, 0.0)
                 return ns + more_ns, (ns * error + more_ns * more_error) / (ns + more_ns), name
-        if op in self._rows and work.variant.startswith(BY_ROWS):
-            return *_between_rows(self._rows[op], int(work.variant.removeprefix(BY_ROWS)), work.moved), op
+        if op in self._rows:
+            told = work.variant.removeprefix(BY_ROWS)
+            length = int(told) if told.isdecimal() else _USUAL_ROW
+            return *_between_rows(self._rows[op], length, work.moved), op
         curve = self._curves.get(name) or self._curves.get(op)
         if curve is not None:
             return *curve.price(work.moved), name

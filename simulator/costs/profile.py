@@ -162,6 +162,8 @@ def _read(table: Mapping[str, Any], label: str) -> Profile:  # Any: whatever TOM
     def fail(message: str) -> NoReturn:
         raise ClusterError(f"{label}: {message}; {_REMAKE}")
 
+    if str(table.get("simviz")).startswith("profile ") and table["simviz"] != FORM:
+        raise ClusterError(f"{label} is a profile of another version of simviz; {_REMAKE}")
     if table.get("simviz") != FORM:
         raise ClusterError(f'{label} is no profile: it does not say simviz = "{FORM}"; {_REMAKE}')
     if missing := [key for key in _KEYS if key not in table]:

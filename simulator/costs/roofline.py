@@ -103,7 +103,7 @@ def variant(rule: Rule, instance: ShapedOp, einsum: Contraction | None = None) -
     """The variant of a kernel that takes another time at equal counts; "" for the usual one.
 
     Operands of an elementwise op may differ in shape, or one be a number. A reduction may leave the last axis, or
-    nothing. Kernels that work row by row have short and long rows. Matrices of a product may be transposed.
+    nothing. Kernels that work row by row have the length of their rows. Matrices of a product may be transposed.
     """
     if instance.op in _REDUCING:
         return _left_over(instance)
@@ -125,7 +125,7 @@ _ROW_BY_ROW = frozenset(
     (
         *("Softmax", "LogSoftmax", "ArgMax", "SparseSoftmaxCrossEntropyWithLogits"),
         *("Gather", "GatherV2", "ResourceGather", "ResourceScatterAdd", "ResourceScatterSub", "ScatterAdd"),
-        *("ScatterSub", "ResourceSparseApplyAdagrad"),
+        *("ScatterSub", "ResourceSparseApplyAdagrad", "ResourceSparseApplyAdagradV2", "SparseApplyAdagrad"),
     )
 )
 

@@ -127,7 +127,10 @@ ROW = '["MatMul", 1, '
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('simviz = "profile 2"', 'simviz = "profile 9"', "does not say simviz"),
+        ('simviz = "profile 2"', 'simviz = "profile 1"', "of another version of simviz; make a new one"),
+        ('simviz = "profile 2"', 'simviz = "result 1"', "does not say simviz"),
+        ("cache_bytes = 2097152", "cache_bytes = 0", "not a number of bytes"),
+        ("cache_bytes = 2097152", "", "'cache_bytes' is missing"),
         ("cores = 1", "cores = 0", "not a number of cores"),
         ("cores = 1", "cores = true", "not a number of cores"),
         ('machine = "a made-up machine"', 'machine = ""', "not a line of text"),
@@ -269,6 +272,8 @@ def test_kernels_that_work_row_by_row_are_priced_between_measured_lengths() -> N
         for size in (2**12, 2**20)
     )
     profile = replace(made(), kernels=(*made().kernels, *measured))
+    absurd = KernelTime("Softmax", 1, *both(1e9), 0, 2**12, variant=f"{BY_ROWS}{'9' * 5000}")
+    profile = replace(profile, kernels=(*profile.kernels, absurd))  # a file may say anything
     for length, each in ((2, 4.0), (8, 4.0), (64, 2.0), (512, 1.0), (4096, 1.0)):
         rows = Rows()
         shape = (2**15 // length, length)
