@@ -16,7 +16,6 @@ from itertools import product
 from math import exp, log
 
 import numpy as np
-from scipy.optimize import nnls
 
 from simulator.columns import Floats
 from simulator.costs.formulas.matrix import Product
@@ -170,6 +169,8 @@ class Surface:
     LEAST = 6  # points
 
     def __init__(self, kernels: Sequence[KernelTime]) -> None:
+        from scipy.optimize import nnls  # late: its import takes longer than most commands without a profile
+
         x = np.array([_logs((one.m, one.n, one.k, one.times, one.taps)) for one in kernels])
         ns = np.array([max(1.0, one.ns) for one in kernels])
         parts = np.array([_parts(one.flops, one.moved_bytes) for one in kernels])

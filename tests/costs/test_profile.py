@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+import subprocess
+import sys
 from codecs import BOM_UTF8
 from dataclasses import replace
 from pathlib import Path
@@ -103,6 +105,12 @@ def test_a_profile_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert second.source == str(tmp_path / "host.toml")
     assert [one.op for one in second.kernels] == [one.op for one in first.kernels]
     assert f"{len(first.kernels)} kernels timed" in summary(second)
+
+
+def test_a_command_without_a_profile_waits_for_no_solver() -> None:
+    """Scipy's solvers took 0.3 s to import, of every command."""
+    code = "import sys, viz, simulator.costs.estimate; sys.exit('scipy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_no_part_of_a_profile_is_used_alone(tmp_path: Path) -> None:

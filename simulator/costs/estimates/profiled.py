@@ -1,8 +1,8 @@
 """Price the ops of a graph by a profile: a kernel takes what those like it took that were measured (`likeness`).
 
 Small kernels were timed cold and warm. One takes the cold time as far as others before it push what all kernels share
-out of the cache of its core: see `cold_parts`. A kernel on more cores than one takes what lies
-between the two numbers of cores that were measured.
+out of the cache of its core: see `cold_parts`. On more cores than one it takes what lies between the two numbers of
+cores that were measured.
 """
 
 from __future__ import annotations
