@@ -26,10 +26,12 @@ def test_summary_page_and_json_say_it_where_it_differs() -> None:
     other = figures.another_order_ns(result)
     assert other is not None
     assert other != result.trace.makespan
-    assert " in TensorFlow's order), at most " in result.summary()
+    assert " in TensorFlow's order; --order tensorflow searches by it), at most " in result.summary()
     assert f'"makespan_in_tensorflow_order_ns": {other},' in result.to_json()
 
 
-def test_a_training_and_an_order_that_was_asked_for_have_none() -> None:
-    assert run(EXAMPLE, cluster="ps=2,worker=2", training="async").tensorflow_order_ns is None
+def test_the_step_of_a_training_has_one_too_and_an_order_that_was_asked_for_has_none() -> None:
+    asked: dict[str, Any] = {"cluster": "ps=2,worker=2", "algorithm": "tensorflow"}
+    alone = run(EXAMPLE, **asked).tensorflow_order_ns
+    assert run(EXAMPLE, **asked, training="async").tensorflow_order_ns == alone is not None
     assert run(EXAMPLE, **ON_GPUS, order="fifo").tensorflow_order_ns is None

@@ -89,9 +89,9 @@ def in_tensorflow_order(
 ) -> Nanos | None:
     """The makespan if devices took their ready ops as TensorFlow's executor does, where no order was asked for.
 
-    None for trainings, problems of others, and steps of more than MOST_TASKS ops and transfers.
+    None for problems of others, and steps of more than MOST_TASKS ops and transfers.
     """
-    unasked = request.simulation.order == "auto" and not request.trains and given.instance is None
+    unasked = request.simulation.order == "auto" and given.instance is None
     if not unasked or len(trace.ops) + len(trace.transfers) > MOST_TASKS:
         return None
     say("simulating the step in TensorFlow's order")

@@ -169,7 +169,9 @@ def _run(request: Request, say: Say, given: Ingredients, log: Logged | None = No
         partitions=partitions,
         trace=trace,
         bound=least().with_proof(assignment.proven),
-        tensorflow_order_ns=in_tensorflow_order(request, given, partitions, trace, say),
+        tensorflow_order_ns=_of_own(
+            request, given, lambda own: in_tensorflow_order(own, given, partitions, trace, say)
+        ),
         received=received,
         refined=rounds,
         pinned=None if held is None else _without_strings(request, given, held, assignment, trace, say),

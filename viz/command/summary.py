@@ -131,7 +131,8 @@ def _otherwise(scene: Scene) -> str:
     """From when to when by a profile, and how long in TensorFlow's order."""
     found, other = interval(scene.trace, scene.partitions, scene.cluster, scene.costs), figures.another_order_ns(scene)
     said = [] if found is None else [f"{show_nanos(found[0])} to {show_nanos(found[1])} by the profile"]
-    said += [] if other is None else [f"{scene.unsized.least}{show_nanos(other)} in TensorFlow's order"]
+    search = "; --order tensorflow searches by it" if scene.assignment.search is not None else ""
+    said += [] if other is None else [f"{scene.unsized.least}{show_nanos(other)} in TensorFlow's order{search}"]
     return f" ({'; '.join(said)})" if said else ""
 
 
