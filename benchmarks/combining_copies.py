@@ -237,6 +237,7 @@ WANTED_OF_COPIES: Mapping[str, Mapping[str, Sequence[str] | None]] = {
     "a training's step and the same alone": {**_TRAINS, "--replicate": _COPYING, "--cluster": _SEVERAL, "--pin": None,
                                              "--observation": None},
     "bytes of an all-reduce": {**_TRAINS, "--training": ("sync",), "--replicate": _COPYING[3:], "--pin": None,
+                               "--order": None,
                                "--cluster": ("4gpu", "2gpu", "worker=2x2gpu", "worker=3", "worker=3x1gpu")},
     "examples of all copies": {**_TRAINS, "--replicate": _COPYING, "--cluster": _SEVERAL, "--pin": None},
     "a CPU asked for, in each copy": {**_TRAINS, "--replicate": _COPYING, "--cluster": _SEVERAL, "--pin": None},
