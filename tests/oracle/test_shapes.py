@@ -139,7 +139,7 @@ def test_our_shapes_are_compared_with_those_that_tensorflow_infers() -> None:
 
 
 def test_what_tensorflow_infers_wrongly_is_not_compared() -> None:
-    """The kernel of a fractional pool makes one border more than TensorFlow infers; a correct graph failed the check."""
+    """The kernel of a fractional pool makes one border more than it infers; a correct graph failed the check."""
     made = Rows()
     made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(2, 32, 32, 3))
     ratio = AttrValue(list={"f": [1, 1.5, 2, 1]})
