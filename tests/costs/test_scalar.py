@@ -124,7 +124,7 @@ def test_the_rest_of_a_division_of_floats_takes_the_c_library() -> None:
     [
         ("Conv2DBackpropFilter", [(2, 9, 9, 8), (4,), (2, 9, 9, 4)], [(3, 3, 8, 4)], HALF, 2 * 648 * 9 * 8 * 3_600),
         (
-            "DepthwiseConv2dNativeBackpropInput",  # its first input is a shape
+            "DepthwiseConv2dNativeBackpropInput",
             [(4,), (3, 3, 8, 1), (1, 9, 9, 8)],
             [(1, 9, 9, 8)],
             HALF,
