@@ -76,6 +76,7 @@ from simulator.costs.formulas.scalar import (
     of_input,
     of_inputs,
     of_outputs,
+    of_types,
     of_vector,
     partitioned,
     patched,
@@ -125,6 +126,7 @@ from simulator.costs.formulas.shaped_op import (
     value,
     written,
 )
+from simulator.graph.dtypes import BFLOAT16, COMPLEX64, COMPLEX128, DOUBLE, HALF, INT32, INT64
 
 MATRIX = "matrix"
 ARRAY = "array"
@@ -575,6 +577,7 @@ HANDED_OVER: tuple[tuple[str, str], ...] = (
 # CPU (docs/decisions, 0025). A kernel that a comment likens to another one was not measured itself. What is dated
 # 2026-11-29 was measured on one core of an AMD EPYC of 2022, which agrees with the other one on what both ran.
 _EACH_MATRIX = (250_000, matrices_in)
+_OF_16_BITS, _OF_PAIRS = (HALF, BFLOAT16), (COMPLEX64, COMPLEX128)
 HOST: tuple[CoreRow, ...] = (
     # linear algebra in float32: a call for each matrix, its numbers, and the operations of its row in ARITHMETIC. By
     # matrices of 4 to 512 rows (2026-11-29) within a factor of 2.6; those of 300 and 600 rows were measured before.
@@ -610,7 +613,7 @@ HOST: tuple[CoreRow, ...] = (
     (of_core(500, (3_000, of_outputs)), divided, sized,
      "BesselI0 BesselI0e BesselI1 BesselI1e Softplus Angle ComplexAbs"),
     # no time per call, as for all ops that also compute shapes
-    (of_core(0, (100, remainders)), divided, sized, "Mod FloorMod"),
+    (of_core(0, (100, remainders)), divided, sized, "Mod FloorMod TruncateMod"),
     (of_core(500, (4_800, of_outputs)), divided, sized, "Cross"),
     (of_core(500, (1_400, of_input(0))), alone, sized, "CheckNumerics CheckNumericsV2"),
     (of_core(500, (3_700, of_outputs)), alone, sized, "UnravelIndex"),
@@ -627,6 +630,30 @@ HOST: tuple[CoreRow, ...] = (
     (of_core(9_000, (12_000, numbered_convolution)), alone, sized,
      "UniformQuantizedConvolution UniformQuantizedConvolutionHybrid"),
     (of_core(500, (2_350, of_input(0))), alone, sized, "QuantizedInstanceNorm"),
+
+    # number formats for which Eigen has no vector code, on an Intel Xeon of 2023 with AVX512-FP16 (2026-11-29, within
+    # a factor of 2.2); in others these kernels are near their roofline
+    (of_core(0, (3_600, of_types(convolution, HALF))), alone, sized,
+     "Conv2DBackpropFilter Conv2DBackpropFilterV2 Conv3DBackpropFilter Conv3DBackpropFilterV2"),
+    (of_core(0, (3_800, of_types(depthwise, HALF))), alone, sized, "DepthwiseConv2dNativeBackpropFilter"),
+    (of_core(0, (470, of_types(depthwise, HALF))), alone, sized, "DepthwiseConv2dNativeBackpropInput"),
+    (of_core(0, (50, of_types(matmul, INT32)), (155, of_types(matmul, INT64))), divided, sized, "MatMul"),
+    (of_core(0, (50, of_types(batch_matmul, INT32)), (155, of_types(batch_matmul, INT64))), divided, sized,
+     "BatchMatMul BatchMatMulV2 BatchMatMulV3"),
+    (of_core(0, (50, of_types(contracted, INT32)), (155, of_types(contracted, INT64))), divided, sized, "Einsum"),
+    (of_core(0, (9_000, of_types(of_outputs, *_OF_16_BITS)), (12_000, of_types(of_outputs, DOUBLE)),
+             (60_000, of_types(of_outputs, COMPLEX64)), (23_000, of_types(of_outputs, COMPLEX128))), divided, sized,
+     "Acos Asin"),
+    (of_core(0, (10_500, of_types(of_outputs, *_OF_16_BITS)), (24_000, of_types(of_outputs, *_OF_PAIRS))), divided,
+     sized, "Atan"),
+    (of_core(0, (19_000, of_types(of_outputs, *_OF_16_BITS, *_OF_PAIRS))), divided, sized, "Atanh"),
+    (of_core(0, (18_000, of_types(of_outputs, *_OF_16_BITS))), divided, sized, "Atan2"),
+    (of_core(0, (29_000, of_types(of_outputs, COMPLEX64)), (13_500, of_types(of_outputs, COMPLEX128))), divided, sized,
+     "Cos"),
+    (of_core(0, (26_000, of_types(of_outputs, COMPLEX64)), (9_000, of_types(of_outputs, COMPLEX128))), divided, sized,
+     "Sigmoid"),
+    (of_core(0, (13_000, of_types(of_outputs, *_OF_PAIRS))), divided, sized, "Sin"),
+    (of_core(0, (20_000, of_types(of_outputs, *_OF_PAIRS))), divided, sized, "Tanh"),
 
     # rows, windows and segments, of numbers one by one (2026-11-29)
     (of_core(500, (400, of_input(0)), (19_000, rows_before(0))), divided, sized, "Softmax"),

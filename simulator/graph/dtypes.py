@@ -27,7 +27,8 @@ NAMES: Mapping[int, str] = MappingProxyType(
 """TensorFlow's name of each DataType's number, references included."""
 
 # types that rules name
-FLOAT, DOUBLE, INT32, STRING, INT64, BOOL, BFLOAT16, HALF, RESOURCE, VARIANT = 1, 2, 3, 7, 9, 10, 14, 19, 20, 21
+FLOAT, DOUBLE, INT32, STRING, COMPLEX64, INT64, BOOL, BFLOAT16 = 1, 2, 3, 7, 8, 9, 10, 14
+COMPLEX128, HALF, RESOURCE, VARIANT = 18, 19, 20, 21
 
 _NUMBER = {name: number for number, (name, _) in enumerate(_ROWS)}
 

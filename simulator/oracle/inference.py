@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from google.protobuf.message import EncodeError
 
 from simulator.comparison.comparison import Comparison, Mismatch
@@ -26,6 +27,7 @@ from simulator.graph.graph_def import graph_def
 from simulator.oracle import child
 from simulator.oracle.session import quiet
 from simulator.shapes.dims import is_open
+from simulator.shapes.filling import MISTAKEN
 from simulator.shapes.propagation import edge_tensors
 from simulator.shapes.site import written
 
@@ -65,8 +67,9 @@ def compare_shapes(graph: Graph, *, timeout_s: float = 300.0) -> tuple[Compariso
     """Our shapes beside TensorFlow's own, and TensorFlow's sentence where it refuses the graph.
 
     TensorFlow is given the shapes of tensors at the graph's edge, so that the batch is the same, and infers all others
-    by itself. Tensors count whose rank it finds out; ours agree where each dimension that it knows is the same. Raises
-    OracleError as `infer` does, but for a graph that is refused.
+    by itself. Tensors count whose rank it finds out; ours agree where each dimension that it knows is the same. Outputs
+    of the ops that TensorFlow infers wrongly (`MISTAKEN`) do not count. Raises OracleError as `infer` does, but for a
+    graph that is refused.
     """
     shapes, rows = graph.tensor_shape, edge_tensors(graph)
     feeds = {graph.tensor_name(row): shape for row in rows if (shape := shapes[row]) is not None and not is_open(shape)}
@@ -77,7 +80,8 @@ def compare_shapes(graph: Graph, *, timeout_s: float = 300.0) -> tuple[Compariso
         if error.refusal is None:
             raise
         return Comparison(0, 0, 0, ()), error.refusal
-    found = []
+    mistaken = np.isin(graph.tensor_node, [node for node, op in enumerate(graph.ops) if op in MISTAKEN])
+    theirs, found = [None if skip else one for one, skip in zip(theirs, mistaken.tolist(), strict=True)], []
     for row, (our, their) in enumerate(zip(shapes, theirs, strict=True)):
         if their is not None and (our is None or len(our) != len(their) or _contradicts(our, their)):
             node, port = graph.names[graph.tensor_node[row]], int(graph.tensor_port[row])

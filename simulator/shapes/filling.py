@@ -32,7 +32,7 @@ from simulator.wording import counted, some
 
 BATCH = 1  # where a file leaves it open and nobody asks for another
 _DECLARING = ARGUMENTS | {"Variable", "VariableV2", "TemporaryVariable"}
-_MISTAKEN = frozenset(("FractionalMaxPool", "FractionalAvgPool", "TensorListElementShape"))
+MISTAKEN = frozenset(("FractionalMaxPool", "FractionalAvgPool", "TensorListElementShape"))
 """Ops whose kernels make another size than TensorFlow infers, and so another one than a file with its shapes says."""
 
 
@@ -126,7 +126,7 @@ def _declared(graph: Graph) -> list[Shape | None]:
     shapes = list(graph.tensor_shape)
     first = graph.tensor_ptr.tolist()
     for node, op in enumerate(graph.ops):
-        if op in _MISTAKEN:
+        if op in MISTAKEN:
             shapes[first[node] : first[node + 1]] = [None] * (first[node + 1] - first[node])
         if op not in _DECLARING and op != "Const":
             continue

@@ -84,7 +84,8 @@ def const(site: Site, out: Outputs) -> Sequence[Value | None]:
     if site.origins is not None and all(isinstance(one, int) for one in found):
         entry = site.origins.entry
         found = [entry(site.node, "value", ELEMENT, at, as_dim(one), len(found)) for at, one in enumerate(found)]
-    return (tuple(found),)
+        return (tuple(found),)
+    return (tuple([_followed(site, one) for one in found]),)
 
 
 # ---- arithmetic -----------------------------------------------------------------------------------------------------
@@ -223,12 +224,18 @@ def _checked(site: Site, function: Callable[..., Number], *numbers: Number) -> N
     if isinstance(made, bool):
         return int(made)
     if isinstance(made, float):
-        if not math.isfinite(made):
-            return site.fresh()
+        made = _followed(site, made)
+        if made <= SYMBOLS:
+            return made
         if site.dtype(0) == FLOAT:
             return float(np.float32(made))
         return made if site.dtype(0) in _FLOATS else int(made)
-    return made if abs(made) < _WIDEST or site.dtype(0) == INT64 else site.fresh()
+    return made if abs(made) < (_WIDEST**2 if site.dtype(0) == INT64 else _WIDEST) else site.fresh()
+
+
+def _followed(site: Site, number: Number) -> Number:
+    """A number that no symbol is; of a float that is larger than all sizes, infinite or none at all a symbol."""
+    return number if isinstance(number, int) or abs(number) < -SYMBOLS else site.fresh()
 
 
 def _stretched(a: Value, left: Dims, b: Value, right: Dims) -> tuple[Value, Value] | None:

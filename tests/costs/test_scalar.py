@@ -14,6 +14,7 @@ from simulator.costs.roofline import EXECUTOR_NS, time_of, work_of
 from simulator.costs.rules import HOST, RULES, rule
 from simulator.costs.table import FALLBACK, STATIC
 from simulator.graph import ops, registry
+from simulator.graph.dtypes import BFLOAT16, COMPLEX64, HALF, INT32, INT64
 from simulator.graph.messages import AttrValue
 from tests.costs.test_estimate import CPU, GPU, cluster
 from tests.strategies import Rows, shapes_attr, type_attr
@@ -116,6 +117,31 @@ def test_the_rest_of_a_division_of_floats_takes_the_c_library() -> None:
     numbers = [(1000,), (1000,)], [(1000,)]
     assert took("FloorMod", *numbers, dtype=3) == 1_800
     assert took("FloorMod", *numbers) == 13_000
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "outputs", "dtype", "units_ps"),
+    [
+        ("Conv2DBackpropFilter", [(2, 9, 9, 8), (4,), (2, 9, 9, 4)], [(3, 3, 8, 4)], HALF, 2 * 648 * 9 * 8 * 3_600),
+        (
+            "DepthwiseConv2dNativeBackpropInput",
+            [(4,), (3, 3, 8, 1), (1, 9, 9, 8)],
+            [(1, 9, 9, 8)],
+            HALF,
+            2 * 648 * 9 * 470,
+        ),
+        ("MatMul", [(50, 40), (40, 30)], [(50, 30)], INT64, 2 * 50 * 40 * 30 * 155),
+        ("BatchMatMulV2", [(5, 50, 40), (5, 40, 30)], [(5, 50, 30)], INT32, 2 * 5 * 50 * 40 * 30 * 50),
+        ("Acos", [(1000,)], [(1000,)], BFLOAT16, 9_000_000),
+        ("Cos", [(1000,)], [(1000,)], COMPLEX64, 29_000_000),
+    ],
+)
+def test_a_number_format_without_vector_code_takes_its_time(
+    op: str, inputs: Any, outputs: Any, dtype: int, units_ps: int
+) -> None:
+    """As gradients of filters in float16, which took as long as in float32; on a core they take hundreds of times."""
+    assert took(op, inputs, outputs, dtype=dtype) == -(-units_ps // 1000)
+    assert took(op, inputs, outputs) < units_ps // 10_000
 
 
 def test_an_update_of_rows_takes_time_by_its_indices_wherever_they_stand() -> None:

@@ -10,10 +10,11 @@ import pytest
 from simulator.comparison.comparison import Mismatch
 from simulator.errors import OracleError
 from simulator.graph.importer import read_graph
+from simulator.graph.messages import AttrValue
 from simulator.oracle import child, inference
 from simulator.shapes.filling import with_shapes
 from tests.oracle.staying import staying
-from tests.strategies import Rows, type_attr, typed
+from tests.strategies import Rows, shape_attr, type_attr, typed
 
 pytestmark = pytest.mark.tensorflow
 
@@ -135,6 +136,19 @@ def test_our_shapes_are_compared_with_those_that_tensorflow_infers() -> None:
     found, _ = inference.compare_shapes(replace(graph, tensor_shape=tuple(shapes)))
     assert (found.agree, found.of) == (3, 4)
     assert found.differences == (Mismatch("y", "[5,4]", "[5,3]", "shape of output 0"),)
+
+
+def test_what_tensorflow_infers_wrongly_is_not_compared() -> None:
+    """The kernel of a fractional pool makes one border more than it infers; a correct graph failed the check."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(2, 32, 32, 3))
+    ratio = AttrValue(list={"f": [1, 1.5, 2, 1]})
+    made.add("pool", "FractionalAvgPool", ["x"], T=type_attr(), pooling_ratio=ratio)
+    graph = with_shapes(made.built())
+    assert inference.infer(graph, {})[2:] == [(21,), (16,)]
+    assert graph.tensor_shape[2:] == ((22,), (17,))
+    found, _ = inference.compare_shapes(graph)
+    assert (found.agree, found.of) == (1, 1)
 
 
 def test_the_shapes_of_a_graph_that_tensorflow_refuses_are_not_compared() -> None:

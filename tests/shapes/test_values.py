@@ -141,6 +141,22 @@ def test_a_number_of_bins_is_known_between_equal_limits(least: int, most: int, l
     assert shape_of(with_shapes(made.built(producer=1882)), "count") == (length,)
 
 
+@pytest.mark.parametrize("most", [float(2**64), 3.4028234663852886e38, float("inf"), float("nan")])
+@pytest.mark.parametrize("op", ["Maximum", "Minimum", "Mul"])
+def test_a_number_that_is_larger_than_all_sizes_is_no_size(op: str, most: float) -> None:
+    """As the least float32, from which `tf.linalg.expm` takes a maximum. It was looked up among unknown sizes."""
+    least = vector(0)
+    least.tensor.dtype, least.tensor.float_val[:] = FLOAT, [-most]
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr())
+    made.add("least", "Const", dtype=type_attr(), value=least)
+    made.add("size", op, ["least", "least" if op == "Mul" else "x"], T=type_attr())
+    made.add("whole", "Cast", ["size"], SrcT=type_attr(), DstT=type_attr(INT32))
+    made.add("filled", "Fill", ["whole", "x"], T=type_attr(), index_type=type_attr(INT32))
+    made.add("end", "Identity", ["filled"], T=type_attr())
+    assert shape_of(with_shapes(made.built(producer=1882)), "filled") == (-1,)
+
+
 def test_segments_of_examples_are_as_many_as_these_in_another_batch() -> None:
     """As each example is a segment of its own."""
     made = Rows()

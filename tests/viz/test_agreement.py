@@ -139,3 +139,19 @@ def test_what_only_our_algorithm_refuses_tensorflow_is_not_asked_about(monkeypat
         monkeypatch.setattr(f"viz.command.{module}.place", full)
     with pytest.raises(InfeasibleError, match="does not fit\nTensorFlow was not asked: by its own rules"):
         run(Request(str(EXAMPLE), cluster="cpu=2", algorithm="single", check=True))
+
+
+def test_a_refusal_of_another_session_at_another_node_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of two nodes without a kernel: one was named, and TensorFlow was said to refuse the same node, the other."""
+
+    def refused_at(node: str) -> Any:
+        def place(*_: Any, **__: Any) -> None:
+            raise InfeasibleError(f"no kernel for {node}", node=node)
+
+        return place
+
+    monkeypatch.setattr("viz.command.one_step.place", refused_at("a"))
+    monkeypatch.setattr("viz.command.check.place", refused_at("b"))
+    monkeypatch.setattr("simulator.oracle.check_refusal", lambda *_, **__: Refusal(True, "TensorFlow refuses too"))
+    with pytest.raises(InfeasibleError, match=r"for a\n.* is refused at 'b' by our rules. TensorFlow refuses too$"):
+        run(Request(str(EXAMPLE), cluster="2gpu", algorithm="tensorflow", check=True))

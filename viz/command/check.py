@@ -103,16 +103,19 @@ def refusal(request: Request, given: Ingredients, error: InfeasibleError | Graph
     graph, step, cluster = given.graph, given.step, given.cluster
     longer = oracle.extended(cluster)
     algorithm = request.algorithm if request.predicts else "tensorflow"  # the others obey the same rules
+    before = ""
     if longer is not cluster or algorithm != request.algorithm:
         try:
             place(graph, longer, given.costs, step=step, **replace(request, algorithm=algorithm).placing())
         except (InfeasibleError, GraphError) as other:  # compared below with TensorFlow's
+            if other.node not in (None, error.node):
+                before = f"The session that TensorFlow can be asked about is refused at {other.node!r} by our rules. "
             error = other
         else:
             needs = f"; its master needs the task {longer.client_task} besides" if longer is not cluster else ""
             return f"TensorFlow was not asked: by its own rules the graph can be placed{needs}."
     try:
-        return with_short_lists(oracle.check_refusal(graph, longer, error, step, soft=request.soft).said)
+        return before + with_short_lists(oracle.check_refusal(graph, longer, error, step, soft=request.soft).said)
     except OracleError as missing:  # the graph is refused with or without TensorFlow's answer
         return f"TensorFlow could not be asked: {missing}"
 

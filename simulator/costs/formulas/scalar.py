@@ -51,6 +51,11 @@ def of_input(slot: int) -> Formula:
     return lambda instance: elements(at(instance.inputs, slot))
 
 
+def of_types(units: Formula, *types: int) -> Formula:
+    """These units where the last input has one of the types, for which the kernel has no vector code; else none."""
+    return lambda instance: units(instance) if instance.input_types and base(instance.input_types[-1]) in types else 0
+
+
 def of_inputs(instance: ShapedOp) -> int:
     """The numbers or strings of all inputs."""
     return sum(map(elements, instance.inputs))
