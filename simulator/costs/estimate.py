@@ -27,7 +27,7 @@ from simulator.costs.formulas.shaped_op import ShapedOp
 from simulator.costs.profile import Profile
 from simulator.costs.roofline import EXECUTOR_NS, OpWork, time_of, work_of
 from simulator.costs.rules import FALLBACK_RULE, handing_on, rule
-from simulator.costs.table import FALLBACK, PROFILED, STATIC, CostTable
+from simulator.costs.table import FALLBACK, PROFILED, STATIC, CostTable, scaled_ns
 from simulator.errors import ClusterError
 from simulator.graph import ops
 from simulator.graph.dataflow import data_inputs
@@ -55,10 +55,13 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
     run_ns = np.array([[time_of(work, model) for model in models] for work in works], np.int64)
     run_ns = run_ns.reshape(-1, len(models))[which]
     source, errors = np.where(fallback, FALLBACK, STATIC), None
+    sources = np.repeat(source[:, None], len(models), axis=1)
     if profile is not None:
         by_profile, errors = profiled_prices(graph, models, works, which, profile)
+        by_profile = _on_parts_of_cores(by_profile, models)
         run_ns = np.where(by_profile >= 0, by_profile, run_ns)
         source = np.where((by_profile >= 0).any(1), PROFILED, source)
+        sources = np.where(by_profile >= 0, PROFILED, sources)
     _price_on_gpus(run_ns, graph, cluster, models, works, which)
     exchanged = price_collectives(run_ns, graph, cluster)
     run_ns[~_kernels(graph, models)] = -1
@@ -79,7 +82,17 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
         ),
         errors=errors,
         handed_on=handing,
+        kind_source=sources.astype(np.int32),
     )
+
+
+def _on_parts_of_cores(run_ns: Ints, models: Sequence[Device]) -> Ints:
+    """[N, K] times on whole cores, longer where more devices share a processor than it has cores."""
+    found = np.array(run_ns)
+    for column, model in enumerate(models):
+        if model.whole is not None and model.parts > model.whole.cores:
+            found[:, column] = scaled_ns(run_ns[:, column], model.parts, model.whole.cores)
+    return found
 
 
 def _scratch(models: Sequence[Device], works: Sequence[OpWork], which: Ints) -> Ints:

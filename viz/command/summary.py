@@ -436,7 +436,8 @@ def _time(scene: Scene) -> str:
     whose = "" if trained is None else f"; the lines up to the training are one step of {_client(trained)} alone"
     kept = counts(scene)["kept_calls"]
     without = f"; without the bodies of {counted(kept, 'call')}, single nodes here" if kept else ""
-    return f"makespan   {unsized.least}{show_nanos(scene.trace.makespan)}{without}{bound}{whose}"
+    sure = "" if unsized.tensors else _interval(scene)
+    return f"makespan   {unsized.least}{show_nanos(scene.trace.makespan)}{sure}{without}{bound}{whose}"
 
 
 def _devices(scene: Scene) -> list[str]:

@@ -136,7 +136,8 @@ def core_ns(graph: Graph, where: Processor, costs: CostTable | None = None) -> l
     """[N] the time of each op on one core of the processor; `costs` has measured times. 0: it runs on no CPU."""
     alone = np.maximum(estimate(graph, _core(where.model)).run_ns[:, 0], 0)
     if costs is not None:
-        alone = np.where(costs.source == MEASURED, np.maximum(costs.run_ns[:, where.column], 0), alone)
+        own, measured = costs.run_ns[:, where.column], costs.sources[:, where.column] == MEASURED
+        alone = np.where(measured, np.maximum(own, 0), alone)
     found: list[int] = alone.tolist()
     return found
 
