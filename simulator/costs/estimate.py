@@ -83,6 +83,7 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
         errors=errors,
         handed_on=handing,
         kind_source=sources.astype(np.int32),
+        profile=profile,
     )
 
 

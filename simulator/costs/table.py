@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,9 @@ from simulator.columns import Ids, Ints
 from simulator.errors import SimvizError
 from simulator.units import Bytes, Nanos
 from simulator.wording import counted, repr_of, some
+
+if TYPE_CHECKING:
+    from simulator.costs.profile import Profile
 
 STATIC, MEASURED, FALLBACK, PROFILED, MODELLED = range(5)  # CostTable.source
 SOURCES = ("static", "measured", "fallback", "profile", "model")  # the last: one that is not simviz's own
@@ -61,6 +65,7 @@ class CostTable:
     within: Ids | None = None  # [N] the node in whose kernel it ran in a measured step, -1: its own; None: of no node
     handed_on: Ids | None = None  # [N] the data input whose buffer all outputs are, -1: none; None: of no node
     kind_source: npt.NDArray[np.int32] | None = None  # [N, K] row of SOURCES; None: `source` on each kind
+    profile: Profile | None = None  # by which CPUs were priced, and what fills inputs is
 
     def __post_init__(self) -> None:
         for name, (least, most) in _LIMITS.items():
@@ -88,9 +93,9 @@ class CostTable:
         A `source` that a table of your own replaced holds on each kind.
         """
         whole, own = np.repeat(self.source[:, None], len(self.kinds), axis=1), self.kind_source
-        if own is None or own.shape != whole.shape:
+        if own is None or own.shape != whole.shape or not own.size:
             return whole
-        best = np.where((own == PROFILED).any(1), PROFILED, self.source)
+        best = np.where((own == PROFILED).any(1), PROFILED, own[:, 0])
         best = np.where((own == MEASURED).any(1), MEASURED, best)
         return np.where((best == self.source)[:, None], own, whole)
 
