@@ -20,7 +20,7 @@ from simulator.costs.estimates.collectives import price_collectives
 from simulator.costs.estimates.fusion import fused, reading_ns
 from simulator.costs.estimates.layout import channels_first
 from simulator.costs.estimates.nccl import all_reduces
-from simulator.costs.estimates.notes import assumptions
+from simulator.costs.estimates.notes import alike, assumptions
 from simulator.costs.estimates.profiled import profile_notes, profiled_prices
 from simulator.costs.estimates.residents import resident_bytes
 from simulator.costs.formulas.shaped_op import ShapedOp
@@ -79,6 +79,7 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
             *exchanged,
             *notes,
             *profile_notes(profile, models, source),
+            *(alike(models) if profile is not None else ()),
         ),
         errors=errors,
         handed_on=handing,

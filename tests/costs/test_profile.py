@@ -370,6 +370,15 @@ def test_a_step_of_which_the_profile_prices_nothing_has_no_interval(tmp_path: Pa
     assert interval(measured.trace, measured.partitions, measured.cluster, measured.costs) is None
 
 
+def test_a_note_tells_of_cpus_of_several_models() -> None:
+    """They were priced alike without a word, however fast their descriptions say that they are."""
+    on = load_cluster("worker=2")
+    slow = replace(on.devices[1], kind="slow/2", flop_per_s=10**9)
+    for devices, said in ((on.devices, []), ((on.devices[0], slow), ["cpu, slow"])):
+        notes = estimate(graph(), replace(on, devices=devices), made()).notes
+        assert [note.partition("alone: ")[2] for note in notes if "as one machine" in note] == said
+
+
 def test_messages_are_the_profile_s_unless_somebody_described_them() -> None:
     on = load_cluster("worker=2")
     measured = with_messages(on, made()).between_tasks

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simulator.cluster.cluster import Device
+from simulator.cluster.models import model_of
 from simulator.columns import Ints
 from simulator.costs.roofline import OpWork, speed_of
 from simulator.costs.rules import FALLBACK_RULE
@@ -50,6 +51,14 @@ def assumptions(
     notes += _sizes(graph, works, which)
     notes += _speeds(models, works, which, run_ns)
     return tuple(notes)
+
+
+def alike(models: Sequence[Device]) -> list[str]:
+    """A note on CPUs of several models, which a profile prices as one machine."""
+    names = list(dict.fromkeys(model_of(model.kind) for model in models if model.type == "CPU"))
+    if len(names) < 2:
+        return []
+    return [f"the profile prices CPUs of {len(names)} models as one machine, by their cores alone: {some(names)}"]
 
 
 def _nodes(chosen: Sequence[bool], which: Ints) -> list[int]:
