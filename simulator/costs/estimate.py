@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +63,8 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
         run_ns = np.where(by_profile >= 0, by_profile, run_ns)
         source = np.where((by_profile >= 0).any(1), PROFILED, source)
         sources = np.where(by_profile >= 0, PROFILED, sources)
-    _price_on_gpus(run_ns, graph, cluster, models, works, which)
+    of_prices = (sources, *([errors.relative] if errors is not None else []))
+    _price_on_gpus(run_ns, of_prices, graph, cluster, models, works, which)
     exchanged = price_collectives(run_ns, graph, cluster)
     run_ns[~_kernels(graph, models)] = -1
     run_ns.setflags(write=False)
@@ -105,13 +107,17 @@ def _scratch(models: Sequence[Device], works: Sequence[OpWork], which: Ints) -> 
 
 def _price_on_gpus(
     run_ns: npt.NDArray[np.int64],
+    of_prices: Sequence[npt.NDArray[Any]],
     graph: Graph,
     cluster: Cluster,
     models: Sequence[Device],
     works: Sequence[OpWork],
     which: Ints,
 ) -> None:
-    """Change times on GPUs, [N, K], where the host works, kernels are one, or all GPUs wait for each other."""
+    """Change times on GPUs, [N, K], where the host works, kernels are one, or all GPUs wait for each other.
+
+    What is known of a price, `of_prices`, [N, K] each, goes with it. Any: numbers of any type.
+    """
     gpus = [(column, model) for column, model in enumerate(models) if model.type == "GPU"]
     if not gpus:
         return
@@ -122,8 +128,10 @@ def _price_on_gpus(
     joined, (summed, summing_ns) = fused(graph), all_reduces(graph, cluster)
     hosts = {(kind, cluster.kind_of[home]) for kind, home in zip(cluster.kind_of, cluster.home.tolist(), strict=True)}
     for column, model in gpus:
-        slowest = run_ns[:, [host for kind, host in hosts if kind == column]].max(1)  # of all hosts of such GPUs
-        run_ns[hosted, column] = slowest[hosted]
+        own = sorted(host for kind, host in hosts if kind == column)  # all hosts of such GPUs
+        slowest = np.array(own)[run_ns[:, own].argmax(1)]
+        for table in (run_ns, *of_prices):
+            table[hosted, column] = table[hosted, slowest[hosted]]
         run_ns[joined.without_reads, column] = EXECUTOR_NS
         run_ns[joined.additions, column] = EXECUTOR_NS + reading_ns(graph, joined.additions, model)
         run_ns[summed, column] = np.maximum(run_ns[summed, column], model.launch_ns + summing_ns)

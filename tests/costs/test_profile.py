@@ -29,12 +29,13 @@ from simulator.costs.rules import rule
 from simulator.costs.table import PROFILED, SOURCES, PriceErrors
 from simulator.errors import ClusterError
 from simulator.execution.interval import interval
+from simulator.graph.dtypes import INT32
 from simulator.graph.graph import Graph
 from simulator.graph.handing_on import handed_on
 from simulator.graph.traversal import loop_depths
 from tests.execution.cases import assigned
 from tests.execution.loops.cases import begun, counting
-from tests.strategies import Rows, type_attr, typed
+from tests.strategies import Rows, shapes_attr, type_attr, typed
 from viz import figures, run
 
 SIDES = (8, 32, 128, 512)
@@ -368,6 +369,18 @@ def test_a_step_of_which_the_profile_prices_nothing_has_no_interval(tmp_path: Pa
     (tmp_path / "times.csv").write_text("node,kind,ns\n" + "".join(f"{name},cpu,500\n" for name in names))
     measured = run("examples/ps_training.pbtxt", cluster="1cpu", costs=tmp_path / "times.csv", **options)
     assert interval(measured.trace, measured.partitions, measured.cluster, measured.costs) is None
+
+
+def test_what_a_gpu_s_host_computes_is_priced_by_the_profile() -> None:
+    """A kernel of a GPU works on whole numbers there; its error was a factor of two, as of what nobody measured."""
+    rows, on = Rows(), load_cluster("1gpu")
+    rows.add("a", "Placeholder", dtype=type_attr(INT32), _output_shapes=shapes_attr((4,)))
+    rows.add("b", "Neg", ["a"], T=type_attr(INT32), _output_shapes=shapes_attr((4,)))
+    costs = estimate(rows.built(), on, made())
+    assert costs.errors is not None
+    for table in (costs.run_ns, costs.sources, costs.errors.relative):
+        assert table[1, 0] == table[1, 1]
+    assert costs.sources[1, costs.kinds.index("a100")] == PROFILED
 
 
 def test_a_note_tells_of_cpus_of_several_models() -> None:
