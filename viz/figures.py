@@ -379,8 +379,11 @@ def pair_of_edges(scene: Scene) -> Ids:
 
 
 def counts(scene: Scene) -> Mapping[str, int]:
-    """Guesses and exceptions: counts of nodes that run, but of all nodes for ops and devices; shapes are tensors."""
-    runs, source = scene.step.runs, price_sources(scene)
+    """Guesses and exceptions: counts of nodes that run, but of all nodes for ops and devices; shapes are tensors.
+
+    Measured and other prices count that are so on some kind of device, as a placement weighs all kinds.
+    """
+    runs, source = scene.step.runs, scene.costs.source
     graph = scene.graph
     unknown_ops = sum(
         count for op, count in Counter(graph.ops).items() if not ops.known(op) and op not in graph.library
