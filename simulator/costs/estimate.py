@@ -77,7 +77,7 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
         flops=ints(column[:, 0]),
         moved_bytes=ints(column[:, 1]),
         notes=(
-            *assumptions(graph, models, works, which, run_ns),
+            *assumptions(graph, models, works, which, run_ns, sources),
             *exchanged,
             *notes,
             *profile_notes(profile, models, source),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import subprocess
@@ -381,6 +382,26 @@ def test_what_a_gpu_s_host_computes_is_priced_by_the_profile() -> None:
     for table in (costs.run_ns, costs.sources, costs.errors.relative):
         assert table[1, 0] == table[1, 1]
     assert costs.sources[1, costs.kinds.index("a100")] == PROFILED
+
+
+def test_an_op_that_nobody_knows_is_said_to_take_what_others_take() -> None:
+    """The note spoke of a launch and bytes, which a profile's price does not have."""
+    rows = Rows()
+    rows.add("a", "Mystery")
+    for cluster, notes in (("1cpu", ["neither"]), ("1gpu", ["neither", "fallback"])):
+        said = estimate(rows.built(), load_cluster(cluster), made()).notes
+        assert [word for note in said for word in ("neither", "fallback") if word in note] == notes
+
+
+def test_a_step_of_unknown_sizes_has_no_interval(tmp_path: Path) -> None:
+    """Its time is a lower bound, and JSON gave an upper one."""
+    made().write(tmp_path / "host.toml")
+    rows = Rows()
+    rows.add("a", "Placeholder", dtype=type_attr())
+    rows.add("b", "Neg", ["a"], T=type_attr())
+    found = run(rows.built(), cluster="1cpu", profile=tmp_path / "host.toml")
+    assert found.unsized.tensors
+    assert json.loads(found.to_json())["makespan_interval_ns"] is None
 
 
 def test_a_note_tells_of_cpus_of_several_models() -> None:

@@ -12,6 +12,7 @@ from simulator.cluster.models import model_of
 from simulator.columns import Ints
 from simulator.costs.roofline import OpWork, speed_of
 from simulator.costs.rules import FALLBACK_RULE
+from simulator.costs.table import FALLBACK, PROFILED
 from simulator.graph import ops
 from simulator.graph.graph import Graph
 from simulator.wording import by_count, some
@@ -20,9 +21,12 @@ _WORTH_A_NOTE_PS = 1_000_000  # a microsecond: one string, such as the name of a
 
 
 def assumptions(
-    graph: Graph, models: Sequence[Device], works: Sequence[OpWork], which: Ints, run_ns: Ints
+    graph: Graph, models: Sequence[Device], works: Sequence[OpWork], which: Ints, run_ns: Ints, sources: Ints
 ) -> tuple[str, ...]:
-    """Notes on the assumptions of a cost table; `which` is the row of each node in `works`."""
+    """Notes on the assumptions of a cost table; `which` is the row of each node in `works`.
+
+    `sources` [N, K] are those of prices on each kind.
+    """
     notes = []
     missing = ops.of_nodes(ops.missing_attrs, graph)
     lacking = Counter(op for op, names in zip(graph.ops, missing, strict=True) if names)
@@ -32,6 +36,13 @@ def assumptions(
             f"kernel of their op: {by_count(lacking)}"
         )
     unlisted = _nodes([work.rule is FALLBACK_RULE for work in works], which)
+    profiled = [node for node in unlisted if PROFILED in sources[node]]
+    if profiled:
+        counts = Counter(graph.ops[node] for node in profiled)
+        notes.append(
+            f"ops that neither cost table nor profile knows take on a CPU what others take: {by_count(counts)}"
+        )
+    unlisted = [node for node in unlisted if FALLBACK in sources[node]]
     if unlisted:
         counts = Counter(graph.ops[node] for node in unlisted)
         notes.append(
