@@ -158,6 +158,7 @@ def test_hosts_of_one_model_with_other_cores_are_of_other_kinds(tmp_path: Path) 
     assert [(d.kind, d.cores, model_of(d.kind)) for d in cluster.devices] == [
         ("mine*4", 4, "mine"), ("mine*2/2", 1, "mine"), ("mine*2/2", 1, "mine"),
     ]  # fmt: skip
+    assert not any("gives no cores" in note for note in cluster.notes)
 
 
 @pytest.mark.parametrize(
