@@ -38,7 +38,7 @@ MADE_BY: Mapping[str, str] = {
     "InputPipelines": "simulator.training.inputs.finding.inputs_of",
     "Plan": "an algorithm",
     "Prepared": "simulator.prepare",
-    "Problem": "placement.placing",
+    "Problem": "placement.problem",
     "Profile": "simulator.read_profile",
     "Program": "simulator.distributed",
     "Regime": "simulator.read_regime",

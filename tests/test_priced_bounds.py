@@ -81,7 +81,7 @@ def test_no_assignment_of_gpus_pays_less(
         assert found.ns <= makespan(tables, tables.placed(ids(one)), options=how)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(st.data())
 def test_the_best_of_all_assignments_pays_as_much(data: st.DataObject) -> None:
     graph = data.draw(dags(max_nodes=5, ops=("AddN", "Identity")))

@@ -24,10 +24,13 @@ from simulator.graph.graph import Shape
 from simulator.graph.op_classes import COLLECTIVES, calling
 from simulator.graph.step import exchange
 from simulator.shapes.unknown import unknown_shapes
+from simulator.units import Nanos
 from simulator.wording import most_first
 from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
 from viz.transfers import DrawnClient, DrawnTransfers, transfers_of
+
+NOTICEABLE_SHARE = 0.005  # of the makespan: what differs by less is shown as the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +269,12 @@ def collectives(scene: Scene) -> int:
     if COLLECTIVES.keys().isdisjoint(scene.graph.ops):
         return 0
     return sum(scene.graph.ops[row] in COLLECTIVES for row in np.flatnonzero(scene.step.runs).tolist())
+
+
+def another_order_ns(scene: Scene) -> Nanos | None:
+    """The makespan in TensorFlow's order, where it is a NOTICEABLE_SHARE away from the one that is shown."""
+    other, own = scene.tensorflow_order_ns, scene.trace.makespan
+    return None if other is None or abs(other - own) < own * NOTICEABLE_SHARE else int(other)
 
 
 def at_most(scene: Scene) -> float | None:

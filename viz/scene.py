@@ -30,7 +30,7 @@ from simulator.training.clients import Client
 from simulator.training.disturbances.disturbed import Disturbed
 from simulator.training.regimes import Regime
 from simulator.training.training import Training
-from simulator.units import show_figure, show_nanos
+from simulator.units import Nanos, show_figure, show_nanos
 from simulator.wording import counted, repr_of
 from viz.command.training_request import TrainingRequest
 from viz.difference.outline import Outline
@@ -86,6 +86,9 @@ class Scene(Drawn):
     partitions: Partitions
     trace: Trace
     bound: Bound  # no placement on this cluster can be faster; see `bounded`
+    tensorflow_order_ns: Nanos | None = (
+        None  # its makespan if devices took ready ops as TensorFlow does; None: not asked
+    )
     received: Received | None = None  # with and without delayed Recvs; None: none was to be delayed
     pinned: Pinned | None = None  # ops that device strings hold on CPUs; None: no noticeable part of the step
     pipelined: Pipelined | None = None  # microbatches of the step; None: nobody asked for some

@@ -33,7 +33,7 @@ TABLE: Mapping[str, Entry] = MappingProxyType(
         "whitepaper": Entry("by simulated finish time (TensorFlow white paper 2015)"),
         "heft": Entry("by upward rank and simulated finish time (Topcuoglu 2002)"),
         "search": Entry(
-            "the best that a search finds, at least the best of all others", searches=True, replaceable=False
+            "the best that a search finds, at least the best of those it asks", searches=True, replaceable=False
         ),
         "exact": Entry(
             "the optimum of a small step, or how far off (CP-SAT; [exact])", searches=True, replaceable=False

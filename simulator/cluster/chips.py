@@ -1,7 +1,8 @@
 """A GPU's chip: what its data sheet says, and how far kernels stay below the peaks of the sheet.
 
 No sheet says how much of its peaks a GPU reaches. Few constants do so here, the same for all GPUs, so that a GPU which
-nobody has timed is priced by its sheet alone. Only `Constants` is fitted; see docs/decisions, 0051.
+nobody has timed is priced by its sheet alone. Only `Constants` is fitted; see docs/decisions, 0051. A few rules elsewhere
+were chosen by steps as well; docs/limits.md lists them.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ one thread runs such a kernel, the device is busy for all of it (docs/decisions,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import ceil
+from math import ceil, prod
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -121,6 +121,7 @@ def variant(rule: Rule, instance: ShapedOp, einsum: Contraction | None = None) -
 
 BY_ROWS = "rows of "  # begins the variant of a kernel that works row by row, before the length of its rows
 _REDUCING = frozenset(("Sum", "Mean", "Max", "Min", "Prod"))
+_FEW_ROWS = 512  # that one sum joins
 _ROW_BY_ROW = frozenset(
     (
         *("Softmax", "LogSoftmax", "ArgMax", "SparseSoftmaxCrossEntropyWithLogits"),
@@ -131,13 +132,18 @@ _ROW_BY_ROW = frozenset(
 
 
 def _left_over(instance: ShapedOp) -> str:
-    """The axes that a reduction leaves: not the last one as usual, "outer" the last one, "whole" none."""
+    """The axes that a reduction leaves: not the last one as usual, "outer" the last one, "whole" none.
+
+    "outer few" joins few rows. Many narrow ones, read column by column, are beyond the near caches.
+    """
     taken, given = instance.inputs[:1], instance.outputs[:1]
     if not taken or not given or not taken[0] or given[0] is None:
         return ""
     if all(size == 1 for size in given[0]):
         return "whole"
-    return "outer" if given[0][-1] == taken[0][-1] > 1 else ""
+    if given[0][-1] != taken[0][-1] or taken[0][-1] <= 1:
+        return ""
+    return "outer few" if prod(taken[0]) <= _FEW_ROWS * prod(given[0]) else "outer"
 
 
 def _rows(instance: ShapedOp) -> str:

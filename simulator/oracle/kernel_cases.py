@@ -180,6 +180,7 @@ def _elementwise(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
     )
 
 
+_FEW = 16  # rows that a reduction joins, where these are few
 _GIVEN = {"Elu": "outputs"}  # names of the second argument of a gradient
 
 
@@ -187,6 +188,7 @@ def _reductions(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
     for op in ("Sum", "Mean", "Max"):
         for axis in (0, 1, [0, 1]):
             yield KernelCase(op, lambda raw, x, op=op, axis=axis: getattr(raw, op)(input=x, axis=axis), (rows,))
+        yield KernelCase(op, lambda raw, x, op=op: getattr(raw, op)(input=x, axis=0), ((_FEW, size // _FEW),))
     yield KernelCase("BiasAddGrad", lambda raw, x: raw.BiasAddGrad(out_backprop=x), (rows,))
     yield KernelCase("L2Loss", lambda raw, x: raw.L2Loss(t=x), ((size,),))
 

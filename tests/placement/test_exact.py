@@ -25,7 +25,7 @@ TRIED = 300  # plans of a problem
 FEW = Effort(judged=200)
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(problems())
 def test_no_plan_takes_less_than_the_proof_and_it_is_never_worse_than_a_search(problem: Problem) -> None:
     if not all(problem.allowed):

@@ -74,7 +74,7 @@ def cases(draw: st.DrawFn, /, **options: int) -> tuple[Graph, Cluster, CostTable
 # ---- laws -----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(case=cases())
 def test_groups_stay_whole_on_a_device_that_they_may_use(case: Any) -> None:
     graph, cluster, costs = case
@@ -94,7 +94,7 @@ def test_groups_stay_whole_on_a_device_that_they_may_use(case: Any) -> None:
             assert 0 <= placed.why[node] < len(RULES)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(case=cases())
 def test_nothing_is_slower_than_a_single_device(case: Any) -> None:
     graph, cluster, costs = case
@@ -114,7 +114,7 @@ def test_nothing_is_slower_than_a_single_device(case: Any) -> None:
             assert ours.device.tolist() == raw.device.tolist()
 
 
-@settings(max_examples=15)
+@settings(max_examples=12)
 @given(case=cases(max_nodes=4))
 def test_nothing_beats_the_optimum_of_all_placements_and_orders(case: Any) -> None:
     graph, cluster, costs = case
@@ -137,7 +137,7 @@ def test_single_is_the_best_device_though_it_leaves_out_twins(case: Any) -> None
     assert single(problem).device == all_on(problem, ends.index(min(ends))).device
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(case=cases(max_nodes=12))
 def test_other_names_give_the_same_placement(case: Any) -> None:
     graph, cluster, costs = case
@@ -155,7 +155,7 @@ def test_other_names_give_the_same_placement(case: Any) -> None:
         assert (one.priority is None) is (two.priority is None)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(case=cases(), runs=st.integers(0, 2**25))
 def test_nodes_that_do_not_run_are_placed_too(case: Any, runs: int) -> None:
     graph, cluster, costs = case

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from placement.placing import name_of, place
 from simulator.assignment import Assignment
 from simulator.bounds import Bound, bound
@@ -12,8 +14,11 @@ from simulator.execution.trace import Trace
 from simulator.partitioning.cut import partition
 from simulator.partitioning.partitions import Partitions
 from simulator.progress import Say
+from simulator.units import Nanos
 from viz.command.ingredients import Ingredients
 from viz.command.request import Request
+
+MOST_TASKS = 200_000  # of a step that is simulated in a second order: it takes a second
 
 
 class WithoutPriorities(SimvizError):
@@ -77,6 +82,20 @@ def simulated(
     else:
         received = receive_late(pieces, cluster, run)
     return received.partitions, received.trace, received
+
+
+def in_tensorflow_order(
+    request: Request, given: Ingredients, pieces: Partitions, trace: Trace, say: Say
+) -> Nanos | None:
+    """The makespan if devices took their ready ops as TensorFlow's executor does, where no order was asked for.
+
+    None for problems of others, and steps of more than MOST_TASKS ops and transfers.
+    """
+    unasked = request.simulation.order == "auto" and given.instance is None
+    if not unasked or len(trace.ops) + len(trace.transfers) > MOST_TASKS:
+        return None
+    say("simulating the step in TensorFlow's order")
+    return simulate(pieces, given.cluster, given.costs, replace(request.simulation, order="tensorflow")).makespan
 
 
 def bounded(request: Request, given: Ingredients, assignment: Assignment, *, compiled: bool) -> Bound:

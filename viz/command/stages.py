@@ -24,7 +24,7 @@ from simulator.progress import Say, silent
 from simulator.shapes.unknown import unfed
 from simulator.wording import counted
 from viz.command.ingredients import Ingredients, read_inputs, refined_inputs
-from viz.command.one_step import WithoutPriorities, bounded, placed, simulated
+from viz.command.one_step import WithoutPriorities, bounded, in_tensorflow_order, placed, simulated
 from viz.command.request import AUTO, Request, shown
 from viz.command.streams import other_run, read_once
 from viz.difference.difference import compare
@@ -169,6 +169,9 @@ def _run(request: Request, say: Say, given: Ingredients, log: Logged | None = No
         partitions=partitions,
         trace=trace,
         bound=least().with_proof(assignment.proven),
+        tensorflow_order_ns=_of_own(
+            request, given, lambda own: in_tensorflow_order(own, given, partitions, trace, say)
+        ),
         received=received,
         refined=rounds,
         pinned=None if held is None else _without_strings(request, given, held, assignment, trace, say),

@@ -1,6 +1,7 @@
 """The command's summary: ten lines of plain English, or with `verbose` every fact.
 
-Both are for a step and for a training. A line of the ten has at most WIDTH characters; what is cut off ends in "...".
+Both are for a step and for a training. A line of the ten has at most WIDTH characters, but for that of the makespan;
+what is cut off ends in "...".
 If there is more to say than ten lines hold, the facts of least importance are left out. The report has them all.
 """
 
@@ -44,7 +45,7 @@ def summarise(scene: Scene, *, verbose: bool = False, written: Sequence[str] = (
         return "\n".join(printable(line) for line in (*_facts(scene), *files) if line)
     lines = [line for line in _lines(scene, written) if line.text]
     kept = sorted(lines, key=lambda line: line.rank)[:LINES]  # stable
-    said = [_clipped(printable(line.text)) for line in lines if line in kept]
+    said = [printable(line.text) if line.whole else _clipped(printable(line.text)) for line in lines if line in kept]
     return "\n".join([*said, *([] if scene.what_if is None else map(printable, scene.what_if.lines()))])
 
 
@@ -59,6 +60,7 @@ def _clipped(text: str, width: int = WIDTH) -> str:
 class _Line(NamedTuple):
     rank: int  # the lower, the more important
     text: str  # "": nothing to say
+    whole: bool = False  # it has no name of a graph, and is never cut
 
 
 def _lines(scene: Scene, written: Sequence[str]) -> Iterator[_Line]:
@@ -69,7 +71,7 @@ def _lines(scene: Scene, written: Sequence[str]) -> Iterator[_Line]:
         yield from _training_lines(scene, trained)
     yield _Line(3 if trained is None else 10, _step_line(scene))
     yield _Line(4 if trained is None else 10, _cluster_line(scene))
-    yield _Line(1 if trained is None else 9, _makespan_line(scene))
+    yield _Line(1 if trained is None else 9, _makespan_line(scene), whole=True)
     yield _Line(2, scene.unsized.cure if trained is None else "")
     yield from _difference_lines(scene)
     yield _Line(2, "" if scene.refined is None else scene.refined.sentence())
@@ -121,15 +123,24 @@ def _makespan_line(scene: Scene) -> str:
     calls = f", without the bodies of {counted(kept, 'call')}" if kept else ""
     whose = "One step" if scene.training is None else f"One step of {_client(scene.training)} alone"
     unsized = scene.unsized
-    if unsized.tensors:
-        return f"{whose} takes {unsized.least}{show_nanos(scene.trace.makespan)}{calls}: {unsized.words}."
-    return f"{whose} takes {show_nanos(scene.trace.makespan)}{_interval(scene)}{calls}, {_optimum(scene)}."
+    takes = f"{whose} takes {unsized.least}{show_nanos(scene.trace.makespan)}{_otherwise(scene)}{calls}"
+    return f"{takes}: {unsized.words}." if unsized.tensors else f"{takes}, {_optimum(scene)}."
 
 
-def _interval(scene: Scene) -> str:
-    """By a profile: from when to when."""
+def _otherwise(scene: Scene) -> str:
+    """From when to when by a profile, and how long in TensorFlow's order."""
+    said, other = _by_profile(scene), figures.another_order_ns(scene)
+    search = "; --order tensorflow searches by it" if scene.assignment.search is not None else ""
+    said += [] if other is None else [f"{scene.unsized.least}{show_nanos(other)} in TensorFlow's order{search}"]
+    return f" ({'; '.join(said)})" if said else ""
+
+
+def _by_profile(scene: Scene) -> list[str]:
+    """From when to when the step may take; nothing where its time is a lower bound."""
+    if scene.unsized.tensors:
+        return []
     found = interval(scene.trace, scene.partitions, scene.cluster, scene.costs)
-    return "" if found is None else f" ({show_nanos(found[0])} to {show_nanos(found[1])} by the profile)"
+    return [] if found is None else [f"{show_nanos(found[0])} to {show_nanos(found[1])} by the profile"]
 
 
 def _optimum(scene: Scene) -> str:
@@ -426,7 +437,9 @@ def _simulation(scene: Scene) -> str:
     own = Counter(contention for _, contention in sorted(how.links.items()))
     but = "".join(f", but {contention} on {counted(links, 'link')}" for contention, links in own.items())
     tasks = f", protocol {how.protocol}" if len(scene.cluster.tasks) > 1 else ""
-    return f"simulated  order {how.order}, contention {how.contention}{but}{tasks}, engine {how.engine}"
+    other = scene.tensorflow_order_ns
+    slower = "" if other is None else f" ({show_nanos(other)} in TensorFlow's)"
+    return f"simulated  order {how.order}{slower}, contention {how.contention}{but}{tasks}, engine {how.engine}"
 
 
 def _time(scene: Scene) -> str:
@@ -436,7 +449,7 @@ def _time(scene: Scene) -> str:
     whose = "" if trained is None else f"; the lines up to the training are one step of {_client(trained)} alone"
     kept = counts(scene)["kept_calls"]
     without = f"; without the bodies of {counted(kept, 'call')}, single nodes here" if kept else ""
-    sure = "" if unsized.tensors else _interval(scene)
+    sure = "".join(f" ({said})" for said in _by_profile(scene))
     return f"makespan   {unsized.least}{show_nanos(scene.trace.makespan)}{sure}{without}{bound}{whose}"
 
 

@@ -60,6 +60,7 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "placement": dict(zip(graph.names, scene.assignment.placed_on, strict=True)),
         "transfers": transfers(scene),
         "makespan_ns": int(scene.trace.makespan),
+        "makespan_in_tensorflow_order_ns": scene.tensorflow_order_ns,
         "makespan_interval_ns": None
         if unsized.tensors
         else interval(scene.trace, scene.partitions, scene.cluster, scene.costs),

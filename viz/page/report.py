@@ -288,6 +288,7 @@ def _summary(scene: Scene) -> Json:
     step = scene.step
     return {
         "makespan_ns": scene.trace.makespan,
+        "another_order_ns": figures.another_order_ns(scene),
         "unsized": _unsized(scene.unsized),
         "lower_bound_ns": scene.bound.ns,
         "lower_bound_by": scene.bound.why + scene.bounded,

@@ -104,7 +104,7 @@ PINNED = st.dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=4)
 @given(st.sampled_from(CLUSTERS[:5]), PINNED, st.sampled_from(["auto", "fifo", "tensorflow"]), st.integers(0, 2))
 def test_a_search_keeps_pins_and_is_no_worse_than_other_algorithms(
     on: str, pinned: dict[str, str], order: str, seed: int
@@ -125,7 +125,7 @@ def short_of(scene: Result, name: str) -> str:
     return short
 
 
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=4)
 @given(st.sampled_from(CLUSTERS[:5]), st.integers(0, 2))
 def test_a_placement_that_is_written_and_read_takes_as_long(on: str, seed: int) -> None:
     scene = asked(on, order="fifo", seed=seed)

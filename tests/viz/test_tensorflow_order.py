@@ -1,0 +1,37 @@
+"""The makespan in TensorFlow's order, beside the one in the order of the placement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.viz.scenes import EXAMPLE
+from viz import figures, run
+
+ON_GPUS: dict[str, Any] = {"cluster": "worker=1x4gpu", "ignore_devices": True}
+
+
+@pytest.mark.parametrize("algorithm", ["search", "heft", "tensorflow"])
+def test_it_is_that_of_the_same_placement_run_in_that_order(algorithm: str) -> None:
+    scene = run(EXAMPLE, **ON_GPUS, algorithm=algorithm)
+    pins = dict(zip(scene.graph.names, scene.assignment.placed_on, strict=True))
+    asked = run(EXAMPLE, **ON_GPUS, pins=pins, algorithm="requested", order="tensorflow")
+    assert asked.tensorflow_order_ns is None  # it was asked for
+    assert scene.tensorflow_order_ns == asked.trace.makespan
+
+
+def test_summary_page_and_json_say_it_where_it_differs() -> None:
+    result = run(EXAMPLE, **ON_GPUS)
+    other = figures.another_order_ns(result)
+    assert other is not None
+    assert other != result.trace.makespan
+    assert " in TensorFlow's order; --order tensorflow searches by it), at most " in result.summary()
+    assert f'"makespan_in_tensorflow_order_ns": {other},' in result.to_json()
+
+
+def test_the_step_of_a_training_has_one_too_and_an_order_that_was_asked_for_has_none() -> None:
+    asked: dict[str, Any] = {"cluster": "ps=2,worker=2", "algorithm": "tensorflow"}
+    alone = run(EXAMPLE, **asked).tensorflow_order_ns
+    assert run(EXAMPLE, **asked, training="async").tensorflow_order_ns == alone is not None
+    assert run(EXAMPLE, **ON_GPUS, order="fifo").tensorflow_order_ns is None
