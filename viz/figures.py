@@ -251,9 +251,16 @@ def fed_shapes(scene: Scene) -> Mapping[str, Shape | None]:
     return {name: graph.tensor_shape[graph.tensor_row(name)] for name in scene.step.feeds}
 
 
+def price_sources(scene: Scene) -> Ids:
+    """[N] row of SOURCES: what the price of each node is from, on the kind of its own device."""
+    columns = {kind: column for column, kind in enumerate(scene.costs.kinds)}
+    column = np.array([columns[device.kind] for device in scene.cluster.devices], np.int64)
+    return ids(scene.costs.sources[np.arange(len(scene.graph)), column[devices_of_nodes(scene)]])
+
+
 def fallbacks(scene: Scene) -> list[tuple[str, int]]:
     """Op -> number of its nodes whose cost is only a fallback, the most first."""
-    rows = np.flatnonzero((scene.costs.source == FALLBACK) & scene.step.runs).tolist()
+    rows = np.flatnonzero((price_sources(scene) == FALLBACK) & scene.step.runs).tolist()
     return most_first(Counter(scene.graph.ops[row] for row in rows))
 
 
@@ -381,17 +388,20 @@ def pair_of_edges(scene: Scene) -> Ids:
 
 
 def counts(scene: Scene) -> Mapping[str, int]:
-    """Guesses and exceptions: counts of nodes that run, but of all nodes for ops and devices; shapes are tensors."""
-    runs = scene.step.runs
+    """Guesses and exceptions: counts of nodes that run, but of all nodes for ops and devices; shapes are tensors.
+
+    Measured and other prices count that are so on some kind of device, as a placement weighs all kinds.
+    """
+    runs, source = scene.step.runs, scene.costs.source
     graph = scene.graph
     unknown_ops = sum(
         count for op, count in Counter(graph.ops).items() if not ops.known(op) and op not in graph.library
     )
     return {
         "fallback_costs": sum(count for _, count in fallbacks(scene)),
-        "measured_costs": int(np.count_nonzero(scene.costs.source[runs] == MEASURED)),
-        "profile_costs": int(np.count_nonzero(scene.costs.source[runs] == PROFILED)),
-        "model_costs": int(np.count_nonzero(scene.costs.source[runs] == MODELLED)),
+        "measured_costs": int(np.count_nonzero(source[runs] == MEASURED)),
+        "profile_costs": int(np.count_nonzero(source[runs] == PROFILED)),
+        "model_costs": int(np.count_nonzero(source[runs] == MODELLED)),
         "unknown_shapes": sum(unknown_shapes(scene.graph, scene.step).values()),
         "unknown_ops": unknown_ops,
         "kept_calls": len(calling(graph, np.flatnonzero(runs).tolist())),

@@ -80,6 +80,13 @@ class Device:
             whole=self,
         )
 
+    @property
+    def parts(self) -> int:
+        """The number of equal parts of its processor of which it is one."""
+        if self.whole is None:
+            return 1
+        return int(self.kind.removeprefix(f"{self.whole.kind}/").partition(" ")[0])  # of a slower kind there is more
+
     def op_ns(self, kernel_ns: Nanos, kernels: int = 1, *, library: bool = False) -> Nanos:
         """Time of an op whose kernels take that long together: launched, and no less than the host takes for them."""
         took = kernels * self.launch_ns + kernel_ns

@@ -52,12 +52,13 @@ class Model:
         """The same processor with so many cores, which compute and move bytes in proportion; its memory stays.
 
         The name says the part: "cpu/20" is one of 20 cores, "cpu*3/20" are three. Where the model gives no cores its
-        speeds are those of the cores that are there.
+        speeds are those of the cores that are there, and "cpu*4" are four of them.
         """
         if cores == self.cores:
             return self
         if not self.cores:
-            return replace(self, cores=cores, title=f"{self.title}, of which processes have {cores}")
+            name = self.name + (f"*{cores}" if cores > 1 else "")
+            return replace(self, name=name, cores=cores, title=f"{self.title}, of which processes have {cores}")
         part = Fraction(cores, self.cores)
         times, parts = part.numerator, part.denominator
         return replace(

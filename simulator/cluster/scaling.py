@@ -65,7 +65,7 @@ def _described(device: Device) -> Device:
 def _changed(device: Device, change: Callable[[Device, Fraction], Device], factor: Fraction) -> Device:
     """The device with a figure of its description multiplied."""
     whole = change(_described(device), factor)
-    return whole if device.whole is None else whole.share(int(device.kind.removeprefix(f"{whole.kind}/")))
+    return whole.share(device.parts)
 
 
 def _times(value: int, factor: Fraction) -> int:

@@ -305,7 +305,10 @@ def read_toml(text: str, source: str, *, name: str | None = None) -> Cluster:
     racks = _racks(reader, reader.tables(top.get("rack", []), "rack"), named)
     protocol = _protocol(reader, top.get("protocol", GRPC.name))
     tasks = _tasks(reader, reader.tables(top.get("task", []), "task"), hosts)
-    said = [*_missing_figures(own, top.get("model", {})), *([f"figures: {top['source']}"] if "source" in top else [])]
+    said = [
+        *_missing_figures(own, top.get("model", {}), hosts),
+        *([f"figures: {top['source']}"] if "source" in top else []),
+    ]
     try:
         title = name or str(top.get("name", source))
         return connect(hosts, tasks, name=title, notes=said, protocol=protocol, racks=racks)
@@ -338,17 +341,18 @@ def _models(reader: Reader, tables: object) -> dict[str, Model]:
     return own
 
 
-def _missing_figures(own: Mapping[str, Model], tables: Mapping[str, Table]) -> list[str]:
-    """Notes on models without a launch time or a number of cores."""
+def _missing_figures(own: Mapping[str, Model], tables: Mapping[str, Table], hosts: Sequence[Host]) -> list[str]:
+    """Notes on models without a launch time, or without a number of cores on a host that says none, either."""
+    without_cores = {host.cpu.name for host in hosts if not host.cpu.cores}
     launches = [
         f"model {name} gives no launch: {show_nanos(model.launch_ns)} is assumed, as for other {model.type}s"
         for name, model in own.items()
         if "launch" not in tables[name]
     ]
     return launches + [
-        f"model {name} gives no cores: one is assumed, which works on one message at a time"
-        for name, model in own.items()
-        if model.type == "CPU" and "cores" not in tables[name]
+        f"model {name} gives no cores: one is assumed, for messages and for the prices of a profile"
+        for name in own
+        if name in without_cores
     ]
 
 

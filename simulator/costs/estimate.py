@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +21,14 @@ from simulator.costs.estimates.collectives import price_collectives
 from simulator.costs.estimates.fusion import fused, reading_ns
 from simulator.costs.estimates.layout import channels_first
 from simulator.costs.estimates.nccl import all_reduces
-from simulator.costs.estimates.notes import assumptions
+from simulator.costs.estimates.notes import alike, assumptions
 from simulator.costs.estimates.profiled import profile_notes, profiled_prices
 from simulator.costs.estimates.residents import resident_bytes
 from simulator.costs.formulas.shaped_op import ShapedOp
 from simulator.costs.profile import Profile
 from simulator.costs.roofline import EXECUTOR_NS, OpWork, time_of, work_of
 from simulator.costs.rules import FALLBACK_RULE, handing_on, rule
-from simulator.costs.table import FALLBACK, PROFILED, STATIC, CostTable
+from simulator.costs.table import FALLBACK, PROFILED, STATIC, CostTable, scaled_ns
 from simulator.errors import ClusterError
 from simulator.graph import ops
 from simulator.graph.dataflow import data_inputs
@@ -55,11 +56,15 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
     run_ns = np.array([[time_of(work, model) for model in models] for work in works], np.int64)
     run_ns = run_ns.reshape(-1, len(models))[which]
     source, errors = np.where(fallback, FALLBACK, STATIC), None
+    sources = np.repeat(source[:, None], len(models), axis=1)
     if profile is not None:
         by_profile, errors = profiled_prices(graph, models, works, which, profile)
+        by_profile = _on_parts_of_cores(by_profile, models)
         run_ns = np.where(by_profile >= 0, by_profile, run_ns)
         source = np.where((by_profile >= 0).any(1), PROFILED, source)
-    _price_on_gpus(run_ns, graph, cluster, models, works, which)
+        sources = np.where(by_profile >= 0, PROFILED, sources)
+    of_prices = (sources, *([errors.relative] if errors is not None else []))
+    _price_on_gpus(run_ns, of_prices, graph, cluster, models, works, which)
     exchanged = price_collectives(run_ns, graph, cluster)
     run_ns[~_kernels(graph, models)] = -1
     run_ns.setflags(write=False)
@@ -72,14 +77,26 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
         flops=ints(column[:, 0]),
         moved_bytes=ints(column[:, 1]),
         notes=(
-            *assumptions(graph, models, works, which, run_ns),
+            *assumptions(graph, models, works, which, run_ns, sources),
             *exchanged,
             *notes,
             *profile_notes(profile, models, source),
+            *(alike(models) if profile is not None else ()),
         ),
         errors=errors,
         handed_on=handing,
+        kind_source=sources.astype(np.int32),
+        profile=profile,
     )
+
+
+def _on_parts_of_cores(run_ns: Ints, models: Sequence[Device]) -> Ints:
+    """[N, K] times on whole cores, longer where more devices share a processor than it has cores."""
+    found = np.array(run_ns)
+    for column, model in enumerate(models):
+        if model.whole is not None and model.parts > model.whole.cores:
+            found[:, column] = scaled_ns(run_ns[:, column], model.parts, model.whole.cores)
+    return found
 
 
 def _scratch(models: Sequence[Device], works: Sequence[OpWork], which: Ints) -> Ints:
@@ -90,13 +107,17 @@ def _scratch(models: Sequence[Device], works: Sequence[OpWork], which: Ints) -> 
 
 def _price_on_gpus(
     run_ns: npt.NDArray[np.int64],
+    of_prices: Sequence[npt.NDArray[Any]],
     graph: Graph,
     cluster: Cluster,
     models: Sequence[Device],
     works: Sequence[OpWork],
     which: Ints,
 ) -> None:
-    """Change times on GPUs, [N, K], where the host works, kernels are one, or all GPUs wait for each other."""
+    """Change times on GPUs, [N, K], where the host works, kernels are one, or all GPUs wait for each other.
+
+    What is known of a price, `of_prices`, [N, K] each, goes with it. Any: numbers of any type.
+    """
     gpus = [(column, model) for column, model in enumerate(models) if model.type == "GPU"]
     if not gpus:
         return
@@ -107,8 +128,10 @@ def _price_on_gpus(
     joined, (summed, summing_ns) = fused(graph), all_reduces(graph, cluster)
     hosts = {(kind, cluster.kind_of[home]) for kind, home in zip(cluster.kind_of, cluster.home.tolist(), strict=True)}
     for column, model in gpus:
-        slowest = run_ns[:, [host for kind, host in hosts if kind == column]].max(1)  # of all hosts of such GPUs
-        run_ns[hosted, column] = slowest[hosted]
+        own = sorted(host for kind, host in hosts if kind == column)  # all hosts of such GPUs
+        slowest = np.array(own)[run_ns[:, own].argmax(1)]
+        for table in (run_ns, *of_prices):
+            table[hosted, column] = table[hosted, slowest[hosted]]
         run_ns[joined.without_reads, column] = EXECUTOR_NS
         run_ns[joined.additions, column] = EXECUTOR_NS + reading_ns(graph, joined.additions, model)
         run_ns[summed, column] = np.maximum(run_ns[summed, column], model.launch_ns + summing_ns)

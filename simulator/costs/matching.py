@@ -83,28 +83,27 @@ def with_measured(
     inside = _join(times, uses, graph)
     for one in uses if described is None else ():
         _check_used(one, graph, cluster)
-    run_ns, source = costs.run_ns.copy(), costs.source.copy()
+    run_ns, sources = costs.run_ns.copy(), costs.sources.copy()
     without_kernel = 0
     for (node, column), measured in times.items():
         if run_ns[node, column] >= 0:
             run_ns[node, column] = _median(measured)
-            source[node] = MEASURED
+            sources[node, column] = MEASURED
         else:
             without_kernel += 1
-    nodes = int(np.count_nonzero(source == MEASURED))
-    _copy(run_ns, source, times, graph)
+    nodes = int(np.count_nonzero((sources == MEASURED).any(1)))
+    _copy(run_ns, sources, times, graph)
     run_ns.setflags(write=False)
+    source = np.where((sources == MEASURED).any(1), MEASURED, costs.source)
     copied = int(np.count_nonzero(source == MEASURED)) - nodes
     notes = [*_notes(uses, nodes, copied, graph, cluster, without_kernel), *_partly_measured(times, costs, cluster)]
     if names := sorted(graph.names[node] for node in inside):
         notes.append(f"measured within a later op's kernel, so without a time of their own: {some(names, _SHOWN)}")
     within = ids([inside.get(node, -1) for node in range(len(graph))])
     if (errors := costs.errors) is not None:  # a measured time is taken as it is
-        known = run_ns != costs.run_ns
-        known[[node for node, _ in times], [column for _, column in times]] = True
-        errors = replace(errors, relative=np.where(known, 0.0, errors.relative))
-    said = (*costs.notes, *notes)
-    return replace(costs, run_ns=run_ns, source=ids(source), notes=said, errors=errors, within=within)
+        errors = replace(errors, relative=np.where(sources == MEASURED, 0.0, errors.relative))
+    costs = replace(costs, run_ns=run_ns, source=ids(source), kind_source=sources)
+    return replace(costs, notes=(*costs.notes, *notes), errors=errors, within=within)
 
 
 def _join(times: _Times, uses: Sequence[_FileUse], graph: Graph) -> dict[int, int]:
@@ -222,7 +221,7 @@ def _check_same(file: _FileUse, graph: Graph) -> None:
     )
 
 
-def _copy(run_ns: npt.NDArray[np.int64], source: npt.NDArray[np.int32], times: _Times, graph: Graph) -> None:
+def _copy(run_ns: npt.NDArray[np.int64], sources: npt.NDArray[np.int32], times: _Times, graph: Graph) -> None:
     """Give copies without times of their own the times of their originals."""
     for name, original in graph.copies.items():
         row, origin = graph.index.get(name), graph.index.get(original)
@@ -231,7 +230,7 @@ def _copy(run_ns: npt.NDArray[np.int64], source: npt.NDArray[np.int32], times: _
         for column in range(run_ns.shape[1]):
             if (origin, column) in times and (row, column) not in times and run_ns[row, column] >= 0:
                 run_ns[row, column] = run_ns[origin, column]
-                source[row] = MEASURED
+                sources[row, column] = MEASURED
 
 
 def _kinds(sample: Sample, measurement: MeasuredTimes, described: Cluster) -> set[str]:

@@ -90,13 +90,12 @@ def for_other_batch(
             return np.ones(len(costs.kinds))
         return np.where((there[at] > 0) & (here[row] >= 0), here[row] / np.maximum(there[at], 1), 1.0)
 
-    run_ns = costs.run_ns.copy()
-    for row in np.flatnonzero(costs.source == MEASURED).tolist():
+    run_ns, measured_on = costs.run_ns.copy(), costs.sources == MEASURED
+    for row in np.flatnonzero(measured_on.any(1)).tolist():
         part = change(row)
         if joined := inside.get(graph.index.get(original(row), row)):
             most = max((row, *joined), key=lambda one: int(costs.flops[one]))
             part = np.where(costs.run_ns[most] == 0, change(most), part)  # on other kinds it has its own time
-        own = run_ns[row] != here[row]  # another kind of device may have kept its estimate
-        run_ns[row] = np.where(own & (run_ns[row] >= 0), np.rint(run_ns[row] * part), run_ns[row])
+        run_ns[row] = np.where(measured_on[row], np.rint(run_ns[row] * part), run_ns[row])
     run_ns.setflags(write=False)
     return replace(costs, run_ns=run_ns)

@@ -35,4 +35,5 @@ def modelled(model: CostModel, graph: Graph, cluster: Cluster) -> CostTable:
     if lacking := [kind for kind in cluster.kinds if kind not in costs.kinds]:
         raise SimvizError(f"The cost model {name!r} has no times on {lacking[0]!r}; give a column for each kind.")
     said = f"The cost model {name} prices the ops, not simviz's own."
-    return replace(costs, source=ids(np.full(len(graph), MODELLED)), notes=(*costs.notes, said))
+    source = ids(np.full(len(graph), MODELLED))
+    return replace(costs, source=source, kind_source=None, notes=(*costs.notes, said))

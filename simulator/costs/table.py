@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,9 @@ from simulator.columns import Ids, Ints
 from simulator.errors import SimvizError
 from simulator.units import Bytes, Nanos
 from simulator.wording import counted, repr_of, some
+
+if TYPE_CHECKING:
+    from simulator.costs.profile import Profile
 
 STATIC, MEASURED, FALLBACK, PROFILED, MODELLED = range(5)  # CostTable.source
 SOURCES = ("static", "measured", "fallback", "profile", "model")  # the last: one that is not simviz's own
@@ -36,7 +40,7 @@ def scaled_ns(run_ns: Ints, numerator: Ints | int, denominator: Ints | int) -> I
 class PriceErrors:
     """How far prices may be off. Prices of one family err together, those of two families apart."""
 
-    families: tuple[str, ...]
+    families: tuple[str, ...]  # the first: what the profile does not price
     family: Ids  # [N] row of `families`
     relative: npt.NDArray[np.float64]  # [N, K] part of the price by which nine of ten prices are off at most
 
@@ -53,13 +57,15 @@ class CostTable:
     run_ns: npt.NDArray[np.int64]  # [N, K] launch included; -1 where the kind's type has no kernel
     scratch_bytes: Ints  # [N] held while the op runs
     resident_bytes: Ints  # [N] held for as long as the graph is loaded: variables, constants, tables
-    source: Ids  # [N] row of SOURCES
+    source: Ids  # [N] row of SOURCES, on some kind
     flops: Ints  # [N] arithmetic operations, 0 where none are counted
     moved_bytes: Ints  # [N] bytes read and written
     notes: tuple[str, ...] = ()  # fallbacks by op with their numbers, missing attributes, ...
     errors: PriceErrors | None = None  # of prices by a profile
     within: Ids | None = None  # [N] the node in whose kernel it ran in a measured step, -1: its own; None: of no node
     handed_on: Ids | None = None  # [N] the data input whose buffer all outputs are, -1: none; None: of no node
+    kind_source: npt.NDArray[np.int32] | None = None  # [N, K] row of SOURCES; None: `source` on each kind
+    profile: Profile | None = None  # by which CPUs were priced, and what fills inputs is
 
     def __post_init__(self) -> None:
         for name, (least, most) in _LIMITS.items():
@@ -79,6 +85,19 @@ class CostTable:
                 raise SimvizError(
                     f"CostTable: {name}{wrong} is {column[tuple(wrong)]}; give a whole number from {least} to {most:,}."
                 )
+
+    @property
+    def sources(self) -> npt.NDArray[np.int32]:
+        """[N, K] row of SOURCES: an op that was measured on a CPU may have an estimate on a GPU.
+
+        A `source` that a table of your own replaced holds on each kind.
+        """
+        whole, own = np.repeat(self.source[:, None], len(self.kinds), axis=1), self.kind_source
+        if own is None or own.shape != whole.shape or not own.size:
+            return whole
+        best = np.where((own == PROFILED).any(1), PROFILED, own[:, 0])
+        best = np.where((own == MEASURED).any(1), MEASURED, best)
+        return np.where((best == self.source)[:, None], own, whole)
 
     def check(self, nodes: int) -> None:
         """Raise SimvizError where it was made for a graph of another number of nodes."""

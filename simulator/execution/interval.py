@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.costs.table import PROFILED
 from simulator.execution.trace import Kind
 from simulator.units import Nanos
 
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
 
 
 def interval(trace: Trace, partitions: Partitions, cluster: Cluster, costs: CostTable) -> tuple[Nanos, Nanos] | None:
-    """The least and the most that the step may take, for nine of ten prices; None without a profile.
+    """The least and the most that the step may take, for nine of ten prices.
 
-    Measured ops have no error here, and neither have messages.
+    Measured ops have no error here, and neither have messages. None without a profile, and where it prices nothing of
+    the critical path. What it does not price is of one family.
     """
     errors = costs.errors
     if errors is None or trace.critical is None:
@@ -35,9 +37,12 @@ def interval(trace: Trace, partitions: Partitions, cluster: Cluster, costs: Cost
     took = (tasks.end_ns[rows] - tasks.start_ns[rows]).astype(float)
     kinds = {kind: column for column, kind in enumerate(costs.kinds)}
     column = np.array([kinds[device.kind] for device in cluster.devices], np.int64)[tasks.resource[rows]]
-    error = errors.relative[node, column]
+    error, profiled = errors.relative[node, column], costs.sources[node, column] == PROFILED
+    if not profiled.any():
+        return None
+    family = np.where(profiled, errors.family[node], 0)
     less, more = np.zeros((2, len(errors.families)))
-    np.add.at(less, errors.family[node], took * error / (1 + error))  # a price is off by a factor of 1 + error
-    np.add.at(more, errors.family[node], took * error)
+    np.add.at(less, family, took * error / (1 + error))  # a price is off by a factor of 1 + error
+    np.add.at(more, family, took * error)
     low, high = (int(np.sqrt((part**2).sum())) for part in (less, more))
     return trace.makespan - low, trace.makespan + high

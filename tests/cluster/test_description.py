@@ -148,7 +148,17 @@ def test_the_cores_of_a_host_are_a_part_of_the_model_s_speed(tmp_path: Path, cor
 def test_a_model_that_gives_no_cores_has_the_speed_of_those_that_are_there(tmp_path: Path) -> None:
     text = CORES.replace("cores = 12\n", "").replace('name = "box"\n', 'name = "box"\ncores = 4\n')
     device = load_cluster(written(tmp_path, text)).devices[0]
-    assert (device.kind, device.cores, device.flop_per_s) == ("mine", 4, 10**12)
+    assert (device.kind, device.cores, device.flop_per_s) == ("mine*4", 4, 10**12)
+
+
+def test_hosts_of_one_model_with_other_cores_are_of_other_kinds(tmp_path: Path) -> None:
+    """A profile prices a kind by its cores, and took the fewest of all hosts for each."""
+    text = CORES.replace("cores = 12\n", "").replace('name = "box"\n', 'name = "box"\ncores = 4\n')
+    cluster = load_cluster(written(tmp_path, text.replace('name = "pinned"\n', 'name = "pinned"\ncpu = "mine"\n')))
+    assert [(d.kind, d.cores, model_of(d.kind)) for d in cluster.devices] == [
+        ("mine*4", 4, "mine"), ("mine*2/2", 1, "mine"), ("mine*2/2", 1, "mine"),
+    ]  # fmt: skip
+    assert not any("gives no cores" in note for note in cluster.notes)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,12 @@ import pytest
 
 from simulator.cluster.chips import Chip, PeakParts
 from simulator.cluster.cluster import Cluster, Device
+from simulator.columns import ids
 from simulator.costs.estimate import estimate
 from simulator.costs.matching import with_measured
 from simulator.costs.measured import fitted, for_other_batch
 from simulator.costs.measurements.reading import from_step_stats, read_measurement
-from simulator.costs.table import MEASURED, STATIC, CostTable
+from simulator.costs.table import MEASURED, SOURCES, STATIC, CostTable
 from simulator.errors import ClusterError
 from simulator.graph.editor import edited
 from simulator.graph.graph import Graph
@@ -61,6 +62,16 @@ def test_csv_is_laid_over_the_estimate(tmp_path: Path) -> None:
 def test_a_type_stands_for_all_its_kinds_and_a_device_for_its_own(tmp_path: Path) -> None:
     costs = laid(tmp_path, "b,cpu,7\nc,/job:localhost/replica:0/task:0/device:GPU:0,8\n")
     assert (costs.run_ns[1, 0], costs.run_ns[2, 1]) == (7, 8)
+
+
+def test_a_price_is_measured_on_the_kinds_on_which_it_was(tmp_path: Path) -> None:
+    costs = laid(tmp_path, "b,cpu,7\nc,gpu,8\n")
+    assert [[SOURCES[one] for one in row] for row in costs.sources[1:].tolist()] == [
+        ["measured", "static"], ["static", "measured"],
+    ]  # fmt: skip
+    assert {SOURCES[one] for one in costs.source[1:].tolist()} == {"measured"}
+    own = replace(costs, source=ids([STATIC] * len(costs)))
+    assert (own.sources == STATIC).all()
 
 
 @pytest.mark.parametrize("half", ["xeon/2", "xeon*3/20", "xeon*3/20/2"])

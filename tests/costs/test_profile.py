@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from codecs import BOM_UTF8
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,13 +30,14 @@ from simulator.costs.rules import rule
 from simulator.costs.table import PROFILED, SOURCES, PriceErrors
 from simulator.errors import ClusterError
 from simulator.execution.interval import interval
+from simulator.graph.dtypes import INT32
 from simulator.graph.graph import Graph
 from simulator.graph.handing_on import handed_on
 from simulator.graph.traversal import loop_depths
 from tests.execution.cases import assigned
 from tests.execution.loops.cases import begun, counting
-from tests.strategies import Rows, type_attr, typed
-from viz import run
+from tests.strategies import Rows, shapes_attr, type_attr, typed
+from viz import figures, run
 
 SIDES = (8, 32, 128, 512)
 
@@ -341,6 +344,17 @@ def test_more_cores_take_less_time_and_beyond_the_machine_it_is_a_guess() -> Non
     assert errors[3] == 2 * errors[2]
 
 
+@pytest.mark.parametrize(("devices", "cores", "times"), [(2, 1, 2), (4, 2, 2), (2, 2, 1), (3, 2, 1.5)])
+def test_devices_that_share_a_core_take_their_part_of_it(devices: int, cores: int, times: float) -> None:
+    """Each had a core of its own, so two processes on one core were as fast as on two."""
+    on = load_cluster(f"{devices}cpu")
+    whole = replace(on.devices[0].whole or on.devices[0], cores=cores)
+    parts = replace(on, devices=tuple(replace(whole.share(devices), name=one.name) for one in on.devices))
+    alone = replace(on, devices=(replace(whole, cores=1),), routes=(((),),), links=())
+    shared, one = (estimate(graph(1024), cluster, made()).run_ns[1, 0] for cluster in (parts, alone))
+    assert shared == math.ceil(one * times)
+
+
 def test_a_measured_op_keeps_its_time_and_has_no_error() -> None:
     on = load_cluster("1cpu")
     given = graph()
@@ -357,6 +371,62 @@ def test_gpus_keep_their_prices_and_a_cluster_without_a_cpu_like_the_profile_say
     gpu = costs.kinds.index("a100")
     assert costs.run_ns[:, gpu].tolist() == plain.run_ns[:, gpu].tolist()
     assert costs.run_ns[1, 1 - gpu] != plain.run_ns[1, 1 - gpu]
+
+
+def test_a_step_of_which_the_profile_prices_nothing_has_no_interval(tmp_path: Path) -> None:
+    """All of it runs on a GPU, or was measured."""
+    made().write(tmp_path / "host.toml")
+    options: dict[str, Any] = {"profile": tmp_path / "host.toml", "ignore_devices": True, "algorithm": "single"}
+    on_gpu = run("examples/ps_training.pbtxt", cluster="1gpu", **options)
+    assert interval(on_gpu.trace, on_gpu.partitions, on_gpu.cluster, on_gpu.costs) is None
+    assert PROFILED in on_gpu.costs.source
+    assert PROFILED not in figures.price_sources(on_gpu)[on_gpu.step.runs]
+    names = [name for name, runs in zip(on_gpu.graph.names, on_gpu.step.runs.tolist(), strict=True) if runs]
+    (tmp_path / "times.csv").write_text("node,kind,ns\n" + "".join(f"{name},cpu,500\n" for name in names))
+    measured = run("examples/ps_training.pbtxt", cluster="1cpu", costs=tmp_path / "times.csv", **options)
+    assert interval(measured.trace, measured.partitions, measured.cluster, measured.costs) is None
+
+
+def test_what_a_gpu_s_host_computes_is_priced_by_the_profile() -> None:
+    """A kernel of a GPU works on whole numbers there; its error was a factor of two, as of what nobody measured."""
+    rows, on = Rows(), load_cluster("1gpu")
+    rows.add("a", "Placeholder", dtype=type_attr(INT32), _output_shapes=shapes_attr((4,)))
+    rows.add("b", "Neg", ["a"], T=type_attr(INT32), _output_shapes=shapes_attr((4,)))
+    costs = estimate(rows.built(), on, made())
+    assert costs.errors is not None
+    for table in (costs.run_ns, costs.sources, costs.errors.relative):
+        assert table[1, 0] == table[1, 1]
+    assert costs.sources[1, costs.kinds.index("a100")] == PROFILED
+
+
+def test_an_op_that_nobody_knows_is_said_to_take_what_others_take() -> None:
+    """The note spoke of a launch and bytes, which a profile's price does not have."""
+    rows = Rows()
+    rows.add("a", "Mystery")
+    for cluster, notes in (("1cpu", ["neither"]), ("1gpu", ["neither", "fallback"])):
+        said = estimate(rows.built(), load_cluster(cluster), made()).notes
+        assert [word for note in said for word in ("neither", "fallback") if word in note] == notes
+
+
+def test_a_step_of_unknown_sizes_has_no_interval(tmp_path: Path) -> None:
+    """Its time is a lower bound, and JSON gave an upper one."""
+    made().write(tmp_path / "host.toml")
+    rows = Rows()
+    rows.add("a", "Placeholder", dtype=type_attr())
+    rows.add("b", "Neg", ["a"], T=type_attr())
+    found = run(rows.built(), cluster="1cpu", profile=tmp_path / "host.toml")
+    assert found.unsized.tensors
+    assert json.loads(found.to_json())["makespan_interval_ns"] is None
+    assert "by the profile)" not in found.summary()
+
+
+def test_a_note_tells_of_cpus_of_several_models() -> None:
+    """They were priced alike without a word, however fast their descriptions say that they are."""
+    on = load_cluster("worker=2")
+    slow = replace(on.devices[1], kind="slow/2", flop_per_s=10**9)
+    for devices, said in ((on.devices, []), ((on.devices[0], slow), ["cpu, slow"])):
+        notes = estimate(graph(), replace(on, devices=devices), made()).notes
+        assert [note.partition("alone: ")[2] for note in notes if "as one machine" in note] == said
 
 
 def test_messages_are_the_profile_s_unless_somebody_described_them() -> None:
@@ -389,6 +459,7 @@ def test_summary_and_json_give_the_interval(tmp_path: Path) -> None:
         " ]", "]"
     )
     assert "priced by the profile of" in found.summary(verbose=True)
+    assert found.summary(verbose=True).count("by the profile)") == 1
     same = run("examples/ps_training.pbtxt", cluster="ps=2,worker=1", profile=read_profile(tmp_path / "host.toml"))
     assert same.trace.makespan == found.trace.makespan
     assert (found.costs.source == PROFILED).any()
@@ -403,7 +474,9 @@ def test_errors_of_a_family_add_up_and_those_of_two_as_squares(family: tuple[int
     rows.add("b", "Exp", ["a"], T=type_attr())
     graph = rows.built()
     errors = PriceErrors(("one", "other"), ids(family), np.full((3, 1), 0.1))
-    costs = replace(estimate(graph, on), run_ns=np.array([[0], [300], [400]]), errors=errors)
+    costs = replace(
+        estimate(graph, on), run_ns=np.array([[0], [300], [400]]), errors=errors, source=ids([PROFILED] * 3)
+    )
     pieces = partition(graph, assigned(on, [0, 0, 0]), on, step=choose_step(graph))
     trace = simulate(pieces, on, costs)
     assert trace.makespan == 700

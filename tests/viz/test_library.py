@@ -149,6 +149,14 @@ def test_a_cost_model_prices_steps_and_trainings() -> None:
     assert trained.costs.run_ns.max() == found.costs.run_ns.max()
 
 
+def test_a_profile_beside_a_cost_model_prices_no_op_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "host.toml").write_bytes(profiles()[0])
+    how: dict[str, Any] = {"cluster": "ps=2,worker=1", "algorithm": "single", "costs": twice_as_long}
+    found = run(GRAPH, profile=tmp_path / "host.toml", **how)
+    assert (found.costs.run_ns == run(GRAPH, **how).costs.run_ns).all()
+    assert "prices no op, as the cost model does" in found.summary(verbose=True)
+
+
 def test_other_runs_beside_it_have_the_same_cost_model() -> None:
     how: dict[str, Any] = {"cluster": "2gpu", "ignore_devices": True, "algorithm": "single"}
     found = run(GRAPH, costs=twice_as_long, what_if=True, against="whitepaper", **how)

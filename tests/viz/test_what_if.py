@@ -256,6 +256,16 @@ def test_measured_times_change_with_the_batch(tmp_path: Path) -> None:
     assert batches(found) == batches(estimated)
 
 
+def test_a_note_counts_the_times_that_no_figure_changes_where_they_were_measured(tmp_path: Path) -> None:
+    """Times on a CPU counted for ops that run on a GPU, whose figures change them."""
+    (tmp_path / "times.csv").write_text("node,kind,ns\ndense/MatMul,cpu,700\ndense/BiasAdd,cpu,900\n")
+    options: dict[str, Any] = {"costs": tmp_path / "times.csv", "ignore_devices": True, "algorithm": "single"}
+    assert not whole(run(EXAMPLE, cluster="1gpu", what_if=True, **options)).notes
+    assert whole(run(EXAMPLE, cluster="1cpu", what_if=True, **options)).notes == (
+        "The times of 2 nodes are measured: no figure of a device changes them.",
+    )
+
+
 def test_a_batch_that_does_not_fit_says_so() -> None:
     small = load_cluster("1gpu")
     devices = [replace(one, memory_bytes=50 * 2**20) if one.type == "GPU" else one for one in small.devices]

@@ -218,7 +218,7 @@ function costFact(model, node) {
   const cost = nodes.cost_ns[node];
   if (cost < 0) return ["cost", "no kernel on this device"];
   const source = model.sources[nodes.source[node]];
-  const said = { static: "estimated from shapes (roofline)", measured: "measured", fallback: "fallback: no formula for this op", model: "by a cost model that is not simviz's own" };
+  const said = { static: "estimated from shapes (roofline)", measured: "measured", profile: "by the profile of a machine", fallback: "fallback: no formula for this op", model: "by a cost model that is not simviz's own" };
   return ["cost", showNanos(cost), said[source] ?? source];
 }
 

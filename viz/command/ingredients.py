@@ -339,7 +339,10 @@ def _priced(
 ) -> CostTable:
     """The estimate; over it the times of an observed step, and over these those of files, which the user chose."""
     model = request.cost_model
-    costs = estimate(graph, cluster, _profile(request)) if model is None else modelled(model, graph, cluster)
+    profile = _profile(request)
+    costs = estimate(graph, cluster, profile) if model is None else modelled(model, graph, cluster)
+    if model is not None and profile is not None:
+        costs = replace(costs, notes=(*costs.notes, f"{profile.source} prices no op, as the cost model does"))
     if request.simulation.observed is not None:
         costs = with_observed_costs(costs, request.simulation.observed, graph, cluster)
     return with_measured(costs, measured, graph, cluster, described=described) if measured else costs

@@ -129,11 +129,18 @@ def _makespan_line(scene: Scene) -> str:
 
 def _otherwise(scene: Scene) -> str:
     """From when to when by a profile, and how long in TensorFlow's order."""
-    found, other = interval(scene.trace, scene.partitions, scene.cluster, scene.costs), figures.another_order_ns(scene)
-    said = [] if found is None else [f"{show_nanos(found[0])} to {show_nanos(found[1])} by the profile"]
+    said, other = _by_profile(scene), figures.another_order_ns(scene)
     search = "; --order tensorflow searches by it" if scene.assignment.search is not None else ""
     said += [] if other is None else [f"{scene.unsized.least}{show_nanos(other)} in TensorFlow's order{search}"]
     return f" ({'; '.join(said)})" if said else ""
+
+
+def _by_profile(scene: Scene) -> list[str]:
+    """From when to when the step may take; nothing where its time is a lower bound."""
+    if scene.unsized.tensors:
+        return []
+    found = interval(scene.trace, scene.partitions, scene.cluster, scene.costs)
+    return [] if found is None else [f"{show_nanos(found[0])} to {show_nanos(found[1])} by the profile"]
 
 
 def _optimum(scene: Scene) -> str:
@@ -442,7 +449,8 @@ def _time(scene: Scene) -> str:
     whose = "" if trained is None else f"; the lines up to the training are one step of {_client(trained)} alone"
     kept = counts(scene)["kept_calls"]
     without = f"; without the bodies of {counted(kept, 'call')}, single nodes here" if kept else ""
-    return f"makespan   {unsized.least}{show_nanos(scene.trace.makespan)}{without}{bound}{whose}"
+    sure = "".join(f" ({said})" for said in _by_profile(scene))
+    return f"makespan   {unsized.least}{show_nanos(scene.trace.makespan)}{sure}{without}{bound}{whose}"
 
 
 def _devices(scene: Scene) -> list[str]:

@@ -31,6 +31,7 @@ from simulator.wording import counted, some
 from viz.command.ingredients import Ingredients, changed_inputs, repriced
 from viz.command.one_step import placed, simulated
 from viz.command.request import Request
+from viz.figures import price_sources
 from viz.scene import Scene
 from viz.what_if import AGAIN, KEPT, LEAST_SHARE, WhatIf, WhatIfRow, ranked
 
@@ -196,5 +197,8 @@ def _missed(request: Request, given: Ingredients, scene: Scene, placements: list
 
 def _measured(scene: Scene) -> list[str]:
     """A note on ops whose time no figure of a device changes."""
-    fixed = int(np.count_nonzero(np.isin(scene.costs.source[scene.step.runs], (MEASURED, PROFILED))))
-    return [f"The times of {counted(fixed, 'node')} are measured: no figure of a device changes them."] * bool(fixed)
+    source = price_sources(scene)[scene.step.runs]
+    whence = {"measured": MEASURED, "by the profile": PROFILED}
+    fixed = {said: int(np.count_nonzero(source == of)) for said, of in whence.items() if (source == of).any()}
+    parts = [f"the times of {counted(nodes, 'node')} are {said}" for said, nodes in fixed.items()]
+    return [f"{' and '.join(parts).capitalize()}: no figure of a device changes them."] * bool(parts)

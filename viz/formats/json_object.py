@@ -61,7 +61,9 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "transfers": transfers(scene),
         "makespan_ns": int(scene.trace.makespan),
         "makespan_in_tensorflow_order_ns": scene.tensorflow_order_ns,
-        "makespan_interval_ns": interval(scene.trace, scene.partitions, scene.cluster, scene.costs),
+        "makespan_interval_ns": None
+        if unsized.tensors
+        else interval(scene.trace, scene.partitions, scene.cluster, scene.costs),
         "makespan_is_lower_bound": unsized.tensors > 0,
         **unsized.facts(),
         "lower_bound_ns": scene.bound.ns,

@@ -387,7 +387,7 @@ def _placed(scene: Scene) -> dict[str, Json]:
         "runs": figures.taking_part(scene).astype(int),
         "fed": figures.fed_nodes(scene),
         "cost_ns": costs.run_ns[np.arange(len(graph)), kind_of[device]] if len(graph) else [],
-        "source": costs.source,
+        "source": figures.price_sources(scene),
         "flops": costs.flops,
         "moved_bytes": costs.moved_bytes,
         "scratch_bytes": costs.scratch_bytes,

@@ -9,6 +9,7 @@ import numpy as np
 from simulator.assignment import RULES
 from simulator.columns import Ints
 from simulator.costs.table import SOURCES
+from viz.figures import price_sources
 from viz.scene import Scene
 from viz.timeline.timeline import Counter, Facts, Timeline, of_trace
 from viz.transfers import DrawnClient
@@ -17,6 +18,7 @@ from viz.transfers import DrawnClient
 def step_timeline(scene: Scene) -> Timeline:
     """The timeline of the step of a scene, with a counter for the memory of each device."""
     trace, graph, cluster = scene.trace, scene.graph, scene.cluster
+    sources = price_sources(scene)
     drawn = of_trace(trace, cluster, [DrawnClient(scene.title, graph, scene.partitions)])
 
     def facts(row: int) -> Facts:
@@ -27,7 +29,7 @@ def step_timeline(scene: Scene) -> Timeline:
         nbytes = graph.tensor_bytes[graph.outputs(node)]
         found["output bytes"] = int(np.maximum(nbytes, 0).sum())
         found["why here"] = RULES[scene.assignment.why[node]]
-        found["cost"] = SOURCES[scene.costs.source[node]]
+        found["cost"] = SOURCES[sources[node]]
         if iteration:
             found["iteration"] = ", ".join(map(str, iteration))
         return found

@@ -76,9 +76,11 @@ def over_links(costs: CostTable, graph: Graph, before: Cluster, after: Cluster) 
     run_ns = costs.run_ns.copy()
     for column, kind in enumerate(before.kinds):
         was, takes = (one[:, column] for one in times)
-        rows = np.flatnonzero((was > 0) & (takes != was) & (costs.source != MEASURED))
-        if len(rows) and kind in costs.kinds:
-            own = costs.kinds.index(kind)
+        if kind not in costs.kinds:
+            continue
+        own = costs.kinds.index(kind)
+        rows = np.flatnonzero((was > 0) & (takes != was) & (costs.sources[:, own] != MEASURED))
+        if len(rows):
             run_ns[rows, own] = scaled_ns(run_ns[rows, own], takes[rows], was[rows])
     run_ns.setflags(write=False)
     return replace(costs, run_ns=run_ns)

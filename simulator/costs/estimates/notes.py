@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from simulator.cluster.cluster import Device
+from simulator.cluster.models import model_of
 from simulator.columns import Ints
 from simulator.costs.roofline import OpWork, speed_of
 from simulator.costs.rules import FALLBACK_RULE
+from simulator.costs.table import FALLBACK, PROFILED
 from simulator.graph import ops
 from simulator.graph.graph import Graph
 from simulator.wording import by_count, some
@@ -19,9 +21,12 @@ _WORTH_A_NOTE_PS = 1_000_000  # a microsecond: one string, such as the name of a
 
 
 def assumptions(
-    graph: Graph, models: Sequence[Device], works: Sequence[OpWork], which: Ints, run_ns: Ints
+    graph: Graph, models: Sequence[Device], works: Sequence[OpWork], which: Ints, run_ns: Ints, sources: Ints
 ) -> tuple[str, ...]:
-    """Notes on the assumptions of a cost table; `which` is the row of each node in `works`."""
+    """Notes on the assumptions of a cost table; `which` is the row of each node in `works`.
+
+    `sources` [N, K] are those of prices on each kind.
+    """
     notes = []
     missing = ops.of_nodes(ops.missing_attrs, graph)
     lacking = Counter(op for op, names in zip(graph.ops, missing, strict=True) if names)
@@ -31,6 +36,13 @@ def assumptions(
             f"kernel of their op: {by_count(lacking)}"
         )
     unlisted = _nodes([work.rule is FALLBACK_RULE for work in works], which)
+    profiled = [node for node in unlisted if PROFILED in sources[node]]
+    if profiled:
+        counts = Counter(graph.ops[node] for node in profiled)
+        notes.append(
+            f"ops that neither cost table nor profile knows take on a CPU what others take: {by_count(counts)}"
+        )
+    unlisted = [node for node in unlisted if FALLBACK in sources[node]]
     if unlisted:
         counts = Counter(graph.ops[node] for node in unlisted)
         notes.append(
@@ -50,6 +62,14 @@ def assumptions(
     notes += _sizes(graph, works, which)
     notes += _speeds(models, works, which, run_ns)
     return tuple(notes)
+
+
+def alike(models: Sequence[Device]) -> list[str]:
+    """A note on CPUs of several models, which a profile prices as one machine."""
+    names = list(dict.fromkeys(model_of(model.kind) for model in models if model.type == "CPU"))
+    if len(names) < 2:
+        return []
+    return [f"the profile prices CPUs of {len(names)} models as one machine, by their cores alone: {some(names)}"]
 
 
 def _nodes(chosen: Sequence[bool], which: Ints) -> list[int]:

@@ -138,15 +138,17 @@ def slowed_costs(costs: CostTable, slower: Slower) -> CostTable:
 
     Raises ClusterError for costs that are not of these devices.
     """
-    columns = [costs.run_ns]
+    columns, kept = [costs.run_ns], list(range(len(costs.kinds)))
     for old, factor in slower.values():
         if old not in costs.kinds:
             raise ClusterError(f"The cost table has no column for {old!r}; estimate costs for this cluster.")
-        own = costs.run_ns[:, costs.kinds.index(old)]
-        columns.append(scaled_ns(own, factor.numerator, factor.denominator)[:, None])
+        kept.append(costs.kinds.index(old))
+        columns.append(scaled_ns(costs.run_ns[:, kept[-1]], factor.numerator, factor.denominator)[:, None])
     run_ns = np.concatenate(columns, axis=1)
     run_ns.setflags(write=False)
-    return replace(costs, kinds=(*costs.kinds, *slower), run_ns=run_ns)
+    errors = costs.errors and replace(costs.errors, relative=costs.errors.relative[:, kept])
+    kinds = (*costs.kinds, *slower)
+    return replace(costs, kinds=kinds, run_ns=run_ns, errors=errors, kind_source=costs.sources[:, kept])
 
 
 def singled_out(disturbances: Sequence[Disturbance], cluster: Cluster) -> tuple[Disturbance, ...]:

@@ -242,7 +242,8 @@ class _InputSearch:
         examples = first.program.examples // one.amount
         taken = one.shapes if any(one.shapes) else ((examples,),) * (examples > 0)
         fitting = elements.making(made, taken)
-        producer = Datasets(fitting or elements, processor(self.cluster, first.program.task)).producer(made)
+        where, profile = processor(self.cluster, first.program.task), self.costs[one.clients[0]].profile
+        producer = Datasets(fitting or elements, where, profile).producer(made)
         if fitting is None:
             raise UnknownRateError(_other_batch(elements.firsts(made), taken))
         return producer

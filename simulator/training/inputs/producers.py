@@ -43,6 +43,7 @@ from simulator.training.recognition.sync_ops import DEQUEUE, ENQUEUE, UNKNOWN, S
 from simulator.units import SECOND_NS, Nanos
 
 if TYPE_CHECKING:
+    from simulator.costs.profile import Profile
     from simulator.costs.table import CostTable
 
 
@@ -132,11 +133,17 @@ def _core(model: Device) -> Cluster:
     return Cluster((core,), (), (((),),))
 
 
-def core_ns(graph: Graph, where: Processor, costs: CostTable | None = None) -> list[Nanos]:
-    """[N] the time of each op on one core of the processor; `costs` has measured times. 0: it runs on no CPU."""
-    alone = np.maximum(estimate(graph, _core(where.model)).run_ns[:, 0], 0)
+def core_ns(
+    graph: Graph, where: Processor, costs: CostTable | None = None, profile: Profile | None = None
+) -> list[Nanos]:
+    """[N] the time of each op on one core of the processor, by a profile, if there is one.
+
+    `costs` has measured times. 0: it runs on no CPU.
+    """
+    alone = np.maximum(estimate(graph, _core(where.model), profile).run_ns[:, 0], 0)
     if costs is not None:
-        alone = np.where(costs.source == MEASURED, np.maximum(costs.run_ns[:, where.column], 0), alone)
+        own, measured = costs.run_ns[:, where.column], costs.sources[:, where.column] == MEASURED
+        alone = np.where(measured, np.maximum(own, 0), alone)
     found: list[int] = alone.tolist()
     return found
 
@@ -177,7 +184,7 @@ class QueueRunners:
     @cached_property
     def each_ns(self) -> list[Nanos]:
         """[N] the time of each op on one core."""
-        return core_ns(self.graph, self.where, self.costs)
+        return core_ns(self.graph, self.where, self.costs, self.costs.profile)
 
     @cached_property
     def threads(self) -> Counter[str]:
@@ -268,6 +275,7 @@ class Datasets:
 
     elements: Elements
     where: Processor
+    profile: Profile | None = None  # of the processor
 
     @property
     def graph(self) -> Graph:
@@ -400,7 +408,7 @@ class Datasets:
         graph = self._shaped(row)
         rows = range(len(graph))
         _check_shown(graph, rows)
-        taken = _work(graph, core_ns(graph, self.where), rows)
+        taken = _work(graph, core_ns(graph, self.where, profile=self.profile), rows)
         taken[TF_DATA] += CALL_NS
         vague = unsized(graph, graph.tensor_bytes).any()
         return _Flow(taken.total(), 0, 0, taken, (self.graph.names[row],) * bool(vague))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import simulator
 from simulator.cluster.cluster import Cluster
-from simulator.costs.table import CostTable
+from simulator.columns import ids
+from simulator.costs.table import MEASURED, STATIC, CostTable, PriceErrors
 from simulator.errors import ClusterError, SimvizError
 from simulator.training.disturbances.disturbance import (
     Crash,
@@ -153,6 +156,16 @@ def test_slower_devices_take_exact_multiples_rounded_up(cluster: Cluster) -> Non
         [2, 3, 3, -1, 5, -1, 3, -1],
     ]
     assert times(costs, cluster) == [[10, 10, 10, 7, 10, 7, 10, 7], [3, 3, 3, -1, 3, -1, 3, -1]]
+
+
+def test_a_slower_kind_has_the_error_and_the_source_of_its_price(cluster: Cluster) -> None:
+    costs = costs_of(cluster, (10, 7), (3, -1))
+    errors = PriceErrors(("none", "one"), ids([0, 1]), np.array([[0.1, 0.2], [0.3, 0.4]]))
+    costs = replace(costs, errors=errors, kind_source=np.array([[STATIC, MEASURED]] * 2, np.int32))
+    slow = slowed_costs(costs, disturbed(cluster, "worker:2/GPU:0=slow:1.1").slower)
+    assert slow.errors is not None
+    assert slow.errors.relative.tolist() == [[0.1, 0.2, 0.2], [0.3, 0.4, 0.4]]
+    assert slow.sources.shape == slow.run_ns.shape
 
 
 @given(st.integers(0, 2**53), st.integers(1, 10**6))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
 from simulator.costs.estimate import estimate
+from simulator.costs.profile import Figure, KernelTime, Profile
 from simulator.costs.table import MEASURED, STATIC
 from simulator.errors import SimvizError
 from simulator.execution.options import SimulationOptions
@@ -22,7 +23,7 @@ from simulator.training.answers.reliefs import FASTER
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.inputs.finding import inputs_of
 from simulator.training.inputs.pipeline import InputPipeline, InputPipelines, faster, read_rate
-from simulator.training.inputs.producers import ELEMENT_NS, RUN_NS, core_ns, processor
+from simulator.training.inputs.producers import ELEMENT_NS, RUN_NS, QueueRunners, core_ns, processor
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, attrs_of
@@ -91,6 +92,27 @@ def test_an_op_is_the_work_of_one_core_unless_it_was_measured() -> None:
     whole, launch = estimate(graph, on), on.devices[0].launch_ns
     assert core_ns(graph, where)[1] == pytest.approx(launch + 4 * (int(whole.run_ns[1, 0]) - launch), rel=1e-3)
     assert core_ns(graph, where, replace(whole, source=ids([MEASURED] * 2)))[1] == whole.run_ns[1, 0]
+
+
+def test_what_fills_an_input_is_priced_by_the_profile_of_the_step() -> None:
+    """It had the data sheet's price, so a rate was by another machine than the step."""
+    on, figures = apart(1), {"dispatch": Figure(100, 0.01), "step": Figure(1000, 0.01)}
+    kernel = KernelTime("Square", 1, 5e7, 0.01, 5e7, 1 << 22, 1 << 25)
+    profile = Profile("a machine", 1, "2.21.0", False, "2026-11-29", 1 << 21, figures, (kernel,))
+    rows = Rows()
+    large = shapes_attr((1 << 22,))
+    rows.add("x", "Const", dtype=type_attr(), _output_shapes=large)
+    rows.add("square", "Square", ["x"], T=type_attr(), _output_shapes=large)
+    graph = rows.built()
+    filling = QueueRunners(graph, estimate(graph, on, profile), processor(on, on.tasks[0]))
+    assert filling.each_ns[1] == 5e7
+    rows = Rows()
+    made = datasets.batch(rows, datasets.source(rows, shape=(8,)), 1 << 19, shape=(-1, 8))
+    datasets.iterated(rows, datasets.mapped(rows, made, "f", shape=(-1, 8)), shape=(-1, 8))
+    rows.add("work", "Identity", ["next"], T=type_attr())
+    one, costs = client(on, with_shapes(rows.built({"f": datasets.squared("f")})), {})
+    work = only([(one, replace(costs, profile=profile))], on).producer.work or {}
+    assert work["Square"] == 5e7
 
 
 def test_python_is_not_in_the_graph() -> None:
