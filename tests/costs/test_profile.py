@@ -287,8 +287,28 @@ def test_kernels_of_a_loop_are_as_cold_as_the_loop_makes_them() -> None:
     rows.add("large", "Exp", ["wide"], **typed("Exp", (2**20,)))
     graph = rows.built()
     works, which = works_of(graph, handed_on(graph))
-    outside, inside = cold_parts(works, which, np.array(loop_depths(graph)) > 0, made())
+    loops, runs = np.array(loop_depths(graph)) > 0, np.ones(len(graph), bool)
+    outside, inside = cold_parts(works, which, runs, loops, made())
     assert inside < 0.01 < 0.9 < outside
+    runs[graph.index["large"]] = False  # what is not run leaves nothing in a cache
+    assert cold_parts(works, which, runs, loops, made())[0] < 0.01
+
+
+def test_initialisers_make_no_kernel_of_the_step_cold() -> None:
+    rows = Rows()
+    rows.add("a", "Placeholder", **typed("Placeholder", (16, 16)))
+    rows.add("b", "Neg", ["a"], **typed("Neg", (16, 16)))
+    alone = estimate(rows.built(), load_cluster("worker=1"), warmer(made())).run_ns[1, 0]
+    rows.add("v", "VarHandleOp", dtype=type_attr())
+    rows.add("x", "Const", **typed("Const", (2**22,)))
+    rows.add("first", "Exp", ["x"], **typed("Exp", (2**22,)))
+    rows.add("init", "AssignVariableOp", ["v", "first"], dtype=type_attr())
+    assert estimate(rows.built(), load_cluster("worker=1"), warmer(made())).run_ns[1, 0] == alone
+
+
+def warmer(profile: Profile) -> Profile:
+    """Warm kernels take half as long."""
+    return replace(profile, kernels=tuple(replace(one, warm_ns=one.ns / 2) for one in profile.kernels))
 
 
 def test_kernels_that_work_row_by_row_are_priced_between_measured_lengths() -> None:
@@ -458,7 +478,7 @@ def test_summary_and_json_give_the_interval(tmp_path: Path) -> None:
     assert f'"makespan_interval_ns": [{low}, {high}]' in " ".join(found.to_json().split()).replace("[ ", "[").replace(
         " ]", "]"
     )
-    assert "priced by the profile of" in found.summary(verbose=True)
+    assert "by the profile of" in found.summary(verbose=True)
     assert found.summary(verbose=True).count("by the profile)") == 1
     same = run("examples/ps_training.pbtxt", cluster="ps=2,worker=1", profile=read_profile(tmp_path / "host.toml"))
     assert same.trace.makespan == found.trace.makespan

@@ -15,14 +15,16 @@ from math import ceil, log
 import numpy as np
 
 from simulator.cluster.cluster import Device
-from simulator.columns import Flags, Ints, ids
+from simulator.columns import Flags, Ints, flags, ids
 from simulator.costs.likeness import GUESS, Times
 from simulator.costs.profile import KernelTime, Profile
 from simulator.costs.roofline import OpWork
 from simulator.costs.rules import CHECKPOINT
 from simulator.costs.table import MAX_OP_NS, PROFILED, PriceErrors
+from simulator.errors import GraphError
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import CONTROL_FLOW
+from simulator.graph.step import choose_step
 from simulator.graph.traversal import loop_depths
 
 
@@ -84,14 +86,16 @@ class _OnCores:
         return cold * ns + (1 - cold) * min(ns, warm_ns), max(error, warm_error), family
 
 
-def cold_parts(works: Sequence[OpWork], which: Ints, inside: Flags, profile: Profile) -> tuple[float, float]:
+def cold_parts(
+    works: Sequence[OpWork], which: Ints, runs: Flags, inside: Flags, profile: Profile
+) -> tuple[float, float]:
     """How cold kernels run, from 0 to 1, outside and inside loops: by their bytes in the mean beside a core's cache.
 
     A kernel behind others that moved few bytes finds the code that all share, and what it reads, in the cache; behind
-    streams it does not (docs/decisions, 0108). `inside` [N] are the nodes in loops.
+    streams it does not (docs/decisions, 0108). `runs` [N] are the nodes of the step, `inside` [N] those in loops.
     """
     moved = np.array([work.moved for work in works], float)[which]
-    launched = np.array([work.rule.launches for work in works], bool)[which]
+    launched = np.array([work.rule.launches for work in works], bool)[which] & runs
 
     def part(of: Flags) -> float:
         mean = float(moved[of].sum()) / max(1, int(of.sum()))
@@ -122,6 +126,14 @@ _DISPATCHES: Mapping[str, float] = {
 _FRAMED = (0.4, 0.7)
 
 
+def _running(graph: Graph) -> Flags:
+    """[N] the nodes of the step that is run by default: others, such as initialisers, leave nothing in a cache."""
+    try:
+        return choose_step(graph).runs
+    except GraphError:  # the graph lacks what its signature names: whoever runs it says which part
+        return flags(np.ones(len(graph), bool))
+
+
 def profiled_prices(
     graph: Graph, models: Sequence[Device], works: Sequence[OpWork], which: Ints, profile: Profile
 ) -> tuple[Ints, PriceErrors]:
@@ -130,8 +142,10 @@ def profiled_prices(
     It stays for opaque kernels, checkpoints, and scalar kernels that were not measured.
     """
     inside = np.array(loop_depths(graph)) > 0
-    cold = cold_parts(works, which, inside, profile)
-    framed = _FRAMED if not CONTROL_FLOW.isdisjoint(graph.ops) else (0.0, 0.0)
+    runs = _running(graph)
+    cold = cold_parts(works, which, runs, inside, profile)
+    keeps_frames = any(graph.ops[node] in CONTROL_FLOW for node in np.flatnonzero(runs).tolist())
+    framed = _FRAMED if keeps_frames else (0.0, 0.0)
     different, first, row_of = np.unique(2 * which + inside, return_index=True, return_inverse=True)
     run_ns = np.full((len(different), len(models)), -1, np.int64)
     relative = np.full((len(different), len(models)), GUESS - 1)
@@ -161,7 +175,8 @@ def profile_notes(profile: Profile | None, models: Sequence[Device], source: Int
         return []
     if not any(model.type == "CPU" for model in models):
         return [f"the profile is of a CPU, and the cluster has none: nothing of {profile.source} is used"]
-    notes = [f"nodes priced by the profile of {profile.title}: {int((source == PROFILED).sum())} of {len(source)}"]
+    priced = f"{int((source == PROFILED).sum())} of {len(source)}"
+    notes = [f"nodes priced on CPUs by the profile of {profile.title}, unless they were measured: {priced}"]
     notes += [
         f"{model.kind} has {model.cores} cores and the profile {profile.cores}: its times are continued beyond them"
         for model in models
