@@ -27,14 +27,14 @@ from simulator.costs.estimates.residents import resident_bytes
 from simulator.costs.formulas.shaped_op import ShapedOp
 from simulator.costs.profile import Profile
 from simulator.costs.roofline import EXECUTOR_NS, OpWork, time_of, work_of
-from simulator.costs.rules import FALLBACK_RULE, handing_on, rule
+from simulator.costs.rules import FALLBACK_RULE, Rule, copying, handing_on, rule
 from simulator.costs.table import FALLBACK, PROFILED, STATIC, CostTable, scaled_ns
 from simulator.errors import ClusterError
 from simulator.graph import ops
 from simulator.graph.dataflow import data_inputs
 from simulator.graph.dtypes import INT32
 from simulator.graph.graph import Attrs, Graph, Shape
-from simulator.graph.handing_on import NONE, handed_on
+from simulator.graph.handing_on import COPIED, NONE, handed_on
 from simulator.graph.ops import Slots
 from simulator.graph.tensors import MAX_RANK
 
@@ -140,20 +140,20 @@ def _price_on_gpus(
 def works_of(graph: Graph, handing: Ids) -> tuple[list[OpWork], Ints]:
     """The work of the different ops of the graph, by op, shapes and attributes, and [N] row of each node.
 
-    `handing` [N] are the inputs that nodes hand on (`graph.handing_on`).
+    `handing` [N] are the inputs that nodes hand on, or that they copy what others would (`graph.handing_on`).
     """
     tensor_kind: dict[object, int] = {}  # nodes whose tensors have equal shapes, sizes and types cost the same
     sizes, types = graph.tensor_bytes.tolist(), graph.tensor_dtype.tolist()
     kind = [tensor_kind.setdefault(key, len(tensor_kind)) for key in zip(graph.tensor_shape, sizes, types, strict=True)]
-    inputs, outputs, kept = data_inputs(graph), graph.tensor_ptr.tolist(), (handing != NONE).tolist()
+    inputs, outputs, how = data_inputs(graph), graph.tensor_ptr.tolist(), np.minimum(handing, 0).tolist()
     rows: dict[object, int] = {}
     works: list[OpWork] = []
     which, first = [], channels_first(graph)
     read_of = ops.of_nodes(_read_attrs, graph)
     for node, (op, attrs) in enumerate(zip(graph.ops, graph.attrs, strict=True)):
         taken, given = inputs[node], range(outputs[node], outputs[node + 1])
-        read = () if kept[node] else read_of[node]
-        key = (op, kept[node], tuple([kind[t] for t in taken]), tuple(kind[given.start : given.stop]), read)
+        read = read_of[node] if how[node] == NONE else ()
+        key = (op, how[node], tuple([kind[t] for t in taken]), tuple(kind[given.start : given.stop]), read)
         row = rows.get(key)
         if row is None:
             row = rows[key] = len(works)
@@ -168,9 +168,14 @@ def works_of(graph: Graph, handing: Ids) -> tuple[list[OpWork], Ints]:
                 tuple(types[t] for t in given),
                 first,
             )
-            works.append(work_of(handing_on(op) if kept[node] else rule(op) or FALLBACK_RULE, instance))
+            works.append(work_of(_rule(op, how[node]), instance))
         which.append(row)
     return works, np.array(which, np.int64)
+
+
+def _rule(op: str, how: int) -> Rule:
+    """The row of an op that hands an input on, 0, or copies it, or does as it always does."""
+    return (rule(op) or FALLBACK_RULE) if how == NONE else copying(op) if how == COPIED else handing_on(op)
 
 
 def _read_attrs(op: str, attrs: Attrs) -> tuple[bytes | None, ...]:

@@ -54,6 +54,7 @@ _SAME = {  # kernels that are named apart, by the measured one
     "ApplyRMSProp": "ResourceApplyRMSProp",
     "SparseApplyAdagrad": "ResourceSparseApplyAdagrad",
     "ResourceSparseApplyAdagradV2": "ResourceSparseApplyAdagrad",
+    "ReadVariableOp": "DeepCopy",  # where it copies
     "Select": "SelectV2",
     "ApplyAdam": "ResourceApplyAdam",
     "AssignAdd": "AssignAddVariableOp",

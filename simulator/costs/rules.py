@@ -924,6 +924,11 @@ def handing_on(op: str) -> Rule:
     return Rule(category(op), nothing, nothing, launches=False)
 
 
+def copying(op: str) -> Rule:
+    """The row of an op that copies what others of it hand on: each byte is read and written."""
+    return Rule(category(op), nothing, lambda instance: 2 * sum(instance.output_bytes))
+
+
 def category(op: str) -> str:
     """The category of an op; "other" for one that the table does not list."""
     found = rule(op)

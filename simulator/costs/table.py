@@ -63,7 +63,9 @@ class CostTable:
     notes: tuple[str, ...] = ()  # fallbacks by op with their numbers, missing attributes, ...
     errors: PriceErrors | None = None  # of prices by a profile
     within: Ids | None = None  # [N] the node in whose kernel it ran in a measured step, -1: its own; None: of no node
-    handed_on: Ids | None = None  # [N] the data input whose buffer all outputs are, -1: none; None: of no node
+    handed_on: Ids | None = (
+        None  # [N] the data input whose buffer all outputs are, -1: none, -2: copies; None: of no node
+    )
     kind_source: npt.NDArray[np.int32] | None = None  # [N, K] row of SOURCES; None: `source` on each kind
     profile: Profile | None = None  # by which CPUs were priced, and what fills inputs is
 

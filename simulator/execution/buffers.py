@@ -13,7 +13,7 @@ from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints, stable_
 from simulator.execution.stored import stored
 from simulator.execution.table_columns import pointers
 from simulator.graph.dtypes import REF
-from simulator.graph.handing_on import NONE, REUSES, Reuse
+from simulator.graph.handing_on import COPIED, NONE, REUSES, Reuse
 from simulator.graph.op_classes import CONSTANTS, CONTROL_FLOW, MERGES, VARIABLES
 from simulator.partitioning.passes.replication import is_small
 
@@ -93,7 +93,7 @@ def buffers(
     reference[tensor_of[edges.apart]] = True
     forwards[held[columns.tensor_op] | reference] = RESIDENT
     scratch = costs.scratch_bytes[ops.cost_row] + np.where(held, 0, _unread(graph, ops, columns, kept))
-    reused = _reusable(graph, ops, edges, columns, tensor_of, kept != NONE)
+    reused = _reusable(graph, ops, edges, columns, tensor_of, kept >= 0)
     older, added = np.flatnonzero(keeping.older >= 0), np.flatnonzero(keeping.added >= 0)
     by = np.argsort(np.concatenate([older, added]), kind="stable")
     return Buffers(
@@ -159,9 +159,12 @@ def _forwards(
     tensor_of: npt.NDArray[np.int64],
     kept: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.int64]:
-    """[T] the input tensor whose buffer each tensor passes on, or OWN; `kept` [n] is the input that an op hands on."""
+    """[T] the input tensor whose buffer each tensor passes on, or OWN.
+
+    `kept` [n] is the input that an op hands on, or `NONE`, or `COPIED`.
+    """
     each = _are(ops, _FORWARDS_EACH)
-    passes = _are(ops, _FORWARDS) | each | (kept != NONE)
+    passes = (_are(ops, _FORWARDS) & (kept != COPIED)) | each | (kept >= 0)
     merges = _are(ops, MERGES)
     given = np.flatnonzero(passes[edges.target] & (edges.row >= 0) & ~edges.stays)
     given = given[stable_order(edges.target[given])]  # data inputs by (op, slot)
@@ -189,7 +192,7 @@ def _unread(graph: Graph, ops: Ops, columns: Layout, kept: npt.NDArray[np.int64]
     read = np.flatnonzero((columns.tensor_row >= 0) & ~columns.stays)
     op, row = columns.tensor_op[read], columns.tensor_row[read]
     of_read = np.bincount(op, own[row], minlength=len(ops.kind)).astype(np.int64)
-    return np.where(ops.inserted | (kept != NONE), 0, all_of[ops.node] - of_read)
+    return np.where(ops.inserted | (kept >= 0), 0, all_of[ops.node] - of_read)
 
 
 def _passes(kind: str, port: int) -> bool:

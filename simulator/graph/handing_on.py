@@ -6,10 +6,14 @@ tile_ops.cc, broadcast_to_op.h, slice_op.cc, strided_slice_op.cc, split_op.cc, s
 pad_op.cc, mirror_pad_op.cc, cast_op.cc, aggregate_ops.cc; for rows, framework/tensor.h (IsInnerDimsSizeAligned). A
 kernel is taken to run where a shape or an order is unknown, unless it hands on inputs of any shape: the only summand,
 the only part, a cast to the same type.
+
+A read of a variable hands its buffer on, but for a variable of which some op takes or changes rows: from then on each
+read copies all of it (kernels/resource_variable_ops.cc, EnsureSparseVariableAccess of training_op_helpers.h).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
@@ -19,10 +23,10 @@ import numpy as np
 from simulator.columns import Ids, ids
 from simulator.graph.const_values import constant
 from simulator.graph.dataflow import values_in
-from simulator.graph.dtypes import base
+from simulator.graph.dtypes import RESOURCE, base
 from simulator.graph.graph import Attrs, Graph, Shape
 
-NONE = -1
+NONE, COPIED = -1, -2  # of `handed_on`: as the op always does; its output is a copy of what such ops hand on
 _ALIGNED_BYTES = 64  # EIGEN_MAX_ALIGN_BYTES of the wheel: a shared buffer begins at a multiple of it
 _CARRIERS = frozenset(("Identity", "Enter", "RefEnter"))  # between a constant and its reader
 _MOST_CARRIERS = 8
@@ -39,8 +43,12 @@ class _Op(NamedTuple):
 
 
 def handed_on(graph: Graph) -> Ids:
-    """[N] the data input whose buffer all outputs of a node are, or `NONE`; ops that always hand on are left out."""
+    """[N] the data input whose buffer all outputs of a node are, or `NONE`; ops that always hand on are left out.
+
+    A read of a variable that copies it is `COPIED`.
+    """
     found = np.full(len(graph), NONE, np.int32)
+    found[_copying_reads(graph)] = COPIED
     outputs = graph.tensor_ptr.tolist()
     for node, op in enumerate(graph.ops):
         if op not in _RULES and op not in _OF_ANY_SHAPE:
@@ -58,6 +66,38 @@ def handed_on(graph: Graph) -> Ids:
             if one is not None and hands_on(one):
                 found[node] = slot
     return ids(found)
+
+
+def _copying_reads(graph: Graph) -> list[int]:
+    """The reads of variables of which some op takes or changes rows."""
+    by_rows = [node for node, op in enumerate(graph.ops) if _BY_ROWS.fullmatch(op)]
+    if not by_rows:
+        return []
+    reads = [node for node, op in enumerate(graph.ops) if op == "ReadVariableOp"]
+    handle_of = {
+        (node, tensor): _variable(graph, tensor)
+        for node in (*by_rows, *reads)
+        for edge in values_in(graph, node)
+        if graph.tensor_dtype[tensor := int(graph.edge_tensor[edge])] == RESOURCE
+    }
+    rows_of = {handle for (node, _), handle in handle_of.items() if graph.ops[node] != "ReadVariableOp"}
+    return sorted(node for (node, _), handle in handle_of.items() if node in set(reads) and handle in rows_of)
+
+
+def _variable(graph: Graph, tensor: int) -> object:
+    """The variable of a handle, equal for all handles of it: by its name, or the node that has it from outside."""
+    node = int(graph.tensor_node[tensor])
+    for _ in range(_MOST_CARRIERS):
+        if graph.ops[node] not in _CARRIERS | {"Switch"}:
+            break
+        node = int(graph.edge_src[graph.in_ptr[node]])
+    attrs = graph.attrs[node]
+    named = [attrs[name].s for name in ("container", "shared_name") if name in attrs]
+    return tuple(named) if any(named) else node
+
+
+# ops that make a variable's reads copies, as a session says (tests/oracle/test_copied_reads.py)
+_BY_ROWS = re.compile(r"Resource(Gather(Nd)?|Scatter\w+|SparseApply\w+|StridedSliceAssign)")
 
 
 def _op(graph: Graph, node: int, taken: Sequence[int], slot: int, given: range) -> _Op | None:

@@ -238,6 +238,7 @@ def _lookups(size: int, width: int) -> Iterator[KernelCase]:
 
 def _arrays(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
     side = rows[0] // 4
+    yield KernelCase("DeepCopy", lambda raw, x: raw.DeepCopy(x=x), ((size,),))
     yield KernelCase("ConcatV2", lambda raw, x, y: raw.ConcatV2(values=[x, y], axis=1), (rows, rows))
     yield KernelCase("Split", lambda raw, x: raw.Split(axis=1, value=x, num_split=2), (rows,))
     yield KernelCase("Pack", lambda raw, x, y: raw.Pack(values=[x, y]), (rows, rows))

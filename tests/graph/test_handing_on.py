@@ -3,7 +3,7 @@
 import pytest
 
 from simulator.graph.graph import Attrs
-from simulator.graph.handing_on import NONE, handed_on
+from simulator.graph.handing_on import COPIED, NONE, handed_on
 from simulator.graph.messages import AttrValue
 from tests.strategies import INT32, Rows, shape_attr, type_attr, types_attr
 
@@ -30,3 +30,17 @@ def test_what_needs_no_shape_is_handed_on_without_one(op: str, inputs: list[str]
     made.add("y", op, inputs, **attrs)
     graph = made.built()
     assert handed_on(graph)[graph.index["y"]] == handed
+
+
+def test_reads_of_a_variable_that_is_taken_by_rows_are_copies_by_whatever_handle() -> None:
+    made = Rows()
+    for name, shared in (("rows", b"table"), ("whole", b"other"), ("again", b"table")):
+        made.add(name, "VarHandleOp", dtype=type_attr(), shape=shape_attr(8, 4), shared_name=AttrValue(s=shared))
+    made.add("loop", "Enter", ["rows"], T=type_attr(20), frame_name=AttrValue(s=b"loop"))
+    made.add("indices", "Const", dtype=type_attr(INT32), shape=shape_attr())
+    made.add("gathered", "ResourceGather", ["loop", "indices"], dtype=type_attr(), Tindices=type_attr(INT32))
+    for name in ("rows", "whole", "again"):
+        made.add(f"read_{name}", "ReadVariableOp", [name], dtype=type_attr())
+    graph = made.built()
+    found = handed_on(graph)
+    assert [int(found[graph.index[f"read_{name}"]]) for name in ("rows", "whole", "again")] == [COPIED, NONE, COPIED]
