@@ -80,8 +80,8 @@ def _copying_reads(graph: Graph) -> list[int]:
         for edge in values_in(graph, node)
         if graph.tensor_dtype[tensor := int(graph.edge_tensor[edge])] == RESOURCE
     }
-    rows_of = {handle for (node, _), handle in handle_of.items() if graph.ops[node] != "ReadVariableOp"}
-    return sorted(node for (node, _), handle in handle_of.items() if node in set(reads) and handle in rows_of)
+    taken = {handle for (node, _), handle in handle_of.items() if graph.ops[node] != "ReadVariableOp"}
+    return [node for (node, _), handle in handle_of.items() if graph.ops[node] == "ReadVariableOp" and handle in taken]
 
 
 def _variable(graph: Graph, tensor: int) -> object:
@@ -92,8 +92,8 @@ def _variable(graph: Graph, tensor: int) -> object:
             break
         node = int(graph.edge_src[graph.in_ptr[node]])
     attrs = graph.attrs[node]
-    named = [attrs[name].s for name in ("container", "shared_name") if name in attrs]
-    return tuple(named) if any(named) else node
+    named = [attrs[name].s if name in attrs else b"" for name in ("container", "shared_name")]
+    return tuple(named) if named[1] else node
 
 
 # ops that make a variable's reads copies, as a session says (tests/oracle/test_copied_reads.py)
