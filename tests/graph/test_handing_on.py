@@ -44,3 +44,18 @@ def test_reads_of_a_variable_that_is_taken_by_rows_are_copies_by_whatever_handle
     graph = made.built()
     found = handed_on(graph)
     assert [int(found[graph.index[f"read_{name}"]]) for name in ("rows", "whole", "again")] == [COPIED, NONE, COPIED]
+
+
+def test_a_handle_from_outside_is_one_variable_and_two_without_names_are_two() -> None:
+    made = Rows()
+    made.add("captured", "Placeholder", dtype=type_attr(20), shape=shape_attr())
+    for name in ("one", "other"):
+        made.add(name, "VarHandleOp", dtype=type_attr(), shape=shape_attr(8, 4), container=AttrValue(s=b"same"))
+    made.add("indices", "Const", dtype=type_attr(INT32), shape=shape_attr())
+    for name in ("captured", "one"):
+        made.add(f"by_{name}", "ResourceGather", [name, "indices"], dtype=type_attr(), Tindices=type_attr(INT32))
+    for name in ("captured", "one", "other"):
+        made.add(f"read_{name}", "ReadVariableOp", [name], dtype=type_attr())
+    graph = made.built()
+    found = [int(handed_on(graph)[graph.index[f"read_{name}"]]) for name in ("captured", "one", "other")]
+    assert found == [COPIED, COPIED, NONE]

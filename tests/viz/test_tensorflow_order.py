@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from simulator import SimulationOptions, simulate
 from tests.viz.scenes import EXAMPLE
 from viz import figures, run
 
@@ -28,6 +29,25 @@ def test_summary_page_and_json_say_it_where_it_differs() -> None:
     assert other != result.trace.makespan
     assert " in TensorFlow's order; --order tensorflow searches by it), at most " in result.summary()
     assert f'"makespan_in_tensorflow_order_ns": {other},' in result.to_json()
+
+
+def test_with_microbatches_and_late_recvs_it_is_that_of_the_cut_that_is_shown() -> None:
+    asked: dict[str, Any] = {
+        "cluster": "ps=2,worker=1x2gpu",
+        "algorithm": "tensorflow",
+        "recv_scheduling": "tensorflow",
+    }
+    result = run(EXAMPLE, **asked)
+    assert result.tensorflow_order_ns == run(EXAMPLE, **asked, order="tensorflow").trace.makespan
+    piped = run(EXAMPLE, cluster="2gpu", ignore_devices=True, microbatches=2)
+    options = SimulationOptions(order="tensorflow")
+    again = simulate(piped.partitions, piped.cluster, piped.costs, options)
+    assert piped.tensorflow_order_ns == again.makespan
+
+
+def test_a_large_step_is_not_run_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viz.command.one_step.MOST_TASKS", 10)
+    assert run(EXAMPLE, **ON_GPUS).tensorflow_order_ns is None
 
 
 def test_the_step_of_a_training_has_one_too_and_an_order_that_was_asked_for_has_none() -> None:

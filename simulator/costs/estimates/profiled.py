@@ -107,7 +107,8 @@ def cold_parts(
 _SHARE = 0.1  # of the cache: kernels of so many bytes in the mean run half cold
 
 # What an op takes that hands on, in dispatches of an Identity, by rows of 1,500 such ops in a session of TensorFlow
-# 2.21; others take one. One of a variable or an array looks it up and locks it.
+# 2.21; others take one. One of a variable or an array looks it up and locks it. Siblings of what was measured are
+# likened to it.
 _DISPATCHES: Mapping[str, float] = {
     op: dispatches
     for dispatches, ops in (
