@@ -17,6 +17,7 @@ from simulator.columns import Flags, Ids, Ints, flags, ids, ints, stable_order
 from simulator.costs.rules import category
 from simulator.costs.table import FALLBACK, MEASURED, MODELLED, PROFILED
 from simulator.execution.memory import KINDS, Live, at_peak
+from simulator.execution.options import ENFORCED
 from simulator.execution.receiving import copies_held
 from simulator.execution.trace import Kind
 from simulator.graph import ops
@@ -242,7 +243,8 @@ def simulation(scene: Scene) -> Simulation:
     trace, cluster = scene.trace, scene.cluster
     own = {link.name: link.contention for link in cluster.links if link.contention is not None}
     others = {name: contention for name, contention in own.items() if contention != trace.contention}
-    return Simulation(trace.order, trace.contention, others, cluster.between_tasks.name, trace.engine)
+    order = trace.order if scene.enforced is None else ENFORCED
+    return Simulation(order, trace.contention, others, cluster.between_tasks.name, trace.engine)
 
 
 def fed_shapes(scene: Scene) -> Mapping[str, Shape | None]:

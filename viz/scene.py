@@ -12,6 +12,7 @@ from simulator.bounds import Bound
 from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
 from simulator.errors import OutOfMemoryError
+from simulator.execution.enforcing import Enforced
 from simulator.execution.memory import out_of_memory
 from simulator.execution.receiving import Received
 from simulator.execution.trace import Trace
@@ -90,6 +91,7 @@ class Scene(Drawn):
         None  # its makespan if devices took ready ops as TensorFlow does; None: not asked
     )
     received: Received | None = None  # with and without delayed Recvs; None: none was to be delayed
+    enforced: Enforced | None = None  # with and without an enforced order; None: none was to be enforced
     pinned: Pinned | None = None  # ops that device strings hold on CPUs; None: no noticeable part of the step
     pipelined: Pipelined | None = None  # microbatches of the step; None: nobody asked for some
     training: Trained | None = None  # many steps of this program and others; None: one step is all
@@ -118,6 +120,11 @@ class Scene(Drawn):
         """The first moment at which a device holds more than it has: in the step, else in one of another client."""
         full = out_of_memory(self.trace, self.partitions, self.cluster)
         return self.training.out_of_memory if full is None and self.training is not None else full
+
+    @property
+    def waits(self) -> list[tuple[int, int]]:
+        """The control edges (first, then) that enforce an order, as rows of the graph."""
+        return [] if self.enforced is None else self.enforced.edges
 
     @property
     def bounded(self) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # How a predicate is decided: it holds or not, with a probability, or the number of a Case's branch.
 Choice: TypeAlias = bool | float | int
 ORDERS = ("auto", "fifo", "priority", "tensorflow")  # how a device chooses among its ready ops
+ENFORCED = "enforced"  # the order of a run that is simulated in two of these (`enforcing`)
 ENGINES = ("auto", "python", "compiled")  # which event loop runs
 MAX_SEED = 2**64 - 1  # noise draws from 64 bits
 

@@ -34,8 +34,7 @@ import numpy.typing as npt
 from simulator.columns import Ids, Ints, ids
 from simulator.execution.critical import latest_ends
 from simulator.execution.trace import Kind, Trace
-from simulator.graph.op_classes import ENTERS, MERGES, SWITCHES
-from simulator.partitioning.partitions import with_waits
+from simulator.partitioning.partitions import unconditional, with_waits
 from simulator.units import Nanos
 
 if TYPE_CHECKING:
@@ -165,7 +164,7 @@ _End: TypeAlias = tuple[Nanos, int]  # of an op, and its node
 def _ends(trace: Trace, latest: Ints, partitions: Partitions) -> dict[int, tuple[list[Nanos], list[_End]]]:
     """Per device latest ends, ascending, and for each the op that ended last of those that must have ended by then."""
     ops, once = trace.ops, np.bincount(trace.ops.node, minlength=len(partitions.graph)) == 1
-    rows = np.flatnonzero((once & np.array(_unconditional(partitions), bool))[ops.node])
+    rows = np.flatnonzero((once & unconditional(partitions))[ops.node])
     by = latest[ops.task]
     found: dict[int, tuple[list[Nanos], list[_End]]] = {}
     for row in rows[np.lexsort((ops.node[rows], by[rows]))].tolist():
@@ -180,21 +179,3 @@ def _last_before(ends: tuple[list[Nanos], list[_End]] | None, moment: Nanos) -> 
     """The op of `_ends` for that moment."""
     place = bisect_right(ends[0], moment) if ends else 0
     return ends[1][place - 1] if ends and place else None
-
-
-def _unconditional(partitions: Partitions) -> list[bool]:
-    """[N'] whether a node runs once in every step, whatever predicates say: no Switch, Merge or Enter is before it."""
-    graph = partitions.graph
-    recv_of = dict(zip(partitions.send.tolist(), partitions.recv.tolist(), strict=True))
-    free = [True] * len(graph)
-    found = [row for row, op in enumerate(graph.ops) if op in SWITCHES or op in MERGES or op in ENTERS]
-    for row in found:
-        free[row] = False
-    while found:
-        row = found.pop()
-        after = graph.edge_dst[graph.out_edge[graph.out_ptr[row] : graph.out_ptr[row + 1]]].tolist()
-        for reader in (*after, *((recv_of[row],) if row in recv_of else ())):
-            if free[reader]:
-                free[reader] = False
-                found.append(reader)
-    return free

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import chain
 
 from google.protobuf import text_format
@@ -57,11 +57,12 @@ def _holds(graph: Graph, row: int, said: Proto) -> bool:
     return True
 
 
-def placed_graph_def(graph: Graph, devices: Sequence[str]) -> Proto:
+def placed_graph_def(graph: Graph, devices: Sequence[str], waits: Iterable[tuple[int, int]] = ()) -> Proto:
     """The graph as a GraphDef in which every node asks for its device, so that hard placement gives it that.
 
-    Colocation with a node that is missing or on another device is left out: soft placement has relaxed it, and hard
-    placement would refuse it. Raises GraphError as `graph_def` does.
+    Of each pair of rows in `waits` the second node waits for the first by a control edge, which comes after all that
+    it has. Colocation with a node that is missing or on another device is left out: soft placement has relaxed it, and
+    hard placement would refuse it. Raises GraphError as `graph_def` does.
     """
     message = graph_def(graph, devices=devices)
     together: dict[str, set[str]] = {}
@@ -69,6 +70,8 @@ def placed_graph_def(graph: Graph, devices: Sequence[str]) -> Proto:
         together.setdefault(device, set()).add(name)
     for node in message.node:
         untie(node, together[node.device])
+    for first, then in waits:
+        message.node[then].input.append(f"^{graph.names[first]}")
     return message
 
 
@@ -85,7 +88,7 @@ def untie(node: Proto, inside: Set[str]) -> None:
         tied.extend(kept)
 
 
-def placed_meta_graph(graph: Graph, devices: Sequence[str]) -> Proto:
+def placed_meta_graph(graph: Graph, devices: Sequence[str], waits: Iterable[tuple[int, int]] = ()) -> Proto:
     """The MetaGraphDef from which the graph was read, with the graph of `placed_graph_def`; the rest is unchanged.
 
     All nodes that collections and signatures name still exist. Raises GraphError for a graph from another source.
@@ -93,7 +96,7 @@ def placed_meta_graph(graph: Graph, devices: Sequence[str]) -> Proto:
     check_meta_graph(graph)
     message = MetaGraphDef()
     message.CopyFrom(graph.meta_graph)
-    message.graph_def.CopyFrom(placed_graph_def(graph, devices))
+    message.graph_def.CopyFrom(placed_graph_def(graph, devices, waits))
     return message
 
 

@@ -29,8 +29,9 @@ _FILL = re.compile(r"(Resource|Sparse)?AccumulatorApplyGradient")
 _TAKE = re.compile(r"(Resource|Sparse)?AccumulatorTakeGradient")
 SAVES = re.compile(r"Save(V2|Slices)?|Restore(V2|Slice)?|MergeV2Checkpoints|ShardedFilename|ShardedFilespec")
 _CHECK = re.compile(r"IsVariableInitialized|VarIsInitializedOp|Is\w+Initialized")
+_SUMMARY = re.compile(r"\w*Summary\w*")
 _SIDE = re.compile(
-    r"\w*Summary\w*"
+    rf"{_SUMMARY.pattern}"
     r"|(Queue|Barrier)(Enqueue|EnqueueMany|Close|InsertMany)(V2)?"
     r"|InitializeTable\w*|LookupTableImport(V2)?|MakeIterator|DestroyResourceOp"
 )
@@ -125,6 +126,14 @@ def computes(graph: Graph, candidates: list[int]) -> list[int]:
     """The nodes that are not initialisers, savers, readiness checks, queue runners, summaries or leftovers."""
     side = _side_work(graph)
     return [row for row in candidates if not side[row]]
+
+
+def preparing(graph: Graph) -> Flags:
+    """[N] the nodes that initialise, save, check readiness, feed queues or are left over; summaries are not among them.
+
+    Other steps than those of the computation run them, mostly without its feeds.
+    """
+    return flags(np.array(_side_work(graph), bool) & ~_below(graph, all_sources(graph), _SUMMARY))
 
 
 def groups_of(graph: Graph, trained: list[int]) -> list[int]:

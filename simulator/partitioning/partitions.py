@@ -13,6 +13,7 @@ from simulator.columns import Flags, Ids, Ints, flags, ids
 from simulator.errors import GraphError
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.graph_def import graph_def, to_text, untie
+from simulator.graph.op_classes import ENTERS, MERGES, SWITCHES
 from simulator.partitioning.cut_graph import as_graph, edges_of, nodes_of, waits
 from simulator.partitioning.passes.pairs import rendezvous_key
 from simulator.wording import counted, repr_of
@@ -128,6 +129,24 @@ def with_waits(partitions: Partitions, pairs: Sequence[tuple[int, int]]) -> Part
     given = edges_of(graph).join(waits(pairs, len(graph.edge_src)))
     nodes = nodes_of(graph, partitions.device.tolist())
     return replace(partitions, graph=as_graph(nodes, given, np.arange(len(graph)), graph.requested))
+
+
+def unconditional(partitions: Partitions) -> Flags:
+    """[N'] whether a node runs once in every step, whatever predicates say: no Switch, Merge or Enter is before it."""
+    graph = partitions.graph
+    recv_of = dict(zip(partitions.send.tolist(), partitions.recv.tolist(), strict=True))
+    free = [True] * len(graph)
+    found = [row for row, op in enumerate(graph.ops) if op in SWITCHES or op in MERGES or op in ENTERS]
+    for row in found:
+        free[row] = False
+    while found:
+        row = found.pop()
+        after = graph.edge_dst[graph.out_edge[graph.out_ptr[row] : graph.out_ptr[row + 1]]].tolist()
+        for reader in (*after, *((recv_of[row],) if row in recv_of else ())):
+            if free[reader]:
+                free[reader] = False
+                found.append(reader)
+    return flags(free)
 
 
 def partition_files(partitions: Partitions) -> dict[str, str]:

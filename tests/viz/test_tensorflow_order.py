@@ -27,7 +27,7 @@ def test_summary_page_and_json_say_it_where_it_differs() -> None:
     other = figures.another_order_ns(result)
     assert other is not None
     assert other != result.trace.makespan
-    assert " in TensorFlow's order; --order tensorflow searches by it), at most " in result.summary()
+    assert " in TensorFlow's order; see --order enforced), at most " in result.summary()
     assert f'"makespan_in_tensorflow_order_ns": {other},' in result.to_json()
 
 

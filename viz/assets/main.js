@@ -41,19 +41,25 @@ function writeHeader(model, training = false) {
   const ratio = summary.at_most === 1 ? "the optimum" : summary.at_most && `${summary.at_most}×`;
   const [was, is] = model.against?.makespan_ns ?? [];
   const compared = !model.against ? null : is === was ? `as long as ${model.against.names[0]}` : `${signedNanos(is - was)}${signedShare(is, was)} against ${model.against.names[0]}`;
-  const ordered = summary.another_order_ns === null ? null : `${showNanos(summary.another_order_ns)} in TensorFlow's order`;
+  const [ordered, turns] = orderOf(summary);
   const peaks = model.tables.devices;
   const fullest = peaks.reduce((most, row) => (row.peak_bytes / row.capacity_bytes > most.peak_bytes / most.capacity_bytes ? row : most), peaks[0]);
   const over = peaks.some((row) => row.peak_bytes > row.capacity_bytes);
   byId("figures").append(
-    figure("makespan", unsized.least + showNanos(summary.makespan_ns), [compared, unsized.words, ordered].filter(Boolean).join(", ") || null, "", [sizedOr("From the start of the step to its last end", unsized), ordered && TURNS].filter(Boolean).join(". ")),
+    figure("makespan", unsized.least + showNanos(summary.makespan_ns), [compared, unsized.words, ordered].filter(Boolean).join(", ") || null, "", [sizedOr("From the start of the step to its last end", unsized), turns].filter(Boolean).join(". ")),
     figure("lower bound", showNanos(summary.lower_bound_ns), ratio, "", `No placement on this cluster can be faster, by ${summary.lower_bound_by}. The makespan is at most so many times the optimum`),
     figure("moved", unsized.least + showBytes(summary.moved_bytes), plural(summary.transfers, "transfer"), "", "Bytes that move between devices in one step"),
     fullest && figure("fullest memory", unsized.least + showBytes(fullest.peak_bytes), `of ${showBytes(fullest.capacity_bytes)}`, over ? "over" : "", `Peak of ${cluster.devices[fullest.device].name}, of all devices the fullest`),
   );
 }
 
-const TURNS = "Devices take ready ops in the order of the placement; TensorFlow has an order of its own";
+// The makespan in another order, and a sentence about the one that is shown.
+function orderOf({ enforced, another_order_ns: other }) {
+  if (enforced) return [`${showNanos(enforced.without_ns)} without ${plural(enforced.edges, "control edge")}`, `Control edges hold TensorFlow to the order of the placement; if transfers had one, too, the step would take ${showNanos(enforced.planned_ns)}`];
+  if (other === null) return [null, null];
+  return [`${showNanos(other)} in TensorFlow's order`, "Devices take ready ops in the order of the placement; TensorFlow has an order of its own"];
+}
+
 // What a figure is, and of a bound what would make it exact.
 const sizedOr = (what, unsized) => [what, unsized.cure].filter(Boolean).join(". ");
 

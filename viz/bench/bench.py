@@ -147,7 +147,7 @@ def _placed(key: RowKey, request: Request, given: Ingredients, below: Bound | No
     began = time.perf_counter()
     assignment = placed(request, given, silent)
     placing_s = time.perf_counter() - began
-    partitions, trace, received = simulated(request, given, assignment, silent)
+    made = simulated(request, given, assignment, silent)
     below = below or bounded(request, given, assignment, compiled=loads())
     scene = Scene(
         title=request.title,
@@ -156,10 +156,11 @@ def _placed(key: RowKey, request: Request, given: Ingredients, below: Bound | No
         cluster=given.cluster,
         costs=given.costs,
         assignment=assignment,
-        partitions=partitions,
-        trace=trace,
+        partitions=made.partitions,
+        trace=made.trace,
         bound=below.with_proof(assignment.proven),
-        received=received,
+        received=made.received,
+        enforced=made.enforced,
     )
     return scene, placing_s
 

@@ -63,9 +63,16 @@ _NOT_OF_INSTANCES = (
         "pins",
         "master",
     ),
-    *("training", "microbatches", "check", "log", "observe", "observed", "refine", "what_if"),
+    *("training", "microbatches", "check", "log", "observe", "observed", "refine", "what_if", "enforces"),
 )
-_NAMED_OTHERWISE = {"cost_model": "costs", "feeds": "feed", "pins": "pin", "log": "check", "observed": "observation"}
+_NAMED_OTHERWISE = {
+    "cost_model": "costs",
+    "feeds": "feed",
+    "pins": "pin",
+    "log": "check",
+    "observed": "observation",
+    "enforces": "order enforced",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +144,7 @@ def _check_options(request: Request, instance: Instance) -> None:
     usual = Request(request.graph)
     for name in _NOT_OF_INSTANCES if not instance.only_there else (*_NOT_OF_INSTANCES, "cluster"):
         if getattr(request, name) != getattr(usual, name):
-            option = _NAMED_OTHERWISE.get(name, name).replace("_", "-")
+            option = _NAMED_OTHERWISE.get(name, name.replace("_", "-"))
             raise SimvizError(
                 f"--{option}: {request.name} is a {instance.form}, which has its own times and sizes; leave it out."
             )

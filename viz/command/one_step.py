@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from placement.placing import name_of, place
 from simulator.assignment import Assignment
 from simulator.bounds import Bound, bound
 from simulator.errors import GraphError, InfeasibleError, SimvizError
+from simulator.execution.enforcing import Enforced, enforce
+from simulator.execution.options import SimulationOptions
 from simulator.execution.receiving import Received, receive_late
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
+from simulator.graph.graph import Graph
 from simulator.partitioning.cut import partition
 from simulator.partitioning.partitions import Partitions
 from simulator.progress import Say
@@ -59,29 +62,41 @@ def placed(request: Request, given: Ingredients, say: Say) -> Assignment:
     return assignment
 
 
-def simulated(
-    request: Request, given: Ingredients, assignment: Assignment, say: Say
-) -> tuple[Partitions, Trace, Received | None]:
-    """The partitions of a placed graph and their trace; with delayed Recvs also both without the delay."""
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """A placed graph, cut and simulated."""
+
+    partitions: Partitions
+    trace: Trace
+    received: Received | None = None  # with and without delayed Recvs; None: none was to be delayed
+    enforced: Enforced | None = None  # with and without an enforced order; None: none was to be enforced
+
+
+def simulated(request: Request, given: Ingredients, assignment: Assignment, say: Say) -> Simulated:
+    """Cut a placed graph, and simulate it by what the request says of orders and Recvs."""
     graph, step, cluster = given.graph, given.step, given.cluster
 
-    def cut(*, late: bool = False) -> Partitions:
+    def cut(graph: Graph = graph, *, late: bool = False) -> Partitions:
         say("cutting the graph")
         return partition(graph, assignment, cluster, step=step, flavour=request.flavour, recv_scheduling=late)
 
-    def run(pieces: Partitions) -> Trace:
+    def run(pieces: Partitions, options: SimulationOptions = request.simulation) -> Trace:
         say("simulating the step")
-        return simulate(pieces, cluster, given.costs, request.simulation)
+        return simulate(pieces, cluster, given.costs, options)
 
     pieces = cut()
+    if request.enforces:
+        in_order = replace(request.simulation, order="tensorflow")
+        enforced = enforce(graph, step, pieces, run(pieces), cut=cut, simulate=lambda some: run(some, in_order))
+        return Simulated(enforced.partitions, enforced.trace, enforced=enforced)
     if request.recv_scheduling is None:
-        return pieces, run(pieces), None
+        return Simulated(pieces, run(pieces))
     if request.recv_scheduling == "tensorflow":
         late = cut(late=True)
         received = Received(request.recv_scheduling, pieces, late, run(pieces), run(late))
     else:
         received = receive_late(pieces, cluster, run)
-    return received.partitions, received.trace, received
+    return Simulated(received.partitions, received.trace, received)
 
 
 def in_tensorflow_order(
@@ -92,7 +107,7 @@ def in_tensorflow_order(
     None for problems of others, and steps of more than MOST_TASKS ops and transfers.
     """
     unasked = request.simulation.order == "auto" and given.instance is None
-    if not unasked or len(trace.ops) + len(trace.transfers) > MOST_TASKS:
+    if not unasked or request.enforces or len(trace.ops) + len(trace.transfers) > MOST_TASKS:
         return None
     say("simulating the step in TensorFlow's order")
     return simulate(pieces, given.cluster, given.costs, replace(request.simulation, order="tensorflow")).makespan

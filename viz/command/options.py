@@ -15,7 +15,7 @@ from typing import NoReturn
 from placement.algorithms import TABLE
 from simulator.cluster.contention import CONTENTIONS
 from simulator.errors import SimvizError
-from simulator.execution.options import ENGINES, ORDERS
+from simulator.execution.options import ENFORCED, ENGINES, ORDERS
 from simulator.training.regimes import HELP as REGIMES
 from simulator.wording import choices, meant, near
 from viz.command.terminal import tell
@@ -383,11 +383,12 @@ def add_order(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add(
         "--order",
-        choices=ORDERS,
+        choices=(*ORDERS, ENFORCED),
         default="auto",
         help="the order in which a device takes its ready ops. fifo: by the time they became ready. priority: by the "
         "placement's priorities. tensorflow: as its executor, nearly depth-first. auto (default): priority where the "
-        "placement gives one, else fifo; tensorflow for --refine",
+        "placement gives one, else fifo; tensorflow for --refine. enforced: as TensorFlow's executor, held to the "
+        "order of auto by control edges, which -o placed.pbtxt has, too (docs/options.md)",
     )
     add(
         "--contention",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from placement.algorithms import TABLE, searches
 from simulator import limits
 from simulator.errors import SimvizError
-from simulator.execution.options import SimulationOptions
+from simulator.execution.options import ENFORCED, SimulationOptions
 from simulator.graph.step import choose_step
 from simulator.observed import SUFFIX
 from simulator.progress import Say, silent
@@ -83,6 +83,15 @@ _ALONE: tuple[tuple[str, str, Mapping[str, str]], ...] = (
         {"options of trainings": "", "--against": "", "--compare": "", "--what-if": ""},
     ),
     ("--pin", "is of a single step", {"options of trainings": ""}),
+    (
+        "--order enforced",
+        "gives the ops of one step their turns",
+        {
+            "options of trainings": "",
+            "--refine": ", whose sessions run the graph as it is",
+            "--recv-scheduling": ", which gives Recvs theirs",
+        },
+    ),
 )
 _HOUR_NS = 3600 * SECOND_NS
 _MOST_HOURS = 24  # of an observed step
@@ -124,6 +133,7 @@ class Request:
     flavour: str = "auto"
     recv_scheduling: str | None = None  # rule by which Recvs are delayed: "whitepaper", "tensorflow", or none
     simulation: SimulationOptions = SimulationOptions()  # its seed is that of all that is drawn
+    enforces: bool = False  # control edges hold TensorFlow's executor to the order of the simulation
     protocol: str | None = None  # between tasks; None: the cluster's own
     training: TrainingRequest | None = None  # many steps of many workers; None: one step of one client
     microbatches: int | str | None = None  # of a pipeline over the devices; AUTO: the best; None: the step as it is
@@ -213,13 +223,14 @@ def _read(asked: argparse.Namespace) -> Request:
         costs=() if callable(asked.costs) else tuple(asked.costs),
         cost_model=asked.costs if callable(asked.costs) else None,
         simulation=SimulationOptions(
-            order="tensorflow" if asked.refine and asked.order == "auto" else asked.order,
+            order=_order(asked),
             contention=asked.contention,
             trips=_named("--trips", asked.trips, parse_trips),
             branches=_named("--branch", asked.branch, parse_branch),
             seed=asked.seed,
             engine=asked.engine,
         ),
+        enforces=asked.order == ENFORCED,
         training=training,
         microbatches=_microbatches(asked),
         pipeline=asked.pipeline,
@@ -247,7 +258,9 @@ def _check_together(asked: argparse.Namespace, training: TrainingRequest | None)
         "--microbatches auto": asked.microbatches == AUTO,
         "--observe": asked.observe is not False,
         "--observe and --observation": asked.observe is not False or asked.observation is not None,
+        "--order enforced": asked.order == ENFORCED,
         "--pin": bool(asked.pin),
+        "--recv-scheduling": asked.recv_scheduling is not None,
         "--refine": asked.refine,
         "--training": training is not None and training.trains,
         "--what-if": asked.what_if is not False,
@@ -257,6 +270,13 @@ def _check_together(asked: argparse.Namespace, training: TrainingRequest | None)
         for other, why in others.items():
             if given[option] and given[other]:
                 raise SimvizError(f"{option} {does}; leave out {other}{why}")
+
+
+def _order(asked: argparse.Namespace) -> str:
+    """The order of the simulation. One that is to be enforced is that of the placement."""
+    if asked.order == ENFORCED:
+        return "auto"
+    return "tensorflow" if asked.refine and asked.order == "auto" else str(asked.order)
 
 
 def _pins(asked: argparse.Namespace) -> Mapping[str, str]:

@@ -155,7 +155,8 @@ def _run(request: Request, say: Say, given: Ingredients, log: Logged | None = No
             request, given, lambda own: bounded(own, given, assignment, compiled=assignment.search is not None)
         )
     )
-    partitions, trace, received = _of_own(request, given, lambda own: simulated(own, given, assignment, say))
+    made = _of_own(request, given, lambda own: simulated(own, given, assignment, say))
+    partitions, trace = made.partitions, made.trace
     graph, step, cluster = given.graph, given.step, given.cluster
     strings = given.training is None and given.instance is None
     held = None if not strings else pinned(graph, step, cluster, assignment, partitions, trace)
@@ -172,7 +173,8 @@ def _run(request: Request, say: Say, given: Ingredients, log: Logged | None = No
         tensorflow_order_ns=_of_own(
             request, given, lambda own: in_tensorflow_order(own, given, partitions, trace, say)
         ),
-        received=received,
+        received=made.received,
+        enforced=made.enforced,
         refined=rounds,
         pinned=None if held is None else _without_strings(request, given, held, assignment, trace, say),
         pipelined=None if given.pipeline is None else Pipelined(given.pipeline),
@@ -223,12 +225,12 @@ def _without_strings(
     free, request = replace(given, graph=without_devices(given.graph, HELD)), replace(request, budget=None)
     try:
         assignment = placed(replace(request, check=False), free, say)
-        partitions, freed, _ = simulated(request, free, assignment, say)
+        freed = simulated(request, free, assignment, say)
     except SimvizError:  # the requested step itself is there
         return None
-    if out_of_memory(freed, partitions, given.cluster) is not None:
+    if out_of_memory(freed.trace, freed.partitions, given.cluster) is not None:
         return None
-    return replace(held, without_ns=freed.makespan)
+    return replace(held, without_ns=freed.trace.makespan)
 
 
 def _trained(request: Request, given: Ingredients, first: tuple[Assignment, Partitions], say: Say) -> Trained | None:

@@ -57,6 +57,9 @@ def _clipped(text: str, width: int = WIDTH) -> str:
 # ---- the ten lines
 
 
+_WORTH_A_HINT = 0.02  # of the makespan: an order that is so much slower or quicker has a hint
+
+
 class _Line(NamedTuple):
     rank: int  # the lower, the more important
     text: str  # "": nothing to say
@@ -77,6 +80,7 @@ def _lines(scene: Scene, written: Sequence[str]) -> Iterator[_Line]:
     yield _Line(2, "" if scene.refined is None else scene.refined.sentence())
     yield _Line(2, "" if scene.pipelined is None else f"Pipeline: {scene.pipelined.sentence()}.")
     yield _Line(6 if trained is None else 12, _search_line(scene))
+    yield _Line(4, _order_line(scene))
     yield _Line(5 if trained is None else 12, _critical_line(scene))
     yield _Line(7 if trained is None else 13, _devices_line(scene))
     yield _Line(6 if trained is None else 11, _memory_line(scene))
@@ -130,8 +134,10 @@ def _makespan_line(scene: Scene) -> str:
 def _otherwise(scene: Scene) -> str:
     """From when to when by a profile, and how long in TensorFlow's order."""
     said, other = _by_profile(scene), figures.another_order_ns(scene)
-    search = "; --order tensorflow searches by it" if scene.assignment.search is not None else ""
-    said += [] if other is None else [f"{scene.unsized.least}{show_nanos(other)} in TensorFlow's order{search}"]
+    if other is not None:
+        own, better = scene.trace.makespan, "enforced" if other > scene.trace.makespan else "tensorflow"
+        hint = f"; see --order {better}" if abs(other - own) > own * _WORTH_A_HINT else ""
+        said.append(f"{scene.unsized.least}{show_nanos(other)} in TensorFlow's order{hint}")
     return f" ({'; '.join(said)})" if said else ""
 
 
@@ -181,6 +187,18 @@ def _search_line(scene: Scene) -> str:
 def _gains(record: SearchRecord) -> list[str]:
     """The parts of a search that saved time, each with how much."""
     return [f"{how} {show_nanos(ns)}" for how, ns in record.gains.items() if ns > 0]
+
+
+def _order_line(scene: Scene) -> str:
+    """The control edges that enforce an order, and what the step takes otherwise."""
+    found = scene.enforced
+    if found is None:
+        return ""
+    planned = f"{show_nanos(found.planned_ns)} if transfers had one, too"
+    if not found.edges:
+        return f"Order: TensorFlow's, as no control edges make the step shorter; {planned}."
+    edges = counted(len(found.edges), "control edge")
+    return f"Order: enforced by {edges}; {show_nanos(found.without_ns)} without, {planned}."
 
 
 def _critical_line(scene: Scene) -> str:
@@ -437,9 +455,16 @@ def _simulation(scene: Scene) -> str:
     own = Counter(contention for _, contention in sorted(how.links.items()))
     but = "".join(f", but {contention} on {counted(links, 'link')}" for contention, links in own.items())
     tasks = f", protocol {how.protocol}" if len(scene.cluster.tasks) > 1 else ""
-    other = scene.tensorflow_order_ns
-    slower = "" if other is None else f" ({show_nanos(other)} in TensorFlow's)"
-    return f"simulated  order {how.order}{slower}, contention {how.contention}{but}{tasks}, engine {how.engine}"
+    return f"simulated  order {how.order}{_other_order(scene)}, contention {how.contention}{but}{tasks}, engine {how.engine}"
+
+
+def _other_order(scene: Scene) -> str:
+    """The step in TensorFlow's order, with what was enforced."""
+    other, found = scene.tensorflow_order_ns, scene.enforced
+    if found is not None:
+        planned, edges = show_nanos(found.planned_ns), counted(len(found.edges), "control edge")
+        return f" by {edges} ({show_nanos(found.without_ns)} without, {planned} if transfers had one, too)"
+    return "" if other is None else f" ({show_nanos(other)} in TensorFlow's)"
 
 
 def _time(scene: Scene) -> str:

@@ -167,12 +167,12 @@ def _moved(assignment: Assignment, scene: Scene, given: Ingredients) -> Assignme
 
 def _run(request: Request, given: Ingredients, kept: Scene | Assignment) -> tuple[Partitions, Trace]:
     """The step on the placement of a scene, or by an assignment."""
-    if isinstance(kept, Scene) and kept.graph is given.graph and kept.received is None:
+    if isinstance(kept, Scene) and kept.graph is given.graph and kept.received is None and kept.enforced is None:
         pieces = kept.partitions  # times play no part in a cut
         return pieces, simulate(pieces, given.cluster, given.costs, request.simulation)
     kept = kept.assignment if isinstance(kept, Scene) else kept
-    partitions, trace, _ = simulated(request, given, kept, silent)
-    return partitions, trace
+    made = simulated(request, given, kept, silent)
+    return made.partitions, made.trace
 
 
 def _missed(request: Request, given: Ingredients, scene: Scene, placements: list[Assignment]) -> list[str]:

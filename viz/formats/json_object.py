@@ -73,6 +73,7 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "devices": devices(scene),
         "out_of_memory": _out_of_memory(scene),
         "recv_scheduling": _late(scene),
+        "enforced_order": _enforced(scene),
         "pinned": _pinned(scene),
         "observed": _observed(scene),
         "unobserved": scene.unobserved,
@@ -203,6 +204,17 @@ def _late(scene: Scene) -> Mapping[str, Any] | None:
         "makespan_ns": pair(row.makespan_ns),
         "held_byte_ns": pair(row.held_byte_ns),
         "peak_bytes": {name: pair(values) for name, values in zip(names, row.peak_bytes, strict=True)},
+    }
+
+
+def _enforced(scene: Scene) -> Mapping[str, Any] | None:
+    found, names = scene.enforced, scene.graph.names
+    if found is None:
+        return None
+    return {
+        "control_edges": [[names[first], names[then]] for first, then in found.edges],
+        "makespan_without_ns": found.without_ns,
+        "makespan_planned_ns": found.planned_ns,
     }
 
 

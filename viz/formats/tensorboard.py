@@ -21,7 +21,8 @@ TAG = "step"
 
 def event_file(scene: Scene) -> bytes:
     """The file of events. Raises GraphError as `placed_graph_def` does, ValueError for more than a message may hold."""
-    graph = placed_graph_def(scene.graph, scene.assignment.placed_on).SerializeToString(deterministic=True)
+    placed = placed_graph_def(scene.graph, scene.assignment.placed_on, scene.waits)
+    graph = placed.SerializeToString(deterministic=True)
     stepped = Event(step=1)
     stepped.tagged_run_metadata.tag = TAG
     stepped.tagged_run_metadata.run_metadata = run_metadata(scene).SerializeToString(deterministic=True)

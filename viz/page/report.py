@@ -284,11 +284,19 @@ def _colours_beside(cluster: Cluster, other: Cluster) -> tuple[str, ...]:
     return tuple(device_colour(mine[one.name] if one.name in mine else next(fresh)) for one in other.devices)
 
 
+def _enforced(scene: Scene) -> Json | None:
+    found = scene.enforced
+    if found is None or not found.edges:
+        return None
+    return {"edges": len(found.edges), "without_ns": found.without_ns, "planned_ns": found.planned_ns}
+
+
 def _summary(scene: Scene) -> Json:
     step = scene.step
     return {
         "makespan_ns": scene.trace.makespan,
         "another_order_ns": figures.another_order_ns(scene),
+        "enforced": _enforced(scene),
         "unsized": _unsized(scene.unsized),
         "lower_bound_ns": scene.bound.ns,
         "lower_bound_by": scene.bound.why + scene.bounded,

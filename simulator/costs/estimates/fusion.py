@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.cluster.cluster import Device
-from simulator.columns import Ints
+from simulator.columns import Flags, Ints, flags
 from simulator.graph.attributes import is_true
 from simulator.graph.dataflow import data_inputs
 from simulator.graph.dtypes import FLOAT, HALF
@@ -31,6 +31,7 @@ from simulator.graph.graph import Attrs, Graph
 
 _NORMALISATIONS = frozenset(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"))
 _ADDITIONS = frozenset(("Add", "AddV2"))
+_FOLLOWING = frozenset(("BiasAdd", *_ADDITIONS, "Relu", "Relu6", "Elu", "LeakyRelu", "Tanh", "Sigmoid"))
 _RANK = 4  # of a filter
 # The op of a joined kernel, and the op from which on it stands for the nodes of the graph.
 _CONTRACTION = re.compile(r"_?(?:Fused)?((?:Batch)?MatMul|Conv[23]D|DepthwiseConv2dNative)(?:V[23]|WithBias)?\Z")
@@ -92,6 +93,30 @@ def fused(graph: Graph) -> Fused:
                     found.without_reads.append(relu)
                     found.additions.append(node)
     return found
+
+
+def joinable(graph: Graph) -> Flags:
+    """[N] the nodes of which Grappler's remapper may make one kernel with others, on whatever device.
+
+    A contraction, or a normalisation in inference, begins. Biases, sums, activations and more normalisations follow,
+    each the only reader of the one before it. A control edge at any of them keeps them apart.
+    """
+    readers = np.bincount(graph.edge_tensor[graph.edge_tensor >= 0], minlength=len(graph.tensor_node)).tolist()
+    reader = np.full(len(graph.tensor_node), -1)
+    reader[graph.edge_tensor[graph.edge_tensor >= 0]] = graph.edge_dst[graph.edge_tensor >= 0]
+    first, found = graph.tensor_ptr.tolist(), np.zeros(len(graph), bool)
+
+    def normalises(node: int) -> bool:
+        return graph.ops[node] in _NORMALISATIONS and not _trains(graph.attrs[node])
+
+    for node in graph.order.tolist():
+        begins = found[node] or normalises(node) or _CONTRACTION.match(graph.ops[node]) is not None
+        if not begins or first[node] == first[node + 1] or readers[first[node]] != 1:
+            continue
+        then = int(reader[first[node]])
+        if graph.ops[then] in _FOLLOWING or normalises(then):
+            found[node] = found[then] = True
+    return flags(found)
 
 
 def joined_into(graph: Graph, last: int, op: str, measured: Container[int]) -> list[int]:

@@ -1,0 +1,143 @@
+"""Enforce an order: control edges by which TensorFlow's executor takes the ops of a device as a placement orders them.
+
+A placement may order the ops of a device, and no session knows of it: its executor takes ready ops in an order of its
+own (`executor`). A control edge between two ops that follow each other in a lane leaves the executor no choice, and
+costs nothing. The order of transfers on a link stays TensorFlow's own, so the step may still be longer than planned.
+
+Ops count that take time and run once in every step: control edges hand on that a value is dead, and cannot cross the
+frame of a loop. Ops of which Grappler may make one kernel have no edges, as these would keep them apart. A step by the
+edges is simulated in TensorFlow's order. Where it is no shorter than without them, none is added.
+
+Sessions run other parts of the same graph, too: they initialise, save, evaluate. An edge must not drag the step into
+these. So no edge leads to an op that initialisers, savers and queue runners need. An op that anything else outside the
+step needs waits for such ops alone, and for none behind an update of a variable. An evaluation may run more of the
+step than it needs then, but changes nothing.
+
+No cycle can arise: each edge leads from an op to one that began after it had ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from simulator.columns import Flags, Ids, flags, ids
+from simulator.costs.estimates.fusion import joinable
+from simulator.graph.editor import edited
+from simulator.graph.purposes import preparing, updates
+from simulator.graph.traversal import fan_in, fan_out
+from simulator.partitioning.partitions import unconditional
+
+if TYPE_CHECKING:
+    from simulator.execution.trace import Trace
+    from simulator.graph.graph import Graph
+    from simulator.graph.step import Step
+    from simulator.partitioning.partitions import Partitions
+    from simulator.units import Nanos
+
+Cutting: TypeAlias = Callable[["Graph"], "Partitions"]
+Simulating: TypeAlias = Callable[["Partitions"], "Trace"]
+
+
+@dataclass(frozen=True, eq=False)
+class Enforced:
+    """The pieces of a step with an order enforced, and how it ran without that. Axis: E edges."""
+
+    partitions: Partitions  # of the graph with the edges, which has the same rows
+    first: Ids  # [E] row of the graph that was cut
+    then: Ids  # [E] row of that graph; it waits for `first`
+    planned_ns: Nanos  # the makespan in the order of the placement, which transfers obey, too
+    without_ns: Nanos  # in TensorFlow's order without the edges
+    trace: Trace  # in TensorFlow's order with them
+
+    @property
+    def edges(self) -> list[tuple[int, int]]:
+        """The edges, each as the rows (first, then) of the graph that was cut."""
+        return list(zip(self.first.tolist(), self.then.tolist(), strict=True))
+
+
+def enforce(
+    graph: Graph, step: Step, partitions: Partitions, planned: Trace, *, cut: Cutting, simulate: Simulating
+) -> Enforced:
+    """Enforce the order of a trace by control edges, if that makes the step shorter.
+
+    `partitions` are those of `graph`, and `planned` is a trace of them. `cut` is to cut a graph in the same way, and
+    `simulate` to run pieces in TensorFlow's order. Deterministic: ops that start at once go by the order of
+    `Trace.ops`.
+    """
+    without = simulate(partitions)
+    pairs = np.array([*_pairs(graph, step, partitions, planned)], np.int64).reshape(-1, 2)
+    first, then = partitions.origin[pairs.T]
+    if len(pairs):
+        pieces = cut(_with_edges(graph, first, then))
+        trace = simulate(pieces)
+        if trace.makespan < without.makespan:
+            return Enforced(pieces, ids(first), ids(then), planned.makespan, without.makespan, trace)
+    return Enforced(partitions, ids([]), ids([]), planned.makespan, without.makespan, without)
+
+
+def _with_edges(graph: Graph, first: Ids, then: Ids) -> Graph:
+    """The graph in which each of the second nodes waits for the first one, as the importer makes it of a file."""
+    editor = edited(graph, as_made=False)
+    for pair in zip(first.tolist(), then.tolist(), strict=True):
+        editor.add_control_edge(*pair)
+    return editor.built()
+
+
+def _pairs(graph: Graph, step: Step, partitions: Partitions, planned: Trace) -> Iterator[tuple[int, int]]:
+    """The edges (first, then), as rows of the pieces' graph, by the start of the second op."""
+    ops, cut = planned.ops, partitions.graph
+    once = np.bincount(ops.node, minlength=len(cut)) == 1
+    counts = once & unconditional(partitions) & ~partitions.inserted & ~joinable(graph)[partitions.origin]
+    there = set(zip(cut.edge_src.tolist(), cut.edge_dst.tolist(), strict=True))
+    rules = _Rules.of(graph, step, partitions)
+    lanes: dict[tuple[int, int], _Lane] = {}
+    for row in np.flatnonzero(counts[ops.node] & (ops.end_ns > ops.start_ns)).tolist():
+        op = int(ops.node[row])
+        lane = lanes.setdefault((int(ops.device[row]), int(ops.lane[row])), _Lane(rules))
+        yield from ((first, op) for first in lane.before(op) if (first, op) not in there)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rules:
+    """The care for other steps of the graph. Axis: N' nodes of the pieces."""
+
+    free: Flags  # [N'] an edge may lead to it
+    elsewhere: Flags  # [N'] something outside the step needs it
+    harmless: Flags  # [N'] so it does, and behind no update
+
+    @staticmethod
+    def of(graph: Graph, step: Step, partitions: Partitions) -> _Rules:
+        outside = ~step.runs
+        prepared = fan_in(graph, np.flatnonzero(preparing(graph) & outside).tolist())
+        elsewhere = fan_in(graph, np.flatnonzero(outside).tolist())
+        harmless = np.array(elsewhere)
+        harmless[fan_out(graph, updates(graph))] = False
+        origin = partitions.origin
+        return _Rules(flags(~prepared[origin]), flags(elsewhere[origin]), flags(harmless[origin]))
+
+
+class _Lane:
+    """One lane of a device, op by op."""
+
+    def __init__(self, rules: _Rules) -> None:
+        self.rules = rules
+        self.ends: list[int] = []  # ops after which none comes yet that waits for all before
+        self.harmless = -1  # the last op that any op may wait for; -1: none
+
+    def before(self, op: int) -> list[int]:
+        """The ops for which the next op is to wait."""
+        rules, last = self.rules, self.harmless
+        if not rules.free[op]:
+            self.ends.append(op)
+            return []
+        if not rules.elsewhere[op]:
+            found, self.ends = self.ends, [op]
+            return found
+        self.ends = [*(end for end in self.ends if end != last), op]
+        if rules.harmless[op]:
+            self.harmless = op
+        return [] if last < 0 else [last]

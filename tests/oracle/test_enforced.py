@@ -1,0 +1,64 @@
+"""--order enforced: a real session with several threads runs the ops of each device in the order of the plan."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator import read_graph
+from simulator.graph.graph import Graph
+from simulator.graph.graph_def import graph_def
+from simulator.graph.step import Step
+from simulator.oracle.timing import timed
+from tests.oracle.test_order import SIDE, drawn, step_of
+from viz import Result, run
+
+pytestmark = pytest.mark.tensorflow
+
+CPUS = 3
+THREADS = 4  # more than there are devices, so that nothing but the edges can keep their order
+
+
+def spans(graph: Graph, step: Step) -> dict[str, tuple[int, int]]:
+    """Start and end of each op of a real session, by name."""
+    stats, why_not = timed(
+        graph_def(graph), graph, step, counts={"CPU": CPUS, "GPU": 0}, threads=THREADS, step_timeout_s=30, timeout_s=60
+    )
+    assert stats is not None, why_not
+    return {
+        line.node_name: (line.all_start_nanos, line.all_start_nanos + line.op_end_rel_nanos)
+        for device in stats.dev_stats
+        for line in device.node_stats
+    }
+
+
+def written(result: Result, path: Path) -> Graph:
+    result.write(path)
+    return read_graph(path)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_threads_take_the_ops_of_a_device_in_the_order_of_the_plan(seed: int, tmp_path: Path) -> None:
+    graph = drawn(seed, 120)
+    step = step_of(graph)
+    asked: dict[str, Any] = {"cluster": f"cpu={CPUS}", "algorithm": "heft", "fetches": step.fetches}
+    asked["feeds"] = dict.fromkeys(step.feeds, (SIDE, SIDE))
+    free = run(graph, **asked)
+    held = run(graph, **asked, order="enforced")
+    edges = [(graph.names[first], graph.names[then]) for first, then in held.waits]
+    assert len(edges) > 30
+    taken = spans(written(held, tmp_path / "held.pb"), held.step)
+    assert all(taken[first][1] <= taken[then][0] for first, then in edges)
+    loose = spans(written(free, tmp_path / "free.pb"), free.step)
+    assert any(loose[first][1] > loose[then][0] for first, then in edges)
+    chained = {name for edge in edges for name in edge}  # not so are products with their sums: they may be one kernel
+    planned: dict[int, list[str]] = {}
+    ops = free.trace.ops
+    for node, device, start, end in zip(ops.node, ops.device, ops.start_ns, ops.end_ns, strict=True):
+        if end > start and not free.partitions.inserted[node] and free.partitions.graph.names[node] in chained:
+            planned.setdefault(int(device), []).append(free.partitions.graph.names[node])
+    for names in planned.values():
+        assert all(taken[first][0] < taken[then][0] for first, then in pairwise(names))
