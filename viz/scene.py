@@ -122,6 +122,12 @@ class Scene(Drawn):
         return self.training.out_of_memory if full is None and self.training is not None else full
 
     @property
+    def cut(self) -> Partitions:
+        """The pieces that TensorFlow makes by itself: without delayed Recvs, and without an enforced order."""
+        changed = self.received or self.enforced
+        return self.partitions if changed is None else changed.cut
+
+    @property
     def waits(self) -> list[tuple[int, int]]:
         """The control edges (first, then) that enforce an order, as rows of the graph."""
         return [] if self.enforced is None else self.enforced.edges

@@ -46,6 +46,7 @@ Simulating: TypeAlias = Callable[["Partitions"], "Trace"]
 class Enforced:
     """The pieces of a step with an order enforced, and how it ran without that. Axis: E edges."""
 
+    cut: Partitions  # of the graph as it was
     partitions: Partitions  # of the graph with the edges, which has the same rows
     first: Ids  # [E] row of the graph that was cut
     then: Ids  # [E] row of that graph; it waits for `first`
@@ -75,8 +76,8 @@ def enforce(
         pieces = cut(_with_edges(graph, first, then))
         trace = simulate(pieces)
         if trace.makespan < without.makespan:
-            return Enforced(pieces, ids(first), ids(then), planned.makespan, without.makespan, trace)
-    return Enforced(partitions, ids([]), ids([]), planned.makespan, without.makespan, without)
+            return Enforced(partitions, pieces, ids(first), ids(then), planned.makespan, without.makespan, trace)
+    return Enforced(partitions, partitions, ids([]), ids([]), planned.makespan, without.makespan, without)
 
 
 def _with_edges(graph: Graph, first: Ids, then: Ids) -> Graph:

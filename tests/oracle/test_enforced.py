@@ -14,6 +14,7 @@ from simulator.graph.graph_def import graph_def
 from simulator.graph.step import Step
 from simulator.oracle.timing import timed
 from tests.oracle.test_order import SIDE, drawn, step_of
+from tests.viz.scenes import EXAMPLE
 from viz import Result, run
 
 pytestmark = pytest.mark.tensorflow
@@ -62,3 +63,16 @@ def test_threads_take_the_ops_of_a_device_in_the_order_of_the_plan(seed: int, tm
             planned.setdefault(int(device), []).append(free.partitions.graph.names[node])
     for names in planned.values():
         assert all(taken[first][0] < taken[then][0] for first, then in pairwise(names))
+
+
+def test_a_check_is_of_the_cut_without_edges_and_the_written_graph_has_its_own(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"cluster": "2gpu", "ignore_devices": True, "order": "enforced"}
+    found = run(EXAMPLE, **asked, check=True)
+    assert found.waits
+    path = tmp_path / "placed.pbtxt"
+    found.write(path)
+    again = run(path, cluster="2gpu", algorithm="requested", order="tensorflow", fetches=found.step.fetches, check=True)
+    for check in (found.check, again.check):
+        assert check is not None
+        assert (check["differences"], check["laws"]) == ([], [])
+        assert check["partition"]["agree"] == check["partition"]["of"] > 0

@@ -151,7 +151,10 @@ def test_loops_and_branches_that_cannot_be_are_refused(
             "--algorithm: there is no algorithm 'Tensorflow'; .* Did you mean 'tensorflow'\\?",
         ),
         (["--algorithm", "HEFT"], "Did you mean 'heft'\\?"),
-        (["--order", "fastest"], "--order: there is no 'fastest'; choose one of auto, fifo, priority, tensorflow, enforced\\."),
+        (
+            ["--order", "fastest"],
+            "--order: there is no 'fastest'; choose one of auto, fifo, priority, tensorflow, enforced\\.",
+        ),
         (["--contention", "far"], "Did you mean 'fair'\\?"),
         (["--engine="], "--engine: there is no ''; choose one of"),
         (["--algoritm", "heft"], "There is no option --algoritm\\. Did you mean '--algorithm'"),

@@ -37,7 +37,6 @@ def check_with_tensorflow(request: Request, scene: Scene) -> Scene:
     every node (docs/decisions/0029-a-check-is-of-what-is-shown.md).
     """
     graph, step, cluster, assignment = scene.graph, scene.step, scene.cluster, scene.assignment
-    partitions = scene.partitions if scene.received is None else scene.received.cut  # TensorFlow delays no Recv here
     longer = oracle.extended(cluster)
     with oracle.conversation() as asking:
         if request.predicts and longer is cluster:
@@ -46,17 +45,18 @@ def check_with_tensorflow(request: Request, scene: Scene) -> Scene:
                 return _placed(request, scene, cluster, seen)
 
             found = oracle.check(
-                graph, cluster, assignment, partitions, step,
+                graph, cluster, assignment, scene.cut, step,
                 mode="predict", soft=request.soft, informed=informed, asking=asking,
             )  # fmt: skip
         else:
-            found = oracle.check(graph, cluster, assignment, partitions, step, mode="pin", asking=asking)
+            found = oracle.check(graph, cluster, assignment, scene.cut, step, mode="pin", asking=asking)
         session = {"shown": cluster.client_task, "asked": longer.client_task, "same": longer is cluster}
         if request.predicts and longer is not cluster:
             found, moved = _for_the_other_session(request, scene, longer, found, asking)
             session["elsewhere"] = moved
     compared = "master" if found["oracle"] == STAND_INS else "local"
-    cut = {"shown": partitions.flavour, "compared": compared, "same": partitions.flavour == compared}
+    flavour = scene.cut.flavour
+    cut = {"shown": flavour, "compared": compared, "same": flavour == compared}
     laws = [*found["laws"], *check_trace(scene.trace, scene.partitions, scene.cluster)]
     return replace(scene, check={"session": session, "cut": cut, **found, **_shapes(graph, found), "laws": laws})
 

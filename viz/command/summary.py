@@ -455,7 +455,8 @@ def _simulation(scene: Scene) -> str:
     own = Counter(contention for _, contention in sorted(how.links.items()))
     but = "".join(f", but {contention} on {counted(links, 'link')}" for contention, links in own.items())
     tasks = f", protocol {how.protocol}" if len(scene.cluster.tasks) > 1 else ""
-    return f"simulated  order {how.order}{_other_order(scene)}, contention {how.contention}{but}{tasks}, engine {how.engine}"
+    order = f"{how.order}{_other_order(scene)}"
+    return f"simulated  order {order}, contention {how.contention}{but}{tasks}, engine {how.engine}"
 
 
 def _other_order(scene: Scene) -> str:
