@@ -109,16 +109,23 @@ def _divided(made: Rows, batch: int, wide: AttrValue) -> str:
     return made.add("share", "Mul", ["off", "part"], T=one, _output_shapes=wide)
 
 
-def embedding(*, places: bool = False) -> Graph:
-    """The mean of the rows of a table that words name, and its gradient; `places`: of each place, added up first."""
+def embedding(*, places: bool = False, drawn: int = 0) -> Graph:
+    """The mean of the rows of a table that words name, and its gradient; `places`: of each place, added up first.
+
+    So many rows are `drawn` besides, as negatives of the words are.
+    """
     made, one, numbers = Rows(), type_attr(), type_attr(3)
     made.add("words", "Placeholder", dtype=numbers, shape=shape_attr(-1))
     variable(made, "table", 20, WIDTH)
     made.add("zero", "Const", dtype=numbers, value=constant(0, 3))
-    made.add("rows", "GatherV2", ["table/read", "words", "zero"], Tparams=one, Tindices=numbers, Taxis=numbers)
+    words = "words"
+    if drawn:
+        made.add("negatives", "Const", dtype=numbers, value=axes(*range(drawn)))
+        words = made.add("all", "ConcatV2", ["words", "negatives", "zero"], T=numbers, N=AttrValue(i=2), Tidx=numbers)
+    made.add("rows", "GatherV2", ["table/read", words, "zero"], Tparams=one, Tindices=numbers, Taxis=numbers)
     made.add("axes", "Const", dtype=numbers, value=axes(0, 1))
     made.add("loss", "Mean", ["rows", "axes"], T=one, Tidx=numbers)
-    made.add("examples", "Const", dtype=one, value=constant(12 * WIDTH))
+    made.add("examples", "Const", dtype=one, value=constant((12 + drawn) * WIDTH))
     made.add("share", "RealDiv", ["rows", "examples"], T=one)
     if places:
         made.add("places", "Const", dtype=numbers, value=axes(0, 1))
@@ -128,7 +135,7 @@ def embedding(*, places: bool = False) -> Graph:
         made.add("squares", "Square", ["both"], T=one)
         made.add("update", "ScatterSub", ["table", "places", "squares"], T=one, Tindices=numbers)
         return made.built()
-    made.add("unique", "Unique", ["words"], T=numbers)
+    made.add("unique", "Unique", [words], T=numbers)
     made.add("segments", "Const", dtype=numbers, value=constant(12, 3))
     made.add("sum", "UnsortedSegmentSum", ["share", "unique:1", "segments"], T=one, Tindices=numbers)
     made.add("update", "ScatterSub", ["table", "unique", "sum"], T=one, Tindices=numbers)

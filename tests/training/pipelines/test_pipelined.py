@@ -162,6 +162,15 @@ def test_an_update_takes_the_rows_of_all_microbatches() -> None:
     made = pipeline(with_shapes(embedding(), batch=12), load_cluster("1gpu"), microbatches=4).graph
     tensors = [int(made.tensor_ptr[made.row("unique")]) + 1, int(made.tensor_ptr[made.row("accumulate/table")])]
     assert [made.tensor_shape[at] for at in tensors] == [(12,), (12, WIDTH)]
+    joined = int(made.tensor_ptr[made.row("accumulate/table/indices")])  # of parts of the batch, not of it as a whole
+    assert (made.tensor_shape[joined], int(made.tensor_bytes[joined])) == ((12,), 48)
+
+
+def test_an_update_takes_rows_that_each_microbatch_draws_anew() -> None:
+    """There are more of them than of the whole batch, of which the file's shapes told, and TensorFlow refused those."""
+    made = pipeline(with_shapes(embedding(drawn=5), batch=12), load_cluster("1gpu"), microbatches=4).graph
+    tensors = [int(made.tensor_ptr[made.row("unique")]) + 1, int(made.tensor_ptr[made.row("accumulate/table")])]
+    assert [made.tensor_shape[at] for at in tensors] == [(4 * (3 + 5),), (4 * (3 + 5), WIDTH)]
 
 
 def test_rows_that_all_microbatches_share_are_added_up_as_dense_gradients_are() -> None:
