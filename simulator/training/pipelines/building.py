@@ -16,6 +16,7 @@ from simulator.cluster.devicespec import parse
 from simulator.graph.attributes import COLOCATION, NO_ATTRS, colocated_with, colocation, number, typed
 from simulator.graph.editor import Editor, Endpoint, edited
 from simulator.graph.graph import Graph, Shape
+from simulator.training.pipelines.combining import BATCH_NORMS
 from simulator.training.pipelines.microbatches import Division, brings_examples
 from simulator.training.pipelines.orders import Order, Turn, held, turns
 from simulator.training.pipelines.stages import Depths
@@ -26,7 +27,6 @@ from simulator.training.recognition.parts import held_by, is_shared
 from simulator.training.recognition.variables import variable_of
 from simulator.wording import counted, some
 
-_BATCH_NORMS = ("FusedBatchNorm", "BatchNormWithGlobalNormalization")
 _SHOWN = 2  # names in a note
 
 
@@ -250,7 +250,7 @@ class Builder:
     def _notes(self) -> tuple[str, ...]:
         graph, copies = self.division.graph, self.division.copied
         said = []
-        norms = [graph.names[row] for row in copies if graph.ops[row].startswith(_BATCH_NORMS)]
+        norms = [graph.names[row] for row in copies if graph.ops[row].startswith(BATCH_NORMS)]
         if norms:
             said.append(
                 f"{counted(len(norms), 'op')} of batch normalisation ({some(norms, _SHOWN)}) take the statistics of a "
@@ -261,6 +261,12 @@ class Builder:
             said.append(
                 f"{counted(len(pairs), 'op')} ({some(pairs, _SHOWN)}) {'compares' if len(pairs) == 1 else 'compare'} "
                 "each example with those of its microbatch alone, so the step is not quite the same"
+            )
+        if self.division.combining:
+            met = [graph.names[row] for row in self.division.combining]
+            said.append(
+                f"{counted(len(met), 'op')} ({some(met, _SHOWN)}) {'combines' if len(met) == 1 else 'combine'} the "
+                "examples of a microbatch alone, so the step is not quite the same"
             )
         if self.division.aside:
             seen = [graph.names[row] for row in self.division.aside]

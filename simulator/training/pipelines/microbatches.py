@@ -26,6 +26,7 @@ from simulator.graph.tensors import SHAPES, shape_message, shape_of, tensor_size
 from simulator.graph.traversal import PLACEHOLDERS, closure, fan_out
 from simulator.shapes.filling import with_shapes
 from simulator.shapes.ragged import row_splits
+from simulator.training.pipelines.combining import SIZES, Batches, combined, pairs
 from simulator.training.recognition.anatomy import Anatomy, anatomy
 from simulator.training.recognition.clipping import as_computed
 from simulator.training.recognition.parts import Parts, is_shared, is_write, parts_of
@@ -33,7 +34,6 @@ from simulator.wording import counted
 
 _DIVISIONS = frozenset(("RealDiv", "Div", "DivNoNan"))
 _PASSES = frozenset(("Cast", "Identity", "Reshape", "ExpandDims", "Prod"))  # of one number
-_SIZES = frozenset(("Shape", "ShapeN", "Size", "Rank", "OnesLike", "ZerosLike"))  # they read no element
 _STORES = ("TensorArray", "Stack", "Barrier")
 
 
@@ -49,6 +49,7 @@ class Division:
     copied: tuple[int, ...]  # those of the tower that depend on the batch
     aside: tuple[int, ...]  # other nodes of the step that depend on it: they see the first microbatch
     comparing: tuple[int, ...]  # copied ones that compare each example with all others, such as products of embeddings
+    combining: tuple[int, ...]  # copied ones by which an example gets something of others, such as their variance
     written: Collection[int]  # writes for which the first microbatch alone waits
     cut: Mapping[Endpoint, int]  # output -> axis along which it is split
     readers: tuple[int, ...]  # edges that read a part of such an output
@@ -82,6 +83,7 @@ def divide(whole: Graph, count: int, *, batch: int | None = None, fetch: Sequenc
     numbers = _numbers(small, copied, reading)
     divisors = _divisors(whole, small, tower, late, examples, examples // count)
     _of_mean(small, tower, numbers | set(divisors))
+    batches = Batches(whole, small, copied, numbers, examples)
     attrs = list(mixed.attrs)
     for row, value in divisors.items():
         attrs[row] = _constant(attrs[row], value)
@@ -95,7 +97,8 @@ def divide(whole: Graph, count: int, *, batch: int | None = None, fetch: Sequenc
         tower=tower,
         copied=copied,
         aside=aside,
-        comparing=tuple(row for row in copied if _compares(whole, small, row)),
+        comparing=pairs(batches),
+        combining=combined(batches),
         written=parts.written,
         cut=cut,
         readers=reading,
@@ -181,18 +184,6 @@ def _mixed(whole: Graph, small: Graph, late: Iterable[int]) -> Graph:
     return replace(whole, attrs=tuple(attrs), tensor_shape=tuple(shapes), tensor_bytes=sizes)
 
 
-def _compares(whole: Graph, small: Graph, row: int) -> bool:
-    """Tell whether a node makes a value with the batch in two dimensions, of two values or more with it in one."""
-
-    def batches(tensor: int) -> int:
-        was, now = whole.tensor_shape[tensor] or (), small.tensor_shape[tensor] or ()
-        return sum(before != after for before, after in zip(was, now, strict=False))
-
-    taken = small.edge_tensor[small.in_edges(row)]
-    varying = [count for count in map(batches, taken[taken >= 0].tolist()) if count]
-    return len(varying) > 1 == max(varying) and any(batches(tensor) > 1 for tensor in small.outputs(row))
-
-
 def _cut(whole: Graph, small: Graph, late: Sequence[int], count: int) -> tuple[dict[Endpoint, int], tuple[int, ...]]:
     """The outputs to split, each with its axis, and the edges that read a part of one.
 
@@ -265,9 +256,9 @@ def _numbers(graph: Graph, copied: Sequence[int], reading: Sequence[int]) -> set
     inside = set(copied)
     heads = {int(graph.edge_dst[edge]) for edge in reading}
     heads |= {row for row in copied if graph.ops[row].startswith(("Random", "TruncatedNormal", "Stateless"))}
-    heads = {row for row in heads if graph.ops[row] not in _SIZES}
+    heads = {row for row in heads if graph.ops[row] not in SIZES}
     moved = closure(
-        heads & inside, lambda row: (at for at in readers(graph, row) if at in inside and graph.ops[at] not in _SIZES)
+        heads & inside, lambda row: (at for at in readers(graph, row) if at in inside and graph.ops[at] not in SIZES)
     )
     return inside - moved
 

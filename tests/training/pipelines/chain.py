@@ -42,11 +42,13 @@ def chain(
     keras: bool = False,
     hub: bool = False,
     pairs: bool = False,
+    combined: tuple[str, int] | None = None,
 ) -> Graph:
     """Products one after the other, a mean of squares, and the gradient as TensorFlow writes it; `slots`: momenta.
 
     `keras`: its loss is a sum, which the product of the dimensions of a batch divides (`reduce_weighted_values`).
     `hub`: all gradients pass through one IdentityN, as those of Keras 2 do. `pairs`: each example is compared with all.
+    `combined`: what an op with such an axis makes of the last product is taken off it.
     """
     made, one = Rows(), type_attr()
     wide = shapes_attr((batch, width))
@@ -65,6 +67,12 @@ def chain(
         made.add("scores", "MatMul", [before, before], T=one, transpose_b=flip, _output_shapes=wide_square)
         made.add("sharp", "Square", ["scores"], T=one, _output_shapes=wide_square)
         before = made.add("seen", "MatMul", ["sharp", before], T=one, _output_shapes=wide)
+    if combined is not None:
+        op, axis = combined
+        made.add("axis", "Const", dtype=type_attr(3), value=axes(axis), _output_shapes=shapes_attr((1,)))
+        kept = {"keep_dims": AttrValue(b=True)} if op == "Mean" else {}
+        made.add("other", op, [before, "axis"], T=one, Tidx=type_attr(3), **kept)
+        before = made.add("apart", "Sub", [before, "other"], T=one, _output_shapes=wide)
     made.add("off", "Sub", [before, "y"], T=one, _output_shapes=wide)
     made.add("squares", "Square", ["off"], T=one, _output_shapes=wide)
     made.add("axes", "Const", dtype=type_attr(3), value=axes(0, 1), _output_shapes=shapes_attr((2,)))

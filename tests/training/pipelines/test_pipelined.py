@@ -15,10 +15,11 @@ from simulator.execution.laws import check_trace
 from simulator.graph.const_values import elements
 from simulator.graph.messages import AttrValue
 from simulator.shapes.filling import with_shapes
+from simulator.training.pipelines.combining import Batches, combined
 from simulator.training.pipelines.orders import Order, held, turns
 from simulator.training.pipelines.pipelined import pipeline
 from tests.strategies import Rows, shape_attr, type_attr, typed
-from tests.training.pipelines.chain import UNIT_NS, WIDTH, at_hand, axes, chain, embedding, in_units, played
+from tests.training.pipelines.chain import UNIT_NS, WIDTH, at_hand, axes, chain, constant, embedding, in_units, played
 from tests.training.programs.test_between import momentum
 from tests.training.programs.test_towers import rows_of
 
@@ -186,6 +187,27 @@ def test_examples_that_are_compared_with_each_other_are_told() -> None:
     notes = [pipeline(chain(2, 12, pairs=pairs), load_cluster("2gpu"), microbatches=4).notes for pairs in (False, True)]
     said = "1 op (scores) compares each example with those of its microbatch alone, so the step is not quite the same"
     assert notes == [(), (said,)]
+
+
+@pytest.mark.parametrize("op", ["Mean", "ReverseV2"])
+def test_an_example_that_gets_something_of_others_is_told(op: str) -> None:
+    """Losses that are no linear function of a mean, and batches that are centred or mixed, went without a word."""
+    notes = [pipeline(chain(2, 12, combined=(op, axis)), load_cluster("2gpu"), microbatches=4).notes for axis in (1, 0)]
+    said = "1 op (other) combines the examples of a microbatch alone, so the step is not quite the same"
+    assert notes == [(), (said,)]
+
+
+def test_parts_of_a_batch_are_told_and_parts_of_two_are_not() -> None:
+    """Both halves of a batch are other examples in a microbatch; two views that were joined come apart again."""
+    rows = rows_of(chain(2, 12))
+    numbers = {"T": type_attr(), "num_split": AttrValue(i=2)}
+    rows.add("zero", "Const", dtype=type_attr(3), value=constant(0, 3))
+    rows.add("joined", "ConcatV2", ["squares", "squares", "zero"], T=type_attr(), N=AttrValue(i=2), Tidx=type_attr(3))
+    rows.add("views", "Split", ["zero", "joined"], **numbers)
+    rows.add("halves", "Split", ["zero", "squares"], **numbers)
+    whole = with_shapes(rows.built())
+    of = Batches(whole, with_shapes(whole, batch=4), range(len(whole)), (), 12)
+    assert [whole.names[row] for row in combined(of)] == ["halves"]
 
 
 def fed(batch: int) -> dict[str, tuple[int, ...]]:
