@@ -10,41 +10,18 @@ that is no linear function of a mean has a summary, too: its gradient reads the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from simulator.graph.const_values import elements
 from simulator.graph.dataflow import values_in, values_out
-from simulator.graph.graph import Graph
 from simulator.graph.traversal import closure
+from simulator.training.pipelines.means import SIZES, Batches
 
-SIZES = frozenset(("Shape", "ShapeN", "Size", "Rank", "OnesLike", "ZerosLike"))  # they read no element
 BATCH_NORMS = ("FusedBatchNorm", "BatchNormWithGlobalNormalization")  # summaries of their own kind
 _DRAWN = "CandidateSampler"  # of such an op the samples depend on no example
 _ALONG = {"ReverseV2": 1, "Roll": 2, "Cumsum": 1, "Cumprod": 1}  # op -> slot of its axes
 _BESIDE = frozenset(("Concat", "ConcatV2", "Pad", "PadV2"))  # values come beside those of examples, not to them
 _PARTS = frozenset(("Split", "SplitV", "Slice", "StridedSlice"))
-
-
-@dataclass(frozen=True, eq=False)
-class Batches:
-    """A graph with a whole batch and the same with that of a microbatch; `copied` is what works on the latter."""
-
-    whole: Graph
-    small: Graph
-    copied: Sequence[int]
-    numbers: Collection[int]  # copied ones that depend on the number of examples, and on no example
-    examples: int  # of the whole batch
-
-    def axes(self, tensor: int) -> list[int]:
-        """The axes of a tensor that follow the batch."""
-        was, now = self.whole.tensor_shape[tensor] or (), self.small.tensor_shape[tensor] or ()
-        return [at for at, (before, after) in enumerate(zip(was, now, strict=False)) if before != after]
-
-    def known(self, tensor: int) -> bool:
-        """Tell whether the whole shape of a tensor is known in both."""
-        shapes = (self.whole.tensor_shape[tensor], self.small.tensor_shape[tensor])
-        return all(shape is not None and -1 not in shape for shape in shapes)
 
 
 def pairs(of: Batches) -> tuple[int, ...]:

@@ -15,7 +15,8 @@ from simulator.execution.laws import check_trace
 from simulator.graph.const_values import elements
 from simulator.graph.messages import AttrValue
 from simulator.shapes.filling import with_shapes
-from simulator.training.pipelines.combining import Batches, combined
+from simulator.training.pipelines.combining import combined
+from simulator.training.pipelines.means import Batches
 from simulator.training.pipelines.orders import Order, held, turns
 from simulator.training.pipelines.pipelined import pipeline
 from tests.strategies import Rows, shape_attr, type_attr, typed
@@ -206,7 +207,7 @@ def test_parts_of_a_batch_are_told_and_parts_of_two_are_not() -> None:
     rows.add("views", "Split", ["zero", "joined"], **numbers)
     rows.add("halves", "Split", ["zero", "squares"], **numbers)
     whole = with_shapes(rows.built())
-    of = Batches(whole, with_shapes(whole, batch=4), range(len(whole)), (), 12)
+    of = Batches(whole, with_shapes(whole, batch=4), range(len(whole)), (), 12, 3)
     assert [whole.names[row] for row in combined(of)] == ["halves"]
 
 
