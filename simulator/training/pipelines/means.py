@@ -16,7 +16,7 @@ from simulator.graph.const_values import constant
 from simulator.graph.dataflow import readers, values_in
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.tensors import SHAPES, shape_of
-from simulator.graph.traversal import closure
+from simulator.graph.traversal import closure, fan_out
 
 SIZES = frozenset(("Shape", "ShapeN", "Size", "Rank", "OnesLike", "ZerosLike"))  # they read no element
 _DIVISIONS = frozenset(("RealDiv", "Div", "DivNoNan"))
@@ -157,26 +157,31 @@ _RATIOS = {"FloorDiv": -1, "Mul": 1, "RealDiv": -1}
 _REAL = frozenset((1, 2, 14, 19))  # float, double, bfloat16, half
 
 
-def check_powers(of: Batches, divisors: Mapping[int, float]) -> None:
+def check_powers(of: Batches, tower: Collection[int], divisors: Mapping[int, float]) -> None:
     """Refuse a step that adds values of two powers of the number of examples, such as a sum of losses and a mean.
 
-    Where an op is none of those whose power is known, nothing is said of what follows.
+    Those are nodes of its tower. Where an op is none of those whose power is known, nothing is said of what follows.
     """
-    graph, copied = of.small, set(of.copied)
+    graph, inside = of.small, set(tower)
     power: dict[int, int | None] = {}
+    behind = set(fan_out(graph, divisors))
 
     def at(tensor: int) -> int | None:
         if tensor in power:
             return power[tensor]
-        return _of_number(of, int(graph.tensor_node[tensor]), divisors)
+        row = int(graph.tensor_node[tensor])
+        found = _of_number(of, row, divisors)
+        return None if row in behind and found != 1 else found  # some number is made of a divisor by other ops
 
     for row in graph.topological.tolist():
-        if row not in copied:
+        if row not in inside:
             continue
         taken = [int(graph.edge_tensor[edge]) for edge in values_in(graph, row)]
         taken = [tensor for tensor in taken if int(graph.tensor_dtype[tensor]) in _REAL]
         given = [at(tensor) for tensor in taken]
-        if graph.ops[row] in _ADD and len({one for one in given if one not in (None, _ZERO)}) > 1:
+        found = {one for one in given if one not in (None, _ZERO)}
+        still = any(graph.ops[_behind(graph, int(graph.tensor_node[tensor]))] == "Const" for tensor in taken)
+        if graph.ops[row] in _ADD and len(found) > 1 and not still:  # a constant may be of any power, as an epsilon is
             name = graph.names[row]
             raise GraphError(
                 f"{graph.source}: {name!r} adds what the number of examples divides and what it does not, so the loss "
@@ -194,7 +199,7 @@ def check_powers(of: Batches, divisors: Mapping[int, float]) -> None:
 
 def _of_number(of: Batches, row: int, divisors: Mapping[int, float]) -> int | None:
     """The power of what is not computed of examples."""
-    if row in divisors:
+    if _behind(of.small, row) in divisors:
         return 1
     if of.small.ops[row] == "ZerosLike" or set(constant(of.small, row) or (1,)) == {0}:
         return _ZERO

@@ -83,7 +83,7 @@ def divide(whole: Graph, count: int, *, batch: int | None = None, fetch: Sequenc
     divisors = divisors_in(whole, small, tower, late, examples, examples // count)
     check_mean(small, tower, numbers | set(divisors))
     batches = Batches(whole, small, copied, numbers, examples, count)
-    check_powers(batches, divisors)
+    check_powers(batches, tower, divisors)
     attrs = list(mixed.attrs)
     for row, value in divisors.items():
         attrs[row] = _constant(attrs[row], value)
