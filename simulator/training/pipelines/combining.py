@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from simulator.graph.const_values import elements
+from simulator.graph.const_values import constant
 from simulator.graph.dataflow import values_in, values_out
 from simulator.graph.traversal import closure
 from simulator.training.pipelines.means import SIZES, Batches
@@ -66,7 +66,7 @@ def _moves(of: Batches, row: int) -> bool:
     """Tell whether an op takes examples from other places of the batch, or a part of them."""
     op, edges = of.small.ops[row], values_in(of.small, row)
     if op in _ALONG:
-        axes = elements(of.small.attrs[int(of.small.edge_src[edges[_ALONG[op]]])])
+        axes = constant(of.small, int(of.small.edge_src[edges[_ALONG[op]]]))
         varying = of.axes(_tensor(of, edges[0]))
         rank = len(of.small.tensor_shape[_tensor(of, edges[0])] or ())
         return any(int(axis) % max(rank, 1) in varying for axis in axes or ())

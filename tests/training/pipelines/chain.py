@@ -43,12 +43,14 @@ def chain(
     hub: bool = False,
     pairs: bool = False,
     combined: tuple[str, int] | None = None,
+    added: str = "",
 ) -> Graph:
     """Products one after the other, a mean of squares, and the gradient as TensorFlow writes it; `slots`: momenta.
 
     `keras`: its loss is a sum, which the product of the dimensions of a batch divides (`reduce_weighted_values`).
     `hub`: all gradients pass through one IdentityN, as those of Keras 2 do. `pairs`: each example is compared with all.
     `combined`: what an op with such an axis makes of the last product is taken off it.
+    `added`: to each gradient that of the weights' squares, "weights", or to that of the loss a sum's, "examples".
     """
     made, one = Rows(), type_attr()
     wide = shapes_attr((batch, width))
@@ -82,11 +84,16 @@ def chain(
         made.add("loss", "Mean", ["squares", "axes"], T=one, Tidx=type_attr(3), _output_shapes=shapes_attr(()))
         made.add("examples", "Const", dtype=one, value=constant(batch * width), _output_shapes=shapes_attr(()))
         back = made.add("share", "RealDiv", ["off", "examples"], T=one, _output_shapes=wide)
+    if added == "examples":
+        back = made.add("both", "AddN", [back, "off"], T=one, N=AttrValue(i=2), _output_shapes=wide)
     updates, grads = [], []
     for at in reversed(range(layers)):
         read = f"layer{at - 1}" if at else "x"
         flip, square = AttrValue(b=True), shapes_attr((width, width))
         grads.append(made.add(f"grad{at}", "MatMul", [read, back], T=one, transpose_a=flip, _output_shapes=square))
+        if added == "weights":
+            terms = [grads[-1], f"w{at}/read"]
+            grads[-1] = made.add(f"decay{at}", "AddN", terms, T=one, N=AttrValue(i=2), _output_shapes=square)
         if at:  # the gradient of the weights comes first, so that a stage ends all at once
             inputs = [back, f"w{at}/read", f"^{grads[-1]}"]
             back = made.add(f"back{at}", "MatMul", inputs, T=one, transpose_b=flip, _output_shapes=wide)

@@ -198,6 +198,15 @@ def test_an_example_that_gets_something_of_others_is_told(op: str) -> None:
     assert notes == [(), (said,)]
 
 
+@pytest.mark.parametrize("keras", [False, True])
+def test_a_sum_over_the_batch_beside_a_mean_is_refused_and_one_over_weights_is_not(keras: bool) -> None:
+    """Its gradients were divided by the number of microbatches, without a word."""
+    cluster, weighted = load_cluster("2gpu"), chain(2, 12, keras=keras, added="weights")
+    assert pipeline(weighted, cluster, microbatches=4).notes == ()
+    with pytest.raises(GraphError, match="'both' adds what the number of examples divides and what it does not"):
+        pipeline(chain(2, 12, keras=keras, added="examples"), cluster, microbatches=4)
+
+
 def test_parts_of_a_batch_are_told_and_parts_of_two_are_not() -> None:
     """Both halves of a batch are other examples in a microbatch; two views that were joined come apart again."""
     rows = rows_of(chain(2, 12))
