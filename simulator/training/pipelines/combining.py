@@ -73,7 +73,7 @@ def _moves(of: Batches, row: int) -> bool:
     if op == "RandomShuffle":
         return 0 in of.axes(_tensor(of, edges[0]))
     if op not in _PARTS:
-        return False
+        return of.across(row)
     taken = max((len(of.axes(_tensor(of, edge))) for edge in edges), default=0)
     made = [(of.whole.tensor_shape[one] or ())[at] for one in of.small.outputs(row) for at in of.axes(one)]
     return bool(taken) and any(size % of.examples for size in made)

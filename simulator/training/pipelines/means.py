@@ -18,6 +18,7 @@ from simulator.graph.graph import Graph, Shape
 from simulator.graph.tensors import SHAPES, shape_of
 from simulator.graph.traversal import closure, fan_out
 
+_SOFT = frozenset(("Softmax", "LogSoftmax"))  # over the last axis
 SIZES = frozenset(("Shape", "ShapeN", "Size", "Rank", "OnesLike", "ZerosLike"))  # they read no element
 _DIVISIONS = frozenset(("RealDiv", "Div", "DivNoNan"))
 _PASSES = frozenset(("Cast", "Identity", "Reshape", "ExpandDims", "Prod"))  # of one number
@@ -38,6 +39,12 @@ class Batches:
         """The axes of a tensor that follow the batch."""
         was, now = self.whole.tensor_shape[tensor] or (), self.small.tensor_shape[tensor] or ()
         return [at for at, (before, after) in enumerate(zip(was, now, strict=False)) if before != after]
+
+    def across(self, row: int) -> bool:
+        """Tell whether a node is a softmax over the examples."""
+        taken = values_in(self.small, row)
+        tensor = int(self.small.edge_tensor[taken[0]]) if self.small.ops[row] in _SOFT and taken else -1
+        return tensor >= 0 and len(self.small.tensor_shape[tensor] or ()) - 1 in self.axes(tensor)
 
     def known(self, tensor: int) -> bool:
         """Tell whether the whole shape of a tensor is known in both."""
@@ -193,6 +200,8 @@ def check_powers(of: Batches, tower: Collection[int], divisors: Mapping[int, flo
         for tensor in graph.outputs(row):
             if not taken:
                 power[tensor] = at(tensor)
+            elif of.across(row):
+                power[tensor] = None
             else:
                 power[tensor] = _made(graph.ops[row], given, summed=varying and not of.axes(tensor))
 

@@ -207,7 +207,7 @@ def test_a_sum_over_the_batch_beside_a_mean_is_refused_and_one_over_weights_is_n
         pipeline(chain(2, 12, keras=keras, added="examples"), cluster, microbatches=4)
 
 
-def test_parts_of_a_batch_are_told_and_parts_of_two_are_not() -> None:
+def test_parts_of_a_batch_are_told_and_parts_of_two_are_not_nor_a_softmax_of_each() -> None:
     """Both halves of a batch are other examples in a microbatch; two views that were joined come apart again."""
     rows = rows_of(chain(2, 12))
     numbers = {"T": type_attr(), "num_split": AttrValue(i=2)}
@@ -215,9 +215,13 @@ def test_parts_of_a_batch_are_told_and_parts_of_two_are_not() -> None:
     rows.add("joined", "ConcatV2", ["squares", "squares", "zero"], T=type_attr(), N=AttrValue(i=2), Tidx=type_attr(3))
     rows.add("views", "Split", ["zero", "joined"], **numbers)
     rows.add("halves", "Split", ["zero", "squares"], **numbers)
+    rows.add("soft", "Softmax", ["squares"], T=type_attr())
+    rows.add("swap", "Const", dtype=type_attr(3), value=axes(1, 0))
+    rows.add("flipped", "Transpose", ["squares", "swap"], T=type_attr(), Tperm=type_attr(3))
+    rows.add("softened", "Softmax", ["flipped"], T=type_attr())
     whole = with_shapes(rows.built())
     of = Batches(whole, with_shapes(whole, batch=4), range(len(whole)), (), 12, 3)
-    assert [whole.names[row] for row in combined(of)] == ["halves"]
+    assert [whole.names[row] for row in combined(of)] == ["halves", "softened"]
 
 
 def fed(batch: int) -> dict[str, tuple[int, ...]]:
