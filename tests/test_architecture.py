@@ -101,7 +101,6 @@ LONG_FILES: dict[str, str] = {
     "simulator.training.control.controller": "the heart of a training: its functions call each other over one state",
     "simulator.training.answers.steady_state": "three questions of one series of updates, by published statistics",
     "simulator.training.control.synchronisation": "all that clients wait for: accumulators, queues and inputs",
-    "simulator.training.pipelines.microbatches": "parts, splits and means of a step, all found by the same two graphs",
     "simulator.training.inputs.producers": "queue runners and datasets, which fill inputs at the same price of an op",
     "simulator.training.answers.reliefs": "a relief, the run with it, and the candidates, one per kind of resource",
     "simulator.shapes.batches": "the numbers that are the batch, in shapes and in loops, and the file with others",

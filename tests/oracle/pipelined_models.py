@@ -57,6 +57,10 @@ def loss(tf: Any, kind: Any, x: Any, y: Any, batch: Any) -> Any:
     total = tf.reduce_mean(each)
     if kind == "penalised":
         total += 0.01 * tf.add_n([tf.nn.l2_loss(one) for one in tf.compat.v1.trainable_variables()])
+    if kind == "both":
+        total += 0.01 * tf.reduce_sum(tf.abs(found))
+    if kind == "active":  # where the batch is open, its shape says the number of examples
+        total += 0.01 * tf.nn.l2_loss(found) / tf.cast(tf.shape(x)[0], tf.float32)
     return total
 
 

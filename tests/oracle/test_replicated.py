@@ -34,12 +34,14 @@ CASES: list[dict[str, Any]] = [
         ("dense", "clipped", False),
         ("embedding", "clipped", True),
         ("dense", "summed", False),
+        ("table", "adam", True),
+        ("table", "adam", False),
     ]
 ]
 WAYS = [("allreduce:ring", "3gpu"), ("allreduce:tree", "4gpu"), ("allreduce:hierarchical", "3gpu")]
 TOWERS = [("in", "3gpu"), ("both", "ps=2,worker=1x3gpu")]
 BATCH, STEPS = 12, 2
-SHAPES = {"dense": ((6,), (2,)), "recurrent": ((5, 3), (4,)), "embedding": ((3,), (2,))}
+SHAPES = {"dense": ((6,), (2,)), "recurrent": ((5, 3), (4,)), "embedding": ((3,), (2,)), "table": ((3,), (2,))}
 
 
 def fed(model: str, step: int) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def fed(model: str, step: int) -> dict[str, Any]:
             return random.randrange(6) if whole else random.uniform(-1, 1)
         return [drawn(shape[1:], whole) for _ in range(shape[0])]
 
-    words = model == "embedding"
+    words = model in ("embedding", "table")
     return {"words:0" if words else "x:0": drawn((BATCH, *first), words), "y:0": drawn((BATCH, *second), False)}
 
 

@@ -80,6 +80,15 @@ def embedding(tf: Any, resource: Any) -> Any:
     return tf.reduce_mean((h - y) ** 2)
 
 
+def table(tf: Any, resource: Any) -> Any:
+    """A table alone: all updates are made of plain ops where its optimizer has no op for rows, as Adam has none."""
+    v1 = tf.compat.v1
+    words = v1.placeholder(tf.int32, [None, 3], name="words")
+    y = v1.placeholder(tf.float32, [None, 2], name="y")
+    h = tf.nn.embedding_lookup(variable(tf, "table", [20, 2], resource), words)
+    return tf.reduce_mean((tf.reduce_sum(h, 1) - y) ** 2)
+
+
 def reached(optimizer: Any, loss: Any) -> Any:
     """Gradients with their variables, without those that the loss does not depend on."""
     return [(gradient, variable) for gradient, variable in optimizer.compute_gradients(loss) if gradient is not None]
@@ -126,6 +135,7 @@ MODELS: dict[str, Callable[[Any, Any], Any]] = {
     "convolution": convolution,
     "recurrent": recurrent,
     "embedding": embedding,
+    "table": table,
 }
 
 

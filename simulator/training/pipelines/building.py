@@ -16,17 +16,17 @@ from simulator.cluster.devicespec import parse
 from simulator.graph.attributes import COLOCATION, NO_ATTRS, colocated_with, colocation, number, typed
 from simulator.graph.editor import Editor, Endpoint, edited
 from simulator.graph.graph import Graph, Shape
+from simulator.training.pipelines.combining import BATCH_NORMS
 from simulator.training.pipelines.microbatches import Division, brings_examples
 from simulator.training.pipelines.orders import Order, Turn, held, turns
 from simulator.training.pipelines.stages import Depths
-from simulator.training.programs.edits import TensorOps, copied, dtype_of, output_on, redirect, unused_prefix
+from simulator.training.programs.edits import TensorOps, copied, dtype_of, output_on, redirect, reshaped, unused_prefix
 from simulator.training.programs.towers import Replica, gathered, mean_shape, of_each
 from simulator.training.recognition.anatomy import Gradient
 from simulator.training.recognition.parts import held_by, is_shared
 from simulator.training.recognition.variables import variable_of
 from simulator.wording import counted, some
 
-_BATCH_NORMS = ("FusedBatchNorm", "BatchNormWithGlobalNormalization")
 _SHOWN = 2  # names in a note
 
 
@@ -77,15 +77,16 @@ class Builder:
             replicas.append(Replica(made, pieces[place]))
         taken = turns(self.order, len(self.where), count)
         sums: dict[tuple[int, int], list[int]] = defaultdict(list)  # stage, microbatch -> what adds its gradients
+        joined = list[int]()
         for gradient in division.found.gradients:
-            self._accumulate(editor, gradient, replicas, taken, sums)
+            joined += self._accumulate(editor, gradient, replicas, taken, sums)
         for stage, own in enumerate(taken):
             self._follow(editor, stage, own, replicas, sums)
         shown = {
             editor.names[one.rows[row]]: at for row, at in self.stage.items() for one in replicas if row in one.rows
         }
         return Pipeline(
-            editor.built(),
+            reshaped(editor.built(), joined),
             self.order,
             count,
             division.examples,
@@ -179,22 +180,29 @@ class Builder:
         replicas: Sequence[Replica],
         taken: Sequence[Sequence[Turn]],
         sums: dict[tuple[int, int], list[int]],
-    ) -> None:
-        """Let an update take the mean over microbatches, added up in the order in which they come back."""
+    ) -> tuple[int, ...]:
+        """Let an update take the mean over microbatches, added up in the order in which they come back.
+
+        Return what has the rows of all. There may be more than of the whole batch, as of negatives that each draws.
+        """
         graph, edge = editor.given, gradient.values[0]
         if gradient.indices and len(set(of_each(graph, gradient.indices[0], replicas))) == 1:
             gradient = replace(gradient, indices=())  # rows that all microbatches share
         if len(set(of_each(graph, edge, replicas))) == 1 and not gradient.indices:
-            return  # it depends on no example
+            return ()  # it depends on no example
         at = self._at(self.depths.variable[gradient.variable]) if gradient.variable in self.depths.variable else 0
         ops = TensorOps(editor, self.where[at], dtype_of(graph, edge))
         name = f"accumulate/{graph.names[gradient.variable]}"
         shape = mean_shape(graph, gradient, replicas)
+        joined: tuple[int, ...] = ()
         if gradient.indices:
-            total: int | Endpoint = gathered(editor, f"{name}/rows", edge, replicas, self.where[at])
-            numbers = gathered(editor, f"{name}/indices", gradient.indices[0], replicas, self.where[at])
+            joined = (
+                gathered(editor, f"{name}/rows", edge, replicas, self.where[at]),
+                gathered(editor, f"{name}/indices", gradient.indices[0], replicas, self.where[at]),
+            )
+            total: int | Endpoint = joined[0]
             for reading in gradient.indices:
-                redirect(editor, reading, numbers)
+                redirect(editor, reading, joined[1])
         else:
             back = [turn.microbatch for turn in taken[at] if not turn.forward]
             total, *others = of_each(graph, edge, [replicas[one] for one in back])
@@ -204,6 +212,7 @@ class Builder:
         mean = ops.share(name, total, len(replicas), shape)
         for reading in gradient.values:
             redirect(editor, reading, mean)
+        return joined
 
     # ---- the order of turns -----------------------------------------------------------------------------------------
 
@@ -241,7 +250,7 @@ class Builder:
     def _notes(self) -> tuple[str, ...]:
         graph, copies = self.division.graph, self.division.copied
         said = []
-        norms = [graph.names[row] for row in copies if graph.ops[row].startswith(_BATCH_NORMS)]
+        norms = [graph.names[row] for row in copies if graph.ops[row].startswith(BATCH_NORMS)]
         if norms:
             said.append(
                 f"{counted(len(norms), 'op')} of batch normalisation ({some(norms, _SHOWN)}) take the statistics of a "
@@ -252,6 +261,12 @@ class Builder:
             said.append(
                 f"{counted(len(pairs), 'op')} ({some(pairs, _SHOWN)}) {'compares' if len(pairs) == 1 else 'compare'} "
                 "each example with those of its microbatch alone, so the step is not quite the same"
+            )
+        if self.division.combining:
+            met = [graph.names[row] for row in self.division.combining]
+            said.append(
+                f"{counted(len(met), 'op')} ({some(met, _SHOWN)}) {'combines' if len(met) == 1 else 'combine'} the "
+                "examples of a microbatch alone, so the step is not quite the same"
             )
         if self.division.aside:
             seen = [graph.names[row] for row in self.division.aside]

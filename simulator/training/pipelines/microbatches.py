@@ -17,23 +17,22 @@ import numpy as np
 
 from simulator.errors import GraphError
 from simulator.graph.attributes import shaped
-from simulator.graph.const_values import constant, packed
-from simulator.graph.dataflow import depending_on, readers, values_in
+from simulator.graph.const_values import packed
+from simulator.graph.dataflow import depending_on, readers
 from simulator.graph.editor import Endpoint
-from simulator.graph.graph import Attrs, Graph, Shape
+from simulator.graph.graph import Attrs, Graph
 from simulator.graph.op_classes import CONTROL_FLOW
 from simulator.graph.tensors import SHAPES, shape_message, shape_of, tensor_sizes
 from simulator.graph.traversal import PLACEHOLDERS, closure, fan_out
 from simulator.shapes.filling import with_shapes
 from simulator.shapes.ragged import row_splits
+from simulator.training.pipelines.combining import combined, pairs
+from simulator.training.pipelines.means import Batches, check_mean, check_powers, divisors_in, numbers_in
 from simulator.training.recognition.anatomy import Anatomy, anatomy
 from simulator.training.recognition.clipping import as_computed
 from simulator.training.recognition.parts import Parts, is_shared, is_write, parts_of
 from simulator.wording import counted
 
-_DIVISIONS = frozenset(("RealDiv", "Div", "DivNoNan"))
-_PASSES = frozenset(("Cast", "Identity", "Reshape", "ExpandDims", "Prod"))  # of one number
-_SIZES = frozenset(("Shape", "ShapeN", "Size", "Rank", "OnesLike", "ZerosLike"))  # they read no element
 _STORES = ("TensorArray", "Stack", "Barrier")
 
 
@@ -49,6 +48,7 @@ class Division:
     copied: tuple[int, ...]  # those of the tower that depend on the batch
     aside: tuple[int, ...]  # other nodes of the step that depend on it: they see the first microbatch
     comparing: tuple[int, ...]  # copied ones that compare each example with all others, such as products of embeddings
+    combining: tuple[int, ...]  # copied ones by which an example gets something of others, such as their variance
     written: Collection[int]  # writes for which the first microbatch alone waits
     cut: Mapping[Endpoint, int]  # output -> axis along which it is split
     readers: tuple[int, ...]  # edges that read a part of such an output
@@ -79,9 +79,11 @@ def divide(whole: Graph, count: int, *, batch: int | None = None, fetch: Sequenc
     cut, reading = _cut(whole, small, late, count)
     copied = _depending(whole, small, tower, [int(small.edge_dst[edge]) for edge in reading])
     _refuse(small, copied)
-    numbers = _numbers(small, copied, reading)
-    divisors = _divisors(whole, small, tower, late, examples, examples // count)
-    _of_mean(small, tower, numbers | set(divisors))
+    numbers = numbers_in(small, copied, reading)
+    divisors = divisors_in(whole, small, tower, late, examples, examples // count)
+    check_mean(small, tower, numbers | set(divisors))
+    batches = Batches(whole, small, copied, numbers, examples, count)
+    check_powers(batches, tower, divisors)
     attrs = list(mixed.attrs)
     for row, value in divisors.items():
         attrs[row] = _constant(attrs[row], value)
@@ -95,7 +97,8 @@ def divide(whole: Graph, count: int, *, batch: int | None = None, fetch: Sequenc
         tower=tower,
         copied=copied,
         aside=aside,
-        comparing=tuple(row for row in copied if _compares(whole, small, row)),
+        comparing=pairs(batches),
+        combining=combined(batches),
         written=parts.written,
         cut=cut,
         readers=reading,
@@ -181,18 +184,6 @@ def _mixed(whole: Graph, small: Graph, late: Iterable[int]) -> Graph:
     return replace(whole, attrs=tuple(attrs), tensor_shape=tuple(shapes), tensor_bytes=sizes)
 
 
-def _compares(whole: Graph, small: Graph, row: int) -> bool:
-    """Tell whether a node makes a value with the batch in two dimensions, of two values or more with it in one."""
-
-    def batches(tensor: int) -> int:
-        was, now = whole.tensor_shape[tensor] or (), small.tensor_shape[tensor] or ()
-        return sum(before != after for before, after in zip(was, now, strict=False))
-
-    taken = small.edge_tensor[small.in_edges(row)]
-    varying = [count for count in map(batches, taken[taken >= 0].tolist()) if count]
-    return len(varying) > 1 == max(varying) and any(batches(tensor) > 1 for tensor in small.outputs(row))
-
-
 def _cut(whole: Graph, small: Graph, late: Sequence[int], count: int) -> tuple[dict[Endpoint, int], tuple[int, ...]]:
     """The outputs to split, each with its axis, and the edges that read a part of one.
 
@@ -253,96 +244,6 @@ def _refuse(graph: Graph, copied: Sequence[int]) -> None:
                 "microbatch would write it again.",
                 node=name,
             )
-
-
-# ---- means ----------------------------------------------------------------------------------------------------------
-# The gradient of a mean over the batch is the mean of those over microbatches, if each divides by its own number of
-# examples. TensorFlow takes that number from shapes, or writes it down as a constant where it is known beforehand.
-
-
-def _numbers(graph: Graph, copied: Sequence[int], reading: Sequence[int]) -> set[int]:
-    """The copied nodes that depend on the number of examples, and on no example."""
-    inside = set(copied)
-    heads = {int(graph.edge_dst[edge]) for edge in reading}
-    heads |= {row for row in copied if graph.ops[row].startswith(("Random", "TruncatedNormal", "Stateless"))}
-    heads = {row for row in heads if graph.ops[row] not in _SIZES}
-    moved = closure(
-        heads & inside, lambda row: (at for at in readers(graph, row) if at in inside and graph.ops[at] not in _SIZES)
-    )
-    return inside - moved
-
-
-def _divisors(
-    whole: Graph, small: Graph, tower: Sequence[int], late: Sequence[int], examples: int, fewer: int
-) -> dict[int, float]:
-    """Constants by which a mean over the batch divides, with their values for a microbatch.
-
-    No shape says so, as they are mere numbers. They are the elements of which a Mean takes one in its input, where its
-    gradient divides a tensor of that shape; or the batch itself, by which a single number is divided. The file may
-    have had another batch, which its own shapes show.
-    """
-    inside = set(late)
-    means: dict[tuple[Shape | None, float], set[float | None]] = {((), float(examples)): {float(fewer)}}
-    for row, op in enumerate(small.ops):  # the gradient may need none of it, so it need not be copied
-        if op == "Mean":
-            shape, share, before = _mean(whole, row)
-            now = _mean(small, row)[1]
-            for one in (share, before):  # None: it counts no examples
-                means.setdefault((shape, one), set()).add(None if share == now else now)
-    found: dict[int, float] = {}
-    for row in tower:
-        edges = values_in(small, row)
-        if small.ops[row] not in _DIVISIONS or len(edges) < 2:
-            continue
-        divisor = _behind(small, int(small.edge_src[edges[1]]))
-        numbers = constant(small, divisor)
-        if numbers is None or len(numbers) != 1 or numbers != constant(whole, divisor):
-            continue
-        kinds = means.get((whole.tensor_shape[whole.edge_tensor[edges[0]]], numbers[0]), set())
-        if len(kinds) > 1:
-            raise GraphError(
-                f"{small.source}: {small.names[row]!r} divides by {numbers[0]:g}, which may count examples or not.",
-                node=small.names[row],
-            )
-        value = next(iter(kinds), None)
-        if value is not None and inside.issuperset(readers(small, divisor)):
-            found[divisor] = value
-    return found
-
-
-def _mean(graph: Graph, row: int) -> tuple[Shape | None, float, float]:
-    """The shape of the input of a Mean, and how many of its elements make one: now, and by the shapes of the file."""
-    edge = values_in(graph, row)[0]
-    tensor = int(graph.edge_tensor[edge])
-    shape, made = graph.tensor_shape[tensor], graph.tensor_shape[graph.tensor_ptr[row]]
-    if shape is None or made is None:
-        return None, 0.0, 0.0
-    ones = max(float(np.prod(made)), 1.0)
-    written = graph.attrs[int(graph.edge_src[edge])].get(SHAPES)
-    port = int(graph.tensor_port[tensor])
-    before = shape_of(written.list.shape[port]) if written is not None and port < len(written.list.shape) else None
-    share = float(np.prod(shape)) / ones
-    return shape, share, share if before is None or -1 in before else float(np.prod(before)) / ones
-
-
-def _behind(graph: Graph, row: int) -> int:
-    while graph.ops[row] in _PASSES and values_in(graph, row):
-        row = int(graph.edge_src[values_in(graph, row)[0]])
-    return row
-
-
-def _of_mean(graph: Graph, tower: Sequence[int], numbers: Collection[int]) -> None:
-    """Refuse a step in which nothing is divided by the number of examples."""
-    for row in tower:
-        edges = values_in(graph, row)
-        if graph.ops[row] in _DIVISIONS and len(edges) > 1:
-            source = int(graph.edge_src[edges[1]])
-            if source in numbers or _behind(graph, source) in numbers:
-                return
-    raise GraphError(
-        f"{graph.source}: nothing is divided by the number of examples, so its loss is no mean over the batch. "
-        "Gradients of microbatches are averaged, which is that of the batch for a mean alone."
-    )
 
 
 def _constant(attrs: Attrs, number: float) -> Attrs:

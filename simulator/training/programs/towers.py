@@ -22,7 +22,7 @@ from simulator.graph.dataflow import values_out
 from simulator.graph.editor import Editor, Endpoint, edited
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue
-from simulator.graph.tensors import SHAPES
+from simulator.graph.tensors import SHAPES, shape_of
 from simulator.training.programs.edits import (
     TensorOps,
     copied,
@@ -190,8 +190,12 @@ def _average(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], de
 def gathered(editor: Editor, name: str, edge: int, replicas: Sequence[Replica], device: str) -> int:
     """The rows that an edge carries in each replica, one below the other, on one device."""
     graph = editor.given
-    values, shape = of_each(graph, edge, replicas), times(shape_on(graph, edge), len(replicas))
-    return TensorOps(editor, device, dtype_of(graph, edge)).concat(name, values, shape)
+    values = of_each(graph, edge, replicas)
+    row, port = values[0]
+    shape, said = shape_on(graph, edge), editor.attrs[row].get(SHAPES)
+    if row >= len(graph) and said is not None:  # it reads a part of what the edge carries
+        shape = shape_of(said.list.shape[port])
+    return TensorOps(editor, device, dtype_of(graph, edge)).concat(name, values, times(shape, len(replicas)))
 
 
 def mean_shape(graph: Graph, gradient: Gradient, replicas: Sequence[Replica] = ()) -> Shape | None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from simulator.errors import GraphError
 from simulator.graph import registry
-from simulator.graph.dataflow import source_of, sources_of, values_out
+from simulator.graph.dataflow import source_of, sources_of
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import VARIABLES
 from simulator.graph.purposes import apply_nodes, computes, gradient_slot
@@ -28,7 +28,7 @@ from simulator.training.recognition.plain_updates import plain_updates
 from simulator.training.recognition.variable_flow import (
     ADDS,
     ASSIGNS,
-    SUMS_OF_ROWS,
+    before_the_sum,
     on_examples,
     places,
     value_edge,
@@ -43,7 +43,6 @@ _SCATTERS = frozenset(
     for prefix in ("", "Resource")
     for kind in ("Add", "Sub", "Update", "NdAdd", "NdSub", "NdUpdate")
 )
-_UNIQUES = frozenset(("Unique", "UniqueV2"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,18 +203,12 @@ def _of_update(graph: Graph, row: int) -> Gradient | None:
 
 
 def _before_the_sum(graph: Graph, gradient: Gradient) -> Gradient:
-    """The same gradient before its optimizer adds up rows that occur twice: Unique numbers and a sum per number.
+    """The same gradient before its optimizer adds up rows that occur twice.
 
     An optimizer need not be linear in the sum, so replicas are joined before it.
     """
-    unique = int(graph.edge_src[gradient.indices[0]])
-    if graph.ops[unique] not in _UNIQUES:
-        return gradient
-    for edge in values_out(graph, unique):
-        reader = int(graph.edge_dst[edge])
-        if graph.ops[reader] in SUMS_OF_ROWS and graph.edge_tensor[edge] == graph.tensor_ptr[unique] + 1:
-            return Gradient(gradient.variable, (int(graph.in_ptr[reader]),), (int(graph.in_ptr[unique]),))
-    return gradient
+    found = before_the_sum(graph, gradient.indices[0])
+    return gradient if found is None else Gradient(gradient.variable, (found[0],), (found[1],))
 
 
 def _slots(graph: Graph, variables: Sequence[int]) -> dict[int, int]:

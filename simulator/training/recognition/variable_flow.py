@@ -13,7 +13,7 @@ import numpy as np
 
 from simulator.columns import Flags
 from simulator.graph.captured import captures
-from simulator.graph.dataflow import depending_on, source_of
+from simulator.graph.dataflow import depending_on, source_of, values_out
 from simulator.graph.dtypes import base
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, SWITCHES, VARIABLES
@@ -33,6 +33,7 @@ BY_ELEMENT = frozenset(
     Greater GreaterEqual Less LessEqual LogicalAnd LogicalNot LogicalOr OnesLike Xdivy
     """.split()  # noqa: SIM905  # a list of quoted names would be twice as long
 )
+_UNIQUES = frozenset(("Unique", "UniqueV2"))
 SUMS_OF_ROWS = frozenset(("UnsortedSegmentSum", "UnsortedSegmentSumV2"))  # these make sparse gradients dense
 REDUCTIONS = frozenset(("Mean", "Sum", "Max", "ExpandDims", "Reshape", "BroadcastTo"))  # such as Adafactor's
 _REAL = frozenset((1, 2, 14, 19))  # float, double, bfloat16, half
@@ -63,6 +64,24 @@ def read_by(graph: Graph, row: int) -> int:
     while row >= 0 and graph.ops[row] in _READS:
         row = source_of(graph, row)
     return row if row >= 0 and graph.ops[row] in VARIABLES else -1
+
+
+def before_the_sum(graph: Graph, numbers: int) -> tuple[int, int] | None:
+    """The edges of rows and of their numbers that enter a sum of rows that occur twice, given the edge behind it.
+
+    Unique tells each number once, and a sum per number follows. None: nothing adds up, or the model reads rows by
+    these numbers, so that replicas have numbers of their own.
+    """
+    unique = int(graph.edge_src[numbers])
+    if graph.ops[unique] not in _UNIQUES:
+        return None
+    for edge in values_out(graph, unique):
+        reader = int(graph.edge_dst[edge])
+        if graph.ops[reader] in SUMS_OF_ROWS and graph.edge_tensor[edge] == graph.tensor_ptr[unique] + 1:
+            rows = int(graph.in_ptr[reader])
+            model = depending_on(graph, [unique])[graph.edge_src[rows]]
+            return None if model else (rows, int(graph.in_ptr[unique]))
+    return None
 
 
 def value_edge(graph: Graph, row: int) -> int:

@@ -7,7 +7,7 @@ examples ─▶ model ─▶ gradient ─┬─▶ any ops ─▶ slots ──�
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
 import numpy as np
@@ -16,7 +16,15 @@ from simulator.columns import Flags
 from simulator.graph.dataflow import depending_on
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import SWITCHES
-from simulator.training.recognition.variable_flow import BY_ELEMENT, FARTHEST, REDUCTIONS, SUMS_OF_ROWS, read_by
+from simulator.graph.traversal import closure
+from simulator.training.recognition.variable_flow import (
+    BY_ELEMENT,
+    FARTHEST,
+    REDUCTIONS,
+    SUMS_OF_ROWS,
+    before_the_sum,
+    read_by,
+)
 from simulator.training.recognition.variables import variable_shape
 
 _WHOLE = (3, 9)  # int32, int64: numbers of rows
@@ -83,7 +91,8 @@ def through_any(graph: Graph, variable: int, edges: Sequence[int], live: Flags, 
 def through_rows(graph: Graph, variable: int, edges: Sequence[int], live: Flags, of_model: Flags) -> Walk | None:
     """The same to the last tensor of rows of the variable that is `of_model`, and the tensor of their numbers.
 
-    All that examples bring to the edges, but through the rows, comes through their numbers.
+    All that examples bring to the edges, but through the rows, comes through their numbers. Where rows that occur twice
+    are added up, the tensors are those before that, as an optimizer need not be linear in the sum.
     """
     whole = variable_shape(graph, variable)
     for rows, _, _ in _backwards(graph, edges, live) if whole else ():
@@ -91,8 +100,21 @@ def through_rows(graph: Graph, variable: int, edges: Sequence[int], live: Flags,
         if of_model[graph.tensor_node[rows]] and shape and shape[1:] == (whole or ())[1:]:
             walk = _beside(graph, rows, edges, live, of_model)
             if walk is not None:
-                return walk
+                added = before_the_sum(graph, min(walk.indices))
+                total = -1 if added is None else int(graph.tensor_ptr[graph.edge_dst[added[0]]])
+                behind = walk if total in (-1, rows) else _beside(graph, total, edges, live, of_model)
+                return walk if added is None or behind is None else _before_the_sum(graph, behind, *added)
     return None
+
+
+def _before_the_sum(graph: Graph, walk: Walk, rows: int, numbers: int) -> Walk:
+    """The same walk from a sum further back, to the edges of the rows and of the numbers that enter it."""
+    unique = int(graph.edge_dst[numbers])
+    later = depending_on(graph, [unique])
+    between = closure(
+        [int(graph.edge_dst[rows])], lambda row: (at for at in graph.sources(row) if later[at] and at != unique)
+    )
+    return replace(walk, nodes=walk.nodes | between | {unique}, stopped={rows}, indices={numbers})
 
 
 def _beside(graph: Graph, rows: int, edges: Sequence[int], live: Flags, of_model: Flags) -> Walk | None:

@@ -42,11 +42,15 @@ def chain(
     keras: bool = False,
     hub: bool = False,
     pairs: bool = False,
+    combined: tuple[str, int] | None = None,
+    added: str = "",
 ) -> Graph:
     """Products one after the other, a mean of squares, and the gradient as TensorFlow writes it; `slots`: momenta.
 
     `keras`: its loss is a sum, which the product of the dimensions of a batch divides (`reduce_weighted_values`).
     `hub`: all gradients pass through one IdentityN, as those of Keras 2 do. `pairs`: each example is compared with all.
+    `combined`: what an op with such an axis makes of the last product is taken off it.
+    `added`: to each gradient that of the weights' squares, "weights", or to that of the loss a sum's, "examples".
     """
     made, one = Rows(), type_attr()
     wide = shapes_attr((batch, width))
@@ -65,6 +69,12 @@ def chain(
         made.add("scores", "MatMul", [before, before], T=one, transpose_b=flip, _output_shapes=wide_square)
         made.add("sharp", "Square", ["scores"], T=one, _output_shapes=wide_square)
         before = made.add("seen", "MatMul", ["sharp", before], T=one, _output_shapes=wide)
+    if combined is not None:
+        op, axis = combined
+        made.add("axis", "Const", dtype=type_attr(3), value=axes(axis), _output_shapes=shapes_attr((1,)))
+        kept = {"keep_dims": AttrValue(b=True)} if op == "Mean" else {}
+        made.add("other", op, [before, "axis"], T=one, Tidx=type_attr(3), **kept)
+        before = made.add("apart", "Sub", [before, "other"], T=one, _output_shapes=wide)
     made.add("off", "Sub", [before, "y"], T=one, _output_shapes=wide)
     made.add("squares", "Square", ["off"], T=one, _output_shapes=wide)
     made.add("axes", "Const", dtype=type_attr(3), value=axes(0, 1), _output_shapes=shapes_attr((2,)))
@@ -74,11 +84,16 @@ def chain(
         made.add("loss", "Mean", ["squares", "axes"], T=one, Tidx=type_attr(3), _output_shapes=shapes_attr(()))
         made.add("examples", "Const", dtype=one, value=constant(batch * width), _output_shapes=shapes_attr(()))
         back = made.add("share", "RealDiv", ["off", "examples"], T=one, _output_shapes=wide)
+    if added == "examples":
+        back = made.add("both", "AddN", [back, "off"], T=one, N=AttrValue(i=2), _output_shapes=wide)
     updates, grads = [], []
     for at in reversed(range(layers)):
         read = f"layer{at - 1}" if at else "x"
         flip, square = AttrValue(b=True), shapes_attr((width, width))
         grads.append(made.add(f"grad{at}", "MatMul", [read, back], T=one, transpose_a=flip, _output_shapes=square))
+        if added == "weights":
+            terms = [grads[-1], f"w{at}/read"]
+            grads[-1] = made.add(f"decay{at}", "AddN", terms, T=one, N=AttrValue(i=2), _output_shapes=square)
         if at:  # the gradient of the weights comes first, so that a stage ends all at once
             inputs = [back, f"w{at}/read", f"^{grads[-1]}"]
             back = made.add(f"back{at}", "MatMul", inputs, T=one, transpose_b=flip, _output_shapes=wide)
@@ -109,16 +124,23 @@ def _divided(made: Rows, batch: int, wide: AttrValue) -> str:
     return made.add("share", "Mul", ["off", "part"], T=one, _output_shapes=wide)
 
 
-def embedding(*, places: bool = False) -> Graph:
-    """The mean of the rows of a table that words name, and its gradient; `places`: of each place, added up first."""
+def embedding(*, places: bool = False, drawn: int = 0) -> Graph:
+    """The mean of the rows of a table that words name, and its gradient; `places`: of each place, added up first.
+
+    So many rows are `drawn` besides, as negatives of the words are.
+    """
     made, one, numbers = Rows(), type_attr(), type_attr(3)
     made.add("words", "Placeholder", dtype=numbers, shape=shape_attr(-1))
     variable(made, "table", 20, WIDTH)
     made.add("zero", "Const", dtype=numbers, value=constant(0, 3))
-    made.add("rows", "GatherV2", ["table/read", "words", "zero"], Tparams=one, Tindices=numbers, Taxis=numbers)
+    words = "words"
+    if drawn:
+        made.add("negatives", "Const", dtype=numbers, value=axes(*range(drawn)))
+        words = made.add("all", "ConcatV2", ["words", "negatives", "zero"], T=numbers, N=AttrValue(i=2), Tidx=numbers)
+    made.add("rows", "GatherV2", ["table/read", words, "zero"], Tparams=one, Tindices=numbers, Taxis=numbers)
     made.add("axes", "Const", dtype=numbers, value=axes(0, 1))
     made.add("loss", "Mean", ["rows", "axes"], T=one, Tidx=numbers)
-    made.add("examples", "Const", dtype=one, value=constant(12 * WIDTH))
+    made.add("examples", "Const", dtype=one, value=constant((12 + drawn) * WIDTH))
     made.add("share", "RealDiv", ["rows", "examples"], T=one)
     if places:
         made.add("places", "Const", dtype=numbers, value=axes(0, 1))
@@ -128,7 +150,7 @@ def embedding(*, places: bool = False) -> Graph:
         made.add("squares", "Square", ["both"], T=one)
         made.add("update", "ScatterSub", ["table", "places", "squares"], T=one, Tindices=numbers)
         return made.built()
-    made.add("unique", "Unique", ["words"], T=numbers)
+    made.add("unique", "Unique", [words], T=numbers)
     made.add("segments", "Const", dtype=numbers, value=constant(12, 3))
     made.add("sum", "UnsortedSegmentSum", ["share", "unique:1", "segments"], T=one, Tindices=numbers)
     made.add("update", "ScatterSub", ["table", "unique", "sum"], T=one, Tindices=numbers)

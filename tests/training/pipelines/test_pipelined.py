@@ -15,10 +15,12 @@ from simulator.execution.laws import check_trace
 from simulator.graph.const_values import elements
 from simulator.graph.messages import AttrValue
 from simulator.shapes.filling import with_shapes
+from simulator.training.pipelines.combining import combined
+from simulator.training.pipelines.means import Batches
 from simulator.training.pipelines.orders import Order, held, turns
 from simulator.training.pipelines.pipelined import pipeline
 from tests.strategies import Rows, shape_attr, type_attr, typed
-from tests.training.pipelines.chain import UNIT_NS, WIDTH, at_hand, axes, chain, embedding, in_units, played
+from tests.training.pipelines.chain import UNIT_NS, WIDTH, at_hand, axes, chain, constant, embedding, in_units, played
 from tests.training.programs.test_between import momentum
 from tests.training.programs.test_towers import rows_of
 
@@ -162,6 +164,15 @@ def test_an_update_takes_the_rows_of_all_microbatches() -> None:
     made = pipeline(with_shapes(embedding(), batch=12), load_cluster("1gpu"), microbatches=4).graph
     tensors = [int(made.tensor_ptr[made.row("unique")]) + 1, int(made.tensor_ptr[made.row("accumulate/table")])]
     assert [made.tensor_shape[at] for at in tensors] == [(12,), (12, WIDTH)]
+    joined = int(made.tensor_ptr[made.row("accumulate/table/indices")])  # of parts of the batch, not of it as a whole
+    assert (made.tensor_shape[joined], int(made.tensor_bytes[joined])) == ((12,), 48)
+
+
+def test_an_update_takes_rows_that_each_microbatch_draws_anew() -> None:
+    """There are more of them than of the whole batch, of which the file's shapes told, and TensorFlow refused those."""
+    made = pipeline(with_shapes(embedding(drawn=5), batch=12), load_cluster("1gpu"), microbatches=4).graph
+    tensors = [int(made.tensor_ptr[made.row("unique")]) + 1, int(made.tensor_ptr[made.row("accumulate/table")])]
+    assert [made.tensor_shape[at] for at in tensors] == [(4 * (3 + 5),), (4 * (3 + 5), WIDTH)]
 
 
 def test_rows_that_all_microbatches_share_are_added_up_as_dense_gradients_are() -> None:
@@ -177,6 +188,40 @@ def test_examples_that_are_compared_with_each_other_are_told() -> None:
     notes = [pipeline(chain(2, 12, pairs=pairs), load_cluster("2gpu"), microbatches=4).notes for pairs in (False, True)]
     said = "1 op (scores) compares each example with those of its microbatch alone, so the step is not quite the same"
     assert notes == [(), (said,)]
+
+
+@pytest.mark.parametrize("op", ["Mean", "ReverseV2"])
+def test_an_example_that_gets_something_of_others_is_told(op: str) -> None:
+    """Losses that are no linear function of a mean, and batches that are centred or mixed, went without a word."""
+    notes = [pipeline(chain(2, 12, combined=(op, axis)), load_cluster("2gpu"), microbatches=4).notes for axis in (1, 0)]
+    said = "1 op (other) combines the examples of a microbatch alone, so the step is not quite the same"
+    assert notes == [(), (said,)]
+
+
+@pytest.mark.parametrize("keras", [False, True])
+def test_a_sum_over_the_batch_beside_a_mean_is_refused_and_one_over_weights_is_not(keras: bool) -> None:
+    """Its gradients were divided by the number of microbatches, without a word."""
+    cluster, weighted = load_cluster("2gpu"), chain(2, 12, keras=keras, added="weights")
+    assert pipeline(weighted, cluster, microbatches=4).notes == ()
+    with pytest.raises(GraphError, match="'both' adds what the number of examples divides and what it does not"):
+        pipeline(chain(2, 12, keras=keras, added="examples"), cluster, microbatches=4)
+
+
+def test_parts_of_a_batch_are_told_and_parts_of_two_are_not_nor_a_softmax_of_each() -> None:
+    """Both halves of a batch are other examples in a microbatch; two views that were joined come apart again."""
+    rows = rows_of(chain(2, 12))
+    numbers = {"T": type_attr(), "num_split": AttrValue(i=2)}
+    rows.add("zero", "Const", dtype=type_attr(3), value=constant(0, 3))
+    rows.add("joined", "ConcatV2", ["squares", "squares", "zero"], T=type_attr(), N=AttrValue(i=2), Tidx=type_attr(3))
+    rows.add("views", "Split", ["zero", "joined"], **numbers)
+    rows.add("halves", "Split", ["zero", "squares"], **numbers)
+    rows.add("soft", "Softmax", ["squares"], T=type_attr())
+    rows.add("swap", "Const", dtype=type_attr(3), value=axes(1, 0))
+    rows.add("flipped", "Transpose", ["squares", "swap"], T=type_attr(), Tperm=type_attr(3))
+    rows.add("softened", "Softmax", ["flipped"], T=type_attr())
+    whole = with_shapes(rows.built())
+    of = Batches(whole, with_shapes(whole, batch=4), range(len(whole)), (), 12, 3)
+    assert [whole.names[row] for row in combined(of)] == ["halves", "softened"]
 
 
 def fed(batch: int) -> dict[str, tuple[int, ...]]:

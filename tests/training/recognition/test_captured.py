@@ -14,6 +14,7 @@ from simulator.errors import GraphError
 from simulator.graph.captured import captured
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
+from simulator.shapes.filling import with_shapes
 from simulator.training.programs.replicated import Replication, replicate
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
@@ -562,3 +563,30 @@ def test_of_what_is_handed_on_at_once_that_of_examples_alone_is_a_gradient(port:
     live = np.array([name in ("x", "both", "w") for name in graph.names])
     edge, every = int(graph.in_ptr[graph.index["w"]]), np.ones(len(graph), bool)
     assert (through_any(graph, graph.index["v"], [edge], live, every) is not None) == found
+
+
+def test_rows_that_occur_twice_are_the_gradient_before_they_are_added_up() -> None:
+    """The squares of Adam's sums, of a graph that trains a table alone, were those of each replica by itself."""
+    made, numbers = Rows(), {"T": type_attr(3)}
+    made.add("x", "Placeholder", **typed("Placeholder", (8, 5)))
+    made.add("ids", "Placeholder", dtype=type_attr(3), shape=shape_attr(8), _output_shapes=shapes_attr((8,)))
+    for name in ("w", "m"):
+        made.add(name, "VarHandleOp", dtype=type_attr(), shape=shape_attr(20, 5))
+        read(made, f"{name}/read", name, shape=(20, 5))
+    made.add("axis", "Const", **typed("Const"))
+    kinds = {"Tparams": type_attr(), "Tindices": type_attr(3), "Taxis": type_attr()}
+    made.add("y", "GatherV2", ["w/read", "ids", "axis"], **kinds, _output_shapes=shapes_attr((8, 5)))
+    made.add("rows", "Mul", ["y", "x"], **typed("Mul", (8, 5)))
+    made.add("unique", "Unique", ["ids"], **numbers, out_idx=type_attr(3), _output_shapes=shapes_attr((-1,), (8,)))
+    made.add("count", "Size", ["unique"], **numbers, out_type=type_attr(3))
+    sized = {"T": type_attr(), "_output_shapes": shapes_attr((-1, 5))}
+    made.add("sum", "UnsortedSegmentSum", ["rows", "unique:1", "count"], **sized, Tindices=type_attr(3))
+    made.add("square", "Square", ["sum"], **sized)
+    made.add("m/update", "ResourceScatterAdd", ["m", "unique", "square"], dtype=type_attr(), Tindices=type_attr(3))
+    read(made, "m/now", "m", "^m/update", shape=(20, 5))
+    assign(made, "w/update", "Sub", "w", "m/now")
+    (update,) = plain_updates(graph := with_variables(with_shapes(made.built())), range(len(graph)))
+    ends = [[(graph.names[graph.edge_src[at]], graph.names[graph.edge_dst[at]]) for at in edges]
+            for edges in (update.values, update.indices)]  # fmt: skip
+    assert ends == [[("rows", "sum")], [("ids", "unique")]]
+    assert {"unique", "count", "sum", "square"} <= {graph.names[row] for row in update.nodes}
