@@ -32,7 +32,7 @@ from simulator.partitioning.laws import partition_laws
 from simulator.units import show_bytes, show_nanos
 from viz.command.options import parser
 from viz.command.request import read_request
-from viz.command.stages import candidates, run
+from viz.command.running import candidates, run
 from viz.command.summary import summarise
 from viz.formats.drawing import draw
 from viz.formats.json_object import record, to_json

@@ -14,7 +14,7 @@ from simulator.graph.text_format import parse
 from viz.command.again import command_again
 from viz.command.options import parser
 from viz.command.request import read_request
-from viz.command.stages import run
+from viz.command.running import run
 from viz.scene import Scene
 
 Record = Mapping[str, Any]

@@ -23,7 +23,7 @@ from simulator.execution.options import SimulationOptions
 from simulator.graph.importer import read_graph
 from viz.command.options import parser
 from viz.command.request import read_request
-from viz.command.stages import run
+from viz.command.running import run
 from viz.formats.json_object import record, to_json
 
 OTHER_ALGORITHMS = ("single", "heft", "etf", "tensorflow", "m_topo", "whitepaper")

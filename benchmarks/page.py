@@ -35,7 +35,7 @@ from simulator.execution.options import SimulationOptions
 from tests.viz.conftest import started
 from viz import draw_report
 from viz.command.request import Request
-from viz.command.stages import run
+from viz.command.running import run
 from viz.scene import Scene
 
 SIZES = ((1920, 1080), (1400, 900), (800, 700), (500, 900))

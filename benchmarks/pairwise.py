@@ -42,7 +42,7 @@ from simulator.partitioning.laws import partition_laws
 from tests.oracle.sundry import written
 from viz.command.options import parser
 from viz.command.request import read_request
-from viz.command.stages import run
+from viz.command.running import run
 from viz.formats.drawing import draw
 from viz.formats.json_object import to_json
 from viz.scene import Scene

@@ -14,7 +14,7 @@ from simulator.errors import SimvizError
 from simulator.units import show_bytes, show_nanos
 from viz import figures
 from viz.command.request import Request
-from viz.command.stages import run
+from viz.command.running import run
 
 PLACES = (("8gpu", "requested"), ("ps=2,worker=2x2gpu", "tensorflow"), ("ps=2,worker=2x2gpu", "whitepaper"))
 BATCH = 32

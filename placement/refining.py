@@ -122,7 +122,7 @@ def refine(
     `timeout_s`. Fed tensors get made-up values. The graph is executed: refine only graphs that you trust.
 
     No process and no port outlives the call. Raises OracleError if TensorFlow is missing or does not run the step, and
-    as `place` does. `say` gets each stage.
+    as `place` does. `say` gets a phrase for each part of a round.
     """
     if rounds < 1:
         raise SimvizError(f"{rounds} rounds: give a number of at least 1")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from simulator.cluster.description import load_cluster as load_cluster
     from simulator.cluster.device_strings import default_cluster as default_cluster
     from simulator.cluster.device_strings import without_devices as without_devices
-    from simulator.comparison.comparison import compare as compare
+    from simulator.comparison.comparison import compare_items as compare_items
     from simulator.costs.estimate import estimate as estimate
     from simulator.costs.matching import with_measured as with_measured
     from simulator.costs.measurements.reading import read_measurement as read_measurement
@@ -76,7 +76,7 @@ _EXPORTS = {
     "answers": "simulator.training.answers.answers",
     "calibrate": "simulator.oracle.calibration",
     "choose_step": "simulator.graph.step",
-    "compare": "simulator.comparison.comparison",
+    "compare_items": "simulator.comparison.comparison",
     "default_cluster": "simulator.cluster.device_strings",
     "distributed": "simulator.training.programs.distributed",
     "dry_run": "simulator.oracle.dry_runs",

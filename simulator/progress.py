@@ -1,4 +1,4 @@
-"""Progress of what takes long: a function gets a sentence or the name of a stage now and then."""
+"""Progress of what takes long: a function gets a sentence or a phrase now and then."""
 
 from __future__ import annotations
 

@@ -87,7 +87,6 @@ LONG_FILES: dict[str, str] = {
     "simulator.graph.messages": "the table of TensorFlow's messages, and the classes made from it",
     "simulator.graph.inlining.lowering": "a replacement per kind of op, each in TensorFlow's order of new nodes",
     "simulator.comparison.cut_nodes": "what makes two nodes of cuts equal: by themselves, and up to chance",
-    "simulator.graph.building": "all that TensorFlow's importer checks and decides",
     "simulator.oracle.record": "a record: its making, its file and its command",
     "simulator.oracle.observing": "a step that runs: the graph made ready for it, what is fed, and the answer",
     "simulator.placer.colocation": "TensorFlow's colocation_graph.cc and inspecting_placer.cc, which call each other",

@@ -10,7 +10,7 @@ from simulator import estimate, simulate
 from simulator.assignment import COST, REQUESTED, RULES, Assignment
 from simulator.cluster.description import load_cluster
 from simulator.columns import flags, ids, ints
-from simulator.comparison.comparison import compare
+from simulator.comparison.comparison import compare_items
 from simulator.comparison.cut_nodes import CutNode, canonical, same_elements
 from simulator.errors import SimvizError
 from simulator.graph.building import build
@@ -67,13 +67,13 @@ def pieces(partitions: Partitions) -> list[Any]:
 
 def test_a_placement_agrees_with_itself() -> None:
     ours = placed(BRANCHES, SPREAD)
-    result = compare(ours, ours, graph=BRANCHES)
+    result = compare_items(ours, ours, graph=BRANCHES)
     assert (result.agree, result.of, result.differences) == (5, 5, ())
 
 
 def test_a_node_that_lies_elsewhere_is_named_with_both_sides_and_the_rule() -> None:
     ours = replace(placed(BRANCHES, SPREAD), why=ids([COST, COST, COST, REQUESTED, COST]))
-    result = compare(ours, placed(BRANCHES, [0, 0, 1, 1, 0]), graph=BRANCHES)
+    result = compare_items(ours, placed(BRANCHES, [0, 0, 1, 1, 0]), graph=BRANCHES)
     (one,) = result.differences
     assert (result.agree, result.of, one.node, one.rule) == (4, 5, "b", RULES[REQUESTED])
     assert (one.ours[-5:], one.theirs[-5:]) == ("CPU:2", "CPU:1")
@@ -84,7 +84,7 @@ def test_a_measured_placement_may_lack_nodes_and_have_others() -> None:
     theirs = {name: ours.name_of(row) for row, name in enumerate(BRANCHES.names)}
     del theirs["x"]
     theirs["new"] = "/job:localhost/replica:0/task:0/device:CPU:0"
-    result = compare(ours, theirs, graph=BRANCHES)
+    result = compare_items(ours, theirs, graph=BRANCHES)
     assert (result.agree, result.of) == (4, 6)
     assert [(one.node, one.ours == "", one.theirs == "") for one in result.differences] == [
         ("x", False, True),
@@ -93,15 +93,15 @@ def test_a_measured_placement_may_lack_nodes_and_have_others() -> None:
 
 
 def test_nodes_without_a_graph_are_called_by_their_rows() -> None:
-    (one,) = compare(placed(BRANCHES, SPREAD), placed(BRANCHES, [1, *SPREAD[1:]])).differences
+    (one,) = compare_items(placed(BRANCHES, SPREAD), placed(BRANCHES, [1, *SPREAD[1:]])).differences
     assert one.node == "node 0"
 
 
 def test_results_of_different_kinds_are_not_compared() -> None:
     with pytest.raises(SimvizError, match="different kinds"):
-        compare(placed(BRANCHES, SPREAD), cut(BRANCHES, SPREAD))
+        compare_items(placed(BRANCHES, SPREAD), cut(BRANCHES, SPREAD))
     with pytest.raises(SimvizError, match="different kinds"):
-        compare(cut(BRANCHES, SPREAD), {})
+        compare_items(cut(BRANCHES, SPREAD), {})
 
 
 @given(graph=graphs(max_nodes=12), random=st.randoms(use_true_random=False))
@@ -109,7 +109,7 @@ def test_a_cut_agrees_with_itself_piece_by_piece(graph: Graph, random: Any) -> N
     devices = [random.randrange(len(TASKS)) for _ in graph.names]
     ours = cut(graph, devices, TASKS)
     for theirs in (ours, pieces(ours)):
-        result = compare(ours, theirs, graph=graph)
+        result = compare_items(ours, theirs, graph=graph)
         assert result.differences == ()
         assert result.agree == result.raw == result.of == len(ours.graph)
 
@@ -213,10 +213,10 @@ MUTATIONS = [
 def test_a_mutated_record_differs(mutate: Callable[[list[Any]], None]) -> None:
     ours = cut(BRANCHES, SPREAD)
     theirs = pieces(ours)
-    whole = compare(ours, theirs, graph=BRANCHES)
+    whole = compare_items(ours, theirs, graph=BRANCHES)
     assert whole.differences == ()
     mutate(theirs)
-    result = compare(ours, theirs, graph=BRANCHES)
+    result = compare_items(ours, theirs, graph=BRANCHES)
     assert result.differences
     assert result.raw == result.agree == result.of - len(result.differences) < result.of
 
@@ -237,7 +237,7 @@ def test_a_difference_says_what_differs_and_by_which_rule(mutate: Any, item: str
     ours = cut(BRANCHES, SPREAD)
     theirs = pieces(ours)
     mutate(theirs)
-    (one,) = (one for one in compare(ours, theirs, graph=BRANCHES).differences if one.node == item)
+    (one,) = (one for one in compare_items(ours, theirs, graph=BRANCHES).differences if one.node == item)
     assert one.rule.startswith(rule)
     assert "§" in one.rule
     assert one.ours != one.theirs
@@ -249,7 +249,7 @@ def test_what_tensorflow_fills_in_and_what_is_not_compared() -> None:
     node(theirs, lambda one: one.name == "x").attr["_output_shapes"].s = b"of a later pass"
     node(theirs, lambda one: one.op == "_Send").attr["send_device_incarnation"].i = 1234
     node(theirs, lambda one: one.name == "sum").attr["T"].type = 1
-    assert compare(ours, theirs, graph=BRANCHES).differences == ()
+    assert compare_items(ours, theirs, graph=BRANCHES).differences == ()
 
 
 def test_a_default_counts_as_said_where_only_one_side_says_it() -> None:
@@ -261,9 +261,9 @@ def test_a_default_counts_as_said_where_only_one_side_says_it() -> None:
     theirs = pieces(ours)
     product = node(theirs, lambda one: one.name == "b")
     product.attr["transpose_a"].b = False
-    assert compare(ours, theirs, graph=graph).differences == ()
+    assert compare_items(ours, theirs, graph=graph).differences == ()
     product.attr["transpose_a"].b = True
-    assert [one.node for one in compare(ours, theirs, graph=graph).differences] == ["b"]
+    assert [one.node for one in compare_items(ours, theirs, graph=graph).differences] == ["b"]
 
 
 def test_of_a_large_constant_only_type_and_shape_are_compared() -> None:
@@ -275,9 +275,9 @@ def test_of_a_large_constant_only_type_and_shape_are_compared() -> None:
     theirs = pieces(ours)
     sent = node(theirs, lambda one: one.name == "k").attr["value"].tensor
     sent.tensor_content = b""
-    assert compare(ours, theirs, graph=graph).differences == ()
+    assert compare_items(ours, theirs, graph=graph).differences == ()
     sent.tensor_shape.dim[0].size = 1999
-    assert [one.node for one in compare(ours, theirs, graph=graph).differences] == ["k"]
+    assert [one.node for one in compare_items(ours, theirs, graph=graph).differences] == ["k"]
 
 
 def constant(shape: list[int], content: bytes) -> Any:
@@ -324,7 +324,7 @@ def test_control_pairs_of_a_node_with_more_than_eight_edges_may_have_each_others
     ours = cut(graph, devices)
     theirs = pieces(ours)
     exchange_fours(theirs, "s02", "s05")
-    result = compare(ours, theirs, graph=graph)
+    result = compare_items(ours, theirs, graph=graph)
     assert (result.agree == result.of) is alike
     assert result.raw < result.of
 
@@ -363,7 +363,7 @@ def test_numbers_that_no_order_explains_are_not_undone() -> None:
     ours = cut(graph, devices)
     theirs = pieces(ours)
     exchange_fours(theirs, "s02", "s05", sends=False)
-    result = compare(ours, theirs, graph=graph)
+    result = compare_items(ours, theirs, graph=graph)
     assert result.agree < result.of
 
 
@@ -382,7 +382,7 @@ def test_the_ids_of_a_widely_read_copys_edges_are_struck_out(readers: int, alike
     assert len(ends) == 2
     for one in ends:
         one.attr["tensor_name"].s = b"edge_17_k/replicate/_1"
-    result = compare(ours, theirs, graph=graph)
+    result = compare_items(ours, theirs, graph=graph)
     assert (result.agree == result.of) is alike
     assert result.raw == result.of - 2
 
@@ -393,11 +393,11 @@ def test_the_ids_of_edges_that_tensorflow_made_in_no_order_are_struck_out() -> N
     for one in (one for piece in theirs for one in piece.node if "tensor_name" in one.attr):
         if one.attr["_src"].s == b"a" and one.attr["_dst"].s == b"sum":
             one.attr["tensor_name"].s = b"edge_99_a"
-    assert len(compare(ours, theirs, graph=BRANCHES).differences) == 2
+    assert len(compare_items(ours, theirs, graph=BRANCHES).differences) == 2
     edges = zip(BRANCHES.edge_src.tolist(), BRANCHES.edge_dst.tolist(), strict=True)
     chance = flags([(BRANCHES.names[src], BRANCHES.names[dst]) == ("a", "sum") for src, dst in edges])
     rewritten = replace(BRANCHES, lowered=Lowered(BRANCHES, BRANCHES.creation, BRANCHES.order, chance))
-    result = compare(ours, theirs, graph=rewritten)
+    result = compare_items(ours, theirs, graph=rewritten)
     assert (result.differences, result.raw) == ((), result.of - 2)
 
 
@@ -420,8 +420,8 @@ def test_edges_made_in_the_order_of_a_crowded_nodes_edges_are_marked(count: int,
 def test_a_task_can_be_left_out() -> None:
     ours = cut(BRANCHES, [0, 0, 1, 2, 0], TASKS)
     theirs = [piece for piece in pieces(ours) if "/job:ps" not in piece.node[0].device]
-    assert compare(ours, theirs, graph=BRANCHES).differences
-    result = compare(ours, theirs, graph=BRANCHES, tasks=["/job:worker/replica:0/task:0"])
+    assert compare_items(ours, theirs, graph=BRANCHES).differences
+    result = compare_items(ours, theirs, graph=BRANCHES, tasks=["/job:worker/replica:0/task:0"])
     assert result.differences == ()
     assert result.of == sum(len(piece.node) for piece in theirs)
 
@@ -433,12 +433,12 @@ def test_a_loop_across_devices_is_compared_with_its_control_loop() -> None:
     graph = rows.built()
     ours = cut(graph, [int(name == "while/Neg") for name in graph.names])
     theirs = pieces(ours)
-    assert compare(ours, theirs, graph=graph).differences == ()
+    assert compare_items(ours, theirs, graph=graph).differences == ()
     for piece in theirs:
         kept = [one for one in piece.node if not one.name.startswith("_cloop")]
         del piece.node[:]
         piece.node.extend(kept)
-    found = {one.node: one.rule for one in compare(ours, theirs, graph=graph).differences}
+    found = {one.node: one.rule for one in compare_items(ours, theirs, graph=graph).differences}
     assert any(name.startswith("_cloop") and "control loop" in rule for name, rule in found.items())
 
 
@@ -446,12 +446,12 @@ def test_two_traces_are_compared_slice_by_slice() -> None:
     ours = cut(BRANCHES, SPREAD)
     costs = estimate(BRANCHES, CPUS)
     trace = simulate(ours, CPUS, costs)
-    same = compare(trace, trace, graph=ours.graph)
+    same = compare_items(trace, trace, graph=ours.graph)
     assert (same.agree, same.of, same.differences) == (len(trace.ops.node), len(trace.ops.node), ())
     end_ns = trace.tasks.end_ns.copy()
     end_ns[trace.ops.task[trace.ops.node == ours.graph.row("sum")]] += 1
     later = replace(trace, tasks=replace(trace.tasks, end_ns=ints(end_ns)))
-    (one,) = compare(trace, later, graph=ours.graph).differences
+    (one,) = compare_items(trace, later, graph=ours.graph).differences
     assert (one.node, one.ours != one.theirs) == ("sum", True)
 
 
@@ -461,7 +461,7 @@ def test_a_cut_of_garbage_is_all_different_and_raises_nothing() -> None:
     garbage.node.add(name="r", op="_Recv", input=["^nowhere"])
     garbage.node.add(name="s", op="_Send")
     garbage.node.add(name="a", op="Mul", input=["r", "gone:7", "^^", ""], attr={"T": type_attr()})
-    result = compare(ours, [garbage], graph=BRANCHES)
+    result = compare_items(ours, [garbage], graph=BRANCHES)
     assert result.agree == 0
 
 

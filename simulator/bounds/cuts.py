@@ -51,16 +51,17 @@ def halves(dearer: Ints, values: Values, forth: Ints, back: Ints) -> Cut:
     one, many, first = ~several[value], several[value], maker[several]
     group = np.arange(groups)
     alone = value[one]
+    none, endless = (np.full(many.sum(), of, np.int64) for of in (0, ENDLESS))
     arcs = (
         (maker[alone], reader[one], forth[alone], back[alone]),
-        (first, hub[several], forth[several], 0),
-        (hub[value[many]], reader[many], ENDLESS, 0),
-        (reader[many], hub[value[many]] + 1, ENDLESS, 0),
-        (hub[several] + 1, first, back[several], 0),
-        (np.full(groups, source), group, dearer.clip(0), 0),
-        (group, np.full(groups, source + 1), (-dearer).clip(0), 0),
+        (first, hub[several], forth[several], none[: len(first)]),
+        (hub[value[many]], reader[many], endless, none),
+        (reader[many], hub[value[many]] + 1, endless, none),
+        (hub[several] + 1, first, back[several], none[: len(first)]),
+        (np.full(groups, source), group, dearer.clip(0), np.zeros(groups, np.int64)),
+        (group, np.full(groups, source + 1), (-dearer).clip(0), np.zeros(groups, np.int64)),
     )
-    tail, head, out, home = (np.concatenate([np.broadcast_to(arc[k], arc[0].shape) for arc in arcs]) for k in range(4))
+    tail, head, out, home = map(np.concatenate, zip(*arcs, strict=True))
     found = least_cut(tail, head, out, home, source + 2)
     return found._replace(far=found.far[:groups])
 

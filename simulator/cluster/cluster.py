@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from simulator.cluster.chips import Chip
 from simulator.cluster.contention import CONTENTIONS, Contention
@@ -31,9 +30,6 @@ from simulator.columns import Ids, ids
 from simulator.errors import ClusterError
 from simulator.units import PS_PER_NS, SECOND_NS, Bytes, Nanos, is_whole, show_bytes
 from simulator.wording import counted, repr_of
-
-if TYPE_CHECKING:
-    import networkx
 
 MAX_RATE = 10**15  # bytes per second; a thousand times the fastest memory of a GPU
 MAX_CORES = 2**12  # of one host; ten times the largest server so far
@@ -317,22 +313,6 @@ class Cluster:
         if route is None:
             raise LookupError(f"no route from {self.devices[source].name} to {self.devices[target].name}")
         return route
-
-    def to_networkx(self) -> networkx.MultiDiGraph:
-        """A graph of devices, with one edge per ordered pair: links, latency with the protocol's, slowest rate."""
-        import networkx
-
-        drawn = networkx.MultiDiGraph(name=self.name)
-        for device in self.devices:
-            drawn.add_node(device.name, type=device.type, kind=device.kind, host=device.host)
-        for s, row in enumerate(self.routes):
-            for t, route in enumerate(row):
-                if s != t and route is not None:
-                    rate = min((self.links[k].bytes_per_s for k in route), default=0)
-                    names = [self.links[k].name for k in route]
-                    speed = {"latency_ns": self.latency_ns(s, t), "bytes_per_s": rate}
-                    drawn.add_edge(self.devices[s].name, self.devices[t].name, links=names, **speed)
-        return drawn
 
 
 def with_protocol(cluster: Cluster, name: str) -> Cluster:

@@ -31,9 +31,10 @@ def scaled(cluster: Cluster, factor: Fraction) -> Iterator[Scaled]:
     """For each figure of the cluster, the cluster with that figure times `factor`, in whole units, rounded up.
 
     Of links: bandwidth and latency, in the order of the links. Of devices, by their model: the arithmetic in all
-    number formats, the bandwidth of memory, and the time to launch an op, on a GPU's host, too. CPUs that share a host
-    change with their model. A figure that stays as it is, such as a latency of 0, is left out. A bandwidth or latency
-    ends at the largest that a link may have.
+    number formats, the bandwidth of memory, and the time to start an op. That is the dispatch by a GPU's host, with
+    which the launch of kernels changes, or the launch of a device without a chip. CPUs that share a host change with
+    their model. A figure that stays as it is, such as a latency of 0, is left out. A bandwidth or latency ends at the
+    largest that a link may have.
     """
     for what, value, change, shown in _OF_LINKS:
         groups: dict[tuple[str, int], list[int]] = {}
@@ -89,11 +90,17 @@ def _memory(device: Device, factor: Fraction) -> Device:
     return replace(device, bytes_per_s=_times(device.bytes_per_s, factor))
 
 
-def _launch(device: Device, factor: Fraction) -> Device:
-    chip = device.chip
-    if chip is not None:
-        chip = replace(chip, own_dispatch_ns=_times(chip.dispatch_ns, factor))
+def _dispatch(device: Device, factor: Fraction) -> Device:
+    if device.chip is None:
+        return device
+    chip = replace(device.chip, own_dispatch_ns=_times(device.chip.dispatch_ns, factor))
     return replace(device, launch_ns=_times(device.launch_ns, factor), chip=chip)
+
+
+def _launch(device: Device, factor: Fraction) -> Device:
+    if device.chip is not None:
+        return device
+    return replace(device, launch_ns=_times(device.launch_ns, factor))
 
 
 _OF_LINKS: tuple[
@@ -105,5 +112,6 @@ _OF_LINKS: tuple[
 _OF_DEVICES: tuple[tuple[str, Callable[[Device, Fraction], Device], Callable[[Device], str]], ...] = (
     ("compute", _compute, lambda device: f"{show_figure(device.flop_per_s / 10**12)} TFLOP/s"),
     ("memory bandwidth", _memory, lambda device: show_rate(device.bytes_per_s)),
-    ("launch", _launch, lambda device: show_nanos(device.op_ns(0))),
+    ("dispatch", _dispatch, lambda device: "" if device.chip is None else show_nanos(device.chip.dispatch_ns)),
+    ("launch", _launch, lambda device: show_nanos(device.launch_ns)),
 )

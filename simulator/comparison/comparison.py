@@ -62,14 +62,14 @@ class Comparison:
 Measured: TypeAlias = Mapping[str, str] | Sequence[Proto]
 
 
-def compare(
+def compare_items(
     ours: Assignment | Partitions | Trace,
     theirs: Assignment | Partitions | Trace | Measured,
     *,
     graph: Graph | None = None,
     tasks: Collection[str] | None = None,
 ) -> Comparison:
-    """Compare two Assignments, two Partitions or two Traces, or ours with what was measured.
+    """Compare two Assignments, two Partitions or two Traces item by item, or ours with what was measured.
 
     A measured placement maps node names to device names. A measured cut is a sequence of GraphDef messages, one per
     piece. `graph` is the graph that was placed, cut (before the cut) or run (Partitions.graph). Without it, nodes of an

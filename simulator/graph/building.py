@@ -9,22 +9,17 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, by_key, flags, ids, positions
 from simulator.errors import GraphError
-from simulator.graph.graph import WHOLE, Attrs, Graph, GraphColumns
+from simulator.graph.graph import Attrs, Graph, GraphColumns
 from simulator.graph.messages import Proto
 from simulator.graph.op_classes import MERGES, NEXT_ITERATIONS
 from simulator.graph.tensors import EdgeColumns, TensorColumns, tensor_columns
 from simulator.wording import counted, near
-
-if TYPE_CHECKING:
-    import networkx
 
 # A part begins with a letter, digit or dot; parts are joined by ">". TensorFlow's own passes also write a leading "_".
 _NAME = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._/\-]*(?:>[A-Za-z0-9.][A-Za-z0-9._/\-]*)*")
@@ -295,42 +290,3 @@ def _refuse_cycle(
         "only be closed by a NextIteration that feeds a Merge.",
         node=cycle[0],
     )
-
-
-# --- from networkx ---------------------------------------------------------------------------------------------------
-
-
-def from_networkx(made: networkx.DiGraph) -> Graph:
-    """The graph of a networkx digraph: the inverse of `Graph.to_networkx`, with defaults for missing attributes.
-
-    A node without `op` becomes a "NoOp" if only control edges leave it, else an "Unknown". An edge without `tensor`
-    carries the source's output 0; one whose `tensor` is None is a control edge. Inputs are in the order of `slot`,
-    those without `slot` in the order of the edges. Raises GraphError for an undirected graph, and as `build` does.
-    """
-    if not made.is_directed():
-        raise GraphError("from_networkx wants a directed graph: edges point from producer to consumer.")
-    names = [str(name) for name in made.nodes]
-    inputs: dict[str, list[tuple[bool, int, str]]] = {name: [] for name in names}
-    gives_data = set()
-    for source, target, facts in made.edges(data=True):
-        tensor = facts.get("tensor", f"{source}:0")
-        if tensor is not None:
-            gives_data.add(str(source))
-        written = f"^{source}" if tensor is None else str(tensor)
-        entering = inputs[str(target)]
-        entering.append((tensor is None, int(facts.get("slot", len(entering))), written))
-    facts_of = [made.nodes[name] for name in made.nodes]
-    whole = {key: made.graph[key] for key in WHOLE if key in made.graph}
-    built = build(
-        names,
-        [
-            str(facts.get("op", "Unknown" if name in gives_data else "NoOp"))
-            for name, facts in zip(names, facts_of, strict=True)
-        ],
-        [str(facts.get("requested", "")) for facts in facts_of],
-        [[written for _, _, written in sorted(inputs[name], key=lambda entry: entry[:2])] for name in names],
-        [facts.get("attrs", {}) for facts in facts_of],
-        library=whole.get("library", {}),
-        source=whole.get("source", "a networkx graph"),
-    )
-    return replace(built, **whole)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -25,26 +25,8 @@ from simulator.graph.messages import Proto
 from simulator.notebook import Drawn
 from simulator.wording import counted, near, repr_of
 
-if TYPE_CHECKING:
-    import networkx
-
 Shape: TypeAlias = tuple[int, ...]  # -1: that dimension is unknown
 Attrs: TypeAlias = Mapping[str, Proto]  # name -> AttrValue message
-
-
-# Attributes of the whole graph, which become attributes of a networkx graph.
-WHOLE = (
-    "library",
-    "gradients",
-    "producer",
-    "min_consumer",
-    "signatures",
-    "train_ops",
-    "queue_runners",
-    "ends",
-    "keeps_calls",
-    "source",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,34 +227,6 @@ class Graph(GraphColumns, Drawn):
                 port = self.tensor_port[tensor]
                 written.append(f"{name}:{port}" if port else name)
         return tuple(written)
-
-    def to_networkx(self) -> networkx.MultiDiGraph:
-        """A `networkx.MultiDiGraph` whose nodes are the names; `building.from_networkx` makes a graph of it again.
-
-        A node has `op`, `requested`, `attrs` and `row`. An edge has four attributes:
-
-            tensor  "node:port", None for a control edge
-            slot    its place among the inputs of the node that it enters
-            nbytes  the size of the tensor, -1 if it is unknown
-            back    True for an edge that closes a loop
-        """
-        import networkx
-
-        made = networkx.MultiDiGraph(**{key: getattr(self, key) for key in WHOLE})
-        for row, name in enumerate(self.names):
-            made.add_node(name, row=row, op=self.ops[row], requested=self.requested[row], attrs=self.attrs[row])
-        for row, name in enumerate(self.names):
-            for slot, edge in enumerate(self.in_edges(row)):
-                tensor = int(self.edge_tensor[edge])
-                made.add_edge(
-                    self.names[self.edge_src[edge]],
-                    name,
-                    tensor=self.tensor_name(tensor) if tensor >= 0 else None,
-                    slot=slot,
-                    nbytes=int(self.tensor_bytes[tensor]) if tensor >= 0 else 0,
-                    back=bool(self.edge_back[edge]),
-                )
-        return made
 
     def with_notes(self, *sentences: str) -> Graph:
         """The same graph with notes added for the reader of the result."""

@@ -224,8 +224,13 @@ def _sides(shape: Any) -> list[int] | None:
 
 
 def _refine(message: Any, listed: _Listed) -> None:
-    """Put in what Grappler infers and the import did not; a graph that it refuses stays as it is."""
+    """Put in what Grappler infers and the import did not; a graph that it refuses stays as it is.
+
+    Such as one in which each node is read. Nothing is said of a refusal, as nothing follows from it: TensorFlow then
+    knows fewer shapes, and who compares counts those that it knows.
+    """
     from tensorflow.core.protobuf import meta_graph_pb2
+    from tensorflow.python.framework import errors_impl
     from tensorflow.python.grappler import item
 
     meta = meta_graph_pb2.MetaGraphDef(graph_def=message)
@@ -233,7 +238,7 @@ def _refine(message: Any, listed: _Listed) -> None:
     meta.collection_def["train_op"].node_list.value.extend(n.name for n in message.node if n.name not in read)
     try:
         properties = item.Item(meta, ignore_colocation=True, ignore_user_placement=True).GetOpProperties()
-    except Exception:  # noqa: BLE001  # it raises plain errors of many kinds, and nothing depends on it
+    except (errors_impl.OpError, RuntimeError, ValueError):  # a status, by pybind11's table or as a plain error
         return
     for node, outputs in zip(message.node, listed, strict=True):
         for place, (sides, more) in enumerate(zip(outputs, properties.get(node.name, ()), strict=False)):

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from simulator.cluster.master import with_client
-from simulator.comparison.comparison import Comparison, compare
+from simulator.comparison.comparison import Comparison, compare_items
 from simulator.graph.op_classes import MOVED
 from simulator.laws import assignment_laws, graph_laws
 from simulator.oracle.child import Asking
@@ -131,7 +131,7 @@ def differences(
     cut = _cuts(graph, cluster, assignment, step, seen)
     if seen.refusal is not None:
         return Comparison(0, len(graph), 0, ()), Comparison(0, cut.of, 0, ())
-    return compare(assignment, seen.placement, graph=graph), cut
+    return compare_items(assignment, seen.placement, graph=graph), cut
 
 
 def _cuts(graph: Graph, cluster: Cluster, assignment: Assignment, step: Step, seen: DryRun) -> Comparison:
@@ -170,14 +170,14 @@ def _cut(
     pieces = () if seen.refusal is not None else seen.partitions
     if seen.oracle != STAND_INS:
         ours = partition(graph, assignment, cluster, step=step, flavour="local", legal=False, seen=moved)
-        return compare(ours, pieces, graph=graph)
+        return compare_items(ours, pieces, graph=graph)
     sent = partition_by_task(graph, assignment, cluster, step=step, seen=moved)
     own = cluster.client_task
     if sum(device.task == own for device in cluster.devices) == 1:
-        return compare(sent, pieces, graph=graph)
-    others = compare(sent, pieces, graph=graph, tasks=[task for task in cluster.tasks if task != own])
+        return compare_items(sent, pieces, graph=graph)
+    others = compare_items(sent, pieces, graph=graph, tasks=[task for task in cluster.tasks if task != own])
     cut = partition(graph, assignment, cluster, step=step, flavour="master", legal=False, seen=moved)
-    further = compare(cut, pieces, graph=graph, tasks=(own,))
+    further = compare_items(cut, pieces, graph=graph, tasks=(own,))
     return Comparison(
         others.agree + further.agree,
         others.of + further.of,

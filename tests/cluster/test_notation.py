@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from simulator.cluster.cluster import with_protocol
 from simulator.cluster.copies import LOOK_NS, dispatch_ns
-from simulator.cluster.description import load_cluster
 from simulator.cluster.notation import read_notation
 from simulator.errors import ClusterError
 from tests.cluster.routes import names
@@ -137,12 +136,3 @@ def test_every_pair_has_a_route_of_distinct_links(parts: Sequence[tuple[str, int
         assert {name.replace(" out", "").replace(" in", "") for name in back} == {
             name.replace(" out", "").replace(" in", "") for name in there
         }
-
-
-def test_a_cluster_is_drawn_by_networkx() -> None:
-    drawn = load_cluster("ps=1,worker=1").to_networkx()
-    assert drawn.number_of_nodes() == 2
-    (edge,) = drawn.get_edge_data(
-        "/job:ps/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:0/device:CPU:0"
-    ).values()
-    assert (edge["bytes_per_s"], edge["latency_ns"]) == (3_125_000_000, 100_000), "less what lanes work"

@@ -11,7 +11,7 @@ from placement import place
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import can_hold_master
-from simulator.comparison.comparison import compare
+from simulator.comparison.comparison import compare_items
 from simulator.costs.estimate import estimate
 from simulator.errors import GraphError, InfeasibleError
 from simulator.execution.loops.choices import EndlessError
@@ -68,7 +68,7 @@ def judged(case: Case, seen: DryRun) -> Verdict:
         return Verdict(elsewhere=True)
     try:
         placed = _placed(case, cluster)
-        if compare(placed, seen.placement, graph=case.graph).differences:
+        if compare_items(placed, seen.placement, graph=case.graph).differences:
             placed = _placed(case, cluster, seen.placement)
     except EndlessError:
         return Verdict(endless=True)
@@ -77,7 +77,7 @@ def judged(case: Case, seen: DryRun) -> Verdict:
     if not whole:
         return Verdict(REFUSAL, f"only TensorFlow refuses: {seen.refusal}")
     names, logged = case.graph.names, list(seen.placement)
-    found = compare(placed, seen.placement, graph=case.graph)
+    found = compare_items(placed, seen.placement, graph=case.graph)
     if found.differences:
         first = min(found.differences, key=lambda one: [*logged, one.node].index(one.node))
         said = f"{found.of - found.agree} of {found.of}, first {first.node}: ours {first.ours}, theirs {first.theirs}"
@@ -109,7 +109,7 @@ def _cut(case: Case, placed: Assignment, cluster: Cluster, seen: DryRun) -> Verd
         cut = partition(case.graph, placed, cluster, step=case.step, flavour="master")
         tasks = [task for task in cluster.tasks if can_hold_master(replace(cluster, master=task))]
         pieces = (*seen.worker_partitions, *(piece for piece in seen.partitions if _task(piece) not in tasks))
-        levels.append(compare(cut, pieces, graph=case.graph, tasks=tasks))
+        levels.append(compare_items(cut, pieces, graph=case.graph, tasks=tasks))
     for found in levels:
         if found.differences:
             one = found.differences[0]

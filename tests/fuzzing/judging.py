@@ -158,7 +158,7 @@ def outcomes(cases: Iterable[Case], *, most_seconds: float = MOST_SECONDS) -> It
 def load() -> None:
     """Load what every run needs, so that a child has it from its parent."""
     import viz.command.cli
-    import viz.command.stages
+    import viz.command.running
     import viz.command.summary
     import viz.formats.json_object
     import viz.formats.output  # noqa: F401  # to have it loaded is all that is wanted

@@ -55,7 +55,7 @@ def test_a_case_is_accepted_refused_or_a_fault(tmp_path: Path, monkeypatch: pyte
     found = judged(call("--cluster", "99999999gpu"))
     assert (found.verdict, found.kind[:40]) == (REFUSED, "refused: _ in the cluster _ makes more t")
     for broken, said in ((ValueError("told"), "ValueError in"), (MemoryError(), "too large for this machine")):
-        monkeypatch.setattr("viz.command.stages.run", raising(broken))
+        monkeypatch.setattr("viz.command.running.run", raising(broken))
         assert judged(call()).verdict == FAULT
         assert said in judged(call()).said
 
@@ -83,7 +83,7 @@ def test_a_child_that_is_lost_is_a_fault_and_the_next_case_has_another_child(
         return bytearray(2 * judging.MOST_BYTES)
 
     with monkeypatch.context() as broken:
-        broken.setattr("viz.command.stages.run", work)
+        broken.setattr("viz.command.running.run", work)
         ((_, found),) = outcomes([call()], most_seconds=2 if way == "hangs" else 60)
     ((_, after),) = outcomes([call()], most_seconds=60)
     assert (found.verdict, after.verdict) == (FAULT, ACCEPTED)

@@ -17,7 +17,7 @@ from simulator.graph.messages import GraphDef
 from simulator.partitioning.partitions import partition_files
 from simulator.training.regimes import read_regime
 from viz.command.request import Request
-from viz.command.stages import run
+from viz.command.running import run
 from viz.command.summary import summarise
 from viz.command.training_request import TrainingRequest
 from viz.formats.dot import draw_graph

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 
 from simulator.errors import GraphError
-from simulator.graph.building import from_networkx
 from simulator.graph.graph import Graph, Signature
 from simulator.graph.inlining.expanding import inline
 from simulator.graph.messages import AttrValue, FunctionDef
@@ -242,7 +241,6 @@ def test_what_ends_inside_an_expanded_body_is_not_fetched() -> None:
     assert step.fetches == ("f:0",)
     assert "f/unused" in graph.index
     assert step.feeds == ("a:0",)
-    assert choose_step(from_networkx(graph.to_networkx())).fetches == ("f:0",)
 
 
 def test_a_graph_that_only_prepares_runs_all_its_sinks_and_says_so() -> None:

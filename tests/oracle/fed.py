@@ -12,14 +12,18 @@ import numpy as np
 
 from placement import clients
 from simulator import estimate_each, load, load_cluster, read_regime, replicate, train
+from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
 from simulator.costs.table import MEASURED, CostTable
 from simulator.graph.graph import Graph
 from simulator.training.answers.answers import answers
+from simulator.training.clients import Client
 from simulator.training.inputs.finding import inputs_of
 from simulator.training.inputs.pipeline import InputPipelines, read_rate
 from simulator.training.training import Training
 from tests.oracle.forking import printed
+
+ASYNC = read_regime("async")
 
 
 def asked(cases: Sequence[Mapping[str, Any]], folder: Path, steps: int) -> list[float]:
@@ -33,15 +37,26 @@ def simulated(
     case: Mapping[str, Any], graph: Graph, *, rates: Sequence[str] = (), steps: int = 60
 ) -> tuple[Training, InputPipelines]:
     """The training of a case on one CPU, whose sleeps are as long as they were asked to be. Any: JSON."""
-    cluster, regime = load_cluster("1cpu"), read_regime("async")
-    programs = replicate(graph, cluster, how="in", regime=regime)
+    made, cluster, costs, inputs = _prepared(case, graph, rates)
+    return train(made, cluster, costs, regime=ASYNC, steps=steps, inputs=inputs), inputs
+
+
+def pipelines(case: Mapping[str, Any], graph: Graph) -> InputPipelines:
+    """The inputs of that training, which does not run. Any: JSON."""
+    return _prepared(case, graph, ())[3]
+
+
+def _prepared(
+    case: Mapping[str, Any], graph: Graph, rates: Sequence[str]
+) -> tuple[tuple[Client, ...], Cluster, list[CostTable], InputPipelines]:
+    cluster = load_cluster("1cpu")
+    programs = replicate(graph, cluster, how="in", regime=ASYNC)
     costs = [
         _sleeping(program.graph, table, case)
         for program, table in zip(programs, estimate_each(programs, cluster), strict=True)
     ]
     made = clients(programs, cluster, costs)
-    inputs = inputs_of(made, cluster, costs, rates=[read_rate(text) for text in rates])
-    return train(made, cluster, costs, regime=regime, steps=steps, inputs=inputs), inputs
+    return made, cluster, costs, inputs_of(made, cluster, costs, rates=[read_rate(text) for text in rates])
 
 
 def _sleeping(graph: Graph, costs: CostTable, case: Mapping[str, Any]) -> CostTable:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.viz.scenes import EXAMPLE
 from viz.command.request import Request
-from viz.command.stages import run
+from viz.command.running import run
 
 pytestmark = pytest.mark.tensorflow
 

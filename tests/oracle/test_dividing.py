@@ -22,7 +22,7 @@ from simulator.training.recognition.division import own_division
 from tests.oracle.dividing import BATCH
 from viz.command.options import parser
 from viz.command.request import read_request
-from viz.command.stages import run
+from viz.command.running import run
 from viz.scene import Scene, Trained
 
 pytestmark = pytest.mark.tensorflow

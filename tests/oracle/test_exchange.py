@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from simulator.cluster.cluster import Cluster
-from simulator.comparison.comparison import compare
+from simulator.comparison.comparison import compare_items
 from simulator.graph.dtypes import REF
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
@@ -63,7 +63,7 @@ def differences(graph: Graph, devices: list[int], on: Cluster, step: Step) -> li
     on = extended(on)  # whose client is the task that is added for the master
     placed = assigned(on, [on.index[seen.placement[name]] for name in graph.names])
     pieces = cut(graph, placed, on, step=step)
-    found = compare(pieces, seen.partitions, graph=graph)
+    found = compare_items(pieces, seen.partitions, graph=graph)
     assert found.of >= len(pieces.graph) > 0
     return [str(one) for one in found.differences] or ["a name"] * (found.of - found.raw)
 

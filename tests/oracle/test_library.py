@@ -44,25 +44,27 @@ def command(*arguments: str) -> dict[str, Any]:
     return found
 
 
-def seven_lines(source: object, cluster: str | None = None, **how: Any) -> int:
+def seven_lines(source: object, cluster: str | None = None, algorithm: str = "search", **how: Any) -> int:
     """The lines of docs/walk.md; the makespan."""
     graph = load(source, **how)
     step = choose_step(graph, feeds=tuple(how.get("feeds", ())))
     on = default_cluster(graph) if cluster is None else load_cluster(cluster)
     costs = estimate(graph, on)
-    assignment = place(graph, on, costs, step=step)
+    assignment = place(graph, on, costs, step=step, algorithm=algorithm)
     return simulate(partition(graph, assignment, on, step=step), on, costs).makespan
 
 
 @pytest.mark.parametrize("cluster", [None, "2gpu", "ps=1,worker=2x2gpu"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_lines_call_and_command_agree(kinds: Any, tmp_path: Path, kind: str, cluster: str | None) -> None:
+    """By the search of the default on the graph's own devices, and by a list scheduler, which is quick, elsewhere."""
     path = tmp_path / "graph"
     path.write_bytes(kinds[kind])
-    told = command(str(path), *([] if cluster is None else ["--cluster", cluster]))
-    called = run(path, cluster=cluster)
+    how = {} if cluster is None else {"cluster": cluster, "algorithm": "heft"}
+    told = command(str(path), *(f"--{name}={value}" for name, value in how.items()))
+    called = run(path, **how)  # type: ignore[arg-type]  # keywords
     assert json.loads(called.to_json()) == told
-    assert seven_lines(path, cluster) == called.trace.makespan == told["makespan_ns"] > 0
+    assert seven_lines(path, **how) == called.trace.makespan == told["makespan_ns"] > 0
 
 
 @pytest.mark.parametrize("kind", ["saved_model", "keras_model", "references"])
@@ -72,11 +74,14 @@ def test_batches_and_feeds_mean_the_same(kinds: Any, tmp_path: Path, kind: str) 
     raw = read_graph(path)
     name = next(name for name, op in zip(raw.names, raw.ops, strict=True) if op == "Placeholder")
     shape = (64, *{"saved_model": (8,), "keras_model": (12, 12, 1), "references": (32,)}[kind])
-    batched = command(str(path), "--batch", "64")["makespan_ns"]
-    fed = command(str(path), "--feed", f"{name}={','.join(map(str, shape))}")["makespan_ns"]
-    assert seven_lines(path, batch=64) == run(path, batch=64).trace.makespan == batched
-    assert seven_lines(path, feeds={name: shape}) == run(path, feeds={name: shape}).trace.makespan == fed
-    assert batched > run(path).trace.makespan
+    by, feeds = ("--algorithm", "heft"), {name: shape}  # it is quick
+    batched = command(str(path), *by, "--batch", "64")["makespan_ns"]
+    fed = command(str(path), *by, "--feed", f"{name}={','.join(map(str, shape))}")["makespan_ns"]
+    assert seven_lines(path, algorithm="heft", batch=64) == batched
+    assert run(path, algorithm="heft", batch=64).trace.makespan == batched
+    assert seven_lines(path, algorithm="heft", feeds=feeds) == fed
+    assert run(path, algorithm="heft", feeds=feeds).trace.makespan == fed
+    assert batched > run(path, algorithm="heft").trace.makespan
 
 
 @pytest.mark.parametrize("kind", CALLS)

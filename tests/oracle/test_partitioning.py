@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import text_format
 
 from simulator.cluster.cluster import Cluster
-from simulator.comparison.comparison import compare
+from simulator.comparison.comparison import compare_items
 from simulator.graph.graph import Graph
 from simulator.graph.graph_def import graph_def
 from simulator.graph.messages import GraphDef
@@ -88,7 +88,7 @@ def test_what_a_master_sends_to_tasks_with_gpus_is_ours() -> None:
     graph, devices, step = many(range(30), CROWD, loops=0)
     seen = dry_run(graph, CROWD, step=step, devices=[CROWD.devices[row].name for row in devices])
     placed = assigned(CROWD, [CROWD.index[seen.placement[name]] for name in graph.names])
-    found = compare(partition_by_task(graph, placed, CROWD, step=step), seen.partitions, graph=graph)
+    found = compare_items(partition_by_task(graph, placed, CROWD, step=step), seen.partitions, graph=graph)
     assert found.differences == ()
     assert found.of > 500
 

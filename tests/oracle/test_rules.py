@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from simulator.cluster.description import load_cluster
-from simulator.comparison.comparison import compare
+from simulator.comparison.comparison import compare_items
 from simulator.comparison.cut_nodes import nodes_of_messages
 from simulator.oracle.child import Asking
 from simulator.oracle.dry_runs import conversation, dry_run
@@ -41,5 +41,5 @@ def test_tensorflow_cuts_as_was_worked_out(name: str, asking: Asking) -> None:
     assert set(lines(nodes_of_messages(theirs))) == case.pieces
     log = [f"{node}: {short(device)}" for node, device in seen.placement.items()]
     assert [line for line in log if line in case.log] == list(case.log)
-    found = compare(cut(case, graph, on, placed(case, graph, on)), theirs, graph=graph)
+    found = compare_items(cut(case, graph, on, placed(case, graph, on)), theirs, graph=graph)
     assert (found.raw, found.differences) == (len(case.pieces), ())

@@ -65,6 +65,16 @@ def test_loops_and_queues_are_seen_through() -> None:
     assert named["looped:0"] == (2, 16)
 
 
+def test_a_graph_that_grappler_refuses_keeps_what_the_import_infers() -> None:
+    """Each of its nodes is read, so Grappler finds nothing to fetch."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(-1, 3))
+    made.add("enter", "Enter", ["x"], T=type_attr(), frame_name=AttrValue(s=b"while"))
+    made.add("merge", "Merge", ["enter", "next"], N=AttrValue(i=2), T=type_attr())
+    made.add("next", "NextIteration", ["merge"], T=type_attr())
+    assert inference.infer(made.built(), {}) == [(-1, 3), None, None, (), None]
+
+
 def test_an_answer_is_kept_and_used_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = inference.infer(product(), FEEDS)
     assert len(list(cache.glob("*.json"))) == 1

@@ -15,7 +15,7 @@ from tests.shapes.test_rules import scalar
 from tests.strategies import Rows, loop, shape_attr, shapes_attr, type_attr
 from viz import run
 from viz.command.request import Request
-from viz.command.stages import candidates
+from viz.command.running import candidates
 from viz.difference.scores import as_json as table_json
 from viz.difference.scores import as_text
 from viz.formats.json_object import record

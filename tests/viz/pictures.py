@@ -11,7 +11,7 @@ from tests.viz.browsing import opened, settled
 from tests.viz.conftest import started
 from viz.command.options import parser
 from viz.command.request import read_request
-from viz.command.stages import run
+from viz.command.running import run
 
 ROOT = Path(__file__).parents[2]
 FIRST_STEPS = "document.getElementById('steps-first').click()"

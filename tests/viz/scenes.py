@@ -19,7 +19,7 @@ from simulator.shapes.filling import with_shapes
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.regimes import read_regime
 from viz.command.request import Request
-from viz.command.stages import run
+from viz.command.running import run
 from viz.command.training_request import TrainingRequest
 from viz.page.report import contents
 from viz.scene import Scene

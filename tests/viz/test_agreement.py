@@ -15,7 +15,7 @@ from simulator.oracle.verification import Refusal
 from tests.viz.scenes import EXAMPLE, example
 from viz import agreement
 from viz.command.request import Request
-from viz.command.stages import run
+from viz.command.running import run
 from viz.command.summary import summarise
 from viz.scene import Scene
 

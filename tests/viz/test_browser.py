@@ -16,7 +16,7 @@ from tests.viz.browsing import Ask, click, complaints, kept, opened, press, sett
 from tests.viz.scenes import EXAMPLE, example, hostile
 from viz import run as library_run
 from viz.command.request import Request
-from viz.command.stages import run
+from viz.command.running import run
 from viz.command.summary import summarise
 from viz.figures import peaks
 from viz.scene import Scene

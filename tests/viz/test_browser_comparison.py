@@ -12,7 +12,7 @@ from selenium.webdriver.chrome.webdriver import WebDriver
 from tests.viz.browsing import beyond, click, complaints, opened, press, settled
 from tests.viz.scenes import EXAMPLE, SCRIPT
 from viz.command.request import Request
-from viz.command.stages import run
+from viz.command.running import run
 from viz.difference.difference import difference
 from viz.difference.scene_outline import outline
 from viz.scene import Scene

@@ -12,7 +12,7 @@ from tests.viz.browsing import Ask, click, complaints, kept, opened, press, sett
 from tests.viz.scenes import example, renamed
 from viz import draw_report
 from viz.command.request import Request
-from viz.command.stages import run
+from viz.command.running import run
 
 pytestmark = [
     pytest.mark.browser,

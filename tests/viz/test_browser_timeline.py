@@ -17,7 +17,7 @@ from simulator.execution.trace import Kind
 from tests.viz.browsing import click, complaints, opened, settled, written
 from tests.viz.scenes import EXAMPLE, loop
 from viz.command.request import Request
-from viz.command.stages import run
+from viz.command.running import run
 from viz.scene import Scene
 from viz.timeline.step_timeline import step_timeline
 

@@ -15,7 +15,7 @@ from tests.viz.scenes import EXAMPLE, example, renamed
 from viz import run as library_run
 from viz.command.cli import main
 from viz.command.request import Request
-from viz.command.stages import run
+from viz.command.running import run
 from viz.what_if import LEAST_SHARE
 
 CLUSTER = "ps=2,worker=1x2gpu"

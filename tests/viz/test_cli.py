@@ -327,7 +327,7 @@ def test_a_file_that_is_gone_meanwhile_is_said(
     def gone(*_: object) -> None:
         Path("gone.pb").stat()
 
-    monkeypatch.setattr("viz.command.stages.run", gone)
+    monkeypatch.setattr("viz.command.running.run", gone)
     assert main([GRAPH]) == 2
     assert capsys.readouterr().err == "simviz: gone.pb: No such file or directory\n"
 

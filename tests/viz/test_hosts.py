@@ -10,7 +10,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.op_classes import CONSTANTS, VARIABLES
 from tests.viz.scenes import example
 from viz.command.request import Request
-from viz.command.stages import run
+from viz.command.running import run
 from viz.figures import fed_nodes, pair_of_edges, taking_part
 from viz.page.folding import READS, hosts
 

@@ -161,7 +161,7 @@ def test_ctrl_c_that_comes_anew_does_not_end_what_has_ended() -> None:
 AMID = """
 import os, signal, sys
 from viz import entry
-from viz.command import cli, stages
+from viz.command import cli, running
 def work(*_):
     try:
         exec("os.kill(os.getpid(), int(sys.argv[1]))\\nfor _ in range(10**9): pass")
@@ -171,7 +171,7 @@ def work(*_):
         if sys.argv[2] == "exec":
             raise
     raise TypeError("Cannot compare structured arrays")  # as numpy, which loses it
-stages.run = work
+running.run = work
 sys.argv[3:] = []
 number, way = sys.argv[1:]
 from viz.command.options import Options
@@ -195,13 +195,13 @@ def test_a_signal_has_its_exit_code_wherever_it_comes(number: signal.Signals, wa
 AMONG_OBJECTS = """
 import gc, os, signal, sys
 from viz import entry
-from viz.command import cli, stages
+from viz.command import cli, running
 def work(*_):
     made = [[] for _ in range(100_000)]
     gc.callbacks.append(lambda phase, _: gc.get_freeze_count() < len(made) and print("looked"))
     os.kill(os.getpid(), signal.SIGINT)
     for _ in range(10**9): pass
-stages.run = work
+running.run = work
 sys.argv[1:] = ["examples/ps_training.pbtxt", "--quiet"]
 sys.exit(entry.main())
 """
@@ -317,7 +317,7 @@ GO = "sys.exit(entry.main())"
         "numpy._core.multiarray",
         "numpy.linalg",
         "google.protobuf",
-        "viz.command.stages",
+        "viz.command.running",
         "viz.command.summary",
     ],
 )
@@ -332,13 +332,6 @@ def blown(module: str, folder: Path, before: str = "") -> subprocess.CompletedPr
     """The command, interrupted when it begins to load a module; `before` is done first."""
     command = [sys.executable, "-c", f"{BLOW}{before}\n{GO}", module, GRAPH]
     return subprocess.run(command, cwd=folder, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
-
-
-@pytest.mark.parametrize("argument", ["-m", "/usr/bin/simviz"])  # what Python says while it looks for the command
-def test_ctrl_c_before_the_command_is_found_leaves_no_traceback(argument: str) -> None:
-    code = f"{BLOW}sys.argv = [{argument!r}]\nsys.modules.pop('viz'), sys.modules.pop('simulator.lazy')\nimport viz"
-    done = subprocess.run([sys.executable, "-c", code, "simulator.lazy"], cwd=ROOT, capture_output=True)
-    assert (done.returncode, done.stderr, done.stdout) == (-signal.SIGINT, b"", b"")
 
 
 def test_a_program_that_imports_simviz_keeps_its_way_with_ctrl_c() -> None:

@@ -42,7 +42,7 @@ def result(
 def test_the_help_loads_nothing_heavy() -> None:
     code = "import sys, viz.command.cli; viz.command.cli.parser().format_help(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout.split()
-    assert not {"numpy", "google.protobuf", "rich", "llvmlite", "viz.command.stages"} & set(loaded)
+    assert not {"numpy", "google.protobuf", "rich", "llvmlite", "viz.command.running"} & set(loaded)
 
 
 def test_the_result_says_how_it_was_simulated(result: Callable[..., Any]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from simulator.errors import SimvizError
 from tests.viz.scenes import EXAMPLE
-from viz.command import stages
+from viz.command import running
 from viz.command.cli import main
 from viz.formats.output import check_place, check_suffix, write
 
@@ -91,7 +91,7 @@ def test_what_cannot_be_written_of_a_run_is_refused_before_it_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(stages, "placed", None)  # what takes long
+    monkeypatch.setattr(running, "placed", None)  # what takes long
     (tmp_path / "a.tables").mkdir()
     (tmp_path / "a.tables" / "mine.txt").touch()
     run = [str(EXAMPLE), "--cluster", "ps=2,worker=1x2gpu", "-o"]

@@ -11,7 +11,7 @@ from tests.viz.browsing import complaints, opened, settled, written
 from tests.viz.scenes import EXAMPLE, example, trained
 from viz import run as library_run
 from viz.command.request import Request
-from viz.command.stages import run
+from viz.command.running import run
 from viz.scene import Scene
 
 pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore::ResourceWarning")]

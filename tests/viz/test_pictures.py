@@ -18,7 +18,7 @@ from tests.shapes.test_unknown import images
 from tests.viz.scenes import EXAMPLE, example, hostile, trained
 from viz import draw_graph, run
 from viz.command.request import Request
-from viz.command.stages import run as run_request
+from viz.command.running import run as run_request
 from viz.difference.difference import difference
 from viz.formats.drawing import TIMES, draw
 from viz.palette import device_colour

@@ -26,7 +26,7 @@ from simulator.json_text import plain
 from tests.viz.scenes import EXAMPLE, HOSTILE, SCRIPT, example, hostile, loop, shown
 from viz import draw_report
 from viz.command.request import Request
-from viz.command.stages import run
+from viz.command.running import run
 from viz.difference.scene_outline import outline
 from viz.figures import critical_shares, devices, longest_transfers, moved_bytes, time_by_category
 from viz.page.packing import packed_parts
@@ -161,7 +161,7 @@ def test_names_stay_names() -> None:
 
 def test_the_same_scene_gives_the_same_bytes_under_any_hash_seed() -> None:
     code = (
-        "import hashlib, sys; from viz.command.request import Request; from viz.command.stages import run;"
+        "import hashlib, sys; from viz.command.request import Request; from viz.command.running import run;"
         "from viz import draw_report, draw_timeline, draw_graph;"
         "s = run(Request(sys.argv[1], cluster='ps=2,worker=1x2gpu', algorithm='requested'));"
         "print(hashlib.sha256((draw_report(s) + draw_graph(s) + draw_timeline(s)).encode()).hexdigest())"

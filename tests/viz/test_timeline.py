@@ -21,7 +21,7 @@ from simulator.execution.trace import Kind
 from tests.viz.scenes import EXAMPLE, HOSTILE, example, hostile, loop
 from viz import draw_timeline
 from viz.command.request import Request
-from viz.command.stages import run
+from viz.command.running import run
 from viz.figures import critical_shares
 from viz.formats.trace_events import _duration
 from viz.palette import PACKING, UNPACKING

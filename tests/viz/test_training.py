@@ -38,7 +38,7 @@ from viz.command import one_step, options, training_run
 from viz.command.cli import main
 from viz.command.options import parser
 from viz.command.request import Request, read_request
-from viz.command.stages import run
+from viz.command.running import run
 from viz.command.summary import _training as summary_lines
 from viz.command.summary import summarise
 from viz.command.training_programs import make_programs, with_workers

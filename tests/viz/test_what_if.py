@@ -127,6 +127,32 @@ def figure_of(cluster: Cluster, what: str) -> str:
     return next(one.before for one in scaled(cluster, Fraction(2)) if one.what == what)
 
 
+def test_a_gpus_host_dispatches_and_a_cpu_launches() -> None:
+    """Both words are keys of a description. The launch of a GPU's kernels changes with the dispatch."""
+
+    def described_in_us(dispatch: int, launch: int) -> Cluster:
+        return read_toml(
+            f"""
+            [model.quick]
+            type = "GPU"
+            memory = "16 GB"
+            compute = "10 TFLOP/s"
+            bandwidth = "500 GB/s"
+            multiprocessors = 80
+            dispatch = "{dispatch} us"
+            launch = "{launch} us"
+            [[host]]
+            gpus = "1 quick"
+            """,
+            "by hand",
+        )
+
+    rows = {row.what: row for row in scaled(described_in_us(10, 4), Fraction(2))}
+    assert {what for what in rows if what.endswith(("dispatch", "launch"))} == {"quick dispatch", "cpu launch"}
+    assert (rows["quick dispatch"].before, rows["quick dispatch"].after) == ("10 us", "20 us")
+    assert rows["quick dispatch"].cluster.devices == described_in_us(20, 8).devices
+
+
 def test_cpus_that_share_a_host_change_with_their_model() -> None:
     """A description gives the figure once, for the host that a task has alone and for the one that two tasks share."""
     cluster = load_cluster(json.dumps({"cluster": {"ps": ["a:1"], "worker": ["b:1", "b:2"]}}))

@@ -12,7 +12,7 @@ from placement.placing import place
 from simulator import oracle  # its parts load when they are used: a log is compared without them
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster
-from simulator.comparison.comparison import compare
+from simulator.comparison.comparison import compare_items
 from simulator.comparison.placement_log import Logged, read_log
 from simulator.errors import GraphError, InfeasibleError, OracleError, SimvizError
 from simulator.execution.laws import check_trace
@@ -153,7 +153,7 @@ def check_with_log(request: Request, scene: Scene, log: Logged) -> Scene:
             f"{log.source} is the log of another graph than {scene.title}: it has other ops in {len(others)} of "
             f"{counted(len(known), 'node')} of these names, such as {others[0]!r}."
         )
-    found = compare(assignment, known, graph=graph)
+    found = compare_items(assignment, known, graph=graph)
     differences = [asdict(one) for one in found.differences if one.theirs]
     answer = {
         "mode": "log",

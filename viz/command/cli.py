@@ -176,7 +176,7 @@ def _run(asked: argparse.Namespace, written: list[str], begin: Callable[[], None
 
     from simulator.execution.choosing import telling  # late: it loads much, and the request may be wrong
     from viz.command.again import command_again
-    from viz.command.stages import run
+    from viz.command.running import run
 
     begin()
     with progress(asked.quiet) as say, telling(say):
@@ -195,7 +195,7 @@ def _compare(request: Request, asked: argparse.Namespace, written: list[str], be
     """Run all algorithms of --compare and print the table; 1 if a check fails, or if none gives a plan that fits."""
     _check_json(asked)
     from simulator.execution.choosing import telling
-    from viz.command.stages import candidates
+    from viz.command.running import candidates
     from viz.difference.scores import as_json, as_text
     from viz.formats.output import write
 

@@ -13,7 +13,7 @@ from simulator.notebook import remember
 from viz.command.again import command_again
 from viz.command.options import parser
 from viz.command.request import read_request
-from viz.command.stages import run as run_request
+from viz.command.running import run as run_request
 from viz.command.summary import summarise
 from viz.difference.difference import Difference, difference
 from viz.formats.drawing import FOLDERS, draw

@@ -1,4 +1,4 @@
-"""The stages of one step: place it, cut it, simulate it, and say how fast any placement could be."""
+"""The way of one step: place it, cut it, simulate it, and say how fast any placement could be."""
 
 from __future__ import annotations
 

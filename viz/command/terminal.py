@@ -65,4 +65,4 @@ def progress(quiet: bool) -> Iterator[Say]:
     from rich.console import Console
 
     with Console(stderr=True).status("starting") as status:
-        yield lambda stage: status.update(stage)
+        yield lambda doing: status.update(doing)

@@ -1,4 +1,4 @@
-"""The stages from a request to a scene: load, place, cut, simulate, train, check.
+"""The way from a request to a scene: load, place, cut, simulate, train, check.
 
 A run may have another one beside it, which `--against` names, and `--compare` asks for several. Runs read the graph,
 the costs and the cluster once where they share them.
@@ -43,7 +43,7 @@ Made = TypeVar("Made")
 def run(request: Request, say: Say = silent) -> Scene:
     """Run a request and return all its values, with the run that it is compared with, if it names one.
 
-    `say` gets the name of each stage when it begins. A plan that runs out of memory is returned, too. Raise
+    `say` gets a phrase for each part of the way when it begins. A plan that runs out of memory is returned, too. Raise
     InfeasibleError if no device may hold a group. Raise OracleError if --check could not ask TensorFlow. Raise another
     SimvizError if the input or the call is wrong, or where `--against` names nothing that can be run or read.
     """
