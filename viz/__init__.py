@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
+if sys.argv[:1] == ["-m"] or (sys.argv[:1] and sys.argv[0].endswith(("/simviz", "\\simviz"))):
+    # `python -m viz`, or the installed command: nothing is begun, so Ctrl-C ends it without Python's traceback.
+    # The module `signal` loads others, and in a moment that it takes Ctrl-C may come.
+    import _signal  # type: ignore[import-not-found]  # CPython's own, without type hints
+
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # a shell's background job ignores it
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
 from simulator.lazy import drawers, exported
 
 TYPE_CHECKING = False  # as in `typing`, which takes long to load

@@ -334,6 +334,13 @@ def blown(module: str, folder: Path, before: str = "") -> subprocess.CompletedPr
     return subprocess.run(command, cwd=folder, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
+@pytest.mark.parametrize("argument", ["-m", "/usr/bin/simviz"])  # what Python says while it looks for the command
+def test_ctrl_c_before_the_command_is_found_leaves_no_traceback(argument: str) -> None:
+    code = f"{BLOW}sys.argv = [{argument!r}]\nsys.modules.pop('viz'), sys.modules.pop('simulator.lazy')\nimport viz"
+    done = subprocess.run([sys.executable, "-c", code, "simulator.lazy"], cwd=ROOT, capture_output=True)
+    assert (done.returncode, done.stderr, done.stdout) == (-signal.SIGINT, b"", b"")
+
+
 def test_a_program_that_imports_simviz_keeps_its_way_with_ctrl_c() -> None:
     code = "import signal, viz; assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
