@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from placement.algorithms import searches
 from placement.placing import name_of, place
 from simulator.assignment import Assignment
 from simulator.bounds import Bound, bound
 from simulator.errors import GraphError, InfeasibleError, SimvizError
 from simulator.execution.enforcing import Enforced, enforce
+from simulator.execution.memory import out_of_memory
 from simulator.execution.options import SimulationOptions
 from simulator.execution.receiving import Received, receive_late
 from simulator.execution.simulate import simulate
@@ -16,7 +18,7 @@ from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
 from simulator.partitioning.cut import partition
 from simulator.partitioning.partitions import Partitions
-from simulator.progress import Say
+from simulator.progress import Say, silent
 from simulator.units import Nanos
 from viz.command.ingredients import Ingredients
 from viz.command.request import Request
@@ -29,7 +31,25 @@ class WithoutPriorities(SimvizError):
 
 
 def placed(request: Request, given: Ingredients, say: Say) -> Assignment:
-    """Place the graph. With --check, the message of an error says whether TensorFlow refuses the graph, too."""
+    """Place the graph. With --check, the message of an error says whether TensorFlow refuses the graph, too.
+
+    Where an order is to be enforced, a search also looks for a placement by TensorFlow's order. The one whose step
+    takes less in the end is the result, the first on a tie; one that fits in memory goes before one that does not.
+    """
+    usual = _placed(request, given, say)
+    if not (request.enforces and searches(request.algorithm)):
+        return usual
+
+    def attained(one: Assignment) -> tuple[bool, Nanos]:
+        made = simulated(request, given, one, silent)
+        return out_of_memory(made.trace, made.partitions, given.cluster) is not None, made.trace.makespan
+
+    in_order = replace(request.simulation, order="tensorflow")
+    return min(usual, _placed(request, given, say, in_order), key=attained)
+
+
+def _placed(request: Request, given: Ingredients, say: Say, options: SimulationOptions | None = None) -> Assignment:
+    """Place the graph, under other options of the simulation if some are given."""
     say(f"placing {len(given.graph)} nodes on {len(given.cluster)} devices ({name_of(request.algorithm)})")
     try:
         assignment = place(
@@ -38,6 +58,7 @@ def placed(request: Request, given: Ingredients, say: Say) -> Assignment:
             given.costs,
             step=given.step,
             prepared=given.prepared,
+            options=options,
             fallback=request.fallback,
             **request.placing(say),
         )
