@@ -16,6 +16,7 @@ from simulator.assignment import OVERRULED, RELAXED
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints, stable_order
 from simulator.costs.rules import category
 from simulator.costs.table import FALLBACK, MEASURED, MODELLED, PROFILED
+from simulator.execution.interval import interval
 from simulator.execution.memory import KINDS, Live, at_peak
 from simulator.execution.options import ENFORCED
 from simulator.execution.receiving import copies_held
@@ -277,6 +278,11 @@ def another_order_ns(scene: Scene) -> Nanos | None:
     """The makespan in TensorFlow's order, where it is a NOTICEABLE_SHARE away from the one that is shown."""
     other, own = scene.tensorflow_order_ns, scene.trace.makespan
     return None if other is None or abs(other - own) < own * NOTICEABLE_SHARE else int(other)
+
+
+def by_profile_ns(scene: Scene) -> tuple[Nanos, Nanos] | None:
+    """The least and the most that the step may take by a profile; None: no profile, or the time is a lower bound."""
+    return None if scene.unsized.tensors else interval(scene.trace, scene.partitions, scene.cluster, scene.costs)
 
 
 def at_most(scene: Scene) -> float | None:

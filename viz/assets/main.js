@@ -42,11 +42,12 @@ function writeHeader(model, training = false) {
   const [was, is] = model.against?.makespan_ns ?? [];
   const compared = !model.against ? null : is === was ? `as long as ${model.against.names[0]}` : `${signedNanos(is - was)}${signedShare(is, was)} against ${model.against.names[0]}`;
   const [ordered, turns] = orderOf(summary);
+  const profiled = summary.by_profile_ns && `${summary.by_profile_ns.map((ns) => showNanos(ns)).join(" to ")} by the profile`;
   const peaks = model.tables.devices;
   const fullest = peaks.reduce((most, row) => (row.peak_bytes / row.capacity_bytes > most.peak_bytes / most.capacity_bytes ? row : most), peaks[0]);
   const over = peaks.some((row) => row.peak_bytes > row.capacity_bytes);
   byId("figures").append(
-    figure("makespan", unsized.least + showNanos(summary.makespan_ns), [compared, unsized.words, ordered].filter(Boolean).join(", ") || null, "", [sizedOr("From the start of the step to its last end", unsized), turns].filter(Boolean).join(". ")),
+    figure("makespan", unsized.least + showNanos(summary.makespan_ns), [compared, unsized.words, profiled, ordered].filter(Boolean).join(", ") || null, "", [sizedOr("From the start of the step to its last end", unsized), turns].filter(Boolean).join(". ")),
     figure("lower bound", showNanos(summary.lower_bound_ns), ratio, "", `No placement on this cluster can be faster, by ${summary.lower_bound_by}. The makespan is at most so many times the optimum`),
     figure("moved", unsized.least + showBytes(summary.moved_bytes), plural(summary.transfers, "transfer"), "", "Bytes that move between devices in one step"),
     fullest && figure("fullest memory", unsized.least + showBytes(fullest.peak_bytes), `of ${showBytes(fullest.capacity_bytes)}`, over ? "over" : "", `Peak of ${cluster.devices[fullest.device].name}, of all devices the fullest`),

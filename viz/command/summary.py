@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.assignment import SearchRecord
-from simulator.execution.interval import interval
 from simulator.execution.simulate import unsized_transfers
 from simulator.units import show_bytes, show_figure, show_nanos, show_share
 from simulator.wording import counted, ending, printable, some
@@ -143,9 +142,7 @@ def _otherwise(scene: Scene) -> str:
 
 def _by_profile(scene: Scene) -> list[str]:
     """From when to when the step may take; nothing where its time is a lower bound."""
-    if scene.unsized.tensors:
-        return []
-    found = interval(scene.trace, scene.partitions, scene.cluster, scene.costs)
+    found = figures.by_profile_ns(scene)
     return [] if found is None else [f"{show_nanos(found[0])} to {show_nanos(found[1])} by the profile"]
 
 

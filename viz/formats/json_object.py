@@ -11,7 +11,6 @@ import numpy as np
 
 from simulator import __version__
 from simulator.cluster.master import short_task
-from simulator.execution.interval import interval
 from simulator.training.training import WAITING
 from viz import figures, training_figures, what_if
 from viz.difference import trainings
@@ -61,9 +60,7 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "transfers": transfers(scene),
         "makespan_ns": int(scene.trace.makespan),
         "makespan_in_tensorflow_order_ns": scene.tensorflow_order_ns,
-        "makespan_interval_ns": None
-        if unsized.tensors
-        else interval(scene.trace, scene.partitions, scene.cluster, scene.costs),
+        "makespan_interval_ns": figures.by_profile_ns(scene),
         "makespan_is_lower_bound": unsized.tensors > 0,
         **unsized.facts(),
         "lower_bound_ns": scene.bound.ns,

@@ -297,6 +297,7 @@ def _summary(scene: Scene) -> Json:
         "makespan_ns": scene.trace.makespan,
         "another_order_ns": figures.another_order_ns(scene),
         "enforced": _enforced(scene),
+        "by_profile_ns": figures.by_profile_ns(scene),
         "unsized": _unsized(scene.unsized),
         "lower_bound_ns": scene.bound.ns,
         "lower_bound_by": scene.bound.why + scene.bounded,
