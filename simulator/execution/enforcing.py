@@ -6,7 +6,8 @@ costs nothing. The order of transfers on a link stays TensorFlow's own, so the s
 
 Ops count that take time and run once in every step: control edges hand on that a value is dead, and cannot cross the
 frame of a loop. Ops of which Grappler may make one kernel have no edges, as these would keep them apart. A step by the
-edges is simulated in TensorFlow's order. Where it is no shorter than without them, none is added.
+edges is simulated in TensorFlow's order. Where it is no shorter than without them, none is added, unless it lacks
+memory without them.
 
 Sessions run other parts of the same graph, too: they initialise, save, evaluate. An edge must not drag the step into
 these. So no edge leads to an op that initialisers, savers and queue runners need. An op that anything else outside the
@@ -26,12 +27,14 @@ import numpy as np
 
 from simulator.columns import Flags, Ids, flags, ids
 from simulator.costs.estimates.fusion import joinable
+from simulator.execution.memory import attained
 from simulator.graph.editor import edited
 from simulator.graph.purposes import preparing, updates
 from simulator.graph.traversal import fan_in, fan_out
 from simulator.partitioning.partitions import unconditional
 
 if TYPE_CHECKING:
+    from simulator.cluster.cluster import Cluster
     from simulator.execution.trace import Trace
     from simulator.graph.graph import Graph
     from simulator.graph.step import Step
@@ -61,9 +64,16 @@ class Enforced:
 
 
 def enforce(
-    graph: Graph, step: Step, partitions: Partitions, planned: Trace, *, cut: Cutting, simulate: Simulating
+    graph: Graph,
+    step: Step,
+    cluster: Cluster,
+    partitions: Partitions,
+    planned: Trace,
+    *,
+    cut: Cutting,
+    simulate: Simulating,
 ) -> Enforced:
-    """Enforce the order of a trace by control edges, if that makes the step shorter.
+    """Enforce the order of a trace by control edges, if that makes the step shorter, or makes it fit in memory.
 
     `partitions` are those of `graph`, and `planned` is a trace of them. `cut` is to cut a graph in the same way, and
     `simulate` to run pieces in TensorFlow's order. Deterministic: ops that start at once go by the order of
@@ -75,7 +85,7 @@ def enforce(
     if len(pairs):
         pieces = cut(_with_edges(graph, first, then))
         trace = simulate(pieces)
-        if trace.makespan < without.makespan:
+        if attained(trace, pieces, cluster) < attained(without, partitions, cluster):
             return Enforced(partitions, pieces, ids(first), ids(then), planned.makespan, without.makespan, trace)
     return Enforced(partitions, partitions, ids([]), ids([]), planned.makespan, without.makespan, without)
 

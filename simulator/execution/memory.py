@@ -85,6 +85,11 @@ def at_peak(trace: Trace, partitions: Partitions, device: int) -> Peak:
     return Peak(moment, most, _said(held, cause), began[cause], live)
 
 
+def attained(trace: Trace, partitions: Partitions, cluster: Cluster) -> tuple[bool, Nanos]:
+    """Whether a step lacks memory, and its makespan: the less, the better."""
+    return out_of_memory(trace, partitions, cluster) is not None, trace.makespan
+
+
 def out_of_memory(trace: Trace, partitions: Partitions, cluster: Cluster) -> OutOfMemoryError | None:
     """The first moment at which a device holds more than it has, as TensorFlow's allocator would say it; or None.
 

@@ -12,6 +12,7 @@ from simulator import read_graph
 from simulator.columns import ints
 from simulator.execution.enforcing import Enforced, enforce
 from simulator.execution.laws import check_trace
+from simulator.execution.memory import attained
 from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.graph.graph_def import graph_def
@@ -33,7 +34,7 @@ def two_turns(first: str) -> Enforced:
     priced = costs(graph, on, [0, 1000, 1000, 5000])
     planned = simulate(pieces, on, priced, SimulationOptions(order="priority"))
     return enforce(
-        graph, whole(graph), pieces, planned,
+        graph, whole(graph), on, pieces, planned,
         cut=lambda held: partition(held, placed, on, legal=False, step=whole(graph)),
         simulate=lambda some: simulate(some, on, priced, IN_ORDER),
     )  # fmt: skip
@@ -61,14 +62,16 @@ def test_an_enforced_order_is_lawful_and_never_slower(data: st.DataObject) -> No
     planned = simulate(pieces, on, priced, replace(how, order="priority"))
     in_order = replace(how, order="tensorflow")
     found = enforce(
-        graph, step, pieces, planned,
+        graph, step, on, pieces, planned,
         cut=lambda held: partition(held, placed, on, step=step),
         simulate=lambda some: simulate(some, on, priced, in_order),
     )  # fmt: skip
     assert found.without_ns == simulate(pieces, on, priced, in_order).makespan
-    assert found.trace.makespan == simulate(found.partitions, on, priced, in_order).makespan <= found.without_ns
+    assert found.trace.makespan == simulate(found.partitions, on, priced, in_order).makespan
+    without = attained(simulate(pieces, on, priced, in_order), pieces, on)
+    assert attained(found.trace, found.partitions, on) <= without
     assert check_trace(found.trace, found.partitions, on) == []
-    assert bool(found.edges) == (found.trace.makespan < found.without_ns)
+    assert bool(found.edges) == (attained(found.trace, found.partitions, on) < without)
     begun = dict(zip(planned.ops.node.tolist(), planned.ops.start_ns.tolist(), strict=True))
     ended = dict(zip(planned.ops.node.tolist(), planned.ops.end_ns.tolist(), strict=True))
     node = {int(pieces.origin[row]): row for row in np.flatnonzero(~pieces.inserted).tolist()}
@@ -95,7 +98,7 @@ def test_an_evaluation_that_reads_the_loss_drags_no_update_in() -> None:
     # any order takes as long on one device; a simulation that likes edges shows which ones are offered
     liking = [planned, replace(planned, makespan=planned.makespan - 1)]
     found = enforce(
-        graph, step, pieces, planned,
+        graph, step, on, pieces, planned,
         cut=lambda held: partition(held, placed, on, legal=False, step=step),
         simulate=lambda some: liking[some is not pieces],
     )  # fmt: skip

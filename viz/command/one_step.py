@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from placement.algorithms import searches
 from placement.placing import name_of, place
@@ -10,7 +11,7 @@ from simulator.assignment import Assignment
 from simulator.bounds import Bound, bound
 from simulator.errors import GraphError, InfeasibleError, SimvizError
 from simulator.execution.enforcing import Enforced, enforce
-from simulator.execution.memory import out_of_memory
+from simulator.execution.memory import attained
 from simulator.execution.options import SimulationOptions
 from simulator.execution.receiving import Received, receive_late
 from simulator.execution.simulate import simulate
@@ -40,12 +41,12 @@ def placed(request: Request, given: Ingredients, say: Say) -> Assignment:
     if not (request.enforces and searches(request.algorithm)):
         return usual
 
-    def attained(one: Assignment) -> tuple[bool, Nanos]:
+    def rank(one: Assignment) -> tuple[bool, Nanos]:
         made = simulated(request, given, one, silent)
-        return out_of_memory(made.trace, made.partitions, given.cluster) is not None, made.trace.makespan
+        return attained(made.trace, made.partitions, given.cluster)
 
     in_order = replace(request.simulation, order="tensorflow")
-    return min(usual, _placed(request, given, say, in_order), key=attained)
+    return min(usual, _placed(request, given, say, in_order), key=rank)
 
 
 def _placed(request: Request, given: Ingredients, say: Say, options: SimulationOptions | None = None) -> Assignment:
@@ -108,7 +109,8 @@ def simulated(request: Request, given: Ingredients, assignment: Assignment, say:
     pieces = cut()
     if request.enforces:
         in_order = replace(request.simulation, order="tensorflow")
-        enforced = enforce(graph, step, pieces, run(pieces), cut=cut, simulate=lambda some: run(some, in_order))
+        in_turn = partial(run, options=in_order)
+        enforced = enforce(graph, step, cluster, pieces, run(pieces), cut=cut, simulate=in_turn)
         return Simulated(enforced.partitions, enforced.trace, enforced=enforced)
     if request.recv_scheduling is None:
         return Simulated(pieces, run(pieces))

@@ -20,7 +20,7 @@ from simulator.columns import ids
 from simulator.costs.estimates.collectives import without_ring
 from simulator.costs.table import MEASURED, PROFILED
 from simulator.errors import SimvizError
-from simulator.execution.memory import out_of_memory
+from simulator.execution.memory import attained, out_of_memory
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.partitioning.partitions import Partitions
@@ -147,7 +147,7 @@ def _without_ring(inputs: Ingredients, given: Ingredients) -> list[str]:
 def _rank(found: tuple[Partitions, Trace], inputs: Ingredients) -> tuple[bool, int]:
     """Whether a step lacks memory, and its makespan: the less, the better."""
     partitions, trace = found
-    return out_of_memory(trace, partitions, inputs.cluster) is not None, int(trace.makespan)
+    return attained(trace, partitions, inputs.cluster)
 
 
 def _moved(assignment: Assignment, scene: Scene, given: Ingredients) -> Assignment | None:
