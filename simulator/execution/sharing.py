@@ -6,8 +6,8 @@ per second, so that work, rate times nanoseconds, is a whole number of nanobytes
 what a transfer of MAX_FLOW_BYTES still has before it. Shares are rounded down and ends up, so a link never carries more
 than its rate over any interval. A transfer that is alone takes exactly its bytes at the slowest link, rounded up.
 
-All flows of one route have the same rate and make one class. It keeps how much each of its flows has been served since
-the class was last empty.
+All flows of one route have the same rate and make one class. A class keeps how much each of its flows has been served
+since the class was last empty.
 
 Progressive filling fixes rates in a certain order, by rate. Of one rate those of routes at their caps come first, by
 route, then those of full links, by link. A route is fixed by its cap or one of its links, whichever comes first in this
