@@ -2,7 +2,7 @@
 
 `ask` has the plans of other algorithms, so a search never falls behind one that it asks. Those that are cheap are
 always asked. In large steps and short budgets the dearest of those of papers are left out, by the time that machine
-code takes for an op. By default it is the linear program of `m_sct`. No clock is read: the same step asks the same
+code takes for an op. By default that is the linear program of `m_sct`. No clock is read: the same step asks the same
 ones.
 
 `cuts` gives each device a stretch of an order of the groups (`order_cuts`), with its share of the work, or of the
