@@ -57,8 +57,8 @@ def place(
 
     `algorithm` is a key of ALGORITHMS, the name of one that an installed package offers (`plugins`), or a function
     Problem -> Plan (docs/algorithms.md). With `fallback`, `single` replaces a greedy algorithm's plan where the
-    simulator finds that one device is faster, or where the algorithm ran out of memory; the result says so. The plan
-    of an algorithm that is not simviz's own stays, and a note says where one device would be faster.
+    simulator finds that one device is faster, or where the algorithm ran out of memory. The result says so. The plan of
+    an algorithm that is not simviz's own stays, and a note says where one device would be faster.
 
     `soft` is soft placement as in TensorFlow: another device of the same task replaces one that does not exist.
     `options` are those of `simulate`, `flavour` is that of `partition`: by these the plans of a search are judged.

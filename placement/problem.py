@@ -1,6 +1,6 @@
 """The placement problem: one step's tables, the groups, and the devices that each group may use, as plain lists.
 
-Algorithms that search need nothing else; `graph` is for one whose rules speak of the nodes themselves.
+Algorithms that search need nothing else; `graph` is for one whose rules speak of the nodes themselves. The page
 docs/algorithms.md is for those who write an algorithm of their own.
 """
 
@@ -37,7 +37,7 @@ class Problem:
     """Axes: n ops that run, T tensors, G groups, D devices. Lists are not to be changed.
 
     A node in a loop is several ops, one per iteration, all of one group. The groups are those of the whole graph, then
-    one for each tensor that the client feeds or fetches: such an op is alone and has one device, the client's.
+    one for each tensor that the client feeds or fetches. Such an op is alone and has one device, the client's.
     """
 
     graph: Graph

@@ -117,9 +117,9 @@ def refine(
 
     The cluster's tasks become processes of this machine, with one thread for ops each; it has CPUs alone. `costs` are
     those of the first round, by default the estimate. After each round the measured times of all rounds lie over them.
-    The loop ends when another plan promises no more than the noise of the last step, when it has run before, or after
-    so many rounds. `soft`, `flavour` and `effort` are those of `place`. A round runs for about `seconds`, and may take
-    `timeout_s`. Fed tensors get made-up values. The graph is executed: refine only graphs that you trust.
+    The loop ends when another plan promises no more than the noise of the last step, or has run before. It also ends
+    after so many rounds. `soft`, `flavour` and `effort` are those of `place`. A round runs for about `seconds`, and may
+    take `timeout_s`. Fed tensors get made-up values. The graph is executed: refine only graphs that you trust.
 
     No process and no port outlives the call. Raises OracleError if TensorFlow is missing or does not run the step, and
     as `place` does. `say` gets a phrase for each part of a round.

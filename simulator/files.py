@@ -72,8 +72,9 @@ def is_stream(name: object) -> bool:
 def unzipped(raw: bytes, bound: Limit, *, alone: bool = False) -> bytes:
     """The content of gzip, all its members; whatever follows the last one is left out, as by gunzip.
 
-    With `alone` there may be one member, and nothing behind it. Raises ValueError with a clause about it where it is
-    damaged or cut, or unfolds to more than `bound`, or to more than is in proportion to its size.
+    With `alone` there may be one member, and nothing behind it. Raises ValueError with a clause about the content where
+    that is damaged or cut. So it does where the content unfolds to more than `bound`, or to more than is in proportion
+    to its size.
     """
     most = min(bound.most, max(FREE_BYTES, limits.GZIP_RATIO.most * len(raw)))
     parts, size, at = [], 0, 0

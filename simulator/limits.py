@@ -2,9 +2,9 @@
 
 A number in a file is a few bytes, and can claim anything. So whatever takes time or memory by such a number has an end.
 The default ends are far above the graphs that we know, and low enough for a machine of a few gigabytes. A limit can be
-set up to the number from which columns or a file format can hold no more. docs/limits.md has a table of all.
+set up to the number from which columns or a file format can hold no more. The page docs/limits.md has a table of all.
 
-Numbers that were set hang on the context of a call (PEP 567), as a precision does in `decimal`: limits are met in
+Numbers that were set hang on the context of a call (PEP 567), as a precision does in `decimal`. Limits are met in
 thirty places, and no function between needs to know of them.
 """
 

@@ -1,4 +1,4 @@
-"""Values in a notebook: a value that is a part of a run is shown by what draws runs, and else says itself in a line.
+"""Values in a notebook: a part of a run is shown by what draws runs, and else a value says itself in a line.
 
 What draws lies on a floor above, so it registers itself here when it is imported (`import viz`). A part remembers its
 run only as long as somebody keeps the run: the memory is by weak references.

@@ -1,12 +1,12 @@
 """Colours: one per device, the same in every picture, and distinct for colour-blind readers.
 
 The first eight hues are those of Okabe and Ito, "Color Universal Design" (2008); a grey that shows on a dark page
-replaces black. The other eight were searched for: each is at least 21 apart from all others in CIE L*a*b*, to normal
+replaces black. The other eight were searched for. Each is at least 21 apart from all others in CIE L*a*b*, to normal
 eyes, without red and without green. A larger cluster repeats them lighter, darker and greyer, each at least 18 apart
 from the light page and the dark one. The selection's colours (`--chosen` in report.css) are further from the first
 sixteen. Every picture also names the device.
 
-Categories have colours of their own, so that none is taken for a device. They were searched for likewise: each is at
+Categories have colours of their own, so that none is taken for a device. They were searched for likewise. Each is at
 least 10 from the sixteen devices, 24 from the first eight to normal eyes, and 20 from other categories.
 """
 

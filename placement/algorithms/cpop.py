@@ -24,7 +24,7 @@ def cpop(problem: Problem) -> Plan:
     """Place the critical path on one device, and the other ops where they end first.
 
     The paper has one entry and one exit. Here the path begins at the first of the ops without inputs that has the
-    highest priority, and goes on with the first reader of the same priority. An op of the path that may not use its
+    highest priority. It goes on with the first reader of the same priority. An op of the path that may not use its
     device, or whose group went elsewhere, is placed as any other. Ties go to the smaller row, ties between devices to
     the one that TensorFlow would prefer. The plan has an order if that helps. Raises InfeasibleError when memory runs
     out on the way.

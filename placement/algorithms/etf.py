@@ -2,8 +2,8 @@
 
 Hwang, Chow, Anger and Lee, "Scheduling precedence graphs in systems with interprocessor communication times", SIAM
 Journal on Computing 18(2), 1989, section 3. Of all ready ops and devices, the pair is taken that starts first. An op is
-never put before one that was taken earlier on its device. The paper leaves ties open; here, as in its successors, the
-op with the higher static level wins: the longest path of mean run times to the end of the step.
+never put before one that was taken earlier on its device. The paper leaves ties open. Here, as in its successors, the
+op with the higher static level wins. That level is the longest path of mean run times to the end of the step.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """HEFT: heterogeneous earliest finish time.
 
 Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for heterogeneous computing", IEEE
-Transactions on Parallel and Distributed Systems 13(3), 2002. Ops are taken by falling upward rank; each goes to the
+Transactions on Parallel and Distributed Systems 13(3), 2002. Ops are taken by falling upward rank. Each goes to the
 device on which it ends first, where it may slip into a gap between ops that were placed before it.
 """
 

@@ -2,9 +2,9 @@
 
 Jeon, Cai, Shetty et al., "Baechi: fast device placement of machine learning graphs", SoCC 2020, section 3.3. Its
 source is Hanen and Munier, "An approximation algorithm for scheduling dependent tasks on m processors with small
-communication delays", ETFA 1995. A linear program for as many devices as ops finds favourites: an op has at most one
-among its readers, a reader is that of at most one op. A transfer between them is spared. Then ETF runs under memory,
-and a device waits for the favourite of its last op. Meanwhile it takes only urgent ops.
+communication delays", ETFA 1995. A linear program for as many devices as ops finds favourites. An op has at most one
+among its readers, and a reader is that of at most one op. A transfer between them is spared. Then ETF runs under
+memory, and a device waits for the favourite of its last op. Meanwhile it takes only urgent ops.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _program(problem: Problem, pairs: Reads) -> np.typing.NDArray[np.float64] | 
     """[P] the share of each transfer that is not spared, at the smallest makespan (section 3.3, equation 1).
 
     Variables are these shares, the start of each op, and the makespan. Only transfers that take time have a share. None
-    where the solver gives up, or goes on beyond its iterations, or its share of a time that is given: it could take
+    where the solver gives up, or goes on beyond its iterations, or its share of a time that is given. It could take
     minutes for some thousand ops.
     """
     from scipy.optimize import linprog  # late: the import takes longer than a small step

@@ -31,7 +31,8 @@ def m_topo(problem: Problem) -> Plan:
 
     A group goes where its first op goes. It counts with what stays resident, all that its ops make and the largest
     scratch memory of one, as if nothing were freed. A group that may not use the device whose turn it is goes to the
-    CPU beside it, else to the first device that it may use. Raises InfeasibleError when memory runs out on the way.
+    CPU beside it. Else it goes to the first device that it may use. Raises InfeasibleError when memory runs out on the
+    way.
     """
     runner, held, stages = runner_of(problem, fill), footprints(problem), _stages(problem)
     shared = [held[row] for row, devices in enumerate(problem.allowed) if problem.ops[row] and stages[0] in devices]

@@ -1,9 +1,9 @@
 """PEFT: predicted earliest finish time.
 
 Arabnejad and Barbosa, "List scheduling algorithm for heterogeneous systems by an optimistic cost table", IEEE
-Transactions on Parallel and Distributed Systems 25(3), 2014, sections 4.1 to 4.3. The table has, for each op and
-device, the time from the op's end there to the end of the step, if all that follows gets the device that suits it best
-(equation 3). An op goes to the device with the smallest sum of its end and its entry in the table (equation 5).
+Transactions on Parallel and Distributed Systems 25(3), 2014. Sections 4.1 to 4.3 describe it. For each op and device
+the table has the time from the op's end there to the end of the step. In it all that follows gets the device that suits
+it best (equation 3). An op goes to the device with the smallest sum of its end and its entry in the table (equation 5).
 """
 
 from __future__ import annotations

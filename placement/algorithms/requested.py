@@ -1,7 +1,7 @@
 """Placement as the graph asks for it, the rest on the default device.
 
 The device strings stand, as soft or hard placement lets them. A group that asks for nothing goes to the device that
-TensorFlow's placer would prefer for it (placer.cc): a GPU before a CPU, the client's own task before others.
+TensorFlow's placer would prefer for it (placer.cc). It prefers a GPU to a CPU, and the client's own task to others.
 """
 
 from __future__ import annotations

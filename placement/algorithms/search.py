@@ -1,6 +1,6 @@
 """A search: the best of many starts, improved by annealing, each placement judged by the event loop itself.
 
-Other algorithms' plans are judged first (`placement.search.starts`), so the result is never worse than one of those
+Other algorithms' plans are judged first (`placement.search.starts`). So the result is never worse than one of those
 that are asked, or than the best single device. Then come list schedules that know links, full devices where memory may
 lack, cuts of several orders, and a walk from the best (`placement.search`). At last groups go back to their neighbours
 where that costs nothing. Memory comes first: a plan that fits beats each that does not.

@@ -34,7 +34,7 @@ from simulator.columns import Ints
 def whitepaper(problem: Problem) -> Plan:
     """Give each ready op the device on which it ends first: max(device free, inputs there) + run time.
 
-    Ready ops are taken by the time at which their last input ended, then by row; among devices that end it equally
+    Ready ops are taken by the time at which their last input ended, then by row. Among devices that end an op equally
     early the one that TensorFlow would prefer wins. The first member of a group decides for all. A constant costs
     nothing anywhere, so it goes where it is first used. Raises InfeasibleError when memory runs out on the way.
     """

@@ -1,8 +1,8 @@
 """The list scheduling of ETF: of all ready ops and devices, the pair that starts first is entered next.
 
-For each device there are two heaps: ops whose inputs will be there later, by that time, and ops whose inputs are there
-when the device is free, by level. So a step costs a look at the heads of each device, not at each pair. An entry that
-is out of date, since its op was placed or its group decided, is dropped when it comes to the head.
+For each device there are two heaps. One has ops whose inputs will be there later, by that time. The other has ops whose
+inputs are there when the device is free, by level. So a step costs a look at the heads of each device, not at each
+pair. An entry that is out of date, since its op was placed or its group decided, is dropped when it comes to the head.
 
 Functions over columns (`running`).
 """

@@ -1,8 +1,8 @@
 """Ranks of ops: how much work lies behind and before each, by mean times.
 
 Topcuoglu, Hariri and Wu 2002, where they are the upward and the downward rank. The mean time of an op is over the
-devices that its group may use, that of a transfer over all ordered pairs of different devices that a route joins. Ranks
-are whole picoseconds, at most the longest that a runner reckons with (`running`).
+devices that its group may use. That of a transfer is over all ordered pairs of different devices that a route joins.
+Ranks are whole picoseconds, at most the longest that a runner reckons with (`running`).
 
 Functions over columns (`running`).
 """
@@ -197,7 +197,7 @@ def mean_transfer(problem: Problem) -> Ints:
 
     Wires and the work per byte at both ends are added up. A transfer that is alone streams them (`alone_ns`), and is
     shorter. With that time 35 plans each took 1.00 (heft), 0.97 (cpop) and 1.11 (peft) times as long in the mean, 0.5
-    to 3.3, so ranks keep the sum.
+    to 3.3. So ranks keep the sum.
     """
     found = _WIRE_PS.get(problem)  # six algorithms ask, and a thousand devices have a million routes
     if found is None:

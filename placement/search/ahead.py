@@ -4,10 +4,10 @@ Each op takes its time on its device, and each value that crosses the time of a 
 longest chain behind each op is known at the price of one pass, a tenth of a simulation's. It lets the simulation end
 early. It also adds up all bytes that a device ever holds. Where these fit at once, the simulation need not find peaks.
 
-What a step likely takes follows in the same pass: ops of a lane wait for each other in the order in which they start
-under the current placement. Most moves are refused without a simulation where the step would then end clearly past the
-limit. So twice as many are tried in the same time. But some change the order for the better, as an op that waits for a
-transfer lets others go first. So one of four moves is simulated all the same.
+The time that a step likely takes follows in the same pass. In it ops of a lane wait for each other in the order in
+which they start under the current placement. Most moves are refused without a simulation where the step would then end
+clearly past the limit. So twice as many are tried in the same time. But some change the order for the better, as an op
+that waits for a transfer lets others go first. So one of four moves is simulated all the same.
 
 Plain Python over arrays, to be compiled.
 """

@@ -1,7 +1,7 @@
 """The decisions of a search: groups with a choice of devices, the values that they hand on, and orders of them.
 
-A stretch of an order is moved as a whole. So each order sets groups side by side that belong together: along the flow
-of values, by rank, by name, or by trees of those that hand on much.
+A stretch of an order is moved as a whole. So each order sets groups side by side that belong together. It goes along
+the flow of values, by rank, by name, or by trees of those that hand on much.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Layers: groups that hand on much among themselves, as those of an unrolled network do.
 
-From the value that takes longest on the wire to the shortest, its maker and all its readers become one layer, unless
-that had too much work. So what reads one weight is together, and then what is between its readers. At last each
-group settles where it exchanges most, as ties between values of one size may have set it beside the wrong ones.
+Values come in turn, from the one that takes longest on the wire to the shortest. The maker of each and all its readers
+become one layer, unless that had too much work. So what reads one weight is together, and then what is between its
+readers. At last each group settles where it exchanges most, as ties between values of one size may have set it beside
+the wrong ones.
 
 Plain Python over arrays, to be compiled.
 """

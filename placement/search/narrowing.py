@@ -1,7 +1,7 @@
 """A search on a part of a cluster: some tasks alone, as if there were no others.
 
 A step may be quickest on one of several hosts. There a walk over all of them loses its way. It takes moves that change
-nothing, so groups off the critical path come to other hosts, and what they hand on is late when it would count. Starts
+nothing, so groups off the critical path come to other hosts. Their values are then late when they would count. Starts
 lose, too: what belongs together depends on how far devices are from each other, and in a cluster of hosts that is the
 network.
 """

@@ -1,7 +1,7 @@
 """List schedules: each op of a list goes to the device on which it ends first, as in HEFT (Topcuoglu, Hariri, Wu 2002).
 
-Its inputs are sent there and wait for links that earlier ones hold, as in Sinnen and Sousa, "Communication contention
-in task scheduling", IEEE TPDS 16(6), 2005. Plain Python, to be compiled.
+Its inputs are sent there and wait for links that earlier ones hold. So it is in Sinnen and Sousa, "Communication
+contention in task scheduling", IEEE TPDS 16(6), 2005. Plain Python, to be compiled.
 """
 
 from __future__ import annotations

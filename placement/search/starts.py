@@ -2,7 +2,8 @@
 
 `ask` has the plans of other algorithms, so a search never falls behind one that it asks. Those that are cheap are
 always asked. In large steps and short budgets the dearest of those of papers are left out, by the time that machine
-code takes for an op: by default the linear program of `m_sct`. No clock is read: the same step asks the same ones.
+code takes for an op. By default that is the linear program of `m_sct`. No clock is read: the same step asks the same
+ones.
 
 `cuts` gives each device a stretch of an order of the groups (`order_cuts`), with its share of the work, or of the
 memory. Like `layers` it gives work in proportion to speed, and begins with the fastest device.
@@ -13,8 +14,8 @@ networks", NIPS 2012). Then models with large weights come to these, as in Krizh
 parallelizing convolutional neural networks", 2014.
 
 `layers` gives each device groups that hand on much among themselves (`layers`), in the order in which these begin.
-So the layers of an unrolled network are each on a device, as in Sutskever, Vinyals and Le, "Sequence to sequence
-learning with neural networks", NIPS 2014. Where many small ops run faster on processors, these share them.
+So the layers of an unrolled network are each on a device. So they are in Sutskever, Vinyals and Le, "Sequence to
+sequence learning with neural networks", NIPS 2014. Where many small ops run faster on processors, these share them.
 
 `packs` gives each device such layers whatever their order (`packing`), for what may run at once.
 
@@ -122,8 +123,9 @@ def plans_of(problem: Problem, asked: Asked) -> Iterator[Listed]:
 
 
 def fitting(ops: int, devices: int, effort: Effort) -> tuple[str, ...]:
-    """The names of the algorithms that are asked, for a step of so many ops: as many as fit into half of a time that
-    is given, so that the search has the other half. Else they may take a second, or what a number of placements takes.
+    """The names of the algorithms that are asked, for a step of so many ops. They are as many as fit into half of a
+    time that is given, so that the search has the other half. Else they may take a second, or what a number of
+    placements takes.
     """
     names, left_s = list(ALWAYS), max(seconds_of(effort, ops), _LEAST_S)
     if effort.seconds is not None:

@@ -1,14 +1,13 @@
 """Simulated annealing over stretches of orders, from good starts and again from the best so far.
 
-A move sets a layer (`layers`) or a stretch of an order on another device, mostly near the critical path, or shifts
-one op in the order of priority. Of layers there are several sizes, down to a few ops.
-A move is taken by Metropolis's rule (Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", Science
-220, 1983), its simulation stopped as soon as it would be refused. Cycles cool from 0.3 % of the makespan, every other
-from a tenth of that, and grow by half each time; so nothing depends on how large the budget is, which only ends it. The
-best and starts that are nearly as good take turns. After cycles that bring nothing the next begins hotter, and may
-change the order of ops where it was that of ready times. The path is looked for anew every few judgements. Where no
-budget is given, idle cycles end the walk. Any walk ends that has judged `limits.PATIENCE` times as many as its best
-took.
+A move sets a layer (`layers`) or a stretch of an order on another device, mostly near the critical path. Or it shifts
+one op in the order of priority. Of layers there are several sizes, down to a few ops. A move is taken by Metropolis's
+rule, its simulation stopped as soon as it would be refused. Source: Kirkpatrick, Gelatt and Vecchi, "Optimization by
+simulated annealing", Science 220, 1983. Cycles cool from 0.3 % of the makespan, every other from a tenth of that, and
+grow by half each time. So nothing depends on how large the budget is, which only ends the walk. The best and starts
+that are nearly as good take turns. After cycles that bring nothing the next begins hotter, and may change the order of
+ops where it was that of ready times. The path is looked for anew every few judgements. Where no budget is given, idle
+cycles end the walk. Any walk ends that has judged `limits.PATIENCE` times as many as its best took.
 
 A race of eight short cycles goes before. These are three times as hot, and large layers alone move: which of them are
 together on a device is seldom changed later. Of what they find the best is the first start.

@@ -50,12 +50,12 @@ def lower_bound(
 ) -> Nanos:
     """A time in ns below which no placement brings the step: the longest path, the work of devices, bytes on a link.
 
-    Every op takes its time on the fastest device that it may use: on any with a kernel, or with `constraints`, as of
-    `simulator.placer.constraints.constrain`, on those of its group. `options` are those of `simulate`. Under the
-    contention "none", the default here, no bytes wait for a link, so the bound holds for every contention; those under
-    which the step is simulated may bring a higher one. `prepared` is the result of `prepare` for the same values, where
-    the caller has it already. The summary's bound has both, and those by prices, so it may be much higher. Raises what
-    `prepare` raises.
+    Every op takes its time on the fastest device that it may use. It may use any with a kernel, or with `constraints`,
+    as of `simulator.placer.constraints.constrain`, those of its group. `options` are those of `simulate`. Under the
+    contention "none", the default here, no bytes wait for a link, so the bound holds for every contention. The options
+    under which the step is simulated may bring a higher one. `prepared` is the result of `prepare` for the same values,
+    where the caller has it already. The summary's bound has both, and those by prices, so it may be much higher. Raises
+    what `prepare` raises.
     """
     return bound(graph, cluster, costs, step=step, prepared=prepared, constraints=constraints, options=options).ns
 

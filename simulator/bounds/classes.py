@@ -2,7 +2,7 @@
 
 Two devices are of one class if they are of one kind and no set of allowed devices holds one of them alone. So a group
 that may use one of them may use both, at equal speed. A value that stays within a class takes no time, for the two
-devices may be the same one, but where it goes to the other memory of a GPU.
+devices may be the same one. Only where it goes to the other memory of a GPU, it takes time.
 """
 
 from __future__ import annotations

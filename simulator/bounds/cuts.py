@@ -4,8 +4,8 @@
                                                 ║ value
     near half ══(its price in the far half)══ group ══(its price in the near half)══ far half
 
-The cheapest cut is the assignment of least total price to two processors: Stone, "Multiprocessor scheduling with the
-aid of network flow algorithms", IEEE TSE 3(1), 1977.
+The cheapest cut is the assignment of least total price to two processors. Source: Stone, "Multiprocessor scheduling
+with the aid of network flow algorithms", IEEE TSE 3(1), 1977.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ class Network(NamedTuple):
 def cut(network: Network, most: int) -> None:
     """Find a cut of least capacity, the one with the fewest nodes on the side of the source.
 
-    It gives up where it looks at more than so many arcs, as the flow is then long on its way: the sink keeps a level.
+    It gives up where it looks at more than so many arcs, as the flow is then long on its way. The sink keeps a level in
+    that case.
     """
     count = len(network.level)
     source, sink = count - 2, count - 1

@@ -3,7 +3,7 @@
 An op waits for its inputs, each from the class on which it comes first. Besides, of its ancestors some run on its own
 device, one after the other, and all others have to send what they made. Nobody can have both: see `_alone`. The bound
 is that of Papadimitriou and Yannakakis, "Towards an architecture-independent analysis of parallel algorithms", SIAM
-Journal on Computing 19(2), 1990, for different times of transfers and heads on several classes.
+Journal on Computing 19(2), 1990. Here it is for different times of transfers, and heads on several classes.
 
 The functions run over lists as they stand, and over arrays when they are compiled (`compiled`).
 """

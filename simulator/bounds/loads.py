@@ -1,11 +1,11 @@
 """Bounds by work on classes of devices, and by bytes on links, within a stretch of the step.
 
 Each piece of work has a head, before which it can't begin, and a tail, which follows its end. Pieces with heads of a
-or more and tails of b or more are done between a and b from the end. So a + b + their work over all that can do it is
-a bound: the energetic argument of Erschler, Lopez and Thuriot (1991), over heads and tails alone.
+or more and tails of b or more are done between a and b from the end. So a + b + their work over all that can do it is a
+bound. This is the energetic argument of Erschler, Lopez and Thuriot (1991), over heads and tails alone.
 
-Where classes differ in speed, work is shared between them by a linear program. Its dual gives each class a price, of
-which the prices of all lanes together are 1; an op then counts with its cheapest class, and any prices give a bound.
+Where classes differ in speed, work is shared between them by a linear program. Its dual gives each class a price; the
+prices of all lanes together are 1. An op then counts with its cheapest class, and any prices give a bound.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 A step is cut into phases. In each a nanosecond of every lane and every link has a price, and those of one phase come
 to 1 together. So a step pays its makespan at most. An op pays at least for its time at the lowest price of the phases
-in which it may run. A value that crosses between two halves of the devices pays for the links on all of its ways, and
-for the lanes that dispatch, pack and unpack it. Groups stay together. So a minimum cut finds the cheapest placement,
-and what it pays is a bound (`cuts`).
+in which it may run. A value that crosses between two halves of the devices pays for the links on all of its ways. It
+also pays for the lanes that dispatch, pack and unpack it. Groups stay together. So a minimum cut finds the cheapest
+placement, and what it pays is a bound (`cuts`).
 
 A path through all phases is a resource, too, of which each phase uses a known length at least.
 

@@ -103,8 +103,8 @@ class Chip:
     def integers_apart(self) -> bool:
         """Whether integer arithmetic, as of addresses, has units and issue slots of its own.
 
-        So it has since Volta (NVIDIA, Tesla V100 white paper, 2017), but not on Ampere's and Ada's chips for graphics,
-        half of whose lanes do both (NVIDIA, GA102 white paper, 2021).
+        So it has since Volta (NVIDIA, Tesla V100 white paper, 2017). Ampere's and Ada's chips for graphics are
+        exceptions: half of their lanes do both (NVIDIA, GA102 white paper, 2021).
         """
         return self.compute_capability >= 7 and self.compute_capability not in (8.6, 8.7, 8.9)
 

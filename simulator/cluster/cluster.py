@@ -256,9 +256,10 @@ class Cluster:
     def latency_ns(self, source: int, target: int, nbytes: Bytes = 0) -> Nanos:
         """Time of a message without that of its bytes on the wires, or the time of a hand-over within a device.
 
-        It has five parts: latency of the wires, latency of the protocol, dispatches and looks of GPUs' copies, bytes of
-        copies before and after a staged message, and work at both ends. Of that work only what is outside the lanes
-        counts, and only while no bytes are on the wires. Raises LookupError if the two devices have no route.
+        It has five parts: latency of the wires, latency of the protocol, dispatches and looks of copies, bytes of
+        copies, and work at both ends. The copies are those of GPUs, and the bytes those before and after a staged
+        message. Of the work only what is outside the lanes counts, and only while no bytes are on the wires. Raises
+        LookupError if the two devices have no route.
         """
         route = self._route(source, target)
         if not route:

@@ -1,8 +1,8 @@
 """Copies from and to memories of GPUs: what they take besides their links.
 
 A GPU copies in the background. Its host dispatches the copy, as any op. The executor learns of the end when it looks
-for it, and sleeps between two looks. What a GPU sends to another task, by a protocol that lets processors send, is in
-its host's memory as a whole before the message begins, and the same holds for what a GPU gets.
+for it, and sleeps between two looks. Where the protocol lets processors send, a tensor that a GPU sends to another task
+is whole in its host's memory before the message begins. The same holds for a tensor that a GPU gets.
 """
 
 from __future__ import annotations

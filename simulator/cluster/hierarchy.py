@@ -150,7 +150,8 @@ def telling_pairs(routes: Sequence[Sequence[Route | None]]) -> list[tuple[int, i
     """Pairs of different devices whose routes show of each link whether one or several devices, or tasks, use it.
 
     Of a table these are all pairs. Of a Hierarchy they are those within a host, and those between each device and a few
-    others: of two hosts of its rack, two of another rack and two of a third one. They grow with the devices.
+    others. The others are of two hosts of its rack, two of another rack and two of a third one. They grow with the
+    devices.
     """
     every = range(len(routes))
     if not isinstance(routes, Hierarchy):

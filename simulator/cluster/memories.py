@@ -2,9 +2,9 @@
 
     kernel ── in GPU memory ──▶ _Send ~ copy ~> _Recv ── in host memory ──▶ an op that asks for sizes or places
 
-TensorFlow makes a pair of Send and Recv within a GPU where an output lies in the one memory and a reader wants it in
-the other (tensorflow/core/graph/graph_partition.cc, NeedSameDeviceSendRecv). Such a copy is a transfer over the links
-between the GPU and the CPU that stands for it, and takes what any copy of a GPU does (`copies`).
+An output may lie in the one memory of a GPU, and a reader may want it in the other. TensorFlow then makes a pair of
+Send and Recv within the GPU (tensorflow/core/graph/graph_partition.cc, NeedSameDeviceSendRecv). Such a copy is a
+transfer over the links between the GPU and the CPU that stands for it. It takes what any copy of a GPU does (`copies`).
 
 A transfer takes the route between the memories in which the value lies and arrives, whichever devices send and receive.
 So what a GPU has in host memory moves as from its CPU. Within a task both memories may be one. Then the reader shares

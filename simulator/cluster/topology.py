@@ -115,7 +115,7 @@ def connect(
     cluster are the figures assumed of its hosts, `notes`, and the protocol.
 
     Raises ClusterError for a host or GPU that does not exist, a GPU of two tasks, and a host in two racks. A task that
-    no device string can name is refused, too, and so are more than `limits.DEVICES`, and names of jobs and hosts of
+    no device string can name is refused, too. So are more devices than `limits.DEVICES`, and names of jobs and hosts of
     more characters than `limits.NAME`.
     """
     machines = {host.name: host for host in hosts}

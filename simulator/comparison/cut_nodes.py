@@ -260,7 +260,7 @@ def canonical(
       crosses, and are removed. That concerns copies of a constant with more than 8 out-edges or in-edges (or 8, one of
       them from a placeholder that is fed). It concerns fed nodes with more than 8 out-edges, and the edges that replace
       those of a call or a loop.
-    - The ids of edges in a worker's graph, in a task with such a node: they follow the order in which the master wrote
+    - The ids of edges in a worker's graph, in a task with such a node. They follow the order in which the master wrote
       its piece.
 
     All other differences remain: the numbers that a node's pairs take together, what crosses from where to where, and

@@ -1,7 +1,7 @@
 """Estimates for a graph: the time of each op on each kind of device by a roofline, and the memory that stays.
 
 An op without a kernel start (`Rule.launches`) costs the executor's dispatch on every device. A kernel of a GPU that
-works in host memory alone runs on the CPU that stands for the GPU, and costs what the op costs there.
+works in host memory alone runs on the CPU that stands for the GPU. It costs what the op costs there.
 
 A graph of thousands of nodes has some hundred different ones. Each of these is priced once, by exact integers.
 """

@@ -4,7 +4,7 @@
     other measured op      nanoseconds by bytes, between the sizes that were measured
     op never measured      the middle of the measured ops of its category, at as many bytes
 
-The error of a price is checked by leaving out: each measured kernel is priced by all others, and nine of ten of these
+The error of a price is checked by leaving out. Each measured kernel is priced by all others, and nine of ten of these
 prices keep their errors. Beyond the measured sizes an error is doubled: a guess.
 """
 
@@ -162,9 +162,9 @@ class Surface:
 
     The roofline's call, nanoseconds per operation and per byte are the nonnegative ones whose relative errors have the
     least sum of squares. Far from all measured sizes it decides alone. Near them a Gaussian process corrects it, whose
-    kernel is a bell. The bell's width and height, and the noise, predict each point best from all others (Rasmussen
-    and Williams, Gaussian Processes for Machine Learning, 2006, section 5.4.2). The errors that it expects are
-    stretched until nine of ten of these predictions keep theirs.
+    kernel is a bell. The bell's width and height, and the noise, predict each point best from all others. Source:
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, section 5.4.2. The errors that the process
+    expects are stretched until nine of ten of these predictions keep theirs.
     """
 
     LEAST = 6  # points

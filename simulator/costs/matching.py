@@ -62,7 +62,7 @@ def with_measured(
     The median of all times of a node on a kind counts, rounded up, over all measurements; TensorFlow writes one file
     per step. A model stands for its parts, too, the CPUs that share a host, where these have no times of their own. A
     device that the cluster lacks stands for all kinds of its type. A copy that replication made takes its original's
-    time where it was not measured itself: each copy works on as many examples as the given graph. TensorFlow adds
+    time where it was not measured itself. Each copy works on as many examples as the given graph. TensorFlow adds
     numbers to names at run time. So a name that the graph lacks stands for the nodes of that op whose names differ only
     in numbers.
 
@@ -70,10 +70,10 @@ def with_measured(
     and an unused measurement is no error then. A part of a model that only `cluster` has takes the times of others.
 
     A product or convolution that an optimizer joined with what follows it has its time there, and none of its own. A
-    measurement adds no kernel to an op that has none. The notes count names that the graph lacks, times on a type of
-    device that the cluster lacks, and nodes that were measured on some kinds of a type and are estimated on others.
-    Raises ClusterError for an unknown kind, and for a measurement without any use: no name is the graph's, or the
-    cluster has no device of such a type.
+    measurement adds no kernel to an op that has none. The notes count names that the graph lacks, and times on a type
+    of device that the cluster lacks. They count nodes that were measured on some kinds of a type and are estimated on
+    others. Raises ClusterError for an unknown kind, and for a useless measurement: no name is the graph's, or the
+    cluster lacks devices of such a type.
     """
     given = [measurement] if isinstance(measurement, MeasuredTimes) else list(measurement)
     rows_of = _Names(graph)

@@ -53,8 +53,8 @@ _RESIDENT = CONSTANTS | VARIABLES | {"TemporaryVariable", "_VarHandlesOp", "Immu
 
 @dataclass(frozen=True, eq=False)
 class Buffers:
-    """The memory that the step takes; part of `Tables`. Axes: n ops, T tensors, K pairs of a list and what it keeps,
-    P of an output and an input over which it may be written.
+    """The memory that the step takes; part of `Tables`. Axes: n ops, T tensors, K pairs of a list and what it keeps, P
+    of an output and an input that it may overwrite.
     """
 
     tensor_bytes: Ints  # [T] that go to another device: of a list all that it holds; 0 where unknown

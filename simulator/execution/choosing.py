@@ -126,7 +126,7 @@ def telling(say: Callable[[str], None]) -> Iterator[None]:
 def choose(engine: str, events: int, loop: CompiledSources = STEP) -> bool:
     """Tell whether to take that compiled loop for so many ends of ops and transfers.
 
-    "auto" never lets a small step wait for a compiler: it loads what is compiled already where that pays, and compiles
+    "auto" never lets a small step wait for a compiler. It loads what is compiled already where that pays, and compiles
     only for steps that take the plain loop longer than that. `engine` is that of `SimulationOptions`. Raises
     UnsupportedError where "compiled" is asked for and cannot be had.
     """

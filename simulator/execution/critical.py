@@ -3,7 +3,7 @@
 The path leads back from the task that ended last, through whatever delayed each start.
 
 A task starts when the last event that it needs has come, or later, when its resource is free. In the first case the
-path goes on with the task whose event it was: if its end, with that task; if its start, with whatever delayed that
+path goes on with the task whose end that event was. If it was a start, the path goes on with whatever delayed that
 start. In the second case it goes on with the task that left the resource at that moment. So each task on the path ends
 exactly when the next one starts, and their lengths add up to the makespan.
 

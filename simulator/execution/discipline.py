@@ -73,8 +73,8 @@ _OF_ROUTES: WeakKeyDictionary[Routes, dict[str, Discipline]] = WeakKeyDictionary
 def discipline(routes: Routes, contention: str) -> Discipline:
     """Apply the simulation's contention to the links that have none of their own.
 
-    Raises ClusterError for a route on which one link serves in turn and another is shared: what the first would let
-    through depends on what the second leaves.
+    Raises ClusterError for a route on which one link serves in turn and another is shared. The bytes that the first
+    would let through depend on those that the second leaves.
     """
     known = _OF_ROUTES.setdefault(routes, {})
     if contention not in known:

@@ -1,13 +1,14 @@
 """Enforce an order: control edges by which TensorFlow's executor takes the ops of a device as a placement orders them.
 
-A placement may order the ops of a device, and no session knows of it: its executor takes ready ops in an order of its
-own (`executor`). A control edge between two ops that follow each other in a lane leaves the executor no choice, and
-costs nothing. The order of transfers on a link stays TensorFlow's own, so the step may still be longer than planned.
+A placement may order the ops of a device, and no session knows of it. A session's executor takes ready ops in an order
+of its own (`executor`). A control edge between two ops that follow each other in a lane leaves the executor no choice,
+and costs nothing. The order of transfers on a link stays TensorFlow's own, so the step may still be longer than
+planned.
 
-Ops count that take time and run once in every step: control edges hand on that a value is dead, and cannot cross the
-frame of a loop. Ops of which Grappler may make one kernel have no edges, as these would keep them apart. A step by the
-edges is simulated in TensorFlow's order. Where it is no shorter than without them, none is added, unless it lacks
-memory without them.
+Ops count that take time and run once in every step. Others do not: control edges hand on that a value is dead, and
+cannot cross the frame of a loop. Ops of which Grappler may make one kernel have no edges, as these would keep them
+apart. A step by the edges is simulated in TensorFlow's order. Where it is no shorter than without them, none is added,
+unless it lacks memory without them.
 
 Sessions run other parts of the same graph, too: they initialise, save, evaluate. An edge must not drag the step into
 these. So no edge leads to an op that initialisers, savers and queue runners need. An op that anything else outside the

@@ -94,9 +94,9 @@ def run(
 
     Of the options, `order` and `contention` count. `compiled`: by the compiled loop, which gives the same.
 
-    Raises SimvizError for an assignment of the wrong length or with an unknown device, for priorities that are missing
-    and for times that add up to too much. Raises InfeasibleError where there is no kernel, and ClusterError where there
-    is no route. These come before anything runs. Raises DeadlockError where ops wait for each other.
+    Raises SimvizError for an assignment of the wrong length or with an unknown device. So it does for priorities that
+    are missing and for times that add up to too much. Raises InfeasibleError where there is no kernel, and ClusterError
+    where there is no route. These come before anything runs. Raises DeadlockError where ops wait for each other.
     """
     lowered, code = lowered_by(tables, device, priority, options)
     ran: tuple[Nanos, Column, Column, Column, Column] | None = None

@@ -1,7 +1,7 @@
 """Many assignments of one step at once: how long each takes, and what it holds at its peak.
 
-The step is prepared once; each assignment is then a run of the compiled loop, several at a time in threads that do
-not hold Python's lock. A result depends on nothing but its own row, so it is the same whatever the number of threads.
+The step is prepared once. Each assignment is then a run of the compiled loop, several at a time in threads that do not
+hold Python's lock. A result depends on nothing but its own row, so it is the same whatever the number of threads.
 """
 
 from __future__ import annotations

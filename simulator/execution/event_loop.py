@@ -1,9 +1,9 @@
 """The event loop: tasks on resources. Written once, it runs over lists and, compiled, over arrays.
 
 A task is ready when as many events have come as it needs. It starts when its resource takes it, and ends after its
-length. Its end is an event for its successors; its start is an event for at most one other task (`onward`), so that
-bytes cut through from link to link. An op is a task on its device, and a transfer is a chain of tasks
-(`task_graph`); the loop does not know one from the other. Resources are
+length. Its end is an event for its successors. Its start is an event for at most one other task (`onward`), so that
+bytes cut through from link to link. An op is a task on its device, and a transfer is a chain of tasks (`task_graph`).
+The loop does not know one from the other. Resources are
 
     a device    has lanes and a ready queue: first come first served, by priority, or TensorFlow's executor (`executor`)
     a link      serves one task after the other in the order in which they come; so start and end are known at once.

@@ -6,11 +6,11 @@ queue is empty, and puts the others in front of the pool's. Ops that an arrival 
 thread empties its own queue before it takes from the front of the pool; among idle threads the lowest is served first.
 
 A step begins with one op, TensorFlow's source, which precedes all ops without inputs. The thread that passes it treats
-these like the successors of any op: it goes through constants first, and then takes variables and Recvs from the pool,
+these like the successors of any op. It goes through constants first, and then takes variables and Recvs from the pool,
 the last first (decision 0055). So a Recv is posted when a thread comes to it.
 
 A message is sent by such a thread, too, if its lanes are cores. Packing is a Send's work. It is always expensive, and
-comes first among the tasks that an op's end makes ready; so it waits while its thread goes on with the rest. Where the
+comes first among the tasks that an op's end makes ready. So it waits while its thread goes on with the rest. Where the
 request comes after the value it is answered from the pool's end, as the server hands requests to the same pool
 (distributed_runtime/rpc/grpc_worker_service.cc). Where a lane stands for several cores another thread would send at
 once. There, and on behalf of GPUs, packing waits for the op that runs and comes before all others. So does all
@@ -21,9 +21,9 @@ Constants and NoOps take no time, but a thread has to pass them. With one thread
 eight. Several real threads race for the pool and steal from each other's ends, so TensorFlow promises no order.
 
 A GPU has one stream, whatever its lanes: its ops run in the order in which they were launched. An op is launched as
-soon as its inputs have arrived and the ops of its own device that it waits for are launched, not ended, as a launch
-does not wait for the stream. Every op of a GPU is inexpensive to its executor. An op that also waits for a signal of
-another device, as in loops of a whole step, is launched when it is ready.
+soon as its inputs have arrived and the ops of its own device that it waits for are launched. These need not have ended,
+as a launch does not wait for the stream. Every op of a GPU is inexpensive to its executor. An op that also waits for a
+signal of another device, as in loops of a whole step, is launched when it is ready.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The interval of a makespan whose ops were priced by a profile.
 
-The errors of one family of kernels add up along the critical path, as a profile that prices one matrix product too low
-does so for others. Those of different families are independent, and add up as squares. Placement and order are taken
-as they are: where another path could become critical, the step may be longer.
+The errors of one family of kernels add up along the critical path. A profile that prices one matrix product too low
+does so for others. Those of different families are independent, and add up as squares. Placement and order are taken as
+they are: where another path could become critical, the step may be longer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The laws of a trace, each checked from the trace and the pieces alone.
 
 The laws of order say that nothing runs before the values that it needs, in any iteration. They go back from what ran to
-the inputs of a node in one iteration of its loop, ops that the cut inserted in between included.
+the inputs of a node in one iteration of its loop. Ops that the cut inserted in between are included.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@
     a feed           as long as the step lasts, if anybody reads it: the call that hands it in keeps it
     scratch          while the op runs; likewise outputs that nobody reads
 
-Ops that pass a buffer on (Identity, Reshape, Merge, ReadVariableOp, ...) only lengthen its life, and so does a hand-
-over between CPU devices of one process. So do lists, stacks and arrays that keep it (`stored`), and ops that write over
-it when nobody else needs it (`REUSES`). What packs and unpacks a transfer holds nothing of its own. What ends at an
+Ops that pass a buffer on (Identity, Reshape, Merge, ReadVariableOp, ...) only lengthen its life. So does a hand-over
+between CPU devices of one process. So do lists, stacks and arrays that keep it (`stored`), and ops that write over it
+when nobody else needs it (`REUSES`). What packs and unpacks a transfer holds nothing of its own. What ends at an
 instant is freed before what begins there. Outputs of a GPU that live in host memory (shapes, counters) count on the
 GPU.
 """
@@ -166,7 +166,8 @@ def _views(
 ) -> npt.NDArray[np.int64]:
     """The copy that each of these tensors is a view of; a Merge passes on the input that woke it.
 
-    What was stored on another device is a part of the copy of its list; out of an array it is a copy of its own.
+    A value that was stored on another device is a part of the copy of its list. Out of an array it is a copy of its
+    own.
     """
     edge, first = tables.forwards[passing], woken_by(tables, ran)[tables.tensor_op[passing]]
     apart = ran.device[tables.consumer[edge]] != ran.device[tables.tensor_op[passing]]

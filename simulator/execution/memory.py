@@ -1,7 +1,7 @@
 """The memory of a device at one moment: its holders, and the first moment at which they are too much.
 
-Of what begins at one moment the client asks first, then transfers, then ops, each in order of row: the order in which
-the engine serves them.
+Of all that begins at one moment the client asks first, then transfers, then ops, each in order of row. The engine
+serves them in this order.
 """
 
 from __future__ import annotations
@@ -93,8 +93,9 @@ def attained(trace: Trace, partitions: Partitions, cluster: Cluster) -> tuple[bo
 def out_of_memory(trace: Trace, partitions: Partitions, cluster: Cluster) -> OutOfMemoryError | None:
     """The first moment at which a device holds more than it has, as TensorFlow's allocator would say it; or None.
 
-    Ties go to the device of the lower row. The error names the first op or transfer whose memory does not fit, what
-    it needs and what is free for it, and the largest tensors that are alive then, its own included.
+    Ties go to the device of the lower row. The error names the first op or transfer whose memory does not fit, what it
+    needs and what is free for it. It also names the largest tensors that are alive then, with those of that op or
+    transfer.
     """
     capacity = [device.memory_bytes for device in cluster.devices]
     full = [device for device, peak in enumerate(trace.peak_bytes.tolist()) if peak > capacity[device]]

@@ -26,25 +26,27 @@ MAX_SEED = 2**64 - 1  # noise draws from 64 bits
 class SimulationOptions:
     """Options by which a step is simulated.
 
-    `order` is how a device chooses among ready ops: "fifo" by ready time, "priority" by `Partitions.priority` (smaller
-    first; ties go by row), "tensorflow" as its executor does (`executor`). By "auto" it is "priority" where the
-    assignment gave one, else "fifo"; it is "fifo" where several sessions train (`for_sessions`).
+    `order` is how a device chooses among ready ops. By "fifo" it goes by ready time, by "priority" by
+    `Partitions.priority` (smaller first; ties go by row). By "tensorflow" it chooses as TensorFlow's executor does
+    (`executor`). By "auto" the order is "priority" where the assignment gave one, else "fifo"; it is "fifo" where
+    several sessions train (`for_sessions`).
 
     `contention` is how transfers use a link that does not say it itself. By "serial" they use it one at a time, in the
     order in which they come to it, for the time of their bytes. By "fair" they use it at the same time, in max-min fair
     shares, and by "none" as if each were alone.
 
-    `trips` says how often the body of each loop runs, by the `frame_name` of its Enters, "*" for every loop; without it
-    as the graph's constants say, else once. `branches` says which way a branch goes, by the node or tensor of its
-    predicate. A way is True, False or a probability, drawn anew in every iteration from `seed`, but once for all steps
-    of a training; for a Case it is the number of the branch. Without it as constants and counters say, else it holds
-    (of a Case, branch 0). Both are copied. `seed` is also that of the noise of a training. `observed` is a step that
-    really ran: loops and branches that are not asked for run as they did then.
+    `trips` says how often the body of each loop runs, by the `frame_name` of its Enters, "*" for every loop. Without it
+    a loop runs as the graph's constants say, else once. `branches` says which way a branch goes, by the node or tensor
+    of its predicate. A way is True, False or a probability; for a Case it is the number of the branch. A probability is
+    drawn anew in every iteration from `seed`, but once for all steps of a training. Without `branches` a branch goes as
+    constants and counters say, else it holds (of a Case, branch 0). Both are copied. `seed` is also that of the noise
+    of a training. `observed` is a step that really ran: loops and branches that are not asked for run as they did then.
 
     `engine` is "python", "compiled" or, by "auto", the faster of them (`choosing.choose`); both give the same result.
 
     Raises UnsupportedError for an order, a contention or an engine that is not modelled. Raises SimvizError for a seed
-    that is no whole number from 0, trips and branches that are no mappings, and a count of trips that is none.
+    that is no whole number from 0. So it does for trips and branches that are no mappings, and a count of trips that is
+    none.
     """
 
     order: str = "auto"

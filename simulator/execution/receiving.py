@@ -1,13 +1,14 @@
 """Receive late: keep each Recv waiting until its copy is needed (TensorFlow white paper, 2015, section 5.2).
 
-A Recv without inputs is posted when the step begins, and its copy takes memory from the moment at which the value can
-be had, however late it is read. The paper delays such Recvs by control edges, found by ASAP and ALAP times. Here the
-times come from a simulation and are walked back from its end (`critical.latest_ends`). A Recv waits for that op on its
-device which ended last of those that have ended, at their latest, when the transfer must be asked for.
+A Recv without inputs is posted when the step begins. Its copy takes memory from the moment at which the value can be
+had, however late it is read. The paper delays such Recvs by control edges, found by ASAP and ALAP times. Here the times
+come from a simulation and are walked back from its end (`critical.latest_ends`). A Recv looks at the ops on its device
+that have ended, at their latest, when the transfer must be asked for. It waits for that one of them which ended last.
 
 No cycle can arise. Latest times never fall along an edge of the pieces, and rise along an added one, since a transfer
-takes time. They may fall into a Merge only; so no Recv waits for an op behind a Merge, nor for one behind a Switch or
-an Enter, which may be dead or run more than once. A Recv that waits for something already, as in loops, stays as it is.
+takes time. They may fall into a Merge only, so no Recv waits for an op behind a Merge. Nor does one wait for an op
+behind a Switch or an Enter, which may be dead or run more than once. A Recv that waits for something already, as in
+loops, stays as it is.
 
 While nobody overtakes in a lane or on a link, nothing ends after its latest time and the step is as long as it was.
 What becomes ready later may be overtaken, though, and a value that is sent later is kept longer where it was made. So
@@ -15,7 +16,7 @@ the pieces are simulated again. The new edges stay if the step takes no longer, 
 are held no longer, all in all. If not, each half of them is tried by itself, and so on, in a bounded number of
 simulations. Larger parts and those that gain more come first.
 
-TensorFlow's own `enable_recv_scheduling` (partitioning/passes/scheduling.py) is another thing: it measures nothing,
+TensorFlow's own `enable_recv_scheduling` (partitioning/passes/scheduling.py) is another thing. It measures nothing,
 counts each op as a microsecond, and lets every Recv begin six hundredths of that step before its turn.
 """
 

@@ -340,7 +340,7 @@ def _goes_back(routes: Hierarchy) -> bool:
 
 
 def _of_hierarchy(routes: Hierarchy, ends: _Ends) -> _Numbered:
-    """A route is a way up, a loopback, and a way down, or one that a host has for the pair: a number for each part."""
+    """A route is a way up, a loopback and a way down, or a host's own for the pair: a number for each part."""
     positions, count = routes.positions, len(routes)
     host, rack = np.array([(one.host, one.rack) for one in positions], np.int32).T
     level = np.where(host[:, None] == host, 0, np.where(rack[:, None] == rack, 1, 2)).astype(np.int8)

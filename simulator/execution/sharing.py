@@ -1,24 +1,24 @@
 """Max-min fair sharing of links by the transfers that are on them, in integers.
 
-The model of flow-level network simulation (Bertsekas and Gallager, Data Networks, 2nd ed., section 6.5.2, progressive
-filling): no flow's rate can grow without that of one with no larger rate shrinking. Rates are whole bytes per second,
-so that work, rate times nanoseconds, is a whole number of nanobytes (10^-9 byte): 64-bit integers hold what a transfer
-of MAX_FLOW_BYTES still has before it. Shares are rounded down and ends up, so a link never carries more than its rate
-over any interval, and a transfer that is alone takes exactly its bytes at the slowest link, rounded up.
+The model is that of flow-level network simulation (Bertsekas and Gallager, Data Networks, 2nd ed., section 6.5.2,
+progressive filling). No flow's rate can grow without that of one with no larger rate shrinking. Rates are whole bytes
+per second, so that work, rate times nanoseconds, is a whole number of nanobytes (10^-9 byte). So 64-bit integers hold
+what a transfer of MAX_FLOW_BYTES still has before it. Shares are rounded down and ends up, so a link never carries more
+than its rate over any interval. A transfer that is alone takes exactly its bytes at the slowest link, rounded up.
 
-All flows of one route have the same rate and make one class, which keeps how much each of its flows has been served
+All flows of one route have the same rate and make one class. A class keeps how much each of its flows has been served
 since the class was last empty.
 
-Progressive filling fixes rates in a certain order: by rate; of one rate first those of routes at their caps, by route,
-then those of full links, by link. A route is fixed by its cap or one of its links, whichever comes first in this order.
-When a link comes, and whether at all, depends on nothing but which of its own routes were fixed before it, and at which
-rates. So rates for which that holds of every route and every link are the result: at the first place in the order at
-which another result could differ, all that counts would still be equal.
+Progressive filling fixes rates in a certain order, by rate. Of one rate those of routes at their caps come first, by
+route, then those of full links, by link. A route is fixed by its cap or one of its links, whichever comes first in this
+order. When a link comes, and whether at all, depends on nothing but which of its own routes were fixed before it, and
+at which rates. So rates for which that holds of every route and every link are the result. At the first place in the
+order at which another result could differ, all that counts would still be equal.
 
 Hence only the links of routes whose flows began or ended are filled anew, as if all other links came where they came
 before. Where that changes the rate of a route, its other links are looked at. Those that fixed rates are filled anew,
-too. Those that fixed none still fix none if they could give a byte per second more to each of their flows: whenever a
-rate is fixed, they could give more to all that wait. This is repeated until no link must be added.
+too. Those that fixed none still fix none if they could give a byte per second more to each of their flows. Whenever a
+rate is fixed, they could then give more to all that wait. This is repeated until no link must be added.
 """
 
 from __future__ import annotations
@@ -183,8 +183,8 @@ def _limit(flows: Flows, shared: SharedLinks, routes: int, turn: int) -> None:
 def _pour(flows: Flows, shared: SharedLinks, links: int) -> None:
     """Fill the links of `span` in the order in which they fix rates.
 
-    `least` is the share that a link can give as far as is known: the more of its routes are fixed before it the
-    more it is. So the first of all has the least, if that is still its share.
+    `least` is the share that a link can give as far as is known. The more of its routes are fixed before it, the more
+    it is. So the first of all has the least, if that is still its share.
     """
     span, least, level, many, user, count = (
         flows.span,

@@ -49,10 +49,10 @@ def simulate(
     what was done, and `dead_fetches` what is dead all the same, for which TensorFlow refuses the step.
 
     Raises UnsupportedError for a call whose body is at hand, unless the graph keeps calls on purpose
-    (`load(..., keep_calls=True)`), and for a compiled engine that cannot be had. Raises SimvizError where priorities
-    are asked for and there are none, for an unknown loop or predicate, for one that kills a fetch and for more trips
-    than can be unrolled. Raises ClusterError where two devices have no route, InfeasibleError where a device has no
-    kernel, and DeadlockError where nodes wait for each other.
+    (`load(..., keep_calls=True)`). So it does for a compiled engine that cannot be had. Raises SimvizError where
+    priorities are asked for and there are none, and for an unknown loop or predicate. So it does for one that kills a
+    fetch, and for more trips than can be unrolled. Raises ClusterError where two devices have no route, InfeasibleError
+    where a device has no kernel, and DeadlockError where nodes wait for each other.
     """
     order = options.order_for(partitions.priority)
     tables, device = of_partitions(partitions, cluster, costs, options)

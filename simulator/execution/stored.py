@@ -3,8 +3,8 @@
     forward    e ─▶ Push ─▶ list ─▶ Push ─▶ list ...        a value lives from its maker
     backward         ... list ─▶ Pop ─▶ list ─▶ Pop ─▶ e    until the last reader of what is popped
 
-A list is a value: each push makes a list that also keeps the older one, and a pop hands out the older list and the
-newest value (tensorflow/core/kernels/list_kernels.h). A stack is a resource: pushes and pops are matched by their
+A list is a value (tensorflow/core/kernels/list_kernels.h). Each push makes a list that also keeps the older one, and a
+pop hands out the older list and the newest value. A stack is a resource: pushes and pops are matched by their
 iterations, the last first (stack.cc). An array is handed on as its flow; what is written lives as long as that
 (tensor_array_ops.cc). Nobody looks at the place at which a list or an array is read. So what is read counts as a view
 of the value that was added last, and all values live until the last read. A list that is made of the rows of a tensor
@@ -73,8 +73,8 @@ def stored(
     nbytes: npt.NDArray[np.int64],
     forwards: npt.NDArray[np.int64],
 ) -> Stored:
-    """The values that lists, stacks and arrays keep. `tensor_of` is the tensor of each given edge; `nbytes` [T] the
-    bytes of values; `forwards` [T] the input tensor whose buffer each tensor passes on, less than 0: none.
+    """The values that lists, stacks and arrays keep. `tensor_of` is the tensor of each given edge, `nbytes` [T] the
+    bytes of values. `forwards` [T] is the input tensor whose buffer each tensor passes on, less than 0: none.
     """
     count = len(columns.tensor_op)
     view, older, added, out_of = np.full((4, count), _NONE, np.int64)
@@ -210,8 +210,8 @@ class _Storing:
         return self.roots[self._passed(tensor)]
 
     def _newest(self, edge: int) -> int:
-        """The edge of the value that was added last to what came by an edge; that edge where rows were copied into it;
-        -1: nobody knows of any.
+        """The edge of the value that was added last to what came by an edge; -1: nobody knows of any. Where rows were
+        copied into it, it is that edge itself.
         """
         root = self._root(int(self.tensor_of[edge]))
         while self.found.added[root] < 0 <= self.found.older[root] and not self.found.copied_bytes[root]:

@@ -143,7 +143,7 @@ def of_step(
     """The step's normal form: no device is chosen yet but the client's, any edge may cross.
 
     Of the options, those of loops and branches count. Raises ClusterError where the cluster has an impossible link or a
-    kind without costs, UnsupportedError for a call that should have been expanded, and what `simulate` raises.
+    kind without costs. Raises UnsupportedError for a call that should have been expanded, and what `simulate` raises.
     """
     if len(step.runs) != len(graph):
         said = f"The step is of a graph of {len(step.runs):,} nodes, not of this one of {len(graph):,}"
@@ -209,7 +209,7 @@ def of_partitions(
 ) -> tuple[Tables, Ids]:
     """The pieces, and the device of each op: only Send -> Recv edges cross, in order of (iteration, transfer).
 
-    A Recv that waits for something else than its transfer (in a loop, or delayed on purpose) is posted when that has
+    A Recv may wait for something else than its transfer, in a loop or delayed on purpose. It is posted when that has
     happened: an op of its own stands for this moment. Under TensorFlow's executor each Recv of a CPU has one, which a
     thread passes, and Recvs of a GPU have `turns`. `ending` adds a last op, which ends when all others have.
     """

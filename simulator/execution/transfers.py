@@ -1,10 +1,10 @@
 """Transfers of an assignment: one per (tensor, destination device, host or device memory).
 
-These are the duplicate keys of TensorFlow's cut (tensorflow/core/graph/graph_partition.cc): a CPU always reads in host
-memory; a GPU that reads one tensor in both memories gets it twice; readers of a reference output share nothing. A
-small constant with readers on several CPUs is copied to each instead (replicate_constants_pass.cc), and a GPU takes
-it from the CPU of its task. A value that a GPU makes in its own memory and reads in that of its host, or the reverse,
-is a transfer too, over the links between the two. Routes are those between memories (`cluster.memories`).
+These are the duplicate keys of TensorFlow's cut (tensorflow/core/graph/graph_partition.cc). A CPU always reads in host
+memory. A GPU that reads one tensor in both memories gets it twice. Readers of a reference output share nothing. A small
+constant with readers on several CPUs is copied to each instead (replicate_constants_pass.cc), and a GPU takes it from
+the CPU of its task. A GPU may make a value in its own memory and read it in that of its host, or the reverse. That is a
+transfer, too, over the links between the two. Routes are those between memories (`cluster.memories`).
 """
 
 from __future__ import annotations

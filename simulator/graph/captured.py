@@ -57,7 +57,7 @@ def read_whole(graph: Graph, users: Iterable[int]) -> bool:
 def own_variables(graph: Graph, shapes: Mapping[str, Shape] = {}) -> Graph:
     """The graph with a VarHandleOp in place of each placeholder that is a variable's handle; a note says how many.
 
-    `shapes` gives the shapes of some variables; the others' are those of the ops that read or assign them, or of a
+    `shapes` gives the shapes of some variables. The others' are those of the ops that read or assign them, or of a
     variable that is updated together with them. One whose shape nothing says stays a placeholder.
     """
     ops, attrs, made = list(graph.ops), list(graph.attrs), 0

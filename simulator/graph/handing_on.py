@@ -1,14 +1,14 @@
 """Ops that hand an input on where there is nothing to change: no kernel starts, and all outputs share its buffer.
 
-The kernels set their outputs from the input: a sum over axes of one element, a transpose that moves none, a tile of one
-copy, whole rows from a first to a last. Sources, in tensorflow/core/kernels: reduction_ops_common.h, transpose_op.cc,
-tile_ops.cc, broadcast_to_op.h, slice_op.cc, strided_slice_op.cc, split_op.cc, split_v_op.cc, unpack_op.cc, pack_op.cc,
-pad_op.cc, mirror_pad_op.cc, cast_op.cc, aggregate_ops.cc; for rows, framework/tensor.h (IsInnerDimsSizeAligned). A
-kernel is taken to run where a shape or an order is unknown, unless it hands on inputs of any shape: the only summand,
-the only part, a cast to the same type.
+The kernels set their outputs from the input in a sum over axes of one element, and in a transpose that moves none. They
+do so in a tile of one copy, and for whole rows from a first to a last. Sources, in tensorflow/core/kernels:
+reduction_ops_common.h, transpose_op.cc, tile_ops.cc, broadcast_to_op.h, slice_op.cc, strided_slice_op.cc, split_op.cc,
+split_v_op.cc, unpack_op.cc, pack_op.cc, pad_op.cc, mirror_pad_op.cc, cast_op.cc, aggregate_ops.cc; for rows,
+framework/tensor.h (IsInnerDimsSizeAligned). A kernel is taken to run where a shape or an order is unknown, unless it
+hands on inputs of any shape. Such inputs are the only summand, the only part, and that of a cast to the same type.
 
-A read of a variable hands its buffer on, but for a variable of which some op takes or changes rows: from then on each
-read copies all of it (kernels/resource_variable_ops.cc, EnsureSparseVariableAccess of training_op_helpers.h).
+A read of a variable hands its buffer on. Where some op takes or changes rows of the variable, each read from then on
+copies all of it (kernels/resource_variable_ops.cc, EnsureSparseVariableAccess of training_op_helpers.h).
 """
 
 from __future__ import annotations

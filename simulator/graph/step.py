@@ -63,10 +63,10 @@ def choose_step(
     3. the smallest set of sinks whose fan-in holds every optimizer update (Apply op), in called functions too;
        1. and 3. with the fewest sinks that fill the accumulators, or the variables, from which gradients are taken;
     4. a signature: `serving_default`, else the first by name;
-    5. what a traced function returns after all its updates of variables, which may be plain ops as Keras's optimizers
-       make them; without updates after all reads of those that it captures;
-    6. all sinks that are not initialisers, savers, readiness checks, queue runners, summaries or leftovers; where
-       calls were expanded, the sinks before that, as sinks inside a body are not asked for;
+    5. what a traced function returns after all its updates of variables, also plain ops as of Keras's optimizers.
+       Without updates it is what the function returns after all reads of those that it captures;
+    6. all sinks that are not initialisers, savers, readiness checks, queue runners, summaries or leftovers. Where calls
+       were expanded, they are the sinks before that, as sinks inside a body are not asked for;
     7. all sinks.
 
     Raises GraphError, with the nearest names, for an unknown node, port or signature. It also refuses a value that is

@@ -1,7 +1,7 @@
 """Instances of DAGBench: tasks with costs, dependencies with sizes, and a network of nodes with speeds.
 
-The form is that of a problem in SAGA (Coleman and Krishnamachari, "Comparing Task Graph Scheduling Algorithms: An
-Adversarial Approach", 2024), which https://github.com/ANRGUSC/dag-bench uses for its `graph.json`.
+The form is that of a problem in SAGA, which https://github.com/ANRGUSC/dag-bench uses for its `graph.json`. Source:
+Coleman and Krishnamachari, "Comparing Task Graph Scheduling Algorithms: An Adversarial Approach", 2024.
 
     the file              here
     task                  an op "Task", which takes cost / speed seconds on a node

@@ -150,8 +150,8 @@ def _typical(seen: tuple[SeenShape, ...]) -> Shape:
 def measured_times(observed: ObservedStep) -> MeasuredTimes:
     """The time of each op on a CPU, once per node.
 
-    Tracing makes ops longer, and what is between them. They ran one at a time. So where the step ran without tracing,
-    too, and was shorter than all ops together, their times shrink by one factor until they fit, rounded up.
+    Tracing makes ops longer, and what is between them. They ran one at a time. The step may have run without tracing,
+    too, and been shorter than all ops together. Then their times shrink by one factor until they fit, rounded up.
     """
     over, of = 1, 1
     total = sum(node.ns * node.runs for node in observed.nodes.values() if node.ns >= 0)

@@ -70,8 +70,8 @@ def dump(observed: ObservedStep) -> bytes:
 def read_observed(source: str | os.PathLike[str]) -> ObservedStep:
     """Read an observed step. Raises ClusterError for a file that is none, is damaged or too large, or of another form.
 
-    So is one with times that nothing takes: an op or a step of more than a day, a step of less than a microsecond, or
-    ops of which none takes any time.
+    So it does for times that nothing takes: more than a day for an op or a step, less than a microsecond for a step. So
+    it does where none of the ops takes any time.
     """
     where = os.fspath(source)
     packed = read_file(where, ClusterError, limits.OBSERVED_BYTES, share=4)

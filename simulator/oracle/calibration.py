@@ -38,8 +38,8 @@ MESSAGES_S = 12.0
 def calibrate(say: Say = silent) -> Profile:
     """Measure this machine, in some four minutes; `say` gets a line about the progress.
 
-    The machine should do nothing else. Raises OracleError if TensorFlow is missing or fails, and where the system does
-    not say which cores a process may use (it is Linux that does).
+    The machine should do nothing else. Raises OracleError if TensorFlow is missing or fails. So it does where the
+    system does not say which cores a process may use (it is Linux that does).
     """
     if not hasattr(os, "sched_getaffinity"):
         raise OracleError("a calibration pins processes to cores, which this system can't; calibrate under Linux")

@@ -60,9 +60,9 @@ def conversation(module: str, *, args: Sequence[str] = (), keras: bool = False) 
     """Run `module` (its main part calls `serve`) in a child process that answers questions while the block lasts.
 
     A question raises OracleError if TensorFlow is missing or refuses; `refusal` then holds its own sentence. It also
-    does so if the child ends without an answer or takes too long, and if a message is too large; then the child is
-    gone, and the next question starts another. No process of the child's group outlives the block. The thread that
-    asks first must live as long, as the kernel ends the child with it. `keras`: the child may import Keras.
+    does so if the child ends without an answer or takes too long, and if a message is too large. Then the child is
+    gone, and the next question starts another. No process of the child's group outlives the block. The thread that asks
+    first must live as long, as the kernel ends the child with it. `keras`: the child may import Keras.
     """
     running: list[subprocess.Popen[bytes]] = []
 

@@ -5,7 +5,8 @@
     memory          what mainly moves bytes, each at five sizes: from the nearest cache to beyond most
 
 The sizes are between those of small layers and of large ones. Bytes decide what a kernel of `memory` takes, so one
-layout per op is timed, but for those that `roofline.variant` tells apart: broadcasting, axes, lengths of rows.
+layout per op is timed. Others are timed, too, where `roofline.variant` tells them apart: broadcasting, axes, lengths of
+rows.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 In a training step of large tensors a kernel rarely follows itself. Others ran since, and its code left the caches that
 a core has for itself. That takes microseconds, of which a kernel that is timed again and again shows nothing (decision
 0061). So a step here has a hundred different kernels, in an order drawn by chance. As in a graph, inputs have just been
-made, nothing else reads them, variables were touched a step ago, and outputs live until the step ends.
+made, and nothing else reads them. Variables were touched a step ago, and outputs live until the step ends.
 
 A step of small tensors stays in these caches. So small kernels have a warm time, too: in steps of few of them, where
 each runs some times in a row between the clocks.
@@ -45,8 +45,8 @@ def answer(question: bytes) -> bytes:
 
     A case is a family and a row of it. `warm` tells whether small ones are timed warm, too. The reply to "begin" has
     TensorFlow's version, and the times of `dispatch` and `step` as (ns, spread). The reply to "time" has `times`, with
-    the time warm or None as a third figure, and None for a kernel that this TensorFlow refuses; `refused`; and a
-    GraphDef with the cases as nodes "case0", ....
+    the time warm or None as a third figure, and None for a kernel that this TensorFlow refuses. It also has `refused`,
+    and a GraphDef with the cases as nodes "case0", ....
     """
     facts, _ = child.unpack(question)
     if facts["ask"] == "begin":

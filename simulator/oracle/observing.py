@@ -81,11 +81,11 @@ def observe_step(
 ) -> ObservedStep:
     """Run one step of a loaded graph on this machine's CPU, and return what each of its ops did.
 
-    Fed tensors and what queues and iterators bring have the shapes of the graph, so those of its `batch` and `feeds`,
-    and made-up values: small random floats, zeros, true. Row numbers that are looked up once each differ. `values` maps
-    names of fed tensors to arrays, which are taken instead and must have these shapes: where sizes, trips or branches
-    depend on data, give some that are typical.
-    Variables get their values from their initialisers; those that have none get made-up ones.
+    Fed tensors and what queues and iterators bring have the shapes of the graph, so those of its `batch` and `feeds`.
+    Their values are made up: small random floats, zeros, true. Row numbers that are looked up once each differ.
+    `values` maps names of fed tensors to arrays, which are taken instead and must have these shapes. Where sizes, trips
+    or branches depend on data, give some that are typical. Variables get their values from their initialisers; those
+    that have none get made-up ones.
 
     The step runs in a folder of its own, which is deleted. It has `time_s` seconds, and `memory_bytes` of memory, by
     default three quarters of what is free. Observe only graphs that you trust: their ops are executed.

@@ -79,7 +79,7 @@ def real_cluster(
 
     It yields a function that runs the step on given devices for about `seconds`, and at least five times. Fed tensors
     get made-up values, and so do variables without an initialiser. Raises OracleError for a cluster with a GPU, with
-    another replica or with too many tasks; the function raises it if TensorFlow is missing, refuses the graph, or needs
+    another replica or with too many tasks. The function raises it if TensorFlow is missing, refuses the graph, or needs
     longer than `timeout_s`.
     """
     _check(cluster)

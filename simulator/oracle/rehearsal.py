@@ -6,8 +6,8 @@ The graph comes pruned to the step and its initialisers. What fills variables, i
     values of its shape, made up       for each variable that has none then
 
 The step runs with one op at a time, which has all cores, so that the time of an op is its own. TensorFlow's rewriting
-of graphs stays off, so that every op of the graph runs under its name. oneDNN is as in a session by default, which
-depends on the processor. It alone has CPU kernels for channels first, so it is on for graphs with such ops.
+of graphs stays off, so that every op of the graph runs under its name. Whether oneDNN is on depends on the processor,
+as in a session by default. It alone has CPU kernels for channels first, so it is on for graphs with such ops.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """In the child process: make TensorFlow place and cut a graph, without running any of it.
 
-The graph enters the session through the C interface, so that TensorFlow sees exactly our GraphDef; Python's
+The graph enters the session through the C interface, so that TensorFlow sees exactly our GraphDef. Python's
 `import_graph_def` would move nodes with a `_class` to the device string of the node that they name. A callable is made
 for the step and never called. TensorFlow places, prunes and cuts when it makes the callable, so nothing has to be
 runnable, and nothing from the graph's file is executed.

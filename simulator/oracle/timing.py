@@ -43,9 +43,9 @@ def timed(
 ) -> tuple[Any | None, str | None]:
     """StepStats of one step of a GraphDef, or why there are none; made-up values are fed.
 
-    `graph` has the shapes of the feeds; `counts` are the devices per type; `threads` is the number of ops that run at a
-    time, each on one core (0: TensorFlow chooses). The ops are executed, in an empty folder that is then
-    deleted: ask for graphs that you trust.
+    `graph` has the shapes of the feeds, and `counts` are the devices per type. `threads` is the number of ops that run
+    at a time, each on one core (0: TensorFlow chooses). The ops are executed, in an empty folder that is then deleted:
+    ask for graphs that you trust.
     """
     question = {**question_of(graph, step), "soft": soft, "step_timeout_s": step_timeout_s, "threads": threads}
     for name, _, shape in question["feeds"]:
@@ -86,9 +86,9 @@ def question_of(graph: Graph, step: Step) -> dict[str, Any]:
 def answer(payload: bytes) -> bytes:
     """Answer a question of `record`: one step of a GraphDef, timed.
 
-    Asked: `counts`, devices per type; `soft`; `feeds` as (tensor, DataType, shape); `fetches`, `targets`; `first`, the
-    nodes that give variables their first value; `step_timeout_s`; `threads`, as in `timed`; and the `folder` to run in.
-    Reply: StepStats as a blob, or `not_run`, the reason why there are none.
+    Asked: `counts`, devices per type; `soft`; `feeds` as (tensor, DataType, shape); `fetches`, `targets`;
+    `step_timeout_s`. Also asked: `first`, the nodes that give variables their first value; `threads`, as in `timed`;
+    and the `folder` to run in. Reply: StepStats as a blob, or `not_run`, the reason why there are none.
     """
     facts, (graph_def,) = child.unpack(payload)
     prepare(gpus=facts["counts"]["GPU"] > 0)

@@ -51,10 +51,10 @@ def check(
     node and asks whether TensorFlow, with hard placement, accepts that and cuts the graph as we do. It asks with soft
     placement where ours rests on `_class` entries that soft placement gave up.
 
-    TensorFlow's cut is compared with ours of the same flavour: by device for a session of one process, by task for a
-    master over stand-in workers. The flavour of `partitions` does not matter, as only its laws are checked. A graph
-    that TensorFlow refuses agrees nowhere; `refused` holds its sentence, and `foreseen` says whether we refuse it, too.
-    Raises OracleError if TensorFlow is missing or does not answer.
+    TensorFlow's cut is compared with ours of the same flavour. Both are by device for a session of one process, by task
+    for a master over stand-in workers. The flavour of `partitions` does not matter, as only its laws are checked. A
+    graph that TensorFlow refuses agrees nowhere; `refused` holds its sentence, and `foreseen` says whether we refuse
+    it, too. Raises OracleError if TensorFlow is missing or does not answer.
 
     TensorFlow is asked about `extended(cluster)`; a prediction should be one for that cluster. `added_task` is the task
     that was added for TensorFlow's master, or None. `informed` makes the prediction from TensorFlow's placement: it may

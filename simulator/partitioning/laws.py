@@ -28,7 +28,7 @@ def partition_laws(
     """Pairs joined again give back the step's graph; one pair per key; no new cycle; only pairs cross devices.
 
     Copies of constants count as their originals, and control loops as nothing. A value that a worker hands on between
-    its devices counts as the one that its task received. Each reader of a reference output has a pair of its own; all
+    its devices counts as the one that its task received. Each reader of a reference output has a pair of its own. All
     other readers of a tensor in the same memory of a device share one. Fed tensors come from the client's device, and
     fetched ones go there, each once.
     """

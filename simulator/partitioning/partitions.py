@@ -27,7 +27,7 @@ _COPY = re.compile(r"/replicate/_\d+(/ctrl/_\d+)?\Z")
 @dataclass(frozen=True, eq=False)
 class Partitions:
     """The pieces of one step. Axes: N' nodes, X transfers. Nodes are those that run, in graph order, then the inserted
-    ones; of a master's cut they come in the order in which the partitioner writes them.
+    ones. Of a master's cut they come in the order in which the partitioner writes them.
 
     A constant that was copied to its readers is there only as its copies. A control-flow op may be on another device
     than it was assigned, as TensorFlow moves it next to its values.
@@ -155,8 +155,8 @@ def partition_files(partitions: Partitions) -> dict[str, str]:
     File names are device names without what file systems dislike: "job_worker_replica_0_task_1_device_GPU_0.pbtxt".
     Nodes stand in TensorFlow's order, each with the full name of its device. TensorFlow names the nodes of control
     loops "_cloop...", which its importer refuses; here they lack the first letter, so that every piece can be imported.
-    For the same reason colocation with a node that is not in the piece (pruned, or on another device) is left out;
-    every node has its device by now.
+    For the same reason colocation with a node that is not in the piece (pruned, or on another device) is left out.
+    Every node has its device by now.
     """
     graph = replace(partitions.graph, names=_importable(partitions))
     whole = graph_def(graph, devices=[partitions.devices[row] for row in partitions.device.tolist()])

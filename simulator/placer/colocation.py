@@ -3,10 +3,10 @@
     each node alone  ->  edges  ->  calls that return resources  ->  `_class`  ->  variants of the host
 
 `tensorflow/core/common_runtime/colocation_graph.cc` (Initialize) and, for calls, `inspecting_placer.cc`. Each step
-works on the result of the one before; the first error ends the search. Three things tie two nodes: an edge into a
-reference or resource input, a variant edge between two datasets, and a common key in their `_class` lists. Groups are
-a union-find forest whose roots carry what the members asked for. The order of the merges decides whose request wins,
-so edges come in the order in which TensorFlow creates them (docs/tensorflow.md, §3.2 to §3.6).
+works on the result of the one before; the first error ends the search. Three things tie two nodes. They are an edge
+into a reference or resource input, a variant edge between two datasets, and a common key in their `_class` lists.
+Groups are a union-find forest whose roots carry what the members asked for. The order of the merges decides whose
+request wins, so edges come in the order in which TensorFlow creates them (docs/tensorflow.md, §3.2 to §3.6).
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ def _tie_edge(groups: ColocationGroups, source: int, target: int) -> None:
 def inspected(graph: Graph) -> list[int]:
     """The calls that return a resource and have a data edge, in the order in which TensorFlow looks into them.
 
-    TensorFlow keeps them in a set of pointers. While the set is small, the call that was met last comes first; two of a
+    TensorFlow keeps them in a set of pointers. While the set is small, the call that was met last comes first. Two of a
     dozen may share a bucket, whose order nobody can know. The order matters where calls contradict each other.
     """
     if PARTITIONED.isdisjoint(graph.ops):
@@ -483,8 +483,8 @@ def _join(groups: ColocationGroups, a: int, b: int) -> None:
 def merge_types(target: DeviceTypes, other: DeviceTypes) -> DeviceTypes:
     """The device types of both, best first; kernel priorities count while the two do not contradict each other.
 
-    PrioritizedDeviceTypeVector's merge in colocation_graph.cc: priorities of the only side that has some; where the two
-    sides order the types differently, no priorities count, and a GPU comes before a CPU.
+    This is PrioritizedDeviceTypeVector's merge in colocation_graph.cc. If one side alone has priorities, these count.
+    Where the two sides order the types differently, no priorities count, and a GPU comes before a CPU.
     """
     if target == other:
         return target

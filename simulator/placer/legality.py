@@ -2,7 +2,7 @@
 
 The standard is a session with hard placement whose graph has the device of the assignment in every node. It refuses a
 node without a kernel for its device, and a `_class` group that is split. It moves each user of a reference or resource
-next to it (§3.3); such a node would not run where the assignment has it, so that counts as refused, too. Besides, a
+next to it (§3.3). Such a node would not run where the assignment has it, so that counts as refused, too. Besides, a
 node stays in the job, replica and task that the graph itself asks for, which soft placement never gives up (§3.5).
 """
 

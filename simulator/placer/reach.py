@@ -1,8 +1,8 @@
 """Devices within reach of a step: of a large cluster, those that a session's step may come to use.
 
 One step of one client asks for devices by name, or TensorFlow puts its nodes beside the client. Of hosts that are alike
-it can use as many as it has groups to place. So a step of few groups gets few of a thousand hosts, and a placement on
-all of them takes as long as one on these.
+it can use as many as it has groups to place. So a step of few groups gets few of a thousand hosts. A placement on all
+of them takes as long as one on these.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def within_reach(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Cluste
     """The cluster itself, or a part on which TensorFlow places the graph as on the whole.
 
     It is the cluster itself up to `limits.PART` devices. Else it has, of each group, the device that TensorFlow
-    prefers, and its CPU; the client's host; and whole hosts, one of each kind in turn, until there are `limits.PART`
-    devices. Up to `limits.WHOLE_CLUSTER` devices it has also as many hosts of each kind as there are groups with a
-    choice. A note says so where devices are left out. Raises what `constrain` raises, and ClusterError where it would
-    use more devices than `limits.STEP_DEVICES`.
+    prefers, and its CPU. It also has the client's host, and whole hosts, one of each kind in turn, until there are
+    `limits.PART` devices. Up to `limits.WHOLE_CLUSTER` devices it has also as many hosts of each kind as there are
+    groups with a choice. A note says so where devices are left out. Raises what `constrain` raises, and ClusterError
+    where it would use more devices than `limits.STEP_DEVICES`.
     """
     if len(cluster) <= limits.PART.most:
         return cluster

@@ -183,8 +183,8 @@ def _entries(
     origins: Origins,
     batch: int,
 ) -> tuple[dict[int, int], dict[FileNumber, int]]:
-    """The new number of entries of each sparse tensor of which the file says one, rounded up: for symbols, and for
-    numbers that are no multiple of the batch and have no symbol.
+    """The new number of entries of each sparse tensor of which the file says one, rounded up. It is given for symbols,
+    and for numbers that are no multiple of the batch and have no symbol.
     """
     symbols: dict[int, int] = {}
     numbers: dict[FileNumber, int] = {}
@@ -203,8 +203,8 @@ def _entries(
 
 
 def _alone(graph: Graph, found: Inferred, origins: Origins) -> list[int]:
-    """Symbols of shapes in constants, of tensors filled or drawn at random, that begin with the batch and are tied to
-    nothing but each other, such as the ones that a loss counts. Of a batch of 1 there are too many.
+    """Symbols of shapes in constants, of tensors filled or drawn at random, that begin with the batch. They are tied to
+    nothing but each other, as those of the ones that a loss counts. Of a batch of 1 there are too many.
     """
     members: dict[int, list[FileNumber]] = {}
     for symbol, entry in origins.entries.items():
@@ -323,7 +323,7 @@ def _limits(
     loops: _Loops, found: Inferred, origins: Origins, numbers: Mapping[int, int], changed: Sequence[int]
 ) -> list[str]:
     """Numbers of the file with which a loop compares its counter, and that equal the old batch, such as a side of a
-    constant shape: no shape of a tensor says what they count.
+    constant shape. No shape of a tensor says what they count.
     """
     if origins.size == 1:
         return []
@@ -542,8 +542,8 @@ def _taken(rows: Any, sides: Mapping[int, int]) -> Any:  # Any: an array of any 
 def check_programs(graph: Graph, shapes: Sequence[Shape | None]) -> None:
     """Raise GraphError where an argument of a program has another shape in `shapes` [T] than in the file.
 
-    A program one of whose outputs has an open side takes other shapes (`polymorphic_shapes` of `jax2tf.convert`), as
-    one does whose arguments have an open side in the file.
+    A program one of whose outputs has an open side takes other shapes (`polymorphic_shapes` of `jax2tf.convert`). So
+    does one whose arguments have an open side in the file.
     """
     programs = [node for node, op in enumerate(graph.ops) if op in COMPILED]
     inputs = data_inputs(graph) if programs else []

@@ -1,7 +1,7 @@
 """Shapes that a call hands back where calls are kept: its body is inferred for what the call is given.
 
-A body has an algebra of its own. A symbol of the caller has a stand-in there. What a body hands back in terms of
-stand-ins means the caller's symbols again; all else that is unknown there is a new symbol of the caller.
+A body has an algebra of its own. A symbol of the caller has a stand-in there. Stand-ins in what a body hands back mean
+the caller's symbols again. All else that is unknown there is a new symbol of the caller.
 
 An If or Case hands back what its branches have in common. A While hands back what its inputs and its body's results
 have in common: its variables are widened until its body changes nothing. The body's own claims about shapes count

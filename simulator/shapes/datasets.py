@@ -164,9 +164,9 @@ class Elements:
     def making(self, row: int, taken: Sequence[Shape | None]) -> Elements | None:
         """The same, with the batch for which an element of that dataset has the first dimensions of what is taken.
 
-        It is the first batch that does so from the end of the pipeline on, else several of one size together, as of
-        datasets that are zipped. None: there is no such batch, or nothing says what comes of it. Dimensions of what is
-        taken may be unknown.
+        It is the first batch that does so from the end of the pipeline on. Else it is several of one size together, as
+        of datasets that are zipped. None: there is no such batch, or nothing says what comes of it. Dimensions of what
+        is taken may be unknown.
         """
         pairs = [(made, one[0]) for made, one in zip(self.firsts(row), taken, strict=False) if one and one[0] >= 0]
         wrong = next(((made, one) for made, one in pairs if made != one), None)

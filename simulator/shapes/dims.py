@@ -1,8 +1,8 @@
 """Dimensions that may be unknown: a number, or a symbol that is followed through sums, products and quotients.
 
 A symbol is a number at or below SYMBOLS, so that a shape is a tuple of whole numbers whatever is known of it. Equal
-symbols are equal dimensions. What is computed of symbols is a symbol again: the same one for the same polynomial, so
-that a batch b that is reshaped to b * 49 and back is b.
+symbols are equal dimensions. A dimension that is computed of symbols is a symbol again, the same one for the same
+polynomial. So a batch b that is reshaped to b * 49 and back is b.
 """
 
 from __future__ import annotations

@@ -47,11 +47,11 @@ def with_shapes(
 
     `feeds` gives the shape of a tensor, "node:port" or "node". The unknown first dimension of every other placeholder,
     dequeue and iterator is `batch`; row splits of ragged tensors have one more. By default an iterator has the batch of
-    its dataset, all else that of all datasets if they agree, else as many as there are rows in row splits, else 1.
-    Where a file fixes that dimension, a batch that is asked for takes its place. All other shapes follow from these by
-    the rules of the ops. A shape that the file gives counts, unless it hangs on a tensor whose shape is another than
-    the file's. `observed` has the shapes that tensors really had, by their rows: they count before all rules. Notes
-    list the assumptions, and ops whose inputs do not fit together in the file itself.
+    its dataset, and all else that of all datasets if they agree. Failing that, all else has as many as there are rows
+    in row splits, else 1. Where a file fixes that dimension, a batch that is asked for takes its place. All other
+    shapes follow from these by the rules of the ops. A shape that the file gives counts, unless it hangs on a tensor
+    whose shape is another than the file's. `observed` has the shapes that tensors really had, by their rows: they count
+    before all rules. Notes list the assumptions, and ops whose inputs do not fit together in the file itself.
 
     Raises GraphError for an unknown node or port, for another rank than the file's, for a negative dimension and for a
     batch below 1. It also raises it, with the op, where inputs do not fit together because of the feeds or the batch.

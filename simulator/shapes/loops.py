@@ -1,8 +1,8 @@
 """Loops whose counters say how often they run, and branches whose predicates are known.
 
 A Merge of a loop is a symbol once its back edge has brought something else. If that is the symbol and a number, the
-variable is `start + step * i` in iteration i. So the loop's condition says how many iterations there are, and the
-number of them what each variable is in the end: a counter, a side that grows, the length of a list.
+variable is `start + step * i` in iteration i. So the loop's condition says how many iterations there are. Their number
+says what each variable is in the end: a counter, a side that grows, the length of a list.
 """
 
 from __future__ import annotations

@@ -107,10 +107,10 @@ class Origins:
         """Express entries by the roots, which are the batch; the algebra's `resolved` then knows. False: no batch fits.
 
         First come equations of two terms, perhaps beside a number. In an equation of more, such as a sum of two parts,
-        the entries that equal the batch and stand in the first place are it. Then any entry that stands by itself
-        follows from the others. Where only products are left, the least likely entries keep their number: those in the
-        last places, then multiples of the batch, then the others, and those of the nodes `fed` last of all. Before
-        that, products of as many entries as batches are solved.
+        entries in the first place that equal the batch are it. Then any entry that stands by itself follows from the
+        others. Where only products are left, the least likely entries keep their number. Those in the last places come
+        first, then multiples of the batch, then the others, and those of the nodes `fed` last of all. Before that,
+        products of as many entries as batches are solved.
         """
         last = frozenset(roots)
         algebra, entries = self.algebra, self.entries

@@ -1,7 +1,7 @@
 """Shapes, values and handles of all tensors, from the edge of a graph forward: a fixed point.
 
 Nodes are visited in topological order. A Merge first has what comes in from outside of its loop. When its back edge
-brings something else, it is widened to what both have in common, and what hangs on it is visited again, until nothing
+brings something else, it is widened to what both have in common. All that hangs on it is visited again, until nothing
 changes. So it is with what is put into queues, stacks and arrays. A tensor is only ever widened, so that this ends.
 """
 
@@ -87,11 +87,10 @@ def infer(
     """Infer what is known of each tensor.
 
     `given` are the shapes of tensors that come from outside: nothing is inferred of them. `believed` [T] has shapes
-    that a file claims, -1 where a dimension is unknown; they fill in what does not follow, and count where they
-    differ. `batch` is the unknown first dimension of tensors at the graph's edge, where nothing else gives it. With
-    `size`, known numbers are `Traced` to those of the file that may be multiples of it, are in `also`, or of `nodes`.
-    `rows`: placeholders of the dense shape of a sparse tensor, and how many rows it has where their default does not
-    say.
+    that a file claims, -1 where a dimension is unknown. They fill in what does not follow, and count where they differ.
+    `batch` is the unknown first dimension of tensors at the graph's edge, where nothing else gives it. With `size`,
+    known numbers are `Traced` to those of the file that may be multiples of it, are in `also`, or of `nodes`. `rows`:
+    placeholders of the dense shape of a sparse tensor, and how many rows it has where their default does not say.
     """
 
     def body(of: Body, algebra: Algebra, known: Given, calls: Calls) -> Given:

@@ -3,7 +3,7 @@
     values      a b c d e f         row splits      0 2 2 6         rows      a b | | c d e f
 
 There is one more than rows. TensorFlow feeds values and row splits each apart. Row splits are known by what reads them:
-an op that takes them as such, or the difference of neighbours, which is how long each row is.
+an op that takes them as such, or the difference of neighbours. That difference is how long each row is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Placeholders of a sparse tensor: its indices, its values and its dense shape, of which TensorFlow feeds each apart.
 
 The number of entries is the data's: a file leaves it open, and the batch is none of it. Three placeholders are
-one tensor where an op takes them as such, where TensorFlow has named them so (`tf.compat.v1.sparse_placeholder`), or
-where they follow on each other as it makes them and their shapes agree (`tf.SparseTensorSpec`).
+one tensor where an op takes them as such, or where TensorFlow has named them so (`tf.compat.v1.sparse_placeholder`). So
+they are where they follow on each other as TensorFlow makes them and their shapes agree (`tf.SparseTensorSpec`).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     ssp      as async, but no worker's clock runs more than `bound` ahead of the slowest
 
 `KINDS` is the table of them: what is read, refused, explained and simulated follows its rows. A regime is made of what
-its workers wait for: accumulators and a token queue in the graph, or a rule of clocks (`control.clocks`), or neither.
+its workers wait for: accumulators and a token queue in the graph, a rule of clocks (`control.clocks`), or neither.
 
 The numbers of `sync` are those of TensorFlow's SyncReplicasOptimizer
 (tensorflow/python/training/sync_replicas_optimizer.py); `ssp` is stale synchronous parallel (Ho et al., NIPS 2013).

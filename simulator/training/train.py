@@ -65,7 +65,7 @@ def train(
 
     `costs` has the table of each client's graph. `regime` says who waits for whom; None: as the graphs say. Each of the
     `disturbances` changes devices, links or tasks of `cluster` for this run. Time begins at 0, when all clients ask for
-    their sessions, and ends with the last update that was asked for; it is in whole nanoseconds. A client begins its
+    their sessions, and ends with the last update that was asked for. It is in whole nanoseconds. A client begins its
     next step when the one before it has ended and the regime allows it.
 
     `inputs` are what the clients take their examples from, and how fast these are (`inputs_of`); None: as estimated.
@@ -79,7 +79,7 @@ def train(
     `most`. The run goes on as if it had been asked for them at first, and ends when there are to be no more.
     `on_progress` gets now and then the number of updates that are made, and of those to be made.
 
-    Raises what `simulate` raises. Raises SimvizError and GraphError for a regime that the clients contradict,
+    Raises what `simulate` raises. Raises SimvizError and GraphError for a regime that the clients contradict. Raises
     ClusterError for a disturbance of what the cluster lacks, and DeadlockError where clients wait for ever.
     """
     check_equal(clients, costs)

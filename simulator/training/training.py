@@ -1,7 +1,7 @@
 """The result of many steps of many clients: when each step ran, what it counted, who waited, what the links carried.
 
 Axes: C clients, K tasks, D devices, L links (of the cluster), S steps, U updates of the global step, Z crashes.
-Everything is summed while it runs, so that memory grows with steps and updates alone, a few numbers each; only the
+Everything is summed while it runs, so that memory grows with steps and updates alone, a few numbers each. Only the
 recorded steps have slices, in `trace`.
 """
 

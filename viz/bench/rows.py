@@ -1,4 +1,4 @@
-"""Rows of a bench and the file that keeps them: CSV, a row as soon as it is known, so that a bench can be continued."""
+"""Rows of a bench and the file that keeps them: CSV, a row as soon as it is known. So a bench can be continued."""
 
 from __future__ import annotations
 

@@ -146,17 +146,16 @@ def run(
 
     The keywords are the command's options (`simviz --help`), with a plural where an option may be repeated, and take
     their texts. Some also take mappings: `feeds` tensor name -> shape, `limits` limit -> number, `pins` scope ->
-    device, `trips` frame -> number of times, `branches` predicate -> way, `inputs` queue or iterator -> examples per
-    second. `fetches`, `costs`, `disturb` and `device_filters` take lists, `workers` numbers, `fuse` bytes, `until_ci`
-    a share, `check` True or the path of a log. A tensor or an operation stands for its name. `graph` is whatever
-    `simulator.load` takes, `cluster` whatever `load_cluster` takes, `algorithm` a name or a function
-    (docs/algorithms.md), `profile` a file or a Profile. `costs` also takes a cost model: a function of graph and
-    cluster that returns a CostTable.
-    With `observe` the step is run once (docs/observing.md). `result.write("step.observed")` keeps it; `observation`
-    takes such a file or `result.observed`.
+    device, `trips` frame -> number of times. Further ones are `branches` predicate -> way, and `inputs` queue or
+    iterator -> examples per second. `fetches`, `costs`, `disturb` and `device_filters` take lists, `workers` numbers,
+    `fuse` bytes, `until_ci` a share, `check` True or the path of a log. A tensor or an operation stands for its name.
+    `graph` is whatever `simulator.load` takes, `cluster` whatever `load_cluster` takes, `algorithm` a name or a
+    function (docs/algorithms.md), `profile` a file or a Profile. `costs` also takes a cost model: a function of graph
+    and cluster that returns a CostTable. With `observe` the step is run once (docs/observing.md).
+    `result.write("step.observed")` keeps it; `observation` takes such a file or `result.observed`.
 
-    The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `bound`,
-    `received`, `pipelined`, `training`, `check`, `observed`, `refined`, `notes`, with `against` `difference`, with
+    The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `bound`, `received`,
+    `pipelined`, `training`, `check`, `observed`, `refined` and `notes`. With `against` it holds `difference`, with
     `what_if` (True, "kept" or "again") `what_if`. `summary()`, `to_json()` and `write(path)` give what the command
     prints and writes. A plan that runs out of memory is returned, too; `out_of_memory` says where.
 

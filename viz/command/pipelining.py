@@ -53,7 +53,7 @@ def choose(request: Request, run: Callable[[Request], Scene]) -> tuple[Request, 
     """The request with the number of microbatches that is best, and its scene, which `run` makes.
 
     All devices are stages at first. Of the best number so far half of the stages are tried, and half of these, while it
-    gets better: over slow links fewer are faster. A step that fits in memory is better than each that does not, and
+    gets better. Over slow links fewer are faster. A step that fits in memory is better than each that does not, and
     then the faster one. Of equals it is the one that was tried first, and the plain step is.
     """
     runs = [_attempt(replace(request, microbatches=None, pipeline=None, stages=None), run)]

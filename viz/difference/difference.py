@@ -127,10 +127,10 @@ class Difference(Drawn):
 def compare(a: Scene | Outline, b: Scene | Outline, *, names: tuple[str, str] | None = None) -> Difference:
     """The difference between two runs of one graph; `names` are those of the runs in sentences.
 
-    Without `names` the runs are told apart by their labels, or by algorithm and cluster, as far as these differ; two
-    trainings first by their regimes. The difference is that of one step: of a training, that of its first client. Two
-    trainings have theirs as `training`, and in the sentences. Raise SimvizError if the runs share no node, or if one
-    has no critical path.
+    Without `names` the runs are told apart by their labels, or by algorithm and cluster, as far as these differ. Two
+    trainings are told apart first by their regimes. The difference is that of one step: of a training, that of its
+    first client. Two trainings have theirs as `training`, and in the sentences. Raise SimvizError if the runs share no
+    node, or if one has no critical path.
     """
     both = (a if isinstance(a, Outline) else outline(a), b if isinstance(b, Outline) else outline(b))
     first, second = both

@@ -99,9 +99,9 @@ def _step(scene: Scene, suffix: str, look: Look) -> bytes:
 def _placed(scene: Scene, suffix: str, look: Look) -> bytes:
     """The graph with the device of every node, and an enforced order, for a TensorFlow program to import and run.
 
-    It is the user's own graph if the placer sees that, else the graph with expanded calls or lowered control flow:
-    nodes of functions have no devices of their own. Raise GraphError for a MetaGraph where there is none, and
-    for a graph that is larger than a message may be.
+    It is the user's own graph if the placer sees that, else the graph with expanded calls or lowered control flow.
+    Nodes of functions have no devices of their own. Raise GraphError for a MetaGraph where there is none, and for a
+    graph that is larger than a message may be.
     """
     write = placed_meta_graph if suffix == ".meta" else placed_graph_def
     message = write(scene.graph, scene.assignment.placed_on, scene.waits)

@@ -1,6 +1,6 @@
 """The placed graph for Google's Model Explorer: a folder with the graph and files of node data, all JSON.
 
-Model Explorer has a place for figures of nodes beside the graph: "node data", a file for each figure, by which it
+Model Explorer has a place for figures of nodes beside the graph, "node data". Each figure has a file, by which it
 colours nodes and adds up layers. Here they are the time, what each op makes, and the device, in the colours of the
 report. Transfers are an "edge overlay" of the graph. The forms are those of `graph_builder.py` and
 `node_data_builder.py` in the package ai-edge-model-explorer 0.1.34, whose names of fields are theirs.

@@ -27,11 +27,11 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def to_tables(scene: Scene) -> dict[str, list[Row]]:
     """The tables by name, each a list of rows with the same columns, as `pandas.DataFrame` takes it.
 
-    Of the graph there are `nodes` and `edges`. The `step` is a row: how long it takes, whether that is a lower bound as
-    sizes are unknown, and how long it takes at least. It has `transfers`, `devices`, `links` and `critical`, the
-    stretches of the critical path. A run to compare with brings `moved`, `crossings` and `explanation`, where `other`
-    is that run. A search brings `search_better`, a what-if `what_if`. Columns are those of `to_networkx` and of the
-    JSON, a figure within a figure as "ns.other". Tables without rows are left out.
+    Of the graph there are `nodes` and `edges`. The `step` is a row. It says how long the step takes, whether that is a
+    lower bound as sizes are unknown, and how long it takes at least. A step also has `transfers`, `devices`, `links`
+    and `critical`, the stretches of the critical path. A run to compare with brings `moved`, `crossings` and
+    `explanation`, where `other` is that run. A search brings `search_better`, a what-if `what_if`. Columns are those of
+    `to_networkx` and of the JSON, a figure within a figure as "ns.other". Tables without rows are left out.
     """
     graph, found = to_networkx(scene), record(scene)
     names = dict(graph.nodes(data="name"))

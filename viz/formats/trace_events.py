@@ -1,8 +1,8 @@
 """Timelines as Chrome trace events, for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
 A process is a task, or all links together; a thread is a lane. The format is that of "Trace Event Format" (Google,
-2016): complete events X, or instants i for what takes no time, metadata M, counters C, flows s t f. `ts` and `dur` are
-microseconds, so a nanosecond is the third decimal.
+2016). It has complete events X, or instants i for what takes no time, metadata M, counters C, flows s t f. `ts` and
+`dur` are microseconds, so a nanosecond is the third decimal.
 """
 
 from __future__ import annotations

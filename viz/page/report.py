@@ -1,8 +1,8 @@
 """The report: a scene as one HTML file with graph, timeline, memory and tables, without network or server.
 
 The page carries the scene as JSON, deflated and in base64, in an element that browsers do not run. Its code draws on
-canvases and writes text as text nodes only. A policy in the page allows only its own script and style, by their hashes,
-so that no name in a graph file can run as code.
+canvases and writes text as text nodes only. A policy in the page allows only its own script and style, by their hashes.
+So no name in a graph file can run as code.
 
 The JSON has columns of plain numbers and strings. They keep the order and the row numbers of the values that they come
 from, so that the page's code can be read beside them. Strings that repeat (ops, dtypes, shapes) are written once and

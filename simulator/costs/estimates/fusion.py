@@ -1,16 +1,17 @@
 """Ops that TensorFlow joins into one kernel before a step runs, on a GPU.
 
-Grappler's remapper makes one kernel of a batch normalisation in inference, an addition behind it and a ReLU behind that
-(tensorflow/core/grappler/optimizers/remapper.cc, FusedBatchNormEx, since TensorFlow 2.1; by its times also in NVIDIA's
-1.15 of 2020). In training it needs float16 with channels last, and is not modelled. A convolution whose filter has more
-than one tap each way takes a bias and a ReLU along, in training, too (`_FusedConv2D`, since 1.14). Both are for float32
-and float16. tests/oracle/test_optimizing.py asks Grappler itself.
+Grappler's remapper makes one kernel of a batch normalisation in inference, an addition behind it and a ReLU behind
+that. It does so since TensorFlow 2.1, and by its times also in NVIDIA's 1.15 of 2020
+(tensorflow/core/grappler/optimizers/remapper.cc, FusedBatchNormEx). In training it needs float16 with channels last,
+and is not modelled. A convolution whose filter has more than one tap each way takes a bias and a ReLU along, in
+training, too (`_FusedConv2D`, since 1.14). Both are for float32 and float16. tests/oracle/test_optimizing.py asks
+Grappler itself.
 
     FusedBatchNorm ──▶ [Add] ──▶ Relu        each the only reader of the one before it, and without control edges
     Conv2D ──▶ BiasAdd ──▶ Relu
 
-A measured step also has products and convolutions that run within the kernel of a bias, a normalisation or an
-activation behind them, on a CPU, too. That kernel has the name of a later node, and the trace none of the others
+On CPUs, too, a measured step has products and convolutions that run within the kernel of a bias, a normalisation or an
+activation behind them. That kernel has the name of a later node, and the trace none of the others
 (AddFusedContractionNode there, MulConvPushDown in constant_folding.cc, _MklSwish).
 """
 

@@ -1,8 +1,8 @@
 """The order of an image's axes that a session takes for convolutions on a GPU with tensor cores for float32.
 
-Grappler puts the channels last for such GPUs, but first where the graph has a gradient of a float32 convolution: cuDNN
-was slower with it (tensorflow/core/grappler/optimizers/generic_layout_optimizer.cc, since TensorFlow 2.12). Elsewhere
-the order makes no difference here: for 16 bits it is taken as the file says.
+Grappler puts the channels last for such GPUs, but first where the graph has a gradient of a float32 convolution. With
+the channels last cuDNN was slower there (tensorflow/core/grappler/optimizers/generic_layout_optimizer.cc, since
+TensorFlow 2.12). Elsewhere the order makes no difference here: for 16 bits it is taken as the file says.
 """
 
 from __future__ import annotations

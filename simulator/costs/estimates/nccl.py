@@ -1,7 +1,7 @@
 """Sums of GPUs by NCCL, and the rings over which it sends them.
 
-Each of n devices in a ring sends 2 (n - 1) / n of the tensor's bytes, in 2 (n - 1) rounds (Patarasuk and Yuan,
-"Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations", 2009). The slowest hop sets the pace, so NCCL
+Each of n devices in a ring sends 2 (n - 1) / n of the tensor's bytes, in 2 (n - 1) rounds. Source: Patarasuk and Yuan,
+"Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations", 2009. The slowest hop sets the pace, so NCCL
 searches the ring whose slowest hop is the fastest (NCCL, src/graph/search.cc). It joins the GPUs of one task, and
 reaches a part of the links' rate (benchmarks/published_collectives.py).
 

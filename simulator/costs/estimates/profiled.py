@@ -91,7 +91,7 @@ def cold_parts(
 ) -> tuple[float, float]:
     """How cold kernels run, from 0 to 1, outside and inside loops: by their bytes in the mean beside a core's cache.
 
-    A kernel behind others that moved few bytes finds the code that all share, and what it reads, in the cache; behind
+    A kernel behind others that moved few bytes finds the code that all share, and what it reads, in the cache. Behind
     streams it does not (docs/decisions, 0108). `runs` [N] are the nodes of the step, `inside` [N] those in loops.
     """
     moved = np.array([work.moved for work in works], float)[which]

@@ -131,7 +131,7 @@ def qr(instance: ShapedOp) -> int:
 def svd(instance: ShapedOp) -> int:
     """Count the work of a singular value decomposition, by Golub and Reinsch.
 
-    Values alone take 4 m n^2 - 4/3 n^3, with thin U and V 14 m n^2 + 8 n^3, and with all of U and V
+    Values alone take 4 m n^2 - 4/3 n^3. With thin U and V it is 14 m n^2 + 8 n^3. With all of U and V it is
     4 m^2 n + 8 m n^2 + 9 n^3.
     """
     batch, m, n = _tall(instance)

@@ -35,7 +35,7 @@ def read_measurement(source: str | os.PathLike[str] | MeasuredTimes) -> Measured
     read before are returned unchanged.
 
     Raises ClusterError for a file that cannot be read, has another form or was cut. A time that is not a number, is
-    negative, or longer than a day is refused with its node or line, and so is a file in which every op takes no time.
+    negative, or longer than a day is refused with its node or line. So is a file in which every op takes no time.
     """
     if isinstance(source, MeasuredTimes):
         return source

@@ -3,7 +3,7 @@
 The first pass finds the transfers in the order of `transfers_of`, and counts the tasks of each kind. So the second can
 number them as `execution.task_graph` does, and write them down.
 
-If `Places.task` is filled in, transfers are those of a master's cut: a tensor crosses to the first reader of another
+If `Places.task` is filled in, transfers are those of a master's cut. A tensor crosses to the first reader of another
 task, in host memory or not. From there it goes on to the other devices of that task.
 """
 

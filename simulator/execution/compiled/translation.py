@@ -1,9 +1,9 @@
 """Python functions over integers and arrays, translated to the language of LLVM.
 
 The event loop and all that it calls is written in a small part of Python: `if`, `while`, `for ... in range`,
-assignments, arithmetic, and calls. This module reads the source of a function and writes LLVM's text for it, one
-version for each combination of types with which it is called. There is no inference: types are those of the arguments,
-and a local name keeps the type of its first assignment. A type is
+assignments, arithmetic, and calls. This module reads the source of a function and writes LLVM's text for it. It writes
+one version for each combination of types with which the function is called. There is no inference: types are those of
+the arguments, and a local name keeps the type of its first assignment. A type is
 
     INT      a whole number of 64 bits, signed. Python's has no bound; who calls sees to it that 64 bits suffice
     WORD     the same, unsigned, as of numpy.uint64
@@ -13,9 +13,10 @@ and a local name keeps the type of its first assignment. A type is
     Table    a tuple of arrays that is declared as in `execution.arrays`: the address of its table (`kernel`)
     a tuple  several values
 
-What is known while it is translated (constants of a module, what a closure holds) is put in, and a branch that can't be
-taken is left out. An index counts from the beginning: -1 is not the last. Translated with `checks`, code looks whether
-each index is within its array, each divisor is not 0, and each number fits where it is put; else it calls for help.
+Values that are known while it is translated (constants of a module, what a closure holds) are put in. A branch that
+can't be taken is left out. An index counts from the beginning: -1 is not the last. Translated with `checks`, code looks
+whether each index is within its array, each divisor is not 0, and each number fits where it is put. Else it calls for
+help.
 """
 
 from __future__ import annotations
@@ -154,8 +155,8 @@ class Module:
     ) -> None:
         """`instead`: functions that others stand for.
 
-        `checks`: the address of a function that never returns, which is called with the row of a fault in `places`, to
-        which file, line and kind of each check are added; 0: nothing is checked.
+        `checks` is the address of a function that never returns; 0: nothing is checked. It is called with the row of a
+        fault in `places`, to which file, line and kind of each check are added.
         """
         self.instead, self.checks = instead, checks
         self.places = [] if places is None else places

@@ -147,7 +147,7 @@ def find_scenario(flow: Flow, options: SimulationOptions, chosen: Mapping[str, i
     """The requested scenario; `chosen` are trip counts and values of predicates that go before the request.
 
     It is found in rounds, for two reasons. A Merge passes on the value of the side that was taken, which depends on
-    liveness, and the loop of a gradient counts and compares such values. An op after a ControlTrigger may begin an
+    liveness. The loop of a gradient counts and compares such values. Besides, an op after a ControlTrigger may begin an
     iteration after the loop's last one.
 
     Raises SimvizError for names, counts and choices that are none and for trips beyond `limits.UNROLLED`. Raises

@@ -1,6 +1,6 @@
 """Sets of iterations as Python integers, one bit per iteration.
 
-A loop of `width` iterations inside a frame of `outer` ones has `outer * width` bits: bit `p * width + i` is iteration i
+A loop of `width` iterations inside a frame of `outer` ones has `outer * width` bits. Bit `p * width + i` is iteration i
 of the loop as it is entered from iteration p of the frame around it.
 """
 

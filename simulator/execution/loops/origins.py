@@ -2,7 +2,7 @@
 
 Gradients read values of the forward pass from stacks. Version 1 of control flow has a Stack per value
 (`control_flow_state.py`), version 2 a TensorList that is a loop variable (`while_v2.py`). The gradient's loop pops
-the values that the forward loop pushed, the last one first; lists of inner loops lie on the lists of outer ones. A
+the values that the forward loop pushed, the last one first. Lists of inner loops lie on the lists of outer ones. A
 branch of version 2 wraps the values that its gradient reads in an Optional (`cond_v2.py`).
 """
 

@@ -1,9 +1,9 @@
 """A loop walked through iteration by iteration, on the values that the graph determines.
 
-Where a loop ends by more than a counter, such as a `break` that a branch decides, nothing but its own course shows how
-often it runs. The walk computes what its condition hangs on: loop variables, branches and small values, as an executor
-would, and nothing else. It knows of each op whether it is dead, and of its outputs their elements or nothing. It
-gives up where the condition is unknown, and where the walk would take too long.
+A loop may end by more than a counter, such as a `break` that a branch decides. Then nothing but its own course shows
+how often it runs. The walk computes what its condition hangs on: loop variables, branches and small values, as an
+executor would, and nothing else. It knows of each op whether it is dead, and of its outputs their elements or nothing.
+It gives up where the condition is unknown, and where the walk would take too long.
 """
 
 from __future__ import annotations

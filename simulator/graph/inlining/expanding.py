@@ -39,9 +39,9 @@ _COMPILED = "_XlaMustCompile"  # of calls of what `tf.function(jit_compile=True)
 def inline(graph: Graph) -> Graph:
     """The same computation without function calls, If, Case and While.
 
-    Every expanded node survives under its name as an IdentityN of its outputs, so fetches stay valid. The library
-    keeps what is still referred to; the notes say what was expanded, and what could not be because its function is
-    not in the library. A graph without any of these is returned as it is.
+    Every expanded node survives under its name as an IdentityN of its outputs, so fetches stay valid. The library keeps
+    what is still referred to. The notes say what was expanded, and what could not be because its function is not in the
+    library. A graph without any of these is returned as it is.
 
     Raises GraphError for a function that calls itself, for arguments that do not fit, and when the graph would have
     more nodes than `calls.Bodies.most` says.

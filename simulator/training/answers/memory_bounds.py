@@ -2,7 +2,7 @@
 
 How these parts coincide differs from step to step. Two bounds hold always. Resident bytes stay on a device all the
 time: a variable once however many clients use it, a constant once for each session. A client has one step under way at
-a time; so a device never holds more than all allocations of one step of each client, none of them freed before its end.
+a time. So a device never holds more than all allocations of one step of each client, none of them freed before its end.
 Elements that accumulators and queues keep between steps are not counted, nor the rest of a step that a crash cut short.
 """
 

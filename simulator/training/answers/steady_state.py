@@ -165,8 +165,9 @@ def cycle_of(training: Training) -> Cycle | None:
 def repetition(pattern: Sequence[Hashable]) -> tuple[int, int] | None:
     """Period and begin of the longest end of a pattern that repeats at least twice; None: there is none.
 
-    The failure function of Knuth, Morris and Pratt ("Fast pattern matching in strings", SIAM Journal on Computing 6(2),
-    1977) is taken of the pattern read from its end. The smallest period of its first n is n less the longest border.
+    The failure function of Knuth, Morris and Pratt is taken of the pattern read from its end. The smallest period of
+    its first n is n less the longest border. Source: "Fast pattern matching in strings", SIAM Journal on Computing
+    6(2), 1977.
     """
     back = pattern[::-1]
     border = [0] * len(back)
@@ -236,8 +237,8 @@ def steady_state(training: Training) -> SteadyState:
 def _parting(training: Training, cycle: Cycle | None) -> bool:
     """Whether some workers leave others behind until a bound on their clocks will hold them, which makes a run slower.
 
-    So it is in a cycle in which they take unlike numbers of steps. Without a cycle it shows where the bound holds
-    nobody so far and the largest lead has grown by more than a step in half of the run. Chance and single events may
+    So it is in a cycle in which they take unlike numbers of steps. Without a cycle the largest lead shows it: the lead
+    has grown by more than a step in half of the run. The bound must hold nobody so far. Chance and single events may
     make such a lead, too.
     """
     if training.bound is None or training.upsets.chance or training.upsets.once_ns:

@@ -1,7 +1,7 @@
 """Arrays that the controller of a training reads and writes, beside those of the event loop (`execution.arrays`).
 
-Axes: C clients, M synchronisation ops, H synchronisation resources, K tasks of the cluster, D devices, W routes that
-transfers take, L links, Z crashes, n ops, X transfers, J tasks of the loop. What waits for a resource is a
+Axes: C clients, M synchronisation ops, H synchronisation resources, Z crashes. Axes of the cluster: K tasks, D devices,
+W routes that transfers take, L links. Axes of the loop: n ops, X transfers, J tasks. What waits for a resource is a
 synchronisation op (its row) or the first tokens of a queue (M + a number). A chief adds these again after a crash:
 F = M + H (1 + C Z).
 """

@@ -278,7 +278,7 @@ def _disturbances(workload: Workload, given: LoweredClients, owner: np.ndarray) 
 
 
 def _stopped_clients(workload: Workload, given: LoweredClients, owner: np.ndarray) -> list[list[int]]:
-    """[Z] the clients that each crash stops: with work on the task, be it that of an op or for a transfer, or with
+    """[Z] the clients that each crash stops. They have work on the task, be it that of an op or for a transfer, or
     their session there.
     """
     clients, lowered, tables, transfers = len(workload), given.lowered, given.combined.tables, given.lowered.transfers

@@ -60,7 +60,7 @@ def run(
     """Let the clients work until there are so many updates; None: until the limit of the workload.
 
     Then `extend` gets the training and the number of updates, and returns how many there are to be. A run that goes on
-    is the same as if that many had been asked for at first; it ends if there are to be no more. `on_progress` gets
+    is the same as if that many had been asked for at first. It ends if there are to be no more. `on_progress` gets
     updates made, and updates to be made.
 
     Returns the training with its recorded steps. Returns None for what compiled code leaves to the plain loop: times

@@ -1,7 +1,7 @@
 """Synchronisation resources: accumulators of gradients, queues of tokens and inputs, and the ops that wait for them.
 
 Waiting ops stand in linked lists, as an op waits in one at most. Equal tokens that follow each other are one run, so
-that a ring holds all runs: there are no more than changes of the global step.
+that a ring holds all runs. There are no more of them than changes of the global step.
 
 An input that may run dry is a queue of bounded size which threads fill beside the steps, in closed form. A thread makes
 an item, adds its elements as far as there is room, and begins the next item when all are in. Elements enter in order of

@@ -1,6 +1,6 @@
 """Background traffic as clients of a run: each sends one message again and again, whatever the others do.
 
-A message is a constant at the source that is fetched at the target: nothing computes, but wires carry it, and the
+A message is a constant at the source that is fetched at the target. Nothing computes, but wires carry it. The
 protocol's work at both ends is done, as for any message between tasks.
 """
 

@@ -1,7 +1,7 @@
 """Disturbances applied to a cluster: slower devices and links before the run, columns of events during it.
 
-Of several disturbances of one kind the one with the most exact target holds: a device before its task, a task before
-its job, a job before all. Two that are equally exact are refused, except crashes and traffic, which add up.
+Of several disturbances of one kind the one with the most exact target holds. A device comes before its task, a task
+before its job, a job before all. Two that are equally exact are refused, except crashes and traffic, which add up.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Disturbed:
 def disturb(disturbances: Sequence[Disturbance], cluster: Cluster) -> Disturbed:
     """Apply the disturbances to the cluster.
 
-    Raises ClusterError for a task, device or link that the cluster lacks; SimvizError for two of a kind on one target
-    and for a task that crashes before it is restored.
+    Raises ClusterError for a task, device or link that the cluster lacks. Raises SimvizError for two of a kind on one
+    target and for a task that crashes before it is restored.
     """
     tasks = len(cluster.tasks)
     pauses = _per_row(disturbances, cluster, Pauses, tasks)

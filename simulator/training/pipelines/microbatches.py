@@ -59,7 +59,7 @@ def divide(whole: Graph, count: int, *, batch: int | None = None, fetch: Sequenc
 
     `batch` is the number of examples of a step, where the graph does not say. Raises GraphError for a graph without
     gradients, and for a batch that is unknown or no multiple of `count`. So it does for loops, branches and arrays in
-    the part that would be copied, and for a loss that is no mean over the batch.
+    the part that would be copied. It also does for a loss that is no mean over the batch.
     """
     examples = anatomy(whole, fetches=fetch).batch or batch or 0
     if not examples:
@@ -148,8 +148,8 @@ def _tower(graph: Graph, found: Anatomy, parts: Parts) -> tuple[int, ...]:
 def _late(graph: Graph, found: Anatomy, tower: Sequence[int]) -> tuple[int, ...]:
     """The rows that work on a microbatch: the tower, what depends on it, and what these alone read.
 
-    The update takes the gradients of all microbatches, so that what is computed of them is of the whole batch, and so
-    is what only waits for it, such as the constants of a branch.
+    The update takes the gradients of all microbatches, so that what is computed of them is of the whole batch. So is
+    what only waits for it, such as the constants of a branch.
     """
     entered = [int(graph.edge_dst[edge]) for one in found.gradients for edge in (*one.values, *one.indices)]
     whole, waiting, seen = depending_on(graph, entered), set(fan_out(graph, entered)), depending_on(graph, tower)

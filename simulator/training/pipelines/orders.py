@@ -6,8 +6,8 @@
                                   F0 B0 F1 B1 F2 B2 F3 B3
 
 GPipe: Huang, Cheng, Bapna et al., "GPipe: efficient training of giant neural networks using pipeline parallelism",
-NeurIPS 2019, section 2.3. 1F1B with a flush at the end of the step: Narayanan, Shoeybi, Casper et al., "Efficient
-large-scale language model training on GPU clusters using Megatron-LM", SC 2021, section 2.2.1 (PipeDream-Flush).
+NeurIPS 2019, section 2.3. 1F1B has a flush at the end of the step (PipeDream-Flush). Source: Narayanan, Shoeybi, Casper
+et al., "Efficient large-scale language model training on GPU clusters using Megatron-LM", SC 2021, section 2.2.1.
 """
 
 from __future__ import annotations

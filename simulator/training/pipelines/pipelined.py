@@ -46,20 +46,20 @@ def pipeline(
     """The same training step in so many microbatches, over stages on the devices of the cluster that train.
 
     `graph` has its shapes (`load`, `with_shapes`), and works on the whole batch. `batch` is the number of its examples,
-    where it does not say. `order` is that of the turns of a stage: "gpipe" takes all microbatches forward and then all
-    backward, "1f1b" one forward and one backward in turn. `stages` are as many as there are such devices, all GPUs or
-    else the first CPU of each task, if nothing is said. `fetch` gives the fetches of the step, as `choose_step` takes
-    them. `price` gives the times by which the work of stages is balanced.
+    where it does not say. `order` is that of the turns of a stage. By "gpipe" it takes all microbatches forward and
+    then all backward, by "1f1b" one forward and one backward in turn. `stages` are as many as there are such devices,
+    all GPUs or else the first CPU of each task, if nothing is said. `fetch` gives the fetches of the step, as
+    `choose_step` takes them. `price` gives the times by which the work of stages is balanced.
 
-    Gradients are added up over the microbatches and divided by their number before the one update, so the loss has to
+    Gradients are added up over the microbatches and divided by their number before the one update. So the loss has to
     be a mean over the batch. What normalises by statistics of its batch does so within a microbatch. Moving averages,
     summaries and fetched values see the first microbatch. Fed tensors, queues and iterators hand out the whole batch,
     which is split.
 
-    Raises GraphError for a graph without gradients, one that names jobs or several devices of a type, and a batch that
-    is unknown or no multiple of `microbatches`. So it does for loops and branches over the examples, and for a loss
-    that is no mean. Raises ClusterError for a cluster with fewer devices than `stages`, and SimvizError for an order or
-    a number that is none.
+    Raises GraphError for a graph without gradients, and for one that names jobs or several devices of a type. So it
+    does for a batch that is unknown or no multiple of `microbatches`, and for loops and branches over the examples. It
+    also does for a loss that is no mean. Raises ClusterError for a cluster with fewer devices than `stages`, and
+    SimvizError for an order or a number that is none.
     """
     known = get_args(Order)
     if order not in known:

@@ -5,11 +5,11 @@
             ◀────  ◀──── ┃ ◀────  ◀────     as the variables whose gradient needs it, and the values that it reads
 
 Forward ops are those before the first reader of some variable. So all edges between forward ops lead to the same or a
-later stage, and all between backward ops to the same or an earlier one.
+later stage. All edges between backward ops lead to the same or an earlier one.
 
-The bounds are those of PipeDream's dynamic program (Narayanan, Harlap, Phanishayee et al., "PipeDream: generalized
-pipeline parallelism for DNN training", SOSP 2019, section 3.1): the slowest stage or link is as fast as possible. Among
-bounds that are as fast but for a twentieth, those are taken over which the least crosses.
+The bounds are those of PipeDream's dynamic program: the slowest stage or link is as fast as possible. Among bounds that
+are as fast but for a twentieth, those are taken over which the least crosses. Source: Narayanan, Harlap, Phanishayee et
+al., "PipeDream: generalized pipeline parallelism for DNN training", SOSP 2019, section 3.1.
 """
 
 from __future__ import annotations

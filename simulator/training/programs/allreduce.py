@@ -50,7 +50,7 @@ def mirrored(
     """The graph with a replica on each of the devices `where`, and the fetches that run all of them.
 
     Other nodes stand on `home`. Dense gradients are reduced by the `collective`, a key of COLLECTIVES, fused into
-    buckets of `fuse` bytes (0: each alone); of sparse ones every device gathers all rows. Raises GraphError where a
+    buckets of `fuse` bytes (0: each alone). Of sparse ones every device gathers all rows. Raises GraphError where a
     variable does not say its shape.
     """
     # each replica has all that runs of its own, variables included, but for feeds and other state

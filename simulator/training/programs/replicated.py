@@ -86,8 +86,8 @@ def replicate(
     Raises GraphError for a graph without gradients and for one that already names jobs, or several devices of one type.
     So it does for an update in a loop, or behind another one, where gradients are averaged.
     Raises ClusterError for a cluster without the needed tasks. Raises SimvizError for an unknown `how` or strategy, and
-    for a regime that one client's steps can't follow: an all-reduce in which replicas do not wait, or gradients that
-    are counted where all are averaged.
+    for a regime that one client's steps can't follow. Such are an all-reduce in which replicas do not wait, and
+    gradients that are counted where all are averaged.
     """
     known = get_args(Replication)
     if how not in known:

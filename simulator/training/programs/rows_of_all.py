@@ -1,7 +1,7 @@
 """The rows of all replicas in an update: constants that count the rows of one in the file, count those of all.
 
-A sparse gradient is the rows of all replicas, one below the other. What an optimizer of plain ops does with them may
-hold their number: Keras divides rows in a branch that has a one for each (keras/src/backend/tensorflow/sparse.py).
+A sparse gradient is the rows of all replicas, one below the other. The plain ops by which an optimizer uses them may
+hold their number. Keras divides rows in a branch that has a one for each (keras/src/backend/tensorflow/sparse.py).
 """
 
 from __future__ import annotations

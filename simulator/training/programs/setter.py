@@ -1,9 +1,9 @@
 """Devices as TensorFlow's `replica_device_setter` gives them, had the graph been built under it.
 
-TensorFlow calls the setter for every op as the op is made, which is the order of the nodes of a GraphDef. A variable (a
-slot, the global step, a table: any op of `PS_OPS`) goes to the task that the strategy names, any other op to the
-worker. A node that is colocated with another one takes that node's device afterwards. So slots end up beside their
-variables, though the strategy has moved on. Sources: `device_setter.py` (tensorflow/python/training),
+TensorFlow calls the setter for every op as the op is made, which is the order of the nodes of a GraphDef. A variable
+goes to the task that the strategy names, any other op to the worker. A variable is any op of `PS_OPS`, also a slot, the
+global step or a table. A node that is colocated with another one takes that node's device afterwards. So slots end up
+beside their variables, though the strategy has moved on. Sources: `device_setter.py` (tensorflow/python/training),
 `_create_op_helper` (tensorflow/python/framework/ops.py), `variables.py` and `resource_variable_ops.py`
 (tensorflow/python/ops).
 """

@@ -43,14 +43,14 @@ def batch_of(
     """The fed tensors that hold one row per example, the number of examples, and the nodes that hand these out.
 
     The number is 0 where the graph does not say it. Nodes that hand out examples, such as iterators, do so each time
-    that they run; there are none where examples are fed, or made by the step.
+    that they run. There are none where examples are fed, or made by the step.
 
-    The batch is the first dimension that most fed tensors have; where none is fed, most outputs of pipelines; without
-    these, the labels of losses that the graph makes or holds itself. Among equally frequent ones it is the dimension
-    that most fed tensors have anywhere: sequences may be fed by time first, then by example. A sparse tensor has
-    entries in place of rows; they count as examples where no dense tensor is fed. The batch counts once for each of the
-    identical towers whose batches are joined only in sums or all-reduces.
-    `gradients` are pairs of a variable and an edge.
+    The batch is the first dimension that most fed tensors have, or most outputs of pipelines where none is fed. Without
+    these it is that of the labels of losses that the graph makes or holds itself. Among equally frequent ones it is the
+    dimension that most fed tensors have anywhere: sequences may be fed by time first, then by example. A sparse tensor
+    has entries in place of rows; they count as examples where no dense tensor is fed. The batch counts once for each of
+    the identical towers whose batches are joined only in sums or all-reduces. `gradients` are pairs of a variable and
+    an edge.
     """
     fed = _fed(graph, step)
     if fed:

@@ -86,8 +86,8 @@ def devices_named(graph: Graph, runs: Flags) -> tuple[DeviceSpec, ...]:
 def tower_count(graph: Graph, found: Anatomy) -> int:
     """The number of copies of the model whose gradients are joined at one variable; 1: the graph holds no copies.
 
-    Copies are identical: they have as many ops of each kind. Where gradients are joined by other ops than sums, scopes
-    called `tower_0`, `tower_1`, .. count as towers if no value leads into one of them from outside.
+    Copies are identical: they have as many ops of each kind. Gradients may be joined by other ops than sums. Then
+    scopes called `tower_0`, `tower_1`, .. count as towers if no value leads into one of them from outside.
     """
     found = as_computed(graph, found)
     into = [edge for one in found.gradients for edge in one.values if graph.edge_tensor[edge] >= 0]

@@ -49,7 +49,7 @@ class Parts:
 def parts_of(graph: Graph, found: Anatomy) -> Parts:
     """The parts of a training graph.
 
-    A write to a variable for which a tower only waits belongs to no tower: it is done once a step, by the first one, as
+    A write to a variable for which a tower only waits belongs to no tower. It is done once a step, by the first one, as
     with the moving averages of TensorFlow's multi-GPU models.
     """
     entering = [edge for one in found.gradients for edge in (*one.values, *one.indices)]
@@ -262,8 +262,8 @@ def reads(partitions: Partitions) -> Ids:
     """The rows of the pieces' graph that read a variable to which the pieces apply a gradient, ascending.
 
     A variable with a handle is read by the ops for that. One with a reference is read by whoever takes its value and
-    not the reference: mostly an Identity beside it, but also a Send, where the reader is on another device. So a value
-    is as old as the op on the variable's device that took it, however long it is on its way.
+    not the reference. That is mostly an Identity beside it, but also a Send, where the reader is on another device. So
+    a value is as old as the op on the variable's device that took it, however long it is on its way.
 
     Runs of the same pieces, as those that look for a bottleneck, share the answer.
     """

@@ -157,8 +157,8 @@ def _updates(
 ) -> list[PlainUpdate]:
     """The update made of these writes: it begins at the last tensor through which alone examples come to them.
 
-    This tensor may lie before rows are summed, before reductions of whole rows and columns, or, if it has the
-    variable's shape, before any ops; rows and their numbers are two such tensors. Where there is none, each write is an
+    This tensor may lie before rows are summed, or before reductions of whole rows and columns. If it has the variable's
+    shape, it may lie before any ops. Rows and their numbers are two such tensors. Where there is none, each write is an
     update by itself, and the written value is the gradient. What only adds to some rows says by itself what it adds.
     """
     edges = {row: value_edge(graph, row) for row in rows}

@@ -110,8 +110,8 @@ def find(partitions: Partitions) -> Synchronising:
     """The synchronising ops of the pieces.
 
     Readers of files and staging areas count as never empty, which the notes say. Raises UnsupportedError for an unknown
-    object, a barrier of more than one component, and an accumulator whose step is set within the step; and as
-    `operations`.
+    object, a barrier of more than one component, and an accumulator whose step is set within the step. Raises what
+    `operations` raises.
     """
     graph, across = partitions.graph, sends_of_recvs(partitions)
     found = operations(graph, across)

@@ -75,8 +75,8 @@ def walk_back(graph: Graph, edges: Sequence[int], live: Flags, stop: int = -1, *
 def through_any(graph: Graph, variable: int, edges: Sequence[int], live: Flags, of_model: Flags) -> Walk | None:
     """The walk back from all the edges, through any ops, to the last tensor of the variable's shape that is `of_model`.
 
-    All that examples bring to the edges comes through a tensor if, when its op is next, no other tensor is open: what
-    lies on these ways comes either before the tensor or after it.
+    All that examples bring to the edges comes through a tensor if, when its op is next, no other tensor is open. All
+    that lies on these ways comes either before the tensor or after it.
     """
     shape, walk = variable_shape(graph, variable), Walk()
     for tensor, carried, alone in _backwards(graph, edges, live):
