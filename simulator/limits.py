@@ -5,7 +5,7 @@ The default ends are far above the graphs that we know, and low enough for a mac
 set up to the number from which columns or a file format can hold no more. The page docs/limits.md has a table of all.
 
 Numbers that were set hang on the context of a call (PEP 567), as a precision does in `decimal`. Limits are met in
-thirty places, and no function between needs to know of them.
+many places, and no function between needs to know of them.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def out_of_memory(trace: Trace, partitions: Partitions, cluster: Cluster) -> Out
 
     Ties go to the device of the lower row. The error names the first op or transfer whose memory does not fit, what it
     needs and what is free for it. It also names the largest tensors that are alive then, with those of that op or
-    transfer.
+    transfer. Where variables and constants alone take more than there is, it names these.
     """
     capacity = [device.memory_bytes for device in cluster.devices]
     full = [device for device, peak in enumerate(trace.peak_bytes.tolist()) if peak > capacity[device]]

@@ -5,8 +5,8 @@ had, however late it is read. The paper delays such Recvs by control edges, foun
 come from a simulation and are walked back from its end (`critical.latest_ends`). A Recv looks at the ops on its device
 that have ended, at their latest, when the transfer must be asked for. It waits for that one of them which ended last.
 
-No cycle can arise. Latest times never fall along an edge of the pieces, and rise along an added one, since a transfer
-takes time. They may fall into a Merge only, so no Recv waits for an op behind a Merge. Nor does one wait for an op
+No cycle can arise. Latest times never fall along an edge of the pieces but into a Merge, and rise along an added one,
+since a transfer takes time. So no Recv waits for an op behind a Merge. Nor does one wait for an op
 behind a Switch or an Enter, which may be dead or run more than once. A Recv that waits for something already, as in
 loops, stays as it is.
 

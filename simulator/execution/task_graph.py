@@ -19,7 +19,7 @@ posted when the step begins, its turn and the request are the time before which 
 Under TensorFlow's executor a thread at the source answers the request, which takes it no time but its turn.
 
 Tasks are numbered: ops, packs, unpacks, later links without bytes, links, flows, slower ones, arrivals, latencies,
-requests, answers. Each kind is in order of transfers, and the beginning of the step comes last.
+requests, answers. Each kind is in order of transfers, and the beginnings of steps come last.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def placed(request: Request, given: Ingredients, say: Say) -> Assignment:
     """Place the graph. With --check, the message of an error says whether TensorFlow refuses the graph, too.
 
     Where an order is to be enforced, a search also looks for a placement by TensorFlow's order. The one whose step
-    takes less in the end is the result, the first on a tie; one that fits in memory goes before one that does not.
+    takes less in the end is the result, the first on a tie. One that fits in memory goes before one that does not.
     """
     usual = _placed(request, given, say)
     if not (request.enforces and searches(request.algorithm)):

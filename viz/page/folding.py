@@ -302,8 +302,8 @@ def hosts(scene: Scene, *others: Scene) -> Ids:
     """[N] node in whose box a node is shown, -1 for a node with a box of its own.
 
     Of several readers the first in topological order is the host. Variables, constants and their reads have a host if
-    they run. No edge of theirs may cross devices, here or in other runs of the graph. The host of a read is also that
-    of its variable.
+    they run and are not fed. No edge of theirs may cross devices, here or in other runs of the graph. The host of a
+    read is also that of its variable.
     """
     graph = scene.graph
     part = figures.taking_part(scene)

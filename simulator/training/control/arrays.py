@@ -3,7 +3,7 @@
 Axes: C clients, M synchronisation ops, H synchronisation resources, Z crashes. Axes of the cluster: K tasks, D devices,
 W routes that transfers take, L links. Axes of the loop: n ops, X transfers, J tasks. What waits for a resource is a
 synchronisation op (its row) or the first tokens of a queue (M + a number). A chief adds these again after a crash:
-F = M + H (1 + C Z).
+F = M + H (1 + Z for each chief).
 """
 
 from __future__ import annotations

@@ -69,9 +69,9 @@ def divisors_in(
 ) -> dict[int, float]:
     """Constants by which a mean over the batch divides, with their values for a microbatch.
 
-    No shape says so, as they are mere numbers. They are the elements of which a Mean takes one in its input, where its
-    gradient divides a tensor of that shape. Or they are the batch itself, by which a single number is divided. The file
-    may have had another batch, which its own shapes show.
+    No shape says so, as they are mere numbers. They are the elements of its input that make one of a Mean's output,
+    where its gradient divides a tensor of that input's shape. Or they are the batch itself, by which a single number is
+    divided. The file may have had another batch, which its own shapes show.
     """
     inside = set(late)
     means: dict[tuple[Shape | None, float], set[float | None]] = {((), float(examples)): {float(fewer)}}

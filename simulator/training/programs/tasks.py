@@ -89,8 +89,8 @@ def _devices_by_task(cluster: Cluster) -> dict[str, list[Device]]:
 
 
 def first_identical(cluster: Cluster, tasks: Sequence[str], doing: Sequence[int]) -> list[int | None]:
-    """For each of the tasks the index of the first one that has identical devices and wires and does the same. The
-    task's name does not count. None: it is the first itself.
+    """For each of the tasks the index of the first one of its job that has identical devices and wires and does the
+    same. None: it is the first itself.
     """
     rows_of = rows_by_task(cluster)
     first: dict[tuple[int, str, tuple[_Kind, ...], tuple[_Wires, ...]], int] = {}
