@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from simulator.errors import SimvizError as SimvizError
     from simulator.execution.evaluate import evaluate as evaluate
     from simulator.execution.evaluate import evaluate_with_peaks as evaluate_with_peaks
+    from simulator.execution.interval import interval as interval
     from simulator.execution.options import SimulationOptions as SimulationOptions
     from simulator.execution.preparing import Prepared as Prepared
     from simulator.execution.preparing import prepare as prepare
@@ -85,6 +86,7 @@ _EXPORTS = {
     "evaluate": "simulator.execution.evaluate",
     "evaluate_with_peaks": "simulator.execution.evaluate",
     "inline": "simulator.graph.inlining.expanding",
+    "interval": "simulator.execution.interval",
     "load": "simulator.loading",
     "load_cluster": "simulator.cluster.description",
     "lower_bound": "simulator.bounds",
