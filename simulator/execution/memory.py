@@ -85,6 +85,12 @@ def at_peak(trace: Trace, partitions: Partitions, device: int) -> Peak:
     return Peak(moment, most, _said(held, cause), began[cause], live)
 
 
+def overflows(trace: Trace, cluster: Cluster) -> bool:
+    """Tell whether some device holds more than it has."""
+    capacity = [device.memory_bytes for device in cluster.devices]
+    return any(peak > capacity[device] for device, peak in enumerate(trace.peak_bytes.tolist()))
+
+
 def out_of_memory(trace: Trace, partitions: Partitions, cluster: Cluster) -> OutOfMemoryError | None:
     """The first moment at which a device holds more than it has, as TensorFlow's allocator would say it; or None.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from placement.algorithms import searches
+from placement.algorithms import judges
 from placement.placing import name_of, place
 from simulator.assignment import Assignment
 from simulator.bounds import Bound, bound
 from simulator.errors import GraphError, InfeasibleError, SimvizError
 from simulator.execution.enforcing import Enforced, enforce
-from simulator.execution.memory import out_of_memory
+from simulator.execution.memory import overflows
 from simulator.execution.options import SimulationOptions
 from simulator.execution.receiving import Received, receive_late
 from simulator.execution.simulate import simulate
@@ -33,16 +33,17 @@ class WithoutPriorities(SimvizError):
 def placed(request: Request, given: Ingredients, say: Say) -> Assignment:
     """Place the graph. With --check, the message of an error says whether TensorFlow refuses the graph, too.
 
-    Where an order is to be enforced, a search also looks for a placement by TensorFlow's order. The one whose step
-    takes less in the end is the result, the first on a tie; one that fits in memory goes before one that does not.
+    Where an order is to be enforced, plans are judged by TensorFlow's order, too: a search looks for another one, and
+    `single` may take a plan's place. The plan whose step takes less in the end is the result, the first on a tie; one
+    that fits in memory goes before one that does not.
     """
     usual = _placed(request, given, say)
-    if not (request.enforces and searches(request.algorithm)):
+    if not (request.enforces and judges(request.algorithm)):
         return usual
 
     def attained(one: Assignment) -> tuple[bool, Nanos]:
         made = simulated(request, given, one, silent)
-        return out_of_memory(made.trace, made.partitions, given.cluster) is not None, made.trace.makespan
+        return overflows(made.trace, given.cluster), made.trace.makespan
 
     in_order = replace(request.simulation, order="tensorflow")
     return min(usual, _placed(request, given, say, in_order), key=attained)
@@ -108,7 +109,9 @@ def simulated(request: Request, given: Ingredients, assignment: Assignment, say:
     pieces = cut()
     if request.enforces:
         in_order = replace(request.simulation, order="tensorflow")
-        enforced = enforce(graph, step, pieces, run(pieces), cut=cut, simulate=lambda some: run(some, in_order))
+        enforced = enforce(
+            graph, step, pieces, run(pieces), cluster=cluster, cut=cut, simulate=lambda some: run(some, in_order)
+        )
         return Simulated(enforced.partitions, enforced.trace, enforced=enforced)
     if request.recv_scheduling is None:
         return Simulated(pieces, run(pieces))
