@@ -134,7 +134,7 @@ class _Rules:
 
 
 class _Kind(NamedTuple):
-    """What an op needs, and what needs it."""
+    """The needs of an op, and of others for it."""
 
     inputs: int  # bits of the tensors from outside that it is computed from
     elsewhere: bool  # something outside the step needs it
