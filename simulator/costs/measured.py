@@ -16,6 +16,7 @@ from simulator.graph.graph import Graph
 from simulator.units import Nanos
 from simulator.wording import counted, repr_of
 
+MICROBATCH = "microbatch_"  # so begins the scope of the copies for each microbatch but the first
 ANYWHERE = ""  # the place of a sample whose measurement names no device
 
 
@@ -67,19 +68,30 @@ def fitted(measurement: MeasuredTimes, step_ns: Nanos, lanes: int = 1, dispatch_
     return replace(measurement, samples=samples)
 
 
+def of_microbatches(measurement: MeasuredTimes, whole: Graph) -> int:
+    """The number of microbatches that were measured of a graph; 0: its whole batch."""
+    copies = set[str]()
+    for sample in measurement.samples:
+        prefix, _, rest = sample.node.partition("/")
+        if prefix.startswith(MICROBATCH) and sample.node not in whole.index and rest in whole.index:
+            copies.add(prefix)
+    return len(copies) + 1 if copies else 0
+
+
 def for_other_batch(
     costs: CostTable, graph: Graph, measured: Graph, cluster: Cluster, profile: Profile | None = None
 ) -> CostTable:
     """The costs with times that were measured on `measured` brought to the shapes of `graph`, another batch of it.
 
-    A time changes as the estimate of its node does, or of the node of which it is a copy. Of several nodes in one
-    kernel that with the most arithmetic decides, for the kernel's copies, too. `profile` is that of the estimate. An op
-    that only one of the two graphs has keeps its time.
+    A time changes as the estimate of its node does, or of the node of which it is a copy. Both are estimates of a
+    kernel of its own: an op that joins another's kernel in one of the graphs alone takes up to a hundred times less
+    there. Of several nodes in one measured kernel that with the most arithmetic decides, for the kernel's copies, too.
+    `profile` is that of the estimate. An op that only one of the two graphs has keeps its time.
     """
     inside: dict[int, list[int]] = {}
     for row, last in enumerate(() if costs.within is None else costs.within.tolist()):
         inside.setdefault(last, []).append(row)
-    here, there = (estimate(one, cluster, profile).run_ns for one in (graph, measured))
+    here, there = (estimate(one, cluster, profile, joined=False).run_ns for one in (graph, measured))
 
     def original(row: int) -> str:
         return graph.copies.get(graph.names[row], graph.names[row])
