@@ -11,8 +11,8 @@ edges is simulated in TensorFlow's order. Where it is no shorter than without th
 Sessions run other parts of the same graph, too: they initialise, save, evaluate, predict. An edge must not drag the
 step into these. So no edge leads to an op that initialisers, savers and queue runners need. An op that comes before all
 changes of variables and queues waits for none that comes behind one. Nor does it wait for one that needs an input which
-it does not need itself: a prediction has no labels. An op that anything outside the step needs waits for such ops alone. An
-evaluation may run more of the step than it needs then, but needs no other feeds, and changes nothing.
+it does not need itself: a prediction has no labels. An op that anything outside the step needs waits for such ops
+alone. An evaluation may run more of the step than it needs then, but needs no other feeds, and changes nothing.
 
 No cycle can arise: each edge leads from an op to one that began after it had ended.
 """
