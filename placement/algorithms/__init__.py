@@ -53,6 +53,11 @@ def searches(algorithm: object) -> bool:
     return algorithm not in tuple(TABLE) or TABLE[str(algorithm)].searches
 
 
+def judges(algorithm: object) -> bool:
+    """Tell whether the options of a simulation may matter to the result: plans are judged by it."""
+    return searches(algorithm) or TABLE[str(algorithm)].replaceable
+
+
 def load(name: str) -> Algorithm:
     """The function of an algorithm of the table."""
     algorithm: Algorithm = getattr(import_module(f"{__name__}.{name}"), name)

@@ -39,8 +39,10 @@ from simulator.graph.ops import Slots
 from simulator.graph.tensors import MAX_RANK
 
 
-def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> CostTable:
+def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None, *, joined: bool = True) -> CostTable:
     """Price every node on every device kind of the cluster. By a profile CPUs are priced as they were measured.
+
+    With `joined`, ops of a GPU that TensorFlow joins with another's kernel cost next to nothing there.
 
     An op that the table of `costs/rules.py` lacks costs a launch and the bytes of its known tensors. A call of code
     outside the graph (py_func) costs the call. Both are marked FALLBACK. The notes name them, ops that lack attributes,
@@ -65,6 +67,8 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None) -> 
         sources = np.where(by_profile >= 0, PROFILED, sources)
     of_prices = (sources, *([errors.relative] if errors is not None else []))
     _price_on_gpus(run_ns, of_prices, graph, cluster, models, works, which)
+    if joined:
+        _join_on_gpus(run_ns, graph, models)
     exchanged = price_collectives(run_ns, graph, cluster)
     run_ns[~_kernels(graph, models)] = -1
     run_ns.setflags(write=False)
@@ -114,7 +118,7 @@ def _price_on_gpus(
     works: Sequence[OpWork],
     which: Ints,
 ) -> None:
-    """Change times on GPUs, [N, K], where the host works, kernels are one, or all GPUs wait for each other.
+    """Change times on GPUs, [N, K], where the host works, or all GPUs wait for each other.
 
     What is known of a price, `of_prices`, [N, K] each, goes with it. Any: numbers of any type.
     """
@@ -125,16 +129,25 @@ def _price_on_gpus(
     scalar = np.array([work.core_ps > 0 for work in works], bool)[which]
     held = ops.of_nodes(lambda op, attrs: ops.host_memory(op, attrs, "GPU", graph.library), graph)
     hosted = launched & _in_host_memory(graph, held, scalar)
-    joined, (summed, summing_ns) = fused(graph), all_reduces(graph, cluster)
+    summed, summing_ns = all_reduces(graph, cluster)
     hosts = {(kind, cluster.kind_of[home]) for kind, home in zip(cluster.kind_of, cluster.home.tolist(), strict=True)}
     for column, model in gpus:
         own = sorted(host for kind, host in hosts if kind == column)  # all hosts of such GPUs
         slowest = np.array(own)[run_ns[:, own].argmax(1)]
         for table in (run_ns, *of_prices):
             table[hosted, column] = table[hosted, slowest[hosted]]
-        run_ns[joined.without_reads, column] = EXECUTOR_NS
-        run_ns[joined.additions, column] = EXECUTOR_NS + reading_ns(graph, joined.additions, model)
         run_ns[summed, column] = np.maximum(run_ns[summed, column], model.launch_ns + summing_ns)
+
+
+def _join_on_gpus(run_ns: npt.NDArray[np.int64], graph: Graph, models: Sequence[Device]) -> None:
+    """Change times on GPUs, [N, K], where several kernels are one."""
+    gpus = [(column, model) for column, model in enumerate(models) if model.type == "GPU"]
+    if not gpus:
+        return
+    made = fused(graph)
+    for column, model in gpus:
+        run_ns[made.without_reads, column] = EXECUTOR_NS
+        run_ns[made.additions, column] = EXECUTOR_NS + reading_ns(graph, made.additions, model)
 
 
 def works_of(graph: Graph, handing: Ids) -> tuple[list[OpWork], Ints]:

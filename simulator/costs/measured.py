@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
 from simulator.costs.estimate import estimate
+from simulator.costs.estimates.fusion import fused
 from simulator.costs.profile import Profile
 from simulator.costs.table import MEASURED, CostTable
 from simulator.errors import ClusterError
@@ -16,6 +17,7 @@ from simulator.graph.graph import Graph
 from simulator.units import Nanos
 from simulator.wording import counted, repr_of
 
+MICROBATCH = "microbatch_"  # so begins the scope of the copies for each microbatch but the first
 ANYWHERE = ""  # the place of a sample whose measurement names no device
 
 
@@ -67,19 +69,32 @@ def fitted(measurement: MeasuredTimes, step_ns: Nanos, lanes: int = 1, dispatch_
     return replace(measurement, samples=samples)
 
 
+def of_microbatches(measurement: MeasuredTimes, whole: Graph) -> int:
+    """The number of microbatches that were measured of a graph; 0: its whole batch."""
+    copies = set[str]()
+    for sample in measurement.samples:
+        prefix, _, rest = sample.node.partition("/")
+        if prefix.startswith(MICROBATCH) and sample.node not in whole.index and rest in whole.index:
+            copies.add(prefix)
+    return len(copies) + 1 if copies else 0
+
+
 def for_other_batch(
     costs: CostTable, graph: Graph, measured: Graph, cluster: Cluster, profile: Profile | None = None
 ) -> CostTable:
     """The costs with times that were measured on `measured` brought to the shapes of `graph`, another batch of it.
 
-    A time changes as the estimate of its node does, or of the node of which it is a copy. Of several nodes in one
-    kernel that with the most arithmetic decides, for the kernel's copies, too. `profile` is that of the estimate. An op
-    that only one of the two graphs has keeps its time.
+    A time changes as the estimate of its node does, or of the node of which it is a copy. Where that joins another's
+    kernel in one of the graphs alone, estimates of its own kernel count. By the other it would take up to a hundred
+    times less there. Of several nodes in one measured kernel that with the most arithmetic decides, for the kernel's copies, too.
+    `profile` is that of the estimate. An op that only one of the two graphs has keeps its time.
     """
     inside: dict[int, list[int]] = {}
     for row, last in enumerate(() if costs.within is None else costs.within.tolist()):
         inside.setdefault(last, []).append(row)
     here, there = (estimate(one, cluster, profile).run_ns for one in (graph, measured))
+    here_alone, there_alone = (estimate(one, cluster, profile, joined=False).run_ns for one in (graph, measured))
+    joins_here, joins_there = ({*made.without_reads, *made.additions} for made in (fused(graph), fused(measured)))
 
     def original(row: int) -> str:
         return graph.copies.get(graph.names[row], graph.names[row])
@@ -88,7 +103,9 @@ def for_other_batch(
         """[K] by which the estimate changes."""
         if (at := measured.index.get(original(row))) is None:
             return np.ones(len(costs.kinds))
-        return np.where((there[at] > 0) & (here[row] >= 0), here[row] / np.maximum(there[at], 1), 1.0)
+        alike = (row in joins_here) == (at in joins_there)
+        new, old = (here[row], there[at]) if alike else (here_alone[row], there_alone[at])
+        return np.where((old > 0) & (new >= 0), new / np.maximum(old, 1), 1.0)
 
     run_ns, measured_on = costs.run_ns.copy(), costs.sources == MEASURED
     for row in np.flatnonzero(measured_on.any(1)).tolist():

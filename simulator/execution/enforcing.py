@@ -10,10 +10,11 @@ cannot cross the frame of a loop. Ops of which Grappler may make one kernel have
 apart. A step by the edges is simulated in TensorFlow's order. Where it is no shorter than without them, none is added,
 unless it lacks memory without them.
 
-Sessions run other parts of the same graph, too: they initialise, save, evaluate. An edge must not drag the step into
-these. So no edge leads to an op that initialisers, savers and queue runners need. An op that anything else outside the
-step needs waits for such ops alone, and for none behind an update of a variable. An evaluation may run more of the
-step than it needs then, but changes nothing.
+Sessions run other parts of the same graph, too: they initialise, save, evaluate, predict. An edge must not drag the
+step into these. So no edge leads to an op that initialisers, savers and queue runners need. An op that comes before all
+changes of variables and queues waits for none that comes behind one. Nor does it wait for one that needs an input which
+it does not need itself: a prediction has no labels. An op that anything outside the step needs waits for such ops
+alone. An evaluation may run more of the step than it needs then, but needs no other feeds, and changes nothing.
 
 No cycle can arise: each edge leads from an op to one that began after it had ended.
 """
@@ -22,7 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -30,7 +32,7 @@ from simulator.columns import Flags, Ids, flags, ids
 from simulator.costs.estimates.fusion import joinable
 from simulator.execution.memory import attained
 from simulator.graph.editor import edited
-from simulator.graph.purposes import preparing, updates
+from simulator.graph.purposes import changing, inputs_of, preparing
 from simulator.graph.traversal import fan_in, fan_out
 from simulator.partitioning.partitions import unconditional
 
@@ -67,15 +69,16 @@ class Enforced:
 def enforce(
     graph: Graph,
     step: Step,
-    cluster: Cluster,
     partitions: Partitions,
     planned: Trace,
     *,
+    cluster: Cluster,
     cut: Cutting,
     simulate: Simulating,
 ) -> Enforced:
     """Enforce the order of a trace by control edges, if that makes the step shorter, or makes it fit in memory.
 
+    A step that fits in the memory of the cluster goes before one that does not, as in a search.
     `partitions` are those of `graph`, and `planned` is a trace of them. `cut` is to cut a graph in the same way, and
     `simulate` to run pieces in TensorFlow's order. Deterministic: ops that start at once go by the order of
     `Trace.ops`.
@@ -86,7 +89,7 @@ def enforce(
     if len(pairs):
         pieces = cut(_with_edges(graph, first, then))
         trace = simulate(pieces)
-        if attained(trace, pieces, cluster) < attained(without, partitions, cluster):
+        if attained(trace, cluster) < attained(without, cluster):
             return Enforced(partitions, pieces, ids(first), ids(then), planned.makespan, without.makespan, trace)
     return Enforced(partitions, partitions, ids([]), ids([]), planned.makespan, without.makespan, without)
 
@@ -118,38 +121,58 @@ class _Rules:
     """The care for other steps of the graph. Axis: N' nodes of the pieces."""
 
     free: Flags  # [N'] an edge may lead to it
-    elsewhere: Flags  # [N'] something outside the step needs it
-    harmless: Flags  # [N'] so it does, and behind no update
+    kind: list[_Kind]  # [N']
 
     @staticmethod
     def of(graph: Graph, step: Step, partitions: Partitions) -> _Rules:
         outside = ~step.runs
         prepared = fan_in(graph, np.flatnonzero(preparing(graph) & outside).tolist())
         elsewhere = fan_in(graph, np.flatnonzero(outside).tolist())
-        harmless = np.array(elsewhere)
-        harmless[fan_out(graph, updates(graph))] = False
-        origin = partitions.origin
-        return _Rules(flags(~prepared[origin]), flags(elsewhere[origin]), flags(harmless[origin]))
+        behind = np.zeros(len(graph), bool)
+        behind[fan_out(graph, changing(graph))] = True
+        kinds = [*map(_Kind, inputs_of(graph, step.feeds), elsewhere.tolist(), behind.tolist())]
+        origin = partitions.origin.tolist()
+        return _Rules(flags(~prepared[partitions.origin]), [kinds[row] for row in origin])
+
+
+class _Kind(NamedTuple):
+    """The needs of an op, and of others for it."""
+
+    inputs: int  # bits of the tensors from outside that it is computed from
+    elsewhere: bool  # something outside the step needs it
+    behind: bool  # it changes a variable or a queue, or comes behind what does
+
+    def may_wait_for(self, other: _Kind) -> bool:
+        """Tell whether a step that needs this op may run the other one, too: it has its inputs and changes as much."""
+        if self.behind and not self.elsewhere:
+            return True
+        return not other.behind and not other.inputs & ~self.inputs and (other.elsewhere or not self.elsewhere)
 
 
 class _Lane:
-    """One lane of a device, op by op."""
+    """One lane of a device, op by op. A clock says, of each kind, up to which place of the lane its ops are done."""
 
     def __init__(self, rules: _Rules) -> None:
         self.rules = rules
-        self.ends: list[int] = []  # ops after which none comes yet that waits for all before
-        self.harmless = -1  # the last op that any op may wait for; -1: none
+        self.last: dict[_Kind, tuple[int, int, dict[_Kind, int]]] = {}  # its place, the op, and its clock
+        self.loose: list[int] = []  # ops that are in no chain of their kind, and that none waits for yet
+        self.place = 0
 
     def before(self, op: int) -> list[int]:
-        """The ops for which the next op is to wait."""
-        rules, last = self.rules, self.harmless
-        if not rules.free[op]:
-            self.ends.append(op)
-            return []
-        if not rules.elsewhere[op]:
-            found, self.ends = self.ends, [op]
-            return found
-        self.ends = [*(end for end in self.ends if end != last), op]
-        if rules.harmless[op]:
-            self.harmless = op
-        return [] if last < 0 else [last]
+        """The ops for which the next op is to wait, of which none waits for another by edges from here."""
+        kinds, kind, free = self.rules.kind, self.rules.kind[op], self.rules.free[op]
+        self.place += 1
+        found, clock = list[int](), dict[_Kind, int]()
+        if free:
+            found = [one for one in self.loose if kind.may_wait_for(kinds[one])]
+            self.loose = [one for one in self.loose if one not in found]
+            lasts = sorted((last for other, last in self.last.items() if kind.may_wait_for(other)), key=itemgetter(0))
+            for place, one, known in reversed(lasts):
+                if clock.get(kinds[one], 0) < place:
+                    found.append(one)
+                    clock.update((other, max(until, clock.get(other, 0))) for other, until in known.items())
+        if free and kind.may_wait_for(kind):
+            self.last[kind] = self.place, op, {**clock, kind: self.place}
+        else:
+            self.loose.append(op)
+        return found

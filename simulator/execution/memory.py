@@ -85,9 +85,15 @@ def at_peak(trace: Trace, partitions: Partitions, device: int) -> Peak:
     return Peak(moment, most, _said(held, cause), began[cause], live)
 
 
-def attained(trace: Trace, partitions: Partitions, cluster: Cluster) -> tuple[bool, Nanos]:
+def attained(trace: Trace, cluster: Cluster) -> tuple[bool, Nanos]:
     """Whether a step lacks memory, and its makespan: the less, the better."""
-    return out_of_memory(trace, partitions, cluster) is not None, trace.makespan
+    return bool(_full(trace, cluster)), trace.makespan
+
+
+def _full(trace: Trace, cluster: Cluster) -> list[int]:
+    """The devices that hold more than they have."""
+    have = [device.memory_bytes for device in cluster.devices]
+    return [device for device, peak in enumerate(trace.peak_bytes.tolist()) if peak > have[device]]
 
 
 def out_of_memory(trace: Trace, partitions: Partitions, cluster: Cluster) -> OutOfMemoryError | None:
@@ -98,7 +104,7 @@ def out_of_memory(trace: Trace, partitions: Partitions, cluster: Cluster) -> Out
     transfer. Where variables and constants alone take more than there is, it names these.
     """
     capacity = [device.memory_bytes for device in cluster.devices]
-    full = [device for device, peak in enumerate(trace.peak_bytes.tolist()) if peak > capacity[device]]
+    full = _full(trace, cluster)
     if not full:
         return None
     held = _held(trace, partitions)

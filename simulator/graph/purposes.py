@@ -6,7 +6,7 @@ The ops in a node's fan-in decide, never names: a name is the user's, an op is T
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ from simulator.graph.dataflow import readers
 from simulator.graph.graph import Graph
 from simulator.graph.messages import Proto
 from simulator.graph.op_classes import functions_of
-from simulator.graph.traversal import PLACEHOLDERS, all_sources, closure, fan_in, fan_out, sinks
+from simulator.graph.traversal import PLACEHOLDERS, all_sources, closure, fan_in, fan_out, gathered, sinks
 
 # Optimizers' update ops (tensorflow/core/ops/training_ops.cc).
 _APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]\w*")
@@ -39,6 +39,8 @@ _ASSIGN = re.compile(r"Assign(VariableOp)?")
 _ADD = re.compile(r"AssignAdd(VariableOp)?")
 _WRITE = re.compile(r"Assign(Add|Sub)?(VariableOp)?|(Resource)?Scatter(Nd)?(Add|Div|Max|Min|Mul|Sub|Update)")
 _LIVE = re.compile(r"Placeholder(V2|WithDefault)?|\w*Dequeue\w*|Iterator\w*GetNext\w*|Reader(Read|ReadUpTo)(V2)?|_Arg")
+# Ops that change what is kept between steps, besides variables; what a dequeue takes is an input of the step
+_KEPT = re.compile(r"\w*Accumulator(Apply|Take)Gradient|(Queue|Barrier)(Enqueue|EnqueueMany|Close|InsertMany)(V2)?")
 # Ops that compute nothing by themselves: a sink of this kind is a leftover.
 _IDLE = re.compile(
     r"Const|Placeholder(V2|WithDefault)?|Variable(V2)?|VarHandleOp|_Arg|\w*Queue(V2)?|HashTable(V2)?|Iterator(V2)?"
@@ -173,6 +175,36 @@ def updates(graph: Graph) -> list[int]:
     side = _side_work(graph)
     written = [row for row in np.flatnonzero(_kinds(graph, _WRITE)).tolist() if not side[row]]
     return sorted({*written, *apply_nodes(graph)})
+
+
+def changing(graph: Graph) -> list[int]:
+    """The nodes that change variables as `updates` does, or what queues and accumulators hold."""
+    return sorted({*updates(graph), *np.flatnonzero(_kinds(graph, _KEPT)).tolist()})
+
+
+def inputs_of(graph: Graph, feeds: Sequence[str]) -> list[int]:
+    """[N] bits of the tensors from outside from which each node is computed: fed, of placeholders, or dequeued.
+
+    `feeds` names the tensors that a step is fed besides. Back edges of loops do not count.
+    """
+    live = _kinds(graph, _LIVE)
+    given = {graph.tensor_row(name) for name in feeds}
+    given.update(np.flatnonzero(live[graph.tensor_node]).tolist())
+    bit = {tensor: 1 << at for at, tensor in enumerate(sorted(given))}
+    own = [0] * len(graph)
+    for tensor, one in bit.items():
+        own[graph.tensor_node[tensor]] |= one
+    all_of, before = list(own), [list[int]() for _ in own]
+    for src, dst, tensor in zip(
+        graph.edge_src.tolist(), graph.edge_dst.tolist(), graph.edge_tensor.tolist(), strict=True
+    ):
+        if tensor in bit:
+            own[dst] |= bit[tensor]
+        elif live[src]:
+            own[dst] |= all_of[src]
+        else:
+            before[dst].append(src)
+    return gathered(graph.topological.tolist(), before, own, loops=False)
 
 
 def waiting(graph: Graph, ends: list[int]) -> dict[tuple[int, ...], list[int]]:

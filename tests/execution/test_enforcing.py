@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,7 +36,7 @@ def two_turns(first: str) -> Enforced:
     priced = costs(graph, on, [0, 1000, 1000, 5000])
     planned = simulate(pieces, on, priced, SimulationOptions(order="priority"))
     return enforce(
-        graph, whole(graph), on, pieces, planned,
+        graph, whole(graph), pieces, planned, cluster=on,
         cut=lambda held: partition(held, placed, on, legal=False, step=whole(graph)),
         simulate=lambda some: simulate(some, on, priced, IN_ORDER),
     )  # fmt: skip
@@ -62,16 +64,16 @@ def test_an_enforced_order_is_lawful_and_never_slower(data: st.DataObject) -> No
     planned = simulate(pieces, on, priced, replace(how, order="priority"))
     in_order = replace(how, order="tensorflow")
     found = enforce(
-        graph, step, on, pieces, planned,
+        graph, step, pieces, planned, cluster=on,
         cut=lambda held: partition(held, placed, on, step=step),
         simulate=lambda some: simulate(some, on, priced, in_order),
     )  # fmt: skip
     assert found.without_ns == simulate(pieces, on, priced, in_order).makespan
     assert found.trace.makespan == simulate(found.partitions, on, priced, in_order).makespan
-    without = attained(simulate(pieces, on, priced, in_order), pieces, on)
-    assert attained(found.trace, found.partitions, on) <= without
+    without = attained(simulate(pieces, on, priced, in_order), on)
+    assert attained(found.trace, on) <= without
     assert check_trace(found.trace, found.partitions, on) == []
-    assert bool(found.edges) == (attained(found.trace, found.partitions, on) < without)
+    assert bool(found.edges) == (attained(found.trace, on) < without)
     begun = dict(zip(planned.ops.node.tolist(), planned.ops.start_ns.tolist(), strict=True))
     ended = dict(zip(planned.ops.node.tolist(), planned.ops.end_ns.tolist(), strict=True))
     node = {int(pieces.origin[row]): row for row in np.flatnonzero(~pieces.inserted).tolist()}
@@ -85,23 +87,75 @@ def test_an_enforced_order_is_lawful_and_never_slower(data: st.DataObject) -> No
 
 def test_an_evaluation_that_reads_the_loss_drags_no_update_in() -> None:
     """`eval` is outside of the step and needs `loss`, which on this device has its turn after an update."""
-    graph, on = story("v = VariableV2", "g = Neg v", "x = Const", "loss = Neg x", "eval = Neg loss").built(), apart(1)
+    graph = story("v = VariableV2", "g = Neg v", "x = Const", "loss = Neg x", "eval = Neg loss").built()
     message = graph_def(graph)
     message.node.add(name="new", op="ApplyGradientDescent", input=["v", "x", "g"]).attr["T"].type = 1
+    edges = offered(message, ("eval",), {"g": 0, "new": 1, "loss": 2})
+    assert ("new", "loss") not in edges
+    assert all(then != "loss" for _, then in edges)
+
+
+def offered(message: Any, elsewhere: tuple[str, ...], turns: dict[str, int]) -> set[tuple[str, str]]:
+    """The edges that are offered on one device for ops that have these turns, of a step that lacks some nodes."""
     graph = read_graph(message.SerializeToString())
-    step = replace(whole(graph), runs=np.array([name not in ("eval",) for name in graph.names]))
-    priced = costs(graph, on, [0 if op in ("Const", "VariableV2") else 1000 for op in graph.ops])
-    turns = [{"g": 0, "new": 1, "loss": 2}.get(name, 0) for name in graph.names]
-    placed = replace(assigned(on, [0] * len(graph)), priority=ints(turns))
+    step = replace(whole(graph), runs=np.array([name not in elsewhere for name in graph.names]))
+    on = apart(1)
+    priced = costs(graph, on, [1000 if name in turns else 0 for name in graph.names])
+    placed = replace(assigned(on, [0] * len(graph)), priority=ints([turns.get(name, 0) for name in graph.names]))
     pieces = partition(graph, placed, on, legal=False, step=step)
     planned = simulate(pieces, on, priced, SimulationOptions(order="priority"))
     # any order takes as long on one device; a simulation that likes edges shows which ones are offered
     liking = [planned, replace(planned, makespan=planned.makespan - 1)]
     found = enforce(
-        graph, step, on, pieces, planned,
+        graph, step, pieces, planned, cluster=on,
         cut=lambda held: partition(held, placed, on, legal=False, step=step),
         simulate=lambda some: liking[some is not pieces],
     )  # fmt: skip
-    names = [(graph.names[first], graph.names[then]) for first, then in found.edges]
-    assert ("new", "loss") not in names
-    assert all(then != "loss" for _, then in names)
+    return {(graph.names[first], graph.names[then]) for first, then in found.edges}
+
+
+TURNS = {"target": 0, "hidden": 1, "logits": 2, "loss": 3}
+
+
+@pytest.mark.parametrize("elsewhere", [(), ("summary",)])
+def test_a_prediction_waits_for_no_op_that_needs_labels(elsewhere: tuple[str, ...]) -> None:
+    """The labels have their turn first. A step that predicts has none of them to feed."""
+    story_of = ["x = Placeholder", "y = Placeholder", "target = Neg y", "hidden = Neg x", "logits = Neg hidden"]
+    draft = story(*story_of, "loss = AddN logits target", *(f"{name} = Neg loss" for name in elsewhere))
+    message = graph_def(draft.built())
+    edges = offered(message, elsewhere, TURNS)
+    assert ("target", "hidden") not in edges
+    assert ("target", "logits") not in edges
+    next(node for node in message.node if node.name == "target").input[0] = "x"
+    assert ("target", "hidden") in offered(message, elsewhere, TURNS)
+
+
+def test_no_op_before_all_updates_waits_for_one() -> None:
+    """A script may fetch `loss` to evaluate. It is within the step, and has its turn after an update."""
+    message = graph_def(story("v = VariableV2", "g = Neg v", "x = Const", "loss = Neg x", "end = Neg x").built())
+    message.node.add(name="new", op="ApplyGradientDescent", input=["v", "x", "g"]).attr["T"].type = 1
+    next(node for node in message.node if node.name == "end").input.append("^new")
+    edges = offered(message, (), {"g": 0, "new": 1, "loss": 2, "end": 3})
+    assert ("new", "loss") not in edges
+    assert ("g", "loss") in edges
+    assert ("loss", "end") in edges
+
+
+def test_a_step_that_fits_goes_before_a_shorter_one_that_does_not() -> None:
+    graph, on = story("far = Const", "x = Const", "a = Neg x", "b = Neg x").built(), apart(1)
+    placed = replace(assigned(on, [0] * len(graph)), priority=ints(range(len(graph))))
+    pieces = partition(graph, placed, on, legal=False, step=whole(graph))
+    planned = simulate(pieces, on, costs(graph, on, 1000), SimulationOptions(order="priority"))
+    (peak,) = planned.peak_bytes.tolist()
+    shorter = replace(planned, makespan=planned.makespan - 1, peak_bytes=ints([peak + 1]))
+
+    def edges(memory: int) -> list[tuple[int, int]]:
+        less = replace(on, devices=(replace(on.devices[0], memory_bytes=memory),))
+        return enforce(
+            graph, whole(graph), pieces, planned, cluster=less,
+            cut=lambda held: partition(held, placed, on, legal=False, step=whole(graph)),
+            simulate=lambda some: planned if some is pieces else shorter,
+        ).edges  # fmt: skip
+
+    assert edges(peak + 1) != []
+    assert edges(peak) == []

@@ -13,6 +13,7 @@ from simulator import SimvizError, read_graph
 from simulator.graph.graph import Graph
 from simulator.graph.purposes import preparing, updates
 from simulator.graph.traversal import fan_in
+from tests.oracle.test_order import SIDE, drawn, step_of
 from tests.viz.scenes import EXAMPLE
 from viz import run
 from viz.command.cli import main
@@ -119,3 +120,15 @@ def test_other_steps_of_the_graph_prepare_and_evaluate_as_before(tmp_path: Path)
         assert before & changing == after & changing
         if prepares[row]:
             assert before == after
+
+
+def test_one_device_takes_the_place_of_a_plan_by_tensorflows_order_or_not() -> None:
+    """In the order of the plan one device is quicker, and in TensorFlow's slower, which no edges change."""
+    graph = drawn(3, 30)
+    step = step_of(graph)
+    asked: dict[str, Any] = {"cluster": "cpu=3", "algorithm": "m_topo", "fetches": step.fetches}
+    asked["feeds"] = dict.fromkeys(step.feeds, (SIDE, SIDE))
+    assert run(graph, **asked).assignment.used == "single"
+    found = run(graph, **asked, order="enforced")
+    assert found.assignment.used == "m_topo"
+    assert found.trace.makespan == run(graph, **asked, order="tensorflow").trace.makespan

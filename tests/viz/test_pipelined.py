@@ -20,6 +20,7 @@ from simulator.execution.memory import out_of_memory
 from simulator.graph.graph import Graph
 from simulator.graph.graph_def import graph_def
 from tests.training.pipelines.chain import chain
+from tests.viz.scenes import EXAMPLE
 from viz import run
 from viz.command.pipelining import COUNTS
 from viz.pipelined import Pipelined
@@ -111,6 +112,27 @@ def test_measured_times_of_the_batch_are_scaled_to_microbatches(wide: Graph, tmp
         assert time(made, name) == pytest.approx(8_000_000 * part, rel=1e-6)
     assert time(made, "update3") == 700_000
     assert time(made, "layer2") == time(estimated[1], "layer2")
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_times_of_the_microbatches_themselves_stay_as_they_are(wide: Graph, count: int, tmp_path: Path) -> None:
+    """What a session of the written pipeline took has names of microbatches."""
+    path = tmp_path / "made.run_metadata.pb"
+    made = run(wide, **QUICK, microbatches=count)  # type: ignore[arg-type]
+    made.write(path)
+    again = run(wide, **QUICK, microbatches=count, costs=path)  # type: ignore[arg-type]
+    assert again.trace.makespan == made.trace.makespan
+    with pytest.raises(SimvizError, match=f"{count} microbatches, and not of 8; give --microbatches {count}"):
+        run(wide, **QUICK, microbatches=8, costs=path)  # type: ignore[arg-type]
+
+
+def test_a_bias_that_joins_no_kernel_in_microbatches_is_not_scaled_by_that(tmp_path: Path) -> None:
+    """In the plain step the estimate has it within its convolution's kernel, ninety times as cheap."""
+    measured = tmp_path / "times.csv"
+    measured.write_text("node,kind,ns\nconv1/BiasAdd,GPU,20000\nconv1/Conv2D,GPU,40000\n")
+    made = run(EXAMPLE, cluster="2gpu", ignore_devices=True, algorithm="requested", microbatches=2, costs=measured)
+    for name in ("conv1/BiasAdd", "microbatch_1/conv1/BiasAdd"):
+        assert 10_000 <= made.costs.run_ns[made.graph.row(name), made.costs.kinds.index("a100")] <= 20_000
 
 
 def test_a_pipeline_is_explained_against_the_plain_step(wide: Graph) -> None:

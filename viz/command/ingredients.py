@@ -14,7 +14,7 @@ from simulator.cluster.device_strings import default_cluster
 from simulator.cluster.master import connected
 from simulator.costs.estimate import estimate
 from simulator.costs.matching import with_measured
-from simulator.costs.measured import MeasuredTimes, for_other_batch
+from simulator.costs.measured import MeasuredTimes, for_other_batch, of_microbatches
 from simulator.costs.measurements.reading import read_measurement
 from simulator.costs.modelled import modelled
 from simulator.costs.profile import Profile, read_profile, with_messages
@@ -330,11 +330,29 @@ def _cluster(request: Request, graph: Graph, profile: Profile | None) -> Cluster
 
 
 def price(request: Request, graph: Graph, cluster: Cluster, measured: Graph | None = None) -> CostTable:
-    """The costs of the graph's ops, estimated or measured; the times of files are of `measured`, if not of `graph`."""
-    costs = _priced(request, graph, cluster, [read_measurement(path) for path in request.costs])
-    if measured is None or not request.costs:
-        return costs
-    return for_other_batch(costs, graph, measured, cluster, _profile(request))
+    """The costs of the graph's ops, estimated or measured; the times of files are of `measured`, if not of `graph`.
+
+    A file of the microbatches themselves goes before those of the whole batch, and its times stay as they are.
+    """
+    files = [read_measurement(path) for path in request.costs]
+    if measured is None or not files:
+        return _priced(request, graph, cluster, files)
+    parts = [one for one in files if request.microbatches is not None and _is_of_parts(request, one, measured)]
+    costs = _priced(request, graph, cluster, [one for one in files if one not in parts])
+    costs = for_other_batch(costs, graph, measured, cluster, _profile(request))
+    described = None if graph.copies else cluster  # the graph of one microbatch lacks the names of the others
+    return with_measured(costs, parts, graph, cluster, described=described) if parts else costs
+
+
+def _is_of_parts(request: Request, file: MeasuredTimes, whole: Graph) -> bool:
+    """Tell whether a file has times of microbatches. Raise SimvizError for those of another number of them."""
+    count = of_microbatches(file, whole)
+    if count not in (0, request.microbatches):
+        raise SimvizError(
+            f"{file.source} has times of {count} microbatches, and not of {request.microbatches}; "
+            f"give --microbatches {count}, or times of the whole batch."
+        )
+    return count > 0
 
 
 def _priced(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-from placement.algorithms import searches
+from placement.algorithms import judges
 from placement.placing import name_of, place
 from simulator.assignment import Assignment
 from simulator.bounds import Bound, bound
@@ -34,16 +34,17 @@ class WithoutPriorities(SimvizError):
 def placed(request: Request, given: Ingredients, say: Say) -> Assignment:
     """Place the graph. With --check, the message of an error says whether TensorFlow refuses the graph, too.
 
-    Where an order is to be enforced, a search also looks for a placement by TensorFlow's order. The one whose step
-    takes less in the end is the result, the first on a tie. One that fits in memory goes before one that does not.
+    Where an order is to be enforced, plans are judged by TensorFlow's order, too. A search looks for another one, and
+    `single` may take a plan's place. The plan whose step takes less in the end is the result, the first on a tie. One
+    that fits in memory goes before one that does not.
     """
     usual = _placed(request, given, say)
-    if not (request.enforces and searches(request.algorithm)):
+    if not (request.enforces and judges(request.algorithm)):
         return usual
 
     def rank(one: Assignment) -> tuple[bool, Nanos]:
         made = simulated(request, given, one, silent)
-        return attained(made.trace, made.partitions, given.cluster)
+        return attained(made.trace, given.cluster)
 
     in_order = replace(request.simulation, order="tensorflow")
     return min(usual, _placed(request, given, say, in_order), key=rank)
@@ -110,7 +111,7 @@ def simulated(request: Request, given: Ingredients, assignment: Assignment, say:
     if request.enforces:
         in_order = replace(request.simulation, order="tensorflow")
         in_turn = partial(run, options=in_order)
-        enforced = enforce(graph, step, cluster, pieces, run(pieces), cut=cut, simulate=in_turn)
+        enforced = enforce(graph, step, pieces, run(pieces), cluster=cluster, cut=cut, simulate=in_turn)
         return Simulated(enforced.partitions, enforced.trace, enforced=enforced)
     if request.recv_scheduling is None:
         return Simulated(pieces, run(pieces))

@@ -1,7 +1,7 @@
 """Pipelines of a run: the graph in microbatches, its costs, and the number of microbatches that is best.
 
 A measured time is that of an op on the whole batch. Its copies work on a part, so they take that time in the proportion
-of the estimates for both.
+of the estimates for both. A file that names copies was measured on microbatches, and its times stay.
 """
 
 from __future__ import annotations

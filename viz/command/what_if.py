@@ -146,8 +146,8 @@ def _without_ring(inputs: Ingredients, given: Ingredients) -> list[str]:
 
 def _rank(found: tuple[Partitions, Trace], inputs: Ingredients) -> tuple[bool, int]:
     """Whether a step lacks memory, and its makespan: the less, the better."""
-    partitions, trace = found
-    return attained(trace, partitions, inputs.cluster)
+    _, trace = found
+    return attained(trace, inputs.cluster)
 
 
 def _moved(assignment: Assignment, scene: Scene, given: Ingredients) -> Assignment | None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from simulator.cluster.devicespec import parse
+from simulator.costs.measured import MICROBATCH
 from simulator.graph.attributes import COLOCATION, NO_ATTRS, colocated_with, colocation, number, typed
 from simulator.graph.editor import Editor, Endpoint, edited
 from simulator.graph.graph import Graph, Shape
@@ -72,7 +73,7 @@ class Builder:
         replicas = [Replica({row: row for row in division.tower}, pieces[0])]
         rows, given = division.copied, dict(enumerate(graph.requested))
         for place in range(1, count):
-            prefix = unused_prefix(graph, f"microbatch_{place}")
+            prefix = unused_prefix(graph, f"{MICROBATCH}{place}")
             made = copied(editor, rows, prefix, given, pieces[place], division.written)
             replicas.append(Replica(made, pieces[place]))
         taken = turns(self.order, len(self.where), count)
