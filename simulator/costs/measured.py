@@ -86,8 +86,8 @@ def for_other_batch(
 
     A time changes as the estimate of its node does, or of the node of which it is a copy. Where that joins another's
     kernel in one of the graphs alone, estimates of its own kernel count. By the other it would take up to a hundred
-    times less there. Of several nodes in one measured kernel that with the most arithmetic decides, for the kernel's copies, too.
-    `profile` is that of the estimate. An op that only one of the two graphs has keeps its time.
+    times less there. Of several nodes in one measured kernel that with the most arithmetic decides, for the kernel's
+    copies, too. `profile` is that of the estimate. An op that only one of the two graphs has keeps its time.
     """
     inside: dict[int, list[int]] = {}
     for row, last in enumerate(() if costs.within is None else costs.within.tolist()):
