@@ -122,6 +122,8 @@ def test_times_of_the_microbatches_themselves_stay_as_they_are(wide: Graph, coun
     made.write(path)
     again = run(wide, **QUICK, microbatches=count, costs=path)  # type: ignore[arg-type]
     assert again.trace.makespan == made.trace.makespan
+    with pytest.raises(SimvizError, match=f"{count} microbatches, and not of the whole batch; give --microbatches"):
+        run(wide, **QUICK, costs=path)  # type: ignore[arg-type]
     with pytest.raises(SimvizError, match=f"{count} microbatches, and not of 8; give --microbatches {count}"):
         run(wide, **QUICK, microbatches=8, costs=path)  # type: ignore[arg-type]
 

@@ -335,9 +335,9 @@ def price(request: Request, graph: Graph, cluster: Cluster, measured: Graph | No
     A file of the microbatches themselves goes before those of the whole batch, and its times stay as they are.
     """
     files = [read_measurement(path) for path in request.costs]
+    parts = [one for one in files if _is_of_parts(request, one, graph if measured is None else measured)]
     if measured is None or not files:
         return _priced(request, graph, cluster, files)
-    parts = [one for one in files if request.microbatches is not None and _is_of_parts(request, one, measured)]
     costs = _priced(request, graph, cluster, [one for one in files if one not in parts])
     costs = for_other_batch(costs, graph, measured, cluster, _profile(request))
     described = None if graph.copies else cluster  # the graph of one microbatch lacks the names of the others
@@ -348,8 +348,9 @@ def _is_of_parts(request: Request, file: MeasuredTimes, whole: Graph) -> bool:
     """Tell whether a file has times of microbatches. Raise SimvizError for those of another number of them."""
     count = of_microbatches(file, whole)
     if count not in (0, request.microbatches):
+        asked = "the whole batch" if request.microbatches is None else request.microbatches
         raise SimvizError(
-            f"{file.source} has times of {count} microbatches, and not of {request.microbatches}; "
+            f"{file.source} has times of {count} microbatches, and not of {asked}; "
             f"give --microbatches {count}, or times of the whole batch."
         )
     return count > 0
