@@ -102,7 +102,7 @@ def refine(
     cluster: Cluster,
     *,
     step: Step,
-    algorithm: str | Algorithm = "whitepaper",
+    algorithm: str | Algorithm = "search",
     soft: bool = True,
     flavour: str = "auto",
     effort: Effort = DEFAULT_EFFORT,

@@ -35,7 +35,7 @@ def clients(
     cluster: Cluster,
     costs: Sequence[CostTable],
     *,
-    algorithm: str | Algorithm = "whitepaper",
+    algorithm: str | Algorithm = "search",
     soft: bool = True,
     options: SimulationOptions = SimulationOptions(),
     flavour: str = "auto",

@@ -86,7 +86,7 @@ def search(problem: Problem) -> Plan:
         if problem.options.order == "priority":
             near = [(one._replace(plan=_ranked(judge, one.plan, said)), said) for one, said in near]
             finals = [replace(one, ops=_by_start(judge, one)) for one in finals]
-    last = [*(one for one, _ in near), *(Listed("search", _plan(problem, one)) for one in finals)]
+    last = [*(Listed("search", _plan(problem, one)) for one in finals), *(one for one, _ in near)]
     (full, _), chosen = _best(problem, last)
     reached: dict[str, Nanos] = {}
     for one, said in zip(listed, known, strict=True):

@@ -62,6 +62,13 @@ class Decisions:
         return of_groups(of_op, self.row[self.group], self.pair, len(self.free))
 
     @cached_property
+    def run_ns(self) -> Ints:
+        """[M, D] the time of each group on each device; an op without a kernel there counts nothing."""
+        tables = self.problem.tables
+        times = np.maximum(tables.kind_ns[self.ops], 0).astype(np.int64)
+        return np.asarray(np.add.reduceat(times, self.first[:-1])[:, tables.kind])
+
+    @cached_property
     def neighbours(self) -> tuple[Ints, Ints, Ints]:
         """[M+1] first neighbour, [2 A] groups that hand values to each or get some, and how long these take, in ns."""
         one, other = np.concatenate([self.pair, self.pair[:, ::-1]]).T

@@ -37,11 +37,17 @@ class Candidate:
     ops: Ids | None  # [n] in order of priority; None: by ready time, or as the options say
     ns: Nanos  # NEVER where it cannot run
     over: Bytes  # that devices lack, all of them together
+    work_ns: Nanos  # of all ops and transfers
 
     @property
     def rank(self) -> tuple[Bytes, Nanos]:
         """The smaller, the better."""
         return self.over, self.ns
+
+    @property
+    def order(self) -> tuple[Bytes, Nanos, Nanos]:
+        """The same; of those that are as quick the one with less work comes first."""
+        return self.over, self.ns, self.work_ns
 
 
 class Better(NamedTuple):
@@ -98,8 +104,10 @@ class Judge:
 
     def consider(self, found: Candidate, how: str) -> None:
         """Keep a placement if it is better than all so far."""
-        if self.best is None or found.rank < self.best.rank:
+        quicker = self.best is None or found.rank < self.best.rank
+        if self.best is None or found.order < self.best.order:
             self.best = found
+        if quicker:
             self.better.append(Better(self.judged, how, found.rank))
             self.effort.say(f"searching: {self.judged:,} placements judged, the best takes {show_nanos(found.ns)}")
 
@@ -116,8 +124,9 @@ class Judge:
         ranked = ids(np.zeros((0, rows.shape[1]), np.int32)) if ops is None else ops[None]
         self.run(rows, self.code(ops), ranked)
         over = int(np.maximum(self.peaks[0] - self.capacity, 0).sum()) if self.tight else 0
-        ended = int(self.makespan[0])
-        found = Candidate(chosen, ops, ended if ended >= 0 else NEVER, over if ended >= 0 else NEVER)
+        ended, work_ns = int(self.makespan[0]), int(self.work.arena.found.work_ns[0])
+        said = (ended, over, work_ns) if ended >= 0 else (NEVER, NEVER, NEVER)
+        found = Candidate(chosen, ops, *said)
         self.consider(found, how)
         return found
 
@@ -153,7 +162,7 @@ class Judge:
                 turn = min(since + (judged - since) * len(every), self.judged)
                 self.better.append(one._replace(judged=turn))
         known = [judge.best for judge in every if judge.best is not None]
-        self.best = min(known, key=lambda one: one.rank, default=None)
+        self.best = min(known, key=lambda one: one.order, default=None)
 
     def order_by_start(self, how: str, device: Ints) -> Ids:
         """[n] the ops as they start under devices [G], which are judged for it."""
@@ -171,9 +180,8 @@ def as_ops(order: npt.ArrayLike) -> Ids:
 
 
 def fewest(found: list[Candidate], count: int) -> list[Candidate]:
-    """The best placements; of those that take equally long the first, as the others mostly mirror it."""
+    """The best placements; of those that take equally long the first by work, as the others mostly mirror it."""
     kept: dict[tuple[Bytes, Nanos], Candidate] = {}
-    for one in found:
+    for one in sorted(found, key=lambda one: one.order):
         kept.setdefault(one.rank, one)
-    kept = dict(sorted(kept.items()))
     return list(kept.values())[:count]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simulator.execution.layouts import Arena, FlatTables
 
 # places in `Walk.counts`
-TRIED, ACCEPTED, IMPROVED, CURRENT, BEST, BEST_OVER, SPENT, COUNTS = range(8)
+TRIED, ACCEPTED, IMPROVED, CURRENT, BEST, BEST_OVER, BEST_WORK, SPENT, COUNTS = range(9)
 ORDER, TIGHT, HEAT, PER_BYTE, SHIFTING, WHOLE, SIZES, RULES = range(8)  # places in `Walk.rules`
 ODDS = 1024  # entries of `Walk.odds`
 ODD_BITS, HEAT_BITS, OVER_BITS = 12, 8, 20  # of fractions: of `Walk.odds`, of a temperature, of the price of a byte
@@ -33,12 +33,16 @@ _DOUBT = 6  # late: by more than a 64th of the limit
 class Groups(NamedTuple):
     """The groups that can move.
 
-    Axes: M groups, n ops, D devices, P orders, C sizes of layers, A pairs of groups that hand on values.
+    Axes: M groups, n ops, D devices, S sets of devices, P orders, C sizes of layers, A pairs of groups that hand on
+    values.
     """
 
     first: Ints  # [M+1] first of the group's ops
     ops: Ints  # [n] those of all groups
-    allowed: Ints  # [M * D] 1: the group may go there
+    among: Ints  # [M] the set of devices to which the group may go
+    allowed: Ints  # [S * D] 1: the device is in the set
+    choice_first: Ints  # [S+1] where the devices of a set begin in `choice`
+    choice: Ints  # the devices of each set
     resident: Ints  # [M]
     order: Ints  # [P * M] groups
     place: Ints  # [P * M] of each group in each order
@@ -115,14 +119,15 @@ def move(groups: Groups, walk: Walk) -> int:
     """
     devices, many = len(walk.capacity), len(walk.chosen)
     group = _pick(walk)
-    here, there = walk.chosen[group], below(walk, devices)
+    low, high = groups.choice_first[groups.among[group]], groups.choice_first[groups.among[group] + 1]
+    here, there = walk.chosen[group], groups.choice[low + below(walk, high - low)]
     low, high = groups.near_first[group], groups.near_first[group + 1]
     if high > low and below(walk, 1000) < _NEAR:
         other = groups.near[low + below(walk, high - low)]
         there = walk.chosen[other]
         if below(walk, 1000) < _PULLED:  # the neighbour comes here instead
             group, here, there = other, there, here
-    if here == there or groups.allowed[group * devices + there] == 0:
+    if here == there or groups.allowed[groups.among[group] * devices + there] == 0:
         return 0
     whole = below(walk, 1000) < walk.rules[WHOLE]
     if whole:
@@ -146,7 +151,7 @@ def move(groups: Groups, walk: Walk) -> int:
         target = here if back else there
         if alike and was != here and not back:
             continue
-        if was == target or groups.allowed[one * devices + target] == 0:
+        if was == target or groups.allowed[groups.among[one] * devices + target] == 0:
             continue
         walk.changed[2 * count], walk.changed[2 * count + 1] = one, was
         count += 1
@@ -231,7 +236,7 @@ def keep(walk: Walk) -> None:
 
 
 def walk_on(laid: FlatTables, own: Arena, walk: Walk, groups: Groups, ahead: Ahead, steps: int) -> None:
-    """Try so many moves by Metropolis's rule at one temperature. What is best is kept by what it lacks first."""
+    """Try so many moves by Metropolis's rule at one temperature. The best is kept: by what it lacks, time and work."""
     counts = walk.counts
     for _ in range(steps):
         moved, first, last = change(walk, groups)
@@ -244,6 +249,9 @@ def walk_on(laid: FlatTables, own: Arena, walk: Walk, groups: Groups, ahead: Ahe
             continue
         counts[ACCEPTED] += 1
         counts[CURRENT] = value
-        if over < counts[BEST_OVER] or (over == counts[BEST_OVER] and makespan < counts[BEST]):
-            counts[BEST], counts[BEST_OVER] = makespan, over
+        work_ns = own.found.work_ns[0]
+        as_quick = over == counts[BEST_OVER] and makespan == counts[BEST]
+        quicker = over < counts[BEST_OVER] or (over == counts[BEST_OVER] and makespan < counts[BEST])
+        if quicker or (as_quick and work_ns < counts[BEST_WORK]):
+            counts[BEST], counts[BEST_OVER], counts[BEST_WORK] = makespan, over, work_ns
             keep(walk)

@@ -67,10 +67,10 @@ class Tasks:
 
     def best_of_some(self, found: Sequence[Candidate]) -> list[Candidate]:
         """The best start that leaves out tasks, if it takes nearly as short as the best of all and lacks no more."""
-        best = min(found, key=lambda one: one.rank)
+        best = min(found, key=lambda one: one.order)
         near = (one for one in found if one.over <= best.over and one.ns <= _NEAR * best.ns)
         some = [one for one in near if self.used(one) < self._all]
-        return [min(some, key=lambda one: one.rank)] if some else []
+        return [min(some, key=lambda one: one.order)] if some else []
 
     def lines(self, starts: Sequence[Candidate], narrow: Sequence[Candidate]) -> list[Line]:
         """A line over all tasks from the starts, and one from a narrow start over its tasks alone, if it fits."""

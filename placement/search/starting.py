@@ -53,7 +53,7 @@ def started(judge: Judge, ranks: Ints, known: Sequence[Candidate], parts: Sequen
         found.append(judge.judge("first devices", [allowed[0] for allowed in whole.problem.allowed]))
     if not len(whole.free):
         return found
-    base = ground(whole, min(found, key=lambda one: one.rank).device)
+    base = ground(whole, min(found, key=lambda one: one.order).device)
     found += _tried(judge, "one device", each_alone(whole.problem), 0.2 * most)
     grounds = _grounds(judge, whole, base, ranks, most, found)
     for how, source, until in (
@@ -67,7 +67,7 @@ def started(judge: Judge, ranks: Ints, known: Sequence[Candidate], parts: Sequen
         found += _tried(judge, how, source, until)
     for part in parts:
         until = judge.judged + _PACKED * most
-        best = min(found, key=lambda one: one.rank)
+        best = min(found, key=lambda one: one.order)
         grounds = _grounds(judge, part, ground(part, permitted(part, best.device)), ranks, until, found)
         found += _tried(judge, "layers", chain.from_iterable(layers(part, one) for one in grounds), inf)
         found += _tried(judge, "packed layers", _in_turn(packs(part, one) for one in grounds), until)
@@ -95,7 +95,7 @@ def _grounds(
             known.append(judge.judge("packed layers", other, ops))
         found += known
         alone = alone or known
-        if (best := min(known, key=lambda one: one.rank)).rank < alone[0].rank:
+        if (best := min(known, key=lambda one: one.order)).rank < alone[0].rank:
             better.append((best, own))
     return [own for _, own in sorted(better, key=lambda one: one[0].rank)[:_GROUNDS]] or [base]
 

@@ -1,8 +1,9 @@
-"""The same makespan with fewer devices and transfers: what a walk left somewhere by chance goes back to its neighbours.
+"""The same makespan with less work and fewer devices: what a walk left somewhere by chance goes where it costs least.
 
 A walk takes moves that change nothing, so off the critical path it leaves ops wherever they came to be. Here devices
 that hardly work hand all that they have to one that works more, first to those with the most time left. Then each
-group is set where most of its values are. Such moves are made all at once; where the step gets slower, half at a time.
+group is set where its ops and its transfers take least. Such moves are made all at once; where the step gets slower,
+half at a time.
 """
 
 from __future__ import annotations
@@ -51,23 +52,23 @@ class Values:
 
 
 def tidied(judge: Judge, best: Candidate) -> Candidate:
-    """The best placement with fewer transfers, as quick and with no more memory lacking; else it itself."""
+    """The best placement with less work, as quick and with no more memory lacking; else it itself."""
     decisions, most = judge.decisions, judge.judged + min(judge.judged // KEPT, _MOST)
     if best.ns >= NEVER or judge.judged >= most:
         return best
     values = values_of(decisions)
     best = _gathered(judge, values, best, most)
-    moved_ns = values.moved_ns(decisions.spread(best.device))
+    least_ns = _cost_ns(decisions, values, best.device)
     for _ in range(_ROUNDS):
         before, waiting, looks = best, [pulled(decisions, values, best.device)], values.looks
         while waiting and looks and judge.judged < most:
             moves, looks = waiting.pop(), looks - 1
             device = best.device.copy()
             device[moves[:, 0]] = moves[:, 1]
-            after_ns = values.moved_ns(decisions.spread(device))
-            found = judge.judge("fewer transfers", device, best.ops) if after_ns < moved_ns else best
-            if after_ns < moved_ns and found.rank <= best.rank:
-                best, moved_ns = found, after_ns
+            after_ns = _cost_ns(decisions, values, device)
+            found = judge.judge("less work", device, best.ops) if after_ns < least_ns else best
+            if after_ns < least_ns and found.order <= best.order:
+                best, least_ns = found, after_ns
             elif len(moves) > 1:
                 waiting += [moves[len(moves) // 2 :], moves[: len(moves) // 2]]
         if best is before:
@@ -93,7 +94,7 @@ def _gathered(judge: Judge, values: Values, best: Candidate, most: int) -> Candi
             device[np.concatenate(some)] = target
             after_ns = values.moved_ns(decisions.spread(device))
             found = judge.judge("fewer devices", device, best.ops) if after_ns <= moved_ns else best
-            if after_ns <= moved_ns and found.rank <= best.rank:
+            if after_ns <= moved_ns and found.order <= best.order:
                 best, moved_ns = found, after_ns
             elif len(some) > 1:
                 waiting += [some[len(some) // 2 :], some[: len(some) // 2]]
@@ -109,17 +110,26 @@ def values_of(decisions: Decisions) -> Values:
     return Values(tensor, tables.tensor_op[tensor].astype(np.int64), target, wire_ns[tensor])
 
 
+def _cost_ns(decisions: Decisions, values: Values, device: Ints) -> int:
+    """The time of all ops and transfers under the devices of groups [G], added."""
+    where = decisions.spread(device)
+    return values.moved_ns(where) + int(decisions.problem.tables.op_ns(where).sum())
+
+
 def pulled(decisions: Decisions, values: Values, device: Ints) -> Ints:
-    """[C, 2] groups that would have less to transfer elsewhere and the device for it, the most pulled one first."""
+    """[C, 2] groups that would have less to do and to transfer elsewhere, and the device for it, the largest gain
+    first.
+    """
     one, other = decisions.group[values.source], decisions.group[values.target]
     apart = one != other
     pull = np.zeros((len(device), decisions.allowed.shape[1]), np.int64)
     np.add.at(pull, (one[apart], device[other[apart]]), values.wire_ns[apart])
     np.add.at(pull, (other[apart], device[one[apart]]), values.wire_ns[apart])
-    here = pull[decisions.free, device[decisions.free]]
-    pull = np.where(decisions.allowed, pull[decisions.free], -1)
-    there = pull.argmax(axis=1)
-    gain = pull[np.arange(len(there)), there] - here
+    rows, here = np.arange(len(decisions.free)), device[decisions.free]
+    pull = pull[decisions.free] - decisions.run_ns
+    found = np.where(decisions.allowed, pull, pull[rows, here][:, None])
+    there = found.argmax(axis=1)
+    gain = found[rows, there] - pull[rows, here]
     order = np.argsort(-gain, kind="stable")
     order = order[gain[order] > 0]
     return np.stack([decisions.free[order], there[order]], axis=1)

@@ -81,13 +81,20 @@ class Walker:
         near_first, near, _ = decisions.neighbours
         self.layer = sizes(decisions) if layer is None else layer  # [C, M]
         member, begin, until = _members(self.layer)
+        sets = list(dict.fromkeys(map(bytes, decisions.allowed)))
+        inside = np.frombuffer(b"".join(sets), bool).reshape(len(sets), devices)
+        rows = {of: row for row, of in enumerate(sets)}
+        among = np.array([rows[bytes(of)] for of in decisions.allowed], np.int64)
         self.judge, self.decisions = judge, decisions
         self.patience = limits.PATIENCE.most  # read here: the walk may be in another thread
         self.group_of = decisions.row[decisions.group]
         self.groups = Groups(
             first=decisions.first.astype(np.int64),
             ops=decisions.ops.astype(np.int64),
-            allowed=decisions.allowed.astype(np.int64).reshape(-1),
+            among=among,
+            allowed=inside.astype(np.int64).reshape(-1),
+            choice_first=np.append(0, inside.sum(axis=1).cumsum()),
+            choice=np.nonzero(inside.reshape(-1))[0] % devices,
             resident=decisions.resident,
             order=decisions.orders.reshape(-1),
             place=decisions.places.reshape(-1),
@@ -121,7 +128,8 @@ class Walker:
         self.resident = np.array(decisions.problem.resident, np.int64)
         tables = decisions.problem.tables
         self.bytes_ = 3 * int(tables.tensor_bytes.sum() + tables.resident_bytes.sum() + tables.scratch_bytes.sum())
-        self.first = min(judge.steps(_FIRST), _TURNS * len(self.groups.allowed))  # judgements of a walk's first cycle
+        choices = int(decisions.allowed.sum())
+        self.first = min(judge.steps(_FIRST), _TURNS * choices)  # judgements of a walk's first cycle
         often = np.bincount(decisions.problem.tables.node)
         self.looped = int(often.max(initial=0)) > 1  # some node is several ops, of one priority
 
@@ -169,7 +177,7 @@ class Walker:
         rules[at.SHIFTING] = _SHIFTED if rules[at.ORDER] == PRIORITY and not self.looped else 0
         count[:] = 0
         count[at.CURRENT] = start.ns + (int(rules[at.PER_BYTE]) * start.over >> at.OVER_BITS)
-        count[at.BEST], count[at.BEST_OVER] = start.ns, start.over
+        count[at.BEST], count[at.BEST_OVER], count[at.BEST_WORK] = start.ns, start.over, start.work_ns
 
     def _slice(self) -> int:
         """Walk some way at one temperature, along the critical path of the placement: how many judgements at least."""
@@ -187,12 +195,12 @@ class Walker:
         return max(tried, 1)
 
     def _best(self, start: Candidate) -> Candidate:
-        from placement.search.moves import BEST, BEST_OVER  # late: it loads LLVM
+        from placement.search.moves import BEST, BEST_OVER, BEST_WORK  # late: it loads LLVM
 
         device = start.device.copy()
         device[self.decisions.free] = self.walk.best
         ops, count = self.walk.best_ops, self.walk.counts
-        return Candidate(device, as_ops(ops) if len(ops) else None, int(count[BEST]), int(count[BEST_OVER]))
+        return Candidate(device, as_ops(ops) if len(ops) else None, *count[[BEST, BEST_OVER, BEST_WORK]].tolist())
 
     def _aim(self) -> None:
         """Find the critical path of the current placement, along which most moves are tried."""
@@ -238,19 +246,19 @@ def anneal(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> l
             one = tidied(judge, one)
         found.append(one)
         progress.cycles += 1
-        if one.rank < best.rank:
+        if one.order < best.order:
             best = one
         for name, ops in orders(judge, best):
             if judge.left():
                 other = judge.judge(name, best.device, ops)
                 found.append(other)
-                if other.rank < best.rank:
+                if other.order < best.order:
                     best = other
         idle = 0 if best.rank < known.rank else idle + 1
         if idle:
             walker = walker.widened()
         length = int(length * _GROWTH)
-    return sorted(found, key=lambda one: one.rank)
+    return sorted(found, key=lambda one: one.order)
 
 
 def raced(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> list[Candidate]:
@@ -260,7 +268,7 @@ def raced(walker: Walker, starts: Sequence[Candidate], progress: Progress) -> li
     length = max(walker.first // _RACE, 1)
     found = [walker.cycle(starts[0], length, _RACING, progress) for _ in range(count) if walker.judge.left()]
     walker.walk.random[:] = random  # so a race that brings nothing changes nothing, but takes its time
-    return list(dict.fromkeys([min([starts[0], *found], key=lambda one: one.rank), *starts]))
+    return list(dict.fromkeys([min([starts[0], *found], key=lambda one: one.order), *starts]))
 
 
 def _members(layer: Ints) -> tuple[Ints, Ints, Ints]:

@@ -64,7 +64,7 @@ def side_by_side(judge: Judge, lines: Sequence[Line]) -> tuple[list[Candidate], 
                 one.ended = True
     judge.join(judges[1:], since)
     counts = [progress for _, _, progress in walks]
-    return sorted((one for each in found for one in each), key=lambda one: one.rank), Progress(
+    return sorted((one for each in found for one in each), key=lambda one: one.order), Progress(
         cycles=sum(each.cycles for each in counts),
         accepted=sum(each.accepted for each in counts),
         hopeless=all(each.hopeless for each in counts),

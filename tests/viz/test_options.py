@@ -288,8 +288,7 @@ def test_a_name_is_given_once() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--training", "async"), "whitepaper does not search; leave it out, or choose search"),
-        (("--algorithm", "heft"), "heft does not search"),
+        (("--algorithm", "heft"), "heft does not search; leave it out, or choose search"),
         (("--compare", "heft,single"), "heft, single do not search"),
         (("--algorithm", "heft", "--against", "single"), "heft, single do not search"),
     ],

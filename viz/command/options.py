@@ -279,8 +279,7 @@ def _add_placement(group: argparse._ArgumentGroup) -> None:
         "--algorithm",
         type=algorithm,
         metavar="A",
-        help="the placement algorithm (see below; default: search, but whitepaper for a training, as a search judges "
-        "one step of one client)",
+        help="the placement algorithm (see below; default: search)",
     )
     add(
         "--budget",

@@ -41,7 +41,7 @@ _UNCHANGED = (
     *("graph", "cluster", "signature", "batch", "grappler", "keep_calls", "profile", "ignore_devices", "soft"),
     *("master", "flavour", "recv_scheduling", "protocol", "against"),
 )
-SEARCH, IN_TRAINING = "search", "whitepaper"  # the defaults: a search judges one step of one client
+SEARCH = "search"  # the default
 _PREDICTED = ("tensorflow", "requested")  # algorithms that predict TensorFlow; for all others --check pins the devices
 AUTO = "auto"  # of --microbatches: the best number
 PLAIN = "plain"  # of --against: the step without microbatches
@@ -211,8 +211,7 @@ def _read(asked: argparse.Namespace) -> Request:
         raise SimvizError(f"--batch {asked.batch}: a batch is a number from 1 to {_count()}")
     training = _training(asked)
     _check_together(asked, training)
-    trains = training is not None and training.trains
-    algorithm = asked.algorithm or (IN_TRAINING if trains else SEARCH)
+    algorithm = asked.algorithm or SEARCH
     return Request(
         **{name: getattr(asked, name) for name in _UNCHANGED},
         algorithm=algorithm,

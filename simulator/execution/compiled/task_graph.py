@@ -84,7 +84,7 @@ def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> i
     group_of, leader, leads, brought = found.group_of, found.leader, found.leads, found.brought
     works, noting = places.works[0], notes > 0
     task, chained = places.task, len(places.task) > 0
-    transfers, slowest, total = 0, INFINITE, 0.0
+    transfers, slowest, work_ns, total = 0, INFINITE, 0, 0.0
     for at in range(KINDS):
         counts[at] = 0
     for path in range(len(found.flows) if len(laid.shared.link) > 0 else 0):
@@ -101,6 +101,7 @@ def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> i
         if nodes.instant[op] and not (order == EXECUTOR and nodes.threaded[op] and cpu[here]):
             resource[op] = AT_ONCE
         needs[op] = nodes.waits[op]
+        work_ns += taken
         total += taken
         low, high = slot[op], slot[op + 1]
         for group in range(group_ptr[op], group_ptr[op + 1]):
@@ -167,6 +168,7 @@ def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> i
                         staging = _work_ns(0, nbytes, places.staging_ps_per_byte[pace])
                         if pack < 0 or unpack < 0 or staging < 0:
                             return REFUSED
+                        work_ns += pack + unpack
                         total += pack + unpack
                         late += staging + _beside(places, pace, pack, unpack, wire_ns)
                         pack = _share(pack, places.send_cores[pace])
@@ -175,6 +177,7 @@ def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> i
                         counts[PACKS] += pack > 0
                         counts[UNPACKS] += unpack > 0
                     links = places.held_ptr[path + 1] - places.held_ptr[path]
+                    work_ns += wire_ns * links
                     total += late + wire_ns * max(links, 1)
                     if places.flowing[path] and nbytes > 0:
                         if nbytes > MAX_FLOW_BYTES:
@@ -213,6 +216,7 @@ def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> i
                 if noting:
                     came_by[edge] = transfers - 1
         next_to[op] = low
+    found.work_ns[0] = work_ns  # 64 bits hold it where the step is not refused
     return transfers if total < _COUNTABLE_NS and counts[FLOWS] <= slowest else REFUSED
 
 
