@@ -156,7 +156,7 @@ def memory(trained: Trained) -> str:
     device, resident, most_bytes = rows[0]
     task, _, place = trained.training.devices[device].partition("/device:")
     count = int(trained.memory.clients[device])
-    who = "both clients at their peak" if count == 2 else f"all {count:,} clients at their peak"
+    who = f"a step of {'both' if count == 2 else f'all {count:,}'} clients, with nothing freed"
     most = f"{show_bytes(most_bytes)}{' besides tensors of unknown size' if trained.unsized.tensors else ''}"
     return f"{short_task(task)}/{place}: {show_bytes(resident)} resident, at most {most} ({who})"
 

@@ -87,7 +87,7 @@ class Training(Drawn):
     step_number: Ids  # [S] 0, 1, .. within the client, those cut short included
     step_start_ns: Ints  # [S]
     step_end_ns: Ints  # [S]
-    step_waiting_ns: Ints  # [S] of it in which some op of it waited for a token or a gradient
+    step_waiting_ns: Ints  # [S] of it in which some op of it waited for a token or a gradient, and none for an input
     step_input_ns: Ints  # [S] of it in which some op of it waited for an input that had run dry
 
     update_ns: Ints  # [U] ascending: when the global step was counted up

@@ -42,6 +42,7 @@ WAYS = [("allreduce:ring", "3gpu"), ("allreduce:tree", "4gpu"), ("allreduce:hier
 TOWERS = [("in", "3gpu"), ("both", "ps=2,worker=1x3gpu")]
 BATCH, STEPS = 12, 2
 SHAPES = {"dense": ((6,), (2,)), "recurrent": ((5, 3), (4,)), "embedding": ((3,), (2,)), "table": ((3,), (2,))}
+SHAPES["total"] = SHAPES["dense"]
 
 
 def fed(model: str, step: int) -> dict[str, Any]:
@@ -103,3 +104,23 @@ def test_every_way_of_replicating_updates_the_variables_as_the_original_does() -
             assert len(values) >= (3 if trained else 1), (case, how, name)
             wrong += [(case, how, one) for one, value in zip(several, values, strict=True) if not near(theirs, value)]
     assert wrong == []
+
+
+def test_towers_train_the_mean_of_their_losses_so_a_sum_moves_by_its_share() -> None:
+    case = {"model": "total", "optimizer": "sgd", "resource": False, "ps": 0}
+    ((graph, train),) = built([case])
+    feeds = fed("total", 0)
+    original = {**asked(graph, "total", (train,)), "steps": [{"fetches": (train,), "feeds": feeds}], "reads": ["w"]}
+    questions: list[dict[str, Any]] = [{**original, "steps": []}, original]
+    ways = [*TOWERS, *WAYS]
+    for how, cluster in ways:
+        (program,) = replicate(graph, load_cluster(cluster), how=how, batch=BATCH)  # type: ignore[arg-type]
+        replicated = {**asked(program.graph, "total", program.fetches), "reads": ["w"]}
+        questions.append({**replicated, "steps": [{"fetches": program.fetches, "feeds": feeds}]})
+    told = json.loads(child.run("tests.oracle.training_runs", json.dumps(questions).encode(), timeout_s=240))
+    (before,), (after,), *others = told
+    for (how, cluster), (ours,) in zip(ways, others, strict=True):
+        count = int(cluster[-4])
+        moved = [begun + (ended - begun) / count for begun, ended in zip(before, after, strict=True)]
+        assert near(moved, ours), (how, cluster)
+        assert not near(after, ours)

@@ -37,6 +37,12 @@ def dense(tf: Any, resource: Any) -> Any:
     return tf.reduce_mean((tf.tanh(x @ w) @ u + b - y) ** 2)
 
 
+def total(tf: Any, resource: Any) -> Any:
+    """A layer whose loss is a sum over the batch."""
+    x, y = placeholders(tf, [None, 6], [None, 2])
+    return tf.reduce_sum((x @ variable(tf, "w", [6, 2], resource) - y) ** 2) / 100
+
+
 def convolution(tf: Any, resource: Any) -> Any:
     """Convolutions with batch normalisation and its moving averages, pooling, a dense layer."""
     v1 = tf.compat.v1
@@ -132,6 +138,7 @@ class Summed:
 
 MODELS: dict[str, Callable[[Any, Any], Any]] = {
     "dense": dense,
+    "total": total,
     "convolution": convolution,
     "recurrent": recurrent,
     "embedding": embedding,

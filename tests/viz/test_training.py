@@ -323,7 +323,7 @@ def test_the_summary_names_the_regime_the_rate_and_who_waits() -> None:
         "staleness",
         "dropped",
         "worker:2=late",
-        "clients at their peak",
+        "clients, with nothing freed",
     ):
         assert said in lines
     assert "waiting for worker:2" in lines

@@ -30,7 +30,7 @@ from viz.scene import Scene, Trained
 Number: TypeAlias = float | int | None
 WORK, TOKENS, INPUT, BETWEEN = "work", "tokens", "input", "between"
 SAID = {
-    WORK: "at work",  # its ops run, or their tensors are under way
+    WORK: "at work",  # its ops run, or their tensors are under way, and none waits as below
     TOKENS: "waiting for tokens",  # or gradients
     INPUT: "waiting for input",
     BETWEEN: "between steps",

@@ -159,7 +159,7 @@ def request(control: Control, sync_op: int, now: int) -> None:
     append(sync_op, row, sync.first_taker, sync.last_taker, sync.behind)
     _touch(sync, steps.totals, row)
     if sync.blocked[client] == 0:
-        sync.blocked_from_ns[client] = now
+        sync.blocked_from_ns[client] = max(now, control.input_state.until_ns[client])
     sync.blocked[client] += 1
 
 
@@ -201,7 +201,7 @@ def release(control: Control, now: int) -> int:
             continue
         sync.blocked[client] -= 1
         if sync.blocked[client] == 0:
-            sync.waited_ns[client] += now - sync.blocked_from_ns[client]
+            sync.waited_ns[client] += max(0, now - sync.blocked_from_ns[client])
     return count
 
 
@@ -288,8 +288,11 @@ def begin_inputs(control: Control) -> None:
 
 
 def take_input(control: Control, source: int, client: int, count: int, now: int) -> int:
-    """The moment at which a client's op that asks now for `count` elements may go on."""
-    inputs, input_state = control.rules.inputs, control.input_state
+    """The moment at which a client's op that asks now for `count` elements may go on.
+
+    Until then the client waits for this input, whatever else of it waits for tokens.
+    """
+    inputs, input_state, sync = control.rules.inputs, control.input_state, control.sync
     room = inputs.capacity[source]
     for _ in range(count):
         while input_state.entered[source] <= input_state.taken[source] + inputs.reserve[source]:
@@ -302,6 +305,9 @@ def take_input(control: Control, source: int, client: int, count: int, now: int)
     when: int = max(now, input_state.taken_ns[source])
     input_state.waited_ns[client] += max(0, when - max(now, input_state.until_ns[client]))
     input_state.until_ns[client] = max(input_state.until_ns[client], when)
+    if sync.blocked[client] > 0:
+        sync.waited_ns[client] += max(0, now - sync.blocked_from_ns[client])
+        sync.blocked_from_ns[client] = max(sync.blocked_from_ns[client], input_state.until_ns[client])
     input_state.for_ns[source] += when - now
     return when
 

@@ -18,12 +18,13 @@ from simulator.graph.attributes import COLOCATION, NO_ATTRS, colocated_with, col
 from simulator.graph.editor import Editor, Endpoint, edited
 from simulator.graph.graph import Graph, Shape
 from simulator.training.pipelines.combining import BATCH_NORMS
-from simulator.training.pipelines.microbatches import Division, brings_examples
+from simulator.training.pipelines.microbatches import Division
 from simulator.training.pipelines.orders import Order, Turn, held, turns
 from simulator.training.pipelines.stages import Depths
 from simulator.training.programs.edits import TensorOps, copied, dtype_of, output_on, redirect, reshaped, unused_prefix
 from simulator.training.programs.towers import Replica, gathered, mean_shape, of_each
 from simulator.training.recognition.anatomy import Gradient
+from simulator.training.recognition.batch import brings_examples
 from simulator.training.recognition.parts import held_by, is_shared
 from simulator.training.recognition.variables import variable_of
 from simulator.wording import counted, some

@@ -23,12 +23,13 @@ from simulator.graph.editor import Endpoint
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.op_classes import CONTROL_FLOW
 from simulator.graph.tensors import SHAPES, shape_message, shape_of, tensor_sizes
-from simulator.graph.traversal import PLACEHOLDERS, closure, fan_out
+from simulator.graph.traversal import closure, fan_out
 from simulator.shapes.filling import with_shapes
 from simulator.shapes.ragged import row_splits
 from simulator.training.pipelines.combining import combined, pairs
 from simulator.training.pipelines.means import Batches, check_mean, check_powers, divisors_in, numbers_in
 from simulator.training.recognition.anatomy import Anatomy, anatomy
+from simulator.training.recognition.batch import brings_examples
 from simulator.training.recognition.clipping import as_computed
 from simulator.training.recognition.parts import Parts, is_shared, is_write, parts_of
 from simulator.wording import counted
@@ -159,12 +160,6 @@ def _late(graph: Graph, found: Anatomy, tower: Sequence[int]) -> tuple[int, ...]
         if reading and late.issuperset(reading) and not (brings_examples(graph, row) or is_shared(graph, row)):
             late.add(row)
     return tuple(sorted(late))
-
-
-def brings_examples(graph: Graph, row: int) -> bool:
-    """Tell whether a node brings examples into the graph: they come once a step, for all microbatches."""
-    op = graph.ops[row]
-    return op in PLACEHOLDERS or "GetNext" in op or "Dequeue" in op or op.startswith(("Reader", "Unstage"))
 
 
 def _mixed(whole: Graph, small: Graph, late: Iterable[int]) -> Graph:

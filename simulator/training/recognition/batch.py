@@ -17,7 +17,7 @@ from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import LOSSES
 from simulator.graph.step import Step
 from simulator.graph.tensors import shape_of
-from simulator.graph.traversal import gathered
+from simulator.graph.traversal import PLACEHOLDERS, gathered
 from simulator.shapes.ragged import row_splits
 from simulator.shapes.sparse import sparse_placeholders
 from simulator.training.recognition.variables import variable_shape
@@ -35,6 +35,22 @@ _HELD = (
     "Unstage",
 )  # where labels come from
 _ALL_REDUCES = ("NcclAllReduce", "CollectiveReduce")  # each sums gradients with others of its kind, without an edge
+
+
+def brings_examples(graph: Graph, row: int) -> bool:
+    """Tell whether a node brings examples into the graph: they come once a step."""
+    op = graph.ops[row]
+    return op in PLACEHOLDERS or "GetNext" in op or "Dequeue" in op or op.startswith(("Reader", "Unstage"))
+
+
+def bringing(graph: Graph, step: Step, batched: Sequence[int]) -> list[int]:
+    """The nodes that bring a step its examples, also those that it only counts, or stages for the next step.
+
+    `batched` are the fed tensors that hold examples.
+    """
+    fed = {int(graph.tensor_node[tensor]) for tensor in batched}
+    taking = (row for row in np.flatnonzero(step.runs).tolist() if graph.ops[row] not in PLACEHOLDERS)
+    return [*sorted(fed), *(row for row in taking if brings_examples(graph, row))]
 
 
 def batch_of(

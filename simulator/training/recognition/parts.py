@@ -25,6 +25,7 @@ from simulator.graph.op_classes import ENTERS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.graph.traversal import PLACEHOLDERS, closure, fan_out, whole_loops
 from simulator.partitioning.partitions import Partitions
 from simulator.training.recognition.anatomy import Anatomy, trained
+from simulator.training.recognition.batch import bringing
 from simulator.training.recognition.late_gradients import check_one_update
 from simulator.training.recognition.variable_flow import on_examples
 from simulator.training.recognition.variables import variable_of
@@ -142,10 +143,12 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
     update = frozenset(parts.update)
     said = "workers can't hand in all gradients before the chief takes their means; train it by async or ssp"
     check_one_update(graph, found, update, said)
-    live = on_examples(graph)  # an update makes itself what needs no example, such as its learning rate
-    own = [row for row in parts.tower if live[row]]
-    replica = whole_loops(graph, np.flatnonzero(depending_on(graph, own)).tolist()) - update | parts.written
     entering = {edge for one in found.gradients for edge in (*one.values, *one.indices)}
+    live = on_examples(graph)  # an update makes itself what needs no example, such as its learning rate
+    taken = _walked(graph, parts.update, frozenset(range(len(graph))), entering)
+    own = [row for row in parts.tower if live[row]]
+    own += [row for row in bringing(graph, found.step, found.batched) if row not in taken]
+    replica = whole_loops(graph, np.flatnonzero(depending_on(graph, own)).tolist()) - update | parts.written
     writes = [row for row in parts.update if _writes(graph, row)] + [row for row in found.counts if row not in update]
     fetched = {name: graph.row(name.partition(":")[0]) for name in found.step.fetches}
     late = set(fan_out(graph, writes)).intersection(fetched.values())

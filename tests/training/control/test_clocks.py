@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.execution.cases import apart
 from tests.training.reference_synchronisation import Clocks
 from tests.training.workloads import chain, ran, spans
@@ -35,6 +40,28 @@ def test_a_clock_is_known_when_its_last_message_is_there() -> None:
     run = ran(workload, on, steps=2, regime="ssp:bound=0")
     assert spans(run, 0) == [(0, 1050), (1000 + MESSAGE + 2, 2050 + MESSAGE + 2)]
     assert spans(run, 1) == [(0, 1000), (1000 + 2 * MESSAGE + 1, 2000 + 2 * MESSAGE + 1)]
+
+
+@given(st.lists(st.integers(1, 900), min_size=2, max_size=4), st.integers(0, 4), st.integers(1, 8))
+def test_no_worker_begins_further_ahead_than_the_bound(times: list[int], bound: int, steps: int) -> None:
+    """A bound that nobody reaches changes nothing, but for what a worker waits to know of the slowest one."""
+    on = apart(len(times))
+    workers = [chain(on, f"worker:{k}", [(k, ns)], task=k) for k, ns in enumerate(times)]
+    held, free, far = (
+        ran(workers, on, steps=steps, regime=one) for one in (f"ssp:bound={bound}", "async", "ssp:bound=99")
+    )
+    ended = [[end for _, end in spans(held, k)] for k in range(len(times))]
+    for _, number, begin in [
+        *zip(held.step_client, held.step_number, held.step_start_ns, strict=True),
+        *held.under_way,
+    ]:
+        slowest = min(sum(end <= begin for end in one) for one in ended)
+        assert number - slowest <= bound
+    for k, ns in enumerate(times):
+        assert all(end - begin == ns for begin, end in spans(held, k))
+        assert all(before <= after for (_, before), (after, _) in pairwise(spans(held, k)))
+        assert spans(far, k) == spans(free, k)
+    assert held.end_ns >= free.end_ns
 
 
 def test_clocks_of_the_reference_let_all_go_that_a_tick_frees() -> None:

@@ -15,10 +15,18 @@ from simulator.execution.options import SimulationOptions
 from simulator.training.clients import CombinedTables
 from simulator.training.control.arrays import Inputs
 from simulator.training.control.layout import as_lists, begun, lower_clients
-from simulator.training.control.synchronisation import begin_inputs, restart_inputs, take_input
+from simulator.training.control.synchronisation import (
+    begin_inputs,
+    deliver,
+    release,
+    request,
+    restart_inputs,
+    take_input,
+)
 from simulator.training.control.workload import Workload
+from simulator.training.recognition.sync_ops import DEQUEUE, ENQUEUE
 from tests.execution.cases import apart
-from tests.training.workloads import chain, workload
+from tests.training.workloads import chain, pushing, updating, workload
 
 
 def source(
@@ -170,6 +178,37 @@ def test_time_that_two_ops_of_a_step_wait_at_once_counts_once() -> None:
     feeders = Feeders(fed(source(period_ns=100)))
     assert [feeders.take(0, 0, 1, 10), feeders.take(0, 0, 1, 10)] == [100, 200]
     assert (feeders.waited_ns, feeders.for_ns) == ([190], [90 + 190])
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=12))
+def test_a_moment_counts_for_an_input_or_for_tokens(asks: list[tuple[int, bool]]) -> None:
+    """What waited for both counted twice, so that a step's parts were longer than the step."""
+    on = apart(2)
+    pair = [pushing(on, "worker:0", [(1, 5)], task=1), updating(on, aggregate=1, handed=1)]
+    together, combined = workload(pair, on, steps=1)
+    feeders = Feeders((replace(together, inputs=source(period_ns=40)), combined))
+    control, kinds = feeders.control, together.sync_ops.kind.tolist()
+    dequeue, enqueue = kinds.index(DEQUEUE), kinds.index(ENQUEUE)
+    now, blocked, since = 0, set[int](), -1
+    dry = set[int]()
+    for pause, asks_input in [*asks, (7, False), (500, False)]:
+        now += pause
+        if asks_input:
+            dry |= set(range(now, feeders.take(0, 0, 1, now)))
+        elif since < 0:
+            request(control, dequeue, now)
+            since = now
+        else:
+            deliver(control, enqueue)
+            assert release(control, now) == 2
+            blocked |= set(range(since, now))
+            since = -1
+    if since >= 0:
+        deliver(control, enqueue)
+        release(control, now)
+        blocked |= set(range(since, now))
+    assert control.sync.waited_ns[0] == len(blocked - dry)
+    assert feeders.waited_ns[0] == len(dry)
 
 
 def test_after_a_crash_threads_begin_anew_with_an_empty_queue() -> None:

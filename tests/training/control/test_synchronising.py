@@ -15,6 +15,7 @@ from simulator.training.control.arrays import (
     TOTALS,
     Clients,
     Control,
+    InputState,
     Steps,
     SyncOps,
     SyncResources,
@@ -40,7 +41,8 @@ def control(kind: list[int], amount: list[int], reserve: list[int], *, queue: bo
     sync = listed(filled(SyncState, sizes, first_taker=[-1], first_adder=[-1]))
     steps: Any = type("Steps", (), {"totals": [0] * TOTALS})
     assert Steps.totals
-    return Control(rules, sync, None, steps, None, None)  # type: ignore[arg-type]
+    inputs = listed(filled(InputState, {"threads": 0, "places": 0, "I": 0, "C": OPS}))
+    return Control(rules, sync, None, steps, None, inputs)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -15,12 +15,14 @@ from simulator.graph.step import choose_step
 from simulator.shapes.filling import with_shapes
 from simulator.training.programs.distributed import distributed
 from simulator.training.programs.program import Program
+from simulator.training.recognition.anatomy import anatomy
+from simulator.training.recognition.parts import separate
 from simulator.training.recognition.sync_ops import APPLY, DEQUEUE, ENQUEUE, TAKE, find, joined
 from simulator.training.recognition.sync_replicas import regime_of, sync_replicas
 from simulator.training.regimes import Regime
-from tests.strategies import FLOAT, Rows, loop, shape_attr, shapes_attr, type_attr, typed
+from tests.strategies import FLOAT, INT32, Rows, loop, shape_attr, shapes_attr, type_attr, typed
 from tests.training.programs.test_distributed import script
-from tests.training.queues import INT64, PS, WORKER, const, cut, gradient, text, variable
+from tests.training.queues import INT64, PS, WORKER, const, cut, gradient, text, types, variable
 
 PS_TRAINING = Path(__file__).parents[3] / "examples" / "ps_training.pbtxt"
 CLUSTER = "ps=2,worker=3"
@@ -146,6 +148,59 @@ def test_what_an_update_waited_for_is_the_workers_work() -> None:
     worker, *_, updates = made(rows.built())
     assert {"average", "statistic"} <= runs(worker)
     assert runs(updates).isdisjoint({"average", "statistic", "g"})
+
+
+@pytest.mark.parametrize("way", ["Stage", "AssignAdd"])
+@pytest.mark.parametrize("fed", [False, True])
+def test_examples_that_no_gradient_takes_are_the_workers_too(way: str, fed: bool) -> None:
+    """The chief took examples, and was fed some, where a worker's step stages those of its next one or counts them."""
+    rows = Rows()
+    for name in ("w", "seen"):
+        variable(rows, name)
+    variable(rows, "global_step", dtype=INT64)
+    sized = {"_output_shapes": shapes_attr((4,))}
+    if fed:
+        rows.add("x", "Placeholder", device=WORKER, dtype=type_attr(), shape=shape_attr(4), **sized)
+    else:
+        rows.add("input", "FIFOQueueV2", device=WORKER, component_types=types(FLOAT), shared_name=text("input"))
+        rows.add("x", "QueueDequeueV2", ["input"], device=WORKER, component_types=types(FLOAT), **sized)
+    area = {"dtypes": types(FLOAT), "shared_name": text("area")}
+    if way == "Stage":
+        rows.add("kept", "Stage", ["x"], device=WORKER, **area)
+    else:
+        rows.add("kept", "AssignAdd", ["seen", "x"], T=type_attr())
+    rows.add("staged", "Unstage", device=WORKER, **area, **sized)
+    rows.add("g", "Mul", ["w", "staged"], device=WORKER, T=type_attr())
+    rows.add("rate", "Const", **typed("Const", ()))
+    rows.add("update", "ApplyGradientDescent", ["w", "rate", "g"], T=type_attr())
+    rows.add("count", "AssignAdd", ["global_step", const(rows, "one", 1, dtype=INT64), "^update"], T=type_attr(INT64))
+    rows.add("train", "NoOp", ["^count", "^kept"], device=WORKER)
+    programs = distributed(rows.built(), load_cluster(CLUSTER), regime=Regime("sync"), fetches=["train"])
+    worker, *_, updates = programs
+    assert "kept" in runs(worker)
+    assert runs(updates).isdisjoint({"kept", "x", "staged"})
+    assert (worker.feeds, updates.feeds) == (("x:0",) if fed else (), ())
+    assert {"update", "count", "train"} <= runs(updates)
+
+
+def test_what_an_update_computes_of_what_is_fed_is_its_own() -> None:
+    """As its rate here: else clips of the gradients would go to the chief, too."""
+    rows = Rows()
+    variable(rows, "w")
+    variable(rows, "global_step", dtype=INT64)
+    for name in ("x", "rates"):
+        rows.add(name, "Placeholder", device=WORKER, dtype=type_attr(), shape=shape_attr(4))
+        rows.attrs[-1]["_output_shapes"] = shapes_attr((4,))
+    rows.add("g", "Mul", ["w", "x"], device=WORKER, T=type_attr())
+    rows.add("rate", "Mean", ["rates", const(rows, "axes", [0])], T=type_attr(), Tidx=type_attr(INT32))
+    rows.add("update", "ApplyGradientDescent", ["w", "rate", "g"], T=type_attr())
+    rows.add("train", "AssignAdd", ["global_step", const(rows, "one", 1, dtype=INT64), "^update"], T=type_attr(INT64))
+    graph = rows.built()
+    found = anatomy(graph, fetches=["train"])
+    assert [graph.tensor_name(tensor) for tensor in found.batched] == ["rates:0", "x:0"]
+    assert separate(graph, found).lent == ()
+    worker, *_, updates = distributed(graph, load_cluster(CLUSTER), regime=Regime("sync"), fetches=["train"])
+    assert (worker.feeds, updates.feeds) == (("x:0",), ("rates:0",))
 
 
 def test_a_loop_over_examples_is_the_workers_with_its_counter() -> None:
