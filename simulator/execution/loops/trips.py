@@ -166,15 +166,15 @@ def _by_entry(
     *,
     exact: bool,
 ) -> dict[int, int]:
-    """The most trips of the first loop whose trips are known of each entry; `ends` gets them where they vary."""
+    """The most trips of the loops whose trips are known of each entry; `ends` gets those that vary."""
+    found = dict[int, int]()
     for row, condition in left:
         trips = _trips_by_entry(values, row, condition, extra, exact=exact)
         if trips is not None:
-            most = int(trips.max(initial=0))
-            if (trips != most).any():
+            found[row] = int(trips.max(initial=0))
+            if (trips != found[row]).any():
                 ends[row] = trips
-            return {row: most}
-    return {}
+    return found
 
 
 def _known_trips(values: KnownValues, frame: int, condition: Output, bound: Reason) -> int | None:
@@ -203,19 +203,18 @@ def _trips_by_entry(
     nest = values.flow.loop_nest(frame)[:-1]
     if not nest or any(values.trips[row] is None for row in nest):
         return None
-    count, width = [1 if one is None else one for one in values.trips], _WIDER
-    while True:
-        count[frame] = width
+    count = [0 if one is None else one for one in values.trips]
+    limit = UNROLLED.most // iteration_spaces(values.flow, count, extra)[frame].outer
+    while count[frame] < limit:
+        count[frame] = min(limit, _WIDER * max(1, count[frame]))
         columns = ValueColumns(values, iteration_spaces(values.flow, count, extra))
-        if columns.spaces[frame].size > UNROLLED.most:
-            return None
         runs, held = _bodies(columns, nest), _held(columns, condition, exact=exact)
         if held is None or len(held) != columns.spaces[frame].size:
             return _walked(columns, frame, condition, runs)
         holds = held.reshape(len(runs), -1) != 0
         if not holds[runs].all(axis=1).any():
             return np.where(runs, holds.argmin(axis=1), 0)
-        width *= _WIDER
+    return None
 
 
 def _bodies(columns: ValueColumns, nest: Sequence[int]) -> Flags:
