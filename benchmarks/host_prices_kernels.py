@@ -119,8 +119,16 @@ ResourceStridedSliceAssign | ref=var(n // 32, 64), begin=[0, 0], end=[n // 32, 3
 TensorStridedSliceUpdate | input=f(n//32, 64), begin=[0, 0], end=[n//32, 32], strides=[1, 1], value=f(n//32, 32)
 Slice | input=f(n // 32, 64), begin=[0, 0], size=[n // 32, 32]
 StridedSlice by 2 | input=f(n // 32, 64), begin=[0, 0], end=[n // 32, 64], strides=[1, 2]
+StridedSlice of 1 dimension by 2 | input=f(2 * n), begin=[0], end=[2 * n], strides=[2]
+StridedSlice of 3 dimensions by 2 | input=f(n // 1024, 64, 32), begin=[0] * 3, end=[n // 1024, 64, 32], \
+    strides=[1, 2, 1]
+StridedSlice of 4 dimensions by 2 | input=f(n // 192, 16, 16, 3), begin=[0] * 4, end=[n // 192, 16, 16, 3], \
+    strides=[1, 2, 2, 1]
 OneHot | indices=i(64, n // 64), depth=64, on_value=1.0, off_value=0.0
 GatherV2 of 1 | params=f(10000, 1), indices=i(10000, n), axis=0
+GatherV2 of 1 along 1 | params=f(n // 64, 100), indices=i(100, 64), axis=1
+GatherV2 of 1 in batches | params=f(n // 64, 100), indices=i(100, n // 64, 64), axis=1, batch_dims=1
+GatherV2 of 4 along 1 | params=f(n // 256, 100, 4), indices=i(100, 64), axis=1
 GatherV2 of 64 | params=f(10000, 64), indices=i(10000, n // 64), axis=0
 GatherNd of 64 | params=f(10000, 64), indices=i(10000, n // 64, 1)
 ResourceGather of 64 | resource=var(10000, 64), indices=i(10000, n // 64), dtype="float32"
@@ -176,6 +184,7 @@ Zeta | x=f(n, low=1.5, high=3), q=f(n) | 6400 200000
 RandomUniform RandomStandardNormal TruncatedNormal | shape=[n], dtype="float32" | 6400 200000
 RandomGamma | shape=[n], alpha=2.0 | 6400 200000
 Multinomial | logits=f(n // 1000, 1000), num_samples=1 | 10000 1000000
+Multinomial of many | logits=f(n // 1000, 10), num_samples=1000 | 10000 1000000
 RandomShuffle | value=f(n)
 Where | condition=b(n)
 Unique | x=i(n // 10, n) | 6400 100000

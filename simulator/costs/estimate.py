@@ -31,6 +31,7 @@ from simulator.costs.rules import FALLBACK_RULE, Rule, copying, handing_on, rule
 from simulator.costs.table import FALLBACK, PROFILED, STATIC, CostTable, scaled_ns
 from simulator.errors import ClusterError
 from simulator.graph import ops
+from simulator.graph.const_values import constant
 from simulator.graph.dataflow import data_inputs
 from simulator.graph.dtypes import INT32
 from simulator.graph.graph import Attrs, Graph, Shape
@@ -166,7 +167,8 @@ def works_of(graph: Graph, handing: Ids) -> tuple[list[OpWork], Ints]:
     for node, (op, attrs) in enumerate(zip(graph.ops, graph.attrs, strict=True)):
         taken, given = inputs[node], range(outputs[node], outputs[node + 1])
         read = read_of[node] if how[node] == NONE else ()
-        key = (op, how[node], tuple([kind[t] for t in taken]), tuple(kind[given.start : given.stop]), read)
+        leaps = op == "StridedSlice" and _leaps(graph, taken)
+        key = (op, how[node], tuple([kind[t] for t in taken]), tuple(kind[given.start : given.stop]), read, leaps)
         row = rows.get(key)
         if row is None:
             row = rows[key] = len(works)
@@ -180,10 +182,17 @@ def works_of(graph: Graph, handing: Ids) -> tuple[list[OpWork], Ints]:
                 tuple(types[t] for t in taken),
                 tuple(types[t] for t in given),
                 first,
+                leaps,
             )
             works.append(work_of(_rule(op, how[node]), instance))
         which.append(row)
     return works, np.array(which, np.int64)
+
+
+def _leaps(graph: Graph, taken: Sequence[int]) -> bool:
+    """Tell whether a slice of these inputs has steps other than 1; those that no constant says are taken for 1."""
+    steps = constant(graph, int(graph.tensor_node[taken[-1]])) if taken else None
+    return steps is not None and any(step != 1 for step in steps)
 
 
 def _rule(op: str, how: int) -> Rule:

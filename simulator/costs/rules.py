@@ -67,11 +67,13 @@ from simulator.costs.formulas.scalar import (
     decoded,
     decoded_bytes,
     divided,
+    drawn,
     elements_in,
     encoded,
     features,
     hashed,
     kept_pairs,
+    leapt,
     of_core,
     of_input,
     of_inputs,
@@ -91,6 +93,7 @@ from simulator.costs.formulas.scalar import (
     steps_of,
     stitched,
     summarised,
+    taken_rows,
     unsized_boxes,
     unsized_bytes,
     unsized_file,
@@ -793,6 +796,8 @@ HOST: tuple[CoreRow, ...] = (
     (of_core(500, (2_500, of_input(2))), alone, sized, "InplaceAdd InplaceSub InplaceUpdate"),  # all as InplaceAdd
     (of_core(500, (4_600, of_input(-1))), divided, sized,
      "StridedSliceGrad StridedSliceAssign ResourceStridedSliceAssign TensorStridedSliceUpdate"),
+    (of_core(0, (100, leapt)), divided, sized, "StridedSlice"),  # 1 to 5 dimensions, 2026-11-30
+    (of_core(0, (3_800, taken_rows)), divided, sized, "Gather GatherV2"),  # rows of 1 to 16 numbers, 2026-11-30
     (of_core(500, (600, of_outputs)), alone, sized, "DepthToSpace SpaceToDepth"),
     (of_core(500, (350, of_outputs)), alone, sized, "BatchToSpace BatchToSpaceND SpaceToBatch SpaceToBatchND"),
     (of_core(0, (700, of_outputs)), alone, sized, "InvertPermutation"),
@@ -840,7 +845,7 @@ HOST: tuple[CoreRow, ...] = (
     (of_core(500, (19_000, of_input(0))), alone, sized, "Bucketize"),
     (of_core(500, (11_000, steps_of(0)), (2_000, of_input(0))), rows_of(1), sized, "ReverseSequence"),
     (of_core(500, (1_500, of_outputs)), alone, sized, "RaggedTensorToTensor"),
-    (of_core(600, (3_600, of_input(0))), rows_of(0), sized, "Multinomial StatelessMultinomial"),
+    (of_core(600, (3_600, of_input(0)), (7_000, drawn)), rows_of(0), sized, "Multinomial StatelessMultinomial"),
     (of_core(500, (176_000, rows_out)), alone, sized,
      "LogUniformCandidateSampler LearnedUnigramCandidateSampler FixedUnigramCandidateSampler "
      "ThreadUnsafeUnigramCandidateSampler"),  # all as LogUniform

@@ -68,10 +68,11 @@ def compare_shapes(graph: Graph, *, timeout_s: float = 300.0) -> tuple[Compariso
 
     TensorFlow is given the shapes of tensors at the graph's edge, so that the batch is the same, and infers all others
     by itself. Tensors count whose rank it finds out; ours agree where each dimension that it knows is the same. Outputs
-    of the ops that TensorFlow infers wrongly (`MISTAKEN`) do not count. Raises OracleError as `infer` does, but for a
-    graph that is refused.
+    of the ops that TensorFlow infers wrongly (`MISTAKEN`) do not count, and their readers are given ours. Raises
+    OracleError as `infer` does, but for a graph that is refused.
     """
-    shapes, rows = graph.tensor_shape, edge_tensors(graph)
+    mistaken = np.isin(graph.tensor_node, [node for node, op in enumerate(graph.ops) if op in MISTAKEN])
+    shapes, rows = graph.tensor_shape, [*edge_tensors(graph), *mistaken.nonzero()[0].tolist()]
     feeds = {graph.tensor_name(row): shape for row in rows if (shape := shapes[row]) is not None and not is_open(shape)}
     full = {name if ":" in name else f"{name}:0": shape for name, shape in feeds.items()}
     try:
@@ -80,7 +81,6 @@ def compare_shapes(graph: Graph, *, timeout_s: float = 300.0) -> tuple[Compariso
         if error.refusal is None:
             raise
         return Comparison(0, 0, 0, ()), error.refusal
-    mistaken = np.isin(graph.tensor_node, [node for node, op in enumerate(graph.ops) if op in MISTAKEN])
     theirs, found = [None if skip else one for one, skip in zip(theirs, mistaken.tolist(), strict=True)], []
     for row, (our, their) in enumerate(zip(shapes, theirs, strict=True)):
         if their is not None and (our is None or len(our) != len(their) or _contradicts(our, their)):

@@ -48,7 +48,7 @@ COMPILED = frozenset(("XlaCallModule",))
 LEGACY_PRODUCER = 21  # until then a placeholder's scalar shape says "unknown" (tensorflow/core/ops/array_ops.cc)
 _COUNTS = frozenset((INT32, INT64))  # types of tensors that may hold sizes
 _ROUNDS = 4  # in which what readers ask of a tensor is carried on to its other readers
-_VISITS = 64  # of one node; what still changes then is unknown
+_CHANGES = 64  # of one tensor; what still changes then is unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class _Propagation:
         self.readers: list[list[int]] | None = None  # [T] nodes; found when first needed
         self.reading: dict[int, list[int]] = {}
         self.followed = self._followed()
-        self.visits: dict[int, int] = {}
+        self.changes: dict[int, int] = {}
         self.clashes: dict[int, str] = {}
         self.narrowing = False  # whether a tensor may become better known
         self.everything = False  # whether what nothing was said of counts as unknown now
@@ -478,7 +478,7 @@ class _Propagation:
             if self.reached[tensor]:
                 if shape == self.shapes[tensor] and value == self.values[tensor] and handle == self.handles[tensor]:
                     continue
-                if self._tired(node):
+                if self._tired(tensor):
                     shape, value, handle = None, None, None
             self.shapes[tensor], self.values[tensor], self.handles[tensor] = shape, value, handle
             self.reached[tensor] = 1
@@ -490,9 +490,9 @@ class _Propagation:
         op = self.graph.ops[node]
         return op in _BATCHED or (op in COMPILED and bool(self.batched))
 
-    def _tired(self, node: int) -> bool:
-        self.visits[node] = self.visits.get(node, 0) + 1
-        return self.visits[node] > _VISITS
+    def _tired(self, tensor: int) -> bool:
+        self.changes[tensor] = self.changes.get(tensor, 0) + 1
+        return self.changes[tensor] > _CHANGES
 
     def _believing(self, tensor: int, shape: Dims) -> Dims:
         """The shape with what the file claims of it."""

@@ -52,6 +52,10 @@ def took(op: str, inputs: Any, outputs: Any, dtype: int = FLOAT, cores: int = 1,
         ("LookupTableFindV2", [(), (1000,), ()], [(1000,)], 20, 100 + 53_000),
         ("TopKV2", [(4, 1000), ()], [(4, 10), (4, 10)], 20, (500 + 4 * 5_800 + 40 * 48) // 4),  # a row per core
         ("TopKV2", [(1000,), ()], [(10,), (10,)], 20, 500 + 5_800 + 480),
+        ("GatherV2", [(50, 1), (1000,), ()], [(1000, 1)], 1, 3_800),
+        ("GatherV2", [(1000, 50), (20,), ()], [(1000, 20)], 2, 20 * 3_800 // 2),
+        ("GatherV2", [(10, 50, 8), (10, 20), ()], [(10, 20, 8)], 1, 200 * 38 // 10),
+        ("Multinomial", [(100, 50), ()], [(100, 30)], 1, 600 + 36 * 500 + 7 * 6 * 3000),
         ("NonMaxSuppressionV3", [(1000, 4), (1000,)], [(100,)], 20, 500 + 36_000 + 13 * 5000),
         ("NonMaxSuppressionV3", [(1000, 4), (1000,)], [(-1,)], 20, 500 + 36_000 + 13 * 5000),
         ("NonMaxSuppressionV3", [(10, 4), (10,)], [(-1,)], 20, 500 + 360 + 13 * 50),
@@ -142,6 +146,24 @@ def test_a_number_format_without_vector_code_takes_its_time(
     """As gradients of filters in float16, which took as long as in float32; on a core they take hundreds of times."""
     assert took(op, inputs, outputs, dtype=dtype) == -(-units_ps // 1000)
     assert took(op, inputs, outputs) < units_ps // 10_000
+
+
+@pytest.mark.parametrize(("steps", "expected"), [((1, 1), 0), ((1, 2), 43 * 320 // 10), ((-1, 1), 43 * 640 // 10)])
+def test_a_slice_that_leaps_takes_its_numbers_one_by_one(steps: tuple[int, ...], expected: int) -> None:
+    """A constant says how far; what no leap takes is copied, at next to nothing."""
+    made, count = Rows(), 640 // abs(steps[1])
+    made.add("x", "Placeholder", dtype=type_attr(), _output_shapes=shapes_attr((10, 64)))
+    for name, numbers in (("begin", (0, 0)), ("end", (10, 64)), ("steps", steps)):
+        attr = AttrValue()
+        attr.tensor.dtype = INT32
+        attr.tensor.int_val.extend(numbers)
+        attr.tensor.tensor_shape.dim.add(size=2)
+        made.add(name, "Const", dtype=type_attr(INT32), value=attr, _output_shapes=shapes_attr((2,)))
+    shape = shapes_attr((10, count // 10))
+    made.add("y", "StridedSlice", ["x", "begin", "end", "steps"], T=type_attr(), _output_shapes=shape)
+    graph = made.built()
+    ns = int(estimate(graph, cluster(replace(CPU, cores=1, launch_ns=0))).run_ns[graph.row("y"), 0])
+    assert expected <= ns <= expected + 1 + count * 4 * 2 * 10**9 // CPU.bytes_per_s + EXECUTOR_NS
 
 
 def test_an_update_of_rows_takes_time_by_its_indices_wherever_they_stand() -> None:

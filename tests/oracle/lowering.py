@@ -49,7 +49,18 @@ def loops(tf: Any, x: Any, p: Any) -> Any:
         y = tf.while_loop(lambda i, _: i < 3, outer, [0, x])[1]
     with tf.control_dependencies([y]):
         z = tf.identity(v, name="after")
-    return [y, z]
+    return [y, z, tf.compat.v1.gradients(_triangle(tf, x), x)[0]]
+
+
+def _triangle(tf: Any, x: Any) -> Any:
+    """Loops that their own counters and that of the loop around them end."""
+
+    def row(i: Any, a: Any) -> Any:
+        j, a = tf.while_loop(lambda j, _: j < i, lambda j, b: (j + 1, tf.tanh(b)), [0, a])
+        a = tf.while_loop(lambda k, _: k < 2 * j, lambda k, b: (k + 1, b * b), [1, a])[1]
+        return i + 1, tf.while_loop(lambda n, _: n > 0, lambda n, b: (n // 2, b + 1.0), [i, a])[1]
+
+    return tf.while_loop(lambda i, _: i < 5, row, [0, x])[1]
 
 
 def state(tf: Any, x: Any, p: Any) -> Any:

@@ -95,7 +95,23 @@ def spread_branches_in_a_loop() -> Rows:
     return rows
 
 
-CASES = (plain, nested, branching, untaken_loop, spread_loop, spread_branches_in_a_loop)
+def spread_triangle() -> Rows:
+    """The loop within runs 0, 1, 2 and 3 times, partly on another device."""
+    rows = begun()
+
+    def far(value: str, _: str) -> str:
+        return rows.add("far", "Neg", [value], device=THERE, **typed("Neg", ()))
+
+    def body(value: str, pivot: str) -> str:
+        after = counting(rows, "inner", value, 0, far, device=HERE, inside=pivot)
+        rows.inputs[rows.names.index("inner/bound/Enter")] = ["outer/i/Identity"]
+        return after
+
+    counting(rows, "outer", "x", 4, body, device=HERE)
+    return rows
+
+
+CASES = (plain, nested, branching, untaken_loop, spread_loop, spread_branches_in_a_loop, spread_triangle)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)

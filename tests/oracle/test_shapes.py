@@ -9,6 +9,7 @@ import pytest
 
 from simulator.comparison.comparison import Mismatch
 from simulator.errors import OracleError
+from simulator.graph.dtypes import INT64
 from simulator.graph.importer import read_graph
 from simulator.graph.messages import AttrValue
 from simulator.oracle import child, inference
@@ -154,11 +155,12 @@ def test_what_tensorflow_infers_wrongly_is_not_compared() -> None:
     made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(2, 32, 32, 3))
     ratio = AttrValue(list={"f": [1, 1.5, 2, 1]})
     made.add("pool", "FractionalAvgPool", ["x"], T=type_attr(), pooling_ratio=ratio)
+    made.add("borders", "Identity", ["pool:1"], T=type_attr(INT64))
     graph = with_shapes(made.built())
-    assert inference.infer(graph, {})[2:] == [(21,), (16,)]
-    assert graph.tensor_shape[2:] == ((22,), (17,))
+    assert inference.infer(graph, {})[2:] == [(21,), (16,), (21,)]
+    assert graph.tensor_shape[2:] == ((22,), (17,), (22,))
     found, _ = inference.compare_shapes(graph)
-    assert (found.agree, found.of) == (1, 1)
+    assert (found.agree, found.of, found.differences) == (2, 2, ())
 
 
 def test_the_shapes_of_a_graph_that_tensorflow_refuses_are_not_compared() -> None:

@@ -379,6 +379,21 @@ def test_what_is_restored_has_the_variable_s_shape() -> None:
     assert (shape(got, "restore"), got.tensor_shape[got.tensor_ptr[2] + 1], shape(got, "i")) == ((3, 2), (4,), (4,))
 
 
+@pytest.mark.parametrize("count", [2, 64, 65, 200])
+def test_what_is_restored_has_its_shape_however_many_variables_there_are(count: int) -> None:
+    """The shapes of a node's outputs change one by one; those behind the 64th were unknown."""
+    made = Rows()
+    made.add("p", "Placeholder", dtype=type_attr(7))
+    made.add("restore", "RestoreV2", ["p", "p", "p"], dtypes=types_attr(*[1] * count))
+    for at in range(count):
+        made.add(f"h{at}", "VarHandleOp", dtype=type_attr(), shape=shape_attr(at + 1))
+        made.add(f"i{at}", "Identity", [f"restore:{at}"], T=type_attr())
+        made.add(f"a{at}", "AssignVariableOp", [f"h{at}", f"i{at}"], dtype=type_attr())
+    got = with_shapes(made.built())
+    row = got.row("restore")
+    assert [got.tensor_shape[tensor] for tensor in got.outputs(row)] == [(at + 1,) for at in range(count)]
+
+
 def test_what_depends_on_values_stays_unknown_and_so_does_what_follows() -> None:
     made = Rows()
     made.add("x", "Placeholder", dtype=type_attr(10), shape=shape_attr(9), _output_shapes=shapes_attr((9,)))

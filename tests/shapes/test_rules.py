@@ -341,6 +341,8 @@ LISTED.list.s.extend([b"FIRST_DIM_SIZE", b"VALUE_ROWIDS"])
         ("ApproxTopK", [(3, 20)], {**F, "k": number(5)}, [(3, 5), (3, 5)]),
         ("QuantizedReshape", [(4, 6), vector(3, -1), (), ()], F, [(3, 8), (), ()]),
         ("QuantizedConcat", [scalar(1), (4, 6), (4, 2), *[()] * 4], {**F, "N": number(2)}, [(4, 8), (), ()]),
+        ("QuantizeV2", [(4, 6), (), ()], {}, [(4, 6), (), ()]),
+        ("QuantizeV2", [(4, 6), (6,), (6,)], {"axis": number(1)}, [(4, 6), (6,), (6,)]),
         ("QuantizeAndDequantizeV4Grad", [(4, 6), (4, 6), (6,), (6,)], F, [(4, 6), (6,), (6,)]),
         (
             "QuantizedDepthwiseConv2D",

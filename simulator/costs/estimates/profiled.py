@@ -122,6 +122,7 @@ _DISPATCHES: Mapping[str, float] = {
     )
     for op in ops.split()
 }
+_OF_ROWS = frozenset({"StridedSlice", "Gather", "GatherV2"})  # a profile measures them by rows, which are copied whole
 # Dispatches more, outside and inside loops, of each op of a graph with Switch, Merge or Enter: the executor then keeps
 # frames, and counts the dead inputs of an op (core/common_runtime/propagator_state.cc).
 _FRAMED = (0.4, 0.7)
@@ -163,6 +164,8 @@ def profiled_prices(
                 relative[row, column] = 0.0
             elif pricing.knows(op) or not (work.core_ps or work.rule.opaque or work.rule.category == CHECKPOINT):
                 ns, error, name = pricing.price(op, work, cold[key % 2])
+                if op in _OF_ROWS:
+                    ns = max(ns, work.core_ps / (1000 * min(model.cores, work.parts)))
                 ns += pricing.dispatch_ns * framed[key % 2]
                 run_ns[row, column], relative[row, column] = min(MAX_OP_NS, ceil(ns)), error
                 family[row] = families.setdefault(name, len(families))

@@ -113,6 +113,27 @@ def patched(instance: ShapedOp) -> int:
     return elements(at(instance.outputs, 0)) * (_PACKED_PATCH if channels % 4 == 0 else _LONE_PATCH)
 
 
+def leapt(instance: ShapedOp) -> int:
+    """Nanoseconds, times ten, to find each number of a slice that leaps, by its dimensions; others are copied."""
+    return elements(at(instance.outputs, 0)) * (28 * len(at(instance.inputs, 0) or (1,)) - 13) * instance.leaping
+
+
+def taken_rows(instance: ShapedOp) -> int:
+    """The rows that Gather takes, each of the dimensions in which the first input and the output end alike."""
+    whole, taken = at(instance.inputs, 0) or (), at(instance.outputs, 0) or ()
+    row = 1
+    for side, other in zip(whole[:0:-1], taken[::-1], strict=False):
+        if side != other:
+            break
+        row *= max(side, 1)
+    return elements(taken) // row
+
+
+def drawn(instance: ShapedOp) -> int:
+    """Halvings of the classes that find each sample."""
+    return elements(at(instance.outputs, 0)) * dims(at(instance.inputs, 0), 1)[0].bit_length()
+
+
 def searched(instance: ShapedOp) -> int:
     """Comparisons of a binary search in the rows of the first input, for each number of the second."""
     row = dims(at(instance.inputs, 0), 1)[0]

@@ -28,6 +28,7 @@ class ShapedOp:
     input_types: tuple[int, ...] = ()  # DataType, +100 for a reference, 0 unknown
     output_types: tuple[int, ...] = ()
     channels_first: bool = False  # a session does so in float32, whatever the attribute says (estimates/layout.py)
+    leaping: bool = False  # a slice that takes every other number or so, or backwards
 
 
 _SHORT_ROW, _MANY = 1000, 100  # rows of which TopK sorts all, and how many taken numbers make it sort longer ones

@@ -155,7 +155,7 @@ def find_scenario(flow: Flow, options: SimulationOptions, chosen: Mapping[str, i
     """
     merged, extra = Merged(), [0] * len(flow.frames)
     for _ in range(_MAX_ROUNDS * (_MAX_EXTRA + _MAX_IN_FLIGHT)):
-        count, values = find_trips(flow, options, merged, chosen)
+        count, values = find_trips(flow, options, merged, chosen, extra)
         spaces = iteration_spaces(flow, count.count, extra)
         _check_size(flow, spaces)
         sides = find_branches(ValueColumns(values, spaces), options, chosen)

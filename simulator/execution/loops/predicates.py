@@ -24,7 +24,7 @@ from simulator.execution.loops.iterations import IterationSpace, mask
 from simulator.execution.loops.observations import observed_way, spread
 from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, loop_variable, origin
 from simulator.execution.loops.trips import NAMED, Reason, UnknownNameError, find_conditions
-from simulator.execution.loops.values import ValueColumns, column, have_equal_trips, popped
+from simulator.execution.loops.values import ValueColumns, column, have_equal_trips, popped, trips_of_entries
 from simulator.execution.options import Choice, SimulationOptions
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS, fed_name
@@ -83,8 +83,9 @@ def find_branches(columns: ValueColumns, options: SimulationOptions, chosen: Map
             taken[op] = [spaces[flow.frame[op]].all] * sides
             continue
         if predicate.loop:
-            frame, space = predicate.loop, spaces[predicate.loop]
-            value = (np.arange(space.size) % space.width < space.trips).astype(np.int64)
+            frame = predicate.loop
+            trips = trips_of_entries(columns, frame)
+            value = (np.arange(spaces[frame].width) < trips[:, None]).reshape(-1).astype(np.int64)
         else:
             frame, name = flow.output_frame(predicate.origin[0]), predicate.name
             if name not in decisions:

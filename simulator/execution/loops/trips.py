@@ -4,6 +4,10 @@ The graph determines it where the loop's condition compares counters with consta
 `maximum_iterations`, which becomes such a comparison, and the loop of a gradient, which counts down from the count of
 its forward loop. Any other loop is walked through (`walking`). Where its data may end it as well, its counters say how
 often it runs at most, and so often it runs.
+
+The trips of a loop may vary from entry to entry, as where a triangle of a matrix is gone through. Its start or bound
+hangs on a counter around it, and the trips around it are known before. So all that enters it is a column with an entry
+per iteration around it, and so is its condition. Else each set of numbers that enters is walked through.
 """
 
 from __future__ import annotations
@@ -14,19 +18,35 @@ from enum import Enum
 from functools import partial
 from math import inf
 
+import numpy as np
+
+from simulator.columns import Flags, Ints
 from simulator.errors import SimvizError
 from simulator.execution.loops.frames import Flow, Output
+from simulator.execution.loops.iterations import iteration_spaces
 from simulator.execution.loops.observations import observed_trips
-from simulator.execution.loops.origins import Merged, find_pops, origin
-from simulator.execution.loops.values import KnownValues, computed, entering, holds_for
+from simulator.execution.loops.origins import PASSED_ON, Merged, find_pops, origin
+from simulator.execution.loops.values import (
+    KnownValues,
+    ValueColumns,
+    column,
+    computed,
+    entering,
+    holds_for,
+    trips_of_entries,
+)
 from simulator.execution.loops.walking import Numbers, Walk, walk
 from simulator.execution.options import SimulationOptions
 from simulator.graph.op_classes import EXITS, SWITCHES
+from simulator.limits import UNROLLED
 from simulator.partitioning.partitions import RECVS, SENDS
+from simulator.shapes.dims import Value
 from simulator.wording import counted, near, printable, some
 
 EVERY = "*"  # stands for every loop
 NAMED = 3  # loops or predicates that a note names
+_WIDER = 16  # times as many iterations are looked at next
+_MAX_WALKS = 64  # sets of numbers that enter
 
 
 class Reason(Enum):
@@ -52,10 +72,11 @@ class UnknownNameError(SimvizError):
 
 @dataclass(frozen=True, slots=True)
 class Trips:
-    """The trip count of each frame. Axis: frames, the root first."""
+    """The trip count of each frame, the most of its entries. Axis: frames, the root first."""
 
     count: list[int]
     reason: list[Reason]
+    ends: Mapping[int, Ints]  # frame -> trips of each entry, where these vary
 
 
 def check_trips(trips: Mapping[str, int], frames: Iterable[str]) -> None:
@@ -68,9 +89,12 @@ def check_trips(trips: Mapping[str, int], frames: Iterable[str]) -> None:
 
 
 def find_trips(
-    flow: Flow, options: SimulationOptions, merged: Merged, chosen: Mapping[str, int]
+    flow: Flow, options: SimulationOptions, merged: Merged, chosen: Mapping[str, int], extra: Sequence[int]
 ) -> tuple[Trips, KnownValues]:
-    """The trips of every frame, and the values that were found on the way; `chosen` counts go before all others."""
+    """The trips of every frame, and the values that were found on the way; `chosen` counts go before all others.
+
+    `extra` iterations begin after the last one of each frame.
+    """
     requested, seen = options.trips, observed_trips(flow, options.observed)
     check_trips(requested, [frame.name for frame in flow.frames[1:]])
     originals = _originals(flow)
@@ -85,26 +109,26 @@ def find_trips(
         reason.append(Reason.CHOSEN if is_chosen else Reason.OBSERVED if is_seen else asked)
     conditions, pops = find_conditions(flow), find_pops(flow, merged)
     walked: Numbers = {}
+    ends: dict[int, Ints] = {}
     for bound in (Reason.KNOWN, Reason.AT_MOST):  # what hangs on a loop that may end before may end before, too
         while True:  # one loop may count down from the count of another
-            values = KnownValues(flow, pops, merged, count, walked=walked)
+            values = KnownValues(flow, pops, merged, count, walked=walked, ends=ends)
+            left = [(row, conditions[row]) for row, one in enumerate(count) if one is None and row in conditions]
             found = {
-                row: known
-                for row, one in enumerate(count)
-                if one is None and (known := _known_trips(values, row, conditions.get(row), bound)) is not None
-            }
+                row: known for row, at in left if (known := _known_trips(values, row, at, bound)) is not None
+            } or _by_entry(values, left, extra, ends, exact=bound is Reason.KNOWN)
             if not found:
                 break
             for row, known in found.items():
                 count[row], reason[row] = known, bound
     final = [1 if one is None else one for one in count]
-    values = KnownValues(flow, pops, merged, list(final), walked=walked)
+    values = KnownValues(flow, pops, merged, list(final), walked=walked, ends=ends)
     for row in [row for row in conditions if reason[row] is Reason.OBSERVED]:  # the order of its branches is known too
         if holds_for(values, *conditions[row], exact=True) is None:
             course = _course(values, row, conditions[row])
             if course is not None and course.trips == final[row]:
                 walked.update(course.numbers)
-    return Trips(final, reason), values
+    return Trips(final, reason, ends), values
 
 
 def _originals(flow: Flow) -> dict[int, str]:
@@ -134,10 +158,27 @@ def find_conditions(flow: Flow) -> dict[int, Output]:
     return found
 
 
-def _known_trips(values: KnownValues, frame: int, condition: Output | None, bound: Reason) -> int | None:
+def _by_entry(
+    values: KnownValues,
+    left: Sequence[tuple[int, Output]],
+    extra: Sequence[int],
+    ends: dict[int, Ints],
+    *,
+    exact: bool,
+) -> dict[int, int]:
+    """The most trips of the loops whose trips are known of each entry; `ends` gets those that vary."""
+    found = dict[int, int]()
+    for row, condition in left:
+        trips = _trips_by_entry(values, row, condition, extra, exact=exact)
+        if trips is not None:
+            found[row] = int(trips.max(initial=0))
+            if (trips != found[row]).any():
+                ends[row] = trips
+    return found
+
+
+def _known_trips(values: KnownValues, frame: int, condition: Output, bound: Reason) -> int | None:
     """The trips of a loop by its counters, else by a walk through it, else, as AT_MOST, by its counters alone."""
-    if condition is None:
-        return None
     found = holds_for(values, *condition, exact=True)
     if found is None and (course := _course(values, frame, condition)) is not None:
         values.walked.update(course.numbers)
@@ -149,6 +190,75 @@ def _known_trips(values: KnownValues, frame: int, condition: Output | None, boun
 
 def _course(values: KnownValues, frame: int, condition: Output) -> Walk | None:
     return walk(values.flow, frame, condition, partial(entering, values), partial(computed, values))
+
+
+def _trips_by_entry(
+    values: KnownValues, frame: int, condition: Output, extra: Sequence[int], *, exact: bool
+) -> Ints | None:
+    """[iterations around the loop] how often its body runs when it is entered there, 0 where it is not entered.
+
+    None for a loop that is in no other, and where the graph does not determine it. Of an And of which one half is
+    unknown, the other half gives an upper bound, which is no answer if it must be exact.
+    """
+    nest = values.flow.loop_nest(frame)[:-1]
+    if not nest or any(values.trips[row] is None for row in nest):
+        return None
+    count = [0 if one is None else one for one in values.trips]
+    limit = UNROLLED.most // iteration_spaces(values.flow, count, extra)[frame].outer
+    while count[frame] < limit:
+        count[frame] = min(limit, _WIDER * max(1, count[frame]))
+        columns = ValueColumns(values, iteration_spaces(values.flow, count, extra))
+        runs, held = _bodies(columns, nest), _held(columns, condition, exact=exact)
+        if held is None or len(held) != columns.spaces[frame].size:
+            return _walked(columns, frame, condition, runs)
+        holds = held.reshape(len(runs), -1) != 0
+        if not holds[runs].all(axis=1).any():
+            return np.where(runs, holds.argmin(axis=1), 0)
+    return None
+
+
+def _bodies(columns: ValueColumns, nest: Sequence[int]) -> Flags:
+    """[iterations of the innermost loop of a nest] whether its body runs then, and those around it."""
+    runs = np.ones(1, np.bool_)
+    for row in nest:
+        trips = trips_of_entries(columns, row)[:, None]
+        runs = ((np.arange(columns.spaces[row].width) < trips) & runs[:, None]).reshape(-1)
+    return runs
+
+
+def _held(columns: ValueColumns, condition: Output, *, exact: bool) -> Ints | None:
+    """The truth of a condition in each iteration; of half an And where that is enough."""
+    flow, found = columns.values.flow, column(columns, *condition)
+    joint = origin(flow, condition, PASSED_ON)
+    if found is None and not exact and joint is not None and flow.ops.kind[joint[0]] == "LogicalAnd":
+        halves = [column(columns, *at) for at in flow.values(joint[0])]
+        return next((half for half in halves if half is not None), None)
+    return found
+
+
+def _walked(columns: ValueColumns, frame: int, condition: Output, runs: Flags) -> Ints | None:
+    """As `_trips_by_entry`, by a walk for each set of numbers that enters; of many sets nothing is found."""
+    values, flow = columns.values, columns.values.flow
+    enters = [op for op, row in flow.child.items() if row == frame]
+    brought = {op: given.reshape(len(runs), -1)[:, 0] for op in enters if (given := column(columns, op, 0)) is not None}
+    table = np.stack([*brought.values(), np.zeros(len(runs), np.int64)], axis=1)
+    sets, which = np.unique(table[runs], axis=0, return_inverse=True)
+    if not 1 <= len(sets) <= _MAX_WALKS:
+        return None
+    found = []
+    for numbers in sets.tolist():
+        bring = partial(_entering, values, dict(zip(brought, numbers, strict=False)))
+        course = walk(flow, frame, condition, bring, partial(computed, values), len(sets))
+        if course is None:
+            return None
+        found.append(course.trips)
+    trips = np.zeros(len(runs), np.int64)
+    trips[runs] = np.array(found)[which.reshape(-1)]
+    return trips
+
+
+def _entering(values: KnownValues, numbers: dict[int, int], enter: int) -> Value | None:
+    return (numbers[enter],) if enter in numbers else entering(values, enter)
 
 
 def unused_trips(trips: Mapping[str, int], frames: Sequence[object]) -> tuple[str, ...]:
@@ -169,10 +279,16 @@ def trip_notes(flow: Flow, trips: Trips) -> list[str]:
         rows = [row for row in range(1, len(trips.count)) if trips.reason[row] is reason]
         names = [flow.loop(row) for row in rows]
         if reason is not Reason.DEFAULT:
-            names = [f"{name} {counted(trips.count[row], 'time')}" for name, row in zip(names, rows, strict=True)]
+            names = [f"{name} {_times(trips, row)}" for name, row in zip(names, rows, strict=True)]
         if rows:
             notes.append(f"{head}: {some(sorted(names), NAMED)}.")
     return notes
+
+
+def _times(trips: Trips, row: int) -> str:
+    if row not in trips.ends:
+        return counted(trips.count[row], "time")
+    return f"up to {counted(trips.count[row], 'time')}, {int(trips.ends[row].sum()):,} in all"
 
 
 def quoted(name: str) -> str:

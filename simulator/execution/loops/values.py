@@ -82,6 +82,7 @@ class KnownValues:
     # by predicate, negation, and whether an upper bound is no answer
     holding: dict[tuple[int, bool, bool], float | None] = field(default_factory=dict)
     walked: Numbers = field(default_factory=dict)  # of loops that were walked
+    ends: Mapping[int, Ints] = field(default_factory=dict)  # frame -> trips of each entry, where these vary
 
 
 def linear(values: KnownValues, op: int, port: int, variable: int = -1, depth: int = 0) -> Linear | None:
@@ -133,7 +134,7 @@ def _left_with(values: KnownValues, exit_: int, last: Linear, variable: int) -> 
     if variable >= 0:  # of a loop around it: `_counter` has let pass nothing that this loop changes
         return last if values.flow.frame[variable] != frame else None
     trips = values.trips[frame] if last.step else 0
-    return None if trips is None else Linear(last.start + last.step * trips, 0)
+    return None if trips is None or (last.step and frame in values.ends) else Linear(last.start + last.step * trips, 0)
 
 
 def _sum(kind: str, given: Sequence[Linear]) -> Linear | None:
@@ -346,6 +347,12 @@ class ValueColumns:
             del self.known[key]
 
 
+def trips_of_entries(columns: ValueColumns, frame: int) -> Ints:
+    """[outer] how often the body of a loop runs each time that it is entered."""
+    space = columns.spaces[frame]
+    return columns.values.ends.get(frame, np.full(space.outer, space.trips))
+
+
 def column(columns: ValueColumns, op: int, port: int, depth: int = 0) -> Ints | None:
     """[size of the frame in which it is read] a value, truths as 0 and 1; None where the graph does not determine it.
 
@@ -391,7 +398,9 @@ def _column(columns: ValueColumns, op: int, port: int, depth: int) -> Ints | Non
     if kind in ENTERS:
         return np.repeat(a, columns.spaces[flow.child[op]].width)
     if kind in EXITS:
-        return a.reshape(space.outer, space.width)[:, space.trips]
+        if values.trips[frame] is None:
+            return None
+        return a.reshape(space.outer, space.width)[np.arange(space.outer), trips_of_entries(columns, frame)]
     if kind == "Cast":
         return (a != 0).astype(np.int64) if _cast_type(flow, op) == BOOL else a
     if kind in PASSED_ON:
@@ -456,18 +465,27 @@ def popped(columns: ValueColumns, pushed: Ints, there: int, here: int) -> Ints |
 
     None where the loop nests of the two frames differ in depth or trips.
     """
-    flow, spaces = columns.values.flow, columns.spaces
-    if not have_equal_trips(columns, there, here) or len(pushed) != spaces[there].size:
-        return None
-    found = pushed.reshape([spaces[row].width for row in flow.loop_nest(there)])
-    for axis, row in enumerate(flow.loop_nest(here)):
-        trips, width = spaces[row].trips, spaces[row].width
-        found = found.take([*range(trips - 1, -1, -1), *[trips] * (width - trips)], axis=axis)
-    return found.reshape(-1)
+    places = _mirrored(columns, there, here)
+    return None if places is None or len(pushed) != columns.spaces[there].size else pushed[places]
 
 
 def have_equal_trips(columns: ValueColumns, there: int, here: int) -> bool:
-    """Tell whether the loop nests of two frames have the same depth and the same trips."""
-    nests = columns.values.flow.loop_nest(there), columns.values.flow.loop_nest(here)
-    there_trips, here_trips = ([columns.spaces[row].trips for row in nest] for nest in nests)
-    return there_trips == here_trips
+    """Tell whether the loop nests of two frames have the same depth, and the one the trips of the other mirrored."""
+    return _mirrored(columns, there, here) is not None
+
+
+def _mirrored(columns: ValueColumns, there: int, here: int) -> Ints | None:
+    """[size of `here`] the iteration of `there` that stands for each iteration, the last for the first."""
+    flow, spaces = columns.values.flow, columns.spaces
+    nests = flow.loop_nest(there), flow.loop_nest(here)
+    if len(nests[0]) != len(nests[1]) or any(columns.values.trips[row] is None for nest in nests for row in nest):
+        return None
+    places = np.zeros(1, np.int64)
+    for forth, back in zip(*nests, strict=True):
+        trips = trips_of_entries(columns, back)
+        if not np.array_equal(trips, trips_of_entries(columns, forth)[places]):
+            return None
+        iteration, ends = np.arange(spaces[back].width), trips[:, None]
+        mirrored = np.where(iteration < ends, ends - 1 - iteration, ends)
+        places = (places[:, None] * spaces[forth].width + mirrored).reshape(-1)
+    return places

@@ -43,20 +43,26 @@ class Walk(NamedTuple):
 
 
 def walk(
-    flow: Flow, frame: int, condition: Output, entering: Callable[[int], Value | None], computed: Computed
+    flow: Flow,
+    frame: int,
+    condition: Output,
+    entering: Callable[[int], Value | None],
+    computed: Computed,
+    share: int = 1,
 ) -> Walk | None:
     """Walk through a loop; None where the graph does not determine its condition.
 
     `entering` gives the elements that an Enter brings, `computed` those of any op of known inputs. The same loop is
-    asked about again for every scenario, so the flow keeps what was found for what enters.
+    asked about again for every scenario, so the flow keeps what was found for what enters. So many walks `share` the
+    visits that one may take.
     """
     ops = _behind(flow, frame, [condition[0], *_counters(flow, frame)]) or _behind(flow, frame, [condition[0]])
     if ops is None:
         return None
     enters = {op: entering(op) for op in ops if flow.ops.kind[op] in ENTERS}
-    key = frame, condition, tuple(enters.values())
+    key = frame, condition, tuple(enters.values()), share
     if key not in flow.walks:
-        flow.walks[key] = _walked(flow, frame, condition, ops, enters, computed)
+        flow.walks[key] = _walked(flow, frame, condition, ops, enters, computed, _MAX_VISITS // share)
     found: Walk | None = flow.walks[key]
     return found
 
@@ -68,12 +74,13 @@ def _walked(
     ops: Sequence[int],
     enters: Mapping[int, Value | None],
     computed: Computed,
+    visits: int,
 ) -> Walk | None:
     variables = {op: pair for op in ops if flow.ops.kind[op] in MERGES and (pair := loop_variable(flow, op))}
     entered = {op: _Seen(True, value) for op, value in enters.items()}
     state = {merge: entered[first[0]] for merge, (first, _) in variables.items()}
     history: dict[Output, list[_Seen]] = {}
-    for iteration in range(_MAX_VISITS // len(ops)):
+    for iteration in range(visits // len(ops)):
         seen = _Iteration(flow, frame, state | entered, computed)
         for op in ops:
             seen.visit(op)

@@ -145,6 +145,16 @@ def with_aggregate(site: Site) -> Outputs:
     return (site.shape(0), *[()] * (site.outputs - 1))
 
 
+def quantised_along(site: Site) -> Outputs:
+    """QuantizeV2: the numbers, then the least and the largest one, of each slice along its axis if it has one."""
+    axis, shape = site.number("axis", -1), site.shape(0)
+    if axis < 0:
+        return (shape, (), ())
+    slices, shape = site.input_of_rank(2, 1)[0], site.at_least(shape, axis + 1)
+    limits = (slices if shape is None else site.equal(slices, shape[axis]),)
+    return (shape, limits, limits)
+
+
 def quantised(rule: Rule) -> Rule:
     """Another rule's output, then its least and largest number."""
 

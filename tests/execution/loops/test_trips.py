@@ -307,7 +307,7 @@ def handed_through(rows: Rows, prefix: str, start: str) -> str:
     return rows.add(f"{prefix}/n/Exit", "Exit", [f"{prefix}/n/Switch"], **whole)
 
 
-@pytest.mark.parametrize(("grows", "trips"), [("", 5), ("inner", 1), ("outer", 1)])
+@pytest.mark.parametrize(("grows", "trips"), [("", 15), ("inner", 3), ("outer", 5 + 6 + 7)])
 def test_a_bound_that_all_loops_hand_through_is_known_in_the_innermost(grows: str, trips: int) -> None:
     """The number of leapfrog steps of a chain of samples is a variable of each loop, which none of them changes."""
     rows = begun()
@@ -321,7 +321,89 @@ def test_a_bound_that_all_loops_hand_through_is_known_in_the_innermost(grows: st
         more = [*rows.inputs[at], f"{grows}/one"]
         rows.inputs[at] = [rows.add("more", "AddV2", more, T=type_attr(INT32), _output_shapes=scalars(1))]
     assert last
-    assert live_counts(tables_of(rows.built()))["inner/x/Neg"] == 3 * trips
+    assert live_counts(tables_of(rows.built()))["inner/x/Neg"] == trips
+
+
+def nested(rows: Rows, trips: int, *, first: int = 0, step: int = 1, compare: str = "Less", start: int = 0) -> None:
+    """A loop in a loop, which compares its counter with that of the loop around it."""
+
+    def body(value: str, once: str) -> str:
+        after = counting(rows, "inner", value, 0, inside=once, step=step, compare=compare, first=start)
+        rows.inputs[rows.names.index("inner/bound/Enter")] = ["outer/i/Identity"]
+        return after
+
+    counting(rows, "outer", "x", trips, body, first=first)
+
+
+@given(st.integers(0, 6), st.integers(-3, 3), st.sampled_from([1, 2, 3]), st.integers(-3, 3), st.randoms())
+def test_a_loop_runs_as_often_as_the_loop_around_it_says(
+    trips: int, first: int, step: int, start: int, random: Random
+) -> None:
+    rows = begun()
+    nested(rows, trips, first=first, step=step, start=start)
+    around = [first + at for at in range(max(0, trips - first))]
+    expected = sum(max(0, -((start - bound) // step)) for bound in around)
+    graph, on = rows.built(), apart(2)
+    tables = tables_of(graph)
+    assert live_counts(tables)["inner/x/Neg"] == expected
+    pieces = partition(graph, assigned(on, [random.randrange(2) for _ in graph.names]), on, step=whole(graph))
+    cut, _ = of_partitions(pieces, on, costs(graph, on))
+    assert cut.notes == tables.notes
+    assert live_counts(cut)["inner/x/Neg"] == expected
+
+
+def test_a_note_says_how_often_a_loop_runs_that_varies() -> None:
+    rows = begun()
+    nested(rows, 40)
+    assert tables_of(rows.built()).notes == (
+        "Loops run as their constants say: 'inner' up to 39 times, 780 in all, 'outer' 40 times.",
+    )
+
+
+def test_a_loop_that_varies_is_walked_where_its_counter_grows_otherwise() -> None:
+    """1, 3, 9, .. are below 0 to 9 in this many iterations."""
+    rows = begun()
+    nested(rows, 10, step=3, start=1)
+    rows.ops[rows.names.index("inner/i/Add")] = "Mul"
+    assert live_counts(tables_of(rows.built()))["inner/x/Neg"] == 2 + 2 * 6
+
+
+def test_a_loop_that_varies_and_never_ends_in_some_iteration_is_left() -> None:
+    rows = begun()
+    nested(rows, 3, first=-1, compare="NotEqual", step=2)
+    tables = tables_of(rows.built())
+    assert live_counts(tables)["inner/x/Neg"] == 4
+    assert tables.notes[1] == "Loops of unknown trips run once: 'inner'."
+
+
+def test_half_a_condition_bounds_a_loop_that_varies() -> None:
+    rows = begun()
+    nested(rows, 5)
+    predicate(rows)
+    enter = {**rows.attrs[rows.names.index("outer/bound/Enter")], "T": rows.attrs[rows.names.index("p")]["dtype"]}
+    rows.add("p/outer", "Enter", ["p"], **enter)
+    rows.add("p/inner", "Enter", ["p/outer"], **enter | {"frame_name": AttrValue(s=b"inner")})
+    rows.add("decides", "LogicalAnd", ["inner/compare", "p/inner"], _output_shapes=scalars(1))
+    rows.inputs[rows.names.index("inner/LoopCond")] = ["decides"]
+    tables = tables_of(rows.built())
+    assert live_counts(tables)["inner/x/Neg"] == 10
+    assert tables.notes[1].startswith("Loops run as often as their counters allow")
+
+
+def test_what_a_loop_that_varies_leaves_bounds_the_next_one() -> None:
+    """As the gradient of such a loop, which counts down what it counted up."""
+    rows = begun()
+
+    def body(value: str, once: str) -> str:
+        counting(rows, "down", value, 1, inside=once, compare="GreaterEqual", step=-1)
+        counting(rows, "up", value, 1, inside=once)
+        rows.inputs[rows.names.index("up/bound/Enter")] = ["outer/i/Identity"]
+        rows.inputs[rows.names.index("down/i/Enter")] = ["up/i/Exit"]
+        return rows.add("both", "AddV2", ["up/x/Exit", "down/x/Exit"], **typed("AddV2", ()))
+
+    counting(rows, "outer", "x", 6, body)
+    found = live_counts(tables_of(rows.built()))
+    assert found["down/x/Neg"] == found["up/x/Neg"] == 15
 
 
 def test_a_walk_reads_a_condition_that_a_gpu_hands_to_its_host() -> None:
