@@ -75,7 +75,7 @@ def test_two_results_that_train_are_compared_as_trainings() -> None:
 def test_runs_on_two_clusters_have_the_names_of_these() -> None:
     """One was called by its cluster, the other by an algorithm that stood in for the one that was asked."""
     other = "ps=2,worker=3x1gpu,protocol=rdma"
-    found = run(EXAMPLE, training="async", cluster="ps=2,worker=3x1gpu", against=other, steps=8)
+    found = run(EXAMPLE, training="async", cluster="ps=2,worker=3x1gpu", against=other, algorithm="whitepaper", steps=8)
     assert isinstance(found.against, Scene)
     assert found.against.assignment.used != found.assignment.used
     difference = training_difference(found)
