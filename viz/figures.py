@@ -191,8 +191,8 @@ def _kinds_of_tasks(scene: Scene, rows: Ids) -> tuple[list[str], Ints]:
 def longest_transfers(scene: Scene, count: int = 10) -> list[TransferRow]:
     """The transfers that took longest for their bytes and latency, waiting left out, ties in order of start."""
     trace = scene.trace
-    took = trace.stages.crossing_ns + trace.stages.arrived_ns - trace.stages.through_ns
-    order = np.lexsort((trace.stages.sent_ns, -took))[:count]
+    took = trace.moments.crossing_ns + trace.moments.arrived_ns - trace.moments.through_ns
+    order = np.lexsort((trace.moments.sent_ns, -took))[:count]
     cut = transfers(scene)
     columns = (cut.source, cut.target, cut.nbytes, took)
     tags = trace.iterations

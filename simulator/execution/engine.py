@@ -33,7 +33,7 @@ from simulator.execution.event_loop import event_loop
 from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables
 from simulator.execution.task_graph import TaskGraph, lower, ranks
-from simulator.execution.trace import Stages, TraceTasks
+from simulator.execution.trace import Moments, TraceTasks
 from simulator.execution.trace_tasks import StepTimes, trace_tasks
 from simulator.execution.transfers import Transfers, checked, transfers_of
 from simulator.units import Nanos
@@ -77,9 +77,9 @@ class StepRun:
         return self.tasks.end_ns[: len(self.device)]
 
     @property
-    def stages(self) -> Stages:
+    def moments(self) -> Moments:
         """[X] the moments of each transfer."""
-        return self.tasks.stages
+        return self.tasks.moments
 
 
 def run(

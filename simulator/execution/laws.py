@@ -114,10 +114,8 @@ def _devices(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator
 def _transfers(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
     """Faults of each transfer, and of the links that they share."""
     shared: dict[int, list[tuple[int, int, int]]] = {}  # (bytes from, to, how many)
-    tasks, stages, held = trace.tasks, trace.stages, _held(trace)
-    moments = (
-        stages.asked_ns, stages.packed_ns, stages.sent_ns, stages.through_ns, stages.arrived_ns, stages.unpacked_ns
-    )  # fmt: skip
+    tasks, of, held = trace.tasks, trace.moments, _held(trace)
+    moments = of.asked_ns, of.packed_ns, of.sent_ns, of.through_ns, of.arrived_ns, of.unpacked_ns
     works = _works(trace)
     sizes = np.maximum(trace.transfers.nbytes, 0).tolist()
     for row in np.flatnonzero(_other_sizes(trace, partitions)).tolist():
@@ -264,7 +262,7 @@ def order_laws(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterat
         elif start < needed:
             yield f"{names[node]!r} starts at {start} ns{where}, before its inputs are there at {needed} ns."
     moved = trace.transfers
-    columns = (moved.row, moved.iteration, moved.dead, trace.stages.asked_ns)
+    columns = (moved.row, moved.iteration, moved.dead, trace.moments.asked_ns)
     for transfer, tag, dead, asked in zip(*(column.tolist() for column in columns), strict=True):
         sent = _done(record, (int(partitions.send[transfer]), tags[tag]))
         posted = _needed(record, (int(partitions.recv[transfer]), tags[tag]))
@@ -284,7 +282,7 @@ def _record(trace: Trace, partitions: Partitions) -> _RecordedStep:
     own, moved = trace.ops, trace.transfers
     rows = zip(own.node.tolist(), own.iteration.tolist(), own.end_ns.tolist(), strict=True)
     done: dict[Firing, int | None] = {(node, tags[tag]): end for node, tag, end in rows}
-    columns = (moved.row, moved.iteration, moved.dead, trace.stages.unpacked_ns)
+    columns = (moved.row, moved.iteration, moved.dead, trace.moments.unpacked_ns)
     arrived = zip(*(column.tolist() for column in columns), strict=True)
     ops = partitions.graph.ops
     return _RecordedStep(

@@ -89,12 +89,12 @@ def allocations(tables: Tables, ran: StepRun) -> Allocations:
     copy = _copies(tables, ran)
     owner = _owners(tables, ran, copy)
     fed = tables.bound[tables.tensor_op] >= 0  # there from the beginning, whenever an executor comes to it
-    start = np.concatenate([np.where(fed, 0, ran.start_ns[tables.tensor_op]), ran.stages.sent_ns])
-    end = np.concatenate([np.where(fed, ran.makespan, ran.end_ns[tables.tensor_op]), ran.stages.unpacked_ns])
+    start = np.concatenate([np.where(fed, 0, ran.start_ns[tables.tensor_op]), ran.moments.sent_ns])
+    end = np.concatenate([np.where(fed, ran.makespan, ran.end_ns[tables.tensor_op]), ran.moments.unpacked_ns])
     np.maximum.at(end, owner, end.copy())
     client = tables.bound[tables.consumer] >= 0  # what it gets is kept until the step ends
     np.maximum.at(end, owner[copy], np.where(client, ran.makespan, ran.end_ns[tables.consumer]))
-    np.maximum.at(end, owner[crossing.tensor], ran.stages.arrived_ns)
+    np.maximum.at(end, owner[crossing.tensor], ran.moments.arrived_ns)
     _lengthen(tables, end, owner, copy)
     nbytes = np.concatenate([tables.made_bytes, tables.tensor_bytes[crossing.tensor]])
     sized = nbytes > 0
@@ -181,7 +181,7 @@ def woken_by(tables: Tables, ran: StepRun) -> Ids:
     found = np.full(len(tables), -1)
     edge = np.flatnonzero(tables.gate)
     by, here = ran.transfers.of_edge[edge], ran.end_ns[tables.tensor_op[tables.edge_tensor[edge]]]
-    came = np.where(by < 0, here, np.append(ran.stages.unpacked_ns, 0)[by])
+    came = np.where(by < 0, here, np.append(ran.moments.unpacked_ns, 0)[by])
     order = np.lexsort((edge, came, tables.consumer[edge]))[::-1]  # the first of each comes last and stays
     found[tables.consumer[edge[order]]] = edge[order]
     return ids(found)
@@ -224,9 +224,9 @@ def _last_uses(
     kept = owner[copy[tables.kept]]
     uses: tuple[tuple[npt.NDArray[np.integer], ...], ...] = (  # of which buffer, until when, by which op
         (owner[:count], makes, tables.tensor_op),
-        (owner[count:], ran.stages.unpacked_ns, np.full(len(crossing), -1)),
+        (owner[count:], ran.moments.unpacked_ns, np.full(len(crossing), -1)),
         (owner[copy], reads, tables.consumer),
-        (owner[crossing.tensor], ran.stages.arrived_ns, np.full(len(crossing), -1)),
+        (owner[crossing.tensor], ran.moments.arrived_ns, np.full(len(crossing), -1)),
         (kept, end[owner[tables.keeper]], np.full(len(kept), -1)),
     )
     buffer, until, by = (np.concatenate(column).astype(np.int64) for column in zip(*uses, strict=True))

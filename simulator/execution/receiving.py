@@ -129,18 +129,18 @@ def _edges(partitions: Partitions, waits: list[_Wait]) -> list[tuple[int, int]]:
 
 def _waits(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[_Wait]:
     """For each Recv that could be posted later the op after which it should be."""
-    graph, tasks, stages = partitions.graph, trace.tasks, trace.stages
+    graph, tasks, moments = partitions.graph, trace.tasks, trace.moments
     latest, first = latest_ends(tasks), _first_tasks(trace)
     latest_asked = latest[first] - tasks.end_ns[first] + tasks.start_ns[first]
     ops = _ends(trace, latest, partitions)
-    begun = stages.sent_ns - (stages.packed_ns - tasks.start_ns[first]) * (tasks.kind[first] == Kind.PACK)
+    begun = moments.sent_ns - (moments.packed_ns - tasks.start_ns[first]) * (tasks.kind[first] == Kind.PACK)
     often = np.bincount(trace.transfers.row, minlength=len(partitions.recv))
     for taken in np.flatnonzero(often[trace.transfers.row] == 1).tolist():
         row = int(trace.transfers.row[taken])
         recv = partitions.recv[row]
         source, target = int(partitions.src_device[row]), int(partitions.dst_device[row])
         nbytes = int(trace.transfers.nbytes[taken])
-        lasts = stages.arrived_ns[taken] > stages.sent_ns[taken]
+        lasts = moments.arrived_ns[taken] > moments.sent_ns[taken]
         posted_at_once = graph.in_ptr[recv] == graph.in_ptr[recv + 1]
         if nbytes <= 0 or not cluster.routes[source][target] or not lasts or not posted_at_once:
             continue

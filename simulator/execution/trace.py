@@ -2,7 +2,7 @@
 
 A task is an op, or a stretch of a transfer: the request of its Recv, packing, links, latency, unpacking. It waits for
 events, which are ends or starts of other tasks, and may wait for its resource after that. All else about time is read
-from this one table. `Trace.ops` and `Trace.stages` show it by op and by transfer.
+from this one table. `Trace.ops` and `Trace.moments` show it by op and by transfer.
 
 A lane is one queue of one device, numbered within the device. Nodes that only stand for communication (Send, Recv and
 the dummies of control edges) take no lane and are not shown. Other nodes that take no time (fed nodes, Const, NoOp) are
@@ -71,13 +71,13 @@ class TraceTasks:
         return ids(self.resource[rows] - self.devices)
 
     @cached_property
-    def stages(self) -> Stages:
+    def moments(self) -> Moments:
         """The moments of each transfer."""
-        return _stages(self)
+        return _moments(self)
 
 
 @dataclass(frozen=True, eq=False)
-class Stages:
+class Moments:
     """The moments of each transfer. Axis: X rows of `Trace.transfers`."""
 
     asked_ns: Ints  # [X] the value is there and asked for
@@ -92,7 +92,7 @@ class Stages:
         return repr_of(self, counted(len(self.asked_ns), "transfer"))
 
 
-def _stages(tasks: TraceTasks) -> Stages:
+def _moments(tasks: TraceTasks) -> Moments:
     kind, of, start, end = tasks.kind, tasks.of, tasks.start_ns, tasks.end_ns
     count = int(of[kind != Kind.OP].max(initial=-1)) + 1
     moved = np.flatnonzero((kind != Kind.OP) & (kind != Kind.REQUEST))
@@ -111,7 +111,7 @@ def _stages(tasks: TraceTasks) -> Stages:
         rows = tasks.rows(wanted)
         found[of[rows]] = end[rows]
     columns = (asked_ns, packed_ns, sent_ns, crossing_ns, through_ns, arrived_ns, unpacked_ns)
-    return Stages(*map(ints, columns))
+    return Moments(*map(ints, columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,9 +229,9 @@ class Trace(Drawn):
         return repr_of(self, show_nanos(self.makespan), ops, transfers)
 
     @property
-    def stages(self) -> Stages:
+    def moments(self) -> Moments:
         """The moments of each transfer."""
-        return self.tasks.stages
+        return self.tasks.moments
 
     @cached_property
     def ops(self) -> OpRuns:

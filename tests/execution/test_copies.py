@@ -66,7 +66,7 @@ def test_a_copy_takes_a_dispatch_a_look_and_the_links_and_is_shared() -> None:
     assert pieces.within.all()
     assert pieces.host.tolist() == [False, True]
     to_gpu, to_host = 8 + 200 + COPY_NS, 8 + 100 + COPY_NS
-    took = trace.stages.unpacked_ns - trace.stages.asked_ns
+    took = trace.moments.unpacked_ns - trace.moments.asked_ns
     assert took.tolist() == [to_gpu, to_host]
     # shape, copy, real, back; `again` runs between or beside; copy, end
     assert trace.makespan == 1000 + to_gpu + 3000 + to_host + 1000
@@ -94,8 +94,8 @@ def test_a_copy_waits_behind_what_else_is_on_its_link() -> None:
     pieces, trace = ran(draft, [GPU] * 7 + [0])
     (back,) = np.flatnonzero(pieces.within[trace.transfers.row] & pieces.host[trace.transfers.row])
     (large,) = np.flatnonzero(~pieces.within[trace.transfers.row])
-    assert trace.stages.asked_ns[large] < trace.stages.asked_ns[back] < trace.stages.asked_ns[large] + 100_000
-    assert trace.stages.sent_ns[back] == trace.stages.sent_ns[large] + 100_000
+    assert trace.moments.asked_ns[large] < trace.moments.asked_ns[back] < trace.moments.asked_ns[large] + 100_000
+    assert trace.moments.sent_ns[back] == trace.moments.sent_ns[large] + 100_000
 
 
 @settings(deadline=None, max_examples=60)
@@ -183,7 +183,7 @@ def test_from_a_gpu_s_host_memory_to_another_gpu_goes_over_the_links_of_that_one
 def test_a_gpu_that_reads_in_both_memories_gets_one_share_and_one_copy(engine: str) -> None:
     pieces, trace = ran(numbers("Identity", "Cast", "Identity"), [CPU, CPU, GPU, GPU, CPU], TWO, engine)
     assert (pieces.dst_device.tolist(), pieces.host.tolist()) == ([GPU, CPU], [False, True])
-    took = trace.stages.unpacked_ns - trace.stages.asked_ns
+    took = trace.moments.unpacked_ns - trace.moments.asked_ns
     assert took.tolist() == [400 + 100 + 10_000, 7]
 
 
@@ -198,7 +198,7 @@ def test_between_tasks_host_memory_of_a_gpu_is_that_of_its_cpu(op: str, order: s
         pieces = partition(graph, assigned(on, [made, made, read]), on, step=whole(graph), legal=False)
         trace = simulate(pieces, on, costs(graph, on), SimulationOptions(order))
         assert check_trace(trace, pieces, on) == []
-        return int((trace.stages.unpacked_ns - trace.stages.asked_ns)[0])
+        return int((trace.moments.unpacked_ns - trace.moments.asked_ns)[0])
 
     assert took(gpu, there_cpu) == took(cpu, there_cpu)
     assert took(gpu, there_gpu) == took(cpu, there_gpu)

@@ -121,12 +121,12 @@ def test_a_small_message_overtakes_a_large_one() -> None:
     tables = sending(on, [1000, 4])
     outcome = run(tables, [0, 1, 0, 1])
     # packed by a third of 9000 ns, then one of 36; the wire is free again when the bytes are through
-    assert outcome.stages.packed_ns.tolist() == [3000, 3012]
-    assert outcome.stages.sent_ns.tolist() == [3000, 4000]
-    assert outcome.stages.through_ns.tolist() == [4000, 4004]
+    assert outcome.moments.packed_ns.tolist() == [3000, 3012]
+    assert outcome.moments.sent_ns.tolist() == [3000, 4000]
+    assert outcome.moments.through_ns.tolist() == [4000, 4004]
     # 150 ns of latency, and what is left of packing, which takes longest, less what lanes and wire had of that time
-    assert outcome.stages.arrived_ns.tolist() == [4000 + 150 + 9000 - 3000 - 1000 - 500, 4004 + 150 + 36 - 12 - 4 - 2]
-    assert outcome.stages.unpacked_ns.tolist() == [8650 + 500, 4172 + 2]
+    assert outcome.moments.arrived_ns.tolist() == [4000 + 150 + 9000 - 3000 - 1000 - 500, 4004 + 150 + 36 - 12 - 4 - 2]
+    assert outcome.moments.unpacked_ns.tolist() == [8650 + 500, 4172 + 2]
     for contention in CONTENTIONS:
         for order in ("fifo", "tensorflow"):
             check_equal(tables, [0, 1, 0, 1], None, SimulationOptions(order, contention))

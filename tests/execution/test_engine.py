@@ -66,7 +66,7 @@ def test_readers_on_one_device_share_a_transfer() -> None:
     tables = table(story("x = Const", "a = Neg x", "b = Neg a", "c = Neg a", "d = Neg a"), apart(3, shared=True))
     outcome = run(tables, [0, 0, 1, 1, 2])
     assert outcome.transfers.target.tolist() == [1, 2]
-    assert outcome.stages.sent_ns.tolist() == [10, 110]  # one after the other on the shared link
+    assert outcome.moments.sent_ns.tolist() == [10, 110]  # one after the other on the shared link
     assert outcome.end_ns.tolist() == [0, 10, 220, 230, 320]
 
 
@@ -77,8 +77,8 @@ def test_transfers_of_one_instant_go_by_tensor_then_device() -> None:
     # x to device 1 at once; at 10 the bus is taken till 100: then a to 2, a's control to 1, and, as that holds nothing,
     # b to 1
     assert outcome.transfers.target.tolist() == [1, 2, 1, 1]
-    assert outcome.stages.asked_ns.tolist() == [0, 10, 10, 10]
-    assert outcome.stages.sent_ns.tolist() == [0, 100, 200, 200]
+    assert outcome.moments.asked_ns.tolist() == [0, 10, 10, 10]
+    assert outcome.moments.sent_ns.tolist() == [0, 100, 200, 200]
 
 
 def test_a_route_holds_each_of_its_links_for_its_own_time() -> None:
@@ -87,8 +87,8 @@ def test_a_route_holds_each_of_its_links_for_its_own_time() -> None:
     names = ["a:0/CPU:0", "b:0/CPU:0", "c:0/CPU:0"]
     tables = table(story("x = Const", "b = Neg x", "c = Neg x"), cluster(names, links, routes))
     outcome = run(tables, [0, 1, 2])
-    assert outcome.stages.sent_ns.tolist() == [0, 100]  # the first link has had its time with the first by then
-    assert outcome.stages.arrived_ns.tolist() == [1000 + 20, 100 + 100 + 20]
+    assert outcome.moments.sent_ns.tolist() == [0, 100]  # the first link has had its time with the first by then
+    assert outcome.moments.arrived_ns.tolist() == [1000 + 20, 100 + 100 + 20]
 
 
 def test_the_latency_of_a_transfer_keeps_no_link_from_others() -> None:
@@ -104,7 +104,7 @@ def test_the_latency_of_a_transfer_keeps_no_link_from_others() -> None:
     rows = [0 if name.startswith("x") else 1 + int(name[1:]) % 2 for name in graph.names]
     nbytes = graph.tensor_bytes.max()
     outcome = run(of_step(graph, whole(graph), on, costs(graph, on, 0)), rows)
-    assert outcome.stages.sent_ns.tolist() == [nbytes * at for at in range(200)]
+    assert outcome.moments.sent_ns.tolist() == [nbytes * at for at in range(200)]
     assert outcome.makespan == 200 * nbytes + 110_000
 
 
@@ -170,7 +170,7 @@ def test_search_gets_the_makespan_of_the_record(data: st.DataObject) -> None:
     priority = data.draw(st.none() | st.lists(st.integers(0, 3), min_size=len(tables), max_size=len(tables)))
     outcome = run(tables, device, priority)
     assert makespan(tables, device, priority) == outcome.makespan
-    assert outcome.makespan == max(outcome.end_ns.max(initial=0), outcome.stages.unpacked_ns.max(initial=0))
+    assert outcome.makespan == max(outcome.end_ns.max(initial=0), outcome.moments.unpacked_ns.max(initial=0))
 
 
 @settings(deadline=None, max_examples=40)

@@ -54,8 +54,8 @@ def test_a_source_goes_on_with_the_next_while_a_target_is_busy() -> None:
         "b": [(1, 0, 100), (2, 100, 200)],  # buffered before s
         "c": [(1, 100, 200), (3, 100, 200)],
     }
-    assert outcome.stages.sent_ns.tolist() == [0, 0, 100]
-    assert outcome.stages.through_ns.tolist() == [100, 200, 200]
+    assert outcome.moments.sent_ns.tolist() == [0, 0, 100]
+    assert outcome.moments.through_ns.tolist() == [100, 200, 200]
     assert outcome.makespan == 200 + 20
 
 
@@ -101,7 +101,7 @@ def test_no_serial_link_idles_while_somebody_stands_in_its_line(crowd: Crowd) ->
     outcome = run(tables, rows)
     lines: dict[int, list[tuple[int, int, int]]] = {}
     for transfer, found in enumerate(tasks.held(outcome.tasks, len(outcome.transfers))):
-        joined = int(outcome.stages.packed_ns[transfer])
+        joined = int(outcome.moments.packed_ns[transfer])
         for link, begin, until in found:
             nbytes = int(tables.tensor_bytes[outcome.transfers.tensor[transfer]])
             lasts = -(-nbytes * 10**9 // on.links[link].bytes_per_s)
@@ -143,7 +143,7 @@ def test_ten_slow_workers_send_into_one_fast_server_at_once() -> None:
     on = spoked(10, {(1 + at, 0): (1 + at, 0) for at in range(10)}, links)
     outcome, names = sent(on, {f"m{at}": (1 + at, 0, 100) for at in range(10)})
     assert held(outcome, names) == {f"m{at}": [(1 + at, 0, 1000), (0, 100 * at, 100 * at + 100)] for at in range(10)}
-    assert outcome.stages.through_ns.tolist() == [1000] * 10
+    assert outcome.moments.through_ns.tolist() == [1000] * 10
     assert outcome.makespan == 1000 + 20
 
 
@@ -155,7 +155,7 @@ def test_a_fast_server_sends_to_ten_slow_workers_at_its_own_rate() -> None:
     assert held(outcome, names) == {
         f"m{at}": [(0, 100 * at, 100 * at + 100), (1 + at, 100 * at, 100 * at + 1000)] for at in range(10)
     }
-    assert outcome.stages.through_ns.tolist() == [100 * at + 1000 for at in range(10)]
+    assert outcome.moments.through_ns.tolist() == [100 * at + 1000 for at in range(10)]
 
 
 def test_an_uplink_of_a_rack_serves_its_hosts_by_its_own_rate() -> None:
@@ -168,7 +168,7 @@ def test_an_uplink_of_a_rack_serves_its_hosts_by_its_own_rate() -> None:
         "a": [(1, 0, 100), (0, 0, 50), (6, 0, 100)],
         "b": [(3, 0, 100), (0, 50, 100), (8, 50, 150)],
     }
-    assert outcome.stages.through_ns.tolist() == [100, 150]
+    assert outcome.moments.through_ns.tolist() == [100, 150]
 
 
 def test_bytes_are_not_through_before_a_link_upstream_has_had_its_time_with_them() -> None:
@@ -177,10 +177,10 @@ def test_bytes_are_not_through_before_a_link_upstream_has_had_its_time_with_them
     on = cluster([f"{name}:0/CPU:0" for name in "pqr"], links, {(0, 2): (0, 1), (1, 2): (2, 1)})
     outcome, names = sent(on, {"a": (1, 2, 960), "b": (0, 2, 100)})
     assert held(outcome, names) == {"a": [(2, 0, 960), (1, 0, 960)], "b": [(0, 0, 1000), (1, 960, 1060)]}
-    assert outcome.stages.through_ns.tolist() == [960, 1060]
+    assert outcome.moments.through_ns.tolist() == [960, 1060]
     outcome, names = sent(on, {"a": (1, 2, 400), "b": (0, 2, 100)})
     assert held(outcome, names)["b"] == [(0, 0, 1000), (1, 400, 500)]
-    assert outcome.stages.through_ns.tolist() == [400, 1000]
+    assert outcome.moments.through_ns.tolist() == [400, 1000]
 
 
 def test_a_slow_link_on_which_nobody_waits_lets_what_is_small_overtake() -> None:
@@ -190,7 +190,7 @@ def test_a_slow_link_on_which_nobody_waits_lets_what_is_small_overtake() -> None
     for engine in (run, partial(run, compiled=True)):
         outcome, names = sent(on, {"a": (0, 1, 100), "b": (0, 1, 40)}, engine)
         assert held(outcome, names) == {"a": [(0, 0, 100)], "b": [(0, 100, 140)]}
-        assert outcome.stages.through_ns.tolist() == [1000, 500]
+        assert outcome.moments.through_ns.tolist() == [1000, 500]
 
 
 @settings(deadline=None, max_examples=55)
@@ -206,10 +206,10 @@ def test_nobody_is_earlier_than_alone_and_links_carry_their_bytes(crowd: Crowd) 
         spent[link] += until - begin
     owed = [0] * len(on.links)
     last: dict[tuple[int, int], int] = {}  # when the one before arrived, by way
-    order = sorted(range(len(crossing)), key=lambda row: (int(outcome.stages.sent_ns[row]), row))
+    order = sorted(range(len(crossing)), key=lambda row: (int(outcome.moments.sent_ns[row]), row))
     for row in order:
         source, target = int(crossing.source[row]), int(crossing.target[row])
-        start, end = int(outcome.stages.sent_ns[row]), int(outcome.stages.arrived_ns[row])
+        start, end = int(outcome.moments.sent_ns[row]), int(outcome.moments.arrived_ns[row])
         assert end - start >= on.transfer_ns(source, target, nbytes[row])
         route = on.routes[source][target] or ()
         rates = {link: on.links[link].bytes_per_s for link in route if on.links[link].contention is None}
@@ -235,5 +235,5 @@ def test_alike_workers_may_change_their_places(workers: int, sizes: list[int], d
             on,
             {f"m{at}_{size}": (1 + order[at], 0, sizes[size]) for at in range(workers) for size in range(len(sizes))},
         )
-        found.append((sorted(outcome.stages.through_ns.tolist()), outcome.makespan))
+        found.append((sorted(outcome.moments.through_ns.tolist()), outcome.makespan))
     assert found[0] == found[1]

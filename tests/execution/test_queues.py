@@ -115,7 +115,7 @@ def test_a_send_waits_for_its_thread_which_goes_on_with_what_else_it_made_ready(
     times, rows = [0] + [LONG] * 5, [0, 0, 1, 0, 0, 0]
     tables, outcome = played(on, times, rows, *nodes)
     assert in_order(tables, outcome) == "a a1 a2 a3 far"
-    assert outcome.stages.asked_ns.tolist() == [LONG]
+    assert outcome.moments.asked_ns.tolist() == [LONG]
     assert starts(outcome.tasks, Kind.PACK) == [4 * LONG]
     # An inexpensive reader at home is no better: its thread does not come back to the pool before the chain has ended.
     tables, outcome = played(on, [0, LONG, LONG, 1, LONG, LONG], rows, *nodes)

@@ -254,7 +254,7 @@ def test_a_recv_may_wait_for_a_send(engine: str) -> None:
     pieces = partition(graph, placed, on, legal=False, step=whole(graph), flavour="master", recv_scheduling=True)
     trace = simulate(pieces, on, costs(graph, on, 10), SimulationOptions(engine=engine))
     assert check_trace(trace, pieces, on) == []
-    assert min(trace.stages.asked_ns) == 10
+    assert min(trace.moments.asked_ns) == 10
 
 
 @settings(deadline=None, max_examples=40)

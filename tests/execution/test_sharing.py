@@ -168,7 +168,7 @@ def test_flows_end_when_a_fluid_would(graph: Graph, data: st.DataObject) -> None
     routes, crossing = tables.routes, outcome.transfers
     flows = [
         (
-            int(outcome.stages.sent_ns[x]),
+            int(outcome.moments.sent_ns[x]),
             int(tables.tensor_bytes[crossing.tensor[x]]),
             routes.links[crossing.route[x]],
             int(crossing.latency_ns[x]),
@@ -177,7 +177,7 @@ def test_flows_end_when_a_fluid_would(graph: Graph, data: st.DataObject) -> None
     ]
     exact = fluid(flows, routes.link_bytes_per_s.tolist())
     for x, end in enumerate(exact):  # each end is rounded up, and what began later at such an end began late, too
-        assert -1e-3 <= outcome.stages.arrived_ns[x] - end <= 2 * len(flows)
+        assert -1e-3 <= outcome.moments.arrived_ns[x] - end <= 2 * len(flows)
 
 
 def star(count: int) -> Cluster:
@@ -199,14 +199,14 @@ def test_transfers_that_never_meet_take_the_same_time_in_every_discipline(graph:
     spans: dict[int, list[tuple[int, int]]] = {}
     for x in range(len(crossing)):
         for link in tables.routes.links[crossing.route[x]]:
-            spans.setdefault(link, []).append((int(none.stages.sent_ns[x]), int(none.stages.arrived_ns[x])))
+            spans.setdefault(link, []).append((int(none.moments.sent_ns[x]), int(none.moments.arrived_ns[x])))
     met = any(a[0] <= b[1] and b[0] <= a[1] for rows_ in spans.values() for a, b in combinations(sorted(rows_), 2))
     if not met:
         for ran in (one, fair):
             assert np.array_equal(ran.start_ns, none.start_ns)
             assert np.array_equal(ran.end_ns, none.end_ns)
-            assert np.array_equal(ran.stages.sent_ns, none.stages.sent_ns)
-            assert np.array_equal(ran.stages.arrived_ns, none.stages.arrived_ns)
+            assert np.array_equal(ran.moments.sent_ns, none.moments.sent_ns)
+            assert np.array_equal(ran.moments.arrived_ns, none.moments.arrived_ns)
 
 
 def test_two_flows_share_and_the_longer_one_speeds_up() -> None:
@@ -217,7 +217,7 @@ def test_two_flows_share_and_the_longer_one_speeds_up() -> None:
         tables, [0, 0, 0, 1, 2], options=SimulationOptions(contention="fair")
     )  # 1000 bytes each; lanes: a till 10, b till 520
     # a alone from 110 to 620: 510 bytes; then both at half: 490 more take 980; then b has 510 left, alone
-    assert outcome.stages.arrived_ns.tolist() == [1600, 2110]
+    assert outcome.moments.arrived_ns.tolist() == [1600, 2110]
 
 
 def test_a_link_may_have_a_contention_of_its_own() -> None:
@@ -230,7 +230,7 @@ def test_a_link_may_have_a_contention_of_its_own() -> None:
             assert (
                 run(
                     tables, [0, 0, 0, 1, 1], options=SimulationOptions(contention=everywhere)
-                ).stages.arrived_ns.tolist()
+                ).moments.arrived_ns.tolist()
                 == ends
             )
 
@@ -241,7 +241,7 @@ def test_an_unshared_link_on_the_way_caps_a_flow() -> None:
     graph = story("x = Const", "a = Neg x", "to_b = Neg a", "to_c = Neg a").built()
     tables = of_step(graph, whole(graph), on, costs(graph, on, 1))
     # 100 bytes at 0.1 byte/ns beside 100 bytes at 0.9
-    assert run(tables, [0, 0, 1, 2], options=SimulationOptions(contention="serial")).stages.arrived_ns.tolist() == [
+    assert run(tables, [0, 0, 1, 2], options=SimulationOptions(contention="serial")).moments.arrived_ns.tolist() == [
         1001,
         113,
     ]

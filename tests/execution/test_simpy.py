@@ -100,7 +100,7 @@ def some_without_contention(on: Cluster) -> Cluster:
 
 def transfers(graph: Graph, tables: Tables, outcome: StepRun) -> dict[tuple[str, int, bool], simpy_reference.Sent]:
     """When each value was on the wire to each device, and when its readers had it."""
-    columns = (outcome.stages.sent_ns, outcome.stages.arrived_ns, outcome.stages.unpacked_ns)
+    columns = (outcome.moments.sent_ns, outcome.moments.arrived_ns, outcome.moments.unpacked_ns)
     spans = zip(*(column.tolist() for column in columns), strict=True)
     return dict(zip(named(graph, tables, outcome), spans, strict=True))
 

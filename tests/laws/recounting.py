@@ -82,7 +82,7 @@ class Recount:
         if row not in self.end:
             came = [self.times(node) for node, _ in self.inputs(row)]
             if row in self.transfer:
-                came.append(int(self.trace.stages.unpacked_ns[self.transfer[row]]))
+                came.append(int(self.trace.moments.unpacked_ns[self.transfer[row]]))
             ready = max(came, default=0)
             self.begin[row] = self.end[row] = self.queued.get(row, ready)
             assert self.end[row] >= ready
@@ -120,7 +120,7 @@ class Recount:
         if row in self.transfer:
             crossing = self.transfer[row]
             if self.on.routes[self.pieces.src_device[crossing]][self.pieces.dst_device[crossing]]:
-                start, end = self.trace.stages.sent_ns, self.trace.stages.unpacked_ns
+                start, end = self.trace.moments.sent_ns, self.trace.moments.unpacked_ns
                 return Buffer(device, nbytes, int(start[crossing]), [(int(end[crossing]), -1)])
             node, port = self.inputs(int(self.pieces.send[crossing]))[0]  # handed over
             return self.buffer(node, port)
@@ -152,7 +152,7 @@ class Recount:
         until = self.trace.makespan if self.pieces.endpoint[row] >= 0 else self.end[row]
         if row in self.pieces.send:
             crossing = self.pieces.send.tolist().index(row)
-            until = max(until, int(self.trace.stages.arrived_ns[crossing]))
+            until = max(until, int(self.trace.moments.arrived_ns[crossing]))
         for node, port in self.inputs(row):
             held = self.buffer(node, port) if port >= 0 else None
             if held is not None:

@@ -20,7 +20,7 @@ from simulator.execution.engine import run
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.options import Choice, SimulationOptions
 from simulator.execution.tables import of_partitions, of_step
-from simulator.execution.trace import Stages
+from simulator.execution.trace import Moments
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step
@@ -80,8 +80,8 @@ def check(
             for column in ("ready_ns", "start_ns", "end_ns"):
                 assert getattr(ours, column)[op] == getattr(theirs, column)[place[key]], (key, column)
     assert found == place.keys()
-    for field in fields(Stages):
-        assert getattr(ours.stages, field.name).tolist() == getattr(theirs.stages, field.name).tolist()
+    for field in fields(Moments):
+        assert getattr(ours.moments, field.name).tolist() == getattr(theirs.moments, field.name).tolist()
     if not {"Switch", "Enter"} & set(graph.ops):
         assert theirs.transfers.target.tolist() == pieces.device[pieces.recv].tolist()
     peaks = [usage(t, o, allocations(t, o)).peak_bytes.tolist() for t, o in ((tables, ours), (cut, theirs))]

@@ -63,7 +63,7 @@ def test_a_send_may_wait_for_the_executors_thread() -> None:
     graph, on = draft.built(), apart(2)
     pieces = partition(graph, assigned(on, [0, 0, 1]), on, step=whole(graph))
     trace = simulate(pieces, on, costs(graph, on, 10), SimulationOptions(order="tensorflow"))
-    assert trace.stages.asked_ns.tolist() == [10]  # v is first in the queue of the one thread
+    assert trace.moments.asked_ns.tolist() == [10]  # v is first in the queue of the one thread
     assert check_trace(trace, pieces, on) == []
 
 

@@ -92,12 +92,12 @@ def busy_links(trace: Trace, pieces: Partitions, on: Cluster, priced: CostTable)
     """How long some bytes were on each link, from one moment at which some come or go to the next."""
     latency_ns = transfers_of(*of_partitions(pieces, on, priced)).latency_ns.tolist()  # what other cores work included
     spans: list[list[tuple[int, int]]] = [[] for _ in on.links]
-    lasts = trace.stages.crossing_ns.tolist()
+    lasts = trace.moments.crossing_ns.tolist()
     every = held(trace.tasks, len(trace.transfers))
     for row, transfer in enumerate(trace.transfers.row.tolist()):
         source, target = int(pieces.src_device[transfer]), int(pieces.dst_device[transfer])
         route = on.routes[source][target] or ()
-        start, end = int(trace.stages.sent_ns[row]), int(trace.stages.through_ns[row])
+        start, end = int(trace.moments.sent_ns[row]), int(trace.moments.through_ns[row])
         if any((on.links[link].contention or trace.contention) == "fair" for link in route):
             start = min(start + latency_ns[row], end)
         elif route:
@@ -121,8 +121,8 @@ def check_repeats(run: Training, trace: Trace, steps: int) -> None:
         ops, moved = recorded.ops.step == step, recorded.transfers.step == step
         check_later(recorded.ops, trace.ops, ops, step * trace.makespan, ("task", "step"))
         check_later(recorded.transfers, trace.transfers, moved, 0, ("step",))
-        check_later(recorded.stages, trace.stages, moved, step * trace.makespan, ("crossing_ns",))
-        assert recorded.stages.crossing_ns[moved].tolist() == trace.stages.crossing_ns.tolist()
+        check_later(recorded.moments, trace.moments, moved, step * trace.makespan, ("crossing_ns",))
+        assert recorded.moments.crossing_ns[moved].tolist() == trace.moments.crossing_ns.tolist()
         mine = np.flatnonzero((recorded.step == step) & (recorded.tasks.kind != Kind.OP))
         assert recorded.tasks.kind[mine].tolist() == trace.tasks.kind[trace.tasks.kind != Kind.OP].tolist()
         links, theirs = mine[recorded.tasks.kind[mine] == Kind.LINK], trace.tasks.rows(Kind.LINK)

@@ -113,7 +113,7 @@ def test_a_transfer_is_on_every_link_of_its_route(
 ) -> None:
     scene = example()
     cut, routes = scene.partitions, scene.cluster.routes
-    took = scene.trace.stages.sent_ns >= 0
+    took = scene.trace.moments.sent_ns >= 0
     pairs = zip(cut.src_device[took].tolist(), cut.dst_device[took].tolist(), strict=True)
     expected = sum(len(routes[src][dst]) or 1 for src, dst in pairs)
     assert sum(e["cat"] == "transfer" for e in spans_of(drawn)) == expected > 0
@@ -173,7 +173,7 @@ def test_what_is_marked_as_critical_covers_the_critical_path(scene: Any) -> None
     waiting = sum(share.nanos for share in critical_shares(scene) if share.what == "waiting")
     path, tasks = scene.trace.critical, scene.trace.tasks
     latent = path[tasks.kind[path] == Kind.LATENCY]
-    latent = latent[tasks.start_ns[latent] >= scene.trace.stages.through_ns[tasks.of[latent]]]  # after its bytes
+    latent = latent[tasks.start_ns[latent] >= scene.trace.moments.through_ns[tasks.of[latent]]]  # after its bytes
     latency = int((tasks.end_ns[latent] - tasks.start_ns[latent]).sum())  # on no link
     assert marked == scene.trace.makespan - waiting - latency
 

@@ -107,7 +107,7 @@ def _pinned(scene: Scene) -> Mapping[str, Any] | None:
 def transfers(scene: Scene) -> list[Mapping[str, Any]]:
     """The transfers between devices in order of (start, row). Any: JSON."""
     cut, trace = figures.transfers(scene), scene.trace
-    starts, crossing, devices = trace.stages.sent_ns, trace.stages.crossing_ns, scene.partitions.devices
+    starts, crossing, devices = trace.moments.sent_ns, trace.moments.crossing_ns, scene.partitions.devices
     return [
         {
             "tensor": figures.tensor_label(scene, int(cut.tensor[row])),
@@ -115,13 +115,13 @@ def transfers(scene: Scene) -> list[Mapping[str, Any]]:
             "to": devices[int(cut.target[row])],
             "bytes": max(0, int(cut.nbytes[row])),
             "iteration": list(trace.iterations[trace.transfers.iteration[row]]),
-            "asked_ns": int(trace.stages.asked_ns[row]),
-            "packed_ns": int(trace.stages.packed_ns[row]),
+            "asked_ns": int(trace.moments.asked_ns[row]),
+            "packed_ns": int(trace.moments.packed_ns[row]),
             "start_ns": int(starts[row]),
             "crossing_ns": int(crossing[row]),
-            "wire_end_ns": int(trace.stages.through_ns[row]),
-            "end_ns": int(trace.stages.arrived_ns[row]),
-            "unpacked_ns": int(trace.stages.unpacked_ns[row]),
+            "wire_end_ns": int(trace.moments.through_ns[row]),
+            "end_ns": int(trace.moments.arrived_ns[row]),
+            "unpacked_ns": int(trace.moments.unpacked_ns[row]),
         }
         for row in np.argsort(starts, kind="stable").tolist()
     ]

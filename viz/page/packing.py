@@ -228,8 +228,8 @@ class _Predictor:
         rows = np.arange(len(self._node), len(self._of))
         on_link = self._on_link()[rows]
         packs = np.isin(rows, self._packs)
-        stages = (self._moved[key][self._of[rows]] for key in ("packed_ns", "asked_ns", "arrived_ns"))
-        found[rows] = np.select([on_link, packs], [next(stages), next(stages)], next(stages))
+        moments = (self._moved[key][self._of[rows]] for key in ("packed_ns", "asked_ns", "arrived_ns"))
+        found[rows] = np.select([on_link, packs], [next(moments), next(moments)], next(moments))
         return found
 
     def _inputs_there(self) -> Ints:

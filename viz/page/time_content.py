@@ -12,7 +12,7 @@ import numpy.typing as npt
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import short_task
 from simulator.columns import Ints, ids, positions
-from simulator.execution.trace import Stages, Trace
+from simulator.execution.trace import Moments, Trace
 from simulator.training.training import Training
 from simulator.wording import counted
 from viz import figures, training_figures
@@ -60,7 +60,7 @@ def step_contents(scene: Scene) -> Mapping[str, Json]:
             "pair": trace.transfers.row,
             "iteration": trace.transfers.iteration,
             "dead": np.flatnonzero(trace.transfers.dead),
-            **{field.name: getattr(trace.stages, field.name) for field in fields(Stages)},
+            **{field.name: getattr(trace.moments, field.name) for field in fields(Moments)},
             "routes": [[*ends, *(scene.cluster.routes[ends[0]][ends[1]] or ())] for ends in sorted(pairs)],
         },
         "memory": {
@@ -127,7 +127,7 @@ def recorded_contents(trained: Trained, cluster: Cluster) -> Json:
             "src": moved.source,
             "dst": moved.target,
             "bytes": moved.nbytes,
-            "arrived_ns": trace.stages.arrived_ns,
+            "arrived_ns": trace.moments.arrived_ns,
         },
         "left_out": len(timeline.slices.lane) - len(rows),
     }

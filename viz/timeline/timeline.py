@@ -163,8 +163,8 @@ def _link_spans(trace: Trace, cluster: Cluster, moved: DrawnTransfers) -> _Spans
     transfer = np.repeat(np.arange(len(pair)), counts)
     hop = np.arange(len(transfer)) - np.repeat(np.cumsum(counts) - counts, counts)
     link = routes.item[routes.ptr[pair[transfer]] + hop]
-    start_ns = trace.stages.sent_ns[transfer]
-    end_ns = start_ns + trace.stages.crossing_ns[transfer]
+    start_ns = trace.moments.sent_ns[transfer]
+    end_ns = start_ns + trace.moments.crossing_ns[transfer]
     on, most = tasks.rows(Kind.LINK), len(cluster.links) + 1
     held = tasks.of[on].astype(np.int64) * most + tasks.links(on)
     order = np.argsort(held, kind="stable")
@@ -258,7 +258,7 @@ def _on_links(trace: Trace, spans: _Spans, label: Ids, lane: Ids) -> Slices:
         step=trace.transfers.step[transfer],
         op=ids(np.full(len(transfer), -1)),
         transfer=transfer,
-        ready_ns=trace.stages.packed_ns[transfer],
+        ready_ns=trace.moments.packed_ns[transfer],
         start_ns=spans.start_ns,
         end_ns=spans.end_ns,
         critical=flags(critical[transfer]),
@@ -271,17 +271,17 @@ def _facts(trace: Trace, cluster: Cluster, moved: DrawnTransfers, label: Label, 
     critical: Facts = {"critical path": "yes"} if slices.critical[row] else {}
     if transfer < 0:
         return {"op": label.op, "waited ns": waited, **critical}
-    stages = trace.stages
+    moments = trace.moments
     times = {
-        "asked ns": stages.asked_ns,
-        "packed ns": stages.packed_ns,
-        "on the wire ns": stages.sent_ns,
-        "off the wire ns": stages.through_ns,
-        "arrives ns": stages.arrived_ns,
-        "unpacked ns": stages.unpacked_ns,
+        "asked ns": moments.asked_ns,
+        "packed ns": moments.packed_ns,
+        "on the wire ns": moments.sent_ns,
+        "off the wire ns": moments.through_ns,
+        "arrives ns": moments.arrived_ns,
+        "unpacked ns": moments.unpacked_ns,
     }
     if label.kind == "transfer":
-        waited = int(stages.through_ns[transfer] - stages.crossing_ns[transfer] - stages.packed_ns[transfer])
+        waited = int(moments.through_ns[transfer] - moments.crossing_ns[transfer] - moments.packed_ns[transfer])
     return {
         "from": cluster.devices[moved.source[transfer]].name,
         "to": cluster.devices[moved.target[transfer]].name,
@@ -310,7 +310,7 @@ def _arrows(
     In a loop the maker is that of the transfer's iteration, else the last that had ended when the transfer was asked
     for. The reader is the first that starts after the value has come. `wires` are the lanes of first links.
     """
-    ops, moved, stages = trace.ops, trace.transfers, trace.stages
+    ops, moved, moments = trace.ops, trace.transfers, trace.moments
     ran: dict[tuple[int, int, int], list[int]] = {}  # (client, step, node) -> ops in order of start
     for row, key in enumerate(zip(ops.client.tolist(), ops.step.tolist(), ops.node.tolist(), strict=True)):
         ran.setdefault(key, []).append(row)
@@ -320,7 +320,7 @@ def _arrows(
         if lanes[slices.lane[row]].kind == "device":
             worked.setdefault(int(slices.transfer[row]), []).append((int(slices.start_ns[row]), int(slices.lane[row])))
     ends: dict[int, _Ends] = {}
-    alive = np.argsort(stages.sent_ns, kind="stable")
+    alive = np.argsort(moments.sent_ns, kind="stable")
     alive = alive[~moved.dead[alive]]
     for row in alive[:most].tolist():
         client, step = int(moved.client[row]), int(moved.step[row])
@@ -328,7 +328,7 @@ def _arrows(
         if id(pieces) not in ends:
             ends[id(pieces)] = _ends(pieces)
         makers, readers = (of.get(int(moved.row[row]), ()) for of in ends[id(pieces)])
-        asked, came = int(stages.asked_ns[row]), int(stages.unpacked_ns[row])
+        asked, came = int(moments.asked_ns[row]), int(moments.unpacked_ns[row])
         made: list[int] = []
         for rows in (ran.get((client, step, node), ()) for node in makers):
             ended = rows[: bisect_right(rows, asked, key=end.__getitem__)]
@@ -337,7 +337,7 @@ def _arrows(
         read: list[int] = []
         for rows in (ran.get((client, step, node), ()) for node in readers):
             read += rows[(at := bisect_left(rows, came, key=start.__getitem__)) : at + 1]
-        sent, work = int(stages.sent_ns[row]), worked.get(row, ())
+        sent, work = int(moments.sent_ns[row]), worked.get(row, ())
         stops = [*(one for one in work if one[0] < sent), (sent, wires[row]), *(one for one in work if one[0] >= sent)]
         if made:
             maker = max(made, key=lambda one: (end[one], one))

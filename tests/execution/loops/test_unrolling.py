@@ -124,7 +124,7 @@ def test_what_is_dead_crosses_and_takes_no_bytes() -> None:
     pieces = partition(graph, placed, on, step=whole(graph), legal=False)  # "there" is no device
     trace = simulate(pieces, on, costs(graph, on, 10), SimulationOptions(branches={"p": True}))
     assert trace.transfers.dead.tolist() == [True, True]  # there and back
-    assert (trace.stages.arrived_ns - trace.stages.sent_ns).tolist() == [100, 100]  # its latency alone
+    assert (trace.moments.arrived_ns - trace.moments.sent_ns).tolist() == [100, 100]  # its latency alone
     assert trace.makespan == 10 + 200  # the Switch and the way
     live = simulate(pieces, on, costs(graph, on, 10), SimulationOptions(branches={"p": False}))
     assert not live.transfers.dead.any()
