@@ -171,18 +171,23 @@ def _difference_lines(scene: Scene) -> Iterator[_Line]:
 
 
 def _search_line(scene: Scene) -> str:
-    """A search in one line: its first placement, the gain by each of its parts, and the last improvement."""
+    """A search in one line: the best placement, and by how much and by which part it is quicker than the first."""
     record = scene.assignment.search
     if record is None or not record.better:
         return ""
-    last, _, _ = record.better[-1]
-    since = "the first is the best" if len(record.better) == 1 else f"none better since no. {last:,}"
-    saved = f"; saved: {', '.join(gained)}" if (gained := _gains(record)) else ""
-    return f"Searched {counted(record.judged, 'placement')}; {since}{saved}."
+    said = f"Searched {counted(record.judged, 'placement')}; "
+    if len(record.better) == 1:
+        return f"{said}the first is the best."
+    last, gained, quicker = record.better[-1][0], record.gains, sum(record.gains.values())
+    if not quicker:  # it lacks less memory
+        return f"{said}no. {last:,} is the best."
+    most = max(gained, key=lambda how: gained[how])
+    share = "" if gained[most] == quicker else f"{show_nanos(gained[most])} of it "
+    return f"{said}no. {last:,} is the best, {show_nanos(quicker)} quicker than the first, {share}by {most}."
 
 
 def _gains(record: SearchRecord) -> list[str]:
-    """The parts of a search that saved time, each with how much."""
+    """The parts of a search that found something quicker, each with by how much."""
     return [f"{how} {show_nanos(ns)}" for how, ns in record.gains.items() if ns > 0]
 
 
