@@ -1,7 +1,7 @@
 """Errors for a graph that can't be placed: TensorFlow's reason in substance, and a remedy.
 
 Each error names the node that TensorFlow names (§3.2 to §3.5). It is one without a kernel, the destination of an edge,
-or the node with the `_class` entry. Else it is the first node that is left without a device.
+or the node with the `_class` entry. Else a group has no device left, and it is the member that TensorFlow places first.
 """
 
 from __future__ import annotations
