@@ -175,7 +175,7 @@ ALONE: dict[str, str] = {
     "simulator.oracle.placed_steps": "a conversation with TensorFlow: the real one runs behind one door",
     "simulator.training.control.run": "the loop without regimes, which tests drive directly",
     "viz.command.what_if": "the changes that are tried, beside the stages that run each of them",
-    "viz.command.training_run": "the stages of a training, beside those of a step",
+    "viz.command.training_beside": "the choice between placements of a training, before it is run",
     "viz.page.packing": "the rules that assets/unpacking.js has as well, side by side with it",
 }
 # What may be imported against the order of the rooms, and why.

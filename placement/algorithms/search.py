@@ -43,7 +43,7 @@ _SMALL, _FAR = 2000, 2  # in steps of more ops, those of other algorithms are no
 
 
 def search(problem: Problem) -> Plan:
-    """The best plan that the effort finds; of equals the one that was found first.
+    """The best plan that the effort finds; of equals the one with the least work: the time of all ops and transfers.
 
     Raises InfeasibleError where some group can't be placed at all.
     """

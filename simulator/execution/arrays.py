@@ -156,7 +156,7 @@ class FoundTransfers(NamedTuple):
     counts: Annotated[Ids, "10"]  # tasks of each kind
     numbers: Annotated[Ids, "10"]  # next number of each kind
     flows: Annotated[Ids, "W"]  # transfers that share the links of a route
-    work_ns: Annotated[Ints, "1"]  # of all ops, and of all transfers in processors and on each link
+    work_ns: Annotated[Ints, "1"]  # of ops, and of transfers in processors and on each link that they hold, or once
     tensor_of: Annotated[Ids, "X"]
     route_of: Annotated[Ids, "X"]
     op_of: Annotated[Ids, "X"]

@@ -20,8 +20,9 @@ from simulator.cluster.contention import CONTENTIONS
 from simulator.columns import ids, ints
 from simulator.errors import ClusterError, DeadlockError, InfeasibleError, SimvizError
 from simulator.execution import engine
-from simulator.execution.arrays import INFINITE, SAFE_BYTES
+from simulator.execution.arrays import CODES, INFINITE, SAFE_BYTES
 from simulator.execution.compiled.engine import play
+from simulator.execution.discipline import discipline
 from simulator.execution.evaluate import evaluate, evaluate_with_peaks
 from simulator.execution.flattening import laid_out, workspace
 from simulator.execution.lifetimes import allocations, usage
@@ -30,6 +31,7 @@ from simulator.execution.preparing import Prepared, prepare
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.execution.trace import Kind, TraceTasks
+from simulator.execution.transfers import transfers_of
 from simulator.graph.graph import Graph
 from simulator.partitioning.cut import partition
 from tests.execution.cases import (
@@ -370,3 +372,35 @@ def test_tables_take_few_bytes_per_op() -> None:
     columns = [*vars(tables).values(), *laid.nodes, *laid.held]
     sizes = {(column.ctypes.data, column.nbytes) for column in columns if isinstance(column, np.ndarray)}
     assert sum(nbytes for _, nbytes in sizes) < 165 * len(tables)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.data())
+def test_the_work_of_a_step_is_that_of_its_ops_and_transfers(data: st.DataObject) -> None:
+    """Where transfers share links, or where all pass, it counted none of their time on the wires."""
+    graph = data.draw(dags())
+    on, priced, rows, options = data.draw(worlds(graph))
+    tables = of_step(graph, whole(graph), on, priced, options)
+    device = tables.placed(ids(rows))
+    try:
+        crossing = transfers_of(tables, device)
+    except ClusterError:
+        return
+    held = np.diff(discipline(tables.routes, options.contention).held.ptr)
+    routes, expected = tables.routes, sum(int(tables.kind_ns[op, tables.kind[at]]) for op, at in enumerate(device))
+    for tensor, source, route, wire_ns in zip(
+        crossing.tensor, crossing.source, crossing.route, crossing.wire_ns.tolist(), strict=True
+    ):
+        pace, nbytes = routes.pace[route], int(tables.tensor_bytes[tensor])
+        send_ns = int(routes.send_ns[pace]) - (-nbytes * int(routes.send_ps_per_byte[pace]) // 1000)
+        if routes.dispatched[pace]:
+            send_ns = int(tables.dispatch_ns[source])
+        expected += send_ns + int(routes.receive_ns[pace]) - (-nbytes * int(routes.receive_ps_per_byte[pace]) // 1000)
+        expected += wire_ns * max(int(held[route]), 1)
+    with workspace(tables, options.contention) as own:
+        columns, makespan, peaks = ids(np.arange(len(tables))), np.zeros(1, np.int64), np.zeros((0, len(on)), np.int64)
+        ranked = ids(np.zeros((0, len(tables)), np.int32))
+        own.run(
+            play, device[None], columns, ids([0]), CODES[options.order], ranked, ints([]), 2**62, 0, makespan, peaks
+        )
+        assert makespan[0] < 0 or own.arena.found.work_ns.tolist() == [expected]

@@ -747,6 +747,24 @@ def test_a_budget_holds_for_all_clients_of_a_training(tmp_path: Path) -> None:
     assert set(budgets) == {3}
 
 
+def test_a_training_is_not_searched_where_that_makes_it_slower() -> None:
+    """The search gained 2.5 us in a step of 12.1 ms, with which the workers kept each other waiting a third longer."""
+    options: dict[str, Any] = {"cluster": "ps=2,worker=4x2gpu", "training": "async", "order": "tensorflow", "steps": 20}
+    ours, plain = viz.run(EXAMPLE, **options), viz.run(EXAMPLE, algorithm="whitepaper", **options)
+    assert ours.assignment.asked == "search"
+    assert ours.assignment.used == plain.assignment.used
+    assert known(ours).answers.steps_per_s == known(plain).answers.steps_per_s
+    assert ours.assignment.notes[-1].startswith("a short training by single has 238.7 steps/s, by search 164.4 steps/s")
+
+
+def test_a_training_is_searched_where_that_makes_it_no_slower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that is alone waits for no other, so its step says all."""
+    asked = {"cluster": "ps=2,worker=4x2gpu", "training": "async", "steps": 5}
+    assert viz.run(EXAMPLE, **asked).assignment.used == "search"  # type: ignore[arg-type]  # keywords of run
+    monkeypatch.setattr(training_run, "short_rate", lambda setup: pytest.fail("runs are compared"))
+    assert viz.run(EXAMPLE, **{**asked, "cluster": "ps=2,worker=1x2gpu"}).assignment.used == "search"  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("order", ["auto", "priority"])
 def test_sessions_that_share_devices_take_turns_unless_priorities_are_asked_for(order: str) -> None:
     """Priorities are of one step. Those of several sessions were compared, and this training was a fifth slower."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from placement.algorithms import judges
 from placement.placing import name_of, place
@@ -11,6 +13,7 @@ from simulator.assignment import Assignment
 from simulator.bounds import Bound, bound
 from simulator.errors import GraphError, InfeasibleError, SimvizError
 from simulator.execution.enforcing import Enforced, enforce
+from simulator.execution.loops import SharedChoices
 from simulator.execution.memory import attained
 from simulator.execution.options import SimulationOptions
 from simulator.execution.receiving import Received, receive_late
@@ -23,6 +26,8 @@ from simulator.progress import Say, silent
 from simulator.units import Nanos
 from viz.command.ingredients import Ingredients
 from viz.command.request import Request
+
+Made = TypeVar("Made")
 
 MOST_TASKS = 200_000  # of a step that is simulated in a second order: it takes a second
 
@@ -121,6 +126,13 @@ def simulated(request: Request, given: Ingredients, assignment: Assignment, say:
     else:
         received = receive_late(pieces, cluster, run)
     return Simulated(received.partitions, received.trace, received)
+
+
+def of_own(request: Request, given: Ingredients, make: Callable[[Request], Made]) -> Made:
+    """Make it of the step that is shown. In a training the trips and branches that this lacks are of other steps."""
+    if given.training is None or not request.trains:
+        return make(request)
+    return SharedChoices(request.simulation).apply(lambda *, options: make(replace(request, simulation=options)))
 
 
 def in_tensorflow_order(

@@ -6,16 +6,15 @@ the costs and the cluster once where they share them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from functools import partial
+from typing import TYPE_CHECKING
 
 from simulator.aside import aside
 from simulator.assignment import Assignment
 from simulator.cluster.device_strings import without_devices
 from simulator.comparison.placement_log import Logged
 from simulator.errors import GraphError, InfeasibleError, SimvizError, UnsupportedError
-from simulator.execution.loops import SharedChoices
 from simulator.execution.memory import out_of_memory
 from simulator.execution.trace import Trace
 from simulator.limits import raised
@@ -24,9 +23,10 @@ from simulator.progress import Say, silent
 from simulator.shapes.unknown import unfed
 from simulator.wording import counted
 from viz.command.ingredients import Ingredients, read_inputs, refined_inputs
-from viz.command.one_step import WithoutPriorities, bounded, in_tensorflow_order, placed, simulated
+from viz.command.one_step import WithoutPriorities, bounded, in_tensorflow_order, of_own, placed, simulated
 from viz.command.request import AUTO, Request, shown
 from viz.command.streams import other_run, read_once
+from viz.command.training_beside import set_up_training, trained_quicker
 from viz.difference.difference import compare
 from viz.difference.outline import Outline
 from viz.difference.scene_outline import outline
@@ -37,7 +37,8 @@ from viz.hints import HELD, Pinned, affordable, input_notes, pinned
 from viz.pipelined import Pipelined
 from viz.scene import Scene, Trained
 
-Made = TypeVar("Made")
+if TYPE_CHECKING:
+    from viz.command.training_run import Setup
 
 
 def run(request: Request, say: Say = silent) -> Scene:
@@ -149,13 +150,14 @@ def _run(request: Request, say: Say, given: Ingredients, log: Logged | None = No
     """Run a request from its ingredients, alone, and compare it with a log."""
     request = request.having(given.observed)
     given, rounds = refined_inputs(request, given, say) if request.refine else (given, None)
-    assignment = placed(request, given, say) if rounds is None else rounds.best.assignment
-    least = aside(
-        lambda: _of_own(
-            request, given, lambda own: bounded(own, given, assignment, compiled=assignment.search is not None)
-        )
-    )
-    made = _of_own(request, given, lambda own: simulated(own, given, assignment, say))
+    assignment = searched = placed(request, given, say) if rounds is None else rounds.best.assignment
+    compiled = searched.search is not None
+    # bound to these values, as a training may have other ones later
+    least = aside(partial(of_own, request, given, lambda own: bounded(own, given, searched, compiled=compiled)))
+    made = of_own(request, given, lambda own: simulated(own, given, assignment, say))
+    setup = set_up_training(request, given, assignment, made, say)
+    if setup is not None and (quicker := trained_quicker(request, given, assignment, setup, say)) is not None:
+        request, assignment, made, setup = quicker
     partitions, trace = made.partitions, made.trace
     graph, step, cluster = given.graph, given.step, given.cluster
     strings = given.training is None and given.instance is None
@@ -170,28 +172,19 @@ def _run(request: Request, say: Say, given: Ingredients, log: Logged | None = No
         partitions=partitions,
         trace=trace,
         bound=least().with_proof(assignment.proven),
-        tensorflow_order_ns=_of_own(
-            request, given, lambda own: in_tensorflow_order(own, given, partitions, trace, say)
-        ),
+        tensorflow_order_ns=of_own(request, given, lambda own: in_tensorflow_order(own, given, partitions, trace, say)),
         received=made.received,
         enforced=made.enforced,
         refined=rounds,
         pinned=None if held is None else _without_strings(request, given, held, assignment, trace, say),
         pipelined=None if given.pipeline is None else Pipelined(given.pipeline),
-        training=_trained(request, given, (assignment, partitions), say),
+        training=None if setup is None else _trained(setup, given),
         observed=given.observed,
         unobserved=given.unobserved,
         instance=given.instance,
         notes=_notes(request, given, partitions, trace),
     )
     return _checked(request, scene, log, say)
-
-
-def _of_own(request: Request, given: Ingredients, make: Callable[[Request], Made]) -> Made:
-    """Make it of the step that is shown. In a training the trips and branches that this lacks are of other steps."""
-    if given.training is None or not request.trains:
-        return make(request)
-    return SharedChoices(request.simulation).apply(lambda *, options: make(replace(request, simulation=options)))
 
 
 def _checked(request: Request, scene: Scene, log: Logged | None, say: Say) -> Scene:
@@ -233,12 +226,11 @@ def _without_strings(
     return replace(held, without_ns=freed.trace.makespan)
 
 
-def _trained(request: Request, given: Ingredients, first: tuple[Assignment, Partitions], say: Say) -> Trained | None:
-    if given.training is None or not request.trains:
-        return None
+def _trained(setup: Setup, given: Ingredients) -> Trained:
     from viz.command.training_run import trained  # late: most runs train nothing
 
-    return trained(request, given.training, given.cluster, first, say)
+    assert given.training is not None
+    return trained(setup, given.training)
 
 
 def _notes(request: Request, given: Ingredients, partitions: Partitions, trace: Trace) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ FEW_OPS = 500_000  # of a run that is only compared, at most, if it has more ste
 
 
 @dataclass(frozen=True, eq=False)
-class _Setup:
+class Setup:
     """Programs in their regime on a cluster, ready to run."""
 
     request: Request
@@ -100,14 +100,14 @@ class _Setup:
         ops = sum(len(client.partitions.graph) for client in self.clients)
         return min(steps, max(SHORT, FEW_OPS // max(1, ops)))
 
-    def anew(self, wanted: TrainingRequest, cluster: Cluster, programs: tuple[Program, ...]) -> _Setup:
+    def anew(self, wanted: TrainingRequest, cluster: Cluster, programs: tuple[Program, ...]) -> Setup:
         """The same with other programs, by these options, perhaps on a cluster of more or fewer workers."""
         request = replace(self.request, training=wanted)
         priced = price_each(request, programs, cluster, described=None if cluster is self.cluster else self.cluster)
-        return _setup(request, self.source, self.say, cluster, programs, priced)
+        return set_up(request, self.source, self.say, cluster, programs, priced)
 
 
-def _setup(
+def set_up(
     request: Request,
     source: Graph,
     say: Say,
@@ -115,7 +115,8 @@ def _setup(
     programs: tuple[Program, ...],
     costs: tuple[CostTable, ...],
     first: tuple[Assignment, Partitions] | None = None,
-) -> _Setup:
+) -> Setup:
+    """These programs with their costs, placed and cut, on a cluster. `first` is as in `clients`."""
     wanted = request.training
     assert wanted is not None
     regime = regime_of(wanted.regime, programs)
@@ -129,22 +130,34 @@ def _setup(
         **request.placing(say),
     )
     inputs = inputs_of(made, cluster, costs, rates=wanted.inputs)
-    return _Setup(request, source, say, cluster, regime, made, costs, inputs, wanted.disturbances)
+    return Setup(request, source, say, cluster, regime, made, costs, inputs, wanted.disturbances)
 
 
-def trained(
+def set_up_first(
     request: Request,
     given: Programs,
     cluster: Cluster,
     first: tuple[Assignment, Partitions],
     say: Say,
-) -> Trained:
-    """Train these programs; the first one is placed and cut already.
+) -> Setup:
+    """These programs, ready to be trained; the first one is placed and cut already. Raise what `clients` raises."""
+    say(f"placing and cutting {counted(len(given.programs), 'client')}")
+    return set_up(request, given.source, say, cluster, given.programs, given.costs, first)
+
+
+def short_rate(setup: Setup) -> float:
+    """Steps per second of a run that is only compared; 0 where they are unknown, or some client's step does not fit."""
+    if _memory(setup)[1] is not None:
+        return 0.0
+    return answers(setup.run(setup.short(setup.wanted.steps))).steps_per_s or 0.0
+
+
+def trained(setup: Setup, given: Programs) -> Trained:
+    """Train these programs, which are set up already.
 
     Raise what `clients` and `train` raise, and SimvizError for a number of workers that the cluster lacks.
     """
-    say(f"placing and cutting {counted(len(given.programs), 'client')}")
-    setup = _setup(request, given.source, say, cluster, given.programs, given.costs, first)
+    say, cluster = setup.say, setup.cluster
     training, steps, narrow = _run(setup)
     say("looking for the bottleneck")
     held = bottleneck(
@@ -185,7 +198,7 @@ def _unsized(programs: Sequence[Program]) -> Unsized:
     return max((unsized_of(graph, step) for graph, step in steps), key=lambda found: found.tensors)
 
 
-def _run(setup: _Setup) -> tuple[Training, int, bool | None]:
+def _run(setup: Setup) -> tuple[Training, int, bool | None]:
     """The run, its steps and, if it was to go on until its rate is known, whether it is."""
     wanted, what = setup.wanted, f"training, {counted(len(setup.clients), 'client')}"
     if wanted.until_ci is None:
@@ -201,7 +214,7 @@ def _run(setup: _Setup) -> tuple[Training, int, bool | None]:
     return reached.training, reached.steps, reached.reached
 
 
-def _memory(setup: _Setup) -> tuple[MemoryBounds, OutOfMemoryError | None]:
+def _memory(setup: Setup) -> tuple[MemoryBounds, OutOfMemoryError | None]:
     """Bounds for the memory of devices that clients share, and the first client's step that does not fit."""
     costs = {id(client): priced for client, priced in zip(setup.clients, setup.costs, strict=True)}
     choices = SharedChoices(setup.request.simulation)
@@ -217,7 +230,7 @@ def _memory(setup: _Setup) -> tuple[MemoryBounds, OutOfMemoryError | None]:
     return memory_bounds(setup.clients, setup.cluster, steps), next((one for one in full if one is not None), None)
 
 
-def _relieved(setup: _Setup, relief: Relief, steps: int) -> Training | None:
+def _relieved(setup: Setup, relief: Relief, steps: int) -> Training | None:
     """The run with that relief; None if it is impossible."""
     setup.say(f"simulating again {relief.change}")
     changed = _remade(setup, relief) if relief.backups or relief.by_bytes else setup
@@ -232,7 +245,7 @@ def _relieved(setup: _Setup, relief: Relief, steps: int) -> Training | None:
     return again.run(steps if relief.without else changed.short(steps))
 
 
-def _remade(setup: _Setup, relief: Relief) -> _Setup | None:
+def _remade(setup: Setup, relief: Relief) -> Setup | None:
     """The setup with other programs; None if the graph fixes what would change, or nothing changes."""
     wanted = setup.wanted
     if relief.backups:
@@ -248,7 +261,7 @@ def _remade(setup: _Setup, relief: Relief) -> _Setup | None:
     return setup.anew(wanted, setup.cluster, programs)
 
 
-def _with_backups(setup: _Setup, backups: int) -> Regime | None:
+def _with_backups(setup: Setup, backups: int) -> Regime | None:
     """The regime with this many more backup workers; None if the graph fixes their number, or there are too few.
 
     The first tokens are the requested ones, else as many as the gradients of an update. If an update takes more
@@ -262,7 +275,7 @@ def _with_backups(setup: _Setup, backups: int) -> Regime | None:
     return replace(known, aggregate=known.aggregate - backups, tokens=None if asked is None else asked.tokens)
 
 
-def _with_workers(setup: _Setup, count: int, steps: int, training: Training) -> Training:
+def _with_workers(setup: Setup, count: int, steps: int, training: Training) -> Training:
     """The run with that many workers; `training` is that with all of them."""
     setup.say(f"training with {counted(count, 'worker')}")
     request, wanted = setup.request, setup.wanted

@@ -177,7 +177,7 @@ def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> i
                         counts[PACKS] += pack > 0
                         counts[UNPACKS] += unpack > 0
                     links = places.held_ptr[path + 1] - places.held_ptr[path]
-                    work_ns += wire_ns * links
+                    work_ns += wire_ns * max(links, 1)  # once where others may use its links at the same time
                     total += late + wire_ns * max(links, 1)
                     if places.flowing[path] and nbytes > 0:
                         if nbytes > MAX_FLOW_BYTES:
