@@ -39,7 +39,7 @@ def trained_quicker(
     A search judges one step of one client alone. What it gains there may cost more where several wait for each other.
     None: the searched ones stay, or nothing was searched, or there is one client.
     """
-    if request.algorithm != SEARCH or len(setup.clients) < 2:
+    if request.algorithm != SEARCH or not request.fallback or len(setup.clients) < 2:
         return None
     from viz.command.training_run import short_rate
 
