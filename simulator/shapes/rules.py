@@ -788,6 +788,7 @@ _VALUES: tuple[tuple[ValueRule, str], ...] = (
     (v.alike(0), "ZerosLike"),
     (v.alike(1), "OnesLike"),
     (v.counting, "Range"),
+    (v.one_hot, "OneHot"),
     (v.broadcast_to, "BroadcastTo"),
     (v.broadcast_args, "BroadcastArgs"),
     (v.reshaped_sparse, "SparseReshape"),

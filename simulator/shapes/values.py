@@ -503,6 +503,14 @@ def counting(site: Site, out: Outputs) -> Sequence[Value | None]:
     return (tuple([_checked(site, lambda at: start[0] + at * step[0], at) for at in range(count)]),)
 
 
+def one_hot(site: Site, out: Outputs) -> Sequence[Value | None]:
+    """OneHot of a single index: one element differs from all others."""
+    count, at, on, off = _count(out[0]), site.whole(0), site.value(2), site.value(3)
+    if count is None or at is None or site.shape(0) != () or not (on and off):
+        return _NONE
+    return (tuple([on[0] if one == at else off[0] for one in range(count)]),)
+
+
 def broadcast_to(site: Site, out: Outputs) -> Sequence[Value | None]:
     """BroadcastTo: stretched to the shape."""
     given = _array(site.value(0), site.shape(0))
