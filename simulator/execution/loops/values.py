@@ -28,9 +28,9 @@ from simulator.graph.dtypes import BOOL, INT32, INT64
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Value
-from simulator.shapes.loops import NEGATED, iterations
 from simulator.shapes.rules import VALUES
 from simulator.shapes.site import Contents, ShapeError, Site
+from simulator.shapes.variables import NEGATED, iterations
 
 _MAX_SIZE = 2**62  # beyond it a counter would have wrapped around
 _MAX_FACTOR = 2**30  # products of smaller numbers do not wrap around
