@@ -169,7 +169,7 @@ ALONE: dict[str, str] = {
     "simulator.placer.legality": "the placer's rules for a placement that somebody made",
     "simulator.shapes.batches": "the change of a fixed batch: which numbers repeat it, and how they are written anew",
     "simulator.shapes.calls": "functions' bodies and their symbols, beside the fixed point over one graph",
-    "simulator.shapes.values": "the evaluator of small tensors, beside the rules for shapes",
+    "simulator.shapes.loops": "the ways that loops and branches take, beside the fixed point that asks for them",
     # a part of a larger whole, with a border of its own
     "simulator.cluster.scaling": "a description with one figure multiplied, for any use, tested by itself",
     "simulator.oracle.placed_steps": "a conversation with TensorFlow: the real one runs behind one door",

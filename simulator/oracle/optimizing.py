@@ -28,7 +28,7 @@ from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step
 from simulator.graph.traversal import PLACEHOLDERS
 from simulator.oracle import child
-from simulator.oracle.session import quiet, sentence
+from simulator.oracle.session import imported, quiet, sentence
 from simulator.shapes.dims import is_open
 from simulator.shapes.filling import with_shapes
 from simulator.shapes.propagation import edge_tensors
@@ -197,8 +197,6 @@ def _work(payload: bytes) -> bytes:
 def _rewritten(facts: Mapping[str, Any], content: bytes) -> bytes:
     from tensorflow.core.framework import graph_pb2
     from tensorflow.core.protobuf import config_pb2, device_properties_pb2, meta_graph_pb2
-    from tensorflow.python.framework import importer
-    from tensorflow.python.framework.ops import Graph as Importing
     from tensorflow.python.grappler import cluster, tf_optimizer
 
     meta = meta_graph_pb2.MetaGraphDef(graph_def=graph_pb2.GraphDef.FromString(content))
@@ -211,8 +209,7 @@ def _rewritten(facts: Mapping[str, Any], content: bytes) -> bytes:
             properties.environment["architecture"] = f"{capability:.1f}"
         devices.append(device_properties_pb2.NamedDevice(name=name, properties=properties))
     try:
-        with Importing().as_default():
-            importer.import_graph_def(meta.graph_def, name="")  # a wrong graph would end the process in Grappler
+        imported(content)  # a wrong graph would end the process in Grappler
         made: Any = tf_optimizer.OptimizeGraph(
             config_pb2.ConfigProto(), meta, verbose=False, cluster=cluster.Cluster(devices=devices)
         )

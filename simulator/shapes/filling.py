@@ -7,6 +7,7 @@ whether TensorFlow is installed or not.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -31,6 +32,8 @@ from simulator.units import is_whole
 from simulator.wording import counted, some
 
 BATCH = 1  # where a file leaves it open and nobody asks for another
+_STRANGE = 20_160 * 9_973  # a batch that no file has, and that towers could share equally
+_MOST_SIZES = 3  # of a file, that are tried for its batch
 _DECLARING = ARGUMENTS | {"Variable", "VariableV2", "TemporaryVariable"}
 MISTAKEN = frozenset(("FractionalMaxPool", "FractionalAvgPool", "TensorListElementShape"))
 """Ops whose kernels make another size than TensorFlow infers, and so another one than a file with its shapes says."""
@@ -48,10 +51,11 @@ def with_shapes(
     `feeds` gives the shape of a tensor, "node:port" or "node". The unknown first dimension of every other placeholder,
     dequeue and iterator is `batch`; row splits of ragged tensors have one more. By default an iterator has the batch of
     its dataset, and all else that of all datasets if they agree. Failing that, all else has as many as there are rows
-    in row splits, else 1. Where a file fixes that dimension, a batch that is asked for takes its place. All other
-    shapes follow from these by the rules of the ops. A shape that the file gives counts, unless it hangs on a tensor
-    whose shape is another than the file's. `observed` has the shapes that tensors really had, by their rows: they count
-    before all rules. Notes list the assumptions, and ops whose inputs do not fit together in the file itself.
+    in row splits, else 1. Where the ops take no batch but that of other placeholders, it is that one. Where a file
+    fixes that dimension, a batch that is asked for takes its place. All other shapes follow from these by the rules of
+    the ops. A shape that the file gives counts, unless it hangs on a tensor whose shape is another than the file's.
+    `observed` has the shapes that tensors really had, by their rows: they count before all rules. Notes list the
+    assumptions, and ops whose inputs do not fit together in the file itself.
 
     Raises GraphError for an unknown node or port, for another rank than the file's, for a negative dimension and for a
     batch below 1. It also raises it, with the op, where inputs do not fit together because of the feeds or the batch.
@@ -64,8 +68,10 @@ def with_shapes(
     given = {fed_tensor(graph, name): tuple(shape) for name, shape in checked_feeds(feeds).items()}
     for row, shape in given.items():
         check_fed(graph, row, declared[row], shape)
-    before = graph
+    graph, tied = _tied(graph, declared, {**given, **observed})
+    before, declared = graph, _declared(graph)
     graph, changed = _rebatched(graph, declared, given, batch)
+    changed = [*tied, *changed]
     declared = _declared(graph)
     believed = _believed(graph, declared, given)
     handed, common = handed_out(graph, believed, {*given, *observed}) if batch is None else ({}, None)
@@ -94,6 +100,34 @@ def with_shapes(
     check_programs(before, shapes)
     notes = [*_noted(graph, found, asked, handed), *assumed(graph, declared, given, fed, rows)]
     return _with(graph, shapes, [*notes, *changed])
+
+
+def _tied(graph: Graph, declared: Sequence[Shape | None], given: Mapping[int, Shape]) -> tuple[Graph, list[str]]:
+    """The graph whose open batch is that of its other inputs, and what is said of that.
+
+    It is where the ops refuse a number of examples that the file does not have, and take that one.
+    """
+    edge = [row for row in edge_tensors(graph) if declared[row] and row not in given]
+    opened = [row for row in edge if (declared[row] or ())[0] < 0]
+    sizes = Counter(shape[0] for row in edge if (shape := declared[row]) and shape[0] > BATCH)
+    if not opened or not sizes or row_splits(graph, declared) or sparse_placeholders(graph, declared):
+        return graph, []
+    believed = _believed(graph, declared, given)
+    for row, shape in given.items():
+        believed[row] = shape
+
+    def fits(batch: int) -> bool:
+        return not infer(graph, given, believed, batch=batch).clashes
+
+    if fits(_STRANGE) or (size := next((one for one, _ in sizes.most_common(_MOST_SIZES) if fits(one)), None)) is None:
+        return graph, []
+    shapes = list(graph.tensor_shape)
+    for row in opened:
+        shapes[row] = (size, *(declared[row] or ())[1:])
+    names = some(list(map(graph.tensor_name, opened)))
+    return replace(graph, tensor_shape=tuple(shapes)), [
+        f"the unknown first dimension of {names} is that of the file's other inputs, {size}"
+    ]
 
 
 def _rebatched(

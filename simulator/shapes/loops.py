@@ -2,7 +2,8 @@
 
 A Merge of a loop is a symbol once its back edge has brought something else. If that is the symbol and a number, the
 variable is `start + step * i` in iteration i. So the loop's condition says how many iterations there are. Their number
-says what each variable is in the end: a counter, a side that grows, the length of a list.
+says what each variable is in the end: a counter, a side that grows, the length of a list. Other variables, such as one
+that doubles, are computed iteration by iteration, where whole numbers alone say what they are.
 """
 
 from __future__ import annotations
@@ -15,44 +16,10 @@ from typing import NamedTuple
 
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import MERGES, NEXT_ITERATIONS, SWITCHES
-from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Number, Value, as_dim
+from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Number, Value
 from simulator.shapes.ranges import bounds
 from simulator.shapes.site import Contents, Handle, Site
-
-NEGATED: Mapping[str, str] = {
-    "Less": "GreaterEqual",
-    "GreaterEqual": "Less",
-    "Greater": "LessEqual",
-    "LessEqual": "Greater",
-    "Equal": "NotEqual",
-    "NotEqual": "Equal",
-}
-_DEPTH = 32  # of conditions within conditions
-
-
-class Line(NamedTuple):
-    """`start + step * i` in iteration i."""
-
-    start: int  # a dimension, which may hang on loops around
-    step: int
-
-
-def iterations(comparison: str, start: int, step: int) -> float:
-    """The number of iterations i, from 0 on, in which `start + step * i` compares to 0 like this; `inf` for all."""
-    if comparison == "Equal":
-        return 0 if start else 1 if step else inf
-    if comparison == "NotEqual":
-        if not start:
-            return 0
-        reaches_zero = bool(step) and -start % step == 0 and -start // step >= 0
-        return -start // step if reaches_zero else inf
-    if comparison in ("Greater", "GreaterEqual"):
-        start, step = -start, -step
-    if comparison in ("LessEqual", "GreaterEqual"):
-        start -= 1
-    if start >= 0:
-        return 0
-    return inf if step <= 0 else -(start // step)
+from simulator.shapes.variables import Line, Loop
 
 
 class Growth(NamedTuple):
@@ -77,81 +44,6 @@ class Courses:
 
 NO_COURSES = Courses()
 _FILLING = frozenset(("TensorArrayWriteV3", "TensorArrayScatterV3", "TensorArraySplitV3"))
-
-
-@dataclass(frozen=True)
-class _Loop:
-    """A loop while its course is found out."""
-
-    algebra: Algebra
-    lines: dict[int, Line] = field(default_factory=dict)  # symbol of a variable -> its course
-    grown: dict[int, tuple[int, Line]] = field(default_factory=dict)  # as large as the most of a line -> its start too
-    outside: set[int] = field(default_factory=set)  # symbols that the loop does not change
-
-    def line(self, number: Number) -> Line | None:
-        """The course of a number; None where it is no line."""
-        if not isinstance(number, int):
-            return None
-        start = step = 0
-        for term, factor in self.algebra.terms(number).items():
-            moved = [symbol for symbol in term if symbol in self.lines]
-            if not self.outside.issuperset(set(term) - set(moved)) or (moved and len(term) > 1):
-                return None
-            begin, each = self.lines[term[0]] if moved else (self.algebra.product(term), 0)
-            start, step = self.algebra.plus(start, self.algebra.times(factor, begin)), step + factor * each
-        return Line(start, step)
-
-    def learn(self, variable: Number, entering: Number, back: Number) -> None:
-        """Note the course of a variable of that symbol, by what it is at first and what comes back."""
-        if not all(isinstance(one, int) for one in (variable, entering, back)):
-            return
-        symbol, begin, after = as_dim(variable), as_dim(entering), as_dim(back)
-        self.outside.update(one for term in self.algebra.terms(begin) for one in term)
-        if symbol > SYMBOLS or symbol in self.outside:
-            return
-        step = self.algebra.minus(after, symbol)
-        if step > SYMBOLS:
-            self.lines[symbol] = Line(begin, step)
-            return
-        kind, *parts = self.algebra.reason(after) if after <= SYMBOLS else ("",)
-        if kind == "Maximum" and symbol in parts:
-            other = self.line(parts[1 - parts.index(symbol)])  # type: ignore[arg-type]  # of numbers
-            if other is not None:
-                self.grown[symbol] = begin, other
-
-    def trips(self, truth: Number, negated: bool = False, depth: int = 0) -> float | None:
-        """The number of iterations in which a condition holds from the first on; None where that is not known."""
-        if truth > SYMBOLS:
-            return inf if bool(truth) is not negated else 0
-        kind, *given = self.algebra.reason(as_dim(truth))
-        numbers: list[Number] = given  # type: ignore[assignment]  # the symbol of an op has the op and its numbers
-        if depth == _DEPTH:
-            return None
-        if kind == "LogicalNot":
-            return self.trips(numbers[0], not negated, depth + 1)
-        if kind in ("LogicalAnd", "LogicalOr"):
-            halves = [self.trips(one, negated, depth + 1) for one in numbers]
-            both = (kind == "LogicalAnd") is not negated
-            decisive, known = (0 if both else inf), [one for one in halves if one is not None]
-            if decisive in known:
-                return decisive
-            return None if len(known) < len(halves) else min(known) if both else max(known)
-        if kind not in NEGATED or len(numbers) != 2:
-            return None
-        a, b = map(self.line, numbers)
-        ahead = None if a is None or b is None else self.algebra.minus(a.start, b.start)
-        if a is None or b is None or ahead is None or ahead <= SYMBOLS:
-            return None
-        return iterations(NEGATED[str(kind)] if negated else str(kind), ahead, a.step - b.step)
-
-    def growth(self, variable: Number, trips: int) -> int | None:
-        """By how much a variable is greater when the loop has ended; None where that is not known."""
-        if variable in self.grown:
-            begin, (first, step) = self.grown[as_dim(variable)]
-            ends = (begin, first, first + step * (trips - 1)) if trips else (begin,)
-            return max(ends) - begin if min(ends) > SYMBOLS else None
-        line = self.lines.get(as_dim(variable))
-        return 0 if variable > SYMBOLS else None if line is None else line.step * trips
 
 
 @dataclass(frozen=True)
@@ -258,10 +150,10 @@ def courses(
     growth, counters = dict[int, Growth](), dict[tuple[Hashable, Hashable], tuple[float, float]]()
     variables = tensors.variables()
     for condition, merges in variables.items():
-        loop, truth = _Loop(algebra), values[inputs[condition][0]]
+        loop, truth = Loop(algebra), values[inputs[condition][0]]
         for numbers in [one for merge in merges for one in tensors.around(merge)] * 2:  # one may grow by another's line
             loop.learn(*numbers)
-        trips = None if truth is None or len(truth) != 1 else loop.trips(truth[0])
+        trips = None if truth is None or len(truth) != 1 else loop.walked(truth[0], loop.trips(truth[0]))
         if trips is None or trips == inf:
             continue
         for merge in merges:

@@ -500,9 +500,14 @@ class _Propagation:
         if claimed is None or claimed == shape:
             return shape
         origins, node = self.site.origins, self.site.node
-        if shape is None and origins is not None and self.graph.ops[node] in EDGE:
-            port = tensor - self.first[node]
-            claimed = tuple([origins.entry(node, "", port, at, side, len(claimed)) for at, side in enumerate(claimed)])
+        if origins is not None and self.graph.ops[node] in EDGE and (shape is None or len(shape) == len(claimed)):
+            port, open_ = tensor - self.first[node], [shape is None or shape[at] < 0 for at in range(len(claimed))]
+            claimed = tuple(
+                [
+                    origins.entry(node, "", port, at, side, len(claimed)) if open_[at] and side >= 0 else side
+                    for at, side in enumerate(claimed)
+                ]
+            )
         if shape is None or len(shape) != len(claimed):
             symbol = self.algebra.symbol
             return tuple([side if side >= 0 else symbol("claimed", tensor, at) for at, side in enumerate(claimed)])

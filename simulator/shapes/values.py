@@ -233,6 +233,18 @@ def _checked(site: Site, function: Callable[..., Number], *numbers: Number) -> N
     return made if abs(made) < (_WIDEST**2 if site.dtype(0) == INT64 else _WIDEST) else site.fresh()
 
 
+def of_whole_numbers(op: str, numbers: Sequence[int]) -> int | None:
+    """The result of an op of one or two whole numbers, if it is one that does not wrap around."""
+    if op == "Div" or len(numbers) not in (1, 2):  # of numbers that were cast to fractions it is another one
+        return None
+    function = (_ONE if len(numbers) == 1 else _TWO).get("FloorDiv" if op == "//" else op)
+    try:
+        made = None if function is None else function(*numbers)
+    except (ArithmeticError, ValueError):  # TensorFlow refuses it
+        return None
+    return int(made) if isinstance(made, int) and abs(made) < _WIDEST else None
+
+
 def _followed(site: Site, number: Number) -> Number:
     """A number that no symbol is; of a float that is larger than all sizes, infinite or none at all a symbol."""
     return number if isinstance(number, int) or abs(number) < -SYMBOLS else site.fresh()
@@ -501,6 +513,14 @@ def counting(site: Site, out: Outputs) -> Sequence[Value | None]:
     if count is None or start is None or step is None or not known(start) or not known(step):
         return _NONE
     return (tuple([_checked(site, lambda at: start[0] + at * step[0], at) for at in range(count)]),)
+
+
+def one_hot(site: Site, out: Outputs) -> Sequence[Value | None]:
+    """OneHot of a single index: one element differs from all others."""
+    count, at, on, off = _count(out[0]), site.whole(0), site.value(2), site.value(3)
+    if count is None or at is None or site.shape(0) != () or not (on and off):
+        return _NONE
+    return (tuple([on[0] if one == at else off[0] for one in range(count)]),)
 
 
 def broadcast_to(site: Site, out: Outputs) -> Sequence[Value | None]:

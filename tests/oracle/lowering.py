@@ -63,6 +63,43 @@ def _triangle(tf: Any, x: Any) -> Any:
     return tf.while_loop(lambda i, _: i < 5, row, [0, x])[1]
 
 
+def arrays(tf: Any, x: Any, p: Any) -> list[Any]:
+    """Loops that end by an element of an array, and a branch that one decides, by a place that a loop counts."""
+    ends = tf.constant([2, 0, 3])
+
+    def times(n: Any, a: Any) -> Any:
+        return tf.while_loop(lambda j, _: j < n, lambda j, b: (j + 1, tf.tanh(b)), [0, a])[1]
+
+    def sliced(i: Any, a: Any) -> Any:
+        return i + 1, tf.cond(ends[-1 - i] > 2, lambda: a * 2.0, lambda: times(ends[i], a))
+
+    def gathered(i: Any, a: Any) -> Any:
+        return i + 2, times(tf.gather(ends, i), a)
+
+    def first_longer(a: Any, n: Any) -> Any:
+        return times(n, a)
+
+    mapped = tf.map_fn(lambda n: times(2 * n, x), tf.range(4), fn_output_signature=tf.float32)
+    mapped = tf.cond(p, lambda: mapped * 2.0, lambda: mapped + 1.0)
+    scanned = tf.scan(first_longer, tf.one_hot(0, 4, 3, 1, dtype=tf.int32), x)
+    return [
+        mapped,
+        scanned,
+        tf.while_loop(lambda i, _: i < 3, sliced, [0, x])[1],
+        tf.while_loop(lambda i, _: i < 3, gathered, [0, x])[1],
+        tf.compat.v1.gradients(mapped, x)[0],
+    ]
+
+
+def arrays_of_version_1(tf: Any, x: Any, p: Any) -> list[Any]:
+    """The same with the control flow of TensorFlow 1."""
+    tf.compat.v1.disable_control_flow_v2()
+    try:
+        return arrays(tf, x, p)
+    finally:
+        tf.compat.v1.enable_control_flow_v2()
+
+
 def state(tf: Any, x: Any, p: Any) -> Any:
     """Calls with side effects, devices inside and outside, a call without results."""
     v = tf.compat.v1.get_variable("v", [2, 2], use_resource=True, initializer=tf.compat.v1.zeros_initializer())
@@ -228,7 +265,10 @@ def data(tf: Any, x: Any, p: Any) -> Any:
 
 
 MODELS = {made.__name__: made for made in (conditionals, loops, state, legacy, lists)}
-KEPT = {made.__name__: made for made in (*MODELS.values(), calls, ends, rewritten, resources, data)}
+KEPT = {
+    made.__name__: made
+    for made in (*MODELS.values(), calls, ends, rewritten, resources, data, arrays, arrays_of_version_1)
+}
 
 
 def session(tf: Any, graph: Any) -> Any:

@@ -14,9 +14,9 @@ from tests.oracle.training_models import OPTIMIZERS
 BATCH = 12
 
 
-def fed(tf: Any, batch: Any) -> Any:
+def fed(tf: Any, batch: Any, labels: Any) -> Any:
     v1 = tf.compat.v1
-    return v1.placeholder(tf.float32, [batch, 6, 6, 2], name="x"), v1.placeholder(tf.int64, [batch], name="y")
+    return v1.placeholder(tf.float32, [batch, 6, 6, 2], name="x"), v1.placeholder(tf.int64, [labels], name="y")
 
 
 def iterated(tf: Any) -> Any:
@@ -73,7 +73,7 @@ def build(tf: Any, asked: Any) -> Any:
             (x, y), init = iterated(tf)
             inits.append(init)
         else:
-            x, y = fed(tf, batch)
+            x, y = fed(tf, batch, None if asked["model"] == "open labels" else batch)
         total = loss(tf, asked["model"], x, y, batch)
         step = v1.train.get_or_create_global_step()
         train = OPTIMIZERS[asked["optimizer"]](v1.train).minimize(total, global_step=step)

@@ -149,10 +149,10 @@ def models() -> dict[str, Any]:
     return {name: messages.GraphDef.FromString(base64.b64decode(text)) for name, text in answer.items()}
 
 
-@pytest.mark.parametrize("model", ["loops", "conditionals"])
+@pytest.mark.parametrize("model", ["loops", "conditionals", "arrays", "arrays_of_version_1"])
 def test_what_is_lowered_runs_as_often_too(models: dict[str, Any], model: str) -> None:
     graph, on = inline(read_graph(models[model])), load_cluster("cpu=3")
-    step = choose_step(graph, fetches=graph.ends)
+    step = choose_step(graph, fetches=graph.ends or None)
     stats, why_not = timed(models[model], graph, step, counts={"CPU": 3, "GPU": 0}, step_timeout_s=20, timeout_s=60)
     assert stats is not None, why_not
     theirs = Counter(line.node_name for device in stats.dev_stats for line in device.node_stats)

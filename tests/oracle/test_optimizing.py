@@ -25,7 +25,7 @@ from simulator.oracle import child
 from simulator.oracle.optimizing import optimized, with_shapes_of
 from simulator.shapes.filling import with_shapes
 from tests.oracle import forking, optimized_sessions
-from tests.strategies import Rows, shape_attr, shapes_attr, type_attr, typed, types_attr
+from tests.strategies import Rows, colocation, shape_attr, shapes_attr, type_attr, typed, types_attr
 
 pytestmark = pytest.mark.tensorflow
 
@@ -166,6 +166,15 @@ def test_grappler_is_asked_again_for_other_devices(programs: Any) -> None:
     (row,) = (row for row in found.rows if row.what == "devices")
     alone = viz.run(message.SerializeToString(), cluster=row.after, **asked)
     assert (row.after, row.makespan_ns) == ("2v100-16gb", alone.trace.makespan)
+
+
+def test_a_colocation_may_name_no_node_as_in_calls_that_are_expanded() -> None:
+    made = Rows()
+    made.add("a", "Placeholder", **typed("Placeholder", (2,)))
+    made.add("b", "Neg", ["a"], _class=colocation("an argument of a call"), **typed("Neg", (2,)))
+    graph = made.built()
+    found = optimized(graph, load_cluster("worker=1"), choose_step(graph, fetches=["b"]))
+    assert found.ops[found.index["b"]] == "Neg"
 
 
 def test_what_tensorflow_does_not_take_is_said() -> None:

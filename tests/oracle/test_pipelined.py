@@ -41,6 +41,7 @@ CASES: list[tuple[str, str, int]] = [  # loss, optimizer, batch (0: open)
     ("mean", "clipped", BATCH),
     ("iterator", "sgd", BATCH),
     ("active", "sgd", 0),
+    ("open labels", "sgd", BATCH),
 ]
 SUMS = [("sum", "sgd", BATCH), ("both", "sgd", BATCH), ("both", "momentum", 0), ("active", "sgd", BATCH)]
 STEPS = 2

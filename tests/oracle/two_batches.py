@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from simulator.oracle.child import serve
 
 CLASSES = 10
@@ -471,6 +473,30 @@ def scattering(tf: Any, batch: int) -> None:
     tf.image.crop_and_resize(pictures, boxes, tf.range(batch), [5, 5])
 
 
+def cropping(tf: Any, batch: int) -> None:
+    """Crops of each picture by constant boxes, one or two of each, and a step by the sums of their maps."""
+    pictures = tf.compat.v1.placeholder(tf.float32, [batch, 9, 9, 3])
+    twice = np.repeat(np.arange(batch), 2).astype(np.int32)
+    maps = tf.nn.conv2d(pictures, _variable(tf, 3, 3, 3, 5), 1, "SAME")
+    one = tf.image.crop_and_resize(maps, tf.zeros([batch, 4]), tf.range(batch), [4, 4])
+    two = tf.image.crop_and_resize(maps, tf.zeros([batch * 2, 4]), twice, [5, 5])
+    ranged = tf.image.crop_and_resize(maps, tf.zeros([batch * 2, 4]), tf.repeat(tf.range(batch), 2), [6, 6])
+    sums = [
+        tf.reduce_mean(tf.reduce_sum(one, [1, 2])),
+        tf.reduce_sum(two),
+        tf.reduce_sum(tf.reduce_sum(ranged, 0) ** 2),
+    ]
+    tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(tf.add_n(sums))
+
+
+def partly_open(tf: Any, batch: int) -> None:
+    """Pictures have a batch, and labels and scores beside them leave it open."""
+    x, labels = tf.compat.v1.placeholder(tf.float32, [batch, 12]), tf.compat.v1.placeholder(tf.int32, [None])
+    wanted = tf.compat.v1.placeholder(tf.float32, [None, 3])
+    found = tf.matmul(x, _variable(tf, 12, 3))
+    _trained(tf, found * tf.reduce_mean((found - wanted) ** 2), labels)
+
+
 def contrastive(tf: Any, batch: int) -> None:
     """The loss of SimCLR: each view beside all others, with labels among twice as many."""
     x, kernel = tf.compat.v1.placeholder(tf.float32, [batch, 12]), _variable(tf, 12, 5)
@@ -518,7 +544,7 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
         for program in (
             conv_net, channels_first, one_hot, broadcasts, unrolled, synthetic, queued, dataset, generative, smoothness,
             twice, ordered, wide, recommending, transcribing, neighbours, by_hand, beyond, towers,
-            scattering, contrastive, crossing, judged, beside,
+            scattering, cropping, partly_open, contrastive, crossing, judged, beside,
         )
     },
     **{

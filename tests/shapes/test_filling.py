@@ -201,6 +201,26 @@ def with_constant(*values: int) -> Graph:
     return made.built()
 
 
+@pytest.mark.parametrize(("op", "batch"), [("Sub", 6), ("Reshape", 1)])
+def test_an_open_batch_beside_a_fixed_one_is_that_where_an_op_takes_no_other(op: str, batch: int) -> None:
+    """A difference takes no other rows than those of the other input; a new layout takes any."""
+    made = Rows()
+    made.add("x", "Placeholder", **typed("Placeholder", (6, 2)))
+    made.add("y", "Placeholder", **typed("Placeholder", (-1, 2)))
+    made.add("size", "Const", dtype=type_attr(3), value=const(-1, 1))
+    made.add(
+        "z",
+        op,
+        ["y", "x" if op == "Sub" else "size"],
+        T=type_attr(),
+        _output_shapes=shapes_attr((-1, 2 if op == "Sub" else 1)),
+    )
+    found = with_shapes(made.built())
+    assert (shape(found, "x"), shape(found, "y")) == ((6, 2), (batch, 2))
+    other = with_shapes(made.built(), batch=3)
+    assert (shape(other, "x"), shape(other, "y")) == ((3 if op == "Sub" else 6, 2), (3, 2))
+
+
 @pytest.mark.parametrize(
     ("old", "new"), [((8, 5, 2), (3, 5, 2)), ((16, 5), (6, 5)), ((80,), (30,)), ((2, 8, 5), (2, 3, 5))]
 )

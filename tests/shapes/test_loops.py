@@ -9,7 +9,7 @@ import pytest
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.messages import AttrValue
 from simulator.shapes.filling import with_shapes
-from simulator.shapes.loops import iterations
+from simulator.shapes.variables import iterations
 from tests.shapes.test_rules import FLOAT, INT32, number, scalar, vector
 from tests.shapes.test_values import LIST, VARIANT, shape_of
 from tests.strategies import Rows, shape_attr, type_attr
@@ -83,6 +83,28 @@ def test_a_tensor_that_grows_in_a_loop_has_a_size_when_it_ends(
     graph = built(made, "loop/y/exit", "longer")
     assert [shape_of(graph, name) for name in ("loop/y/exit", "loop/y/switch", "end0")] == [(rows, 6)] * 3
     assert shape_of(graph, "longer") == (-1, 6) if rows > 1 else True  # another one in each iteration
+
+
+@pytest.mark.parametrize(
+    ("op", "start", "limit", "by", "rows"),
+    [("Mul", 1, 20, 2, 5), ("FloorDiv", 20, 0, 2, 5), ("Mul", 3, 3, 2, 0), ("Mul", 0, 1, 2, -1), ("Div", 20, 0, 2, -1)],
+)
+def test_a_counter_that_is_multiplied_or_divided_says_sizes_too(
+    op: str, start: int, limit: int, by: int, rows: int
+) -> None:
+    """One tensor grows by a row in each iteration, the other doubles; a counter that stays 0 ends no loop."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(1, 6))
+    loop = Loop(made)
+    loop.runs_while("Less" if op == "Mul" else "Greater", start, limit, by)
+    made.ops[made.names.index("loop/more")] = op
+    axis = loop.constant("axis", scalar(0))
+    for name, more in (("y", "x"), ("z", loop.inside("z"))):
+        loop.variable(name, "x", f"longer_{name}", FLOAT)
+        made.add(f"longer_{name}", "ConcatV2", [loop.inside(name), more, axis], T=type_attr(), N=number(2))
+    graph = built(made, "loop/y/exit", "loop/z/exit")
+    known = [(1 + rows, 6), (2**rows, 6)] if rows >= 0 else [(-1, 6)] * 2
+    assert [shape_of(graph, name) for name in ("end0", "end1")] == known
 
 
 def test_a_loop_that_data_may_end_leaves_an_unknown_size() -> None:

@@ -28,6 +28,8 @@ SAME_VALUE = frozenset(
 OPTIONAL = frozenset({"OptionalFromValue", "OptionalGetValue"})  # around the values of a branch that its gradient reads
 NOTHING = frozenset({"FakeParam", "OptionalNone"})  # in the place of a value of a branch that was not taken
 PASSED_ON = SAME_VALUE | OPTIONAL | {"LoopCond"} | SENDS | RECVS | SWITCHES  # outputs are the input in slot 0
+HANDED_ON = PASSED_ON - {"LoopCond"}
+_MAX_LOOPS = 10  # loops in loops that a value is followed through
 
 
 def origin(flow: Flow, at: Output | None, kinds: Collection[str]) -> Output | None:
@@ -45,6 +47,33 @@ def loop_variable(flow: Flow, merge: int) -> tuple[Output, Output] | None:
     initial = [at for at in given if flow.ops.kind[at[0]] in ENTERS]
     back = [at for at in given if at not in initial]
     return (initial[0], back[0]) if len(initial) == len(back) == 1 else None
+
+
+def initial(flow: Flow, merge: int, depth: int = 0) -> Output | None:
+    """The initial value of a loop variable that never changes, else None."""
+    pair = loop_variable(flow, merge)
+    return pair[0] if pair is not None and _brought_back(flow, pair[1], depth) == (merge, 0) else None
+
+
+def _brought_back(flow: Flow, at: Output | None, depth: int) -> Output | None:
+    """The origin of a value that comes back, through the inner loops that do not change it."""
+    for _ in range(MAX_DEPTH):
+        at = origin(flow, at, HANDED_ON | NEXT_ITERATIONS)
+        if at is None or flow.ops.kind[at[0]] not in EXITS:
+            return at
+        entered = loop_invariant(flow, at[0], depth + 1)
+        if entered is None:
+            return at
+        at = flow.value(entered[0])
+    return None
+
+
+def loop_invariant(flow: Flow, exit_: int, depth: int = 0) -> Output | None:
+    """The Enter of a value that leaves its loop as it came in, whatever the trips; None: it may have changed."""
+    at = origin(flow, flow.value(exit_), HANDED_ON) if depth < _MAX_LOOPS else None
+    if at is None or flow.ops.kind[at[0]] in ENTERS:
+        return at
+    return initial(flow, at[0], depth) if flow.ops.kind[at[0]] in MERGES else None
 
 
 @dataclass(frozen=True, eq=False)

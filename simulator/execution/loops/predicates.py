@@ -22,17 +22,14 @@ from simulator.errors import SimvizError
 from simulator.execution.loops.frames import Flow, Output
 from simulator.execution.loops.iterations import IterationSpace, mask
 from simulator.execution.loops.observations import observed_way, spread
-from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, loop_variable, origin
+from simulator.execution.loops.origins import HANDED_ON, MAX_DEPTH, initial, loop_invariant
 from simulator.execution.loops.trips import NAMED, Reason, UnknownNameError, find_conditions
 from simulator.execution.loops.values import ValueColumns, column, have_equal_trips, popped, trips_of_entries
 from simulator.execution.options import Choice, SimulationOptions
-from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from simulator.graph.op_classes import ENTERS, EXITS, MERGES, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS, fed_name
 from simulator.units import is_whole
 from simulator.wording import near, printable, some
-
-_VALUES = PASSED_ON - {"LoopCond"}
-_MAX_LOOPS = 10  # loops in loops that a value is followed through
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +125,12 @@ def _predicate(columns: ValueColumns, loops: Mapping[Output, int], switch: int) 
                 break
             stacks.append(pair)
         elif at not in loops:
-            if kind in _VALUES or kind in ENTERS or kind == "LogicalNot":
+            if kind in HANDED_ON or kind in ENTERS or kind == "LogicalNot":
                 further = flow.value(at[0])
             elif kind in EXITS:
-                further = _loop_invariant(flow, at[0])
+                further = loop_invariant(flow, at[0])
             elif kind in MERGES:
-                further = _initial(flow, at[0]) or values.merged.only(flow, at[0])
+                further = initial(flow, at[0]) or values.merged.only(flow, at[0])
         if further is None:
             break
         at, negated = further, negated is not (kind == "LogicalNot")
@@ -146,33 +143,6 @@ def _predicate(columns: ValueColumns, loops: Mapping[Output, int], switch: int) 
         names={name: turned is not negated for name, turned in seen.items()},
         stacks=tuple(reversed(stacks)),
     )
-
-
-def _initial(flow: Flow, merge: int, depth: int = 0) -> Output | None:
-    """The initial value of a loop variable that never changes, else None."""
-    pair = loop_variable(flow, merge)
-    return pair[0] if pair is not None and _brought_back(flow, pair[1], depth) == (merge, 0) else None
-
-
-def _brought_back(flow: Flow, at: Output | None, depth: int) -> Output | None:
-    """The origin of a value that comes back, through the inner loops that do not change it."""
-    for _ in range(MAX_DEPTH):
-        at = origin(flow, at, _VALUES | NEXT_ITERATIONS)
-        if at is None or flow.ops.kind[at[0]] not in EXITS:
-            return at
-        entered = _loop_invariant(flow, at[0], depth + 1)
-        if entered is None:
-            return at
-        at = flow.value(entered[0])
-    return None
-
-
-def _loop_invariant(flow: Flow, exit_: int, depth: int = 0) -> Output | None:
-    """The Enter of a value that leaves its loop as it came in, whatever the trips; None: it may have changed."""
-    at = origin(flow, flow.value(exit_), _VALUES) if depth < _MAX_LOOPS else None
-    if at is None or flow.ops.kind[at[0]] in ENTERS:
-        return at
-    return _initial(flow, at[0], depth) if flow.ops.kind[at[0]] in MERGES else None
 
 
 def label(flow: Flow, at: Output) -> str:

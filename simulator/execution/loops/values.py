@@ -3,8 +3,9 @@
 What follows from constants and shapes alone is the same in every iteration, and computed by the rules of `shapes`.
 Before trips are known, any other value is `start + step * i` in iteration i of its loop (`linear`). Only whole numbers
 count, since sums of fractions may round. When trips are known, a value is a column with an entry per iteration of its
-frame (`column`). So a comparison with the counter of any loop around has a value in every iteration. A gradient's pop
-has the values that the forward pass pushed, in reverse order.
+frame (`column`). So a comparison with the counter of any loop around has a value in every iteration. So has an element
+of a known array, such as those that `tf.map_fn` and `tf.scan` go through. A gradient's pop has the values that the
+forward pass pushed, in reverse order.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ import numpy as np
 from simulator.columns import Flags, Ints
 from simulator.execution.loops.frames import Flow, Output
 from simulator.execution.loops.iterations import IterationSpace, rows
-from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, SAME_VALUE, Merged, loop_variable, origin
+from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, SAME_VALUE, Merged, initial, loop_variable, origin
 from simulator.execution.loops.walking import Numbers
 from simulator.graph.const_values import elements
 from simulator.graph.dtypes import BOOL, INT32, INT64
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Value
-from simulator.shapes.loops import NEGATED, iterations
 from simulator.shapes.rules import VALUES
 from simulator.shapes.site import Contents, ShapeError, Site
+from simulator.shapes.variables import NEGATED, iterations
 
 _MAX_SIZE = 2**62  # beyond it a counter would have wrapped around
 _MAX_FACTOR = 2**30  # products of smaller numbers do not wrap around
@@ -197,6 +198,9 @@ def _computed(values: KnownValues, op: int, port: int, depth: int) -> Value | No
     if kind in PASSED_ON or kind in ENTERS:
         at = flow.value(op)
         return None if at is None else _fixed(values, *at, depth)
+    if kind in MERGES:
+        unchanged = None if port else initial(flow, op)
+        return None if unchanged is None else _fixed(values, *unchanged, depth)
     if kind in EXITS:
         left = values.walked.get(origin(flow, flow.value(op), SWITCHES) or (op, 0))
         return None if left is None else (left[-1],)
@@ -387,6 +391,8 @@ def _column(columns: ValueColumns, op: int, port: int, depth: int) -> Ints | Non
         if only is not None:
             return column(columns, *only, depth)
         return _mixed(columns, op, depth) if values.merged.is_mixed(op) else _counter_column(columns, op, depth)
+    if kind in _ELEMENTS:
+        return _element(columns, op, depth)
     given = [column(columns, *at, depth) for at in islice(flow.values(op), None if kind == "AddN" else 2)]
     a, b = [*given, None, None][:2]
     if kind in ("LogicalAnd", "LogicalOr"):
@@ -406,6 +412,85 @@ def _column(columns: ValueColumns, op: int, port: int, depth: int) -> Ints | Non
     if kind in PASSED_ON:
         return a if len(a) == space.size else None
     return _arithmetic(kind, given)
+
+
+def _element(columns: ValueColumns, op: int, depth: int) -> Ints | None:
+    """The element of an array that is the same in every iteration, at the place that each iteration takes."""
+    flow = columns.values.flow
+    read = _ELEMENTS[flow.ops.kind[op]](columns.values, op)
+    if read is None:
+        return None
+    found, places = _fixed(columns.values, *read[0]), column(columns, *read[1], depth)
+    if not found or places is None or not all(one > SYMBOLS and float(one).is_integer() for one in found):
+        return None
+    from_the_start = np.where(places < 0, places + len(found), places)
+    return np.take(np.array([int(one) for one in found], np.int64), from_the_start, mode="clip")
+
+
+def _list_element(values: KnownValues, op: int) -> tuple[Output, Output] | None:
+    """The array and the place of a TensorListGetItem: the list is an array's rows."""
+    flow = values.flow
+    of, place = islice(flow.values(op), 2)
+    made = _unchanged(flow, of)
+    array = flow.value(made[0]) if made is not None and flow.ops.kind[made[0]] == "TensorListFromTensor" else None
+    return None if array is None else (array, place)
+
+
+def _array_element(values: KnownValues, op: int) -> tuple[Output, Output] | None:
+    """Those of a TensorArrayReadV3: an array was scattered into it in order."""
+    flow = values.flow
+    made, place = _unchanged(flow, flow.value(op, 2)), flow.value(op, 1)
+    if made is None or place is None or flow.ops.kind[made[0]] != "TensorArrayScatterV3":
+        return None
+    order, array = flow.value(made[0], 1), flow.value(made[0], 2)
+    found = None if order is None else _fixed(values, *order)
+    return (array, place) if array is not None and found and found == tuple(range(len(found))) else None
+
+
+def _gathered_element(values: KnownValues, op: int) -> tuple[Output, Output] | None:
+    """Those of a Gather of one place; of more than a vector a row is no single number."""
+    array, place = islice(values.flow.values(op), 2)
+    return (array, place) if _ranks(values.flow, op, 2) == [1, 0] else None
+
+
+def _sliced_element(values: KnownValues, op: int) -> tuple[Output, Output] | None:
+    """Those of a StridedSlice that takes one element, as `array[i]` does."""
+    flow = values.flow
+    attrs, begin = flow.attrs(op), origin(flow, flow.value(op, 1), PASSED_ON)
+    array, single = flow.value(op), {"shrink_axis_mask": 1, "begin_mask": 0, "ellipsis_mask": 0, "new_axis_mask": 0}
+    if any((attrs[name].i if name in attrs else 0) != mask for name, mask in single.items()):
+        return None
+    if array is None or begin is None or flow.ops.kind[begin[0]] != "Pack" or _ranks(flow, op, 2) != [1, 1]:
+        return None
+    places = list(flow.values(begin[0]))
+    return (array, places[0]) if len(places) == 1 else None
+
+
+def _unchanged(flow: Flow, at: Output | None) -> Output | None:
+    """The origin of what no loop changes on the way."""
+    for _ in range(MAX_DEPTH):
+        at = origin(flow, at, PASSED_ON | ENTERS)
+        before = initial(flow, at[0]) if at is not None and flow.ops.kind[at[0]] in MERGES else None
+        if before is None:
+            return at
+        at = before
+    return None
+
+
+def _ranks(flow: Flow, op: int, count: int) -> list[int | None]:
+    """The number of dimensions of the first inputs."""
+    rows = [int(flow.edges.row[edge]) for edge in flow.inputs[op] if flow.data[edge]][:count]
+    shapes = [flow.graph.tensor_shape[row] if row >= 0 else None for row in rows]
+    return [None if shape is None else len(shape) for shape in shapes]
+
+
+_ELEMENTS: Mapping[str, Callable[[KnownValues, int], tuple[Output, Output] | None]] = {
+    "TensorListGetItem": _list_element,
+    "TensorArrayReadV3": _array_element,
+    "Gather": _gathered_element,
+    "GatherV2": _gathered_element,
+    "StridedSlice": _sliced_element,
+}
 
 
 def _arithmetic(kind: str, given: Sequence[Ints | None]) -> Ints | None:

@@ -81,7 +81,21 @@ def cropped(site: Site) -> Outputs:
     """CropAndResize: a crop per box, of the size that the fourth input holds."""
     image, boxes, size = site.input_of_rank(0, 4), site.input_of_rank(1, 2), site.vector(3, 2)
     height, width = site.pair(size)
-    return ((site.equal(boxes[0], site.input_of_rank(2, 1)[0]), height, width, image[3]),)
+    count, numbers = site.equal(boxes[0], site.input_of_rank(2, 1)[0]), site.value(2)
+    if numbers and image[0] > 1 and not len(numbers) % image[0]:  # boxes in order, as many for each picture
+        each = len(numbers) // image[0]
+        if numbers == tuple([at // each for at in range(len(numbers))]):
+            count = site.equal(count, image[0] * each)
+    return ((count, height, width, image[3]),)
+
+
+def crop_gradients(site: Site) -> Outputs:
+    """CropAndResizeGradImage: of the size that the last input holds; CropAndResizeGradBoxes: as the boxes."""
+    image = site.op == "CropAndResizeGradImage"
+    boxes = site.input_of_rank(1 if image else 2, 2)
+    numbers = site.input_of_rank(2 if image else 3, 1)
+    count = site.equal(site.equal(site.input_of_rank(0, 4)[0], boxes[0]), numbers[0])
+    return (site.dims(3),) if image else ((count, boxes[1]),)
 
 
 def glimpsed(site: Site) -> Outputs:

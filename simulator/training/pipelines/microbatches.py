@@ -108,7 +108,7 @@ def divide(whole: Graph, count: int, *, batch: int | None = None, fetch: Sequenc
 
 def _smaller(whole: Graph, examples: int, fewer: int) -> Graph:
     """The graph with another batch, whether its file fixes one or leaves it open."""
-    feeds = {}
+    feeds, fixed = {}, False
     if splits := row_splits(whole, whole.tensor_shape):
         name = whole.tensor_name(min(splits))
         raise GraphError(
@@ -123,9 +123,12 @@ def _smaller(whole: Graph, examples: int, fewer: int) -> Graph:
             if shape and shape[0] == examples and min(shape) < 0:
                 name = whole.names[row]
                 raise GraphError(f"{whole.source}: {name!r} leaves its shape open; feed it, as by --feed.", node=name)
-            if shape and shape[0] == examples and _open(whole.attrs[row], port):
-                feeds[f"{whole.names[row]}:{port}"] = (fewer, *shape[1:])
-    return with_shapes(whole, batch=fewer, feeds=feeds)
+            if shape and shape[0] == examples:
+                if _open(whole.attrs[row], port):
+                    feeds[f"{whole.names[row]}:{port}"] = (fewer, *shape[1:])
+                else:
+                    fixed = True
+    return with_shapes(whole, batch=fewer, feeds={} if fixed else feeds)  # what is fixed changes all that is tied to it
 
 
 def _open(attrs: Attrs, port: int) -> bool:
