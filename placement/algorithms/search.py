@@ -23,7 +23,7 @@ from placement.search.judge import Candidate, Judge, as_ops, fewest
 from placement.search.narrowing import Tasks
 from placement.search.ordering import orders
 from placement.search.starting import beforehand, started
-from placement.search.starts import Listed, ask, fitting, plans_of, whom
+from placement.search.starts import Asked, Listed, ask, fitting, plans_of, whom
 from placement.search.tidying import tidied
 from placement.search.walk import Progress
 from placement.search.walks import side_by_side
@@ -90,15 +90,23 @@ def search(problem: Problem) -> Plan:
             finals = [replace(one, ops=_by_start(judge, one)) for one in finals]
     last = [*(Listed("search", _plan(problem, one)) for one in finals), *(one for one, _ in near)]
     (full, _), chosen = _best(problem, last)
+    record = _recorded(judge, asked, known, progress)
+    notes = _shortage(problem, chosen) if full else ()
+    return replace(chosen, notes=(*chosen.notes, *notes), search=record)
+
+
+def _recorded(judge: Judge, asked: Asked, known: Sequence[Candidate], progress: Progress) -> SearchRecord:
+    """The record of a search, which knows the plans of others so."""
     reached: dict[str, Nanos] = {}
-    for one, said in zip(listed, known, strict=True):
+    for one, said in zip(asked.found, known, strict=True):
         if not said.over and said.ns < NEVER:
             reached[one.algorithm] = min(said.ns, reached.get(one.algorithm, NEVER))
-    record = SearchRecord(
+    problem = judge.decisions.problem
+    return SearchRecord(
         judged=judge.judged,
         seed=problem.options.seed,
         effort=str(problem.effort),
-        groups=len(decisions.free),
+        groups=len(judge.decisions.free),
         listed=tuple((name, reached.get(name)) for name in asked.names),
         left_out=asked.left_out,
         better=tuple((one.judged, one.how, one.ns) for one in judge.better),
@@ -106,8 +114,6 @@ def search(problem: Problem) -> Plan:
         accepted=progress.accepted,
         hopeless=progress.hopeless,
     )
-    notes = _shortage(problem, chosen) if full else ()
-    return replace(chosen, notes=(*chosen.notes, *notes), search=record)
 
 
 def _best(problem: Problem, listed: Sequence[Listed]) -> tuple[Verdict, Plan]:
