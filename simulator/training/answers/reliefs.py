@@ -47,7 +47,7 @@ class Relief:
     bottleneck: str  # "the link ps0 nic out, busy 93 % of the time"
     change: str  # "with twice its bandwidth"
     share: float  # of the run's time that the bottleneck takes: the change saves a part of it at most
-    links: tuple[tuple[int, int], ...] = ()  # link -> its new bytes per second
+    links: tuple[int, ...] = ()  # that have twice their bandwidth, also where a disturbance takes a part of it
     devices: tuple[int, ...] = ()  # whose ops take half as long
     without: tuple[str, ...] = ()  # texts of the disturbances that are gone
     backups: int = 0  # number of further backup workers: an update takes fewer gradients
@@ -76,8 +76,8 @@ def relieve(
     """
     if relief.links or relief.protocol is not None:
         links = list(cluster.links)
-        for row, bytes_per_s in relief.links:
-            links[row] = replace(links[row], bytes_per_s=bytes_per_s)
+        for row in relief.links:
+            links[row] = replace(links[row], bytes_per_s=FASTER * links[row].bytes_per_s)
         cluster = replace(cluster, links=tuple(links), between_tasks=relief.protocol or cluster.between_tasks)
     factors = [Fraction(1, FASTER) if row in relief.devices else Fraction(1) for row in range(len(cluster))]
     changed, faster = slower_devices(cluster, factors)
@@ -87,16 +87,12 @@ def relieve(
 
 def all_of(reliefs: Sequence[Relief]) -> Relief:
     """Several reliefs as one."""
-    links: dict[int, int] = {}
-    for relief in reliefs:
-        for link, rate in relief.links:
-            links[link] = max(rate, links.get(link, 0))
     protocols = [relief.protocol for relief in reliefs if relief.protocol is not None]
     return Relief(
         bottleneck=_listed([relief.bottleneck for relief in reliefs]),
         change=_listed([relief.change for relief in reliefs]),
         share=max(relief.share for relief in reliefs),
-        links=tuple(sorted(links.items())),
+        links=tuple(sorted({row for relief in reliefs for row in relief.links})),
         devices=tuple(sorted({row for relief in reliefs for row in relief.devices})),
         without=tuple(text for relief in reliefs for text in relief.without),
         backups=sum(relief.backups for relief in reliefs),
@@ -259,7 +255,7 @@ def _links(traffic: _Traffic) -> list[Relief]:
                 f"{what}, busy {'up to ' * several}{show_share(most / traffic.end)} of the time",
                 f"with twice {'their' if several else 'its'} bandwidth",
                 max(traffic.bytes_ns[link] for link in members) / traffic.end,
-                links=tuple((link, FASTER * cluster.links[link].bytes_per_s) for link in sorted(members)),
+                links=tuple(sorted(members)),
             )
         )
     return found
