@@ -213,6 +213,18 @@ def test_measured_times_of_all_workers_hold_for_fewer(tmp_path: Path) -> None:
     assert whole != rate("chief=1,ps=1,worker=1x1gpu", cpu)[0]
 
 
+@pytest.mark.parametrize("replicate", ["in", "both", "between", "allreduce:ring", "allreduce:tree"])
+def test_efficiency_counts_the_gradients_of_all_replicas(tmp_path: Path, replicate: str) -> None:
+    """Each replica works on as many examples, so workers are as efficient as they work on examples."""
+    path = tmp_path / "uneven.pbtxt"
+    path.write_text(uneven_graph())
+    asked = TrainingRequest(read_regime("sync"), replicate=replicate, steps=4, workers=(1, 2, 4))
+    given = Request(str(path), cluster="ps=1,worker=4x2gpu", batch=8, algorithm="requested", training=asked)
+    rows = known(run(given)).scaling
+    examples = [row.examples_per_s / row.workers for row in rows if row.examples_per_s]
+    assert [row.efficiency for row in rows] == pytest.approx([one / examples[0] for one in examples])
+
+
 def test_programs_that_are_alike_are_placed_and_cut_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """64 workers cost what one does, and each works on its own devices."""
     cluster = load_cluster("ps=2,worker=64x1gpu")

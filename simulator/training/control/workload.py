@@ -99,8 +99,10 @@ def workload_of(
         for row, client in enumerate(clients)
     ]
     examples = [_examples(client, _ops_of(combined, row), counting[row]) for row, client in enumerate(clients)]
+    gradients = [client.program.replicas for client in clients]
     if first is not None:
         examples[first] = sum(of for of, role in zip(examples, roles, strict=True) if role == "worker")
+        gradients[first] = roles.count("worker")
     found = synchronisers(clients, cluster)
     sync_ops, used = _sync_ops(clients, found, combined, counting, inputs)
     by_end = [names == () for names in counting]
@@ -121,7 +123,7 @@ def workload_of(
         counts=flags(by_end),
         background=flags([role == "traffic" for role in roles]),
         examples=ints(examples),
-        gradients=ints([roles.count("worker") if row == first else 1 for row in range(len(clients))]),
+        gradients=ints(gradients),
         sync_ops=sync_ops,
         sync_resources=_sync_resources(used, cluster, tokens),
         resource_names=tuple(f"{key.family} {key.name!r} on {key.device}" for key in used),

@@ -47,6 +47,7 @@ class Program:
     handing: tuple[str, ...] = ()  # nodes that hand out so many each time they run, as in a loop; none: a step does
     counts: tuple[str, ...] = ()  # nodes whose end is an update of the global step; empty: the end of a step is
     filters: tuple[str, ...] = ()  # device_filters of the session; empty: it waits for all tasks
+    replicas: int = 1  # whose gradients an update of this client alone averages; towers within a worker count as one
     joined: int = 1  # workers whose steps are one update, as collectives join them; 1: its steps are its own updates
     # Time of client and master from the end of a step to the beginning of the next. None: `between_steps_ns`, once
     # `placement.clients` knows the tasks; 0 in a client that is made without it.

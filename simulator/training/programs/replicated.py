@@ -217,7 +217,7 @@ def _in_graph(
     home, where = first_cpu(cluster, task), computing(cluster, worker_tasks(cluster))
     if not asynchronous:
         own = towers(graph, found, where, setter, home=home)
-        return (_program(own, found, task, examples=batch * len(where)),)
+        return (replace(_program(own, found, task, examples=batch * len(where)), replicas=len(where)),)
     own, prefixes = apart(graph, found, where, setter, home=home)
     one = _program(own, found, task, examples=batch)
     return tuple(
@@ -240,7 +240,8 @@ def _all_reduced(
     task = cluster.client_task
     where = computing(cluster, worker_tasks(cluster))
     own, fetches = mirrored(graph, found, where, home=first_cpu(cluster, task), collective=collective, fuse=fuse)
-    return (replace(_program(own, found, task, examples=batch * len(where)), fetches=fetches),)
+    made = _program(own, found, task, examples=batch * len(where))
+    return (replace(made, fetches=fetches, replicas=len(where)),)
 
 
 def _program(graph: Graph, found: Anatomy, task: str, *, examples: int) -> Program:
