@@ -2,8 +2,9 @@
 
 How these parts coincide differs from step to step. Two bounds hold always. Resident bytes stay on a device all the
 time: a variable once however many clients use it, a constant once for each session. A client has one step under way at
-a time. So a device never holds more than all allocations of one step of each client, none of them freed before its end.
-Elements that accumulators and queues keep between steps are not counted, nor the rest of a step that a crash cut short.
+a time. So a device never holds more than all allocations of one step of each client, none of them freed before its end,
+and the sum that each accumulator keeps between steps. Elements that queues keep are not counted, nor the rest of a step
+that a crash cut short.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids, Ints, ids, ints
 from simulator.execution.trace import Trace
 from simulator.graph.op_classes import VARIABLES
+from simulator.graph.tensors import shape_of, size_of
 from simulator.training.clients import Client
+from simulator.training.recognition.sync_ops import ACCUMULATOR, key_of
 from simulator.wording import counted, repr_of
 
 _Key: TypeAlias = tuple[object, ...]  # of bytes that are resident once
+_ROW_BYTES = 12  # of an accumulator of rows, beside its value: an index and a count (sparse_conditional_accumulator.h)
 _ANONYMOUS = b"cd2c89b7-88b7-44c8-ad83-06c2a9158347"  # of a variable of its own: core/framework/resource_handle.h
 
 
@@ -39,7 +43,7 @@ class MemoryBounds:
 
 def memory_bounds(clients: Sequence[Client], cluster: Cluster, steps: Sequence[Trace]) -> MemoryBounds:
     """The memory bounds of these clients; `steps` are those of each client alone, with their allocations."""
-    resident: dict[_Key, tuple[int, int]] = {}  # device and bytes
+    resident, sums = (dict[_Key, tuple[int, int]]() for _ in range(2))  # device and bytes
     count, most = (np.zeros(len(cluster), np.int64) for _ in range(2))
     for client, trace in zip(clients, steps, strict=True):
         assert trace.allocations is not None
@@ -49,9 +53,12 @@ def memory_bounds(clients: Sequence[Client], cluster: Cluster, steps: Sequence[T
         most += own
         count += own > 0
         resident.update(_residents(client, trace, where.tolist()))
+        sums.update(_sums(client, where.tolist()))
     always = np.zeros(len(cluster), np.int64)
     for device, nbytes in resident.values():
         always[device] += nbytes
+    for device, nbytes in sums.values():
+        most[device] += nbytes
     return MemoryBounds(ids(count), ints(always), ints(most + always))
 
 
@@ -68,4 +75,20 @@ def _residents(client: Client, trace: Trace, where: Sequence[int]) -> Mapping[_K
             container, shared = (attrs[one].s if one in attrs else b"" for one in ("container", "shared_name"))
             key = key if shared == _ANONYMOUS else (container, shared or name.encode("utf-8", "surrogatepass"), at)
         found[key] = (at, nbytes)
+    return found
+
+
+def _sums(client: Client, where: Sequence[int]) -> Mapping[_Key, tuple[int, int]]:
+    """Bytes of the sums in accumulators, by container and name on their devices; none where a shape is unknown."""
+    graph, device = client.partitions.graph, client.partitions.device
+    found: dict[_Key, tuple[int, int]] = {}
+    for row, op in enumerate(graph.ops):
+        if ACCUMULATOR.fullmatch(op):
+            attrs, at = graph.attrs[row], where[device[row]]
+            shape = shape_of(attrs["shape"].shape) if "shape" in attrs else None
+            nbytes = max(0, size_of(attrs["dtype"].type, shape) if "dtype" in attrs else 0)
+            if nbytes and shape and op.startswith("Sparse"):
+                nbytes += _ROW_BYTES * shape[0]
+            key: _Key = (*key_of(graph, row, "accumulator"), at)
+            found[key] = (at, nbytes)
     return found

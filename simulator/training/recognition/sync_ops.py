@@ -37,8 +37,9 @@ _KINDS = (  # tensorflow/core/ops/data_flow_ops.cc
     (ENQUEUE, re.compile(r"QueueEnqueue(Many)?(V2)?|BarrierInsertMany")),
     (DEQUEUE, re.compile(r"QueueDequeue(Many|UpTo)?(V2)?|BarrierTakeMany")),
 )
+ACCUMULATOR = re.compile(r"(Resource|Sparse)?ConditionalAccumulator")
 _OWNERS = (
-    ("accumulator", re.compile(r"(Resource|Sparse)?ConditionalAccumulator")),
+    ("accumulator", ACCUMULATOR),
     ("queue", re.compile(r"(FIFO|PaddingFIFO|RandomShuffle|Priority)Queue(V2)?")),
     ("barrier", re.compile(r"Barrier")),
 )

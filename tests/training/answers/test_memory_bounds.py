@@ -56,3 +56,16 @@ def test_no_step_exceeds_the_bound_and_it_has_what_is_resident() -> None:
             assert (trace.peak_bytes <= found.most_bytes).all()
         assert (found.resident_bytes <= found.most_bytes).all()
         assert (np.max([trace.resident_bytes for trace in asked], axis=0) <= found.resident_bytes).all()
+
+
+def test_a_server_holds_the_sum_of_each_accumulator_between_steps() -> None:
+    """The mean of an update is handed out while gradients of the next one are added up already."""
+    found, cluster, (worker, updates) = held("sync:aggregate=2")
+    assert worker.allocations is not None
+    assert updates.allocations is not None
+    of_steps = int(3 * worker.allocations.nbytes.sum() + updates.allocations.nbytes.sum())
+    graph = replicate(training_graph(), cluster, regime=read_regime("sync:aggregate=2"))[-1].graph
+    taken = [row for row, op in enumerate(graph.ops) if op == "AccumulatorTakeGradient"]
+    sums = sum(int(graph.tensor_bytes[graph.tensor_ptr[row]]) for row in taken)
+    assert sums > 10**7
+    assert int((found.most_bytes - found.resident_bytes).sum()) == of_steps + sums
