@@ -157,6 +157,7 @@ def memory(trained: Trained) -> str:
     task, _, place = trained.training.devices[device].partition("/device:")
     count = int(trained.memory.clients[device])
     who = f"a step of {'both' if count == 2 else f'all {count:,}'} clients, with nothing freed"
+    who += ", and the sums of accumulators" if trained.memory.sums_bytes[device] else ""
     most = f"{show_bytes(most_bytes)}{' besides tensors of unknown size' if trained.unsized.tensors else ''}"
     return f"{short_task(task)}/{place}: {show_bytes(resident)} resident, at most {most} ({who})"
 

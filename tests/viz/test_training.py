@@ -767,6 +767,7 @@ def test_a_training_is_not_searched_where_that_makes_it_slower() -> None:
     assert ours.assignment.used == plain.assignment.used
     assert known(ours).answers.steps_per_s == known(plain).answers.steps_per_s
     assert ours.assignment.notes[-1].startswith("a short training by single has 238.7 steps/s, by search 164.4 steps/s")
+    assert "One step of worker:0 alone, placed by single, which beats search, takes" in summarise(ours)
 
 
 def test_a_training_is_searched_where_that_makes_it_no_slower(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,14 +30,15 @@ function makeState() {
   };
 }
 
+const algorithmOf = ({ used, asked }) => used === asked ? used : `${used} (asked: ${asked})`;
+
 function writeHeader(model, training = false) {
   byId("figures").replaceChildren();
   if (training) return writeTrainingHeader(model);
   const { summary, cluster } = model;
   const { unsized } = summary;
   byId("title").textContent = model.title;
-  const algorithm = summary.used === summary.asked ? summary.used : `${summary.used} (asked: ${summary.asked})`;
-  byId("subtitle").replaceChildren(`${showCount(summary.running)} of ${plural(summary.nodes, "node")} ${summary.running === 1 ? "runs" : "run"} · `, isolated(cluster.name), `, ${plural(cluster.devices.length, "device")} · placed by `, isolated(algorithm));
+  byId("subtitle").replaceChildren(`${showCount(summary.running)} of ${plural(summary.nodes, "node")} ${summary.running === 1 ? "runs" : "run"} · `, isolated(cluster.name), `, ${plural(cluster.devices.length, "device")} · placed by `, isolated(algorithmOf(summary)));
   const ratio = summary.at_most === 1 ? "the optimum" : summary.at_most && `${summary.at_most}×`;
   const [was, is] = model.against?.makespan_ns ?? [];
   const compared = !model.against ? null : is === was ? `as long as ${model.against.names[0]}` : `${signedNanos(is - was)}${signedShare(is, was)} against ${model.against.names[0]}`;
@@ -79,7 +80,7 @@ function writeTrainingHeader(model) {
   const { unsized } = training;
   const rate = (value) => (value === null ? "?" : unsized.most + showFigure(value));
   byId("title").textContent = model.title;
-  byId("subtitle").replaceChildren(`${training.regime} · ${training.size} · `, isolated(cluster.name));
+  byId("subtitle").replaceChildren(`${training.regime} · ${training.size} · `, isolated(cluster.name), " · placed by ", isolated(algorithmOf(model.summary)));
   const [, , before, after] = model.training_against?.figures.find(([what]) => what === "examples/s") ?? [];
   const compared = before && after !== null ? `${signedPercent(after / before - 1)} against ${model.training_against.names[0]}` : null;
   byId("figures").append(

@@ -115,16 +115,22 @@ def _of(running: int, whole: int, noun: str) -> str:
 
 
 def _cluster_line(scene: Scene) -> str:
-    cluster, asked, used = scene.cluster, scene.assignment.asked, scene.assignment.used
-    placed = f"placed by {used}" if asked == used else f"placed by {used}, which beats {asked}"
+    cluster = scene.cluster
     tasks = f"{counted(len(cluster.tasks), 'task')}, " if len(cluster.tasks) > 1 else ""
-    return f"Cluster {cluster.name}: {tasks}{counted(len(cluster), 'device')}; {placed}."
+    return f"Cluster {cluster.name}: {tasks}{counted(len(cluster), 'device')}; {_placed_by(scene)}."
+
+
+def _placed_by(scene: Scene) -> str:
+    asked, used = scene.assignment.asked, scene.assignment.used
+    return f"placed by {used}" if asked == used else f"placed by {used}, which beats {asked}"
 
 
 def _makespan_line(scene: Scene) -> str:
     kept = counts(scene)["kept_calls"]
     calls = f", without the bodies of {counted(kept, 'call')}" if kept else ""
-    whose = "One step" if scene.training is None else f"One step of {_client(scene.training)} alone"
+    whose = (
+        "One step" if scene.training is None else f"One step of {_client(scene.training)} alone, {_placed_by(scene)},"
+    )
     unsized = scene.unsized
     takes = f"{whose} takes {unsized.least}{show_nanos(scene.trace.makespan)}{_otherwise(scene)}{calls}"
     return f"{takes}: {unsized.words}." if unsized.tensors else f"{takes}, {_optimum(scene)}."

@@ -2,9 +2,9 @@
 
 How these parts coincide differs from step to step. Two bounds hold always. Resident bytes stay on a device all the
 time: a variable once however many clients use it, a constant once for each session. A client has one step under way at
-a time. So a device never holds more than all allocations of one step of each client, none of them freed before its end,
-and the sum that each accumulator keeps between steps. Elements that queues keep are not counted, nor the rest of a step
-that a crash cut short.
+a time. So a device never holds more than all allocations of one step of each client, none of them freed before its end.
+Beside them it holds the sum that each accumulator keeps between steps. Elements that queues keep are not counted, nor
+the rest of a step that a crash cut short.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class MemoryBounds:
     clients: Ids  # [D] number of clients whose steps allocate there
     resident_bytes: Ints  # [D] all the time
     most_bytes: Ints  # [D] at any moment at most
+    sums_bytes: Ints  # [D] of them in the sums of accumulators
 
     def __repr__(self) -> str:
         return repr_of(self, counted(len(self.clients), "device"))
@@ -57,9 +58,10 @@ def memory_bounds(clients: Sequence[Client], cluster: Cluster, steps: Sequence[T
     always = np.zeros(len(cluster), np.int64)
     for device, nbytes in resident.values():
         always[device] += nbytes
+    kept = np.zeros(len(cluster), np.int64)
     for device, nbytes in sums.values():
-        most[device] += nbytes
-    return MemoryBounds(ids(count), ints(always), ints(most + always))
+        kept[device] += nbytes
+    return MemoryBounds(ids(count), ints(always), ints(most + kept + always), ints(kept))
 
 
 def _residents(client: Client, trace: Trace, where: Sequence[int]) -> Mapping[_Key, tuple[int, int]]:

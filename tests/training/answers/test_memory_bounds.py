@@ -69,3 +69,4 @@ def test_a_server_holds_the_sum_of_each_accumulator_between_steps() -> None:
     sums = sum(int(graph.tensor_bytes[graph.tensor_ptr[row]]) for row in taken)
     assert sums > 10**7
     assert int((found.most_bytes - found.resident_bytes).sum()) == of_steps + sums
+    assert int(found.sums_bytes.sum()) == sums
