@@ -285,7 +285,7 @@ def _add_placement(group: argparse._ArgumentGroup) -> None:
         "--budget",
         metavar="B",
         help="what search or exact may spend: a time such as 1s or 5min, or the number of placements that the search "
-        "judges, with which it repeats (default: as many as take about a second)",
+        "judges at most, with which it repeats (default: as many as take about a second)",
     )
     add(
         "--refine",
