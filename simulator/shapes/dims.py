@@ -30,6 +30,7 @@ class Algebra:
     _reason: list[Sequence[Hashable]] = field(default_factory=list)  # in order of the symbols
     _polynomial: dict[int, _Polynomial] = field(default_factory=dict)  # of the symbols that are computed
     bound: dict[int, int] = field(default_factory=dict)  # symbol -> what it is equal to
+    binding: bool = True  # whether equal dimensions are noted: those that are equal in a branch alone are not
 
     def symbol(self, *reason: Hashable) -> int:
         """The symbol with that reason, always the same one."""
@@ -103,7 +104,7 @@ class Algebra:
         a, b = self.resolved(a), self.resolved(b)
         if a < b:
             a, b = b, a  # a number, else the older symbol, stands for the other
-        if a == b or b > SYMBOLS:
+        if a == b or b > SYMBOLS or not self.binding:
             return
         self.bound[b] = a
         terms = self._polynomial.get(b)

@@ -8,6 +8,7 @@ changes. So it is with what is put into queues, stacks and arrays. A tensor is o
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
@@ -19,7 +20,7 @@ from simulator.graph.inlining.bodies import Body
 from simulator.graph.op_classes import MERGES, SWITCHES, calling
 from simulator.shapes.calls import Calls, Given, Known
 from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Number, Value, as_dim, is_open
-from simulator.shapes.formulas.elementwise import same
+from simulator.shapes.formulas.elementwise import as_all, same
 from simulator.shapes.loops import NO_COURSES, Courses, Growth, courses
 from simulator.shapes.origins import ROWS, SINGLE, Origins
 from simulator.shapes.rules import OF_SHAPES, PASSING, POPS, PUSHES, RULES, VALUES
@@ -28,6 +29,7 @@ from simulator.shapes.site import (
     Handle,
     NothingYet,
     Outputs,
+    Rule,
     ShapeError,
     Site,
     either,
@@ -219,34 +221,33 @@ class _Propagation:
         if SWITCHES.isdisjoint(self.graph.ops) or not any(map(is_open, self.shapes)):
             return self.ways
         known = self.shapes, self.values, self.handles
-        return courses(self.graph, self.inputs, *known, self.algebra, self._conditional)
+        return courses(self.graph, self.inputs, *known, self.algebra, [deep > 0 for deep in self._branches])
 
     def learned(self) -> dict[int, Dims]:
         """Sizes that the readers of tensors ask of them, beyond those that are known: -1 for an unknown dimension.
 
-        A node whose inputs must be equal would be refused if they were not. What is asked in a branch holds there only.
+        A node whose inputs must be equal would be refused if they were not. What is asked in a branch holds there only:
+        of tensors that are made in it, and of no symbols.
         """
         some = {shape for shape in set(self.shapes) if shape is None or (shape and min(shape) < 0)}
         unknown = {at for at, shape in enumerate(self.shapes) if shape in some} if some else set()
         if not unknown:
             return {}
         unknown.update(self.rows)  # whose elements may be unknown
-        site, algebra = self.site, self.algebra
+        site, algebra, keeping = self.site, self.algebra, list[int]()
         site.learning = True
         for node in self.graph.topological.tolist():
             outputs = range(self.first[node], self.first[node + 1])
             if unknown.isdisjoint(self.inputs[node]) and unknown.isdisjoint(outputs):
                 continue
             row = RULES.get(self.graph.ops[node])
-            if row is None or node in self.clashes or self._conditional[node]:
+            if row is None or node in self.clashes:
                 continue
-            self._move(node, self.inputs[node])
-            try:
-                row.rule(site)
-            except ShapeError:  # `narrow` carries on what is asked, and notes who refuses it
-                continue
-            if row.rule is same and site.shapes and site.outputs:
-                self._handed_back(self.first[node], site.shapes[0])
+            if row.rule in (same, as_all):
+                keeping.append(node)
+            self._ask(node, row.rule)
+        for node in reversed(keeping):
+            self._ask(node, self._hand_back)
         site.learning = False
         made: dict[int, Dims] = {}
         for tensor in sorted(unknown):
@@ -260,14 +261,34 @@ class _Propagation:
         fresh = {tensor: shape for tensor, shape in made.items() if self.asked.get(tensor) != shape}
         return {**self.asked, **made} if fresh else {}
 
-    def _handed_back(self, output: int, shape: Dims) -> None:
-        """Ask of a node's input all that is asked of its output, where the node keeps the shape."""
-        after = self.shapes[output]
-        if shape is None or after is None:
-            self.site.learn(0, after)
-        elif len(shape) == len(after):
-            for x, y in zip(shape, after, strict=True):
-                self.algebra.bind(x, y)
+    def _ask(self, node: int, rule: Rule) -> None:
+        """Note what a node asks of its inputs, in a branch only of those that are made there."""
+        site, deep, source = self.site, self._branches, self.graph.tensor_node
+        self._move(node, self.inputs[node])
+        around = [tensor for tensor in site.tensors if deep[node] and deep[source[tensor]] != deep[node]]
+        before = {tensor: site.learned.get(tensor) for tensor in around}
+        self.algebra.binding = not deep[node]
+        # `narrow` carries on what is asked, and notes who refuses it
+        with suppress(ShapeError):
+            rule(site)
+        self.algebra.binding = True
+        for tensor, shape in before.items():
+            site.learned.pop(tensor, None)
+            if shape is not None:
+                site.learned[tensor] = shape
+
+    def _hand_back(self, site: Site) -> Outputs:
+        """Ask of a node's inputs all that is asked of its outputs, where the node keeps their shapes."""
+        begin, end = self.first[site.node], self.first[site.node + 1]
+        for slot, (shape, output) in enumerate(zip(site.shapes, range(begin, end), strict=False)):
+            after = self.shapes[output]
+            after = site.learned.get(output) if after is None else after
+            if shape is None or after is None:
+                site.learn(slot, after)
+            elif len(shape) == len(after):
+                for x, y in zip(shape, after, strict=True):
+                    self.algebra.bind(x, y)
+        return ()
 
     def _back(self) -> list[int]:
         """The nodes into which a back edge leads."""
@@ -525,13 +546,13 @@ class _Propagation:
         return tuple([theirs if ours < 0 <= theirs else ours for ours, theirs in zip(shape, asked, strict=True)])
 
     @cached_property
-    def _conditional(self) -> Sequence[bool]:
-        """[N] nodes that run in a branch only: behind a Switch that is no loop's, before the Merge that ends it."""
+    def _branches(self) -> Sequence[int]:
+        """[N] branches in which a node runs: behind Switches that are no loop's, before the Merges that end them."""
         graph = self.graph
         switches = {node for node, op in enumerate(graph.ops) if op in SWITCHES}
         loops = {node for node in switches if any(graph.ops[source] == "LoopCond" for source in graph.sources(node))}
         if len(switches) == len(loops):
-            return [False] * len(graph)
+            return [0] * len(graph)
         depth, around = [0] * len(graph), [0] * len(graph)
         back, begin = graph.edge_back.tolist(), graph.in_ptr.tolist()
         source = graph.edge_src.tolist()
@@ -544,7 +565,7 @@ class _Propagation:
             elif graph.ops[node] in MERGES and deep and not any(back[edge] for edge in edges):
                 deep -= 1
             depth[node] = deep
-        return [deep > 0 for deep in around]
+        return around
 
     # ---- values -----------------------------------------------------------------------------------------------------
 

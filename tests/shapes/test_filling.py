@@ -308,6 +308,36 @@ def test_what_a_reader_asks_of_a_placeholder_is_known() -> None:
     assert shape(got, "x") == (3, 784), "the product would be refused with any other number"
 
 
+def test_what_a_reader_asks_is_asked_through_all_ops_that_keep_a_shape() -> None:
+    """As of a variable without a shape, which a function of its own gradient takes before the product does."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(8, 16))
+    made.add("handle", "Placeholder", dtype=type_attr(20))
+    made.add("read", "ReadVariableOp", ["handle"], dtype=type_attr())
+    made.add("sign", "Sign", ["read"], T=type_attr())
+    made.add("both", "IdentityN", ["sign", "read"], T=types_attr(1, 1))
+    made.add("product", "MatMul", ["x", "both"], T=type_attr())
+    got = with_shapes(made.built())
+    assert [shape(got, name) for name in ("both", "sign", "read")] == [(16, -1)] * 3
+
+
+def test_what_is_asked_in_a_branch_is_known_of_what_the_branch_makes() -> None:
+    """An optimizer that scales its loss clips and updates in a branch. What enters the branch may be another size."""
+    made = Rows()
+    made.add("go", "Placeholder", dtype=type_attr(10), shape=shape_attr())
+    made.add("handle", "Placeholder", dtype=type_attr(20))
+    made.add("read", "ReadVariableOp", ["handle"], dtype=type_attr())
+    made.add("w", "Placeholder", dtype=type_attr(), shape=shape_attr(2, 3))
+    made.add("in", "Switch", ["read", "go"], T=type_attr())
+    made.add("w_in", "Switch", ["w", "go"], T=type_attr())
+    made.add("made", "Neg", ["in:1"], T=type_attr())
+    made.add("sum", "AddN", ["made", "w_in:1"], T=type_attr(), N=AttrValue(i=2))
+    made.add("out", "Merge", ["in:0", "sum"], T=type_attr(), N=AttrValue(i=2))
+    got = with_shapes(made.built())
+    assert [shape(got, name) for name in ("made", "sum")] == [(2, 3)] * 2
+    assert [shape(got, name) for name in ("in", "read", "out")] == [None] * 3
+
+
 def test_the_elements_of_a_reshape_tell_the_only_dimension_that_its_input_lacks() -> None:
     """As many rows as are stitched, where those of an embedding in parts get the shape of the indices again."""
     made = Rows()
