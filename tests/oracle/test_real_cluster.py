@@ -40,14 +40,14 @@ def idle() -> RealClient:
 
 
 def test_asynchronous_workers_update_as_they_come_and_as_we_say() -> None:
-    training = Training("async", sleeps_s=(0.05, 0.15), variables=2)
+    training = Training("async", sleeps_s=(0.1, 0.3), variables=2)  # long beside what a busy machine adds
     asked = clients(training)
     steps = measure(asked, 30, tasks=training.tasks, timeout_s=60)
     after = [step.notes["after"] for step in steps]
     assert len(set(after)) == 30  # each update counted once
     assert set(after) <= set(range(1, 32))  # the other worker may have made one that it has not told of at the end
     slow = [step for step in steps if step.client == "worker:1"]
-    assert min(step.end_ns - step.start_ns for step in slow) >= 150e6
+    assert min(step.end_ns - step.start_ns for step in slow) >= 300e6
     late = [step.notes["after"] - step.notes["read"] - 1 for step in slow]
     ours = simulate(training, asked, 30, HERE)
     ours_late = ours.update_staleness[ours.update_client == 1].tolist()
