@@ -156,8 +156,9 @@ def memory(trained: Trained) -> str:
     device, resident, most_bytes = rows[0]
     task, _, place = trained.training.devices[device].partition("/device:")
     count = int(trained.memory.clients[device])
-    who = f"a step of {'both' if count == 2 else f'all {count:,}'} clients, with nothing freed"
-    who += ", and the sums of accumulators" if trained.memory.sums_bytes[device] else ""
+    step = f"a step of {'both' if count == 2 else f'all {count:,}'} clients"
+    kept = trained.memory.sums_bytes[device]
+    who = f"accumulators and {step}, nothing freed" if kept else f"{step}, with nothing freed"
     most = f"{show_bytes(most_bytes)}{' besides tensors of unknown size' if trained.unsized.tensors else ''}"
     return f"{short_task(task)}/{place}: {show_bytes(resident)} resident, at most {most} ({who})"
 

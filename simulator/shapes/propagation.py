@@ -547,7 +547,7 @@ class _Propagation:
 
     @cached_property
     def _branches(self) -> Sequence[int]:
-        """[N] branches in which a node runs: behind Switches that are no loop's, before the Merges that end them."""
+        """[N] number of branches around a node: behind Switches that are no loop's, before the Merges that end them."""
         graph = self.graph
         switches = {node for node, op in enumerate(graph.ops) if op in SWITCHES}
         loops = {node for node in switches if any(graph.ops[source] == "LoopCond" for source in graph.sources(node))}
