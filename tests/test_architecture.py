@@ -139,7 +139,7 @@ SIBLINGS = {
 }
 # what they show is used by others, too
 PACKAGES = ("simulator", "placement", "viz", "simulator.oracle", "placement.environment")
-MOST_ALONE = 29
+MOST_ALONE = 30
 # Other modules that one other module alone imports, and why each is a module of its own.
 ALONE: dict[str, str] = {
     # doors: a package, or Python itself, loads its one entry
@@ -159,6 +159,7 @@ ALONE: dict[str, str] = {
     "placement.search.walks": "threads and their end, apart from what a walk does",
     "simulator.graph.inlining.lowering": "what single ops become, as in TensorFlow; `expanding` is the walk",
     "simulator.training.programs.allreduce": "one form of replication, as `towers` is",
+    "simulator.training.recognition.updated_statistics": "a rule of the field, tested on statistics and networks alone",
     # a method or a paper of its own, with outside judges
     "simulator.bounds.loads": "the energetic argument, one of four bounds",
     "simulator.bounds.demands": "the questions to `prices`, which is judged by a linear program alone",

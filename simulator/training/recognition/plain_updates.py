@@ -28,6 +28,7 @@ from simulator.graph.dataflow import depending_on, source_of, sources_of, values
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import SWITCHES
 from simulator.graph.traversal import closure
+from simulator.training.recognition.updated_statistics import updated_statistics
 from simulator.training.recognition.variable_flow import (
     ASSIGNS,
     FARTHEST,
@@ -70,6 +71,11 @@ def plain_updates(graph: Graph, runs: Sequence[int], *, alone: bool = True) -> t
         writes.setdefault(written_by(graph, row), []).append(row)
     reached = reach_of(graph, writes, live)
     used = _used(graph, writes, walks, reached, live)
+    statistics = updated_statistics(graph, writes, walks, used, reached, live)
+    if statistics:
+        writes = {variable: rows for variable, rows in writes.items() if variable not in statistics}
+        walks = {row: walk for row, walk in walks.items() if written_by(graph, row) in writes}
+        reached, used = reach_of(graph, writes, live), used - statistics
     trained = sorted(used or (writes if alone else ()))
     behind = _behind(writes, walks, reached, trained, used, live)
     times = Counter(one for group in behind.values() for one in group)
