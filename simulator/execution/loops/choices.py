@@ -148,12 +148,13 @@ def find_scenario(flow: Flow, options: SimulationOptions, chosen: Mapping[str, i
 
     It is found in rounds, for two reasons. A Merge passes on the value of the side that was taken, which depends on
     liveness. The loop of a gradient counts and compares such values. Besides, an op after a ControlTrigger may begin an
-    iteration after the loop's last one.
+    iteration after the loop's last one. Where rounds come back to an earlier one, nothing is known of the Merges on
+    which they differ.
 
     Raises SimvizError for names, counts and choices that are none and for trips beyond `limits.UNROLLED`. Raises
     EndlessError for a loop that goes on after its condition is false.
     """
-    merged, extra = Merged(), [0] * len(flow.frames)
+    merged, extra, earlier = Merged(), [0] * len(flow.frames), list[Mapping[int, LiveInputs]]()
     for _ in range(_MAX_ROUNDS * (_MAX_EXTRA + _MAX_IN_FLIGHT)):
         count, values = find_trips(flow, options, merged, chosen, extra)
         spaces = iteration_spaces(flow, count.count, extra)
@@ -162,13 +163,19 @@ def find_scenario(flow: Flow, options: SimulationOptions, chosen: Mapping[str, i
         state = find_liveness(flow, spaces, sides.taken)
         going_on = overrun(state)
         if going_on:
-            extra = [more + (row in going_on) for row, more in enumerate(extra)]
+            extra, earlier = [more + (row in going_on) for row, more in enumerate(extra)], []
             _check_extra(flow, extra, sides)
             continue
-        inputs = {merge: found for merge in sorted(merged.unknown) if (found := _live_inputs(state, merge))}
+        asked, unsettled = sorted(merged.unknown - merged.unsettled), merged.unsettled
+        inputs = {merge: found for merge in asked if (found := _live_inputs(state, merge))}
         if inputs == merged.inputs:
             break
-        merged = Merged(inputs, set(merged.unknown))
+        if inputs in earlier:
+            turning = earlier[earlier.index(inputs) :]
+            unsettled |= {merge for merge in asked if any(one.get(merge) != inputs.get(merge) for one in turning)}
+            inputs, earlier = {merge: found for merge, found in inputs.items() if merge not in unsettled}, []
+        earlier.append(inputs)
+        merged = Merged(inputs, set(merged.unknown), unsettled)
     return Scenario(count, sides, state)
 
 

@@ -82,6 +82,7 @@ class Merged:
 
     inputs: Mapping[int, LiveInputs] = field(default_factory=dict)  # by Merge; without those of which none is live
     unknown: set[int] = field(default_factory=set)  # Merges that `only` was asked about, whatever the answer was
+    unsettled: frozenset[int] = frozenset()  # Merges whose live inputs hang on themselves
 
     def only(self, flow: Flow, merge: int) -> Output | None:
         """The one value that a Merge passes on: all other sides give nothing, or are never taken."""

@@ -110,19 +110,23 @@ def find_trips(
     conditions, pops = find_conditions(flow), find_pops(flow, merged)
     walked: Numbers = {}
     ends: dict[int, Ints] = {}
+    through = set[int]()
+    by_entry: dict[Output, Ints] = {}
+    branching = set() if options.branches else {flow.frame[merge] for merge in merged.unknown}
     for bound in (Reason.KNOWN, Reason.AT_MOST):  # what hangs on a loop that may end before may end before, too
         while True:  # one loop may count down from the count of another
-            values = KnownValues(flow, pops, merged, count, walked=walked, ends=ends)
+            values = KnownValues(flow, pops, merged, count, walked=walked, ends=ends, by_entry=by_entry)
             left = [(row, conditions[row]) for row, one in enumerate(count) if one is None and row in conditions]
             found = {
                 row: known for row, at in left if (known := _known_trips(values, row, at, bound)) is not None
             } or _by_entry(values, left, extra, ends, exact=bound is Reason.KNOWN)
-            if not found:
+            around = (at for row, _ in left for at in flow.loop_nest(row)[:-1])
+            if not found and not _walk_through(values, {*around, *branching}, conditions, through, extra):
                 break
             for row, known in found.items():
                 count[row], reason[row] = known, bound
     final = [1 if one is None else one for one in count]
-    values = KnownValues(flow, pops, merged, list(final), walked=walked, ends=ends)
+    values = KnownValues(flow, pops, merged, list(final), walked=walked, ends=ends, by_entry=by_entry)
     for row in [row for row in conditions if reason[row] is Reason.OBSERVED]:  # the order of its branches is known too
         if holds_for(values, *conditions[row], exact=True) is None:
             course = _course(values, row, conditions[row])
@@ -177,6 +181,38 @@ def _by_entry(
     return found
 
 
+def _walk_through(
+    values: KnownValues, asked: Iterable[int], conditions: Mapping[int, Output], through: set[int], extra: Sequence[int]
+) -> bool:
+    """Walk through more of the loops that are asked for, whose trips are known without that; True: one was.
+
+    Counters said how often such a loop runs. Other numbers that it computes may end a loop in it, or decide a branch.
+    """
+    new = [row for row in sorted(set(asked) - through) if values.trips[row] is not None and row in conditions]
+    through.update(new)
+    known = len(values.walked), len(values.by_entry)
+    for row in new:
+        course = _course(values, row, conditions[row])
+        if course is not None and row not in values.ends and course.trips == values.trips[row]:
+            values.walked.update(course.numbers)
+        elif course is None and (columns := _around(values, row, extra)) is not None:
+            runs = _bodies(columns, values.flow.loop_nest(row)[:-1])
+            walks = _entry_walks(columns, row, conditions[row], runs)
+            if walks is not None and np.array_equal(walks[0], np.where(runs, trips_of_entries(columns, row), 0)):
+                values.by_entry.update(walks[1])
+    return (len(values.walked), len(values.by_entry)) != known
+
+
+def _around(values: KnownValues, frame: int, extra: Sequence[int]) -> ValueColumns | None:
+    """The columns of the loops around one; None: it is in no other, or their trips are unknown."""
+    nest = values.flow.loop_nest(frame)[:-1]
+    if not nest or any(values.trips[row] is None for row in nest):
+        return None
+    return ValueColumns(
+        values, iteration_spaces(values.flow, [0 if one is None else one for one in values.trips], extra)
+    )
+
+
 def _known_trips(values: KnownValues, frame: int, condition: Output, bound: Reason) -> int | None:
     """The trips of a loop by its counters, else by a walk through it, else, as AT_MOST, by its counters alone."""
     found = holds_for(values, *condition, exact=True)
@@ -210,7 +246,10 @@ def _trips_by_entry(
         columns = ValueColumns(values, iteration_spaces(values.flow, count, extra))
         runs, held = _bodies(columns, nest), _held(columns, condition, exact=exact)
         if held is None or len(held) != columns.spaces[frame].size:
-            return _walked(columns, frame, condition, runs)
+            walks = _entry_walks(columns, frame, condition, runs)
+            if walks is not None:
+                values.by_entry.update(walks[1])
+            return None if walks is None else walks[0]
         holds = held.reshape(len(runs), -1) != 0
         if not holds[runs].all(axis=1).any():
             return np.where(runs, holds.argmin(axis=1), 0)
@@ -236,8 +275,13 @@ def _held(columns: ValueColumns, condition: Output, *, exact: bool) -> Ints | No
     return found
 
 
-def _walked(columns: ValueColumns, frame: int, condition: Output, runs: Flags) -> Ints | None:
-    """As `_trips_by_entry`, by a walk for each set of numbers that enters; of many sets nothing is found."""
+def _entry_walks(
+    columns: ValueColumns, frame: int, condition: Output, runs: Flags
+) -> tuple[Ints, dict[Output, Ints]] | None:
+    """As `_trips_by_entry`, and [entries, iterations] the numbers met, by a walk for each set of numbers that enters.
+
+    Of many sets nothing is found.
+    """
     values, flow = columns.values, columns.values.flow
     enters = [op for op, row in flow.child.items() if row == frame]
     brought = {op: given.reshape(len(runs), -1)[:, 0] for op in enters if (given := column(columns, op, 0)) is not None}
@@ -245,16 +289,23 @@ def _walked(columns: ValueColumns, frame: int, condition: Output, runs: Flags) -
     sets, which = np.unique(table[runs], axis=0, return_inverse=True)
     if not 1 <= len(sets) <= _MAX_WALKS:
         return None
-    found = []
+    courses = list[Walk]()
     for numbers in sets.tolist():
         bring = partial(_entering, values, dict(zip(brought, numbers, strict=False)))
         course = walk(flow, frame, condition, bring, partial(computed, values), len(sets))
         if course is None:
             return None
-        found.append(course.trips)
+        courses.append(course)
     trips = np.zeros(len(runs), np.int64)
-    trips[runs] = np.array(found)[which.reshape(-1)]
-    return trips
+    trips[runs] = np.array([course.trips for course in courses])[which.reshape(-1)]
+    longest, met = max(course.trips for course in courses) + 1, dict[Output, Ints]()
+    for at in courses[0].numbers:
+        of_sets = [course.numbers.get(at, []) for course in courses]
+        if all(of_sets):
+            met[at] = np.zeros((len(runs), longest), np.int64)
+            padded = [numbers + numbers[-1:] * (longest - len(numbers)) for numbers in of_sets]
+            met[at][runs] = np.array(padded)[which.reshape(-1)]
+    return trips, met
 
 
 def _entering(values: KnownValues, numbers: dict[int, int], enter: int) -> Value | None:

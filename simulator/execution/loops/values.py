@@ -84,6 +84,8 @@ class KnownValues:
     holding: dict[tuple[int, bool, bool], float | None] = field(default_factory=dict)
     walked: Numbers = field(default_factory=dict)  # of loops that were walked
     ends: Mapping[int, Ints] = field(default_factory=dict)  # frame -> trips of each entry, where these vary
+    # [entries, iterations] the numbers of loops that were walked once for each set of numbers that enters
+    by_entry: dict[Output, Ints] = field(default_factory=dict)
 
 
 def linear(values: KnownValues, op: int, port: int, variable: int = -1, depth: int = 0) -> Linear | None:
@@ -380,6 +382,8 @@ def _column(columns: ValueColumns, op: int, port: int, depth: int) -> Ints | Non
     if (found := values.walked.get((op, port))) is not None and len(found) > space.trips:
         one = np.array(found, np.int64)[np.minimum(np.arange(space.width), len(found) - 1)]
         return np.tile(one, space.outer)
+    if (table := values.by_entry.get((op, port))) is not None and len(table) == space.outer:
+        return table[:, np.minimum(np.arange(space.width), table.shape[1] - 1)].reshape(-1)
     if (op, port) in values.pops:
         at = values.pops[op, port]
         pushed = column(columns, *at, depth)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
 
@@ -322,6 +322,74 @@ def test_a_bound_that_all_loops_hand_through_is_known_in_the_innermost(grows: st
         rows.inputs[at] = [rows.add("more", "AddV2", more, T=type_attr(INT32), _output_shapes=scalars(1))]
     assert last
     assert live_counts(tables_of(rows.built()))["inner/x/Neg"] == trips
+
+
+def state(rows: Rows, prefix: str, start: int, made: Callable[[str], str]) -> str:
+    """A further whole number of a loop, out of which each iteration makes the next one; returns the old one."""
+    handed_through(rows, prefix, number(rows, f"{prefix}/start", start))
+    old = f"{prefix}/n/Identity"
+    rows.inputs[rows.names.index(f"{prefix}/n/Next")] = [made(old)]
+    return old
+
+
+@given(st.integers(0, 6), st.integers(0, 3), st.sampled_from([2, 3]), st.integers(0, 2), st.randoms())
+def test_a_loop_runs_as_often_as_a_number_says_that_the_loop_around_it_computes(
+    trips: int, start: int, factor: int, more: int, random: Random
+) -> None:
+    """It ran once, as neither its own counter nor that of the loop around it says when it ends."""
+    rows = begun()
+    nested(rows, trips)
+    ints = {"T": type_attr(INT32), "_output_shapes": scalars(1)}
+
+    def made(old: str) -> str:
+        times = rows.add("times", "Mul", [old, number(rows, "factor", factor, old)], **ints)
+        rest = rows.add("rest", "FloorMod", [times, number(rows, "seven", 7, old)], **ints)
+        return rows.add("grown", "AddV2", [rest, number(rows, "more", more, old)], **ints)
+
+    rows.inputs[rows.names.index("inner/bound/Enter")] = [state(rows, "outer", start, made)]
+    expected, value = 0, start
+    for _ in range(trips):
+        expected, value = expected + value, value * factor % 7 + more
+    graph, on = rows.built(), apart(2)
+    pieces = partition(graph, assigned(on, [random.randrange(2) for _ in graph.names]), on, step=whole(graph))
+    cut, _ = of_partitions(pieces, on, costs(graph, on))
+    for tables in (tables_of(graph), cut):
+        assert live_counts(tables)["inner/x/Neg"] == expected
+
+
+def by_its_own_state(rows: Rows, prefix: str, trips: int) -> None:
+    """A loop with a state from 0 on: 3 less if it is above 4, else 2 more."""
+    ints = {"T": type_attr(INT32), "_output_shapes": scalars(1)}
+    both = {**ints, "_output_shapes": scalars(2)}
+    counting(rows, prefix, "x", trips)
+
+    def made(old: str) -> str:
+        above = rows.add("above", "Greater", [old, number(rows, "four", 4, old)], **ints)
+        way = rows.add("way", "Switch", [old, above], **both)
+        less = rows.add("less", "Sub", ["way:1", number(rows, "three", 3, old)], **ints)
+        more = rows.add("more", "AddV2", [way, number(rows, "two", 2, old)], **ints)
+        return rows.add("next", "Merge", [more, less], N=AttrValue(i=2), **both)
+
+    state(rows, prefix, 0, made)
+
+
+def test_a_branch_that_hangs_on_what_it_makes_goes_both_ways() -> None:
+    """0, 2, 4, 6, 3, 5, 2, 4: it was taken for a counter that always grows, and went to one side five times."""
+    rows = begun()
+    by_its_own_state(rows, "loop", 8)
+    found = live_counts(tables_of(rows.built()))
+    assert (found["less"], found["more"]) == (2, 6)
+
+
+def test_a_branch_that_hangs_on_itself_and_on_data_is_taken_as_true(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds went on for a thousand times between two scenarios, and ended in either."""
+    monkeypatch.setattr("simulator.execution.loops.trips._walk_through", lambda *_: False)
+    rows = begun()
+    by_its_own_state(rows, "loop", 8)
+    tables = tables_of(rows.built())
+    found = live_counts(tables)
+    assert (found["less"], found["more"]) == (8, 0)
+    assert any(note.startswith("Unknown predicates are taken as true") for note in tables.notes)
 
 
 def nested(rows: Rows, trips: int, *, first: int = 0, step: int = 1, compare: str = "Less", start: int = 0) -> None:
