@@ -19,7 +19,7 @@ from simulator.graph.dtypes import RESOURCE
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, TensorShapeProto
 from simulator.graph.op_classes import ENTERS, SWITCHES
-from simulator.graph.tensors import HANDLE_SHAPES, shape_message, shape_of
+from simulator.graph.tensors import HANDLE_SHAPES, SHAPES, shape_message, shape_of
 from simulator.graph.traversal import PLACEHOLDERS, closure
 from simulator.wording import counted
 
@@ -54,19 +54,37 @@ def read_whole(graph: Graph, users: Iterable[int]) -> bool:
     return any(graph.ops[row] == "ReadVariableOp" for row in users)
 
 
+def said_by(graph: Graph, users: Iterable[int]) -> Shape | None:
+    """The sides of a variable that its users say: what reads it says its rank, what gathers rows all but the first."""
+    for node in users:
+        made = [graph.tensor_shape[row] for row in graph.outputs(node)][:1]
+        shape = made[0] if made else None
+        if shape is not None and graph.ops[node] == "ReadVariableOp":
+            return shape
+        if shape is not None and graph.ops[node] == "ResourceGather":
+            picked = graph.tensor_shape[graph.edge_tensor[graph.in_ptr[node] + 1]]
+            if picked is not None:
+                return (-1, *shape[len(picked) :])
+    return None
+
+
 def own_variables(graph: Graph, shapes: Mapping[str, Shape] = {}) -> Graph:
     """The graph with a VarHandleOp in place of each placeholder that is a variable's handle; a note says how many.
 
     `shapes` gives the shapes of some variables. The others' are those of the ops that read or assign them, or of a
-    variable that is updated together with them. One whose shape nothing says stays a placeholder.
+    variable that is updated together with them. One whose shape nothing says stays a placeholder, with the sides that
+    are known beside it.
     """
-    ops, attrs, made = list(graph.ops), list(graph.attrs), 0
-    held = captured(graph)
-    for row, shape in _shapes(graph, held, shapes).items():
+    ops, attrs, held = list(graph.ops), list(graph.attrs), captured(graph)
+    found = _shapes(graph, held, shapes)
+    for row, shape in found.items():
         ops[row], attrs[row] = "VarHandleOp", _handle(graph, row, held[row], shape)
-        made += 1
+    for row in held.keys() - found.keys():
+        if HANDLE_SHAPES not in attrs[row] and (sides := said_by(graph, held[row])) is not None:
+            attrs[row] = {**attrs[row], HANDLE_SHAPES: shaped([shape_message(sides)])[SHAPES]}
+    made = len(found)
     if not made:
-        return graph
+        return replace(graph, attrs=tuple(attrs)) if held else graph
     how = "handed in as a resource, is" if made == 1 else "handed in as resources, are"
     note = f"{counted(made, 'variable')} that a function captured, {how} taken as its own"
     return replace(graph, ops=tuple(ops), attrs=tuple(attrs)).with_notes(note)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids
-from simulator.graph.captured import captured, read_whole
+from simulator.graph.captured import captured, read_whole, said_by
 from simulator.graph.dataflow import data_inputs
 from simulator.graph.dtypes import REF, STRING
 from simulator.graph.graph import Graph, Shape
@@ -185,27 +185,13 @@ def unsized_of(graph: Graph, step: Step) -> Unsized:
         if sum(read_whole(graph, users) for users in held.values()) > 1:
             return Unsized(ops, _WITH_SHAPES)
         first, users = next(iter(held.items()))
-        return Unsized(ops, _feed(f"{graph.names[first]}:0", _said(graph, users)))
+        return Unsized(ops, _feed(f"{graph.names[first]}:0", said_by(graph, users)))
     if not roots:
         return Unsized(ops, "")
     row = min(fed or roots, key=lambda row: (-roots[row], row))
     if graph.ops[source[row]] in _COMPUTED:
         return Unsized(ops, "--observe")
     return Unsized(ops, _feed(graph.tensor_name(row), graph.tensor_shape[row]))
-
-
-def _said(graph: Graph, users: list[int]) -> Shape | None:
-    """The sides of a variable that its users say: what reads it says its rank, what gathers rows all but the first."""
-    for node in users:
-        made = [graph.tensor_shape[row] for row in graph.outputs(node)][:1]
-        shape = made[0] if made else None
-        if shape is not None and graph.ops[node] == "ReadVariableOp":
-            return shape
-        if shape is not None and graph.ops[node] == "ResourceGather":
-            picked = graph.tensor_shape[graph.edge_tensor[graph.in_ptr[node] + 1]]
-            if picked is not None:
-                return (-1, *shape[len(picked) :])
-    return None
 
 
 def _feed(tensor: str, shape: Shape | None) -> str:

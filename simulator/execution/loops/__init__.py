@@ -5,6 +5,7 @@
     origins     where a value comes from: ops that pass it on, Merges, loop variables, stacks
     values      constants, counters and comparisons that the graph determines
     walking     the course of a loop that more than a counter ends
+    reasons     the reasons for trips and sides, and names that the step lacks
     trips       trip count of every loop
     predicates  predicate of every Switch, and the side that the Switch takes
     liveness    iterations in which each op is live, dead or never runs; loops that never end

@@ -21,7 +21,8 @@ from simulator.execution.loops.iterations import IterationSpace, iteration_space
 from simulator.execution.loops.liveness import Liveness, find_liveness, overrun
 from simulator.execution.loops.origins import LiveInputs, Merged, origin
 from simulator.execution.loops.predicates import Branches, Predicate, find_branches, label
-from simulator.execution.loops.trips import NAMED, Reason, Trips, find_trips, quoted
+from simulator.execution.loops.reasons import NAMED, Reason, quoted
+from simulator.execution.loops.trips import Trips, find_trips
 from simulator.execution.loops.values import ValueColumns
 from simulator.execution.options import SimulationOptions
 from simulator.graph.op_classes import MERGES, NEXT_ITERATIONS, TRIGGERS

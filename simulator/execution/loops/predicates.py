@@ -23,7 +23,8 @@ from simulator.execution.loops.frames import Flow, Output
 from simulator.execution.loops.iterations import IterationSpace, mask
 from simulator.execution.loops.observations import observed_way, spread
 from simulator.execution.loops.origins import HANDED_ON, MAX_DEPTH, initial, loop_invariant
-from simulator.execution.loops.trips import NAMED, Reason, UnknownNameError, find_conditions
+from simulator.execution.loops.reasons import NAMED, Reason, UnknownNameError
+from simulator.execution.loops.trips import find_conditions
 from simulator.execution.loops.values import ValueColumns, column, have_equal_trips, popped, trips_of_entries
 from simulator.execution.options import Choice, SimulationOptions
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, SWITCHES

@@ -14,18 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 from math import inf
 
 import numpy as np
 
 from simulator.columns import Flags, Ints
-from simulator.errors import SimvizError
 from simulator.execution.loops.frames import Flow, Output
 from simulator.execution.loops.iterations import iteration_spaces
 from simulator.execution.loops.observations import observed_trips
 from simulator.execution.loops.origins import PASSED_ON, Merged, find_pops, origin
+from simulator.execution.loops.reasons import EVERY, NAMED, Reason, check_trips
 from simulator.execution.loops.values import (
     KnownValues,
     ValueColumns,
@@ -41,33 +40,10 @@ from simulator.graph.op_classes import EXITS, SWITCHES
 from simulator.limits import UNROLLED
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.shapes.dims import Value
-from simulator.wording import counted, near, printable, some
+from simulator.wording import counted, some
 
-EVERY = "*"  # stands for every loop
-NAMED = 3  # loops or predicates that a note names
 _WIDER = 16  # times as many iterations are looked at next
 _MAX_WALKS = 64  # sets of numbers that enter
-
-
-class Reason(Enum):
-    """The reason for a trip count or for the side of a branch."""
-
-    REQUESTED = "requested by the caller"
-    DRAWN = "drawn with the probability that the caller gave"
-    KNOWN = "determined by the graph"
-    AT_MOST = "at most so often by the graph, and its data may end it before"
-    OBSERVED = "as in a step that ran"
-    CHOSEN = "chosen so that the fetches run"
-    DEFAULT = "not determined: one trip, a predicate that holds"
-
-
-class UnknownNameError(SimvizError):
-    """The step has no loop or predicate of a name in `trips` or `branches`."""
-
-    def __init__(self, message: str, option: str, name: str) -> None:
-        super().__init__(message)
-        self.option = option  # "trips" or "branches"
-        self.name = name
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +53,6 @@ class Trips:
     count: list[int]
     reason: list[Reason]
     ends: Mapping[int, Ints]  # frame -> trips of each entry, where these vary
-
-
-def check_trips(trips: Mapping[str, int], frames: Iterable[str]) -> None:
-    """Raise SimvizError for a loop that the step does not have."""
-    known = list(frames)
-    for name in trips:
-        if name != EVERY and name not in known:
-            listed = f"its loops are {some([quoted(one) for one in known])}" if known else "it has none"
-            raise UnknownNameError(f"The step has no loop {name!r}; {listed}.{near(name, known)}", "trips", name)
 
 
 def find_trips(
@@ -195,7 +162,8 @@ def _walk_through(
         course = _course(values, row, conditions[row])
         if course is not None and row not in values.ends and course.trips == values.trips[row]:
             values.walked.update(course.numbers)
-        elif course is None and (columns := _around(values, row, extra)) is not None:
+        elif course is None and (count := _count_around(values, row)) is not None:
+            columns = ValueColumns(values, iteration_spaces(values.flow, count, extra))
             runs = _bodies(columns, values.flow.loop_nest(row)[:-1])
             walks = _entry_walks(columns, row, conditions[row], runs)
             if walks is not None and np.array_equal(walks[0], np.where(runs, trips_of_entries(columns, row), 0)):
@@ -203,14 +171,11 @@ def _walk_through(
     return (len(values.walked), len(values.by_entry)) != known
 
 
-def _around(values: KnownValues, frame: int, extra: Sequence[int]) -> ValueColumns | None:
-    """The columns of the loops around one; None: it is in no other, or their trips are unknown."""
+def _count_around(values: KnownValues, frame: int) -> list[int] | None:
+    """The trips of all loops, 0 where unknown; None where they are unknown around this one, or it is in no other."""
     nest = values.flow.loop_nest(frame)[:-1]
-    if not nest or any(values.trips[row] is None for row in nest):
-        return None
-    return ValueColumns(
-        values, iteration_spaces(values.flow, [0 if one is None else one for one in values.trips], extra)
-    )
+    known = nest and all(values.trips[row] is not None for row in nest)
+    return [0 if one is None else one for one in values.trips] if known else None
 
 
 def _known_trips(values: KnownValues, frame: int, condition: Output, bound: Reason) -> int | None:
@@ -236,10 +201,9 @@ def _trips_by_entry(
     None for a loop that is in no other, and where the graph does not determine it. Of an And of which one half is
     unknown, the other half gives an upper bound, which is no answer if it must be exact.
     """
-    nest = values.flow.loop_nest(frame)[:-1]
-    if not nest or any(values.trips[row] is None for row in nest):
+    nest, count = values.flow.loop_nest(frame)[:-1], _count_around(values, frame)
+    if count is None:
         return None
-    count = [0 if one is None else one for one in values.trips]
     limit = UNROLLED.most // iteration_spaces(values.flow, count, extra)[frame].outer
     while count[frame] < limit:
         count[frame] = min(limit, _WIDER * max(1, count[frame]))
@@ -289,13 +253,11 @@ def _entry_walks(
     sets, which = np.unique(table[runs], axis=0, return_inverse=True)
     if not 1 <= len(sets) <= _MAX_WALKS:
         return None
-    courses = list[Walk]()
-    for numbers in sets.tolist():
-        bring = partial(_entering, values, dict(zip(brought, numbers, strict=False)))
-        course = walk(flow, frame, condition, bring, partial(computed, values), len(sets))
-        if course is None:
-            return None
-        courses.append(course)
+    bring = [partial(_entering, values, dict(zip(brought, numbers, strict=False))) for numbers in sets.tolist()]
+    found = [walk(flow, frame, condition, one, partial(computed, values), len(sets)) for one in bring]
+    courses = [course for course in found if course is not None]
+    if len(courses) < len(found):
+        return None
     trips = np.zeros(len(runs), np.int64)
     trips[runs] = np.array([course.trips for course in courses])[which.reshape(-1)]
     longest, met = max(course.trips for course in courses) + 1, dict[Output, Ints]()
@@ -310,11 +272,6 @@ def _entry_walks(
 
 def _entering(values: KnownValues, numbers: dict[int, int], enter: int) -> Value | None:
     return (numbers[enter],) if enter in numbers else entering(values, enter)
-
-
-def unused_trips(trips: Mapping[str, int], frames: Sequence[object]) -> tuple[str, ...]:
-    """A note where trips were requested and there is no loop."""
-    return ("The step has no loop, so trips change nothing.",) if trips and not frames else ()
 
 
 def trip_notes(flow: Flow, trips: Trips) -> list[str]:
@@ -340,8 +297,3 @@ def _times(trips: Trips, row: int) -> str:
     if row not in trips.ends:
         return counted(trips.count[row], "time")
     return f"up to {counted(trips.count[row], 'time')}, {int(trips.ends[row].sum()):,} in all"
-
-
-def quoted(name: str) -> str:
-    """The name for messages."""
-    return f"'{printable(name)}'"

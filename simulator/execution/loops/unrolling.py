@@ -26,7 +26,8 @@ from simulator.execution.loops.frames import Flow, has_control_flow, read_flow
 from simulator.execution.loops.instances import Delivered, Instances, deliver, number_instances
 from simulator.execution.loops.liveness import Liveness
 from simulator.execution.loops.predicates import branch_notes, check_branches
-from simulator.execution.loops.trips import UnknownNameError, check_trips, trip_notes, unused_trips
+from simulator.execution.loops.reasons import UnknownNameError, check_trips, unused_trips
+from simulator.execution.loops.trips import trip_notes
 from simulator.execution.loops.windows import Signals, find_signals
 from simulator.execution.options import SimulationOptions
 from simulator.execution.table_columns import Edges, Ops, forward, join, new_edges

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil, prod
 
-from simulator.graph.tensors import MAX_RANK
+from simulator.graph.tensors import HANDLE_SHAPES, MAX_RANK
 from simulator.shapes.dims import SYMBOLS, Dims, as_dim
 from simulator.shapes.formulas.saved import part_of_variable
 from simulator.shapes.site import Handle, Outputs, Rule, ShapeError, Site, written
@@ -21,7 +21,9 @@ def const(site: Site) -> Outputs:
 
 
 def declared(site: Site) -> Outputs:
-    """The shape that the node declares."""
+    """The shape that the node declares; the handle of a variable may say the variable's."""
+    if held := site.listed(HANDLE_SHAPES):
+        site.made[0] = Handle("variable", site.name, held[:1])
     return (site.declared(),)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from simulator import choose_step, load_cluster
 from simulator.errors import GraphError
-from simulator.graph.captured import captured
+from simulator.graph.captured import captured, own_variables
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.shapes.filling import with_shapes
@@ -255,6 +255,17 @@ def test_a_file_with_shapes_is_asked_for_where_it_says_the_size(kind: str) -> No
     with pytest.raises(GraphError, match=r"how large 1 of these 1 are: w\.") as refusal:
         with_variables(made.built())
     assert ("add_shapes=True" in str(refusal.value)) == (kind == "ReadVariableOp")
+
+
+def test_rows_of_a_table_of_unknown_size_have_the_sides_that_the_file_says() -> None:
+    """The file leaves the length of a sequence open, and a feed says it; what was gathered by it stayed unknown."""
+    made = Rows()
+    made.add("ids", "Placeholder", dtype=type_attr(3), shape=shape_attr(2, -1), _output_shapes=shapes_attr((2, -1)))
+    made.add("table", "Placeholder", dtype=type_attr(RESOURCE), shape=shape_attr())
+    sizes = {"_output_shapes": shapes_attr((2, -1, 8))}
+    made.add("rows", "ResourceGather", ["table", "ids"], dtype=type_attr(), Tindices=type_attr(3), **sizes)
+    graph = with_shapes(own_variables(made.built()), feeds={"ids": (2, 5)})
+    assert graph.tensor_shape[graph.tensor_ptr[graph.row("rows")]] == (2, 5, 8)
 
 
 def test_a_gradient_behind_an_update_of_its_step_is_refused_where_workers_wait() -> None:
