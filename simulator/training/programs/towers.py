@@ -78,9 +78,10 @@ def towers(
     editor = edited(replace(graph, requested=tuple(devices[0].values())), as_made=False)
     pieces = split_batch(editor, found, len(where), home)
     replicas = [Replica({row: row for row in parts.tower}, pieces[0])]
+    awaited_once = parts.written - parts.read_anew
     for place, there in enumerate(devices[1:], 1):
         prefix, piece = unused_prefix(graph, f"tower_{place}"), pieces[place]
-        replicas.append(Replica(copied(editor, parts.tower, prefix, there, piece, parts.written), piece))
+        replicas.append(Replica(copied(editor, parts.tower, prefix, there, piece, awaited_once), piece))
     joined = list[int]()
     for gradient in found.gradients if len(where) > 1 else ():
         device = average or devices[0][int(graph.edge_dst[gradient.values[0]])]

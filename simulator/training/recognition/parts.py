@@ -44,19 +44,21 @@ class Parts:
     tower: tuple[int, ...]
     update: tuple[int, ...]
     aside: tuple[int, ...]
-    written: frozenset[int]  # writes to variables for which only the first tower waits, such as moving averages
+    written: frozenset[int]  # writes to variables for which a tower only waits, such as moving averages
+    read_anew: frozenset[int]  # those of them whose variable a tower reads after them: each tower waits for these
 
 
 def parts_of(graph: Graph, found: Anatomy) -> Parts:
     """The parts of a training graph.
 
     A write to a variable for which a tower only waits belongs to no tower. It is done once a step, by the first one, as
-    with the moving averages of TensorFlow's multi-GPU models.
+    with the moving averages of TensorFlow's multi-GPU models. Spectral normalisation reads the variable after it.
     """
     entering = [edge for one in found.gradients for edge in (*one.values, *one.indices)]
     update = {row for row in fan_out(graph, {int(graph.edge_dst[edge]) for edge in entering}) if found.step.runs[row]}
     tower: set[int] = set()
     written: set[int] = set()
+    anew: set[int] = set()
     pending = [int(graph.edge_src[edge]) for edge in entering]
     while pending:
         row = pending.pop()
@@ -67,6 +69,8 @@ def parts_of(graph: Graph, found: Anatomy) -> Parts:
             source = int(graph.edge_src[edge])
             if graph.edge_tensor[edge] < 0 and is_write(graph, source):
                 written.add(source)
+                if (variable := variable_of(graph, source)) is not None and variable_of(graph, row) == variable:
+                    anew.add(source)
             else:
                 pending.append(source)
     seen = fan_out(graph, tower | {int(graph.tensor_node[tensor]) for tensor in found.batched})
@@ -75,7 +79,7 @@ def parts_of(graph: Graph, found: Anatomy) -> Parts:
         for row in seen
         if found.step.runs[row] and not (row in tower or row in update or row in written or is_shared(graph, row))
     ]
-    return Parts(tuple(sorted(tower)), tuple(sorted(update)), tuple(aside), frozenset(written - tower))
+    return Parts(tuple(sorted(tower)), tuple(sorted(update)), tuple(aside), frozenset(written - tower), frozenset(anew))
 
 
 def is_shared(graph: Graph, row: int) -> bool:
