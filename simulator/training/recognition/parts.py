@@ -166,15 +166,31 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
     cut = [edge for edge in controls if int(graph.edge_src[edge]) in replica]
     # An update may write more, such as a slot that decays; a replica does not write that either.
     changed = set(fan_out(graph, [row for row in walked if _writes(graph, row)]))
+    kept = _either_way(graph, _kept_writes(graph, found, parts, replica, walked), replica, entering)
     return Separated(
         ends=tuple(ends),
         counted=tuple(counted),
         cut=tuple(cut),
-        beside=tuple(sorted({int(graph.edge_src[edge]) for edge in cut} - set(parts.tower))),
+        beside=tuple(sorted({int(graph.edge_src[edge]) for edge in cut}.union(kept).difference(parts.tower))),
         lent=tuple(row for row in walked if row in replica),
         after=tuple(row for row in walked if row in update),
         fetches=tuple(name for name, row in fetched.items() if row not in changed),
     )
+
+
+def _kept_writes(
+    graph: Graph, found: Anatomy, parts: Parts, replica: frozenset[int], walked: Sequence[int]
+) -> list[int]:
+    """The writes of a step that a replica makes though only a fetch waits for them, which goes with the update.
+
+    A traced function returns after all of its writes. Those of a replica are moving averages and metrics, which depend
+    on examples, and seeds, whose variable the gradients need.
+    """
+    others = {*parts.update, *parts.tower, *walked, *found.counts}
+    rows = [row for row in np.flatnonzero(found.step.runs).tolist() if row not in others and _writes(graph, row)]
+    needed = closure(parts.tower, graph.sources) if rows else set()
+    states = {variable_of(graph, row) for row in needed}
+    return [row for row in rows if row in replica or variable_of(graph, row) in states]
 
 
 def _either_way(graph: Graph, ends: Sequence[int], replica: frozenset[int], entering: set[int]) -> list[int]:
