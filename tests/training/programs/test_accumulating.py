@@ -22,6 +22,7 @@ from simulator.training.recognition.sync_ops import APPLY, DEQUEUE, ENQUEUE, TAK
 from simulator.training.recognition.sync_replicas import regime_of, sync_replicas
 from simulator.training.regimes import Regime
 from tests.strategies import FLOAT, INT32, Rows, loop, shape_attr, shapes_attr, type_attr, typed
+from tests.training.pipelines.chain import embedding
 from tests.training.programs.test_between import momentum
 from tests.training.programs.test_between import variable as weight
 from tests.training.programs.test_distributed import script
@@ -81,6 +82,14 @@ def test_a_worker_makes_the_writes_for_which_a_result_alone_waits() -> None:
     assert {"write_mean", "write_seed"} <= runs(worker)
     assert runs(worker).isdisjoint({"write_epoch", "train"})
     assert runs(updates).isdisjoint({"write_mean", "write_seed"})
+
+
+def test_the_numbers_of_rows_keep_their_shape_as_accumulators_take_them() -> None:
+    given = with_shapes(embedding(), batch=5)
+    graph = replicate(given, load_cluster("ps=1,worker=2"), how="between", regime=Regime("sync"))[0].graph
+    for name in ("sync_replicas/table/rows", "sync_replicas/table/taken_rows"):
+        assert graph.ops[graph.row(name)] == "Cast"
+        assert graph.tensor_shape[graph.tensor_ptr[graph.row(name)]] == (5,)
 
 
 def test_each_thing_stands_where_it_is_shared() -> None:
