@@ -40,7 +40,8 @@ from simulator.training.programs.tasks import in_graph_text, of_task
 from simulator.training.programs.towers import mean_shape
 from simulator.training.recognition.anatomy import Anatomy, Gradient, anatomy
 from simulator.training.recognition.clipping import as_computed
-from simulator.training.recognition.parts import Separated, held_by, separate
+from simulator.training.recognition.parts import Separated, separate
+from simulator.training.recognition.sharing import held_by
 from simulator.training.recognition.sync_replicas import workers_of
 from simulator.training.regimes import Regime, tokens_per_update, with_defaults
 

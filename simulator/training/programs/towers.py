@@ -39,7 +39,8 @@ from simulator.training.programs.setter import Setter
 from simulator.training.recognition.anatomy import Anatomy, Gradient
 from simulator.training.recognition.clipping import as_computed
 from simulator.training.recognition.late_gradients import check_no_loop, check_one_update
-from simulator.training.recognition.parts import Parts, held_by, is_shared, parts_of
+from simulator.training.recognition.parts import Parts, parts_of
+from simulator.training.recognition.sharing import held_by, is_shared
 from simulator.training.recognition.variables import variable_shape
 
 

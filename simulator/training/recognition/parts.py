@@ -8,7 +8,6 @@ aside:   other nodes of the step that depend on a tower or on the batch, such as
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -18,23 +17,22 @@ import numpy as np
 
 from simulator.columns import Ids, ids
 from simulator.graph import ops, registry
-from simulator.graph.dataflow import depending_on, readers, source_of
+from simulator.graph.dataflow import depending_on, readers
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
-from simulator.graph.op_classes import ENTERS, MERGES, NEXT_ITERATIONS, SWITCHES, VARIABLES
-from simulator.graph.traversal import PLACEHOLDERS, closure, fan_out, whole_loops
+from simulator.graph.op_classes import ENTERS, MERGES, NEXT_ITERATIONS, SWITCHES
+from simulator.graph.traversal import closure, fan_out, whole_loops
 from simulator.partitioning.partitions import Partitions
 from simulator.training.recognition.anatomy import Anatomy, trained
 from simulator.training.recognition.batch import bringing
 from simulator.training.recognition.late_gradients import check_one_update
+from simulator.training.recognition.sharing import READS, is_shared, is_write
 from simulator.training.recognition.variable_flow import on_examples
 from simulator.training.recognition.variables import variable_of
 
-_READS = frozenset(("Identity", "ReadVariableOp"))
 _BY_HANDLE = frozenset(("ReadVariableOp", "_ReadVariablesOp", "ResourceGather", "ResourceGatherNd"))
-_READING = _READS | _BY_HANDLE | {"IsVariableInitialized", "VarIsInitializedOp", "VariableShape"}
+_READING = READS | _BY_HANDLE | {"IsVariableInitialized", "VarIsInitializedOp", "VariableShape"}
 _HANDING_ON = ENTERS | SWITCHES | {"RefIdentity"}  # a reference or handle
-_WRITES = re.compile(r"(Resource)?Scatter(Add|Sub|Update)|Assign(Add|Sub)?(VariableOp)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,41 +78,6 @@ def parts_of(graph: Graph, found: Anatomy) -> Parts:
         if found.step.runs[row] and not (row in tower or row in update or row in written or is_shared(graph, row))
     ]
     return Parts(tuple(sorted(tower)), tuple(sorted(update)), tuple(aside), frozenset(written - tower), frozenset(anew))
-
-
-def is_shared(graph: Graph, row: int) -> bool:
-    """Tell whether all replicas of one session use the same node: it holds state, reads a variable, or is fed."""
-    if graph.ops[row] in PLACEHOLDERS or graph.ops[row] in VARIABLES or is_read(graph, row):
-        return True
-    types = graph.tensor_dtype[graph.outputs(row)]
-    return source_of(graph, row) < 0 and bool(np.any((types >= REF) | (types == RESOURCE)))
-
-
-def is_read(graph: Graph, row: int) -> bool:
-    """Tell whether a node reads a variable, or hands its handle to a function's body, and waits for nothing."""
-    while graph.ops[row] in _READS and graph.in_ptr[row + 1] == graph.in_ptr[row] + 1:
-        edge = int(graph.in_ptr[row])
-        row = int(graph.edge_src[edge])
-        if graph.ops[row] in VARIABLES:
-            return True
-        if graph.edge_tensor[edge] < 0 or graph.tensor_dtype[graph.edge_tensor[edge]] != RESOURCE:
-            return False
-    return False
-
-
-def is_write(graph: Graph, row: int) -> bool:
-    """Tell whether a node writes to a variable by no optimizer's rule."""
-    return _WRITES.fullmatch(graph.ops[row]) is not None
-
-
-def held_by(graph: Graph, row: int) -> int | None:
-    """The shared node whose state a node uses, with which it must be colocated; None: it uses values alone."""
-    taken = ops.inputs(graph.ops[row], graph.attrs[row], graph.library) or ()
-    for edge, dtype in zip(graph.in_edges(row), taken, strict=False):
-        source = int(graph.edge_src[edge])
-        if (dtype >= REF or dtype == RESOURCE) and is_shared(graph, source):
-            return source
-    return None
 
 
 # ---- a step separated at its gradients ------------------------------------------------------------------------------
