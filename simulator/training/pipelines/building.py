@@ -25,7 +25,7 @@ from simulator.training.programs.edits import TensorOps, copied, dtype_of, outpu
 from simulator.training.programs.towers import Replica, gathered, mean_shape, of_each
 from simulator.training.recognition.anatomy import Gradient
 from simulator.training.recognition.batch import brings_examples
-from simulator.training.recognition.parts import held_by, is_shared
+from simulator.training.recognition.sharing import held_by, is_shared
 from simulator.training.recognition.variables import variable_of
 from simulator.wording import counted, some
 

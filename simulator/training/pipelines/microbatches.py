@@ -31,7 +31,8 @@ from simulator.training.pipelines.means import Batches, check_mean, check_powers
 from simulator.training.recognition.anatomy import Anatomy, anatomy
 from simulator.training.recognition.batch import brings_examples
 from simulator.training.recognition.clipping import as_computed
-from simulator.training.recognition.parts import Parts, is_shared, is_write, parts_of
+from simulator.training.recognition.parts import Parts, parts_of
+from simulator.training.recognition.sharing import is_shared, is_write
 from simulator.wording import counted
 
 _STORES = ("TensorArray", "Stack", "Barrier")

@@ -23,7 +23,7 @@ from simulator.columns import Floats, Ints
 from simulator.graph.dataflow import readers, values_out
 from simulator.graph.traversal import closure
 from simulator.training.pipelines.microbatches import Division
-from simulator.training.recognition.parts import is_shared
+from simulator.training.recognition.sharing import is_shared
 
 _POINTS = 300  # places at which an order may be cut
 _SLACK = 1.05

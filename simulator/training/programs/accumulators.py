@@ -40,7 +40,8 @@ from simulator.training.programs.tasks import in_graph_text, of_task
 from simulator.training.programs.towers import mean_shape
 from simulator.training.recognition.anatomy import Anatomy, Gradient, anatomy
 from simulator.training.recognition.clipping import as_computed
-from simulator.training.recognition.parts import Separated, held_by, separate
+from simulator.training.recognition.parts import Separated, separate
+from simulator.training.recognition.sharing import held_by
 from simulator.training.recognition.sync_replicas import workers_of
 from simulator.training.regimes import Regime, tokens_per_update, with_defaults
 
@@ -236,13 +237,14 @@ def _accumulate(at: TensorOps, gradient: Gradient, again: int, needed: int, numb
         return push
     numbering = gradient.indices[0]
     of_rows = dtype_of(graph, numbering)
-    rows = replace(at, dtype=of_rows).cast(f"{variable}/rows", output_on(graph, numbering), INT64, None)
+    listed = shape_on(graph, numbering)
+    rows = replace(at, dtype=of_rows).cast(f"{variable}/rows", output_on(graph, numbering), INT64, listed)
     inputs = [made, local, rows, values, constants.constant(f"{editor.names[made]}/shape", [], INT64)]
     unsaid = {**kind, "has_known_shape": AttrValue(b=False)}
     push = at.add(f"{variable}/push", "SparseAccumulatorApplyGradient", inputs, unsaid)
-    sizes = [shape_on(graph, numbering), shape_on(graph, gradient.values[0]), None]
+    sizes = [listed, shape_on(graph, gradient.values[0]), None]
     take = at.add(f"{variable}/take", "SparseAccumulatorTakeGradient", [made, count], kind, sizes)
-    taken = replace(at, dtype=INT64).cast(f"{variable}/taken_rows", take, of_rows, None)
+    taken = replace(at, dtype=INT64).cast(f"{variable}/taken_rows", take, of_rows, listed)
     for edge in gradient.indices:
         redirect(editor, edge, taken)
     for edge in gradient.values:

@@ -10,8 +10,7 @@ has a tensor, and in the end each has the mean of all.
     ring          each tensor in n chunks; chunk j goes round from device j, growing, then once more, finished:
                   2 (n - 1) steps, in each of which every device sends one chunk of bytes / n
                   (Patarasuk and Yuan, Journal of Parallel and Distributed Computing 69, 2009)
-    tree          sums go up a binary tree and the result goes down: 2 (n - 1) transfers of all bytes, in
-                  2 floor(log2 n) steps
+    tree          sums go up a binary tree, the result down: 2 (n - 1) transfers of all bytes in 2 floor(log2 n) steps
     hierarchical  the first device of each task sums up its task, a ring joins the tasks, each task hands on the result
 
 A device passes a chunk on by an Identity; otherwise the chunk would come straight from the device that made it.
@@ -40,7 +39,8 @@ from simulator.training.programs.setter import Setter
 from simulator.training.programs.towers import Replica, gathered, mean_shape, of_each, split_batch, without_gpus
 from simulator.training.recognition.anatomy import Anatomy, Gradient
 from simulator.training.recognition.clipping import as_computed
-from simulator.training.recognition.parts import held_by, is_read, is_shared, is_write, parts_of
+from simulator.training.recognition.parts import parts_of
+from simulator.training.recognition.sharing import held_by, is_read, is_shared, is_write
 from simulator.units import Bytes
 
 

@@ -39,7 +39,8 @@ from simulator.training.programs.setter import Setter
 from simulator.training.recognition.anatomy import Anatomy, Gradient
 from simulator.training.recognition.clipping import as_computed
 from simulator.training.recognition.late_gradients import check_no_loop, check_one_update
-from simulator.training.recognition.parts import Parts, held_by, is_shared, parts_of
+from simulator.training.recognition.parts import Parts, parts_of
+from simulator.training.recognition.sharing import held_by, is_shared
 from simulator.training.recognition.variables import variable_shape
 
 
@@ -78,9 +79,10 @@ def towers(
     editor = edited(replace(graph, requested=tuple(devices[0].values())), as_made=False)
     pieces = split_batch(editor, found, len(where), home)
     replicas = [Replica({row: row for row in parts.tower}, pieces[0])]
+    awaited_once = parts.written - parts.read_anew
     for place, there in enumerate(devices[1:], 1):
         prefix, piece = unused_prefix(graph, f"tower_{place}"), pieces[place]
-        replicas.append(Replica(copied(editor, parts.tower, prefix, there, piece, parts.written), piece))
+        replicas.append(Replica(copied(editor, parts.tower, prefix, there, piece, awaited_once), piece))
     joined = list[int]()
     for gradient in found.gradients if len(where) > 1 else ():
         device = average or devices[0][int(graph.edge_dst[gradient.values[0]])]

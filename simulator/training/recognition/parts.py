@@ -8,7 +8,6 @@ aside:   other nodes of the step that depend on a tower or on the batch, such as
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -18,23 +17,22 @@ import numpy as np
 
 from simulator.columns import Ids, ids
 from simulator.graph import ops, registry
-from simulator.graph.dataflow import depending_on, readers, source_of
+from simulator.graph.dataflow import depending_on, readers
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
-from simulator.graph.op_classes import ENTERS, MERGES, NEXT_ITERATIONS, SWITCHES, VARIABLES
-from simulator.graph.traversal import PLACEHOLDERS, closure, fan_out, whole_loops
+from simulator.graph.op_classes import ENTERS, MERGES, NEXT_ITERATIONS, SWITCHES
+from simulator.graph.traversal import closure, fan_out, whole_loops
 from simulator.partitioning.partitions import Partitions
 from simulator.training.recognition.anatomy import Anatomy, trained
 from simulator.training.recognition.batch import bringing
 from simulator.training.recognition.late_gradients import check_one_update
+from simulator.training.recognition.sharing import READS, is_shared, is_write
 from simulator.training.recognition.variable_flow import on_examples
 from simulator.training.recognition.variables import variable_of
 
-_READS = frozenset(("Identity", "ReadVariableOp"))
 _BY_HANDLE = frozenset(("ReadVariableOp", "_ReadVariablesOp", "ResourceGather", "ResourceGatherNd"))
-_READING = _READS | _BY_HANDLE | {"IsVariableInitialized", "VarIsInitializedOp", "VariableShape"}
+_READING = READS | _BY_HANDLE | {"IsVariableInitialized", "VarIsInitializedOp", "VariableShape"}
 _HANDING_ON = ENTERS | SWITCHES | {"RefIdentity"}  # a reference or handle
-_WRITES = re.compile(r"(Resource)?Scatter(Add|Sub|Update)|Assign(Add|Sub)?(VariableOp)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,19 +42,21 @@ class Parts:
     tower: tuple[int, ...]
     update: tuple[int, ...]
     aside: tuple[int, ...]
-    written: frozenset[int]  # writes to variables for which only the first tower waits, such as moving averages
+    written: frozenset[int]  # writes to variables for which a tower only waits, such as moving averages
+    read_anew: frozenset[int]  # those of them whose variable a tower reads after them: each tower waits for these
 
 
 def parts_of(graph: Graph, found: Anatomy) -> Parts:
     """The parts of a training graph.
 
     A write to a variable for which a tower only waits belongs to no tower. It is done once a step, by the first one, as
-    with the moving averages of TensorFlow's multi-GPU models.
+    with the moving averages of TensorFlow's multi-GPU models. Spectral normalisation reads the variable after it.
     """
     entering = [edge for one in found.gradients for edge in (*one.values, *one.indices)]
     update = {row for row in fan_out(graph, {int(graph.edge_dst[edge]) for edge in entering}) if found.step.runs[row]}
     tower: set[int] = set()
     written: set[int] = set()
+    anew: set[int] = set()
     pending = [int(graph.edge_src[edge]) for edge in entering]
     while pending:
         row = pending.pop()
@@ -67,6 +67,8 @@ def parts_of(graph: Graph, found: Anatomy) -> Parts:
             source = int(graph.edge_src[edge])
             if graph.edge_tensor[edge] < 0 and is_write(graph, source):
                 written.add(source)
+                if (variable := variable_of(graph, source)) is not None and variable_of(graph, row) == variable:
+                    anew.add(source)
             else:
                 pending.append(source)
     seen = fan_out(graph, tower | {int(graph.tensor_node[tensor]) for tensor in found.batched})
@@ -75,42 +77,7 @@ def parts_of(graph: Graph, found: Anatomy) -> Parts:
         for row in seen
         if found.step.runs[row] and not (row in tower or row in update or row in written or is_shared(graph, row))
     ]
-    return Parts(tuple(sorted(tower)), tuple(sorted(update)), tuple(aside), frozenset(written - tower))
-
-
-def is_shared(graph: Graph, row: int) -> bool:
-    """Tell whether all replicas of one session use the same node: it holds state, reads a variable, or is fed."""
-    if graph.ops[row] in PLACEHOLDERS or graph.ops[row] in VARIABLES or is_read(graph, row):
-        return True
-    types = graph.tensor_dtype[graph.outputs(row)]
-    return source_of(graph, row) < 0 and bool(np.any((types >= REF) | (types == RESOURCE)))
-
-
-def is_read(graph: Graph, row: int) -> bool:
-    """Tell whether a node reads a variable, or hands its handle to a function's body, and waits for nothing."""
-    while graph.ops[row] in _READS and graph.in_ptr[row + 1] == graph.in_ptr[row] + 1:
-        edge = int(graph.in_ptr[row])
-        row = int(graph.edge_src[edge])
-        if graph.ops[row] in VARIABLES:
-            return True
-        if graph.edge_tensor[edge] < 0 or graph.tensor_dtype[graph.edge_tensor[edge]] != RESOURCE:
-            return False
-    return False
-
-
-def is_write(graph: Graph, row: int) -> bool:
-    """Tell whether a node writes to a variable by no optimizer's rule."""
-    return _WRITES.fullmatch(graph.ops[row]) is not None
-
-
-def held_by(graph: Graph, row: int) -> int | None:
-    """The shared node whose state a node uses, with which it must be colocated; None: it uses values alone."""
-    taken = ops.inputs(graph.ops[row], graph.attrs[row], graph.library) or ()
-    for edge, dtype in zip(graph.in_edges(row), taken, strict=False):
-        source = int(graph.edge_src[edge])
-        if (dtype >= REF or dtype == RESOURCE) and is_shared(graph, source):
-            return source
-    return None
+    return Parts(tuple(sorted(tower)), tuple(sorted(update)), tuple(aside), frozenset(written - tower), frozenset(anew))
 
 
 # ---- a step separated at its gradients ------------------------------------------------------------------------------
@@ -162,15 +129,31 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
     cut = [edge for edge in controls if int(graph.edge_src[edge]) in replica]
     # An update may write more, such as a slot that decays; a replica does not write that either.
     changed = set(fan_out(graph, [row for row in walked if _writes(graph, row)]))
+    kept = _either_way(graph, _kept_writes(graph, found, parts, replica, walked), replica, entering)
     return Separated(
         ends=tuple(ends),
         counted=tuple(counted),
         cut=tuple(cut),
-        beside=tuple(sorted({int(graph.edge_src[edge]) for edge in cut} - set(parts.tower))),
+        beside=tuple(sorted({int(graph.edge_src[edge]) for edge in cut}.union(kept).difference(parts.tower))),
         lent=tuple(row for row in walked if row in replica),
         after=tuple(row for row in walked if row in update),
         fetches=tuple(name for name, row in fetched.items() if row not in changed),
     )
+
+
+def _kept_writes(
+    graph: Graph, found: Anatomy, parts: Parts, replica: frozenset[int], walked: Sequence[int]
+) -> list[int]:
+    """The writes of a step that a replica makes though only a fetch waits for them, which goes with the update.
+
+    A traced function returns after all of its writes. Those of a replica are moving averages and metrics, which depend
+    on examples, and seeds, whose variable the gradients need.
+    """
+    others = {*parts.update, *parts.tower, *walked, *found.counts}
+    rows = [row for row in np.flatnonzero(found.step.runs).tolist() if row not in others and _writes(graph, row)]
+    needed = closure(parts.tower, graph.sources) if rows else set()
+    states = {variable_of(graph, row) for row in needed}
+    return [row for row in rows if row in replica or variable_of(graph, row) in states]
 
 
 def _either_way(graph: Graph, ends: Sequence[int], replica: frozenset[int], entering: set[int]) -> list[int]:

@@ -15,13 +15,18 @@ from simulator.graph.step import choose_step
 from simulator.shapes.filling import with_shapes
 from simulator.training.programs.distributed import distributed
 from simulator.training.programs.program import Program
+from simulator.training.programs.replicated import replicate
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.parts import separate
 from simulator.training.recognition.sync_ops import APPLY, DEQUEUE, ENQUEUE, TAKE, find, joined
 from simulator.training.recognition.sync_replicas import regime_of, sync_replicas
 from simulator.training.regimes import Regime
 from tests.strategies import FLOAT, INT32, Rows, loop, shape_attr, shapes_attr, type_attr, typed
+from tests.training.pipelines.chain import embedding
+from tests.training.programs.test_between import momentum
+from tests.training.programs.test_between import variable as weight
 from tests.training.programs.test_distributed import script
+from tests.training.programs.test_towers import rows_of
 from tests.training.queues import INT64, PS, WORKER, const, cut, gradient, text, types, variable
 
 PS_TRAINING = Path(__file__).parents[3] / "examples" / "ps_training.pbtxt"
@@ -62,6 +67,29 @@ def test_a_worker_computes_and_the_chief_updates() -> None:
     assert {"update", "train", "rate", "w"} <= runs(updates)
     assert runs(updates).isdisjoint({"g0"})
     assert (worker.feeds, updates.feeds) == (("x0:0",), ())
+
+
+def test_a_worker_makes_the_writes_for_which_a_result_alone_waits() -> None:
+    rows = rows_of(momentum())
+    for name in ("mean", "seed", "epoch"):
+        weight(rows, name, 2)
+        rows.add(f"write_{name}", "AssignSub", [name, "loss" if name == "mean" else "rate"], T=type_attr())
+    rows.inputs[rows.names.index("y")].append("^seed/read")
+    waited = ["^train", "^write_mean", "^write_seed", "^write_epoch"]
+    rows.add("result", "Identity", ["loss", *waited], T=type_attr())
+    cluster, regime = load_cluster("ps=1,worker=2"), Regime("sync")
+    worker, _, updates = replicate(rows.built(), cluster, how="between", fetch=["result"], regime=regime)
+    assert {"write_mean", "write_seed"} <= runs(worker)
+    assert runs(worker).isdisjoint({"write_epoch", "train"})
+    assert runs(updates).isdisjoint({"write_mean", "write_seed"})
+
+
+def test_the_numbers_of_rows_keep_their_shape_as_accumulators_take_them() -> None:
+    given = with_shapes(embedding(), batch=5)
+    graph = replicate(given, load_cluster("ps=1,worker=2"), how="between", regime=Regime("sync"))[0].graph
+    for name in ("sync_replicas/table/rows", "sync_replicas/table/taken_rows"):
+        assert graph.ops[graph.row(name)] == "Cast"
+        assert graph.tensor_shape[graph.tensor_ptr[graph.row(name)]] == (5,)
 
 
 def test_each_thing_stands_where_it_is_shared() -> None:

@@ -207,6 +207,16 @@ def test_moving_averages_are_kept_by_the_first_tower_unless_each_runs_alone() ->
     assert inputs(alone, "tower_1/average_mean") == ("mean", "tower_1/gap")
 
 
+def test_a_tower_that_reads_what_the_step_has_just_written_waits_for_the_first_towers_write() -> None:
+    made = watched()
+    rows = rows_of(made)
+    rows.add("mean/anew", "Identity", ["mean", "^average_mean"], T=type_attr())
+    rows.inputs[made.index["grad_w"]].append("^mean/anew")
+    graph = replicate(rows.built(), load_cluster("2gpu"), how="in")[0].graph
+    assert inputs(graph, "tower_1/mean/anew") == inputs(graph, "mean/anew") == ("mean", "^average_mean")
+    assert "tower_1/average_mean" not in graph.index
+
+
 @pytest.mark.parametrize("options", [{"batch": -3}, {"batch": "3"}, {"batch": True}, {"variables": "moon"}])
 def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(SimvizError, match=r"not possible|ps, cpu, gpu"):
