@@ -34,8 +34,17 @@ from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
 from simulator.graph.tensors import shape_message
 from simulator.graph.traversal import closure
-from simulator.training.programs.edits import TensorOps, dtype_of, output_on, redirect, shape_on, unused_prefix
+from simulator.training.programs.edits import (
+    TensorOps,
+    dtype_of,
+    output_on,
+    redirect,
+    reshaped,
+    shape_on,
+    unused_prefix,
+)
 from simulator.training.programs.program import Program, updates_of
+from simulator.training.programs.rows_of_all import with_rows_of_all
 from simulator.training.programs.tasks import in_graph_text, of_task
 from simulator.training.programs.towers import mean_shape
 from simulator.training.recognition.anatomy import Anatomy, Gradient, anatomy
@@ -43,6 +52,7 @@ from simulator.training.recognition.clipping import as_computed
 from simulator.training.recognition.parts import Separated, separate
 from simulator.training.recognition.sharing import held_by
 from simulator.training.recognition.sync_replicas import workers_of
+from simulator.training.recognition.variables import variable_shape
 from simulator.training.regimes import Regime, tokens_per_update, with_defaults
 
 
@@ -89,6 +99,7 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
         found = as_computed(graph, found)
         parted = separate(graph, found)
     places = [_place(graph, one.variable, program, alone=alone) for one in found.gradients]
+    graph = with_rows_of_all(graph, found, parted.after, regime.aggregate or 1)
     editor = edited(graph, as_made=False)
     for edge in parted.cut:  # the editor numbers the graph's edges as the graph does
         editor.remove_edge(edge)
@@ -126,8 +137,14 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
     _hand_out(steps, "first_tokens", queue, regime.tokens or 0, steps.read("first_tokens/step", steps.home))
     names = editor.names
     counting = tuple(names[row] for row in counts or [updated])
+    takes = [row for row, op in enumerate(editor.ops) if row >= len(graph) and op == "SparseAccumulatorTakeGradient"]
     return Accumulating(
-        editor.built(), worker.device, (names[train], *parted.fetches), (names[tokens],), counting, moved
+        reshaped(editor.built(), takes),
+        worker.device,
+        (names[train], *parted.fetches),
+        (names[tokens],),
+        counting,
+        moved,
     )
 
 
@@ -242,14 +259,24 @@ def _accumulate(at: TensorOps, gradient: Gradient, again: int, needed: int, numb
     inputs = [made, local, rows, values, constants.constant(f"{editor.names[made]}/shape", [], INT64)]
     unsaid = {**kind, "has_known_shape": AttrValue(b=False)}
     push = at.add(f"{variable}/push", "SparseAccumulatorApplyGradient", inputs, unsaid)
-    sizes = [listed, shape_on(graph, gradient.values[0]), None]
+    count_of_all = _rows_of_all(graph, gradient, needed)
+    rows_of_one = shape_on(graph, gradient.values[0])
+    sizes = [(count_of_all,), None if rows_of_one is None else (count_of_all, *rows_of_one[1:]), None]
     take = at.add(f"{variable}/take", "SparseAccumulatorTakeGradient", [made, count], kind, sizes)
-    taken = replace(at, dtype=INT64).cast(f"{variable}/taken_rows", take, of_rows, listed)
+    taken = replace(at, dtype=INT64).cast(f"{variable}/taken_rows", take, of_rows, (count_of_all,))
     for edge in gradient.indices:
         redirect(editor, edge, taken)
     for edge in gradient.values:
         redirect(editor, edge, (take, 1))
     return push
+
+
+def _rows_of_all(graph: Graph, gradient: Gradient, needed: int) -> int:
+    """The rows of the mean of so many sparse gradients, as if no row occurred in two, and at most the table's."""
+    shape, whole = shape_on(graph, gradient.indices[0]), variable_shape(graph, gradient.variable)
+    if not shape or shape[0] < 0:
+        return -1
+    return min(needed * shape[0], max(whole[0], shape[0])) if whole and whole[0] >= 0 else needed * shape[0]
 
 
 def _hand_out(steps: _Steps, name: str, queue: int, count: int, step: int) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 
 from simulator.errors import GraphError
 from simulator.graph import registry
-from simulator.graph.dataflow import source_of, sources_of
+from simulator.graph.dataflow import depending_on, source_of, sources_of
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import VARIABLES
 from simulator.graph.purposes import apply_nodes, computes, gradient_slot
@@ -28,7 +28,9 @@ from simulator.training.recognition.plain_updates import plain_updates
 from simulator.training.recognition.variable_flow import (
     ADDS,
     ASSIGNS,
+    WRITES,
     before_the_sum,
+    is_used,
     on_examples,
     places,
     value_edge,
@@ -135,7 +137,11 @@ def _of_variables(gradients: Sequence[Gradient], slots: Mapping[int, int]) -> tu
 
 
 def _counting(graph: Graph, runs: Sequence[int]) -> tuple[tuple[int, ...], int | None]:
-    """The ops that add to a scalar of whole numbers, and its variable, the global step: that of the first such op."""
+    """The ops that add to a scalar of whole numbers, and its variable, the global step.
+
+    Of several such variables it is the first that an update reads, as Adam corrects its averages by it. If none does,
+    it is the first that works on no examples, as a curriculum would.
+    """
     found = {}
     for row in runs:
         variable = variable_of(graph, row) if graph.ops[row] in ADDS | ASSIGNS else None
@@ -144,8 +150,23 @@ def _counting(graph: Graph, runs: Sequence[int]) -> tuple[tuple[int, ...], int |
         single = variable_shape(graph, variable) in ((), None)
         if single and (graph.ops[row] in ADDS or _adds_a_constant(graph, row)):
             found[row] = variable
-    first = next(iter(found.values()), None)
+    first = _first_of(graph, runs, list(dict.fromkeys(found.values())))
     return tuple(row for row, variable in found.items() if variable == first), first
+
+
+def _first_of(graph: Graph, runs: Sequence[int], counters: Sequence[int]) -> int | None:
+    """The first counter whose value comes to an update by a way that no example goes, then one that no model uses."""
+    if len(counters) < 2:
+        return counters[0] if counters else None
+    live, updates = on_examples(graph), _gradients(graph, runs)[1]
+    written = [value_edge(graph, row) for row in updates if graph.ops[row] in WRITES]
+    updates |= walk_back(graph, written, live).nodes  # such as a rate, by which a gradient is multiplied
+    beside = [source for row in updates for source in sources_of(graph, row) if not live[source]]
+
+    def rank(counter: int) -> tuple[bool, bool]:
+        return not depending_on(graph, [counter])[beside].any(), is_used(graph, counter, (), live)
+
+    return min(counters, key=rank)
 
 
 def _adds_a_constant(graph: Graph, row: int) -> bool:

@@ -22,7 +22,7 @@ from simulator.training.recognition.sync_ops import APPLY, DEQUEUE, ENQUEUE, TAK
 from simulator.training.recognition.sync_replicas import regime_of, sync_replicas
 from simulator.training.regimes import Regime
 from tests.strategies import FLOAT, INT32, Rows, loop, shape_attr, shapes_attr, type_attr, typed
-from tests.training.pipelines.chain import embedding
+from tests.training.pipelines.chain import WIDTH, embedding
 from tests.training.programs.test_between import momentum
 from tests.training.programs.test_between import variable as weight
 from tests.training.programs.test_distributed import script
@@ -84,12 +84,17 @@ def test_a_worker_makes_the_writes_for_which_a_result_alone_waits() -> None:
     assert runs(updates).isdisjoint({"write_mean", "write_seed"})
 
 
-def test_the_numbers_of_rows_keep_their_shape_as_accumulators_take_them() -> None:
-    given = with_shapes(embedding(), batch=5)
-    graph = replicate(given, load_cluster("ps=1,worker=2"), how="between", regime=Regime("sync"))[0].graph
-    for name in ("sync_replicas/table/rows", "sync_replicas/table/taken_rows"):
-        assert graph.ops[graph.row(name)] == "Cast"
-        assert graph.tensor_shape[graph.tensor_ptr[graph.row(name)]] == (5,)
+@pytest.mark.parametrize(("batch", "workers", "taken"), [(5, 2, 10), (5, 3, 15), (8, 3, 20), (24, 2, 24)])
+def test_an_accumulator_gives_the_rows_of_all_workers_and_at_most_the_table(
+    batch: int, workers: int, taken: int
+) -> None:
+    """The chief took as many rows as one worker has, whatever their number, and the numbers lost their shape."""
+    given = with_shapes(embedding(), batch=batch)
+    graph = replicate(given, load_cluster(f"ps=1,worker={workers}"), how="between", regime=Regime("sync"))[0].graph
+    for name, rows in (("rows", batch), ("taken_rows", taken), ("take", taken)):
+        node = graph.row(f"sync_replicas/table/{name}")
+        assert graph.tensor_shape[graph.tensor_ptr[node]] == (rows,)
+    assert graph.tensor_shape[graph.tensor_ptr[node] + 1] == (taken, WIDTH)
 
 
 def test_each_thing_stands_where_it_is_shared() -> None:
