@@ -47,6 +47,9 @@ def loss(tf: Any, kind: Any, x: Any, y: Any, batch: Any) -> Any:
     found = logits(tf, x, batch)
     if kind == "losses":
         return tf.compat.v1.losses.sparse_softmax_cross_entropy(y, found)
+    if kind == "sampled":  # among 20 classes
+        weights, biases = variable(tf, "classes", [20, 4]), variable(tf, "class_biases", [20])
+        return tf.reduce_mean(tf.nn.nce_loss(weights, biases, y[:, None], found, 5, 20))
     each = tf.nn.sparse_softmax_cross_entropy_with_logits(y, found)
     if kind == "divided":
         return tf.reduce_sum(each) / float(BATCH)

@@ -85,6 +85,16 @@ def question(graph: Graph, train: str, init: str, reads: list[str], steps: int) 
     }
 
 
+def test_a_batch_that_the_caller_gave_is_changed_again_beside_drawn_classes() -> None:
+    """The drawn ones seemed to be those of the whole batch less a microbatch, and their constant number was refused."""
+    asked = [{"model": "sampled", "optimizer": "sgd", "batch": 0}]
+    (told,) = json.loads(child.run("tests.oracle.pipelined_models", json.dumps(asked).encode(), timeout_s=240))
+    given = read_graph(GraphDef.FromString(base64.b64decode(told["graph"])))
+    graph = pipeline(with_shapes(given, batch=BATCH), load_cluster("2gpu"), microbatches=4, fetch=[told["train"]]).graph
+    numbers = [made for made in graph.names if made.endswith("nce_loss/sub_1_grad/Reshape_1")]
+    assert {graph.tensor_shape[graph.tensor_ptr[graph.row(name)]] for name in numbers} == {(5,)}
+
+
 def test_microbatches_update_the_variables_as_the_whole_batch_does(graphs: list[tuple[Graph, str, str]]) -> None:
     questions = []
     for at, (graph, train, init) in enumerate(graphs[: len(CASES)]):

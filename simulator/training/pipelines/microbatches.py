@@ -11,6 +11,7 @@ between them, and what depends on that, is copied. All that comes before keeps t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -129,7 +130,14 @@ def _smaller(whole: Graph, examples: int, fewer: int) -> Graph:
                     feeds[f"{whole.names[row]}:{port}"] = (fewer, *shape[1:])
                 else:
                     fixed = True
-    return with_shapes(whole, batch=fewer, feeds={} if fixed else feeds)  # what is fixed changes all that is tied to it
+    if fixed:  # what is fixed changes all that is tied to it
+        return with_shapes(whole, batch=fewer)
+    try:
+        return with_shapes(whole, batch=fewer, feeds=feeds)
+    except GraphError:  # a number of the file may be the batch by chance
+        with suppress(GraphError):
+            return with_shapes(whole, feeds=feeds)
+        raise
 
 
 def _open(attrs: Attrs, port: int) -> bool:
