@@ -410,7 +410,7 @@ def counts(scene: Scene) -> Mapping[str, int]:
         "measured_costs": int(np.count_nonzero(source[runs] == MEASURED)),
         "profile_costs": int(np.count_nonzero(source[runs] == PROFILED)),
         "model_costs": int(np.count_nonzero(source[runs] == MODELLED)),
-        "unknown_shapes": sum(unknown_shapes(scene.graph, scene.step).values()),
+        "unknown_shapes": sum(unknown_shapes(scene.graph, scene.live).values()),
         "unknown_ops": unknown_ops,
         "kept_calls": len(calling(graph, np.flatnonzero(runs).tolist())),
         "relaxed_devices": int(np.count_nonzero(scene.assignment.why == RELAXED)),

@@ -13,6 +13,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
 from simulator.errors import OutOfMemoryError
 from simulator.execution.enforcing import Enforced
+from simulator.execution.live import live_step
 from simulator.execution.memory import out_of_memory
 from simulator.execution.receiving import Received
 from simulator.execution.trace import Trace
@@ -113,7 +114,12 @@ class Scene(Drawn):
     @cached_property
     def unsized(self) -> Unsized:
         """The tensors of the step whose size is unknown; times and sizes are lower bounds where there are some."""
-        return unsized_of(self.graph, self.step)
+        return unsized_of(self.graph, self.live)
+
+    @cached_property
+    def live(self) -> Step:
+        """The step without sides of branches that are never taken."""
+        return live_step(self.graph, self.step, self.partitions, self.trace)
 
     @cached_property
     def out_of_memory(self) -> OutOfMemoryError | None:

@@ -782,6 +782,7 @@ _VALUES: tuple[tuple[ValueRule, str], ...] = (
     (v.gathered, "Gather GatherV2"),
     (v.transposed, "Transpose"),
     (v.reversed_, "ReverseV2"),
+    (v.rolled, "Roll"),
     (v.tiled, "Tile"),
     (v.padded, "Pad PadV2"),
     (v.filled, "Fill"),

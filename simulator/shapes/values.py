@@ -473,6 +473,14 @@ def reversed_(site: Site, out: Outputs) -> Sequence[Value | None]:
     return _NONE if given is None or axes is None else (_flat(np.flip(given, axes)),)
 
 
+def rolled(site: Site, out: Outputs) -> Sequence[Value | None]:
+    """Roll: shifted along the named axes, and what is shifted out comes in on the other side."""
+    given, shifts, axes = _array(site.value(0), site.shape(0)), site.wholes(1), site.wholes(2)
+    if given is None or shifts is None or axes is None or len(shifts) != len(axes):
+        return _NONE
+    return (_flat(np.roll(given, tuple(shifts), tuple(axes))),)
+
+
 def tiled(site: Site, out: Outputs) -> Sequence[Value | None]:
     """Tile: as often as the second input says."""
     given, times = _array(site.value(0), site.shape(0)), site.wholes(1)

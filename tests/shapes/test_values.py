@@ -107,6 +107,7 @@ def test_sizes_by_value(op: str, inputs: list[Any], attrs: Any, shapes: list[Sha
         ("Where", vector(0, 1, 1, 0, 1), (1, 2, 4)),
         ("Unique", vector(7, 2, 7), (7, 2)),
         ("Cumsum", vector(2, 7), (2, 9)),
+        ("Roll", vector(2, 7, 5), (5, 2, 7)),
     ],
 )
 def test_what_was_found_is_a_value_too(op: str, given: AttrValue, shape: Shape) -> None:
@@ -114,7 +115,9 @@ def test_what_was_found_is_a_value_too(op: str, given: AttrValue, shape: Shape) 
     made = Rows()
     made.add("given", "Const", dtype=type_attr(INT32), value=given)
     made.add("axis", "Const", dtype=type_attr(INT32), value=scalar(0))
-    made.add("found", op, ["given", "axis"] if op == "Cumsum" else ["given"], **INTS)
+    made.add("one", "Const", dtype=type_attr(INT32), value=scalar(1))
+    further = {"Cumsum": ["axis"], "Roll": ["one", "axis"]}.get(op, [])
+    made.add("found", op, ["given", *further], **INTS)
     made.add("flat", "Const", dtype=type_attr(INT32), value=vector(-1))
     made.add("sides", "Reshape", ["found", "flat"], **INTS)
     made.add("filled", "Fill", ["sides", "axis"], **INTS, index_type=type_attr(INT32))

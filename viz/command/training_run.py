@@ -14,6 +14,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import connected
 from simulator.costs.table import CostTable
 from simulator.errors import OutOfMemoryError
+from simulator.execution.live import live_step
 from simulator.execution.loops import SharedChoices
 from simulator.execution.memory import out_of_memory
 from simulator.execution.simulate import simulate
@@ -147,7 +148,7 @@ def set_up_first(
 
 def short_rate(setup: Setup) -> float:
     """Steps per second of a run that is only compared; 0 where they are unknown, or some client's step does not fit."""
-    if _memory(setup)[1] is not None:
+    if _memory(setup, _alone(setup))[1] is not None:
         return 0.0
     return answers(setup.run(setup.short(setup.wanted.steps))).steps_per_s or 0.0
 
@@ -168,7 +169,8 @@ def trained(setup: Setup, given: Programs) -> Trained:
         most=MOST_TRIED if setup.regime is None or not setup.regime.averages else TRIED_IN_STEP,
     )
     disturbed = disturb(setup.disturbances, cluster)
-    memory, full = _memory(setup)
+    alone = _alone(setup)
+    memory, full = _memory(setup, alone)
     return Trained(
         wanted=setup.wanted,
         replication=given.made,
@@ -184,18 +186,19 @@ def trained(setup: Setup, given: Programs) -> Trained:
         narrow=narrow,
         scaling=scale(setup.wanted.workers, lambda count: _with_workers(setup, count, steps, training)),
         out_of_memory=full,
-        unsized=_unsized(given.programs),
+        unsized=_unsized(setup.clients, alone),
     )
 
 
-def _unsized(programs: Sequence[Program]) -> Unsized:
-    """The tensors of unknown size in a step of the program that has most of them, the first of equals."""
-    steps = (
-        (one.graph, choose_step(one.graph, feeds=one.feeds, fetches=one.fetches))
-        for one in programs
-        if one.like is None
-    )
-    return max((unsized_of(graph, step) for graph, step in steps), key=lambda found: found.tensors)
+def _unsized(clients: Sequence[Client], alone: Sequence[Trace]) -> Unsized:
+    """The tensors of unknown size in a step of the client that has most of them, the first of equals."""
+    found = []
+    for client, trace in zip(clients, alone, strict=True):
+        if client.program.like is None:
+            made = client.program
+            step = choose_step(made.graph, feeds=made.feeds, fetches=made.fetches)
+            found.append(unsized_of(made.graph, live_step(made.graph, step, client.partitions, trace)))
+    return max(found, key=lambda one: one.tensors)
 
 
 def _run(setup: Setup) -> tuple[Training, int, bool | None]:
@@ -214,8 +217,8 @@ def _run(setup: Setup) -> tuple[Training, int, bool | None]:
     return reached.training, reached.steps, reached.reached
 
 
-def _memory(setup: Setup) -> tuple[MemoryBounds, OutOfMemoryError | None]:
-    """Bounds for the memory of devices that clients share, and the first client's step that does not fit."""
+def _alone(setup: Setup) -> list[Trace]:
+    """A step of each client alone."""
     costs = {id(client): priced for client, priced in zip(setup.clients, setup.costs, strict=True)}
     choices = SharedChoices(setup.request.simulation)
 
@@ -223,11 +226,14 @@ def _memory(setup: Setup) -> tuple[MemoryBounds, OutOfMemoryError | None]:
         on = connected(setup.cluster, client.program.task)
         return choices.apply(partial(simulate, client.partitions, on, costs[id(client)]))
 
-    steps = once_each(setup.clients, step_of)
-    full = (
-        out_of_memory(step, client.partitions, setup.cluster) for client, step in zip(setup.clients, steps, strict=True)
-    )
-    return memory_bounds(setup.clients, setup.cluster, steps), next((one for one in full if one is not None), None)
+    return once_each(setup.clients, step_of)
+
+
+def _memory(setup: Setup, alone: Sequence[Trace]) -> tuple[MemoryBounds, OutOfMemoryError | None]:
+    """Bounds for the memory of devices that clients share, and the first client's step that does not fit."""
+    pairs = zip(setup.clients, alone, strict=True)
+    full = (out_of_memory(step, client.partitions, setup.cluster) for client, step in pairs)
+    return memory_bounds(setup.clients, setup.cluster, alone), next((one for one in full if one is not None), None)
 
 
 def _relieved(setup: Setup, relief: Relief, steps: int) -> Training | None:

@@ -469,7 +469,7 @@ def _tables(scene: Scene) -> Json:
         "ops": figures.largest_ops(scene),
         "critical": [[share.what, share.nanos] for share in figures.critical_shares(scene)],
         "fallbacks": [[op, count] for op, count in figures.fallbacks(scene)],
-        "unknown": [list(entry) for entry in unknown_shapes(scene.graph, scene.step).items()],
+        "unknown": [list(entry) for entry in unknown_shapes(scene.graph, scene.live).items()],
         "notes": list(figures.notes(scene)),
     }
 

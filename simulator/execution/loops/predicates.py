@@ -8,7 +8,7 @@ and a guarded op runs. The default branch of a Case is branch 0.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
@@ -294,9 +294,12 @@ def _taken(value: Ints, negated: bool, sides: int) -> list[int]:
     return [mask(side == one) for one in range(sides)]
 
 
-def branch_notes(found: Branches, seed: int) -> list[str]:
-    """A note per reason, with the predicates and their values; those that were chosen have notes of their own."""
-    notes = []
+def branch_notes(found: Branches, seed: int, live: Sequence[int]) -> list[str]:
+    """A note per reason, with the predicates and their values; those that were chosen have notes of their own.
+
+    Those of Switches that are dead whenever they run decide nothing, given the iterations in which each op is `live`.
+    """
+    notes, deciding = [], {one.name for op, one in found.predicates.items() if live[op]}
     for reason, head in (
         (Reason.REQUESTED, "Predicates as asked"),
         (Reason.DRAWN, f"Predicates drawn by chance (seed {seed})"),
@@ -307,7 +310,7 @@ def branch_notes(found: Branches, seed: int) -> list[str]:
         said = [
             f"'{printable(name)}' {_spelled(one.value)}"
             for name, one in found.decisions.items()
-            if one.reason is reason
+            if one.reason is reason and name in deciding
         ]
         if said:
             notes.append(f"{head}: {some(sorted(said), NAMED)}.")

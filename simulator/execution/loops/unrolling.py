@@ -90,7 +90,7 @@ def unrolled(
             *decided.notes,
             *unused_trips(trips, flow.frames[1:]),
             *trip_notes(flow, scenario.trips),
-            *branch_notes(scenario.branches, options.seed),
+            *branch_notes(scenario.branches, options.seed, state.live),
         ),
         dead_fetches=decided.dead_fetches,
     )

@@ -201,8 +201,8 @@ def _computed(values: KnownValues, op: int, port: int, depth: int) -> Value | No
         at = flow.value(op)
         return None if at is None else _fixed(values, *at, depth)
     if kind in MERGES:
-        unchanged = None if port else initial(flow, op)
-        return None if unchanged is None else _fixed(values, *unchanged, depth)
+        only = None if port else initial(flow, op) or values.merged.only(flow, op)
+        return None if only is None else _fixed(values, *only, depth)
     if kind in EXITS:
         left = values.walked.get(origin(flow, flow.value(op), SWITCHES) or (op, 0))
         return None if left is None else (left[-1],)
