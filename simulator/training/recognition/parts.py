@@ -116,7 +116,9 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
     own = [row for row in parts.tower if live[row]]
     own += [row for row in bringing(graph, found.step, found.batched) if row not in taken]
     replica = whole_loops(graph, np.flatnonzero(depending_on(graph, own)).tolist()) - update | parts.written
+    kept, once = _other_writes(graph, found, parts, replica)
     writes = [row for row in parts.update if _writes(graph, row)] + [row for row in found.counts if row not in update]
+    writes += once
     fetched = {name: graph.row(name.partition(":")[0]) for name in found.step.fetches}
     late = set(fan_out(graph, writes)).intersection(fetched.values())
     # the fetched nodes of the update end it, if no replica computes their inputs; else all nodes that write
@@ -129,7 +131,7 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
     cut = [edge for edge in controls if int(graph.edge_src[edge]) in replica]
     # An update may write more, such as a slot that decays; a replica does not write that either.
     changed = set(fan_out(graph, [row for row in walked if _writes(graph, row)]))
-    kept = _either_way(graph, _kept_writes(graph, found, parts, replica, walked), replica, entering)
+    kept = _either_way(graph, sorted(set(kept).difference(walked)), replica, entering)
     return Separated(
         ends=tuple(ends),
         counted=tuple(counted),
@@ -141,19 +143,18 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
     )
 
 
-def _kept_writes(
-    graph: Graph, found: Anatomy, parts: Parts, replica: frozenset[int], walked: Sequence[int]
-) -> list[int]:
-    """The writes of a step that a replica makes though only a fetch waits for them, which goes with the update.
+def _other_writes(graph: Graph, found: Anatomy, parts: Parts, replica: frozenset[int]) -> tuple[list[int], list[int]]:
+    """The writes of a step for which only a fetch waits, which goes with the update: a replica's, and the update's.
 
     A traced function returns after all of its writes. Those of a replica are moving averages and metrics, which depend
-    on examples, and seeds, whose variable the gradients need.
+    on examples, and seeds, whose variable the gradients need. The others are counters of further optimizers.
     """
-    others = {*parts.update, *parts.tower, *walked, *found.counts}
+    others = {*parts.update, *parts.tower, *found.counts}
     rows = [row for row in np.flatnonzero(found.step.runs).tolist() if row not in others and _writes(graph, row)]
     needed = closure(parts.tower, graph.sources) if rows else set()
     states = {variable_of(graph, row) for row in needed}
-    return [row for row in rows if row in replica or variable_of(graph, row) in states]
+    kept = [row for row in rows if row in replica or variable_of(graph, row) in states]
+    return kept, sorted(set(rows).difference(kept))
 
 
 def _either_way(graph: Graph, ends: Sequence[int], replica: frozenset[int], entering: set[int]) -> list[int]:

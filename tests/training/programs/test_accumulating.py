@@ -82,6 +82,7 @@ def test_a_worker_makes_the_writes_for_which_a_result_alone_waits() -> None:
     assert {"write_mean", "write_seed"} <= runs(worker)
     assert runs(worker).isdisjoint({"write_epoch", "train"})
     assert runs(updates).isdisjoint({"write_mean", "write_seed"})
+    assert "write_epoch" in runs(updates)  # nobody made it, such as a second optimizer's counter
 
 
 @pytest.mark.parametrize(("batch", "workers", "taken"), [(5, 2, 10), (5, 3, 15), (8, 3, 20), (24, 2, 24)])
