@@ -176,7 +176,7 @@ def find_scenario(flow: Flow, options: SimulationOptions, chosen: Mapping[str, i
             unsettled |= {merge for merge in asked if any(one.get(merge) != inputs.get(merge) for one in turning)}
             inputs, earlier = {merge: found for merge, found in inputs.items() if merge not in unsettled}, []
         earlier.append(inputs)
-        merged = Merged(inputs, set(merged.unknown), unsettled)
+        merged = Merged(inputs, spaces, set(merged.unknown), unsettled)
     return Scenario(count, sides, state)
 
 

@@ -8,12 +8,13 @@ branch of version 2 wraps the values that its gradient reads in an Optional (`co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
 from simulator.execution.loops.frames import Flow, Output
+from simulator.execution.loops.iterations import IterationSpace
 from simulator.execution.stored import LIST_POP, LIST_PUSH
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, STACK_POPS, STACK_PUSHES, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
@@ -81,6 +82,7 @@ class Merged:
     """The live inputs of the Merges of branches, as far as the sides that were taken are known."""
 
     inputs: Mapping[int, LiveInputs] = field(default_factory=dict)  # by Merge; without those of which none is live
+    spaces: Sequence[IterationSpace] = ()  # [frames] the iterations that the inputs' bits are
     unknown: set[int] = field(default_factory=set)  # Merges that `only` was asked about, whatever the answer was
     unsettled: frozenset[int] = frozenset()  # Merges whose live inputs hang on themselves
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from simulator.columns import Flags, Ints
 from simulator.execution.loops.frames import Flow, Output
-from simulator.execution.loops.iterations import IterationSpace, rows
+from simulator.execution.loops.iterations import IterationSpace
 from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, SAME_VALUE, Merged, initial, loop_variable, origin
 from simulator.execution.loops.walking import Numbers
 from simulator.graph.const_values import elements
@@ -526,16 +526,20 @@ def _logical(a: Ints | None, b: Ints | None, decides: int) -> Ints | None:
 
 
 def _mixed(columns: ValueColumns, merge: int, depth: int) -> Ints | None:
-    """The value of a Merge whose live input varies from iteration to iteration."""
-    size = columns.spaces[columns.values.flow.frame[merge]].size
-    found = np.zeros(size, np.int64)
-    for at, live in columns.values.merged.inputs[merge]:
+    """The value of a Merge whose live input varies from iteration to iteration; 0 in those that were not looked at."""
+    flow, merged = columns.values.flow, columns.values.merged
+    space, seen = columns.spaces[flow.frame[merge]], merged.spaces[flow.frame[merge]]
+    if seen.outer != space.outer or seen.width > space.width:
+        return None
+    found = np.zeros((space.outer, space.width), np.int64)
+    for at, live in merged.inputs[merge]:
         given = column(columns, *at, depth)
-        if given is None or len(given) != size or live >> size:
+        if given is None or len(given) != space.size or live >> seen.size:
             return None
-        where = rows([live], size)[0]
-        found[where] = given[where]
-    return found
+        where = np.zeros(found.shape, np.bool_)
+        where[:, : seen.width] = seen.grid(live)
+        found[where] = given.reshape(found.shape)[where]
+    return found.reshape(-1)
 
 
 def _counter_column(columns: ValueColumns, merge: int, depth: int) -> Ints | None:

@@ -420,6 +420,21 @@ def test_a_loop_runs_as_often_as_the_loop_around_it_says(
     assert live_counts(cut)["inner/x/Neg"] == expected
 
 
+def test_a_condition_that_a_branch_joins_is_that_of_each_entry() -> None:
+    """The sides that were taken counted as those of other iterations when more of these were looked at."""
+    rows = begun()
+    nested(rows, 4)
+    truths = {"T": type_attr(BOOL), "_output_shapes": scalars(1)}
+    rows.add("same", "LogicalAnd", ["inner/compare", "inner/compare"], _output_shapes=scalars(1))
+    rows.add("ways", "Switch", ["inner/compare", "same"], **{**truths, "_output_shapes": scalars(2)})
+    rows.add("goes", "LogicalNot", ["ways:1"], _output_shapes=scalars(1))
+    rows.add("on", "LogicalNot", ["goes"], _output_shapes=scalars(1))
+    rows.add("ends", "Identity", ["ways"], **truths)
+    rows.add("both", "Merge", ["ends", "on"], N=AttrValue(i=2), **{**truths, "_output_shapes": scalars(2)})
+    rows.inputs[rows.names.index("inner/LoopCond")] = ["both"]
+    assert live_counts(tables_of(rows.built()))["inner/x/Neg"] == 6
+
+
 def test_a_note_says_how_often_a_loop_runs_that_varies() -> None:
     rows = begun()
     nested(rows, 40)
