@@ -17,11 +17,12 @@ SHAPE = (4, 4)
 FLOATS = {"T": type_attr(), "_output_shapes": shapes_attr(SHAPE)}
 
 
-def two_in_turn(*, integers: bool, slot: bool = False, at_once: bool = False) -> Graph:
-    """s += what examples bring; y = x @ w @ s by the new s; w -= its gradient, which depends on s and w.
+def two_in_turn(*, integers: bool, slot: bool = False, at_once: bool = False, adds: bool = False) -> Graph:
+    """s = a share of s and what examples bring; y = x @ w @ s by the new s; w -= its gradient, of s and w.
 
     What they bring depends on the old s by way of `integers` alone, as a codebook's nearest rows do, or by products, as
-    a gradient does. It may first be added to a `slot`, and `at_once` y is made of the old s.
+    a gradient does. It may first be added to a `slot`, and `at_once` y is made of the old s. An update that `adds` to
+    all of the old s is that of weights.
     """
     made = Rows()
     made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(*SHAPE), _output_shapes=shapes_attr(SHAPE))
@@ -42,7 +43,13 @@ def two_in_turn(*, integers: bool, slot: bool = False, at_once: bool = False) ->
     if slot:
         assign(made, "m/update", "Add", "m", "brought")
         new = read(made, "m/new", "m", "^m/update", shape=SHAPE)
-    assign(made, "s/update", "Add", "s", new)
+    if adds:
+        assign(made, "s/update", "Add", "s", new)
+    else:
+        made.add("share", "Const", **typed("Const"))
+        made.add("kept", "Mul", ["s/old", "share"], **FLOATS)
+        made.add("mixed", "AddV2", ["kept", new], **FLOATS)
+        assign(made, "s/update", "", "s", "mixed")
     read(made, "s/new", "s", *([] if at_once else ["^s/update"]), shape=SHAPE)
     read(made, "w/read", "w", shape=SHAPE)
     made.add("hidden", "MatMul", ["x", "w/read"], **FLOATS)
@@ -58,10 +65,11 @@ def variables(graph: Graph) -> list[str]:
 
 
 @pytest.mark.parametrize("slot", [False, True])
-@pytest.mark.parametrize("how", ["between", "in"])
-def test_a_statistic_that_the_step_has_updated_is_not_trained(how: Replication, slot: bool) -> None:
-    """It was taken for a trained variable, and then the gradient of w came after its update."""
-    graph = two_in_turn(integers=True, slot=slot)
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("how", ["between", "in", "allreduce:ring"])
+def test_a_statistic_that_the_model_reads_is_not_trained(how: Replication, at_once: bool, slot: bool) -> None:
+    """It was taken for a trained variable. So the gradient of w came after its update, or it was averaged itself."""
+    graph = two_in_turn(integers=True, slot=slot, at_once=at_once)
     assert variables(graph) == ["w"]
     cluster = load_cluster("ps=1,worker=2" if how == "between" else "2gpu")
     regime = read_regime("sync") if how == "between" else None
@@ -71,14 +79,14 @@ def test_a_statistic_that_the_step_has_updated_is_not_trained(how: Replication, 
         assert [name for name in worker.graph.names if name.endswith("/push")] == ["sync_replicas/w/push"]
 
 
+@pytest.mark.parametrize(("integers", "adds"), [(False, False), (False, True), (True, True)])
 @pytest.mark.parametrize("slot", [False, True])
-def test_a_network_that_trains_first_is_trained_and_workers_can_not_wait(slot: bool) -> None:
-    graph = two_in_turn(integers=False, slot=slot)
+def test_a_network_that_trains_first_is_trained_and_workers_can_not_wait(
+    integers: bool, adds: bool, slot: bool
+) -> None:
+    """The gradient of a linear critic does not depend on its weights, but is added to them."""
+    graph = two_in_turn(integers=integers, slot=slot, adds=adds)
     assert sorted(variables(graph)) == ["s", "w"]
     said = r"'g', which updates 'w', comes after another update of the step, that of 's'\. So workers"
     with pytest.raises(GraphError, match=said):
         replicate(graph, load_cluster("ps=1,worker=2"), regime=read_regime("sync"))
-
-
-def test_a_variable_whose_old_value_the_model_reads_is_trained() -> None:
-    assert sorted(variables(two_in_turn(integers=True, at_once=True))) == ["s", "w"]
