@@ -15,6 +15,7 @@ import ctypes
 import gc
 import json
 import os
+import re
 import selectors
 import signal
 import struct
@@ -38,6 +39,7 @@ _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 _PARENT = "SIMVIZ_PARENT"  # environment: process id of the caller
 _PATH = "SIMVIZ_PATH"  # environment: the caller's sys.path
 _SIZE = struct.Struct("<Q")
+_NOTED = re.compile(r"[IW]\d{4} |WARNING: ")  # the level and date of abseil's log, and what it writes before it begins
 INSTALL = 'TensorFlow is not installed. Install it with: pip install "simviz[tensorflow]"'
 # The child sees exactly the modules that the caller sees; plain `-m` would look in the current folder first. While
 # TensorFlow is imported no garbage is looked for, a fifth of the time, and it gets no Keras, with pandas a quarter.
@@ -139,8 +141,8 @@ def ending(child: subprocess.Popen[bytes]) -> str:
 
 
 def last_words(errors: bytes) -> str:
-    """The last line of what a process wrote to stderr, behind a colon; empty if there is none."""
-    lines = errors.decode(errors="replace").strip().splitlines()
+    """The last line that a process wrote to stderr, but for notes of a log, behind a colon; empty if there is none."""
+    lines = [line for line in errors.decode(errors="replace").strip().splitlines() if not _NOTED.match(line)]
     return f": {lines[-1][:1000]}" if lines else ""
 
 

@@ -55,6 +55,14 @@ def test_a_child_that_fails_is_reported_by_its_last_line(what: str, said: str) -
         _run(what)
 
 
+def test_what_a_log_notes_is_no_reason() -> None:
+    """TensorFlow 2.21 died of a signal, and the reason was said to be that there is no GPU."""
+    noted = b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n"
+    noted += b"I0000 00:00:1796025730.438781   24244 cudart_stub.cc:31] Could not find cuda drivers\n"
+    assert child.last_words(noted) == ""
+    assert child.last_words(b"E0000 00:00:17 1 a.cc:3] the reason\n" + noted).endswith("a.cc:3] the reason")
+
+
 def test_a_module_that_does_not_exist_is_reported() -> None:
     with pytest.raises(OracleError, match="No module named"):
         child.run("tests.oracle.nowhere", b"x" * 2**20, timeout_s=60)

@@ -2,9 +2,9 @@
 
 The graph determines it where the loop's condition compares counters with constant start, step and bound. This covers
 `maximum_iterations`, which becomes such a comparison, and the loop of a gradient, which counts down from the count of
-its forward loop. Any other loop is walked through (`walking`), and so is a counted one whose other numbers may end a
-loop in it or decide a branch. Where data may end a loop as well, its counters say how often it runs at most, and so
-often it runs.
+its forward loop. Any other loop is walked through (`walking`). So is a counted one whose other numbers may end a loop
+in it or decide a branch. Where data may end a loop as well, its counters say how often it runs at most, and so often
+it runs.
 
 The trips of a loop may vary from entry to entry, as where a triangle of a matrix is gone through. Its start or bound
 hangs on a counter around it, and the trips around it are known before. So all that enters it is a column with an entry

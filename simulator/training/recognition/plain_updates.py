@@ -71,7 +71,7 @@ def plain_updates(graph: Graph, runs: Sequence[int], *, alone: bool = True) -> t
         writes.setdefault(written_by(graph, row), []).append(row)
     reached = reach_of(graph, writes, live)
     used = _used(graph, writes, walks, reached, live)
-    statistics = updated_statistics(graph, writes, walks, used, reached)
+    statistics = updated_statistics(graph, writes, walks, used, reached, live)
     if statistics:
         writes = {variable: rows for variable, rows in writes.items() if variable not in statistics}
         walks = {row: walk for row, walk in walks.items() if written_by(graph, row) in writes}

@@ -17,12 +17,14 @@ SHAPE = (4, 4)
 FLOATS = {"T": type_attr(), "_output_shapes": shapes_attr(SHAPE)}
 
 
-def two_in_turn(*, integers: bool, slot: bool = False, at_once: bool = False, adds: bool = False) -> Graph:
+def two_in_turn(
+    *, integers: bool, slot: bool = False, at_once: bool = False, adds: bool = False, forward: bool = False
+) -> Graph:
     """s = a share of s and what examples bring; y = x @ w @ s by the new s; w -= its gradient, of s and w.
 
     What they bring depends on the old s by way of `integers` alone, as a codebook's nearest rows do, or by products, as
     a gradient does. It may first be added to a `slot`, and `at_once` y is made of the old s. An update that `adds` to
-    all of the old s is that of weights.
+    all of the old s is that of weights. The model may use what was brought, going `forward`.
     """
     made = Rows()
     made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(*SHAPE), _output_shapes=shapes_attr(SHAPE))
@@ -52,7 +54,7 @@ def two_in_turn(*, integers: bool, slot: bool = False, at_once: bool = False, ad
         assign(made, "s/update", "", "s", "mixed")
     read(made, "s/new", "s", *([] if at_once else ["^s/update"]), shape=SHAPE)
     read(made, "w/read", "w", shape=SHAPE)
-    made.add("hidden", "MatMul", ["x", "w/read"], **FLOATS)
+    made.add("hidden", "MatMul", ["brought" if forward else "x", "w/read"], **FLOATS)
     made.add("y", "MatMul", ["hidden", "s/new"], **FLOATS)
     made.add("g", "MatMul", ["x", "y"], **FLOATS)
     assign(made, "w/update", "Sub", "w", "g")
@@ -65,11 +67,13 @@ def variables(graph: Graph) -> list[str]:
 
 
 @pytest.mark.parametrize("slot", [False, True])
-@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize(("at_once", "forward"), [(False, False), (False, True), (True, True)])
 @pytest.mark.parametrize("how", ["between", "in", "allreduce:ring"])
-def test_a_statistic_that_the_model_reads_is_not_trained(how: Replication, at_once: bool, slot: bool) -> None:
+def test_a_statistic_that_the_model_reads_is_not_trained(
+    how: Replication, at_once: bool, forward: bool, slot: bool
+) -> None:
     """It was taken for a trained variable. So the gradient of w came after its update, or it was averaged itself."""
-    graph = two_in_turn(integers=True, slot=slot, at_once=at_once)
+    graph = two_in_turn(integers=True, slot=slot, at_once=at_once, forward=forward)
     assert variables(graph) == ["w"]
     cluster = load_cluster("ps=1,worker=2" if how == "between" else "2gpu")
     regime = read_regime("sync") if how == "between" else None
@@ -90,3 +94,7 @@ def test_a_network_that_trains_first_is_trained_and_workers_can_not_wait(
     said = r"'g', which updates 'w', comes after another update of the step, that of 's'\. So workers"
     with pytest.raises(GraphError, match=said):
         replicate(graph, load_cluster("ps=1,worker=2"), regime=read_regime("sync"))
+
+
+def test_what_is_brought_to_a_statistic_of_earlier_steps_alone_is_averaged_as_a_gradient() -> None:
+    assert sorted(variables(two_in_turn(integers=True, at_once=True))) == ["s", "w"]
