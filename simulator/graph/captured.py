@@ -131,8 +131,9 @@ def _whole(graph: Graph, handle: int, users: list[int]) -> Shape | None:
 
     Only a graph in memory has it beside the handle.
     """
-    if HANDLE_SHAPES in graph.attrs[handle]:
-        return shape_of(graph.attrs[handle][HANDLE_SHAPES].list.shape[0])
+    beside = graph.attrs[handle].get(HANDLE_SHAPES)
+    if beside is not None and beside.list.shape:
+        return shape_of(beside.list.shape[0])
     for row in users:
         if not _WHOLE.fullmatch(graph.ops[row]):
             continue

@@ -257,6 +257,16 @@ def test_a_file_with_shapes_is_asked_for_where_it_says_the_size(kind: str) -> No
     assert ("add_shapes=True" in str(refusal.value)) == (kind == "ReadVariableOp")
 
 
+def test_a_handle_beside_which_no_shape_is_written_has_that_of_its_reads() -> None:
+    """A file may hold the attribute that a graph in memory has, with nothing in it."""
+    made = Rows()
+    empty = {"_handle_shapes": AttrValue(list={})}
+    made.add("w", "Placeholder", dtype=type_attr(RESOURCE), shape=shape_attr(), **empty)
+    read(made, "w/read", "w", shape=(4, 2))
+    graph = with_variables(made.built())
+    assert variable_shape(graph, graph.row("w")) == (4, 2)
+
+
 def test_rows_of_a_table_of_unknown_size_have_the_sides_that_the_file_says() -> None:
     """The file leaves the length of a sequence open, and a feed says it; what was gathered by it stayed unknown."""
     made = Rows()
