@@ -126,7 +126,7 @@ def test_a_small_constant_is_copied_to_the_processors_that_read_it() -> None:
     assert lower_bound(graph, on, given, step=whole(graph), constraints=rules) == 10
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 @given(st.data())
 def test_no_assignment_beats_the_bound(data: st.DataObject) -> None:
     graph = data.draw(dags())
@@ -198,7 +198,7 @@ def test_bytes_that_must_cross_take_their_link() -> None:
     assert bounded(graph, on, priced, allowed).ns == 10 + 1100 + 10  # each as if alone
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 @given(st.data())
 def test_no_allowed_assignment_beats_the_bound(data: st.DataObject) -> None:
     graph = data.draw(dags())
@@ -230,7 +230,7 @@ def test_no_allowed_assignment_beats_the_bound(data: st.DataObject) -> None:
     assert machine.ns >= found.ns
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=16)
 @given(st.data())
 def test_the_best_of_all_assignments_of_a_small_graph_is_no_less_than_the_bound(data: st.DataObject) -> None:
     graph = data.draw(dags(max_nodes=5))
@@ -244,7 +244,7 @@ def test_the_best_of_all_assignments_of_a_small_graph_is_no_less_than_the_bound(
     assert len(on) ** len(graph) > 1024 or found.ns <= best
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(sizes(), st.integers(1, 1000))
 def test_copies_within_a_gpu_do_not_beat_the_bound(case: tuple[Graph, Cluster, list[int]], run_ns: int) -> None:
     graph, on, rows = case

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import maximum_flow
 from simulator.bounds.cuts import Values, halves, least_cut
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=35)
 @given(st.data())
 def test_a_cut_is_as_large_as_the_flow_that_a_library_finds(data: st.DataObject) -> None:
     nodes = data.draw(st.integers(2, 8))
@@ -41,7 +41,7 @@ def test_a_cut_that_takes_too_long_leaves_all_where_it_is() -> None:
         assert (cut.flow == 99 * count // 2) == found
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=35)
 @given(st.data())
 def test_halves_cost_as_little_as_the_best_of_all(data: st.DataObject) -> None:
     groups = data.draw(st.integers(1, 6))

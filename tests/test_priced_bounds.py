@@ -48,7 +48,7 @@ def priced(
 
 
 # Each example has up to hundreds of prices; a bound of 2 % more is found by the 8th and the 12th example.
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(st.data())
 def test_no_allowed_assignment_pays_less(data: st.DataObject) -> None:
     graph = data.draw(dags())
@@ -65,7 +65,7 @@ def test_no_allowed_assignment_pays_less(data: st.DataObject) -> None:
         assert found.ns <= makespan(tables, placed, options=how)
 
 
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(sizes(), st.integers(1, 1000), st.sampled_from(["none", "serial", "fair"]), st.integers(1, 40))
 def test_no_assignment_of_gpus_pays_less(
     case: tuple[Graph, Cluster, list[int]], run_ns: int, contention: str, slower: int

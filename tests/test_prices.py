@@ -182,7 +182,7 @@ def demands(draw: st.DrawFn) -> Demand:
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=35)
 @given(demands())
 def test_prices_are_below_the_linear_program_and_near_it(of: Demand) -> None:
     most, ns = by_library(of), found(of)

@@ -79,7 +79,7 @@ def test_a_master_and_its_workers(asking: Asking, tally: Any, random: Random) ->
     hold(drawn(random, REAL_WORKERS), asking, tally)
 
 
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(CHANCE)
 def test_a_case_comes_back_from_its_file(random: Random) -> None:
     case = drawn(random)

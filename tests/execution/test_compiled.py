@@ -91,7 +91,7 @@ def outcome_of(
         return None, f"{type(error).__name__}: {error}"
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_a_run_is_the_same_as_of_the_plain_loop(data: st.DataObject) -> None:
     graph = data.draw(dags())
@@ -101,7 +101,7 @@ def test_a_run_is_the_same_as_of_the_plain_loop(data: st.DataObject) -> None:
     check_equal(tables, rows, priority, replace(options, order="auto") if priority else options)
 
 
-@settings(deadline=None, max_examples=75)
+@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_steps_of_any_graph_and_their_pieces_are_the_same(data: st.DataObject) -> None:
     graph = data.draw(graphs())
@@ -114,7 +114,7 @@ def test_steps_of_any_graph_and_their_pieces_are_the_same(data: st.DataObject) -
     check_equal(*of_partitions(pieces, on, priced), None, options)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32), st.integers(0, 3), CLUSTERS, st.sampled_from(["fifo", "tensorflow"]))
 def test_loops_anywhere_and_their_pieces_are_the_same(seed: int, trips: int, on: Cluster, order: str) -> None:
     graph, rows = random_graph(seed, len(on), nodes=6, loops=2)
@@ -126,7 +126,7 @@ def test_loops_anywhere_and_their_pieces_are_the_same(seed: int, trips: int, on:
     check_equal(*of_partitions(pieces, on, priced, options), None, options)
 
 
-@settings(deadline=None, max_examples=75)
+@settings(deadline=None, max_examples=40)
 @given(st.data(), crowded(), st.sampled_from(["fifo", "priority", "tensorflow"]), st.sampled_from(CONTENTIONS))
 def test_lines_before_several_links_are_the_same(
     data: st.DataObject, crowd: tuple[Graph, Cluster, list[int], list[int]], order: str, contention: str
@@ -279,7 +279,7 @@ def test_priorities_are_one_row_for_all_or_one_each() -> None:
     assert evaluate(prepared, rows, priorities=each[0]).tolist() == alone
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 @given(st.data())
 def test_evaluating_is_simulating_the_pieces(data: st.DataObject) -> None:
     graph = data.draw(graphs())
@@ -374,7 +374,7 @@ def test_tables_take_few_bytes_per_op() -> None:
     assert sum(nbytes for _, nbytes in sizes) < 165 * len(tables)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_the_work_of_a_step_is_that_of_its_ops_and_transfers(data: st.DataObject) -> None:
     """Where transfers share links, or where all pass, it counted none of their time on the wires."""

@@ -98,7 +98,7 @@ def test_a_copy_waits_behind_what_else_is_on_its_link() -> None:
     assert trace.moments.sent_ns[back] == trace.moments.sent_ns[large] + 100_000
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=35)
 @given(sizes(fed=True), st.data())
 def test_pieces_take_the_time_of_the_whole(case: tuple[Graph, Cluster, list[int]], data: st.DataObject) -> None:
     graph, on, rows = case
@@ -112,7 +112,7 @@ def test_pieces_take_the_time_of_the_whole(case: tuple[Graph, Cluster, list[int]
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=35)
 @given(sizes(fed=True), st.data())
 def test_the_compiled_loop_and_the_laws_agree(case: tuple[Graph, Cluster, list[int]], data: st.DataObject) -> None:
     graph, on, rows = case

@@ -43,7 +43,7 @@ def sending(on: Cluster, sizes: Sequence[int]) -> Tables:
     return of_step(graph, whole(graph), on, costs(graph, on, 0))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(dags(), st.data())
 def test_one_core_works_on_one_message_after_the_other(graph: Graph, data: st.DataObject) -> None:
     """As if nobody had ever counted cores: all work is the lane's, and a way has one latency for all sizes."""

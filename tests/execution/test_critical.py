@@ -18,7 +18,7 @@ from tests.execution.test_engine import story
 from tests.strategies import Rows
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_each_task_on_the_path_ends_when_the_next_starts(data: st.DataObject) -> None:
     graph = data.draw(dags())
@@ -27,7 +27,7 @@ def test_each_task_on_the_path_ends_when_the_next_starts(data: st.DataObject) ->
     assert_explains(run(tables, rows, options=how))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_so_it_is_where_transfers_wait_for_one_link_after_the_other(data: st.DataObject) -> None:
     graph, on, times, rows = data.draw(crowded())

@@ -53,7 +53,7 @@ def test_the_op_that_others_wait_for_has_its_turn_first() -> None:
     assert good.edges == ([] if good.without_ns == good.planned_ns else [(1, 2)])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=35)
 @given(st.data())
 def test_an_enforced_order_is_lawful_and_never_slower(data: st.DataObject) -> None:
     graph = data.draw(st.one_of(graphs(), dags()))

@@ -160,7 +160,7 @@ def test_small_constants_are_copied_to_their_readers() -> None:
     assert len(run(tables, [0, 1, 1]).transfers) == 1  # one place only: sent like any other value
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_search_gets_the_makespan_of_the_record(data: st.DataObject) -> None:
     graph = data.draw(graphs())
@@ -173,7 +173,7 @@ def test_search_gets_the_makespan_of_the_record(data: st.DataObject) -> None:
     assert outcome.makespan == max(outcome.end_ns.max(initial=0), outcome.moments.unpacked_ns.max(initial=0))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data(), st.integers(2, 1000))
 def test_time_scales(data: st.DataObject, factor: int) -> None:
     graph = data.draw(dags())
@@ -196,7 +196,7 @@ def test_time_scales(data: st.DataObject, factor: int) -> None:
     assert makespan(longer, rows) == factor * makespan(whole_ns, rows)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_names_change_nothing(data: st.DataObject) -> None:
     graph = data.draw(dags())

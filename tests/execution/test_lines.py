@@ -92,7 +92,7 @@ def test_what_has_no_bytes_waits_in_each_line_and_keeps_nobody() -> None:
     }
 
 
-@settings(deadline=None, max_examples=55)
+@settings(deadline=None, max_examples=30)
 @given(crowded())
 def test_no_serial_link_idles_while_somebody_stands_in_its_line(crowd: Crowd) -> None:
     """Counted anew, link by link, in order of joining: each begins at once, or when the one before it is through."""
@@ -115,7 +115,7 @@ def test_no_serial_link_idles_while_somebody_stands_in_its_line(crowd: Crowd) ->
             free = begin + lasts
 
 
-@settings(deadline=None, max_examples=55)
+@settings(deadline=None, max_examples=30)
 @given(crowded())
 def test_the_laws_of_lines_hold_for_pieces(crowd: Crowd) -> None:
     graph, on, times, rows = crowd
@@ -193,7 +193,7 @@ def test_a_slow_link_on_which_nobody_waits_lets_what_is_small_overtake() -> None
         assert outcome.moments.through_ns.tolist() == [1000, 500]
 
 
-@settings(deadline=None, max_examples=55)
+@settings(deadline=None, max_examples=30)
 @given(crowded())
 def test_nobody_is_earlier_than_alone_and_links_carry_their_bytes(crowd: Crowd) -> None:
     graph, on, times, rows = crowd
@@ -222,7 +222,7 @@ def test_nobody_is_earlier_than_alone_and_links_carry_their_bytes(crowd: Crowd) 
     assert spent == owed
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(2, 6), st.lists(st.sampled_from([4, 100, 400, 1000]), min_size=1, max_size=3), st.data())
 def test_alike_workers_may_change_their_places(workers: int, sizes: list[int], data: st.DataObject) -> None:
     """Whoever is who, the link of the server is busy at the same moments, and as many are through at each."""

@@ -191,7 +191,7 @@ def test_a_trace_that_does_not_say_whose_memory_it_holds_is_refused() -> None:
         at_peak(replace(trace, allocations=None), pieces, 0)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_what_is_alive_at_a_peak_adds_up_to_it(data: st.DataObject) -> None:
     graph = data.draw(dags())

@@ -185,7 +185,7 @@ def test_a_gpus_transfers_wait_for_the_end_of_what_was_launched() -> None:
     assert outcome.start_ns[3] == 250 + 100  # the control edge takes the latency
 
 
-@settings(deadline=None, max_examples=65)
+@settings(deadline=None, max_examples=35)
 @given(st.data())
 def test_the_executor_keeps_lanes_busy_and_runs_everything_once(data: st.DataObject) -> None:
     graph = data.draw(dags())
@@ -203,7 +203,7 @@ def test_the_executor_keeps_lanes_busy_and_runs_everything_once(data: st.DataObj
             assert running.any() or outcome.start_ns[op] == ready
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_one_op_at_a_time_is_the_same_in_every_order(data: st.DataObject) -> None:
     length = data.draw(st.integers(1, 8))

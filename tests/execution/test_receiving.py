@@ -150,7 +150,7 @@ def test_no_more_is_simulated_than_allowed() -> None:
     assert len(found.delayed) == 0
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_layers_of_any_size_and_speed_never_hold_more(data: st.DataObject) -> None:
     """On a wire for each pair of devices, or one for all; every copy that may come later does."""
@@ -224,7 +224,7 @@ def test_only_nodes_of_one_device_wait_for_each_other() -> None:
         with_waits(found.cut, [(graph.row("m2"), graph.row("m1"))])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_late_recvs_are_lawful_never_slower_and_never_higher(data: st.DataObject) -> None:
     graph = data.draw(st.one_of(graphs(), dags()))
@@ -257,7 +257,7 @@ def test_a_recv_may_wait_for_a_send(engine: str) -> None:
     assert min(trace.moments.asked_ns) == 10
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_latest_times_lie_between_the_end_and_the_makespan_and_what_is_critical_has_no_slack(
     data: st.DataObject,

@@ -157,7 +157,7 @@ def fluid(flows: list[tuple[int, int, tuple[int, ...], int]], capacity: list[int
     return ends
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(dags(max_nodes=10), st.data())
 def test_flows_end_when_a_fluid_would(graph: Graph, data: st.DataObject) -> None:
     on = data.draw(st.sampled_from([apart(3, shared=True), star(3)]))
@@ -187,7 +187,7 @@ def star(count: int) -> Cluster:
     return cluster([f"w:{task}/CPU:0" for task in range(count)], links, routes)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(dags(), st.data())
 def test_transfers_that_never_meet_take_the_same_time_in_every_discipline(graph: Graph, data: st.DataObject) -> None:
     on, priced, rows = data.draw(runs(graph))

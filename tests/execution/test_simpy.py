@@ -22,7 +22,7 @@ from tests.strategies import Rows
 RATES = st.sampled_from([10**8, 7 * 10**8, 10**9, 3 * 10**9])
 
 
-@settings(deadline=None, max_examples=55)
+@settings(deadline=None, max_examples=30)
 @given(st.data())
 def test_engine_and_simpy_agree_on_every_start_and_end(data: st.DataObject) -> None:
     graph = data.draw(dags())
@@ -34,7 +34,7 @@ def test_engine_and_simpy_agree_on_every_start_and_end(data: st.DataObject) -> N
     agree(graph, on, costs(graph, on, priced.run_ns + 1), rows, contention, priority)  # nothing of no length
 
 
-@settings(deadline=None, max_examples=55)
+@settings(deadline=None, max_examples=30)
 @given(st.data())
 def test_they_agree_where_many_transfers_share_ports_and_a_switch(data: st.DataObject) -> None:
     count = data.draw(st.integers(2, 9))
@@ -50,7 +50,7 @@ def test_they_agree_where_many_transfers_share_ports_and_a_switch(data: st.DataO
     agree(graph, on, costs(graph, on, times), rows, data.draw(st.sampled_from(["serial", "fair"])), None)
 
 
-@settings(deadline=None, max_examples=55)
+@settings(deadline=None, max_examples=30)
 @given(crowded())
 def test_they_agree_where_routes_meet_in_different_orders(crowd: tuple[Graph, Cluster, list[int], list[int]]) -> None:
     graph, on, times, rows = crowd
@@ -70,7 +70,7 @@ def agree(
     assert ours.makespan == max(span[-1] for span in [*theirs.values(), *sent.values()])
 
 
-@settings(deadline=None, max_examples=55)
+@settings(deadline=None, max_examples=30)
 @given(sizes(), st.data())
 def test_they_agree_where_values_change_their_memory_within_a_gpu(
     case: tuple[Graph, Cluster, list[int]], data: st.DataObject

@@ -136,7 +136,7 @@ FUNCTIONS = [arithmetic, decisions, loops, swaps]
 def test_numbers_are_those_of_python(function: Callable[..., None]) -> None:
     machine = compiled(function, *TRIED)
 
-    @settings(deadline=None, max_examples=75)
+    @settings(deadline=None, max_examples=40)
     @given(NUMBERS, NUMBERS)
     @example(-7, 2)
     @example(7, -2)
@@ -158,7 +158,7 @@ def narrow(ids: Ids, flags: Flags, ints: Ints) -> None:
         flags[at] |= ints[at] == 0
 
 
-@settings(deadline=None, max_examples=65)
+@settings(deadline=None, max_examples=35)
 @given(st.lists(st.tuples(NUMBERS, st.booleans(), st.integers(-(2**30), 2**30)), max_size=6))
 def test_arrays_of_any_element_are_read_and_written(rows: list[tuple[int, bool, int]]) -> None:
     rows = [(one // 2, flag, other) for one, flag, other in rows]

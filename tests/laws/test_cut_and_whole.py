@@ -88,7 +88,7 @@ def check(
     assert peaks[0] == peaks[1]
 
 
-@settings(deadline=None, max_examples=65)
+@settings(deadline=None, max_examples=35)
 @given(st.data())
 def test_pieces_take_the_time_of_the_whole(data: st.DataObject) -> None:
     graph = data.draw(drafts().map(free_constants)).built()
@@ -96,7 +96,7 @@ def test_pieces_take_the_time_of_the_whole(data: st.DataObject) -> None:
     check(graph, *data.draw(runs(graph)), data.draw(st.none() | numbers))
 
 
-@settings(deadline=None, max_examples=65)
+@settings(deadline=None, max_examples=35)
 @given(st.data())
 def test_so_do_the_pieces_of_a_step_with_feeds_and_fetches(data: st.DataObject) -> None:
     graph = data.draw(drafts().map(free_constants)).built()
@@ -106,7 +106,7 @@ def test_so_do_the_pieces_of_a_step_with_feeds_and_fetches(data: st.DataObject) 
     check(graph, *data.draw(runs(graph)), data.draw(st.none() | numbers), step, options)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_so_do_the_pieces_of_a_conditional(data: st.DataObject) -> None:
     draft = Rows()
@@ -124,7 +124,7 @@ def test_so_do_the_pieces_of_a_conditional(data: st.DataObject) -> None:
     check(graph, *data.draw(runs(graph)), options=options)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_so_do_the_pieces_around_a_loop_on_one_device(data: st.DataObject) -> None:
     draft = Rows()

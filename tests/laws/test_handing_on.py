@@ -42,7 +42,7 @@ PLAIN = SimulationOptions(engine="python")
 ROOT = Path(__file__).parents[2]
 
 
-@settings(deadline=None, max_examples=75)
+@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_plans_are_judged_by_the_cut_that_is_made_of_them(data: st.DataObject) -> None:
     graph = data.draw(drafts().map(free_constants)).built()

@@ -107,13 +107,13 @@ def check(data: st.DataObject, graph: Graph) -> None:
         )
 
 
-@settings(deadline=None, max_examples=75)
+@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_memory_equals_a_recount_from_the_trace(data: st.DataObject) -> None:
     check(data, data.draw(drafts()).built())
 
 
-@settings(deadline=None, max_examples=75)
+@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_so_it_does_where_buffers_are_passed_on(data: st.DataObject) -> None:
     check(data, data.draw(full_of_views()))

@@ -23,7 +23,7 @@ from tests.execution.cases import apart, assigned, costs, runs, steps, whole
 from tests.strategies import Rows, graphs, loop, typed
 
 
-@settings(deadline=None, max_examples=65)
+@settings(deadline=None, max_examples=35)
 @given(st.data())
 def test_every_trace_is_lawful_and_no_faster_than_the_bound(data: st.DataObject) -> None:
     graph = data.draw(graphs())
@@ -42,7 +42,7 @@ def test_every_trace_is_lawful_and_no_faster_than_the_bound(data: st.DataObject)
     assert (np.lexsort((trace.ops.lane, trace.ops.device, trace.ops.start_ns)) == np.arange(len(trace.ops.node))).all()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 @given(st.lists(st.integers(0, 1), min_size=10, max_size=10))
 def test_a_loop_runs_once_wherever_it_is_cut(rows: list[int]) -> None:
     draft = Rows()

@@ -106,7 +106,7 @@ NAMES = st.one_of(st.sampled_from("abcd"), st.text("aB0.>_/-: ^é", min_size=1, 
 
 
 # TensorFlow lets its own passes begin a name with "_"; its Python importer does not, so those are left out.
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     st.lists(
         st.tuples(NAMES.filter(lambda name: name[0] != "_"), st.lists(NAMES.map("^".__add__), max_size=2)), max_size=4

@@ -129,7 +129,7 @@ def test_a_pickled_environment_plays_the_same() -> None:
 # --- rewards ---------------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(questions(), st.integers(0, 99), st.sampled_from(ORDERS))
 def test_an_episode_is_worth_what_the_library_simulates(question: Question, seed: int, order: str) -> None:
     try:
@@ -196,7 +196,7 @@ def test_shaping_moves_rewards_within_an_episode_and_keeps_their_sum() -> None:
 # --- masks -----------------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(questions(), st.integers(0, 99))
 def test_masks_are_what_tensorflow_allows_where_all_has_a_cost_and_room(question: Question, seed: int) -> None:
     try:

@@ -49,7 +49,7 @@ def by_trying(problem: Problem) -> list[int]:
     return [start[op] for op in range(len(level))]
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(problem=programs(most=9))
 def test_the_heaps_find_what_a_look_at_every_pair_finds(problem: Any) -> None:
     assert schedule(problem).start == by_trying(problem)
@@ -97,7 +97,7 @@ def longest_transfers(problem: Problem) -> int:
     return max(behind)
 
 
-@settings(max_examples=25)
+@settings(max_examples=16)
 @given(problem=programs(most=5, equal=True))
 def test_its_authors_bound(problem: Any) -> None:
     """Theorem 3.1: at most (2 - 1/n) times the optimum without transfers, and the transfers along some chain."""

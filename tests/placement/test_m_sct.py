@@ -42,7 +42,7 @@ def smallest(problem: Problem) -> int:
     return best
 
 
-@settings(max_examples=25)
+@settings(max_examples=16)
 @given(problem=programs(most=5, equal=True))
 def test_favourites_are_one_to_one_and_bring_at_most_what_the_best_ones_do(problem: Any) -> None:
     found = favourites(problem)

@@ -155,7 +155,7 @@ def test_other_names_give_the_same_placement(case: Any) -> None:
         assert (one.priority is None) is (two.priority is None)
 
 
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(case=cases(), runs=st.integers(0, 2**25))
 def test_nodes_that_do_not_run_are_placed_too(case: Any, runs: int) -> None:
     graph, cluster, costs = case

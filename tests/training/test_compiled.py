@@ -57,7 +57,7 @@ def both(
     return [train(clients, on, priced, options=one, **how) for one in each]
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32), st.sampled_from(["fifo", "tensorflow"]), st.sampled_from(CONTENTIONS), st.integers(0, 3))
 def test_whatever_dies_both_see_the_same(seed: int, order: str, contention: str, record: int) -> None:
     workload, on, texts, _ = drawn(Random(seed))
@@ -159,7 +159,7 @@ def anywhere(random: Random, row: int, graph: Graph, on: Cluster, priced: CostTa
     return Client(program, partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))), priced
 
 
-@settings(max_examples=65)
+@settings(max_examples=35)
 @given(st.data(), st.integers(0, 2**32))
 def test_random_clients_with_random_synchronisation_ops(data: st.DataObject, seed: int) -> None:
     """Any graph on any cluster, whichever of its ops wait for whom: also those that hang."""
@@ -187,7 +187,7 @@ def test_random_clients_with_random_synchronisation_ops(data: st.DataObject, see
     assert_noted_alike(*noted(made, combined, priority, how, random.randrange(3)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(crowded(), st.integers(0, 2**32), st.sampled_from(["fifo", "tensorflow"]))
 def test_lines_before_several_links(crowd: tuple[Graph, Cluster, list[int], list[int]], seed: int, order: str) -> None:
     """Several clients in the same queues, on links one of which may be degraded; some clients are cut short."""
@@ -201,7 +201,7 @@ def test_lines_before_several_links(crowd: tuple[Graph, Cluster, list[int], list
     assert_noted_alike(*noted(made, combined, None, SimulationOptions(order), random.randrange(3)))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(sizes(), st.integers(0, 2**32), st.sampled_from(["fifo", "tensorflow"]), st.sampled_from(CONTENTIONS))
 def test_copies_within_gpus(case: tuple[Graph, Cluster, list[int]], seed: int, order: str, contention: str) -> None:
     """Several clients with values that a GPU makes in the one memory and reads in the other."""

@@ -36,7 +36,7 @@ from tests.training import queues
 from tests.training.workloads import chain, client
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(dags(), st.data())
 def test_a_client_alone_repeats_the_step_that_is_simulated(graph: Graph, data: st.DataObject) -> None:
     on, priced, rows, how = data.draw(worlds(graph))

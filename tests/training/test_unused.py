@@ -52,7 +52,7 @@ def of_used(run: Training, usage: ResourceUsage, used: Training) -> dict[str, li
     return found
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(
     st.sampled_from(["ps=2,worker=3x1gpu", "ps=3,worker=2x2gpu"]),
     st.sampled_from(["spare=3x1gpu,{}", "{},spare=2"]),

@@ -38,7 +38,7 @@ def page(browser: WebDriver, folder: Path) -> Ask:
     return kept(browser, folder, example())
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=16, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), width=st.sampled_from([180, 330, 640, 900]), idle=st.booleans())
 def test_no_box_and_no_edge_covers_a_box(
     browser: WebDriver, shown: Ask, data: st.DataObject, width: int, idle: bool

@@ -58,7 +58,7 @@ def pairs(draw: st.DrawFn) -> tuple[Scene, Scene]:
     return found[0], found[1]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 @given(pairs(), st.integers(1, 6))
 def test_rows_and_parts_and_any_number_of_sentences_add_up_to_the_difference(
     pair: tuple[Scene, Scene], most: int
@@ -77,7 +77,7 @@ def test_rows_and_parts_and_any_number_of_sentences_add_up_to_the_difference(
     assert len(set(grouped)) == len(grouped)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=16)
 @given(pairs())
 def test_the_other_way_round_everything_has_the_other_sign(pair: tuple[Scene, Scene]) -> None:
     there, back = compare(*pair), compare(*reversed(pair))
@@ -92,7 +92,7 @@ def test_the_other_way_round_everything_has_the_other_sign(pair: tuple[Scene, Sc
     assert (same.moved, same.crossings, same.parts, same.difference_ns) == ((), (), (), 0)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=16)
 @given(pairs())
 def test_each_figure_is_that_of_its_run(pair: tuple[Scene, Scene]) -> None:
     """Counted again from tasks, placements and routes, without the outline."""

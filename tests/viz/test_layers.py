@@ -54,7 +54,7 @@ def test_of_a_cycle_the_item_that_comes_first_goes_first(call: Ask) -> None:
     assert ranks(call, 3, [(0, 1), (1, 2), (2, 0)], [5.0, 1.0, 3.0]) == [2, 0, 1]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(pairs=PAIRS)
 def test_without_cycles_every_edge_runs_to_the_right(call: Ask, pairs: Sequence[tuple[int, int]]) -> None:
     edges = sorted({(min(p), max(p)) for p in pairs})
@@ -63,7 +63,7 @@ def test_without_cycles_every_edge_runs_to_the_right(call: Ask, pairs: Sequence[
     assert min(rank) >= 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(pairs=PAIRS)
 def test_with_cycles_everybody_still_gets_a_column(call: Ask, pairs: Sequence[tuple[int, int]]) -> None:
     rank = ranks(call, COUNT, pairs, range(COUNT))
@@ -79,7 +79,7 @@ def test_sweeps_untangle_a_bipartite_picture(call: Ask) -> None:
     assert [7 - item for item in second] == first
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(widths=WIDTHS, room=st.integers(20, 200))
 def test_lines_fit_the_room_and_are_as_few_as_can_be(call: Ask, widths: Sequence[int], room: int) -> None:
     gap = 5
@@ -102,7 +102,7 @@ def test_spread_keeps_wishes_that_fit(call: Ask, size: float) -> None:
     assert call("spread", [0.0, 1.0, 5.0], [size] * 3) == [0.0, 1.0, 5.0]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(wishes=WISHES, sizes=st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=8, max_size=8), data=st.data())
 def test_no_other_feasible_places_are_nearer_to_the_wishes(
     call: Ask, wishes: Sequence[int], sizes: Sequence[float], data: st.DataObject
@@ -124,7 +124,7 @@ def test_no_other_feasible_places_are_nearer_to_the_wishes(
 PARTS = st.lists(st.text("abcdef_0123", min_size=1, max_size=30), min_size=1, max_size=4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(parts=PARTS, letters=st.integers(2, 60))
 def test_each_part_of_a_path_that_is_cut_keeps_both_of_its_ends(
     browser: WebDriver, call: Ask, parts: list[str], letters: int

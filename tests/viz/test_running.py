@@ -244,7 +244,7 @@ def test_an_other_run_that_is_impossible_is_said_to_be_the_other(call: Call) -> 
     assert "--against 2cpu: " in complaint
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_a_damaged_result_is_refused_in_a_sentence_or_read(data: st.DataObject) -> None:
     """Any value in it may be another one; what is read still adds up."""

@@ -245,7 +245,7 @@ def test_what_a_search_missed_for_the_run_is_said_beside_the_gains(searched: dic
     assert not whole(run(EXAMPLE, algorithm="heft", what_if=AGAIN, **SMALL)).notes
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.none() | st.floats(-1, 3)), max_size=12))
 def test_rows_of_one_figure_stand_together_and_the_largest_change_comes_first(
     given_rows: list[tuple[str, float | None]],

@@ -50,7 +50,7 @@ def are_live(tables: Tables) -> bool:
     return not any(tables.silent[op] for op, name in enumerate(tables.names) if name.endswith("(fetched)"))
 
 
-@settings(max_examples=65)
+@settings(max_examples=35)
 @given(st.randoms(use_true_random=False), st.sampled_from(FLAVOURS))
 def test_the_fewest_predicates_turn(random: Random, flavour: str) -> None:
     graph = branching(random)

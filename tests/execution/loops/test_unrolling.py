@@ -58,7 +58,7 @@ def test_the_same_runs_as_token_by_token(seed: int, trips: int) -> None:
     }
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32), CLUSTERS, st.integers(0, 3), st.sampled_from(FLAVOURS))
 def test_traces_of_loops_anywhere_are_lawful(seed: int, on: Cluster, trips: int, flavour: str) -> None:
     graph, rows = random_graph(seed, len(on), nodes=6, loops=2)
@@ -74,7 +74,7 @@ def test_traces_of_loops_anywhere_are_lawful(seed: int, on: Cluster, trips: int,
     assert all(here[graph.names[row]] == count for row, count in there.items())
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32), CLUSTERS, st.integers(0, 3))
 def test_a_whole_step_with_loops_anywhere_ends_in_every_order(seed: int, on: Cluster, trips: int) -> None:
     graph, rows = random_graph(seed, len(on), nodes=6, loops=2)

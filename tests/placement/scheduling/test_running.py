@@ -43,7 +43,7 @@ def decided(problem: Problem, name: str, *, compiled: bool) -> object:
 
 @pytest.mark.parametrize("name", [*SCHEDULES, "whitepaper", "m_topo"])
 def test_compiled_code_decides_what_python_decides(name: str) -> None:
-    @settings(deadline=None, max_examples=40)
+    @settings(deadline=None, max_examples=25)
     @given(problems())
     def compare(problem: Problem) -> None:
         if all(problem.allowed):

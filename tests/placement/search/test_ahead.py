@@ -26,7 +26,7 @@ from tests.strategies import INT32, Rows, shapes_attr, type_attr
 LATER = 2**60
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(problems(), st.data())
 def test_no_step_is_faster_than_the_look_ahead_says(problem: Problem, data: st.DataObject) -> None:
     """Also: with what it found, a simulation gives up exactly where the step ends past the limit."""
@@ -56,7 +56,7 @@ def test_no_step_is_faster_than_the_look_ahead_says(problem: Problem, data: st.D
         assert ends(ints(ahead.rest_ns), limit) == (took if took <= limit else GIVEN_UP)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(problems(), st.data())
 def test_no_device_holds_more_than_the_look_ahead_says(problem: Problem, data: st.DataObject) -> None:
     if not all(problem.allowed):

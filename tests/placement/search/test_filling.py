@@ -76,7 +76,7 @@ def test_groups_stay_where_they_may_be_with_several_tasks_and_device_strings(whe
         assert all(one in allowed for one, allowed in zip(device.tolist(), problem.lawful, strict=True))
 
 
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(st.lists(st.integers(1, 9), min_size=3, max_size=12), st.integers(2, 4), st.integers(0, 3))
 def test_stretches_are_within_memory_and_on_allowed_devices(sizes: list[int], gpus: int, spare: int) -> None:
     names = [f"n{at}" for at in range(len(sizes))]

@@ -60,7 +60,7 @@ def decided(problem: Problem) -> Decisions:
     return decisions_of(problem, upward_ranks(problem), 0)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(2, 6), st.integers(3, 8), st.none() | st.integers(0, 99))
 def test_layers_of_a_network_are_found(depth: int, steps: int, chance: int | None) -> None:
     problem, names = unrolled(depth, steps, 2, chance)
@@ -92,7 +92,7 @@ def test_processors_share_a_step_that_is_faster_on_them() -> None:
     assert (0, 2) in placed
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(problems(), st.floats(0.05, 1.5))
 def test_layers_keep_to_their_limit_and_machine_code_finds_the_same(problem: Problem, share: float) -> None:
     if not all(problem.allowed) or not len((made := decided(problem)).free):
@@ -123,7 +123,7 @@ def _crossing(nets: Nets, made: Joined) -> int:
     return total
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(problems(), st.data())
 def test_a_hopeless_start_is_slower_than_any_that_is_walked_from(problem: Problem, data: st.DataObject) -> None:
     if not all(problem.allowed):
@@ -138,7 +138,7 @@ def test_a_hopeless_start_is_slower_than_any_that_is_walked_from(problem: Proble
             assert 100 * judge.judge("second", other).ns > NEAR * best.ns
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(problems())
 def test_a_walk_knows_the_members_of_each_layer(problem: Problem) -> None:
     if not all(problem.allowed) or not len((made := decided(problem)).free):

@@ -65,7 +65,7 @@ def mixed(draw: st.DrawFn) -> Problem:
     return replace(problem, allowed=allowed)
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=50)
 @given(mixed())
 def test_no_other_set_of_groups_takes_less_time_in_all(problem: Problem) -> None:
     decisions = decisions_of(problem, upward_ranks(problem), 0)
@@ -77,7 +77,7 @@ def test_no_other_set_of_groups_takes_less_time_in_all(problem: Problem) -> None
         assert any(total_ns(decisions, one, share) == least for one in masks)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(mixed())
 def test_the_dearer_a_cpu_is_the_less_comes_to_it(problem: Problem) -> None:
     """Whichever kinds of devices share it: minimum cuts are nested in a price (Gallo, Grigoriadis, Tarjan 1989)."""

@@ -78,7 +78,7 @@ def test_one_task_of_each_sort_is_tried_where_several_do_the_work() -> None:
     assert alone("worker=3") == []  # a single device leaves nothing to decide
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(problems(), st.data())
 def test_a_group_that_may_use_none_of_some_devices_keeps_the_first_of_its_own(
     problem: Problem, data: st.DataObject

@@ -28,7 +28,7 @@ def step_of(work: list[int]) -> Problem:
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=35)
 @given(st.lists(st.integers(1, 50), min_size=2, max_size=7), st.integers(2, 3))
 def test_no_bin_has_much_more_than_in_the_best_packing(work: list[int], count: int) -> None:
     """At most 4/3 - 1/(3 k) times as much: Graham 1969, theorem 2."""
@@ -68,7 +68,7 @@ def test_layers_that_exchange_much_come_together() -> None:
     assert (alone, pulled) == ([0, 0, 1, 1], [0, 1, 0, 1])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=35)
 @given(st.data())
 def test_machine_code_finds_the_same(data: st.DataObject) -> None:
     groups, count = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 4))

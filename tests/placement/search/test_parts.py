@@ -65,7 +65,7 @@ def decided(problem: Problem) -> Decisions:
     return decisions_of(problem, upward_ranks(problem), 0)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(2, 9), st.integers(2, 4), st.none() | st.integers(0, 99))
 def test_each_tower_is_a_part_and_what_they_share_is_none(count: int, devices: int, chance: int | None) -> None:
     problem, names = towers(count, devices, chance=chance)

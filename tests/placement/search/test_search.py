@@ -54,7 +54,7 @@ def problems(draw: st.DrawFn) -> Problem:
     return pose(graph, prepared, on, constrain(graph, on), effort=Effort(judged=draw(st.integers(1, 300))))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(problems())
 def test_a_search_is_never_worse_than_a_listed_algorithm_and_repeats(problem: Problem) -> None:
     if not all(problem.allowed):
@@ -85,7 +85,7 @@ def test_a_search_is_never_worse_than_a_listed_algorithm_and_repeats(problem: Pr
     assert below.ns <= verdict(problem, plan)[1]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(problems())
 def test_what_the_walk_claims_is_what_the_simulator_says(problem: Problem) -> None:
     if not all(problem.allowed):
@@ -137,7 +137,7 @@ def test_a_walk_sees_what_lives_at_once() -> None:
     assert plan.search.better[-1][2] == 100
 
 
-@settings(deadline=None, max_examples=65)
+@settings(deadline=None, max_examples=35)
 @given(problems(), st.data())
 def test_an_op_that_is_said_to_fit_nowhere_fits_nowhere(problem: Problem, data: st.DataObject) -> None:
     if not all(problem.allowed) or (alone := largest_alone(problem)) is None:
@@ -237,7 +237,7 @@ def test_the_first_answer_waits_for_no_other_algorithm() -> None:
     assert plan.search.better[0][:2] == (1, "single")
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=15)
 @given(problems())
 def test_plans_and_starts_that_are_made_ahead_are_the_same(problem: Problem) -> None:
     """As in a large step, in which a thread makes the next one while this one is judged."""

@@ -32,7 +32,7 @@ def judging(problem: Problem) -> Iterator[Judge]:
         yield judge
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(problems(), st.data())
 def test_nothing_gets_worse_and_less_moves(problem: Problem, data: st.DataObject) -> None:
     if not all(problem.allowed):
@@ -106,7 +106,7 @@ def test_a_tensor_counts_once_for_each_device() -> None:
     assert values.moved_ns(np.array([0, 0, 0, 0])) == 0
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=35)
 @given(st.data())
 def test_a_table_adds_up_what_a_sort_does(data: st.DataObject) -> None:
     tensors, ops, devices = (data.draw(st.integers(1, most)) for most in (5, 6, 4))

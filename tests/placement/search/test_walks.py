@@ -56,7 +56,7 @@ def test_a_time_has_a_walk_for_each_processor_and_all_else_repeats_everywhere() 
         assert walks_of(Effort(seconds=1), 100) == 8
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=15)
 @given(problems())
 def test_several_walks_repeat_and_are_never_worse_than_the_first(problem: Problem) -> None:
     if not all(problem.allowed):

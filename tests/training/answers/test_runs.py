@@ -47,7 +47,7 @@ def drawn_clients(draw: st.DrawFn) -> tuple[Cluster, list[Priced], list[list[tup
     return on, workload, stages
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(drawn_clients(), st.integers(1, 12))
 def test_laws_of_runs(case: tuple[Cluster, list[Priced], list[list[tuple[int, int]]]], steps: int) -> None:
     on, workload, stages = case
@@ -63,7 +63,7 @@ def test_laws_of_runs(case: tuple[Cluster, list[Priced], list[list[tuple[int, in
     assert FLOAT * (ended * hops).sum() <= run.usage.link_bytes.sum() <= FLOAT * ((ended + 1) * hops).sum()
 
 
-@settings(max_examples=25)
+@settings(max_examples=16)
 @given(drawn_clients(), st.integers(1, 6), st.sampled_from(["async", "ssp:bound=1"]))
 def test_a_longer_run_begins_as_the_shorter_one(
     case: tuple[Cluster, list[Priced], list[list[tuple[int, int]]]], steps: int, regime: str

@@ -192,7 +192,7 @@ def test_a_client_that_counts_by_a_node_that_does_not_run_is_refused() -> None:
 TIMES = st.lists(st.integers(1, 500), min_size=2, max_size=4)
 
 
-@settings(max_examples=25)
+@settings(max_examples=16)
 @given(TIMES, st.integers(1, 5))
 def test_a_longer_run_begins_as_the_shorter_one(times: list[int], steps: int) -> None:
     on = apart(len(times) + 1)
@@ -202,7 +202,7 @@ def test_a_longer_run_begins_as_the_shorter_one(times: list[int], steps: int) ->
     assert step_rows(long)[: len(step_rows(short))] == step_rows(short)
 
 
-@settings(max_examples=25)
+@settings(max_examples=16)
 @given(TIMES.filter(lambda times: len(set(times)) == len(times)), st.data())
 def test_workers_that_are_alike_may_come_in_any_order(times: list[int], data: st.DataObject) -> None:
     on = apart(len(times) + 1, lanes=64)

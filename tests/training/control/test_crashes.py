@@ -65,7 +65,7 @@ def _texts(random: Random, task: int) -> list[str]:
     return texts
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32), st.sampled_from(["fifo", "tensorflow"]), st.sampled_from(CONTENTIONS))
 def test_whatever_dies_the_run_gets_to_its_end_and_its_sums_are_right(seed: int, order: str, contention: str) -> None:
     workload, on, texts, updates = drawn(Random(seed))
@@ -127,7 +127,7 @@ def test_traffic_that_sleeps_is_not_begun_twice_by_a_crash(at: int) -> None:
     assert (run.step_end_ns >= run.step_start_ns).all()
 
 
-@settings(max_examples=25)
+@settings(max_examples=16)
 @example(1300, 2, "python")
 @example(1300, 2, "compiled")
 @given(st.integers(1000, 1600), st.integers(1, 3), st.sampled_from(["python", "compiled"]))

@@ -136,7 +136,7 @@ def simulated(asks: Sequence[tuple[int, int]], world: _World) -> list[int]:
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     st.integers(1, 4),
     st.integers(1, 50),
@@ -158,7 +158,7 @@ def test_whoever_takes_has_its_elements_when_simpy_says(
     assert ours == simulated(asks, _World(threads, period_ns, item, capacity, reserve))
 
 
-@settings(max_examples=65)
+@settings(max_examples=35)
 @given(st.integers(1, 4), st.integers(1, 1000), st.integers(1, 8), st.integers(1, 1000), st.integers(0, 8))
 def test_the_rate_is_that_of_the_slower(threads: int, period_ns: int, batch: int, step_ns: int, more: int) -> None:
     """Of a consumer that works after it has its batch; the queue has room for a batch and what threads hold."""

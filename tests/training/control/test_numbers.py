@@ -41,7 +41,7 @@ def done(run: Training, names: list[str]) -> list[tuple[object, ...]]:
     return sorted([*updates, *steps])
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(st.integers(2, 5), st.sampled_from(REGIMES), st.booleans(), SEEDED)
 def test_asynchronous_workers_and_bounded_clocks(workers: int, regime: str, shared: bool, random: Random) -> None:
     """Of any speed, at a busy parameter server, all over one bus or not: alike to the nanosecond."""
@@ -56,7 +56,7 @@ def test_asynchronous_workers_and_bounded_clocks(workers: int, regime: str, shar
     assert done(*first) == done(*second)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(st.integers(2, 5), st.integers(1, 5), st.integers(0, 2), SEEDED)
 def test_synchronous_workers(workers: int, aggregate: int, more: int, random: Random) -> None:
     """Also backup workers, and such as make several gradients, where no link has a queue.

@@ -80,7 +80,7 @@ def test_what_messages_take_from_processors_is_handling_where_no_op_runs() -> No
     assert run.usage.task_ns[:, WAITING].tolist() == [70, 70]
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32), st.sampled_from(["serial", "fair"]))
 def test_a_sample_is_what_a_run_that_ends_there_has_done(seed: int, contention: str) -> None:
     """Samples ascend, each adds up, and a run that is asked for fewer steps ends with the usage of one of them."""
@@ -98,7 +98,7 @@ def test_a_sample_is_what_a_run_that_ends_there_has_done(seed: int, contention: 
         np.testing.assert_array_equal(one, two)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32))
 def test_shares_are_of_the_time_that_rates_are_of(seed: int) -> None:
     workload, on, texts, _ = drawn(Random(seed))

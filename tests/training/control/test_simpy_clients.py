@@ -16,7 +16,7 @@ LONG = 10**6  # ns: two random times are hardly ever equal
 SEEDED = st.integers(0, 2**32).map(Random)  # not drawn one by one, which would make them equal
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     st.integers(2, 4),
     st.integers(1, 5),
@@ -51,7 +51,7 @@ def test_synchronous_clients(
     assert ours.dropped == theirs.dropped
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.integers(1, 4), st.integers(-1, 3), SEEDED)
 def test_clients_without_a_common_update(workers: int, bound: int, random: Random) -> None:
     """Asynchronous, and with bounded clocks: each worker is faster or slower than the others by up to a hundred."""

@@ -140,7 +140,7 @@ def recount(run: Training, given: list[Priced], on: Cluster) -> int:
     return compared
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32))
 def test_staleness_is_what_recorded_steps_say(seed: int) -> None:
     random = Random(seed)
@@ -160,7 +160,7 @@ def test_staleness_is_what_recorded_steps_say(seed: int) -> None:
     assert recount(run, given, on) > len(run.update_ns) // 2
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32))
 def test_a_worker_alone_is_never_stale(seed: int) -> None:
     given, on = drawn(Random(seed))

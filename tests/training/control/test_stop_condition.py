@@ -16,7 +16,7 @@ from tests.training.alike import assert_alike
 from tests.training.control.test_crashes import drawn
 
 
-@settings(max_examples=25)
+@settings(max_examples=16)
 @given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 5), st.sampled_from(["serial", "fair"]))
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 def test_a_run_that_goes_on_is_one_long_run(engine: str, seed: int, first: int, more: int, contention: str) -> None:

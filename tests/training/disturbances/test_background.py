@@ -38,7 +38,7 @@ def test_traffic_that_meets_nobody_carries_what_was_asked_for_and_delays_nobody(
     assert busy.is_worker.tolist() == [True, False]
 
 
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(st.integers(1, 3000), st.integers(1, 2000))
 def test_traffic_on_the_same_link_delays_and_updates_stay_the_workers(nbytes: int, rate: int) -> None:
     quiet, busy = run(shared=True), run(f"link:w:0->w:2=traffic:{rate} MB/s,bytes={nbytes}", shared=True)

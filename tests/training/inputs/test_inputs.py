@@ -281,7 +281,7 @@ def test_random_numbers_come_from_nowhere() -> None:
 # ---- what a step waits -----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.integers(1, 5), st.integers(1, 3), st.integers(1, 40), st.integers(0, 3), st.sampled_from(["python", "compiled"])
 )

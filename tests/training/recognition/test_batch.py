@@ -58,7 +58,7 @@ def update(rows: Rows, name: str, gradient: str, again: str = "") -> str:
     return "^" + rows.add(f"update_{name}{again}", "ApplyGradientDescent", [name, "rate", gradient], T=type_attr())
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(st.integers(1, 5), st.booleans(), st.sampled_from(["AddN", "AddV2", "async"]), st.booleans())
 def test_each_tower_has_a_batch_of_its_own(count: int, queue: bool, how: str, clipped: bool) -> None:
     rows = Rows()
@@ -82,7 +82,7 @@ def test_each_tower_has_a_batch_of_its_own(count: int, queue: bool, how: str, cl
     assert anatomy(rows.built()).batch == 32 * count
 
 
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=3), st.integers(1, 300))
 def test_entries_of_sparse_tensors_are_no_examples(entries: list[int], batch: int) -> None:
     """Each has as many as its rows happen to have, and dense shapes all have the rank."""
