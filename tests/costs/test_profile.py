@@ -153,8 +153,8 @@ ROW = '["MatMul", 1, '
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('simviz = "profile 2"', 'simviz = "profile 1"', "of another version of simviz; make a new one"),
-        ('simviz = "profile 2"', 'simviz = "result 1"', "does not say simviz"),
+        ('simviz = "profile 3"', 'simviz = "profile 2"', "of another version of simviz; make a new one"),
+        ('simviz = "profile 3"', 'simviz = "result 1"', "does not say simviz"),
         ("cache_bytes = 2097152", "cache_bytes = 0", "not a number of bytes"),
         ("cache_bytes = 2097152", "", "'cache_bytes' is missing"),
         ("cores = 1", "cores = 0", "not a number of cores"),
