@@ -40,12 +40,12 @@ _GROUP_BYTES, _GROUP = 2**19, 24  # of all inputs of a step whose kernels are wa
 
 
 def answer(question: bytes) -> bytes:
-    """Time what is asked for: "begin" with `cores`; "time" with `cases` and `warm`.
+    """Time what is asked for: "begin" with `cores`; "time" with `cases`, `warm` and `graph`.
 
     A case is a family and a row of it. `warm` tells whether small ones are timed warm, too. The reply to "begin" has
     TensorFlow's version, and the times of `dispatch` and `step` as (ns, spread). The reply to "time" has `times`, with
     the time warm or None as a third figure, and None for a kernel that this TensorFlow refuses. It also has `refused`,
-    and a GraphDef with the cases as nodes "case0", ....
+    and, where `graph` says so, a GraphDef with the cases as nodes "case0", ....
     """
     facts, _ = child.unpack(question)
     if facts["ask"] == "begin":
@@ -53,7 +53,8 @@ def answer(question: bytes) -> bytes:
     known = cases()
     asked = [known[family][row] for family, row in facts["cases"]]
     times, refused = _timed(asked, facts["cores"], warm=facts["warm"])
-    return child.pack({"times": times, "refused": refused, "cores": facts["cores"]}, [_graph(asked)])
+    graphs = [_graph(asked)] if facts["graph"] else []
+    return child.pack({"times": times, "refused": refused, "cores": facts["cores"]}, graphs)
 
 
 def _begin(cores: Sequence[int]) -> dict[str, Any]:
