@@ -131,7 +131,7 @@ def _asked(
 
 
 def _counted(graph: Graph, count: int) -> Iterator[KernelTime]:
-    """What the cost table counts for so many cases, without times."""
+    """The counts of the cost table for so many cases, without times."""
     table, which = works_of(graph, handed_on(graph))
     for row in range(count):
         node = graph.index[graph.node(f"case{row}").inputs[0].lstrip("^")]
